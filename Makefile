@@ -1,0 +1,142 @@
+# The verbs of this project; nothing else needs to be typed. `make help` lists them.
+#
+# A fresh machine needs python3 (3.11 or newer) with its headers and venv module, a C compiler and make. Everything else
+# goes into .venv, in the versions of constraints.txt. The marks in .venv/.done-* say what is up to date, so that a verb
+# builds only what has changed.
+#
+# Variables:
+#   PYTHON=python3.12       the interpreter of a new environment; a different version replaces .venv
+#   SERVE_FLAGS='-p 11301'  the flags of `make serve`
+#   PYTEST='-k heap -x'     more arguments for pytest
+#   BENCH_FLAGS='--help'    the arguments of `make bench`
+#   ENVIRONMENT=/a/venv     test what is installed in that environment, and build nothing
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DELETE_ON_ERROR:
+.SUFFIXES:
+MAKEFLAGS += --no-builtin-rules --no-print-directory
+
+VENV := .venv
+PYTHON ?= $(shell test -x $(VENV)/bin/python && echo $(VENV)/bin/python || echo python3)
+PYTHON_VERSION := $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null)
+SERVE_FLAGS ?= -l 127.0.0.1 -p 11300
+BENCH_FLAGS ?=
+PYTEST ?=
+JACKD := jackd@2.2.2
+
+# A module is compiled if it has a .pxd beside it.
+HEADERS := $(sort $(shell find src -name '*.pxd' 2>/dev/null))
+COMPILED := $(wildcard $(HEADERS:.pxd=.py))
+COMPILED_NAMES := $(subst /,.,$(patsubst src/%.py,%,$(COMPILED)))
+BUILD_FILES := pyproject.toml setup.py constraints.txt
+
+ENVIRONMENT ?=
+ifeq ($(ENVIRONMENT),)
+BIN := $(VENV)/bin
+BUILT := $(VENV)/.done-build
+TESTABLE := $(BUILT) $(VENV)/.done-dev
+else
+BIN := $(ENVIRONMENT)/bin
+BUILT :=
+TESTABLE :=
+endif
+
+# pip, with every version pinned. What to install comes from pyproject.toml, so that it stands there only.
+PIP_INSTALL := $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+REQUIREMENTS := $(VENV)/bin/python -c 'import sys, tomllib; \
+  project = tomllib.load(open("pyproject.toml", "rb")); \
+  lists = {"build": project["build-system"]["requires"], "run": project["project"]["dependencies"], \
+           **project["project"]["optional-dependencies"]}; \
+  print(*(line.replace(" ", "") for name in sys.argv[1:] for line in lists[name]))'
+
+.PHONY: help serve build test lint format bench docs peers clean FORCE
+.DEFAULT_GOAL := help
+
+help: ## list the verbs
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | while IFS=$$'\t' read -r verb what; do \
+	  printf '  make %-8s %s\n' "$$verb" "$$what"; done
+
+serve: $(BUILT) ## build, and serve on 127.0.0.1:11300
+	@exec $(BIN)/beanpole serve $(SERVE_FLAGS)
+
+build: $(BUILT) ## install what is needed to run, and compile what has changed
+
+test: $(TESTABLE) ## build, and run every test
+	@exec $(BIN)/python -m pytest $(PYTEST)
+
+lint: $(TESTABLE) ## check format, style, types, layers, and the stubs of compiled modules
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-logo
+	@$(if $(COMPILED),$(BIN)/python -m mypy.stubtest --ignore-missing-stub --concise \
+	  --allowlist tests/stubtest_allowlist.txt $(COMPILED_NAMES))
+	@echo "Nothing to complain about."
+
+format: $(VENV)/.done-dev ## format the sources and repair what ruff can repair
+	@$(BIN)/ruff check --fix --quiet . || true
+	@$(BIN)/ruff format .
+
+bench: $(TESTABLE) ## measure against beanstalkd on this machine
+	@exec $(BIN)/beanpole bench $(BENCH_FLAGS)
+
+docs: $(TESTABLE) $(VENV)/.done-docs ## build the documentation into site/, with every warning an error
+	@NO_MKDOCS_2_WARNING=1 DISABLE_MKDOCS_2_WARNING=true $(BIN)/mkdocs build --strict --quiet
+	@echo "Read site/index.html."
+
+peers: ## install the npm client that the conformance tests drive, into node_modules
+	@npm install --no-save --no-package-lock --no-audit --no-fund --loglevel=error --prefix . $(JACKD)
+
+clean: ## remove everything that a verb has made, except node_modules
+	@rm -rf $(VENV) build dist site src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	@find src tests benchmarks -name '*.so' -delete -o -name '*.c' -delete -o -name __pycache__ -prune -exec rm -rf {} +
+
+# The environment. One of another Python version is replaced, for its compiled modules would not load.
+$(VENV)/.done-venv-$(PYTHON_VERSION):
+	@if [ -z "$(PYTHON_VERSION)" ]; then \
+	  echo "Can't run $(PYTHON). Install Python 3.11 or newer, or name one: make PYTHON=python3.12 ..." >&2; exit 1; fi
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "$(PYTHON) is Python $(PYTHON_VERSION); Beanpole needs 3.11 or newer: make PYTHON=python3.12 ..." >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
+	  echo "$(PYTHON) has no venv module. On Debian and Ubuntu: apt-get install python3-venv" >&2; exit 1; }
+	@$(PYTHON) -c 'import os, sys, sysconfig; sys.exit(not os.path.exists(sysconfig.get_path("include") + "/Python.h"))' || { \
+	  echo "$(PYTHON) has no C headers. On Debian and Ubuntu: apt-get install python3-dev" >&2; exit 1; }
+	@command -v $${CC:-cc} >/dev/null || command -v gcc >/dev/null || { \
+	  echo "There is no C compiler. On Debian and Ubuntu: apt-get install gcc" >&2; exit 1; }
+	@if ! $(VENV)/bin/python -c 'import sys; sys.exit("%d.%d" % sys.version_info[:2] != "$(PYTHON_VERSION)")' 2>/dev/null; then \
+	  echo "Creating $(VENV) with Python $(PYTHON_VERSION)"; $(PYTHON) -m venv --clear $(VENV); fi
+	@touch $@
+
+# What it takes to build and to run, and the `beanpole` command itself. Nothing is compiled here.
+$(VENV)/.done-run: $(BUILD_FILES) | $(VENV)/.done-venv-$(PYTHON_VERSION)
+	@echo "Installing the build tools and the dependencies"
+	@$(PIP_INSTALL) $$($(REQUIREMENTS) build run)
+	@BEANPOLE_COMPILE=no $(PIP_INSTALL) --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(VENV)/.done-dev: $(BUILD_FILES) | $(VENV)/.done-run
+	@echo "Installing the development tools"
+	@$(PIP_INSTALL) $$($(REQUIREMENTS) dev)
+	@touch $@
+
+$(VENV)/.done-docs: $(BUILD_FILES) | $(VENV)/.done-run
+	@echo "Installing the documentation tools"
+	@$(PIP_INSTALL) $$($(REQUIREMENTS) docs)
+	@touch $@
+
+# Changes only when a header appears or goes: then what was compiled from it must go too, as it would hide the .py file.
+$(VENV)/.done-headers: FORCE | $(VENV)/.done-run
+	@echo "$(HEADERS)" | cmp -s - $@ || { find src -name '*.so' | while read -r module; do \
+	  test -e "$${module%%.*}.pxd" || rm -v "$$module"; done; echo "$(HEADERS)" > $@; }
+
+# Other flags or another Cython change every module; a changed source only those that need it.
+$(VENV)/.done-options: $(BUILD_FILES) | $(VENV)/.done-run
+	@rm -rf build/cython build/lib.* build/temp.*
+	@touch $@
+
+$(BUILT): $(HEADERS) $(COMPILED) $(VENV)/.done-headers $(VENV)/.done-options $(VENV)/.done-run
+	@echo "Compiling what has changed"
+	@mkdir -p build
+	@$(VENV)/bin/python setup.py --quiet build_ext --inplace > build/compile.log 2>&1 || { cat build/compile.log >&2; exit 1; }
+	@touch $@
