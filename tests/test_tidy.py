@@ -1,0 +1,320 @@
+"""The house rules that no tool checks: each broken rule is one line that names the place and the repair.
+
+A rule is a function from a file to complaints, so that it can be tried on a few lines of text; see the last test. The
+layers come from the import-linter contracts in pyproject.toml, which reads `import` only: here they hold for `cimport`.
+"""
+
+import ast
+import re
+import subprocess
+import tomllib
+from collections.abc import Callable, Iterator
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.repository
+
+ROOT = Path(__file__).resolve().parent.parent
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+
+FUNCTION_LINES_MAX = 70
+"""Lines of a function: it fits a screen."""
+
+FILE_LINES_MAX = 400
+"""Lines of a module: it fits a head."""
+
+PRINTING = ("src/beanpole/cli/", "src/beanpole/bench/")
+"""Where `print` is the point. A server says things through its log."""
+
+WITH_A_CLOCK = ("src/beanpole/server/", "src/beanpole/bench/")
+"""Where time may be read. Everywhere else `now_ns` is an argument, so that tests decide what time it is."""
+
+CLOCKS = re.compile(
+    r"\b(clock_gettime(_ns)?|gettimeofday|monotonic(_ns)?|perf_counter(_ns)?|process_time(_ns)?|time_ns|utcnow)\b"
+)
+CLOCK_CALLS = {("time", "time"), ("datetime", "now"), ("date", "today"), ("datetime", "today")}
+
+PURE = ("src/beanpole/protocol/", "src/beanpole/engine/")
+C_IMPURE = ("posix", "libc.time", "libc.signal", "cpython.time", "cpython.datetime", "openmp")
+"""C modules that do I/O, read a clock or start threads: what `socket`, `os`, `time` and `threading` are for Python."""
+
+ELSEWHERE = {
+    r"(?<![\w.])/(home|Users|root|work)/": "a path of one machine; make it relative",
+    r"pypi[.]org|pythonhosted[.]org|registry[.]npmjs|npmjs[.]com": "the address of a registry; leave it to the client",
+    r"--(extra-)?index-url|--find[-]links|--registry\b": "a choice of registry; leave it to the user's configuration",
+    r"[.][.]/shared\b": "a file outside the project; say what it says",
+}
+"""What would only be true on one machine, and why it must go."""
+
+UNFINISHED = re.compile(r"\b(NotImplemented[E]rror|TOD[O]|FIXM[E]|XX[X]|HAC[K])\b")
+
+Complaints = Iterator[str]
+
+
+def tracked(*suffixes: str) -> list[Path]:
+    """The files of the project with one of the suffixes (all, if none is named), as paths below its root."""
+    command = ["git", "-c", f"safe.directory={ROOT}", "ls-files", "--cached", "--others", "--exclude-standard"]
+    answer = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    paths = [Path(line) for line in answer.splitlines()]
+    return [path for path in paths if (not suffixes or path.suffix in suffixes) and (ROOT / path).is_file()]
+
+
+def sources(*suffixes: str) -> list[Path]:
+    """The files of `src`."""
+    return [path for path in tracked(*suffixes) if path.parts[0] == "src"]
+
+
+def check(rule: Callable[[str, str], Complaints], paths: list[Path]) -> None:
+    """Fails with all complaints of a rule about some files."""
+    assert paths, "the rule finds no file to check"
+    complaints = [line for path in paths for line in rule(path.as_posix(), (ROOT / path).read_text())]
+    assert not complaints, "\n" + "\n".join(complaints)
+
+
+# --- The rules --------------------------------------------------------------------------------------------------------
+
+
+def functions_fit_a_screen(name: str, text: str) -> Complaints:
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.end_lineno:
+            lines = node.end_lineno - node.lineno + 1
+            if lines > FUNCTION_LINES_MAX:
+                yield (
+                    f"{name}:{node.lineno}: {node.name} has {lines} lines, the most is {FUNCTION_LINES_MAX}: "
+                    "move a step that has a name of its own into a function"
+                )
+
+
+def files_fit_a_head(name: str, text: str) -> Complaints:
+    lines = text.count("\n")
+    if lines > FILE_LINES_MAX:
+        yield f"{name}: {lines} lines, the most is {FILE_LINES_MAX}: move what has a name of its own into a module"
+
+
+def modules_say_what_they_are_for(name: str, text: str) -> Complaints:
+    if name.endswith(".pxd"):
+        if not text.startswith("#"):
+            yield f"{name}: begin with a comment that says what this declares"
+    elif not ast.get_docstring(ast.parse(text)) and text.strip():
+        yield f"{name}: begin with a docstring: what the module is for, its invariants, what it does not do"
+
+
+def only_the_command_line_prints(name: str, text: str) -> Complaints:
+    if name.startswith(PRINTING):
+        return
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print":
+            yield f"{name}:{node.lineno}: print: log it through structlog, or return it to the command line"
+
+
+def only_the_server_reads_the_clock(name: str, text: str) -> Complaints:
+    if name.startswith(WITH_A_CLOCK):
+        return
+    repair = "take now_ns as an argument; the server reads the clock once a turn"
+    if name.endswith(".pxd"):
+        for number, line in enumerate(text.splitlines(), 1):
+            if CLOCKS.search(line.partition("#")[0]):
+                yield f"{name}:{number}: a clock: {repair}"
+        return
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Name) and CLOCKS.fullmatch(node.id):
+            yield f"{name}:{node.lineno}: a clock: {repair}"
+        if isinstance(node, ast.Attribute):
+            owner = node.value.attr if isinstance(node.value, ast.Attribute) else getattr(node.value, "id", "")
+            if CLOCKS.fullmatch(node.attr) or (owner, node.attr) in CLOCK_CALLS:
+                yield f"{name}:{node.lineno}: a clock: {repair}"
+
+
+def nothing_is_unfinished(name: str, text: str) -> Complaints:
+    for number, line in enumerate(text.splitlines(), 1):
+        if found := UNFINISHED.search(line):
+            yield f"{name}:{number}: {found[0]}: finish it, or leave it out and write an issue"
+
+
+def nothing_points_elsewhere(name: str, text: str) -> Complaints:
+    for number, line in enumerate(text.splitlines(), 1):
+        for pattern, why in ELSEWHERE.items():
+            if found := re.search(pattern, line):
+                yield f"{name}:{number}: {found[0]}: {why}"
+
+
+def imports_of(name: str, text: str) -> Iterator[tuple[int, str]]:
+    """Every import and cimport of a file: its line and the module that it names, `cython.cimports.` left out."""
+    if name.endswith(".pxd"):
+        for number, line in enumerate(text.splitlines(), 1):
+            code = line.partition("#")[0].strip()
+            if found := re.match(r"from\s+(\S+)\s+cimport\s+(.*)", code):
+                names = [part.split()[0] for part in found[2].strip("()").split(",") if part.strip()]
+                yield from ((number, f"{found[1]}.{each}") for each in names or ["*"])
+            elif found := re.match(r"cimport\s+(\S+)", code):
+                yield number, found[1]
+            elif found := re.match(r'cdef\s+extern\s+from\s+"<?((?:sys/|time|unistd|pthread|signal)[^>"]*)', code):
+                yield number, "posix." + found[1]
+        return
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name.removeprefix("cython.cimports.")) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            module = "." * node.level + (node.module or "").removeprefix("cython.cimports.")
+            yield from ((node.lineno, f"{module}.{alias.name}") for alias in node.names)
+
+
+def pure_packages_are_pure(name: str, text: str) -> Complaints:
+    for number, module in imports_of(name, text):
+        if module.startswith("."):
+            yield f"{name}:{number}: {module}: name the module from beanpole on, so that the layers can be checked"
+        if name.startswith(PURE) and any(module == each or module.startswith(each + ".") for each in C_IMPURE):
+            yield f"{name}:{number}: {module}: no I/O, clock or thread here; do it in the server"
+
+
+def is_below(module: str, pattern: str) -> bool:
+    """Whether a module is what a pattern of import-linter names, or within."""
+    return fnmatchcase(module, pattern) or fnmatchcase(module, pattern + ".*")
+
+
+def layers_hold_for_cimport(name: str, text: str) -> Complaints:
+    importer = name.removeprefix("src/").rpartition(".")[0].replace("/", ".").removesuffix(".__init__")
+    for contract in PROJECT["tool"]["importlinter"]["contracts"]:
+        if not any(is_below(importer, source) for source in contract["source_modules"]):
+            continue
+        allowed = [line.split(" -> ") for line in contract.get("ignore_imports", [])]
+        for number, module in imports_of(name, text):
+            if any(fnmatchcase(importer, source) and is_below(module, target) for source, target in allowed):
+                continue
+            if any(is_below(module, forbidden) for forbidden in contract["forbidden_modules"]):
+                yield f"{name}:{number}: imports {module}, but {contract['name']}: move the code, or pass the value in"
+
+
+# --- The files --------------------------------------------------------------------------------------------------------
+
+
+def test_functions_fit_a_screen() -> None:
+    check(functions_fit_a_screen, tracked(".py"))
+
+
+def test_files_fit_a_head() -> None:
+    check(files_fit_a_head, tracked(".py", ".pxd", ".pyi"))
+
+
+def test_modules_say_what_they_are_for() -> None:
+    check(modules_say_what_they_are_for, tracked(".py", ".pxd"))
+
+
+def test_only_the_command_line_prints() -> None:
+    check(only_the_command_line_prints, sources(".py"))
+
+
+def test_only_the_server_reads_the_clock() -> None:
+    check(only_the_server_reads_the_clock, sources(".py", ".pxd"))
+
+
+def test_nothing_is_unfinished() -> None:
+    check(nothing_is_unfinished, tracked(".py", ".pxd", ".pyi"))
+
+
+def test_nothing_points_elsewhere() -> None:
+    check(nothing_points_elsewhere, tracked())
+
+
+def test_pure_packages_are_pure() -> None:
+    check(pure_packages_are_pure, sources(".py", ".pxd"))
+
+
+def test_layers_hold_for_cimport() -> None:
+    check(layers_hold_for_cimport, sources(".py", ".pxd"))
+
+
+def test_compiled_modules_have_a_stub() -> None:
+    lacking = [
+        path.with_suffix(".pyi").as_posix()
+        for path in sources(".pxd")
+        if (ROOT / path).with_suffix(".py").exists() and not (ROOT / path).with_suffix(".pyi").exists()
+    ]
+    assert not lacking, f"write what Python code may use of these modules, for mypy: {', '.join(lacking)}"
+
+
+def test_compiled_modules_are_known_to_ruff() -> None:
+    compiled = [path.with_suffix(".py") for path in sources(".pxd") if (ROOT / path).with_suffix(".py").exists()]
+    patterns = [
+        expanded
+        for pattern, codes in PROJECT["tool"]["ruff"]["lint"]["per-file-ignores"].items()
+        if "F821" in codes
+        for expanded in expand_braces(pattern)
+    ]
+    lacking = [path.as_posix() for path in compiled if not any(fnmatchcase(path.as_posix(), each) for each in patterns)]
+    assert not lacking, f"add to the compiled modules in [tool.ruff.lint.per-file-ignores]: {', '.join(lacking)}"
+
+
+def expand_braces(pattern: str) -> list[str]:
+    """`{a,b/{c,d}}.py` as `a.py`, `b/c.py` and `b/d.py`; what stands in no inner braces comes more than once."""
+    found = re.fullmatch(r"(.*)\{([^{}]*)\}(.*)", pattern)
+    if not found:
+        return [pattern]
+    return [each for part in found[2].split(",") for each in expand_braces(found[1] + part + found[3])]
+
+
+def test_every_dependency_is_pinned() -> None:
+    lines = (ROOT / "constraints.txt").read_text().splitlines()
+    malformed = [line for line in lines if not re.fullmatch(r"[A-Za-z0-9._-]+==[0-9][A-Za-z0-9.!+_-]*", line)]
+    assert not malformed, f"constraints.txt takes name==version and nothing else: {malformed}"
+    pinned = {line.partition("==")[0].lower().replace("_", "-") for line in lines}
+    project = PROJECT["project"]
+    wanted = [
+        *project["dependencies"],
+        *(each for group in project["optional-dependencies"].values() for each in group),
+    ]
+    lacking = {re.split(r"[^A-Za-z0-9._-]", each)[0].lower().replace("_", "-") for each in wanted} - pinned
+    assert not lacking, f"pin in constraints.txt: {', '.join(sorted(lacking))}"
+
+
+# --- The rules find what they forbid ----------------------------------------------------------------------------------
+
+ENGINE = "src/beanpole/engine/job.py"
+HEADER = "src/beanpole/engine/job.pxd"
+
+FOUND = [
+    (functions_fit_a_screen, ENGINE, "def f():\n" + "    pass\n" * FUNCTION_LINES_MAX),
+    (files_fit_a_head, ENGINE, "\n" * (FILE_LINES_MAX + 1)),
+    (modules_say_what_they_are_for, ENGINE, "import ast\n"),
+    (modules_say_what_they_are_for, HEADER, "cimport cython\n"),
+    (only_the_command_line_prints, ENGINE, "print(1)\n"),
+    (only_the_server_reads_the_clock, ENGINE, "import time\nnow = time.time()\n"),
+    (only_the_server_reads_the_clock, ENGINE, "from time import monotonic\nmonotonic()\n"),
+    (only_the_server_reads_the_clock, ENGINE, "import datetime\ndatetime.datetime.now()\n"),
+    (only_the_server_reads_the_clock, HEADER, "from posix.time cimport clock_gettime\n"),
+    (nothing_is_unfinished, ENGINE, "raise NotImplemented" + "Error\n"),
+    (nothing_is_unfinished, ENGINE, "# TO" + "DO: later\n"),
+    (nothing_points_elsewhere, "docs/index.md", "Look into /ho" + "me/me/notes.\n"),
+    (nothing_points_elsewhere, "Makefile", "pip install --index" + "-url x\n"),
+    (nothing_points_elsewhere, "README.md", "See .." + "/shared/design.\n"),
+    (pure_packages_are_pure, ENGINE, "from cython.cimports.posix.time import timespec\n"),
+    (pure_packages_are_pure, ENGINE, "from .heap import Heap\n"),
+    (pure_packages_are_pure, HEADER, "cimport posix.unistd\n"),
+    (pure_packages_are_pure, HEADER, 'cdef extern from "<sys/socket.h>":\n'),
+    (layers_hold_for_cimport, ENGINE, "from cython.cimports.beanpole.server.poller import Poller\n"),
+    (layers_hold_for_cimport, ENGINE, "from beanpole.protocol import decoder\n"),
+    (layers_hold_for_cimport, ENGINE, "import socket\n"),
+    (layers_hold_for_cimport, HEADER, "from beanpole.protocol.decoder cimport Decoder\n"),
+    (layers_hold_for_cimport, "src/beanpole/wal/log.py", "from beanpole.engine.engine import Engine\n"),
+]
+
+
+@pytest.mark.parametrize(("rule", "name", "text"), FOUND)
+def test_rule_finds_what_it_forbids(rule: Callable[[str, str], Complaints], name: str, text: str) -> None:
+    assert list(rule(name, text))
+
+
+@pytest.mark.parametrize(
+    ("rule", "name", "text"),
+    [
+        (only_the_server_reads_the_clock, "src/beanpole/server/app.py", "import time\ntime.monotonic_ns()\n"),
+        (only_the_server_reads_the_clock, HEADER, "# not clock_gettime: see the server\n"),
+        (pure_packages_are_pure, "src/beanpole/server/poller.pxd", "cimport posix.unistd\n"),
+        (layers_hold_for_cimport, ENGINE, "from cython.cimports.beanpole.protocol.commands import Command\n"),
+        (layers_hold_for_cimport, "src/beanpole/wal/log.py", "from beanpole.engine.records import Records\n"),
+    ],
+)
+def test_rule_allows_what_is_right(rule: Callable[[str, str], Complaints], name: str, text: str) -> None:
+    assert not list(rule(name, text))
