@@ -1,0 +1,1 @@
+"""Everything that tests Beanpole; see docs/architecture.md for what each folder is for."""

@@ -1,0 +1,1 @@
+"""Random conversations with Beanpole and beanstalkd at once, compared byte for byte."""

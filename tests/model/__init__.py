@@ -1,0 +1,1 @@
+"""A reference model of the queue in plain Python, and the engine compared with it."""

@@ -1,0 +1,1 @@
+"""Golden scripts: conversations with a queue server, one a file."""

@@ -1,0 +1,136 @@
+r"""The notation of the golden scripts, and its reader.
+
+A script is a conversation between a few connections and one fresh server:
+
+    # reserve_deadline_soon_while_waiting (item 39)
+    a> put 0 0 2 1 / x          a sends a line and its CRLF; " / " stands for a CRLF inside
+    a< INSERTED 1               the next reply to a, with its CRLF
+    a~ res                      a sends just these bytes
+    a-                          a has got nothing that was not expected above
+    + 1.5s                      time passes
+    a half-closes               a sends its FIN
+    a disconnects
+    a connects                  only where it matters when; else a connection opens with its first line
+    a is closed                 the server has closed the connection
+    drain                       the server enters drain mode
+
+In data, `\r \n \t \0 \\ \xHH` are bytes, `\s` is a space (for the end of a line), `{x*300}` is 300 times `x`.
+After `a< OK`, indented lines name some of the statistics that the reply must hold, in their order:
+
+    a< OK
+      keys: id tube ...         all keys in order; `...` at the end allows more
+      state: ready              a key and its exact value
+      age ~ [0-9]+              a key and a pattern for its value
+
+Lines that begin with `#` are comments. Some at the top tell the runner something:
+
+    # max-job-size: 10          the server's limit (beanstalkd's -z)
+    # not beanstalkd: reason    where Beanpole differs on purpose
+    # beanstalkd 1.13 only: r   where beanstalkd 1.12 behaves otherwise, for this reason
+    # only engine: reason       where real time is too slow or not exact enough
+"""
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+
+SAID = re.compile(r"(?P<name>[a-z])(?P<kind>[>~<])(?: (?P<text>.*))?")
+SILENT = re.compile(r"(?P<name>[a-z])-")
+DONE = re.compile(r"(?P<name>[a-z]) (?P<kind>connects|disconnects|half-closes|is closed)")
+PASSED = re.compile(r"\+ (?P<seconds>[0-9.]+)s")
+SETTING = re.compile(r"# (?P<key>max-job-size|not beanstalkd|beanstalkd 1\.13 only|only engine): (?P<value>.+)")
+REPEATED = re.compile(r"\{(?P<text>[^{}]+)\*(?P<count>\d+)\}")
+ESCAPED = re.compile(rb"\\(x[0-9a-f]{2}|.)")
+ESCAPES = {b"r": b"\r", b"n": b"\n", b"t": b"\t", b"0": b"\0", b"s": b" ", b"\\": b"\\"}
+
+
+@dataclass
+class Step:
+    """One line of a script. `data` is what is sent or expected, `seconds` how long time passes."""
+
+    line: int
+    kind: str
+    name: str = ""
+    data: bytes = b""
+    seconds: float = 0.0
+    statistics: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Script:
+    """A whole script; `settings` are the comments at the top that mean something."""
+
+    path: Path
+    steps: list[Step]
+    settings: dict[str, str]
+
+    @property
+    def seconds(self) -> float:
+        """How long the script takes in real time, at least."""
+        return sum(step.seconds for step in self.steps)
+
+    @property
+    def body_bytes_max(self) -> int:
+        """The largest body that the server takes."""
+        return int(self.settings.get("max-job-size", "65535"))
+
+
+def data_of(text: str) -> bytes:
+    """The bytes that a piece of a script stands for."""
+    repeated = REPEATED.sub(lambda found: found["text"] * int(found["count"]), text)
+    lines = re.split(r" /(?: |$)", repeated)
+    return b"\r\n".join(ESCAPED.sub(_unescape, line.encode()) for line in lines)
+
+
+def _unescape(found: "re.Match[bytes]") -> bytes:
+    code = found[1]
+    return bytes([int(code[1:], 16)]) if len(code) == 3 else ESCAPES[code]
+
+
+def read_script(path: Path) -> Script:
+    """Reads a script; a line that is none of the above is an error."""
+    script = Script(path, [], {})
+    for number, line in enumerate(path.read_text().splitlines(), 1):
+        if line.startswith("#"):
+            if setting := SETTING.fullmatch(line):
+                script.settings[setting["key"]] = setting["value"]
+        elif line.startswith("  "):
+            script.steps[-1].statistics.append(line.strip())
+        elif line.strip():
+            script.steps.append(_read_step(number, line.strip(), path))
+    return script
+
+
+def _read_step(number: int, line: str, path: Path) -> Step:
+    if said := SAID.fullmatch(line):
+        end = b"" if said["kind"] == "~" else b"\r\n"
+        kind = "expect" if said["kind"] == "<" else "send"
+        return Step(number, kind, said["name"], data_of(said["text"] or "") + end)
+    if silent := SILENT.fullmatch(line):
+        return Step(number, "silence", silent["name"])
+    if done := DONE.fullmatch(line):
+        return Step(number, done["kind"], done["name"])
+    if passed := PASSED.fullmatch(line):
+        return Step(number, "advance", seconds=float(passed["seconds"]))
+    if line == "drain":
+        return Step(number, "drain")
+    raise ValueError(f"{path.name}:{number}: {line!r} is no line of a script")
+
+
+def check_statistics(body: bytes, wanted: list[str]) -> str:
+    """What is wrong with the body of a stats reply; empty when it holds all that is wanted."""
+    lines = body.decode().splitlines()
+    if lines[:1] != ["---"] or not body.endswith(b"\n"):
+        return f"{body!r} is no block of statistics"
+    found = dict(line.split(": ", 1) for line in lines[1:])
+    for want in wanted:
+        key, separator, value = re.split(r"(: | ~ )", want, maxsplit=1)
+        if key == "keys":
+            keys, more = value.removesuffix(" ...").split(), value.endswith(" ...")
+            if (list(found)[: len(keys)] if more else list(found)) != keys:
+                return f"the keys are {' '.join(found)}"
+        elif key not in found:
+            return f"there is no {key}"
+        elif not (found[key] == value if separator == ": " else re.fullmatch(value, found[key])):
+            return f"{key} is {found[key]}, wanted {want}"
+    return ""

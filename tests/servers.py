@@ -1,0 +1,189 @@
+"""Real server processes for tests: Beanpole and, as the reference, beanstalkd.
+
+Each is a context manager that gives a `Server` which accepts connections, and stops the process that it started, by its
+process id. Servers listen on 127.0.0.1 on a port of their own, so that any number of them run side by side.
+A peer that is not installed skips a test on a user's machine and fails it in CI: see `missing_peer`.
+"""
+
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+
+HOST = "127.0.0.1"
+START_TIMEOUT_S = 30.0
+"""How long a server may take until it accepts connections; generous, as test machines are slow and shared."""
+
+STOP_TIMEOUT_S = 10.0
+"""How long a server may take to stop after SIGTERM before it is killed."""
+
+REPLY_TIMEOUT_S = 20.0
+"""How long a test waits for a reply that must come."""
+
+PORT_ATTEMPTS = 5
+"""A free port can be taken by somebody else before beanstalkd binds it; it then exits and another port is tried."""
+
+
+@dataclass(frozen=True)
+class Server:
+    """A running server process."""
+
+    name: str
+    pid: int
+    port: int
+
+    def connect(self) -> socket.socket:
+        """A new connection, known to be accepted: the server has answered an empty line, which no statistic counts."""
+        connection = socket.create_connection((HOST, self.port), timeout=REPLY_TIMEOUT_S)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connection.sendall(b"\r\n")
+        reply = b""
+        while not reply.endswith(b"\r\n"):
+            piece = connection.recv(100)
+            if not piece:
+                break
+            reply += piece
+        assert reply == b"UNKNOWN_COMMAND\r\n", f"{self.name} answered {reply!r} to an empty line"
+        return connection
+
+    def signal(self, number: int) -> None:
+        """Sends a signal to the server."""
+        os.kill(self.pid, number)
+
+    def drain(self) -> None:
+        """Puts the server into drain mode and returns when it says so itself."""
+        self.signal(signal.SIGUSR1)
+        give_up_at = time.monotonic() + REPLY_TIMEOUT_S
+        with self.connect() as connection:
+            while time.monotonic() < give_up_at:
+                connection.sendall(b"stats\r\n")
+                if b"\ndraining: true\n" in read_body(connection):
+                    return
+        raise AssertionError(f"{self.name} does not drain after SIGUSR1")
+
+
+def read_body(connection: socket.socket) -> bytes:
+    """The body of the next reply, which must be `OK <bytes>`."""
+    received = b""
+    while b"\r\n" not in received:
+        received += _some(connection)
+    line, _, rest = received.partition(b"\r\n")
+    size = int(line.removeprefix(b"OK ")) + 2
+    while len(rest) < size:
+        rest += _some(connection)
+    return rest[:-2]
+
+
+def _some(connection: socket.socket) -> bytes:
+    piece = connection.recv(65536)
+    if not piece:
+        raise EOFError("the server closed the connection")
+    return piece
+
+
+def missing_peer(name: str) -> NoReturn:
+    """Ends the test that needs a program that is not installed: a skip for a user, a failure in CI."""
+    reason = f"{name} is not installed"
+    if os.environ.get("CI"):
+        pytest.fail(reason + ", and CI must skip nothing")
+    pytest.skip(reason)
+
+
+def peer(name: str) -> str:
+    """The path of a program that tests compare with."""
+    return shutil.which(name) or missing_peer(name)
+
+
+def beanstalkd_version() -> str:
+    """The version of the installed beanstalkd, "1.12" for example."""
+    answer = subprocess.run([peer("beanstalkd"), "-v"], capture_output=True, text=True, check=True).stdout
+    found = re.search(r"\d+(\.\d+)+", answer)
+    assert found, f"beanstalkd -v answered {answer!r}"
+    return found[0]
+
+
+@contextmanager
+def beanstalkd_server(*flags: str) -> Iterator[Server]:
+    """A running beanstalkd."""
+    program = peer("beanstalkd")
+    for _ in range(PORT_ATTEMPTS):
+        port = _free_port()
+        process = subprocess.Popen(
+            [program, "-l", HOST, "-p", str(port), *flags], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        try:
+            if _accepts(process, port):
+                yield Server("beanstalkd", process.pid, port)
+                return
+        finally:
+            _stop(process)
+    raise AssertionError(f"beanstalkd did not start on any of {PORT_ATTEMPTS} ports")
+
+
+@contextmanager
+def beanpole_server(*flags: str) -> Iterator[Server]:
+    """A running Beanpole, the one that this Python would import."""
+    with tempfile.TemporaryDirectory() as folder:
+        ready_file, messages = Path(folder, "ready"), Path(folder, "messages")
+        command = [sys.executable, "-m", "beanpole", "serve", "-l", HOST, "-p", "0", "--ready-file", str(ready_file)]
+        with messages.open("wb") as output:
+            process = subprocess.Popen([*command, *flags], stdout=output, stderr=output)
+        try:
+            port = _port_when_ready(process, ready_file)
+            assert port, f"the server did not start:\n{messages.read_text(errors='replace')}"
+            yield Server("beanpole", process.pid, port)
+            assert process.poll() is None, (
+                f"the server ended by itself with {process.returncode}:\n{messages.read_text(errors='replace')}"
+            )
+        finally:
+            _stop(process)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind((HOST, 0))
+        return int(probe.getsockname()[1])
+
+
+def _accepts(process: "subprocess.Popen[bytes]", port: int) -> bool:
+    """Waits until a connection is accepted; false when the process ends instead."""
+    give_up_at = time.monotonic() + START_TIMEOUT_S
+    while time.monotonic() < give_up_at and process.poll() is None:
+        try:
+            socket.create_connection((HOST, port), timeout=1).close()
+        except OSError:
+            time.sleep(0.002)
+        else:
+            return process.poll() is None
+    return False
+
+
+def _port_when_ready(process: "subprocess.Popen[bytes]", ready_file: Path) -> int:
+    """The bound port as soon as the server has written its ready file; 0 when it ends or takes too long."""
+    give_up_at = time.monotonic() + START_TIMEOUT_S
+    while time.monotonic() < give_up_at and process.poll() is None:
+        if ready_file.exists():
+            return int(ready_file.read_text().split()[0].rpartition(":")[2])
+        time.sleep(0.005)
+    return 0
+
+
+def _stop(process: "subprocess.Popen[bytes]") -> None:
+    process.terminate()
+    try:
+        process.wait(STOP_TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()

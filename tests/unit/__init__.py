@@ -1,0 +1,1 @@
+"""Tests that mirror the source tree, one file a module."""

@@ -1,0 +1,102 @@
+"""A queue server without sockets and without a clock: the engine, its connections, and a time that tests move.
+
+The world does for tests what the server's turn does in production: it feeds bytes to connections, ticks the engine,
+resumes the connections that somebody else's command has woken, and closes those that have quit. Nothing waits and
+nothing is random, so a conversation in it has one outcome.
+"""
+
+from beanpole.engine.engine import Engine
+from beanpole.server.connection import Connection
+
+NS_PER_S = 1_000_000_000
+
+TURNS_MAX = 100_000
+"""More turns of resumed connections than this after one event are a loop: each must run a buffered command."""
+
+TICKS_MAX = 100_000
+"""More ticks than this while time passes are a loop: each must serve a deadline."""
+
+START_NS = 1_000 * NS_PER_S
+"""When the world begins. Not 0, so that code that takes 0 for "no time" is found out."""
+
+
+class World:
+    """An engine and named connections to it. Every method returns when nothing more happens without new input."""
+
+    def __init__(self, body_bytes_max: int = 65535) -> None:
+        self.engine = Engine(body_bytes_max=body_bytes_max)
+        self.now_ns = START_NS
+        self.connections: dict[str, Connection] = {}
+        self.resumed: list[str] = []
+        """Whose buffered commands went on since the list was last cleared, in order."""
+
+    def connect(self, name: str) -> None:
+        """Opens a connection."""
+        assert name not in self.connections, f"{name} is connected already"
+        self.connections[name] = Connection(self.engine, self.now_ns)
+
+    def send(self, name: str, data: bytes) -> None:
+        """Bytes arrive from a client."""
+        self.connections[name].receive(self.now_ns, data)
+        self._settle(name)
+
+    def output(self, name: str) -> bytes:
+        """All replies on a connection since the last call."""
+        return self.connections[name].take_output()
+
+    def half_close(self, name: str) -> None:
+        """The client says that it will send no more."""
+        self.connections[name].half_close(self.now_ns)
+        self._settle(name)
+
+    def disconnect(self, name: str) -> None:
+        """The client is gone; what it has not read is lost."""
+        self.connections.pop(name).close(self.now_ns)
+        self._settle()
+
+    def is_closed(self, name: str) -> bool:
+        """Whether the server has closed the connection."""
+        return self.connections[name].closed
+
+    def drain(self) -> None:
+        """Enters drain mode."""
+        self.engine.draining = True
+
+    def advance(self, duration_ns: int) -> None:
+        """Lets time pass as it does for a server that is never late: a tick at every deadline on the way."""
+        end_ns = self.now_ns + duration_ns
+        for _ in range(TICKS_MAX):
+            if not 0 <= self.engine.next_deadline_ns <= end_ns:
+                break
+            self.jump(max(self.engine.next_deadline_ns - self.now_ns, 0))
+        else:
+            raise AssertionError("ticks do not move the next deadline")
+        self.jump(end_ns - self.now_ns)
+
+    def jump(self, duration_ns: int) -> None:
+        """Lets time pass unnoticed: one tick at the end, as after a stall of the server."""
+        self.now_ns += duration_ns
+        self.engine.tick(self.now_ns)
+        self._settle()
+
+    def check(self) -> None:
+        """Asserts the engine's invariants."""
+        self.engine.check(now_ns=self.now_ns)
+
+    def _settle(self, name: str = "") -> None:
+        """Goes on with `name` and every connection that was woken, until none has anything to do."""
+        due = [self.connections[name]] if name else []
+        for _ in range(TURNS_MAX):
+            woken = [session.owner for session in self.engine.take_woken()]
+            pending = [connection for connection in due if connection.pending]
+            if not woken and not pending:
+                break
+            for connection in woken + pending:
+                connection.resume(self.now_ns)
+                self.resumed += [name for name, known in self.connections.items() if known is connection]
+            due = woken + pending
+        else:
+            raise AssertionError("the connections wake each other without end")
+        for connection in self.connections.values():
+            if connection.closed:
+                connection.close(self.now_ns)
