@@ -1,0 +1,120 @@
+"""One connection of the load generator, and what the connections of a group share. No I/O.
+
+`GroupState` holds the batches that are always the same (puts, reserves); a `Connection` writes those that differ each
+time (deletes, `use`) into its own buffer. `Load` sends them and books the replies.
+"""
+
+import cython
+from cython.cimports.beanpole.bench.histogram import Histogram
+from cython.cimports.beanpole.bench.reply import Kind, ReplyReader
+from cython.cimports.libc.stdint import uint64_t
+from cython.cimports.libc.stdlib import free, malloc
+from cython.cimports.libc.string import memcpy
+
+DELETE_BYTES_MAX = cython.declare(cython.int, 29)
+"""Length of the longest delete: the verb, a space, 20 digits, CRLF."""
+USE_BYTES_MAX = cython.declare(cython.int, 256)
+"""More than the longest `use`."""
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def write_number(at: cython.p_char, number: uint64_t) -> cython.Py_ssize_t:
+    """Writes decimal digits and returns how many."""
+    digits: cython.char[20]
+    size: cython.Py_ssize_t = 0
+    i: cython.Py_ssize_t
+    while True:
+        digits[size] = cython.cast(cython.char, 48 + number % 10)
+        size += 1
+        number //= 10
+        if number == 0:
+            break
+    for i in range(size):
+        at[i] = digits[size - 1 - i]
+    return size
+
+
+@cython.cclass
+class GroupState:
+    """What all connections of a group share: the texts of its batches and the histogram of its latencies."""
+
+    def __init__(self, group):
+        if not set(group.programme) <= set("prd") or group.in_flight < 1 or group.held < 0:
+            raise ValueError(f"not a load that can be driven: {group}")
+        if "d" in group.programme and "p" not in group.programme:
+            raise ValueError(f"a programme that deletes has to put first: {group.programme!r}")
+        self.group = group
+        self.latencies = Histogram()
+        self.connections = []
+        self.programme = group.programme.encode()
+        self.in_flight = group.in_flight
+        self.body_bytes = group.body_bytes
+        self.held = group.held
+        self.kind_with_id = Kind.RESERVED if "r" in group.programme else Kind.INSERTED
+        body = b"x" * group.body_bytes
+        put = b"put 1024 0 86400 %d\r\n%s\r\n" % (group.body_bytes, body)
+        self.put_bytes, self.puts = len(put), put * group.in_flight
+        self.reserve_bytes, self.reserves = 9, b"reserve\r\n" * group.in_flight
+
+
+@cython.cclass
+class Connection:
+    """One socket, and where it stands in its group's programme.
+
+    - `replies_left` replies to the current batch are to come, each of the kind `expected`;
+    - `ids_count` never exceeds `held` + `in_flight` of its group.
+    """
+
+    def __init__(self, sock, state: GroupState, index, tubes):
+        self.sock = sock
+        self.state = state
+        self.reader = ReplyReader()
+        self.fd = sock.fileno()
+        self.index = index
+        self.tubes = tubes
+        self.ids_capacity = state.held + state.in_flight
+        self.text_capacity = max(state.in_flight * DELETE_BYTES_MAX, USE_BYTES_MAX)
+        self.ids = cython.cast(cython.pointer[uint64_t], malloc(self.ids_capacity * cython.sizeof(uint64_t)))
+        self.text = cython.cast(cython.p_char, malloc(self.text_capacity))
+        if self.ids is cython.NULL or self.text is cython.NULL:
+            raise MemoryError
+
+    def __dealloc__(self):
+        free(self.ids)
+        free(self.text)
+
+    def keep_id(self, job_id):
+        """Appends an id to the ring; a full ring (a programme without deletes) keeps what it has."""
+        at: cython.Py_ssize_t = self.ids_first + self.ids_count
+        if self.ids_count < self.ids_capacity:
+            self.ids[at if at < self.ids_capacity else at - self.ids_capacity] = job_id
+            self.ids_count += 1
+
+    def deletable(self):
+        """How many jobs its next batch of deletes takes: what is above the number to hold."""
+        return cython.cast(cython.int, max(min(self.ids_count - self.state.held, self.state.in_flight), 0))
+
+    def write_deletes(self, count):
+        """Writes deletes of the oldest `count` ids and forgets them; returns the size."""
+        at: cython.p_char = self.text
+        for _ in range(count):
+            memcpy(at, b"delete ", 7)
+            at += 7
+            at += write_number(at, self.ids[self.ids_first])
+            memcpy(at, b"\r\n", 2)
+            at += 2
+            self.ids_first += 1
+            if self.ids_first == self.ids_capacity:
+                self.ids_first = 0
+        self.ids_count -= count
+        return at - self.text
+
+    def write_use(self):
+        """Makes a `use` of its next tube the batch."""
+        line: bytes = b"use %s\r\n" % self.tubes[self.tube_at]
+        self.tube_at = (self.tube_at + 1) % len(self.tubes)
+        self.out_size = len(line)
+        memcpy(self.text, cython.cast(cython.p_char, line), self.out_size)
+        self.out = self.text
+        return 0

@@ -1,0 +1,146 @@
+"""Takes one sample: starts a server, brings it into the scenario's state, drives the load, and reads its costs.
+
+Each way of measuring is an entry of `MEASURES`, so that the tables stay tables.
+"""
+
+import os
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+from beanpole.bench.dial import allow_descriptors, dial, make_tubes, open_group
+from beanpole.bench.load import Load
+from beanpole.bench.plan import Measure, Sample, Scenario
+from beanpole.bench.server import Address, Server, running
+
+SETUP_LIMIT_S = 60.0
+"""How long it may take to bring a server into the state of a scenario; slower is reported instead of waited for."""
+WARM_UP_S = 0.2
+"""Load before the measured load, for caches, branch predictors and the allocator."""
+LOAD_LIMIT_S = 120.0
+"""End of a load that is bounded by its commands, in case that the server is slow."""
+SPARE_DESCRIPTORS = 200
+"""Files that server and generator need besides the connections."""
+SYNC_WRITES = 200
+"""Writes of which the median tells what one fdatasync costs."""
+SYNC_WRITE_BYTES = 256
+"""Size of each, about one record."""
+
+
+@dataclass(frozen=True)
+class Contestant:
+    """One of the servers that are compared."""
+
+    name: str
+    command: tuple[str, ...]
+    ours: bool
+
+    def args(self, scenario: Scenario) -> tuple[str, ...]:
+        """What the scenario adds to its command line."""
+        return scenario.args_ours if self.ours else scenario.args_theirs
+
+
+def load_at(address: Address, scenario: Scenario, seconds: float, server: Server | None) -> Sample:
+    """Drives the load at a server, which is `None` if we did not start it: then only the client's side is measured."""
+    allow_descriptors(sum(group.connections for group in scenario.groups) + SPARE_DESCRIPTORS)
+    deadline = time.monotonic() + SETUP_LIMIT_S
+    with closing(dial(address)) as keeper, closing(Load()) as load:
+        make_tubes(keeper, scenario.other_tubes, deadline)
+        for group in scenario.groups:
+            load.add(group, open_group(group, address, deadline))
+        load.fill_held(deadline - time.monotonic())
+        if not scenario.operations:
+            load.run(min(WARM_UP_S, seconds))
+        before = observe(server)
+        by_letter = server is not None and wants_letters(scenario)
+        limit_s = LOAD_LIMIT_S if scenario.operations else seconds
+        run_s, own_cpu_s = load.run(limit_s, scenario.operations, server.pid if server and by_letter else 0)
+        after = observe(server)
+        sample = Sample(commands=load.commands, generator_busy=own_cpu_s / run_s)
+        counted = next(state.latencies for state in load.groups if state.group.counted and state.group.programme)
+        sample.figures = {
+            "rate": load.commands / run_s,
+            "p50_us": counted.percentile(0.5) / 1e3,
+            "p99_us": counted.percentile(0.99) / 1e3,
+            "p999_us": counted.percentile(0.999) / 1e3,
+        }
+        if server is not None:
+            cpu_s, resident, disk = (b - a for a, b in zip(before, after, strict=True))
+            sample.figures["cpu_us"] = cpu_s / load.commands * 1e6
+            sample.figures["bytes_per_job"] = resident / load.commands
+            sample.figures["disk_bytes"] = disk / load.commands
+            sample.server_busy = cpu_s / run_s
+            sample.peak_bytes = server.memory_bytes()[1]
+            if by_letter:
+                deletes = load.cpu_by_letter()["d"]
+                sample.figures["cpu_delete_us"] = deletes[0] / deletes[1] / 1e3
+        return sample
+
+
+def wants_letters(scenario: Scenario) -> bool:
+    """Whether CPU time is counted apart for deletes: one busy connection that holds jobs."""
+    busy = [group for group in scenario.groups if group.programme]
+    return len(busy) == 1 and busy[0].connections == 1 and busy[0].held > 0
+
+
+def observe(server: Server | None) -> tuple[float, int, int]:
+    """CPU seconds, resident bytes and disk bytes of a server so far."""
+    return (server.cpu_s(), server.memory_bytes()[0], server.disk_bytes()) if server else (0.0, 0, 0)
+
+
+def measure_load(contestant: Contestant, scenario: Scenario, seconds: float, data: Path) -> Sample:
+    """A fresh server under the scenario's load."""
+    args = contestant.args(scenario)
+    sync_us = fdatasync_us(data) if any("{data}" in arg for arg in args) else 0.0
+    with running(contestant.command, args, data) as server:
+        sample = load_at(server.address, scenario, seconds, server)
+    if sync_us:
+        sample.figures["over_sync_us"] = sample.figures["p50_us"] - sync_us
+    return sample
+
+
+def measure_start(contestant: Contestant, scenario: Scenario, _seconds: float, data: Path) -> Sample:
+    """A server that is started, answers one command, and is ended."""
+    with running(contestant.command, contestant.args(scenario), data) as server:
+        return Sample(figures={"start_ms": server.started_s * 1e3}, peak_bytes=server.memory_bytes()[1])
+
+
+def measure_replay(contestant: Contestant, scenario: Scenario, seconds: float, data: Path) -> Sample:
+    """The start of a server that finds what the scenario's load left in its log."""
+    with running(contestant.command, contestant.args(scenario), data) as server:
+        load_at(server.address, scenario, seconds, server)
+    return measure_start(contestant, scenario, seconds, data)
+
+
+MEASURES: dict[Measure, Callable[[Contestant, Scenario, float, Path], Sample]] = {
+    "load": measure_load,
+    "start": measure_start,
+    "replay": measure_replay,
+}
+
+
+def take_sample(contestant: Contestant, scenario: Scenario, seconds: float, data_root: Path | None) -> Sample:
+    """One sample, in a directory of its own that is empty before and gone after."""
+    with tempfile.TemporaryDirectory(prefix="beanpole-bench-data-", dir=data_root) as data:
+        return MEASURES[scenario.measure](contestant, scenario, scenario.seconds or seconds, Path(data))
+
+
+def fdatasync_us(directory: Path) -> float:
+    """The median time of a small write at the end of a preallocated file and its fdatasync."""
+    path = directory / "fdatasync-probe"
+    times = []
+    fd = os.open(path, os.O_CREAT | os.O_WRONLY, 0o600)
+    try:
+        os.posix_fallocate(fd, 0, SYNC_WRITES * SYNC_WRITE_BYTES)
+        for _ in range(SYNC_WRITES):
+            start = time.perf_counter_ns()
+            os.write(fd, b"x" * SYNC_WRITE_BYTES)
+            os.fdatasync(fd)
+            times.append(time.perf_counter_ns() - start)
+    finally:
+        os.close(fd)
+        path.unlink()
+    return sorted(times)[len(times) // 2] / 1e3

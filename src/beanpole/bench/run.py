@@ -1,0 +1,156 @@
+"""Runs a benchmark from start to end: chooses rows, alternates the servers, prints the tables.
+
+For every row and round: our server, then beanstalkd, each freshly started; then the row's baseline in the same way.
+What cannot be measured (beanstalkd takes minutes to make 100 000 tubes, say) is named in the table and skipped.
+"""
+
+import json
+import shlex
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from beanpole.bench import grid, machine, report, rows, rows_durable
+from beanpole.bench.dial import SetupError, parse_address
+from beanpole.bench.load import LoadError
+from beanpole.bench.measure import Contestant, load_at, take_sample
+from beanpole.bench.plan import Group, Row, Scenario
+from beanpole.bench.reply import ReplyError
+from beanpole.bench.report import Outcome
+from beanpole.bench.server import OURS, THEIRS, Server, installed
+
+ROUNDS = 3
+SECONDS = 2.0
+"""Length of a measured load: enough for some hundred thousand commands of a slow server."""
+QUICK_ROUNDS = 1
+QUICK_SECONDS = 0.5
+
+TABLES: dict[str, tuple[Row, ...]] = {"speed": rows.ROWS, "durable": rows_durable.ROWS, "grid": grid.ROWS}
+
+HOW_TO_INSTALL = (
+    "{program} is not installed, so there is nothing to compare with and only our server is measured.\n"
+    "Debian and Ubuntu: apt-get install beanstalkd. Elsewhere: give its command line with --theirs."
+)
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the user asked for."""
+
+    tables: tuple[str, ...] = ("speed",)
+    only: tuple[str, ...] = ()
+    """Names of rows, or beginnings of names; empty: all rows of the tables."""
+    rounds: int | None = None
+    seconds: float | None = None
+    quick: bool = False
+    ours: str = ""
+    """Our server's command line as a template (see `server`); empty: the server of this installation."""
+    theirs: str = ""
+    data_dir: Path | None = None
+    """Where the servers' logs are written; None: the system's temporary directory."""
+    json_file: Path | None = None
+    markdown: bool = False
+
+
+def choose(options: Options) -> list[Row]:
+    """The rows that are asked for. Names are looked for in every table, so that `--only` alone is enough."""
+    if not options.only:
+        return [row for table in options.tables for row in TABLES[table]]
+    every = [row for table in TABLES.values() for row in table]
+    for name in options.only:
+        if not any(row.name.startswith(name) for row in every):
+            raise SetupError(f"no row is called {name!r} or begins like that; --list names them all")
+    exact = {row.name for row in every} & set(options.only)
+    begin = tuple(name for name in options.only if name not in exact)
+    return [row for row in every if row.name in exact or (begin and row.name.startswith(begin))]
+
+
+def contestants(options: Options, say: Callable[[str], None]) -> list[Contestant]:
+    """Who is measured: ours, and beanstalkd if it is there."""
+    theirs = tuple(shlex.split(options.theirs)) or THEIRS
+    found = [Contestant("ours", tuple(shlex.split(options.ours)) or OURS, ours=True)]
+    if installed(theirs):
+        found.append(Contestant("theirs", theirs, ours=False))
+    else:
+        say(HOW_TO_INSTALL.format(program=theirs[0]))
+    return found
+
+
+def run_row(row: Row, players: Sequence[Contestant], options: Options, say: Callable[[str], None]) -> Outcome:
+    """All rounds of one row."""
+    outcome = Outcome(row)
+    rounds = min(options.rounds or (QUICK_ROUNDS if options.quick else ROUNDS), row.rounds_max)
+    seconds = options.seconds or (QUICK_SECONDS if options.quick else SECONDS)
+    parts = {"scenario": row.quick if options.quick and row.quick else row.scenario}
+    if row.baseline is not None:
+        parts["baseline"] = row.baseline
+    for turn in range(rounds):
+        for what, scenario in parts.items():
+            for player in players:
+                if (player.name, what) in outcome.failures:
+                    continue
+                say(f"{row.name}: round {turn + 1} of {rounds}, {player.name}, {what}")
+                try:
+                    outcome.add(player.name, what, take_sample(player, scenario, seconds, options.data_dir))
+                except (SetupError, LoadError, ReplyError, OSError) as error:
+                    outcome.failures[player.name, what] = str(error)
+                    say(f"{row.name}: {player.name}: {error}")
+    return outcome
+
+
+def show(outcomes: Sequence[Outcome], facts: dict[str, str], options: Options) -> str:
+    """Everything that is printed at the end."""
+    table = report.as_markdown if options.markdown else report.as_text
+    asked = [outcome for outcome in outcomes if outcome.row.ask is not None]
+    parts = ["\n".join(f"{'- ' if options.markdown else ''}{name}: {value}" for name, value in facts.items())]
+    if asked:
+        parts.append(table(report.ASKED_HEAD, report.asked_table(asked)))
+    parts.append(table(report.FIGURES_HEAD, report.figures_table(outcomes)))
+    return "\n\n".join(parts)
+
+
+def say_on_stderr(text: str) -> None:
+    """Progress goes where it does not disturb the tables."""
+    sys.stderr.write(text + "\n")
+    sys.stderr.flush()
+
+
+def main(options: Options, say: Callable[[str], None] = say_on_stderr) -> int:
+    """Runs the rows, prints the tables; 0 when all that was asked is met, 1 when not, 2 when nothing could be run."""
+    try:
+        chosen = choose(options)
+    except SetupError as error:
+        say(str(error))
+        return 2
+    players = contestants(options, say)
+    facts = machine.describe(players[-1].command)
+    outcomes = [run_row(row, players, options, say) for row in chosen]
+    sys.stdout.write(show(outcomes, facts, options) + "\n")
+    if options.json_file is not None:
+        options.json_file.write_text(json.dumps(report.as_json(outcomes, facts), indent=1) + "\n")
+    if not any(outcome.samples for outcome in outcomes):
+        return 2
+    failed = any(outcome.failures or outcome.verdict() == "no" for outcome in outcomes)
+    return 1 if failed else 0
+
+
+def drive(address: str, group: Group, seconds: float, pid: int = 0) -> int:
+    """Drives one load at a server that runs already, and prints its figures. It leaves no jobs that it can delete."""
+    scenario = Scenario(groups=(group,))
+    row = Row("load", "one load", "rate", scenario)
+    try:
+        where = parse_address(address)
+        sample = load_at(where, scenario, seconds, Server(pid, where, 0.0) if pid else None)
+    except (SetupError, LoadError, ReplyError, OSError) as error:
+        say_on_stderr(f"{address}: {error}")
+        return 2
+    outcome = Outcome(row, {("ours", "scenario"): [sample]})
+    sys.stdout.write(report.as_text(report.FIGURES_HEAD, report.figures_table([outcome])) + "\n")
+    return 0
+
+
+def names() -> str:
+    """Every row, a line each."""
+    lines = [(row.name, row.table, row.title, str(row.ask or "")) for table in TABLES.values() for row in table]
+    return report.as_text(("row", "table", "what", "asked"), lines)
