@@ -42,7 +42,13 @@ class World:
 
     def output(self, name: str) -> bytes:
         """All replies on a connection since the last call."""
-        return self.connections[name].take_output()
+        connection = self.connections[name]
+        replies = connection.take_output()
+        while connection.choked:  # It stopped because of replies that nobody took.
+            connection.resume(self.now_ns)
+            self._settle(name)
+            replies += connection.take_output()
+        return replies
 
     def half_close(self, name: str) -> None:
         """The client says that it will send no more."""
@@ -87,16 +93,14 @@ class World:
         """Goes on with `name` and every connection that was woken, until none has anything to do."""
         due = [self.connections[name]] if name else []
         for _ in range(TURNS_MAX):
-            woken = [session.owner for session in self.engine.take_woken()]
-            pending = [connection for connection in due if connection.pending]
-            if not woken and not pending:
-                break
-            for connection in woken + pending:
+            for connection in due:
+                if connection.finished:
+                    connection.close(self.now_ns)
+            woken = [session.owner for session in self.engine.take_woken() if session.owner]
+            due = woken + [connection for connection in due if connection.pending and not connection.closed]
+            if not due:
+                return
+            for connection in due:
                 connection.resume(self.now_ns)
-                self.resumed += [name for name, known in self.connections.items() if known is connection]
-            due = woken + pending
-        else:
-            raise AssertionError("the connections wake each other without end")
-        for connection in self.connections.values():
-            if connection.closed:
-                connection.close(self.now_ns)
+                self.resumed += [known for known, other in self.connections.items() if other is connection]
+        raise AssertionError("the connections wake each other without end")

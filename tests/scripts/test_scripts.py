@@ -116,7 +116,7 @@ def applies(script: Script, kind: str) -> bool:
     """Whether a script is meant for a target."""
     if kind != "engine" and ("only engine" in script.settings or script.seconds > REAL_SECONDS_MAX):
         return False
-    return not (kind == "beanstalkd" and "not beanstalkd" in script.settings)
+    return f"not {kind}" not in script.settings
 
 
 def cases() -> list[tuple[Script, str]]:
