@@ -1,0 +1,160 @@
+"""``beanpole serve``: beanstalkd's flags, each with a long name, an environment variable and a key in a TOML file."""
+
+import os
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import click
+
+import beanpole
+from beanpole import limits
+from beanpole.errors import ExitCode
+
+
+def read_config(ctx: click.Context, parameter: click.Parameter, path: str | None) -> None:
+    """Take the defaults from a TOML file: one key for each long option."""
+    if path is None:
+        return
+    try:
+        with open(path, "rb") as file:
+            found = tomllib.load(file)
+    except OSError as error:
+        raise click.BadParameter(f"cannot read {path}: {error.strerror}", ctx, parameter) from error
+    except tomllib.TOMLDecodeError as error:
+        raise click.BadParameter(f"{path} is not TOML: {error}", ctx, parameter) from error
+    known = {option_key(each): each.name for each in ctx.command.params if isinstance(each, click.Option)}
+    unknown = sorted(set(found) - set(known) | {"config"} & set(found))
+    if unknown:
+        allowed = ", ".join(sorted(set(known) - {"config", "help", "version"}))
+        raise click.BadParameter(f"{path} has an unknown key {unknown[0]!r}; keys are {allowed}", ctx, parameter)
+    ctx.default_map = {str(known[key]): value for key, value in found.items()}
+
+
+def option_key(option: click.Parameter) -> str:
+    """Return the long name of an option, without its dashes."""
+    return max(option.opts, key=len).lstrip("-")
+
+
+def cap_body_bytes(_ctx: click.Context, _parameter: click.Parameter, value: int) -> int:
+    """Cap the body limit as beanstalkd does, with a warning."""
+    if 0 <= value <= limits.BODY_BYTES_MAX_CEILING:
+        return value
+    click.echo(f"beanpole serve: --body-bytes-max is capped at {limits.BODY_BYTES_MAX_CEILING}", err=True)
+    return limits.BODY_BYTES_MAX_CEILING
+
+
+def check_listen(ctx: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
+    """Refuse what can't be an address."""
+    from beanpole.server.listener import split_address
+
+    for address in value:
+        if not address.startswith("unix:"):
+            try:
+                split_address(address, 0)
+            except ValueError as error:
+                raise click.BadParameter(str(error), ctx, parameter) from error
+    return value
+
+
+def set_user(_ctx: click.Context, _parameter: click.Parameter, value: str | None) -> str | None:
+    """Take an empty user as none."""
+    return value or None
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.option(
+    "-l",
+    "--listen",
+    "listen",
+    multiple=True,
+    metavar="ADDR",
+    envvar="BEANPOLE_LISTEN",
+    callback=check_listen,
+    help="Listen on ADDR, HOST:PORT, [IPV6]:PORT or unix:PATH; may be repeated.  [default: every address]",
+)
+@click.option(
+    "-p",
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=limits.PORT_DEFAULT,
+    show_default=True,
+    envvar="BEANPOLE_PORT",
+    help="TCP port where --listen names none; 0 lets the system choose.",
+)
+@click.option(
+    "-z",
+    "--body-bytes-max",
+    type=int,
+    default=limits.BODY_BYTES_MAX_DEFAULT,
+    show_default=True,
+    envvar="BEANPOLE_BODY_BYTES_MAX",
+    callback=cap_body_bytes,
+    help="Bytes of a job's body.",
+)
+@click.option("-u", "--user", envvar="BEANPOLE_USER", callback=set_user, help="Become USER when the ports are bound.")
+@click.option("-b", "--data-dir", type=click.Path(), envvar="BEANPOLE_DATA_DIR", help="Not in this version: see -h.")
+@click.option("-f", "--fsync-ms", type=click.IntRange(0), envvar="BEANPOLE_FSYNC_MS", help="Only with --data-dir.")
+@click.option("-F", "--no-fsync", is_flag=True, envvar="BEANPOLE_NO_FSYNC", help="Only with --data-dir.")
+@click.option("-s", "--segment-bytes", type=click.IntRange(1), envvar="BEANPOLE_SEGMENT_BYTES", help="Only with --data-dir.")
+@click.option("-c", "compact", is_flag=True, help="Does nothing; accepted as beanstalkd does.")
+@click.option("-n", "no_compact", is_flag=True, help="Does nothing; accepted as beanstalkd does.")
+@click.option(
+    "--ready-file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    envvar="BEANPOLE_READY_FILE",
+    help="Write the bound addresses into this file when clients are answered.",
+)
+@click.option(
+    "--one-reply-per-send",
+    is_flag=True,
+    envvar="BEANPOLE_ONE_REPLY_PER_SEND",
+    help="Send each reply to pipelined commands alone, for clients that need it (fivebeans, pystalk).",
+)
+@click.option(
+    "--log-format",
+    type=click.Choice(["auto", "console", "json"]),
+    default="auto",
+    show_default=True,
+    envvar="BEANPOLE_LOG_FORMAT",
+    help="auto: console on a terminal, else JSON.",
+)
+@click.option("-V", "--verbose", count=True, envvar="BEANPOLE_VERBOSE", help="Log every connection.")
+@click.option(
+    "--config",
+    type=click.Path(),
+    is_eager=True,
+    expose_value=False,
+    callback=read_config,
+    envvar="BEANPOLE_CONFIG",
+    help="A TOML file with a key for each long option.",
+)
+@click.version_option(beanpole.__version__, "-v", "--version", message="beanpole %(version)s")
+def serve(**given: Any) -> int:
+    """Run the server.
+
+    Each option can be set in the environment (BEANPOLE_PORT for --port) and in the --config file (port = 11300); the
+    command line wins over the environment, the environment over the file.
+
+    Durability (-b and its companions -f, -F and -s) is not in this version: -b is refused rather than ignored.
+    """
+    from beanpole.server import app
+    from beanpole.server.settings import Settings
+
+    if given["data_dir"]:
+        raise click.UsageError("-b: this version keeps jobs in memory only; start it without a data directory")
+    ignored = [flag for flag, name in (("-c", "compact"), ("-n", "no_compact")) if given[name]]
+    for flag in ignored:
+        click.echo(f"beanpole serve: {flag} does nothing and is ignored", err=True)
+    settings = Settings(
+        listen=given["listen"],
+        port=given["port"],
+        body_bytes_max=given["body_bytes_max"],
+        user=given["user"],
+        verbose_count=given["verbose"],
+        ready_file=given["ready_file"],
+        one_reply_per_send=given["one_reply_per_send"],
+        log_format=given["log_format"],
+    )
+    code: ExitCode = app.serve(settings)
+    return os.EX_OK if code == ExitCode.OK else int(code)

@@ -1,0 +1,26 @@
+# The header of heap.py.
+cimport cython
+from libc.stdint cimport int64_t, uint64_t
+
+@cython.no_gc
+cdef class Item:
+    cdef Py_ssize_t heap_index           # where the item stands in its heap; -1: in none
+
+cdef struct Entry:
+    int64_t key                          # what the heap is ordered by
+    uint64_t tie                         # what orders equal keys; no two entries have both the same
+    void *item                           # the Item, borrowed: whoever pushes it keeps it alive
+
+@cython.final
+@cython.no_gc
+cdef class Heap:
+    cdef Entry *entries
+    cdef readonly Py_ssize_t count       # items
+    cdef Py_ssize_t capacity             # entries allocated
+    cdef int push(self, Item item, int64_t key, uint64_t tie) except -1
+    cdef void remove(self, Item item) noexcept
+    cdef void move(self, Item item, int64_t key) noexcept
+    cdef void put_at(self, Py_ssize_t hole, Entry entry) noexcept
+    cdef int resize(self, Py_ssize_t capacity) except -1
+
+cdef bint sooner(Heap a, Heap b) noexcept

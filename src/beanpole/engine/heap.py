@@ -1,0 +1,124 @@
+"""The one ordered structure of the engine: a heap of four children a node, with the keys inside it.
+
+It serves ready jobs by (priority, id), delayed and reserved ones by (deadline, id), buried ones by the order of their
+burying, and the timers. Keys stand in the entries, so that a comparison does not touch the item; four children a node
+halve the depth (LaMarca and Ladner, "The Influence of Caches on the Performance of Heaps", 1996). An item knows where it
+stands, so it can be taken out of the middle, and it is in one heap at a time.
+
+Invariant: no child is smaller than its parent by (key, tie), and ``entries[item.heap_index].item is item``.
+"""
+
+import cython
+from cython.cimports.libc.stdlib import free, realloc
+
+FIRST_CAPACITY = cython.declare(cython.Py_ssize_t, 4)
+KEPT_CAPACITY = cython.declare(cython.Py_ssize_t, 64)
+
+
+@cython.cclass
+class Item:
+    """What can stand in a heap."""
+
+    def __cinit__(self):
+        self.heap_index = -1
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def less(a: cython.pointer(Entry), b: cython.pointer(Entry)) -> cython.bint:
+    """Whether `a` comes before `b`."""
+    return a.key < b.key or (a.key == b.key and a.tie < b.tie)
+
+
+def sooner(a, b):
+    """Whether the first item of heap `a` comes before that of `b`; neither is empty."""
+    return less(a.entries, b.entries)
+
+
+@cython.cclass
+class Heap:
+    """Items by (key, tie), the smallest first. The first one is ``entries[0]`` while ``count`` is not 0."""
+
+    def __dealloc__(self):
+        free(self.entries)
+
+    def resize(self, capacity):
+        """Give room for `capacity` entries. Raise MemoryError when there is none."""
+        entries = cython.cast(cython.pointer(Entry), realloc(self.entries, capacity * cython.sizeof(Entry)))
+        if entries is cython.NULL:
+            raise MemoryError
+        self.entries = entries
+        self.capacity = capacity
+        return 0
+
+    def push(self, item, key, tie):
+        """Add an item that is in no heap: O(1) when it comes last, O(log n) at the worst."""
+        if self.count == self.capacity:
+            self.resize(max(FIRST_CAPACITY, self.capacity * 2))
+        entry: Entry
+        entry.key = key
+        entry.tie = tie
+        entry.item = cython.cast(cython.p_void, item)
+        self.count += 1
+        self.put_at(self.count - 1, entry)
+        return 0
+
+    def remove(self, item):
+        """Take out an item of this heap."""
+        hole: cython.Py_ssize_t = item.heap_index
+        item.heap_index = -1
+        self.count -= 1
+        if hole != self.count:
+            self.put_at(hole, self.entries[self.count])
+        if self.capacity > KEPT_CAPACITY and self.count < self.capacity // 4:
+            self.resize(self.capacity // 2)
+
+    def move(self, item, key):
+        """Give an item of this heap another key."""
+        entry: Entry = self.entries[item.heap_index]
+        entry.key = key
+        self.put_at(item.heap_index, entry)
+
+    def put_at(self, hole, entry):
+        """Put an entry into the heap, which is in order but for the hole, up or down from there."""
+        entries: cython.pointer(Entry) = self.entries
+        parent: cython.Py_ssize_t
+        while hole > 0:
+            parent = (hole - 1) // 4
+            if not less(cython.address(entry), cython.address(entries[parent])):
+                break
+            entries[hole] = entries[parent]
+            cython.cast(Item, entries[hole].item).heap_index = hole
+            hole = parent
+        child: cython.Py_ssize_t
+        best: cython.Py_ssize_t
+        end: cython.Py_ssize_t
+        while hole * 4 + 1 < self.count:
+            best = hole * 4 + 1
+            end = min(best + 4, self.count)
+            for child in range(best + 1, end):
+                if less(cython.address(entries[child]), cython.address(entries[best])):
+                    best = child
+            if not less(cython.address(entries[best]), cython.address(entry)):
+                break
+            entries[hole] = entries[best]
+            cython.cast(Item, entries[hole].item).heap_index = hole
+            hole = best
+        entries[hole] = entry
+        cython.cast(Item, entry.item).heap_index = hole
+
+    def check(self) -> None:
+        """Raise AssertionError when the invariant is broken."""
+        i: cython.Py_ssize_t
+        for i in range(self.count):
+            assert cython.cast(Item, self.entries[i].item).heap_index == i, f"heap entry {i} does not know its place"
+            assert i == 0 or not less(
+                cython.address(self.entries[i]), cython.address(self.entries[(i - 1) // 4])
+            ), f"heap entry {i} is smaller than its parent"
+
+    def items(self) -> list:
+        """Return all items in order."""
+        i: cython.Py_ssize_t
+        keyed = [(self.entries[i].key, self.entries[i].tie, i) for i in range(self.count)]
+        return [cython.cast(Item, self.entries[i].item) for _, _, i in sorted(keyed)]

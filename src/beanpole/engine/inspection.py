@@ -1,0 +1,113 @@
+"""The invariants of the engine, asserted one by one against a recount. Tests call it after every step."""
+
+import cython
+from cython.cimports.beanpole.engine.heap import Heap, Item
+from cython.cimports.beanpole.engine.job import Job, State
+from cython.cimports.beanpole.engine.session import Session
+from cython.cimports.beanpole.engine.store import Store
+from cython.cimports.beanpole.engine.tube import Tube, Watch
+
+from beanpole import limits
+
+DEADLINE_MARGIN_NS = limits.DEADLINE_MARGIN_NS
+
+
+def check(store: Store) -> None:
+    """Raise AssertionError with a sentence when an invariant is broken."""
+    store.jobs.check()
+    store.timers.check()
+    check_counts(store)
+    sessions = {}
+    for tube in store.tube_list:
+        check_tube(store, tube)
+        for session in waiting_sessions(tube):
+            sessions[session.number] = session
+        for held in tube_jobs(store, tube):
+            holder = cython.cast(Job, held).holder
+            if holder is not None:
+                sessions[holder.number] = holder
+    for session in sessions.values():
+        check_session(store, session)
+    waiting = sum(1 for session in sessions.values() if session.waiting)
+    assert waiting == store.waiting_count, f"{waiting} sessions wait, but {store.waiting_count} are counted"
+
+
+def tube_jobs(store: Store, tube: Tube) -> list:
+    """Return the jobs of a tube, by a search through all jobs."""
+    return [job for job in store.jobs.jobs() if cython.cast(Job, job).tube is tube]
+
+
+def waiting_sessions(tube: Tube) -> list:
+    """Return the sessions of a tube's waiting line, the first one first."""
+    found = []
+    watch: Watch = tube.first_waiting
+    while watch is not None:
+        found.append(watch.session)
+        watch = watch.later
+    return found
+
+
+def check_counts(store: Store) -> None:
+    """Assert the counts over all jobs, and that each job is where its state says."""
+    counts = [0] * 4
+    urgent = 0
+    for each in store.jobs.jobs():
+        job: Job = each
+        heap: Heap = store.heap_of(job)
+        counts[job.state] += 1
+        urgent += job.state == State.READY and job.pri < limits.URGENT_PRI_BELOW
+        at = job.heap_index
+        assert 0 <= at < heap.count, f"job {job.id} stands in no heap"
+        assert heap.entries[at].item == cython.cast(cython.p_void, job), f"job {job.id} stands in another heap"
+        assert store.tubes.get(job.tube.name) is job.tube, f"job {job.id} is in a tube that is gone"
+        assert (job.holder is not None) == (job.state == State.RESERVED), f"job {job.id} has a wrong holder"
+        if job.deadline_at_ns:
+            assert heap.entries[at].key == job.deadline_at_ns, f"job {job.id} stands at a wrong deadline"
+    for state in range(4):
+        assert counts[state] == store.state_counts[state], (
+            f"{counts[state]} jobs are in state {state}, but {store.state_counts[state]} are counted"
+        )
+    assert urgent == store.urgent_count, f"{urgent} jobs are urgent, but {store.urgent_count} are counted"
+
+
+def check_tube(store: Store, tube: Tube) -> None:
+    """Assert what concerns one tube."""
+    name = tube.name
+    jobs = tube_jobs(store, tube)
+    assert store.tubes.get(name) is tube, f"tube {name} is listed but not found by name"
+    assert store.tube_list[tube.list_index] is tube, f"tube {name} does not know its place in the list"
+    for heap in (tube.ready, tube.delayed, tube.buried):
+        heap.check()
+    reserved = sum(1 for job in jobs if cython.cast(Job, job).state == State.RESERVED)
+    assert reserved == tube.reserved_count, f"tube {name} counts {tube.reserved_count} of {reserved} reserved jobs"
+    line = waiting_sessions(tube)
+    assert len(line) == tube.waiting_count, f"tube {name} counts {tube.waiting_count} of {len(line)} waiting sessions"
+    assert not (line and tube.ready.count and not tube.paused_until_ns), f"a session waits for tube {name}, with jobs"
+    assert tube.using_count or tube.watching_count or jobs or name == b"default", f"tube {name} should be gone"
+    if tube.delayed.count:
+        check_timer(store, tube, tube.delayed.entries[0].key)
+    if tube.paused_until_ns:
+        check_timer(store, tube, tube.paused_until_ns)
+
+
+def check_session(store: Store, session: Session) -> None:
+    """Assert what concerns one session."""
+    name = f"session {session.number}"
+    assert session.used is not None, f"{name} is closed but still in use"
+    session.reserved.check()
+    for index, each in enumerate(session.watches):
+        watch: Watch = each
+        assert watch.index == index, f"{name} has a watch that does not know its place"
+        in_line = watch.earlier is not None or watch.tube.first_waiting is watch
+        assert in_line == session.waiting, f"{name} does not wait in each of its tubes alike"
+    if session.reserved.count:
+        due_ns = session.reserved.entries[0].key
+        check_timer(store, session, due_ns - DEADLINE_MARGIN_NS if session.waiting else due_ns)
+    if session.waiting and session.wait_until_ns >= 0:
+        check_timer(store, session, session.wait_until_ns)
+
+
+def check_timer(store: Store, item: Item, due_ns) -> None:
+    """Assert that a tube or session is looked at in time."""
+    assert item.heap_index >= 0, "something is due, but its timer is not armed"
+    assert store.timers.entries[item.heap_index].key <= due_ns, "a timer is armed too late"

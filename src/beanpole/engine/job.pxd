@@ -1,0 +1,40 @@
+# The header of job.py.
+cimport cython
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+
+from beanpole.engine.heap cimport Item
+from beanpole.engine.session cimport Session
+from beanpole.engine.tube cimport Tube
+
+cpdef enum State:
+    # Where a job is. Numbered from 0 to index the engine's counts.
+    READY = 0
+    RESERVED
+    DELAYED
+    BURIED
+    STATE_COUNT
+
+@cython.final
+@cython.no_gc
+cdef class Job(Item):
+    # As an Item, a job stands in the one heap that its state names.
+    cdef readonly uint64_t id
+    cdef Tube tube
+    cdef Session holder                  # RESERVED: who holds it; else None
+    cdef char *body                      # its bytes with CRLF; ours
+    cdef void *chained                   # the next job of its bucket in the job table
+    cdef readonly int64_t created_at_ns  # engine clock
+    cdef readonly int64_t deadline_at_ns
+    # When the state ends, engine clock. DELAYED: becomes ready. RESERVED: the TTR runs out. Else 0.
+    cdef readonly uint32_t body_bytes    # without CRLF
+    cdef readonly uint32_t pri           # the smaller, the sooner
+    cdef readonly uint32_t delay_s       # as last asked for by put or release
+    cdef readonly uint32_t ttr_s         # 1 or more
+    cdef readonly uint32_t reserve_count
+    cdef readonly uint32_t timeout_count
+    cdef readonly uint32_t release_count
+    cdef readonly uint32_t bury_count
+    cdef readonly uint32_t kick_count
+    cdef readonly uint8_t state          # a State
+
+cdef Job new_job(uint64_t id, Tube tube, const char *body, Py_ssize_t body_bytes)

@@ -1,0 +1,40 @@
+"""A job: a body, the numbers that the protocol gives it, and its state.
+
+The body lies in C memory with its CRLF, ready to be copied into a reply: with a ``bytes`` object, a job of 100 bytes
+would take 32 bytes more. For the same reason the fields are ordered by size and nothing is stored that can be derived.
+"""
+
+import cython
+from cython.cimports.beanpole.engine.session import Session
+from cython.cimports.beanpole.engine.tube import Tube
+from cython.cimports.beanpole.engine.heap import Item
+from cython.cimports.libc.stdint import uint64_t
+from cython.cimports.libc.stdlib import free, malloc
+from cython.cimports.libc.string import memcpy
+
+
+@cython.cclass
+class Job(Item):
+    """One job. The fields stand in ``job.pxd``; only :func:`new_job` makes one."""
+
+    def __dealloc__(self):
+        free(self.body)
+
+    @property
+    def text(self) -> bytes:
+        """The body."""
+        return self.body[: self.body_bytes]
+
+
+@cython.cfunc
+def new_job(id: uint64_t, tube: Tube, body: cython.p_const_char, body_bytes: cython.Py_ssize_t) -> Job:
+    """Make a job in no state yet; `body` is copied with its CRLF. None: there is no memory for it."""
+    job: Job = Job.__new__(Job)
+    job.body = cython.cast(cython.p_char, malloc(body_bytes + 2))
+    if job.body is cython.NULL:
+        return None
+    memcpy(job.body, body, body_bytes + 2)
+    job.body_bytes = body_bytes
+    job.id = id
+    job.tube = tube
+    return job

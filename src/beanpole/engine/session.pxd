@@ -1,0 +1,28 @@
+# The header of session.py.
+cimport cython
+from libc.stdint cimport int64_t, uint32_t, uint64_t
+
+from beanpole.engine.heap cimport Heap, Item
+from beanpole.engine.tube cimport Tube, Watch
+from beanpole.protocol.replies cimport ReplyBuffer
+
+@cython.final
+@cython.no_gc
+cdef class Session(Item):
+    # As an Item, a session stands in the engine's timers.
+    cdef readonly uint64_t number        # how many sessions were opened before it; breaks ties between timers
+    cdef public object owner             # who is told when a reply comes without a command; the engine never looks
+    cdef readonly ReplyBuffer out        # replies that nobody took yet
+    cdef readonly Tube used              # where put, peek-ready, kick and their like work; None: closed
+    cdef list watches                    # Watch objects in the order of list-tubes-watched
+    cdef dict watch_of                   # Tube -> Watch
+    cdef Heap reserved                   # jobs that it holds, by (deadline, id)
+    cdef readonly bint waiting           # its reserve is unanswered
+    cdef readonly int64_t wait_until_ns  # waiting: when TIMED_OUT is due, engine clock; -1: never
+    cdef readonly bint half_closed       # no more input can come, so it can't wait
+    cdef readonly bint producer          # it got past the line of a put once
+    cdef readonly bint worker            # it reserved once
+    cdef readonly bint quitting          # it said quit
+    cdef readonly uint32_t kick_left     # jobs that a long kick still may move; 0: none is under way
+    cdef uint32_t kicked_count           # jobs that this kick moved so far
+    cdef bint kick_buried                # this kick moves buried jobs, not delayed ones

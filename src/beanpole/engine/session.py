@@ -1,0 +1,33 @@
+"""A session: what the queue knows of one client. It has no socket and no bytes of input.
+
+While ``waiting`` is set, the session stands in the waiting line of every tube that it watches, and whoever feeds it
+commands must hold them back until a reply has come.
+"""
+
+import cython
+from cython.cimports.beanpole.engine.heap import Heap, Item
+from cython.cimports.beanpole.protocol.replies import ReplyBuffer
+from cython.cimports.libc.stdint import uint64_t
+
+
+@cython.cclass
+class Session(Item):
+    """One client of the engine. The fields stand in ``session.pxd``."""
+
+    def __cinit__(self, number: uint64_t, owner):
+        self.number = number
+        self.owner = owner
+        self.out = ReplyBuffer()
+        self.watches = []
+        self.watch_of = {}
+        self.reserved = Heap()
+        self.wait_until_ns = -1
+
+    @property
+    def reserved_count(self) -> int:
+        """Jobs that the session holds."""
+        return self.reserved.count
+
+    def take_replies(self) -> bytes:
+        """Return all replies that nobody took yet."""
+        return self.out.take()

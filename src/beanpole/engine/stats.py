@@ -1,0 +1,153 @@
+"""The texts of stats, stats-tube, stats-job and the lists: keys and order as beanstalkd 1.13.
+
+What only the process knows (its pid, its processor time, its log) comes from ``engine.facts()``, a dict by key; a key
+that it leaves out shows the value that beanstalkd gives without a log. Strings are quoted as docs/compatibility.md says:
+always around version, hostname, os and platform, around a tube's name only where YAML would read something else.
+"""
+
+import cython
+from cython.cimports.beanpole.engine.job import Job, State
+from cython.cimports.beanpole.engine.store import Store
+from cython.cimports.beanpole.engine.tube import Tube
+from cython.cimports.beanpole.protocol.commands import Verb
+from cython.cimports.libc.stdint import int64_t
+
+SECOND_NS = cython.declare(int64_t, 1_000_000_000)
+
+PROTOCOL_VERSION = "1.13"
+"""The beanstalkd release that we answer as. Clients parse it: dotted numbers and nothing else."""
+
+COMMAND_KEYS = (
+    ("cmd-put", Verb.PUT),
+    ("cmd-peek", Verb.PEEK),
+    ("cmd-peek-ready", Verb.PEEK_READY),
+    ("cmd-peek-delayed", Verb.PEEK_DELAYED),
+    ("cmd-peek-buried", Verb.PEEK_BURIED),
+    ("cmd-reserve", Verb.RESERVE),
+    ("cmd-reserve-with-timeout", Verb.RESERVE_WITH_TIMEOUT),
+    ("cmd-delete", Verb.DELETE),
+    ("cmd-release", Verb.RELEASE),
+    ("cmd-use", Verb.USE),
+    ("cmd-watch", Verb.WATCH),
+    ("cmd-ignore", Verb.IGNORE),
+    ("cmd-bury", Verb.BURY),
+    ("cmd-kick", Verb.KICK),
+    ("cmd-touch", Verb.TOUCH),
+    ("cmd-stats", Verb.STATS),
+    ("cmd-stats-job", Verb.STATS_JOB),
+    ("cmd-stats-tube", Verb.STATS_TUBE),
+    ("cmd-list-tubes", Verb.LIST_TUBES),
+    ("cmd-list-tube-used", Verb.LIST_TUBE_USED),
+    ("cmd-list-tubes-watched", Verb.LIST_TUBES_WATCHED),
+    ("cmd-pause-tube", Verb.PAUSE_TUBE),
+)
+"""The counters of commands in the order of stats. kick-job, reserve-job and quit have none, as in beanstalkd."""
+
+PROCESS_KEYS = (
+    ("pid", "0"),
+    ("version", f'"{PROTOCOL_VERSION}"'),
+    ("rusage-utime", "0.000000"),
+    ("rusage-stime", "0.000000"),
+    ("uptime", "0"),
+    ("binlog-oldest-index", "0"),
+    ("binlog-current-index", "0"),
+    ("binlog-records-migrated", "0"),
+    ("binlog-records-written", "0"),
+    ("binlog-max-size", "10485760"),
+    ("draining", "false"),
+    ("id", "0000000000000000"),
+    ("hostname", '""'),
+    ("os", '""'),
+    ("platform", '""'),
+)
+"""The keys of stats that follow the counts, with what they show when ``facts`` does not say."""
+
+STATE_NAMES = ("ready", "reserved", "delayed", "buried")
+
+
+def yaml(pairs) -> bytes:
+    """Return a YAML mapping as the protocol wants it."""
+    return ("---\n" + "".join([f"{key}: {value}\n" for key, value in pairs])).encode()
+
+
+def names(tubes) -> bytes:
+    """Return a YAML list of tube names."""
+    return b"---\n" + b"".join([b"- %b\n" % cython.cast(Tube, tube).shown for tube in tubes])
+
+
+def server(store: Store, now_ns: int64_t) -> bytes:
+    """Return the text of stats."""
+    counts = store.command_counts
+    facts = {
+        "uptime": (now_ns - store.started_at_ns) // SECOND_NS,
+        "draining": "true" if store.draining else "false",
+        **store.facts(),
+    }
+    known = [(key, facts.pop(key, value)) for key, value in PROCESS_KEYS]
+    return yaml(
+        [
+            ("current-jobs-urgent", store.urgent_count),
+            ("current-jobs-ready", store.state_counts[State.READY]),
+            ("current-jobs-reserved", store.state_counts[State.RESERVED]),
+            ("current-jobs-delayed", store.state_counts[State.DELAYED]),
+            ("current-jobs-buried", store.state_counts[State.BURIED]),
+            *[(key, counts[verb]) for key, verb in COMMAND_KEYS],
+            ("job-timeouts", store.timeout_count),
+            ("total-jobs", store.total_jobs_count),
+            ("max-job-size", store.body_bytes_max),
+            ("current-tubes", len(store.tube_list)),
+            ("current-connections", store.session_count),
+            ("current-producers", store.producer_count),
+            ("current-workers", store.worker_count),
+            ("current-waiting", store.waiting_count),
+            ("total-connections", store.total_session_count),
+            *known,
+            *facts.items(),
+        ]
+    )
+
+
+def tube(tube: Tube, now_ns: int64_t) -> bytes:
+    """Return the text of stats-tube."""
+    left_ns: int64_t = tube.paused_until_ns - now_ns if tube.paused_until_ns else 0
+    return yaml(
+        [
+            ("name", tube.shown.decode()),
+            ("current-jobs-urgent", tube.urgent_count),
+            ("current-jobs-ready", tube.ready.count),
+            ("current-jobs-reserved", tube.reserved_count),
+            ("current-jobs-delayed", tube.delayed.count),
+            ("current-jobs-buried", tube.buried.count),
+            ("total-jobs", tube.total_jobs_count),
+            ("current-using", tube.using_count),
+            ("current-watching", tube.watching_count),
+            ("current-waiting", tube.waiting_count),
+            ("cmd-delete", tube.delete_count),
+            ("cmd-pause-tube", tube.pause_count),
+            ("pause", tube.pause_s),
+            ("pause-time-left", max(left_ns, 0) // SECOND_NS),
+        ]
+    )
+
+
+def job(job: Job, now_ns: int64_t) -> bytes:
+    """Return the text of stats-job."""
+    left_ns: int64_t = job.deadline_at_ns - now_ns if job.deadline_at_ns else 0
+    return yaml(
+        [
+            ("id", job.id),
+            ("tube", job.tube.shown.decode()),
+            ("state", STATE_NAMES[job.state]),
+            ("pri", job.pri),
+            ("age", (now_ns - job.created_at_ns) // SECOND_NS),
+            ("delay", job.delay_s),
+            ("ttr", job.ttr_s),
+            ("time-left", max(left_ns, 0) // SECOND_NS),
+            ("file", 0),
+            ("reserves", job.reserve_count),
+            ("timeouts", job.timeout_count),
+            ("releases", job.release_count),
+            ("buries", job.bury_count),
+            ("kicks", job.kick_count),
+        ]
+    )

@@ -1,0 +1,40 @@
+# The header of tube.py.
+cimport cython
+from libc.stdint cimport int64_t, uint32_t, uint64_t
+
+from beanpole.engine.heap cimport Heap, Item
+
+@cython.final
+@cython.no_gc
+cdef class Watch:
+    cdef Item session                    # the Session that watches
+    cdef Tube tube                       # the tube that it watches
+    cdef Py_ssize_t index                # its place in the session's list of watches
+    cdef Watch earlier                   # the watch before it in the tube's waiting line; None: it is first
+    cdef Watch later                     # the watch behind it; None: it is last
+
+@cython.final
+@cython.no_gc
+cdef class Tube(Item):
+    # As an Item, a tube stands in the engine's timers.
+    cdef readonly bytes name
+    cdef readonly bytes shown            # the name as YAML text: in quotes where it would read as something else
+    cdef readonly uint64_t number        # how many tubes were created before it; breaks ties between timers
+    cdef Py_ssize_t list_index           # its place in the engine's list of tubes
+    cdef Heap ready                      # jobs by (pri, id)
+    cdef Heap delayed                    # jobs by (deadline, id)
+    cdef Heap buried                     # jobs by the order of burying
+    cdef Watch first_waiting             # the session that has waited longest; None: nobody waits
+    cdef Watch last_waiting
+    cdef readonly Py_ssize_t reserved_count   # jobs that sessions hold
+    cdef readonly Py_ssize_t urgent_count     # ready jobs of a pri below URGENT_PRI_BELOW
+    cdef readonly Py_ssize_t using_count      # sessions that use it
+    cdef readonly Py_ssize_t watching_count   # sessions that watch it
+    cdef readonly Py_ssize_t waiting_count    # sessions in its waiting line
+    cdef readonly uint64_t total_jobs_count   # jobs ever put into it
+    cdef readonly uint64_t delete_count       # jobs ever deleted from it
+    cdef readonly uint64_t pause_count        # successful pause-tube commands
+    cdef readonly uint32_t pause_s            # seconds that the current pause was asked for; 0: not paused
+    cdef readonly int64_t paused_until_ns     # engine clock; 0: not paused
+    cdef void line_up(self, Watch watch) noexcept
+    cdef void step_out(self, Watch watch) noexcept

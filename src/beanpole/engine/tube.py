@@ -1,0 +1,84 @@
+"""A tube: its jobs by state, the sessions that wait for one, and its counters.
+
+A tube lives as long as a session uses or watches it or a job is in it; ``default`` lives for ever. Only the engine
+changes a tube, so that its counters and the engine's always agree.
+"""
+
+import re
+
+import cython
+from cython.cimports.beanpole.engine.heap import Heap, Item
+from cython.cimports.libc.stdint import uint64_t
+
+READS_AS_SOMETHING_ELSE = re.compile(
+    rb"""
+    y | n | yes | no | on | off | true | false | null | \.\.\.  # booleans, nothing, the end of a document
+    | [-+]?0[xob][0-9a-f_]+                                     # 0x1f
+    | (?=.*[0-9])[-+]?[0-9_.]+(e[-+]?[0-9_]+)?                  # 1 1_000 1.5 .5 1e3
+    | [-+]?\.(inf|nan)
+    | [0-9]{4}-[0-9]{1,2}-[0-9]{1,2}                            # a date
+    """,
+    re.IGNORECASE | re.VERBOSE,
+)
+"""Names that a YAML 1.1 or 1.2 reader takes for another type when they stand without quotes."""
+
+
+@cython.cclass
+class Watch:
+    """That a session watches a tube; also the session's place in the tube's waiting line."""
+
+    def __cinit__(self, session: Item, tube: Tube):
+        self.session = session
+        self.tube = tube
+
+
+@cython.cclass
+class Tube(Item):
+    """One tube. The fields stand in ``tube.pxd``."""
+
+    def __cinit__(self, name: bytes, number: uint64_t):
+        self.name = name
+        self.shown = b'"%b"' % name if READS_AS_SOMETHING_ELSE.fullmatch(name) else name
+        self.number = number
+        self.ready = Heap()
+        self.delayed = Heap()
+        self.buried = Heap()
+
+    @property
+    def ready_count(self) -> int:
+        """Jobs that can be reserved, or could be if the tube were not paused."""
+        return self.ready.count
+
+    @property
+    def delayed_count(self) -> int:
+        """Jobs whose delay is not over."""
+        return self.delayed.count
+
+    @property
+    def buried_count(self) -> int:
+        """Jobs that were put aside."""
+        return self.buried.count
+
+    def line_up(self, watch):
+        """Put a session at the end of the waiting line."""
+        watch.earlier = self.last_waiting
+        if self.last_waiting is None:
+            self.first_waiting = watch
+        else:
+            self.last_waiting.later = watch
+        self.last_waiting = watch
+        self.waiting_count += 1
+
+    def step_out(self, watch):
+        """Take a session out of the waiting line."""
+        if watch.earlier is None:
+            self.first_waiting = watch.later
+        else:
+            watch.earlier.later = watch.later
+        if watch.later is None:
+            self.last_waiting = watch.earlier
+        else:
+            watch.later.earlier = watch.earlier
+        watch.earlier = None
+        watch.later = None
+        self.waiting_count -= 1

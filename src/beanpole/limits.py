@@ -1,0 +1,74 @@
+"""Every limit and every default of the server, each with its unit and its reason.
+
+A limit that stands anywhere else is a mistake. The compiled modules copy what they need into C variables when they are
+imported, so a limit that a user can change is a constructor argument and only its default stands here.
+"""
+
+# --- The protocol (doc/protocol.txt of beanstalkd, and what its server does) ------------------------------------------
+
+LINE_BYTES_MAX = 224
+"""Bytes of a command line with its CRLF. Longer lines are swallowed and answered with ``BAD_FORMAT``."""
+
+TUBE_NAME_BYTES_MAX = 200
+"""Bytes of a tube name."""
+
+PRI_MAX = 2**32 - 1
+"""The least urgent priority; also the largest delay, TTR and pause in seconds."""
+
+RESERVE_TIMEOUT_S_MAX = 2**31 - 1
+"""Seconds of ``reserve-with-timeout``; a larger number is ``BAD_FORMAT``, as in beanstalkd 1.13."""
+
+URGENT_PRI_BELOW = 1024
+"""A ready job of a smaller priority counts as urgent in the statistics."""
+
+DEADLINE_MARGIN_NS = 1_000_000_000
+"""The safety margin: in the last second of a reservation ``reserve`` answers ``DEADLINE_SOON``."""
+
+BODY_BYTES_MAX_DEFAULT = 65535
+"""Bytes of a job's body unless ``--body-bytes-max`` says otherwise, as in beanstalkd."""
+
+BODY_BYTES_MAX_CEILING = 1_073_741_824
+"""Bytes above which ``--body-bytes-max`` is capped with a warning, as in beanstalkd."""
+
+# --- The server -------------------------------------------------------------------------------------------------------
+
+PORT_DEFAULT = 11300
+"""The TCP port of the beanstalkd protocol."""
+
+BACKLOG = 1024
+"""Connections that the kernel queues before we accept them; clients that all connect at once need it."""
+
+EVENTS_PER_TURN = 512
+"""Sockets that one turn serves; with more ready, the rest waits for the next turn."""
+
+ACCEPTS_PER_TURN = 256
+"""Connections accepted in one turn, so that a flood of them can't starve those that are there."""
+
+RECEIVE_BYTES_PER_TURN = 131_072
+"""Bytes read from one connection in one turn: two bodies of the default limit, so bulk does not delay the others."""
+
+COMMANDS_PER_TURN = 1_024
+"""Commands that one connection may run in one turn; its other commands wait for the next."""
+
+OUTPUT_BYTES_PAUSE = 1_048_576
+"""Unsent bytes at which a connection's commands stop running: a client that never reads can't fill our memory."""
+
+OUTPUT_BYTES_KEPT = 16_384
+"""Capacity of a reply buffer that a connection keeps when it is empty; a larger one is given back."""
+
+INPUT_BYTES_KEPT = 4_096
+"""Capacity of an input buffer that a connection keeps when it is empty; a larger one is given back."""
+
+ACCEPT_RETRY_NS = 1_000_000_000
+"""How long accepting pauses when the process is out of file descriptors, unless a connection closes earlier."""
+
+DESCRIPTORS_RESERVED = 16
+"""File descriptors kept free for log segments, the console and the like when connections take all others."""
+
+# --- The engine -------------------------------------------------------------------------------------------------------
+
+JOBS_PER_TICK = 10_000
+"""Jobs that become ready by time in one tick, a few milliseconds; if more are due, the next turn goes on."""
+
+KICKS_PER_TURN = 10_000
+"""Jobs that one kick moves before other connections have their turn."""

@@ -1,0 +1,58 @@
+# The header of decoder.py.
+cimport cython
+from libc.stdint cimport uint32_t, uint64_t
+
+from beanpole.protocol.commands cimport Command, Verb
+
+cdef enum Mode:
+    # What the next byte of input belongs to.
+    LINE                                 # a command line
+    BODY                                 # the body of a put, with its CRLF
+    SKIP                                 # a body over the limit, which is swallowed
+    LONG_LINE                            # a line over the limit, which is swallowed up to its CRLF
+
+cdef enum Shape:
+    # What follows a verb.
+    BARE                                 # nothing: the line ends
+    ANYTHING                             # nothing is looked at
+    ID                                   # <id>
+    ID_PRI                               # <id> <pri>
+    ID_PRI_DELAY                         # <id> <pri> <delay>
+    PRI_DELAY_TTR_BYTES                  # <pri> <delay> <ttr> <bytes>
+    TUBE                                 # <tube>
+    TUBE_DELAY                           # <tube> <seconds>
+    TIMEOUT                              # <seconds>, and nothing is looked at behind
+    BOUND                                # <bound> as strtoul reads it
+
+cdef struct VerbRow:
+    const char *text                     # how the line starts
+    Py_ssize_t text_bytes
+    Verb verb
+    Shape shape
+
+cdef class Decoder:
+    cdef Py_ssize_t body_bytes_max       # bytes of a body; a longer one is swallowed
+    cdef Mode mode
+    cdef const char *input               # what is decoded now: borrowed from the caller or `kept`
+    cdef Py_ssize_t at                   # bytes of `input` that are decoded
+    cdef Py_ssize_t end                  # bytes of `input` that are there
+    cdef bint borrowed                   # `input` is the caller's and must be kept before the caller reuses it
+    cdef char *kept                      # input that waits for its rest; ours
+    cdef Py_ssize_t kept_capacity        # bytes allocated at `kept`; 0: none
+    cdef uint64_t skip_left              # SKIP: bytes still to swallow
+    cdef bint after_cr                   # LONG_LINE: the last byte swallowed was a CR
+    cdef uint32_t put_pri                # BODY: the numbers of the put line
+    cdef uint32_t put_delay_s
+    cdef uint32_t put_ttr_s
+    cdef Py_ssize_t put_bytes
+    cdef Command last                    # filled by next_command()
+    cdef int borrow(self, const char *data, Py_ssize_t size) except -1
+    cdef char *room(self, Py_ssize_t size) except NULL
+    cdef void extend(self, Py_ssize_t size) noexcept
+    cdef int settle(self) except -1
+    cdef bint next(self, Command command) noexcept
+    cdef bint line(self, Command command) noexcept
+    cdef bint body(self, Command command) noexcept
+    cdef bint skip(self, Command command) noexcept
+    cdef bint long_line(self, Command command) noexcept
+    cdef bint begin_put(self, Command command, const char *at, const char *end) noexcept

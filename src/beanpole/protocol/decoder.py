@@ -1,0 +1,431 @@
+"""The decoder of the server side: bytes in, commands out.
+
+::
+
+    LINE ──put──▶ BODY ──▶ LINE
+      ├──put over the limit──▶ SKIP ──▶ LINE
+      └──no CRLF in 224 bytes──▶ LONG_LINE ──▶ LINE
+
+Every other line is a command at once. Input arrives in any pieces. What is complete is decoded where it lies, without
+a copy; what waits for its rest is kept in a buffer of our own, which is given back when it is empty. Memory is bounded
+by one body plus one read.
+
+A mistake of the client is a command too (``BAD_FORMAT`` and its like), so nothing here raises but for lack of memory.
+The order of the checks is beanstalkd's (``dispatch_cmd``), apart from a lone CR, which is a byte of the line like any
+other instead of blocking the connection.
+"""
+
+import cython
+from cython.cimports.beanpole.protocol.commands import Command, Verb
+from cython.cimports.libc.stdint import UINT32_MAX, UINT64_MAX, uint32_t, uint64_t
+from cython.cimports.libc.stdlib import free, realloc
+from cython.cimports.libc.string import memchr, memcmp, memcpy, memmove
+
+from beanpole import limits
+
+LINE_BYTES_MAX = cython.declare(cython.Py_ssize_t, limits.LINE_BYTES_MAX)
+TUBE_NAME_BYTES_MAX = cython.declare(cython.Py_ssize_t, limits.TUBE_NAME_BYTES_MAX)
+RESERVE_TIMEOUT_S_MAX = cython.declare(uint32_t, limits.RESERVE_TIMEOUT_S_MAX)
+INPUT_BYTES_KEPT = cython.declare(cython.Py_ssize_t, limits.INPUT_BYTES_KEPT)
+
+VERBS = (
+    (b"put ", Verb.PUT, Shape.PRI_DELAY_TTR_BYTES),
+    (b"peek ", Verb.PEEK, Shape.ID),
+    (b"peek-ready", Verb.PEEK_READY, Shape.BARE),
+    (b"peek-delayed", Verb.PEEK_DELAYED, Shape.BARE),
+    (b"peek-buried", Verb.PEEK_BURIED, Shape.BARE),
+    (b"reserve-with-timeout ", Verb.RESERVE_WITH_TIMEOUT, Shape.TIMEOUT),
+    (b"reserve-job ", Verb.RESERVE_JOB, Shape.ID),
+    (b"reserve", Verb.RESERVE, Shape.BARE),
+    (b"delete ", Verb.DELETE, Shape.ID),
+    (b"release ", Verb.RELEASE, Shape.ID_PRI_DELAY),
+    (b"bury ", Verb.BURY, Shape.ID_PRI),
+    (b"kick ", Verb.KICK, Shape.BOUND),
+    (b"kick-job ", Verb.KICK_JOB, Shape.ID),
+    (b"touch ", Verb.TOUCH, Shape.ID),
+    (b"stats-job ", Verb.STATS_JOB, Shape.ID),
+    (b"stats-tube ", Verb.STATS_TUBE, Shape.TUBE),
+    (b"stats", Verb.STATS, Shape.BARE),
+    (b"use ", Verb.USE, Shape.TUBE),
+    (b"watch ", Verb.WATCH, Shape.TUBE),
+    (b"ignore ", Verb.IGNORE, Shape.TUBE),
+    (b"list-tubes-watched", Verb.LIST_TUBES_WATCHED, Shape.BARE),
+    (b"list-tube-used", Verb.LIST_TUBE_USED, Shape.BARE),
+    (b"list-tubes", Verb.LIST_TUBES, Shape.BARE),
+    (b"quit", Verb.QUIT, Shape.ANYTHING),
+    (b"pause-tube", Verb.PAUSE_TUBE, Shape.TUBE_DELAY),
+)
+"""How each line starts, in the order in which beanstalkd tries them: the first match decides (``which_cmd``)."""
+
+ROW_COUNT = cython.declare(cython.int, len(VERBS))
+rows = cython.declare(VerbRow[32])
+name_byte = cython.declare(cython.bint[256])
+
+
+def fill_tables():
+    """Copy what decoding looks at for every line into C memory."""
+    assert len(VERBS) <= 32, "the table of verbs outgrew its C copy"
+    for i, (text, verb, shape) in enumerate(VERBS):
+        rows[i].text = text
+        rows[i].text_bytes = len(text)
+        rows[i].verb = verb
+        rows[i].shape = shape
+    for byte in b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-+/;.$_()":
+        name_byte[byte] = True
+
+
+fill_tables()
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def read_u64(at: cython.p_const_char, end: cython.p_const_char, number: cython.pointer(uint64_t)) -> cython.p_const_char:
+    """Read a decimal number behind any spaces; return where it ended, or NULL: no digit, or 2^64 and more."""
+    while at < end and at[0] == 32:
+        at += 1
+    if at == end or at[0] < 48 or at[0] > 57:
+        return cython.NULL
+    value: uint64_t = 0
+    digit: uint64_t
+    while at < end and 48 <= at[0] <= 57:
+        digit = at[0] - 48
+        if value > (UINT64_MAX - digit) // 10:
+            return cython.NULL
+        value = value * 10 + digit
+        at += 1
+    number[0] = value
+    return at
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def read_u32(at: cython.p_const_char, end: cython.p_const_char, number: cython.pointer(uint32_t)) -> cython.p_const_char:
+    """Read like :func:`read_u64`; NULL for 2^32 and more as well."""
+    value: uint64_t = 0
+    at = read_u64(at, end, cython.address(value))
+    if at is cython.NULL or value > UINT32_MAX:
+        return cython.NULL
+    number[0] = cython.cast(uint32_t, value)
+    return at
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def read_bound(at: cython.p_const_char, end: cython.p_const_char, bound: cython.pointer(uint32_t)) -> cython.bint:
+    """Read a number as C's strtoul does and cut it to 32 bits; whatever follows is ignored. False: no number."""
+    negative: cython.bint = False
+    value: uint64_t = 0
+    while at < end and (at[0] == 32 or 9 <= at[0] <= 13):
+        at += 1
+    if at < end and (at[0] == 43 or at[0] == 45):
+        negative = at[0] == 45
+        at += 1
+    if at == end or at[0] < 48 or at[0] > 57:
+        return False
+    if read_u64(at, end, cython.address(value)) is cython.NULL:
+        return False
+    bound[0] = cython.cast(uint32_t, 0 - value if negative else value)
+    return True
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def read_tube(command: Command, at: cython.p_const_char, end: cython.p_const_char) -> cython.bint:
+    """Take all bytes up to `end` as a tube's name; False: it is none."""
+    size: cython.Py_ssize_t = end - at
+    if size == 0 or size > TUBE_NAME_BYTES_MAX or at[0] == 45:
+        return False
+    i: cython.Py_ssize_t
+    for i in range(size):
+        if not name_byte[cython.cast(cython.uchar, at[i])]:
+            return False
+    command.tube_at = at
+    command.tube_bytes = size
+    return True
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def read_pause(command: Command, at: cython.p_const_char, end: cython.p_const_char) -> cython.bint:
+    """Read ``<tube> <seconds>``. A bad name with a good number counts as a pause-tube all the same."""
+    while at < end and at[0] == 32:
+        at += 1
+    name: cython.p_const_char = at
+    while at < end and name_byte[cython.cast(cython.uchar, at[0])]:
+        at += 1
+    if at == name or read_u32(at, end, cython.address(command.delay_s)) != end:
+        return False
+    command.counted = Verb.PAUSE_TUBE
+    return read_tube(command, name, at)
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def read_ids(command: Command, shape: Shape, at: cython.p_const_char, end: cython.p_const_char) -> cython.bint:
+    """Read ``<id>``, ``<id> <pri>`` or ``<id> <pri> <delay>``, which must end the line."""
+    at = read_u64(at, end, cython.address(command.id))
+    if at is not cython.NULL and shape != Shape.ID:
+        at = read_u32(at, end, cython.address(command.pri))
+        if at is not cython.NULL and shape == Shape.ID_PRI_DELAY:
+            at = read_u32(at, end, cython.address(command.delay_s))
+    return at == end
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def read_timeout(command: Command, at: cython.p_const_char, end: cython.p_const_char) -> cython.bint:
+    """Read the seconds of reserve-with-timeout; what follows the number is ignored, as in beanstalkd 1.13."""
+    if read_u32(at, end, cython.address(command.timeout_s)) is cython.NULL:
+        return False
+    return command.timeout_s <= RESERVE_TIMEOUT_S_MAX
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def read_arguments(command: Command, shape: Shape, at: cython.p_const_char, end: cython.p_const_char) -> cython.bint:
+    """Read what follows the verb, all but a put's; False: bad format."""
+    if shape == Shape.BARE:
+        return at == end
+    if shape == Shape.ID or shape == Shape.ID_PRI or shape == Shape.ID_PRI_DELAY:
+        return read_ids(command, shape, at, end)
+    if shape == Shape.TUBE:
+        return read_tube(command, at, end)
+    if shape == Shape.TIMEOUT:
+        return read_timeout(command, at, end)
+    if shape == Shape.BOUND:
+        return read_bound(at, end, cython.address(command.bound))
+    if shape == Shape.TUBE_DELAY:
+        return read_pause(command, at, end)
+    return True
+
+
+@cython.cclass
+class Decoder:
+    """Turns the bytes of one client into commands. The fields stand in ``decoder.pxd``."""
+
+    def __init__(self, body_bytes_max: cython.Py_ssize_t = limits.BODY_BYTES_MAX_DEFAULT):
+        self.body_bytes_max = body_bytes_max
+        self.last = Command()
+
+    def __dealloc__(self):
+        free(self.kept)
+
+    # --- input --------------------------------------------------------------------------------------------------------
+
+    def borrow(self, data, size):
+        """Take `size` bytes of input without a copy where nothing is kept; `settle` must follow before they change."""
+        if self.at == self.end:
+            self.input = data
+            self.at = 0
+            self.end = size
+            self.borrowed = True
+            return 0
+        memcpy(self.room(size), data, size)
+        self.extend(size)
+        return 0
+
+    def room(self, size):
+        """Return where `size` more bytes of input can be written, behind what is kept; `extend` tells how many were."""
+        if self.at and not self.borrowed:
+            memmove(self.kept, self.kept + self.at, self.end - self.at)
+            self.end -= self.at
+            self.at = 0
+            self.input = self.kept
+        self.settle()
+        if self.end + size > self.kept_capacity:
+            capacity: cython.Py_ssize_t = max(self.kept_capacity, INPUT_BYTES_KEPT)
+            while capacity < self.end + size:
+                capacity *= 2
+            grown = cython.cast(cython.p_char, realloc(self.kept, capacity))
+            if grown is cython.NULL:
+                raise MemoryError
+            self.kept = grown
+            self.kept_capacity = capacity
+            self.input = grown
+        return self.kept + self.end
+
+    def extend(self, size):
+        """Count `size` bytes, written where `room` said, as input."""
+        self.end += size
+
+    def settle(self):
+        """Keep what is left of borrowed input; give a large buffer back when nothing is left."""
+        left: cython.Py_ssize_t = self.end - self.at
+        if left == 0:
+            self.at = 0
+            self.end = 0
+            self.borrowed = False
+            if self.kept_capacity > INPUT_BYTES_KEPT:
+                free(self.kept)
+                self.kept = cython.NULL
+                self.kept_capacity = 0
+            self.input = self.kept
+        elif self.borrowed:
+            source: cython.p_const_char = self.input + self.at
+            self.borrowed = False
+            self.at = 0
+            self.end = 0
+            self.input = self.kept
+            memcpy(self.room(left), source, left)
+            self.end = left
+        return 0
+
+    @property
+    def buffered_bytes(self) -> int:
+        """Bytes of memory that the decoder holds."""
+        return self.kept_capacity
+
+    @property
+    def in_command(self) -> bool:
+        """Whether a command has begun and its end has not arrived."""
+        return self.mode != Mode.LINE or self.end > self.at
+
+    def receive(self, data: bytes) -> None:
+        """Take a copy of `data` as input."""
+        size: cython.Py_ssize_t = len(data)
+        memcpy(self.room(size), cython.cast(cython.p_const_char, data), size)
+        self.extend(size)
+
+    def next_command(self):
+        """Return the next complete command, or None when it needs more input."""
+        command: Command = Command()
+        command.tube_bytes = 0
+        if not self.next(command):
+            self.settle()
+            return None
+        command.own()
+        return command
+
+    # --- commands -----------------------------------------------------------------------------------------------------
+
+    def next(self, command):
+        """Fill in the next complete command; False: more input is needed."""
+        while True:
+            if self.mode == Mode.LINE:
+                if self.line(command):
+                    return True
+                if self.mode == Mode.LINE:
+                    return False
+            elif self.mode == Mode.BODY:
+                return self.body(command)
+            elif self.mode == Mode.SKIP:
+                return self.skip(command)
+            else:
+                return self.long_line(command)
+
+    def line(self, command):
+        """Decode a command line. False: it is not complete, or the mode changed."""
+        start: cython.p_const_char = self.input + self.at
+        there: cython.Py_ssize_t = min(self.end - self.at, LINE_BYTES_MAX)
+        cr: cython.p_const_char = start
+        end: cython.p_const_char = start + there
+        while True:
+            cr = cython.cast(cython.p_const_char, memchr(cr, 13, end - cr)) if cr < end else cython.NULL
+            if cr is cython.NULL or cr + 1 == end:
+                if there == LINE_BYTES_MAX:
+                    self.mode = Mode.LONG_LINE
+                    self.after_cr = False
+                return False
+            if cr[1] == 10:
+                break
+            cr += 1
+        self.at += cr + 2 - start
+        command.counted = Verb.NONE
+        if memchr(start, 0, cr - start) is not cython.NULL:
+            command.verb = Verb.BAD_FORMAT
+            return True
+        i: cython.int
+        size: cython.Py_ssize_t = cr - start
+        for i in range(ROW_COUNT):
+            row: cython.pointer(VerbRow) = cython.address(rows[i])
+            if row.text[0] == start[0] and row.text_bytes <= size and memcmp(row.text, start, row.text_bytes) == 0:
+                start += row.text_bytes
+                if row.shape == Shape.PRI_DELAY_TTR_BYTES:
+                    return self.begin_put(command, start, cr)
+                if read_arguments(command, row.shape, start, cr):
+                    command.verb = row.verb
+                    command.counted = row.verb
+                else:
+                    command.verb = Verb.BAD_FORMAT
+                return True
+        command.verb = Verb.UNKNOWN_COMMAND
+        return True
+
+    def begin_put(self, command, at, end):
+        """Read the numbers of a put. True: it is wrong; False: its body (or what is to be swallowed) comes next.
+
+        The order of the checks is beanstalkd's: the size before what follows the last number. After a bad line the
+        body is not skipped but decoded as commands.
+        """
+        size: uint32_t = 0
+        command.verb = Verb.BAD_FORMAT
+        at = read_u32(at, end, cython.address(self.put_pri))
+        if at is not cython.NULL:
+            at = read_u32(at, end, cython.address(self.put_delay_s))
+        if at is not cython.NULL:
+            at = read_u32(at, end, cython.address(self.put_ttr_s))
+        if at is not cython.NULL:
+            at = read_u32(at, end, cython.address(size))
+        if at is cython.NULL:
+            return True
+        if size > self.body_bytes_max:
+            self.skip_left = cython.cast(uint64_t, size) + 2
+            self.mode = Mode.SKIP
+            return False
+        if at != end:
+            command.counted = Verb.PUT
+            return True
+        self.put_bytes = size
+        self.mode = Mode.BODY
+        return False
+
+    def body(self, command):
+        """Take the body of a put with its CRLF."""
+        size: cython.Py_ssize_t = self.put_bytes
+        if self.end - self.at < size + 2:
+            return False
+        body: cython.p_const_char = self.input + self.at
+        self.at += size + 2
+        self.mode = Mode.LINE
+        command.counted = Verb.PUT
+        if body[size] != 13 or body[size + 1] != 10:
+            command.verb = Verb.EXPECTED_CRLF
+            return True
+        command.verb = Verb.PUT
+        command.pri = self.put_pri
+        command.delay_s = self.put_delay_s
+        command.ttr_s = max(self.put_ttr_s, 1)
+        command.body_at = body
+        command.body_bytes = size
+        return True
+
+    def skip(self, command):
+        """Swallow a body over the limit, whatever it holds."""
+        there: cython.Py_ssize_t = self.end - self.at
+        if cython.cast(uint64_t, there) < self.skip_left:
+            self.skip_left -= there
+            self.at = self.end
+            return False
+        self.at += cython.cast(cython.Py_ssize_t, self.skip_left)
+        self.mode = Mode.LINE
+        command.verb = Verb.JOB_TOO_BIG
+        command.counted = Verb.PUT
+        return True
+
+    def long_line(self, command):
+        """Swallow a line over the limit up to its CRLF."""
+        byte: cython.char
+        while self.at < self.end:
+            byte = self.input[self.at]
+            self.at += 1
+            if byte == 10 and self.after_cr:
+                self.mode = Mode.LINE
+                command.verb = Verb.BAD_FORMAT
+                command.counted = Verb.NONE
+                return True
+            self.after_cr = byte == 13
+        return False

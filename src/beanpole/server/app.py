@@ -1,0 +1,209 @@
+"""The server: sockets, signals, the loop, and the order in which they start and stop.
+
+Start: bind, become the user, listen, tell that we are ready. Stop (SIGTERM, SIGINT): stop accepting, finish the turn,
+make it durable, send what that sets free, close.
+"""
+
+import asyncio
+import gc
+import os
+import pwd
+import resource
+import secrets
+import signal
+import socket
+from collections.abc import Mapping
+from pathlib import Path
+
+import uvloop
+
+import beanpole
+from beanpole.engine.engine import Engine
+from beanpole.errors import ExitCode, StartError
+from beanpole.server import listener
+from beanpole.server.logs import Logger, open_logger
+from beanpole.server.poller import Poller, now_ns
+from beanpole.server.settings import Settings
+from beanpole.wal.log import Log, NullLog
+
+GC_THRESHOLDS = (50_000, 20, 100)
+"""The engine makes no cycles, so a collection finds nothing; a rare one is for what the libraries leave."""
+
+
+class ProcessFacts:
+    """The part of ``stats`` that only the process knows."""
+
+    def __init__(self) -> None:
+        system = os.uname()
+        self.constant = {
+            "pid": str(os.getpid()),
+            "id": secrets.token_hex(8),
+            "hostname": f'"{system.nodename}"',
+            "os": f'"{system.version}"',
+            "platform": f'"{system.machine}"',
+            "beanpole-version": f'"{beanpole.__version__}"',
+        }
+
+    def __call__(self) -> Mapping[str, str]:
+        """Return the values by key of ``stats``."""
+        usage = resource.getrusage(resource.RUSAGE_SELF)
+        return {
+            "rusage-utime": f"{usage.ru_utime:.6f}",
+            "rusage-stime": f"{usage.ru_stime:.6f}",
+            **self.constant,
+        }
+
+
+class Observer:
+    """Tells an operator what the poller sees."""
+
+    def __init__(self, logger: Logger) -> None:
+        self.logger = logger
+
+    def connection_opened(self, fd: int) -> None:
+        """A client connected."""
+        self.logger.info("connection opened", fd=fd, peer=peer_text(fd))
+
+    def connection_closed(self, fd: int) -> None:
+        """A client is gone."""
+        self.logger.info("connection closed", fd=fd)
+
+    def accept_paused(self, reason: str) -> None:
+        """No descriptor is left for a new client."""
+        self.logger.error(
+            "accepting paused", reason=reason, advice="raise the limit of open files (ulimit -n, LimitNOFILE=)"
+        )
+
+
+def peer_text(fd: int) -> str:
+    """Return the address of the other end of a socket."""
+    with socket.socket(fileno=os.dup(fd)) as peer:
+        name = peer.getpeername()
+    return f"{name[0]}:{name[1]}" if isinstance(name, tuple) else "unix"
+
+
+def become_user(name: str) -> None:
+    """Give up root's rights for a user's.
+
+    Raises:
+        StartError: there is no such user, or we may not become it.
+    """
+    try:
+        user = pwd.getpwnam(name)
+        if os.geteuid() != user.pw_uid:
+            os.initgroups(name, user.pw_gid)
+            os.setgid(user.pw_gid)
+            os.setuid(user.pw_uid)
+    except KeyError as error:
+        raise StartError(f"unknown user: {name}", ExitCode.UNKNOWN_USER) from error
+    except PermissionError as error:
+        raise StartError(f"cannot become user {name}: only root can", ExitCode.UNKNOWN_USER) from error
+
+
+def raise_descriptor_limit() -> int:
+    """Allow as many open files as the system lets us; return how many."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    return hard
+
+
+def notify_systemd(state: str) -> None:
+    """Tell systemd a state (sd_notify(3)); nothing happens when it did not start us."""
+    path = os.environ.get("NOTIFY_SOCKET")
+    if path:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notifier:
+            notifier.connect("\0" + path[1:] if path.startswith("@") else path)
+            notifier.send(state.encode())
+
+
+def write_ready_file(path: Path, addresses: list[str]) -> None:
+    """Write the addresses, a line each, in one step: who sees the file sees all of it."""
+    unfinished = path.with_name(path.name + ".unfinished")
+    unfinished.write_text("".join(f"{address}\n" for address in addresses))
+    unfinished.replace(path)
+
+
+class Server:
+    """One server: an engine, a log, a poller and its listeners, on one loop."""
+
+    def __init__(self, settings: Settings, listeners: list[socket.socket], log: Log, logger: Logger) -> None:
+        self.settings = settings
+        self.listeners = listeners
+        self.log = log
+        self.logger = logger
+        self.engine = Engine(settings.body_bytes_max, now_ns(), ProcessFacts(), log.records)
+        self.stopping = asyncio.Event()
+        self.exit_code = ExitCode.OK
+
+    async def run(self) -> ExitCode:
+        """Serve until a signal comes; return the exit code of the process."""
+        loop = asyncio.get_running_loop()
+        poller = Poller(self.engine, self.log, loop, Observer(self.logger), self.settings.one_reply_per_send)
+        poller.observe_connections = self.settings.verbose_count > 0
+        for each in self.listeners:
+            each.setblocking(False)
+            poller.listen(each.fileno())
+        loop.set_exception_handler(self.fail)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self.stop, number)
+        loop.add_signal_handler(signal.SIGUSR1, self.drain)
+        loop.add_reader(poller.fileno(), poller.run)
+        self.tell_ready()
+        await self.stopping.wait()
+        notify_systemd("STOPPING=1")
+        poller.stop_accepting()
+        self.log.close()
+        poller.release()
+        loop.remove_reader(poller.fileno())
+        poller.close_all()
+        self.logger.info("stopped", exit_code=int(self.exit_code))
+        return self.exit_code
+
+    def tell_ready(self) -> None:
+        """Tell everybody who asked that clients are answered from now on."""
+        addresses = [listener.address_text(each) for each in self.listeners]
+        self.logger.info("listening", addresses=addresses, pid=os.getpid(), version=beanpole.__version__)
+        if self.settings.ready_file is not None:
+            write_ready_file(self.settings.ready_file, addresses)
+        notify_systemd("READY=1")
+
+    def stop(self, number: signal.Signals) -> None:
+        """Stop in good order."""
+        self.logger.info("stopping", reason=signal.Signals(number).name)
+        self.stopping.set()
+
+    def drain(self) -> None:
+        """Take no more jobs; those that are there can still be worked off."""
+        self.engine.draining = True
+        self.logger.info("draining", reason="SIGUSR1", effect="put is answered with DRAINING until the next start")
+
+    def fail(self, _loop: asyncio.AbstractEventLoop, context: Mapping[str, object]) -> None:
+        """Stop at once when a turn failed: what the engine holds can't be trusted any more."""
+        error = context.get("exception")
+        self.logger.critical("failed", reason=str(context.get("message")), exc_info=error)
+        self.exit_code = ExitCode.FAILED
+        self.stopping.set()
+
+
+def serve(settings: Settings) -> ExitCode:
+    """Run a server until a signal stops it; return the exit code of the process.
+
+    Raises:
+        StartError: it can't start.
+    """
+    logger = open_logger(settings.log_format)
+    raise_descriptor_limit()
+    listeners = listener.inherited(os.environ)
+    if listeners and settings.listen:
+        logger.warning("listen ignored", reason="systemd handed over the sockets")
+    listeners = listeners or listener.open_all(settings.listen, settings.port)
+    if settings.user is not None:
+        become_user(settings.user)
+
+    async def main() -> ExitCode:
+        return await Server(settings, listeners, NullLog(), logger).run()
+
+    gc.freeze()
+    gc.set_threshold(*GC_THRESHOLDS)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(main())

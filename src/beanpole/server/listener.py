@@ -1,0 +1,122 @@
+"""Listening sockets: from an address as a user writes it, or from systemd, to a bound socket and back to text."""
+
+import os
+import socket
+import stat
+from collections.abc import Mapping
+
+from beanpole import limits
+from beanpole.errors import ExitCode, StartError
+
+SYSTEMD_FIRST_FD = 3
+"""The first descriptor that a socket unit hands over (sd_listen_fds(3))."""
+
+
+def split_address(text: str, port: int) -> tuple[str, int]:
+    """Split ``HOST``, ``HOST:PORT``, ``[IPv6]`` or ``[IPv6]:PORT`` into host and port; `port` where it names none.
+
+    Raises:
+        ValueError: it is none of these; the text says what is wrong.
+    """
+    host, separator, rest = text, "", ""
+    if text.startswith("["):
+        host, bracket, tail = text[1:].partition("]")
+        if not bracket or (tail and not tail.startswith(":")):
+            raise ValueError(f"{text!r} is not an address; write [IPv6] or [IPv6]:PORT")
+        separator, rest = tail[:1], tail[1:]
+    elif text.count(":") == 1:
+        host, separator, rest = text.partition(":")
+    if not host:
+        raise ValueError(f"{text!r} names no host; write HOST:PORT")
+    if not separator:
+        return host, port
+    if not rest.isascii() or not rest.isdigit() or int(rest) > 65535:
+        raise ValueError(f"{text!r} has no port from 0 to 65535 behind the colon")
+    return host, int(rest)
+
+
+def listen_unix(path: str) -> socket.socket:
+    """Listen on a Unix socket; a socket file that is left over is replaced, any other file is not."""
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        if stat.S_ISSOCK(os.lstat(path).st_mode):
+            os.unlink(path)
+    except FileNotFoundError:
+        pass
+    listener.bind(path)
+    listener.listen(limits.BACKLOG)
+    return listener
+
+
+def listen_tcp(family: socket.AddressFamily, address: tuple[str, int], *, dual_stack: bool = False) -> socket.socket:
+    """Listen on a TCP address. Accepted sockets inherit the options."""
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    if family == socket.AF_INET6:
+        listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0 if dual_stack else 1)
+    listener.bind(address)
+    listener.listen(limits.BACKLOG)
+    return listener
+
+
+def listen_everywhere(port: int) -> socket.socket:
+    """Listen on every address, IPv6 and IPv4 in one socket where the system has IPv6."""
+    try:
+        return listen_tcp(socket.AF_INET6, ("::", port), dual_stack=True)
+    except OSError:
+        return listen_tcp(socket.AF_INET, ("0.0.0.0", port))
+
+
+def listen(address: str, port: int) -> socket.socket:
+    """Listen on one address as the user wrote it.
+
+    Raises:
+        StartError: it can't be resolved or bound.
+    """
+    try:
+        if address.startswith("unix:"):
+            return listen_unix(address.removeprefix("unix:"))
+        host, port = split_address(address, port)
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        family, _, _, _, target = found[0]
+        return listen_tcp(family, (str(target[0]), port))
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise StartError(f"cannot listen on {address} port {port}: {reason}", ExitCode.CANNOT_LISTEN) from error
+
+
+def inherited(environment: Mapping[str, str]) -> list[socket.socket]:
+    """Return the sockets that systemd handed to this process (sd_listen_fds(3)); none when it did not start us."""
+    if environment.get("LISTEN_PID") != str(os.getpid()):
+        return []
+    count = environment.get("LISTEN_FDS", "0")
+    if not count.isdigit():
+        raise StartError(f"LISTEN_FDS is {count!r}, not a number of sockets", ExitCode.CANNOT_LISTEN)
+    return [socket.socket(fileno=fd) for fd in range(SYSTEMD_FIRST_FD, SYSTEMD_FIRST_FD + int(count))]
+
+
+def open_all(addresses: tuple[str, ...], port: int) -> list[socket.socket]:
+    """Listen on every address, or everywhere when there is none; all or nothing."""
+    opened: list[socket.socket] = []
+    try:
+        if not addresses:
+            opened.append(listen_everywhere(port))
+        opened.extend(listen(address, port) for address in addresses)
+    except OSError as error:
+        raise StartError(f"cannot listen on port {port}: {error.strerror}", ExitCode.CANNOT_LISTEN) from error
+    except StartError:
+        for each in opened:
+            each.close()
+        raise
+    return opened
+
+
+def address_text(listener: socket.socket) -> str:
+    """Return a bound address as ``tcp:HOST:PORT``, ``tcp:[IPv6]:PORT`` or ``unix:PATH``."""
+    name = listener.getsockname()
+    if listener.family == socket.AF_UNIX:
+        return f"unix:{name}"
+    host, port = name[:2]
+    return f"tcp:[{host}]:{port}" if listener.family == socket.AF_INET6 else f"tcp:{host}:{port}"

@@ -1,0 +1,33 @@
+"""Log lines through structlog: a timestamp, a level, an event, and what it is about, to standard error.
+
+On a terminal a line is for people, elsewhere it is JSON. Nothing that a client does can write a line, unless the
+operator asked for connections.
+"""
+
+import sys
+
+import structlog
+
+Logger = structlog.typing.FilteringBoundLogger
+
+
+def open_logger(log_format: str) -> Logger:
+    """Return the logger of a server; `log_format` is ``console``, ``json`` or ``auto``."""
+    console = log_format == "console" or (log_format == "auto" and sys.stderr.isatty())
+    renderer: structlog.typing.Processor = (
+        structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback)
+        if console
+        else structlog.processors.JSONRenderer()
+    )
+    logger: Logger = structlog.wrap_logger(
+        structlog.WriteLogger(sys.stderr),
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.format_exc_info,
+            renderer,
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger("INFO"),
+        cache_logger_on_first_use=True,
+    )
+    return logger

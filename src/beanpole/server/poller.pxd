@@ -1,0 +1,44 @@
+# The header of poller.py.
+cimport cython
+from libc.stdint cimport int64_t, uint64_t
+
+from beanpole.engine.engine cimport Engine
+from beanpole.server.connection cimport Connection
+
+cdef class Poller:
+    cdef readonly Engine engine
+    cdef object log                      # what makes records durable; see wal.log.Log
+    cdef object loop                     # the asyncio loop that calls run()
+    cdef public object observer          # told of what an operator wants to know; see server.app.Observer
+    cdef public bint observe_connections # tell the observer of every connection that comes and goes
+    cdef readonly bint one_reply_per_send
+    cdef int epoll_fd
+    cdef int timer_fd
+    cdef int64_t armed_ns                # when timer_fd fires, engine clock; 0: not armed
+    cdef char *read_buffer
+    cdef list by_fd                      # Connection or None, by its socket's descriptor
+    cdef set listeners                   # descriptors that accept
+    cdef int64_t accept_retry_ns         # when accepting is tried again, engine clock; 0: it is not paused
+    cdef bint short_of_descriptors       # the observer was told, and nothing has been accepted since
+    cdef uint64_t turn
+    cdef list queue                      # connections to serve in the next turn
+    cdef list touched                    # connections to send for in this turn
+    cdef list held                       # connections whose output waits for the log
+    cdef bint scheduled                  # run() is called again without an event
+    cdef uint64_t appended_index         # records that the log was given
+    cdef int turn_once(self) except -1
+    cdef int serve(self, int64_t now_ns, Connection connection) except -1
+    cdef int receive(self, int64_t now_ns, Connection connection) except -1
+    cdef int serve_woken(self, int64_t now_ns) except -1
+    cdef int handle(self, int64_t now_ns, Connection connection, unsigned int events) except -1
+    cdef int touch(self, Connection connection) except -1
+    cdef int enqueue(self, Connection connection) except -1
+    cdef int commit(self, int64_t now_ns) except -1
+    cdef int flush(self, int64_t now_ns, Connection connection, uint64_t durable_index) except -1
+    cdef int settle(self, int64_t now_ns, Connection connection) except -1
+    cdef int watch_fd(self, int fd, unsigned int events, int operation) except -1
+    cdef int accept(self, int64_t now_ns, int listener) except -1
+    cdef int pause_accepting(self, int64_t now_ns, int reason) except -1
+    cdef int resume_accepting(self) except -1
+    cdef int drop(self, int64_t now_ns, Connection connection) except -1
+    cdef int arm(self, int64_t now_ns) except -1

@@ -1,0 +1,35 @@
+"""Everything that can be set about a server; the command line fills it in."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from beanpole import limits
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """One server's settings, checked: the command line refuses what makes no sense."""
+
+    listen: tuple[str, ...] = ()
+    """Addresses: ``ADDR``, ``HOST:PORT``, ``[IPv6]``, ``[IPv6]:PORT``, ``unix:PATH``. None: every address."""
+
+    port: int = limits.PORT_DEFAULT
+    """TCP port of the addresses that don't name one; 0: the system chooses."""
+
+    body_bytes_max: int = limits.BODY_BYTES_MAX_DEFAULT
+    """Bytes of a job's body."""
+
+    user: str | None = None
+    """Who to become when the sockets are bound."""
+
+    verbose_count: int = 0
+    """1 and more: log every connection."""
+
+    ready_file: Path | None = None
+    """Where to write the bound addresses, a line each, when the server answers."""
+
+    one_reply_per_send: bool = False
+    """Send each reply to pipelined commands alone, for clients that can't take two at once."""
+
+    log_format: str = "auto"
+    """``console``, ``json``, or ``auto``: console on a terminal."""

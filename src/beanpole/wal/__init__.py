@@ -1,0 +1,1 @@
+"""Where the engine's records go before a reply is sent."""
