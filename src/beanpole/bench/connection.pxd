@@ -1,3 +1,4 @@
+# The fields of the load generator's connections and groups; see connection.py.
 cimport cython
 from libc.stdint cimport uint64_t
 from beanpole.bench.histogram cimport Histogram

@@ -1,3 +1,4 @@
+# The buckets of a histogram; see histogram.py.
 cimport cython
 
 # 64 linear steps in each power of two, for every value below 2**63 (see histogram.py).

@@ -1,3 +1,4 @@
+# The state of the load generator's loop; see load.py.
 cimport cython
 from posix.types cimport clockid_t
 from beanpole.bench.connection cimport Connection

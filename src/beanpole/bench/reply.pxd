@@ -1,3 +1,4 @@
+# What is known of one connection's stream of replies; see reply.py.
 cimport cython
 
 cpdef enum Kind:

@@ -1,0 +1,93 @@
+"""Addresses, and which connection has which tubes."""
+
+import socket
+import threading
+import time
+
+import pytest
+
+from beanpole.bench.dial import SetupError, allow_descriptors, converse, make_tubes, parse_address, tubes_of
+from beanpole.bench.plan import Group
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("127.0.0.1:11300", ("127.0.0.1", 11300)),
+        ("tcp:127.0.0.1:11300", ("127.0.0.1", 11300)),
+        ("tcp:[::1]:11300", ("::1", 11300)),
+        ("unix:/run/beanpole.sock", "/run/beanpole.sock"),
+    ],
+)
+def test_address(text: str, address: object) -> None:
+    assert parse_address(text) == address
+
+
+@pytest.mark.parametrize("text", ["", "localhost", "localhost:", ":1", "localhost:beans"])
+def test_address_that_is_none_is_refused(text: str) -> None:
+    with pytest.raises(SetupError, match="not an address"):
+        parse_address(text)
+
+
+def test_tubes_of_their_own() -> None:
+    group = Group(connections=3)
+    assert [tubes_of(group, i) for i in range(3)] == [[b"main-own-0"], [b"main-own-1"], [b"main-own-2"]]
+
+
+def test_tubes_shared_by_connections() -> None:
+    group = Group(connections=4, tubes=2)
+    assert [tubes_of(group, i) for i in range(4)] == [[b"main-0"], [b"main-1"], [b"main-0"], [b"main-1"]]
+
+
+def test_tubes_spread_over_connections() -> None:
+    group = Group(connections=2, tubes=5)
+    assert [tubes_of(group, i) for i in range(2)] == [[b"main-0", b"main-2", b"main-4"], [b"main-1", b"main-3"]]
+
+
+def test_wrong_answer_is_named() -> None:
+    ours, peer = socket.socketpair()
+    with ours, peer:
+        peer.sendall(b"USING a\r\nNOT_FOUND\r\n")
+        with pytest.raises(SetupError, match="NOT_FOUND"):
+            converse(ours, [b"use a\r\n", b"watch a\r\n"], [b"USING", b"WATCHING"], time.monotonic() + 10)
+
+
+def test_closed_connection_is_named() -> None:
+    ours, peer = socket.socketpair()
+    with ours:
+        peer.close()
+        with pytest.raises((SetupError, BrokenPipeError)):
+            converse(ours, [b"use a\r\n"], [b"USING"], time.monotonic() + 10)
+
+
+def test_setup_ends_at_its_deadline() -> None:
+    ours, peer = socket.socketpair()
+    with ours, peer, pytest.raises(SetupError, match="too slow"):
+        converse(ours, [b"use a\r\n"], [b"USING"], time.monotonic() - 1)
+
+
+def test_make_tubes_asks_for_a_use_and_a_put_each() -> None:
+    ours, peer = socket.socketpair()
+    received = bytearray()
+
+    def answer() -> None:
+        while piece := peer.recv(65536):
+            received.extend(piece)
+            lines = [line.split()[0] for line in piece.split(b"\r\n") if line.startswith((b"use", b"put"))]
+            names = [line for line in piece.split(b"\r\n") if line.startswith(b"use")]
+            replies = {b"put": b"INSERTED 1\r\n", b"use": b"USING " + names[0].split()[1] + b"\r\n"}
+            peer.sendall(b"".join(replies[verb] for verb in lines))
+
+    thread = threading.Thread(target=answer)
+    thread.start()
+    with ours:
+        make_tubes(ours, 3, time.monotonic() + 10)
+    thread.join()
+    peer.close()
+    assert received.count(b"put 1024 0 86400 8\r\nxxxxxxxx\r\n") == 3
+    assert received.endswith(b"use default\r\n")
+
+
+def test_more_descriptors_than_allowed_are_refused() -> None:
+    with pytest.raises(SetupError, match="ulimit"):
+        allow_descriptors(1 << 40)

@@ -1,0 +1,54 @@
+"""The tables themselves: what is in them makes sense, and everything in them can be chosen."""
+
+import pytest
+
+from beanpole.bench import run
+from beanpole.bench.connection import GroupState
+from beanpole.bench.dial import SetupError
+from beanpole.bench.plan import FIGURES, Row
+
+EVERY = [row for table in run.TABLES.values() for row in table]
+
+
+def test_names_are_unique() -> None:
+    assert len({row.name for row in EVERY}) == len(EVERY)
+
+
+@pytest.mark.parametrize("name", run.TABLES)
+def test_rows_know_their_table(name: str) -> None:
+    assert {row.table for row in run.TABLES[name]} == {name}
+
+
+@pytest.mark.parametrize("row", EVERY, ids=lambda row: row.name)
+def test_row_can_be_driven_and_judged(row: Row) -> None:
+    assert row.figure in FIGURES
+    assert (row.baseline is not None) == (row.ask is not None and row.ask.of == "own")
+    for scenario in (row.scenario, row.baseline, row.quick):
+        for group in scenario.groups if scenario else ():
+            GroupState(group)
+
+
+def test_only_takes_names_and_beginnings() -> None:
+    assert [row.name for row in run.choose(run.Options(only=("start",)))] == ["start"]
+    assert [row.name for row in run.choose(run.Options(only=("cycle-",)))] == [
+        "cycle-50x1",
+        "cycle-50x16",
+        "cycle-50x100",
+    ]
+    assert [row.name for row in run.choose(run.Options(only=("cycle-50x1", "durable-disk")))] == [
+        "cycle-50x1",
+        "durable-disk",
+    ]
+
+
+def test_only_with_an_unknown_name_is_refused() -> None:
+    with pytest.raises(SetupError, match="nonsense"):
+        run.choose(run.Options(only=("nonsense",)))
+
+
+def test_tables_are_chosen_by_name() -> None:
+    assert run.choose(run.Options(tables=("durable",))) == list(run.TABLES["durable"])
+
+
+def test_list_names_every_row() -> None:
+    assert all(row.name in run.names() for row in EVERY)

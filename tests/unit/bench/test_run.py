@@ -1,0 +1,116 @@
+"""The runner: what it starts it ends, what it cannot measure it names."""
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from beanpole.bench import measure, run, server
+from beanpole.bench.dial import SetupError
+from beanpole.bench.plan import Row, Sample, Scenario
+from beanpole.cli.bench import bench
+from tests.servers import peer
+
+THEIRS = "beanstalkd -l {host} -p {port}"
+
+
+def test_server_ends_with_its_block() -> None:
+    peer("beanstalkd")
+    with pytest.raises(KeyboardInterrupt), server.running(server.THEIRS) as started:  # noqa: PT012 - the block is tested
+        os.kill(started.pid, 0)
+        raise KeyboardInterrupt
+    with pytest.raises(ProcessLookupError):
+        os.kill(started.pid, 0)
+
+
+def test_server_is_observed() -> None:
+    peer("beanstalkd")
+    with server.running(server.THEIRS) as started:
+        resident, peak = started.memory_bytes()
+        assert 0 < resident <= peak
+        assert started.cpu_s() > 0
+        assert started.disk_bytes() >= 0
+        assert started.started_s > 0
+
+
+def test_server_that_does_not_start_says_why() -> None:
+    command = (sys.executable, "-c", "raise SystemExit('no beans today')")
+    with pytest.raises(SetupError, match="no beans today"), server.running(command):
+        pass
+
+
+def test_server_that_does_not_exist_is_named() -> None:
+    with pytest.raises(SetupError, match="cannot start"), server.running(("/nonexistent/beanstalkd",)):
+        pass
+
+
+def test_fdatasync_probe_leaves_nothing(tmp_path: Path) -> None:
+    assert measure.fdatasync_us(tmp_path) > 0
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_row_that_fails_is_named_and_not_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = []
+
+    def fail(*_args: object) -> Sample:
+        calls.append(1)
+        raise SetupError("too slow")
+
+    monkeypatch.setattr(run, "take_sample", fail)
+    row = Row("row", "a row", "rate", Scenario())
+    player = measure.Contestant("theirs", ("true",), ours=False)
+    outcome = run.run_row(row, [player], run.Options(rounds=3), lambda _: None)
+    assert outcome.failures == {("theirs", "scenario"): "too slow"}
+    assert len(calls) == 1
+
+
+def test_without_beanstalkd_the_user_is_told_how_to_get_it() -> None:
+    said: list[str] = []
+    found = run.contestants(run.Options(theirs="/nonexistent/beanstalkd"), said.append)
+    assert [player.name for player in found] == ["ours"]
+    assert "apt-get install beanstalkd" in said[0]
+
+
+@pytest.mark.parametrize(
+    "row", ["cycle-50x1", "start", "held-100000", "durable-replay-1m", "durable-lone-put", "durable-disk"]
+)
+def test_row_side_by_side(tmp_path: Path, row: str) -> None:
+    peer("beanstalkd")
+    arguments = ["--quick", "--seconds", "0.05", "--only", row, "--ours", THEIRS, "--data-dir", str(tmp_path)]
+    result = CliRunner().invoke(bench, [*arguments, "--json", str(tmp_path / "out.json"), "--markdown"])
+    assert result.exit_code in {0, 1}, result.output
+    read = json.loads((tmp_path / "out.json").read_text())["rows"][0]
+    assert read["failures"] == {}
+    assert read["ours"] is not None
+    assert read["theirs"] is not None
+    assert f"| {row} |" in result.output
+    assert [path.name for path in tmp_path.iterdir()] == ["out.json"]
+
+
+def test_load_at_a_running_server() -> None:
+    peer("beanstalkd")
+    with server.running(server.THEIRS) as started:
+        assert isinstance(started.address, tuple)
+        address = f"{started.address[0]}:{started.address[1]}"
+        arguments = ["--address", address, "--seconds", "0.05", "--connections", "2", "--pid", str(started.pid)]
+        result = CliRunner().invoke(bench, arguments)
+    assert result.exit_code == 0, result.output
+    assert "commands/s" in result.output
+
+
+def test_load_at_nobody_is_an_error() -> None:
+    result = CliRunner().invoke(bench, ["--address", "127.0.0.1:1", "--seconds", "0.05"])
+    assert result.exit_code == 2
+
+
+def test_unknown_row_is_an_error() -> None:
+    assert CliRunner().invoke(bench, ["--only", "nonsense"]).exit_code == 2
+
+
+def test_rows_are_listed() -> None:
+    result = CliRunner().invoke(bench, ["--list"])
+    assert result.exit_code == 0
+    assert "cycle-50x16" in result.output
