@@ -82,7 +82,7 @@ bench: $(TESTABLE) ## measure against beanstalkd on this machine
 	@exec $(BIN)/beanpole bench $(BENCH_FLAGS)
 
 docs: $(TESTABLE) $(VENV)/.done-docs ## build the documentation into site/, with every warning an error
-	@NO_MKDOCS_2_WARNING=1 DISABLE_MKDOCS_2_WARNING=true $(BIN)/mkdocs build --strict --quiet
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "Read site/index.html."
 
 peers: ## install the npm client that the conformance tests drive, into node_modules

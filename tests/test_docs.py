@@ -1,0 +1,165 @@
+"""What the documentation says is so: the commands of the README run; no limit, verb, flag or variable goes unsaid."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from beanpole import limits
+from beanpole.protocol import decoder
+from tests.servers import START_TIMEOUT_S, STOP_TIMEOUT_S, peer
+
+pytestmark = pytest.mark.repository
+
+ROOT = Path(__file__).resolve().parent.parent
+PORT = "11300"
+"""The port of the documentation. Tests write the port of their own server in its place."""
+
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+COMMAND_TIMEOUT_S = 200.0
+
+
+def blocks(language: str) -> list[str]:
+    """The fenced blocks of the README in a language."""
+    return [text for name, text in BLOCK.findall((ROOT / "README.md").read_text()) if name == language]
+
+
+def page(name: str) -> str:
+    """A page of the documentation."""
+    return (ROOT / "docs" / name).read_text()
+
+
+def environment(**more: str) -> dict[str, str]:
+    """Our environment without what an outer `make` tells an inner one, and with some more."""
+    return {key: value for key, value in os.environ.items() if key not in {"MAKEFLAGS", "MAKELEVEL", "MFLAGS"}} | more
+
+
+def run(command: list[str], **more: str) -> str:
+    """What a command prints, after it has succeeded in the root of the project."""
+    done = subprocess.run(
+        command,
+        cwd=ROOT,
+        env=environment(**more),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+        timeout=COMMAND_TIMEOUT_S,
+    )
+    assert done.returncode == 0, f"{command} failed:\n{done.stdout}"
+    return done.stdout
+
+
+@contextmanager
+def make_serve(folder: Path) -> Iterator[str]:
+    """The port of the server that the README's command for it starts; SERVE_FLAGS choose another port than 11300."""
+    ready_file, messages = folder / "ready", folder / "messages"
+    flags = f"-l 127.0.0.1 -p 0 --ready-file {ready_file}"
+    run(["make", "build"])
+    with messages.open("wb") as output:
+        process = subprocess.Popen(
+            ["bash", "-c", blocks("sh")[0]],
+            cwd=ROOT,
+            env=environment(SERVE_FLAGS=flags),
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
+    try:
+        give_up_at = time.monotonic() + START_TIMEOUT_S
+        while not ready_file.exists():
+            assert process.poll() is None, f"the server ended:\n{messages.read_text(errors='replace')}"
+            assert time.monotonic() < give_up_at, f"no server yet:\n{messages.read_text(errors='replace')}"
+            time.sleep(0.01)
+        yield ready_file.read_text().split()[0].rpartition(":")[2]
+    finally:
+        os.killpg(process.pid, signal.SIGTERM)
+        process.wait(STOP_TIMEOUT_S)
+
+
+# --- The README -------------------------------------------------------------------------------------------------------
+
+
+def test_readme_has_the_commands_that_are_tested() -> None:
+    assert [block.split()[:2] for block in blocks("sh")] == [["make", "serve"], ["make", "test"], ["printf", "'put"]]
+    assert len(blocks("python")) == 1
+    assert {name for name, _ in BLOCK.findall((ROOT / "README.md").read_text())} <= {"sh", "python", "text"}
+
+
+def test_readme_make_serve_and_first_job(tmp_path: Path) -> None:
+    peer("nc")
+    with make_serve(tmp_path) as port:
+        printed = run(["bash", "-c", blocks("sh")[2].replace(PORT, port)])
+        assert printed == blocks("text")[0]
+
+
+def test_readme_first_job_in_python(tmp_path: Path) -> None:
+    with make_serve(tmp_path) as port:
+        printed = run([sys.executable, "-W", "error", "-c", blocks("python")[0].replace(PORT, port)])
+        assert printed == "to: you@example.org\n"
+
+
+def test_readme_make_test() -> None:
+    """The command runs as it stands; PYTEST only makes it collect the tests instead of running them within a test."""
+    printed = run(["bash", "-c", blocks("sh")[1]], PYTEST="--collect-only --quiet")
+    assert "test_readme_make_test" in printed
+
+
+def test_make_serve_default_is_the_documented_address() -> None:
+    printed = run(["make", "--dry-run", "serve"])
+    assert f"serve -l 127.0.0.1 -p {PORT}" in printed
+
+
+def test_readme_links_lead_somewhere() -> None:
+    for name in ("README.md", "CONTRIBUTING.md"):
+        targets = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", (ROOT / name).read_text())
+        missing = [target for target in targets if not target.startswith("https:") and not (ROOT / target).exists()]
+        assert not missing, f"{name} links to {missing}"
+
+
+# --- The reference pages ----------------------------------------------------------------------------------------------
+
+
+def test_every_limit_is_documented_with_its_value() -> None:
+    documented = dict(re.findall(r"^\| `([A-Z_]+)` \| (\d+) \|", page("operations.md"), re.MULTILINE))
+    actual = {name: str(value) for name, value in vars(limits).items() if name.isupper()}
+    assert documented == actual, "repair the table of limits in docs/operations.md"
+
+
+def test_every_verb_is_documented() -> None:
+    text = page("protocol.md")
+    verbs = [text.decode().strip() for text, *_ in decoder.VERBS]
+    lacking = [verb for verb in verbs if not re.search(rf"^{re.escape(verb)}( <[a-z]+>)*⏎$", text, re.MULTILINE)]
+    assert not lacking, f"docs/protocol.md does not show how to say {lacking}"
+
+
+def serve_help() -> str:
+    return run([sys.executable, "-m", "beanpole", "serve", "--help"], COLUMNS="200")
+
+
+def test_every_flag_is_documented() -> None:
+    flags = set(re.findall(r"(?<![\w-])--?[a-zA-Z][a-z-]*", serve_help().partition("Options:")[2]))
+    assert {"-l", "--listen", "-p", "--port", "-V"} <= flags, "the flags are not where this test looks for them"
+    documented = set(re.findall(r"(?<![\w-])--?[a-zA-Z][a-z-]*", page("operations.md")))
+    assert not flags - documented, f"docs/operations.md does not mention {sorted(flags - documented)}"
+
+
+def test_every_documented_flag_exists() -> None:
+    rows = re.findall(r"^\| (`-[^|]*)\|", page("operations.md"), re.MULTILINE)
+    documented = set(re.findall(r"--?[a-zA-Z][a-z-]*", " ".join(rows)))
+    assert not documented - set(re.findall(r"--?[a-zA-Z][a-z-]*", serve_help()))
+
+
+def test_every_variable_works() -> None:
+    names = set(re.findall(r"`(BEANPOLE_[A-Z_]+)`", page("operations.md")))
+    assert len(names) >= 10, "the variables are not where this test looks for them"
+    sources = "".join(path.read_text() for path in (ROOT / "src/beanpole/cli").glob("*.py"))
+    assert names == set(re.findall(r"\bBEANPOLE_[A-Z_]+\b", sources)), "docs/operations.md and cli/ name others"
