@@ -1,3 +1,6 @@
+from typing import final
+
+@final
 class Histogram:
     @property
     def count(self) -> int: ...

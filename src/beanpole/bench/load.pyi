@@ -1,11 +1,13 @@
 import socket
 from collections.abc import Iterable, Sequence
+from typing import final
 
 from beanpole.bench.connection import GroupState
 from beanpole.bench.plan import Group
 
 class LoadError(Exception): ...
 
+@final
 class Load:
     def __init__(self, stall_s: float = 30.0) -> None: ...
     @property

@@ -41,6 +41,7 @@ def describe(theirs: tuple[str, ...]) -> dict[str, str]:
         "date": dt.datetime.now(dt.UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "commit": commit(),
         "CPU": f"{cpu_model()}, {os.cpu_count()} cores",
+        "load average before": f"{os.getloadavg()[0]:.2f}",
         "kernel": platform.release(),
         "Python": platform.python_version(),
         "compared with": version_of(theirs),

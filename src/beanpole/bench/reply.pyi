@@ -1,4 +1,5 @@
 from enum import IntFlag
+from typing import final
 
 class Kind(IntFlag):
     NOTHING = 0
@@ -11,6 +12,7 @@ class Kind(IntFlag):
 
 class ReplyError(Exception): ...
 
+@final
 class ReplyReader:
     @property
     def kind(self) -> int: ...

@@ -25,6 +25,7 @@ import click
     "--json", "json_file", type=click.Path(dir_okay=False, path_type=Path), help="Every sample, to this file."
 )
 @click.option("--markdown", is_flag=True, help="Tables in Markdown.")
+@click.option("--check", is_flag=True, help="End with 1 when a row does not meet what is asked.")
 @click.option("--address", metavar="HOST:PORT", help="Only drive a load at this server (also unix:PATH).")
 @click.option(
     "--pid", default=0, type=click.IntRange(min=0), help="With --address: its process, to measure its CPU too."
@@ -46,8 +47,8 @@ import click
 @click.pass_context
 def bench(context: click.Context, /, **given: object) -> None:
     """Measure this server beside beanstalkd (commands/s, latency, CPU, memory), or a load at one that runs."""
-    from beanpole.bench import run  # noqa: PLC0415 - the command line starts fast without it
-    from beanpole.bench.plan import Group  # noqa: PLC0415
+    from beanpole.bench import run
+    from beanpole.bench.plan import Group
 
     load = {key: given.pop(key) for key in ("connections", "in_flight", "body_bytes", "tubes", "held", "programme")}
     address, pid = given.pop("address"), given.pop("pid")

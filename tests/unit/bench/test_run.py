@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from beanpole.bench import measure, run, server
 from beanpole.bench.dial import SetupError
-from beanpole.bench.plan import Row, Sample, Scenario
+from beanpole.bench.plan import Group, Row, Sample, Scenario
 from beanpole.cli.bench import bench
 from tests.servers import peer
 
@@ -74,20 +74,50 @@ def test_without_beanstalkd_the_user_is_told_how_to_get_it() -> None:
     assert "apt-get install beanstalkd" in said[0]
 
 
+LOGGED = ("-b", "{data}", "-F")
+
+
 @pytest.mark.parametrize(
-    "row", ["cycle-50x1", "start", "held-100000", "durable-replay-1m", "durable-lone-put", "durable-disk"]
+    ("scenario", "figures"),
+    [
+        (Scenario((Group(connections=3),), operations=300), {"rate", "p50_us", "p99_us", "p999_us", "cpu_us"}),
+        (Scenario((Group(in_flight=10, held=50),), operations=300), {"cpu_delete_us"}),
+        (Scenario((Group(in_flight=10, programme="p"),), operations=300), {"bytes_per_job"}),
+        (Scenario((Group(), Group(20, programme="", name="idle")), other_tubes=30, operations=300), {"cpu_us"}),
+        (Scenario(measure="start"), {"start_ms"}),
+        (Scenario((Group(programme="p"),), measure="replay", args_theirs=LOGGED, operations=300), {"start_ms"}),
+        (Scenario((Group(programme="pd"),), args_theirs=LOGGED, operations=300), {"disk_bytes", "over_sync_us"}),
+    ],
+    ids=lambda value: "" if isinstance(value, Scenario) else "-".join(sorted(value)),
 )
+def test_sample_has_the_figures(tmp_path: Path, scenario: Scenario, figures: set[str]) -> None:
+    peer("beanstalkd")
+    sample = measure.take_sample(measure.Contestant("theirs", server.THEIRS, ours=False), scenario, 0.05, tmp_path)
+    assert figures <= set(sample.figures)
+    assert sample.peak_bytes > 0
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("row", ["cycle-50x1", "start"])
 def test_row_side_by_side(tmp_path: Path, row: str) -> None:
     peer("beanstalkd")
     arguments = ["--quick", "--seconds", "0.05", "--only", row, "--ours", THEIRS, "--data-dir", str(tmp_path)]
     result = CliRunner().invoke(bench, [*arguments, "--json", str(tmp_path / "out.json"), "--markdown"])
-    assert result.exit_code in {0, 1}, result.output
+    assert result.exit_code == 0, result.output
     read = json.loads((tmp_path / "out.json").read_text())["rows"][0]
     assert read["failures"] == {}
     assert read["ours"] is not None
     assert read["theirs"] is not None
     assert f"| {row} |" in result.output
     assert [path.name for path in tmp_path.iterdir()] == ["out.json"]
+
+
+@pytest.mark.parametrize(("flags", "code"), [([], 0), (["--check"], 1)])
+def test_row_that_is_not_met_is_a_failure_when_asked(flags: list[str], code: int) -> None:
+    peer("beanstalkd")
+    arguments = ["--quick", "--seconds", "0.05", "--only", "cycle-50x100", "--ours", THEIRS]
+    result = CliRunner().invoke(bench, [*arguments, *flags])
+    assert result.exit_code == code, result.output
 
 
 def test_load_at_a_running_server() -> None:

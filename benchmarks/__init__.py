@@ -1,0 +1,1 @@
+"""Scripts that only developers run: what the benchmark itself costs. Users have `beanpole bench`."""
