@@ -17,7 +17,7 @@ def read_config(ctx: click.Context, parameter: click.Parameter, path: str | None
     if path is None:
         return
     try:
-        with open(path, "rb") as file:
+        with Path(path).open("rb") as file:
             found = tomllib.load(file)
     except OSError as error:
         raise click.BadParameter(f"cannot read {path}: {error.strerror}", ctx, parameter) from error
@@ -96,7 +96,9 @@ def set_user(_ctx: click.Context, _parameter: click.Parameter, value: str | None
 @click.option("-b", "--data-dir", type=click.Path(), envvar="BEANPOLE_DATA_DIR", help="Not in this version: see -h.")
 @click.option("-f", "--fsync-ms", type=click.IntRange(0), envvar="BEANPOLE_FSYNC_MS", help="Only with --data-dir.")
 @click.option("-F", "--no-fsync", is_flag=True, envvar="BEANPOLE_NO_FSYNC", help="Only with --data-dir.")
-@click.option("-s", "--segment-bytes", type=click.IntRange(1), envvar="BEANPOLE_SEGMENT_BYTES", help="Only with --data-dir.")
+@click.option(
+    "-s", "--segment-bytes", type=click.IntRange(1), envvar="BEANPOLE_SEGMENT_BYTES", help="Only with --data-dir."
+)
 @click.option("-c", "compact", is_flag=True, help="Does nothing; accepted as beanstalkd does.")
 @click.option("-n", "no_compact", is_flag=True, help="Does nothing; accepted as beanstalkd does.")
 @click.option(

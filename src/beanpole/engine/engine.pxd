@@ -15,7 +15,6 @@ cdef class Engine(Store):
     cdef int go_on(self, int64_t now_ns, Session session) except -1
     cdef int half_close(self, int64_t now_ns, Session session) except -1
     cdef int run_timers(self, int64_t now_ns) except -1
-    cdef int64_t deadline(self) noexcept
     cdef int run_tube_timer(self, int64_t now_ns, Tube tube, list changed) except -1
     cdef int run_session_timer(self, int64_t now_ns, Session session, list changed) except -1
     cdef int answer_waiting(self, int64_t now_ns, Session session) except -1

@@ -15,7 +15,7 @@ from cython.cimports.beanpole.engine.job import Job, State, new_job
 from cython.cimports.beanpole.engine.session import Session
 from cython.cimports.beanpole.engine.store import Store
 from cython.cimports.beanpole.engine.tube import Tube, Watch
-from cython.cimports.beanpole.protocol.commands import Command, Verb
+from cython.cimports.beanpole.protocol.commands import Verb
 from cython.cimports.libc.stdint import int64_t, uint32_t
 
 from beanpole import limits
@@ -31,67 +31,7 @@ KICKS_PER_TURN = cython.declare(uint32_t, limits.KICKS_PER_TURN)
 class Engine(Store):
     """One server's queue. The fields stand in ``store.pxd``."""
 
-    # --- sessions -----------------------------------------------------------------------------------------------------
-
-    def open_session(self, now_ns: int64_t, owner=None) -> Session:
-        """Open a session that uses and watches ``default``."""
-        session: Session = Session(self.total_session_count, owner)
-        self.total_session_count += 1
-        self.session_count += 1
-        session.used = self.default_tube
-        self.default_tube.using_count += 1
-        self.add_watch(session, self.default_tube)
-        return session
-
-    def close_session(self, now_ns: int64_t, session: Session) -> None:
-        """Forget a session; the jobs that it holds become ready. Closing it again does nothing."""
-        if session.used is None:
-            return
-        job: Job
-        self.stop_waiting(session)
-        changed = []
-        while session.reserved.count:
-            job = cython.cast(Job, session.reserved.entries[0].item)
-            self.leave(job)
-            self.enter(job, State.READY, job.pri)
-            changed.append(job.tube)
-        for watch in list(session.watches):
-            self.drop_watch(session, watch)
-        tube: Tube = session.used
-        session.used = None
-        tube.using_count -= 1
-        self.let_go(tube)
-        if session.heap_index >= 0:
-            self.timers.remove(session)
-        self.session_count -= 1
-        self.producer_count -= session.producer
-        self.worker_count -= session.worker
-        session.owner = None
-        self.offer_all(now_ns, changed)
-
-    def half_close(self, now_ns, session):
-        """Tell that no more input can come: the session can't wait any more."""
-        session.half_closed = True
-        if session.waiting:
-            self.answer_waiting(now_ns, session)
-        return 0
-
-    def take_woken(self) -> list:
-        """Return the sessions that got a reply without a command since the last call, in order."""
-        woken = self.woken
-        self.woken = []
-        return woken
-
     # --- time ---------------------------------------------------------------------------------------------------------
-
-    def deadline(self):
-        """Return the moment of the next tick that has something to do, or -1."""
-        return self.timers.entries[0].key if self.timers.count else NEVER
-
-    @property
-    def next_deadline_ns(self) -> int:
-        """The engine-clock moment by which :meth:`tick` should be called again; -1: nothing is due."""
-        return self.deadline()
 
     def tick(self, now_ns: int64_t) -> None:
         """Do what is due: delayed jobs, reservations, pauses and waiting sessions.
@@ -161,6 +101,13 @@ class Engine(Store):
         if session.half_closed or 0 <= session.wait_until_ns <= now_ns:
             return self.wake(session, b"TIMED_OUT\r\n")
         return self.wait(session, session.wait_until_ns)
+
+    def half_close(self, now_ns, session):
+        """Tell that no more input can come: the session can't wait any more."""
+        session.half_closed = True
+        if session.waiting:
+            self.answer_waiting(now_ns, session)
+        return 0
 
     # --- commands -----------------------------------------------------------------------------------------------------
 

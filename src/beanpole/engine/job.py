@@ -5,9 +5,8 @@ would take 32 bytes more. For the same reason the fields are ordered by size and
 """
 
 import cython
-from cython.cimports.beanpole.engine.session import Session
-from cython.cimports.beanpole.engine.tube import Tube
 from cython.cimports.beanpole.engine.heap import Item
+from cython.cimports.beanpole.engine.tube import Tube
 from cython.cimports.libc.stdint import uint64_t
 from cython.cimports.libc.stdlib import free, malloc
 from cython.cimports.libc.string import memcpy

@@ -1,8 +1,8 @@
 """The texts of stats, stats-tube, stats-job and the lists: keys and order as beanstalkd 1.13.
 
-What only the process knows (its pid, its processor time, its log) comes from ``engine.facts()``, a dict by key; a key
-that it leaves out shows the value that beanstalkd gives without a log. Strings are quoted as docs/compatibility.md says:
-always around version, hostname, os and platform, around a tube's name only where YAML would read something else.
+What only the process knows (its pid, its processor time, its log) comes from ``facts()``, a dict by key; a key that it
+leaves out shows what beanstalkd shows without a log. Strings are quoted as docs/compatibility.md says: always around
+version, hostname, os and platform, around a tube's name only where YAML would read something else.
 """
 
 import cython

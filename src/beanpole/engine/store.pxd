@@ -57,3 +57,4 @@ cdef class Store:
     cdef int stop_waiting(self, Session session) except -1
     cdef int wake(self, Session session, bytes reply) except -1
     cdef bint deadline_soon(self, int64_t now_ns, Session session) noexcept
+    cdef int64_t deadline(self) noexcept

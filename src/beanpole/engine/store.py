@@ -15,7 +15,7 @@
 import heapq
 
 import cython
-from cython.cimports.beanpole.engine.heap import Heap, Item
+from cython.cimports.beanpole.engine.heap import Heap
 from cython.cimports.beanpole.engine.job import Job, State
 from cython.cimports.beanpole.engine.jobtable import JobTable
 from cython.cimports.beanpole.engine.records import Records
@@ -25,6 +25,7 @@ from cython.cimports.libc.stdint import int64_t, uint32_t
 
 from beanpole import limits
 
+NEVER = cython.declare(int64_t, -1)
 SECOND_NS = cython.declare(int64_t, 1_000_000_000)
 DEADLINE_MARGIN_NS = cython.declare(int64_t, limits.DEADLINE_MARGIN_NS)
 URGENT_PRI_BELOW = cython.declare(uint32_t, limits.URGENT_PRI_BELOW)
@@ -52,6 +53,50 @@ class Store:
         self.timers = Heap()
         self.woken = []
         self.default_tube = self.open_tube(b"default")
+
+    # --- sessions -----------------------------------------------------------------------------------------------------
+
+    def open_session(self, now_ns: int64_t, owner=None) -> Session:
+        """Open a session that uses and watches ``default``."""
+        session: Session = Session(self.total_session_count, owner)
+        self.total_session_count += 1
+        self.session_count += 1
+        session.used = self.default_tube
+        self.default_tube.using_count += 1
+        self.add_watch(session, self.default_tube)
+        return session
+
+    def close_session(self, now_ns: int64_t, session: Session) -> None:
+        """Forget a session; the jobs that it holds become ready. Closing it again does nothing."""
+        if session.used is None:
+            return
+        job: Job
+        self.stop_waiting(session)
+        changed = []
+        while session.reserved.count:
+            job = cython.cast(Job, session.reserved.entries[0].item)
+            self.leave(job)
+            self.enter(job, State.READY, job.pri)
+            changed.append(job.tube)
+        for watch in list(session.watches):
+            self.drop_watch(session, watch)
+        tube: Tube = session.used
+        session.used = None
+        tube.using_count -= 1
+        self.let_go(tube)
+        if session.heap_index >= 0:
+            self.timers.remove(session)
+        self.session_count -= 1
+        self.producer_count -= session.producer
+        self.worker_count -= session.worker
+        session.owner = None
+        self.offer_all(now_ns, changed)
+
+    def take_woken(self) -> list:
+        """Return the sessions that got a reply without a command since the last call, in order."""
+        woken = self.woken
+        self.woken = []
+        return woken
 
     # --- jobs ---------------------------------------------------------------------------------------------------------
 
@@ -244,6 +289,15 @@ class Store:
         elif self.timers.entries[item.heap_index].key > due_ns:
             self.timers.move(item, due_ns)
         return 0
+
+    def deadline(self):
+        """Return the moment of the next tick that has something to do, or -1."""
+        return self.timers.entries[0].key if self.timers.count else NEVER
+
+    @property
+    def next_deadline_ns(self) -> int:
+        """The engine-clock moment by which :meth:`tick` should be called again; -1: nothing is due."""
+        return self.deadline()
 
     def deadline_soon(self, now_ns, session):
         """Whether a job that the session holds is in its last second."""

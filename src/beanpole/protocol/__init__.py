@@ -1,1 +1,1 @@
-"""The beanstalkd protocol as values: bytes become commands, and what the engine says becomes bytes. No I/O, no clock."""
+"""The beanstalkd protocol as values: bytes become commands, and replies become bytes. No I/O, no clock."""

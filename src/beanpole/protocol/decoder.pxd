@@ -2,6 +2,7 @@
 cimport cython
 from libc.stdint cimport uint32_t, uint64_t
 
+from beanpole.protocol.arguments cimport Shape
 from beanpole.protocol.commands cimport Command, Verb
 
 cdef enum Mode:
@@ -11,25 +12,13 @@ cdef enum Mode:
     SKIP                                 # a body over the limit, which is swallowed
     LONG_LINE                            # a line over the limit, which is swallowed up to its CRLF
 
-cdef enum Shape:
-    # What follows a verb.
-    BARE                                 # nothing: the line ends
-    ANYTHING                             # nothing is looked at
-    ID                                   # <id>
-    ID_PRI                               # <id> <pri>
-    ID_PRI_DELAY                         # <id> <pri> <delay>
-    PRI_DELAY_TTR_BYTES                  # <pri> <delay> <ttr> <bytes>
-    TUBE                                 # <tube>
-    TUBE_DELAY                           # <tube> <seconds>
-    TIMEOUT                              # <seconds>, and nothing is looked at behind
-    BOUND                                # <bound> as strtoul reads it
-
 cdef struct VerbRow:
     const char *text                     # how the line starts
     Py_ssize_t text_bytes
     Verb verb
     Shape shape
 
+@cython.final
 cdef class Decoder:
     cdef Py_ssize_t body_bytes_max       # bytes of a body; a longer one is swallowed
     cdef Mode mode

@@ -16,16 +16,15 @@ other instead of blocking the connection.
 """
 
 import cython
+from cython.cimports.beanpole.protocol.arguments import Shape, read_arguments, read_u32
 from cython.cimports.beanpole.protocol.commands import Command, Verb
-from cython.cimports.libc.stdint import UINT32_MAX, UINT64_MAX, uint32_t, uint64_t
+from cython.cimports.libc.stdint import uint32_t, uint64_t
 from cython.cimports.libc.stdlib import free, realloc
 from cython.cimports.libc.string import memchr, memcmp, memcpy, memmove
 
 from beanpole import limits
 
 LINE_BYTES_MAX = cython.declare(cython.Py_ssize_t, limits.LINE_BYTES_MAX)
-TUBE_NAME_BYTES_MAX = cython.declare(cython.Py_ssize_t, limits.TUBE_NAME_BYTES_MAX)
-RESERVE_TIMEOUT_S_MAX = cython.declare(uint32_t, limits.RESERVE_TIMEOUT_S_MAX)
 INPUT_BYTES_KEPT = cython.declare(cython.Py_ssize_t, limits.INPUT_BYTES_KEPT)
 
 VERBS = (
@@ -59,148 +58,19 @@ VERBS = (
 
 ROW_COUNT = cython.declare(cython.int, len(VERBS))
 rows = cython.declare(VerbRow[32])
-name_byte = cython.declare(cython.bint[256])
 
 
-def fill_tables():
-    """Copy what decoding looks at for every line into C memory."""
+def fill_rows():
+    """Copy the verbs into C memory, where every line looks them up."""
     assert len(VERBS) <= 32, "the table of verbs outgrew its C copy"
     for i, (text, verb, shape) in enumerate(VERBS):
         rows[i].text = text
         rows[i].text_bytes = len(text)
         rows[i].verb = verb
         rows[i].shape = shape
-    for byte in b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-+/;.$_()":
-        name_byte[byte] = True
 
 
-fill_tables()
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def read_u64(at: cython.p_const_char, end: cython.p_const_char, number: cython.pointer(uint64_t)) -> cython.p_const_char:
-    """Read a decimal number behind any spaces; return where it ended, or NULL: no digit, or 2^64 and more."""
-    while at < end and at[0] == 32:
-        at += 1
-    if at == end or at[0] < 48 or at[0] > 57:
-        return cython.NULL
-    value: uint64_t = 0
-    digit: uint64_t
-    while at < end and 48 <= at[0] <= 57:
-        digit = at[0] - 48
-        if value > (UINT64_MAX - digit) // 10:
-            return cython.NULL
-        value = value * 10 + digit
-        at += 1
-    number[0] = value
-    return at
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def read_u32(at: cython.p_const_char, end: cython.p_const_char, number: cython.pointer(uint32_t)) -> cython.p_const_char:
-    """Read like :func:`read_u64`; NULL for 2^32 and more as well."""
-    value: uint64_t = 0
-    at = read_u64(at, end, cython.address(value))
-    if at is cython.NULL or value > UINT32_MAX:
-        return cython.NULL
-    number[0] = cython.cast(uint32_t, value)
-    return at
-
-
-@cython.cfunc
-@cython.exceptval(check=False)
-def read_bound(at: cython.p_const_char, end: cython.p_const_char, bound: cython.pointer(uint32_t)) -> cython.bint:
-    """Read a number as C's strtoul does and cut it to 32 bits; whatever follows is ignored. False: no number."""
-    negative: cython.bint = False
-    value: uint64_t = 0
-    while at < end and (at[0] == 32 or 9 <= at[0] <= 13):
-        at += 1
-    if at < end and (at[0] == 43 or at[0] == 45):
-        negative = at[0] == 45
-        at += 1
-    if at == end or at[0] < 48 or at[0] > 57:
-        return False
-    if read_u64(at, end, cython.address(value)) is cython.NULL:
-        return False
-    bound[0] = cython.cast(uint32_t, 0 - value if negative else value)
-    return True
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def read_tube(command: Command, at: cython.p_const_char, end: cython.p_const_char) -> cython.bint:
-    """Take all bytes up to `end` as a tube's name; False: it is none."""
-    size: cython.Py_ssize_t = end - at
-    if size == 0 or size > TUBE_NAME_BYTES_MAX or at[0] == 45:
-        return False
-    i: cython.Py_ssize_t
-    for i in range(size):
-        if not name_byte[cython.cast(cython.uchar, at[i])]:
-            return False
-    command.tube_at = at
-    command.tube_bytes = size
-    return True
-
-
-@cython.cfunc
-@cython.exceptval(check=False)
-def read_pause(command: Command, at: cython.p_const_char, end: cython.p_const_char) -> cython.bint:
-    """Read ``<tube> <seconds>``. A bad name with a good number counts as a pause-tube all the same."""
-    while at < end and at[0] == 32:
-        at += 1
-    name: cython.p_const_char = at
-    while at < end and name_byte[cython.cast(cython.uchar, at[0])]:
-        at += 1
-    if at == name or read_u32(at, end, cython.address(command.delay_s)) != end:
-        return False
-    command.counted = Verb.PAUSE_TUBE
-    return read_tube(command, name, at)
-
-
-@cython.cfunc
-@cython.exceptval(check=False)
-def read_ids(command: Command, shape: Shape, at: cython.p_const_char, end: cython.p_const_char) -> cython.bint:
-    """Read ``<id>``, ``<id> <pri>`` or ``<id> <pri> <delay>``, which must end the line."""
-    at = read_u64(at, end, cython.address(command.id))
-    if at is not cython.NULL and shape != Shape.ID:
-        at = read_u32(at, end, cython.address(command.pri))
-        if at is not cython.NULL and shape == Shape.ID_PRI_DELAY:
-            at = read_u32(at, end, cython.address(command.delay_s))
-    return at == end
-
-
-@cython.cfunc
-@cython.exceptval(check=False)
-def read_timeout(command: Command, at: cython.p_const_char, end: cython.p_const_char) -> cython.bint:
-    """Read the seconds of reserve-with-timeout; what follows the number is ignored, as in beanstalkd 1.13."""
-    if read_u32(at, end, cython.address(command.timeout_s)) is cython.NULL:
-        return False
-    return command.timeout_s <= RESERVE_TIMEOUT_S_MAX
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def read_arguments(command: Command, shape: Shape, at: cython.p_const_char, end: cython.p_const_char) -> cython.bint:
-    """Read what follows the verb, all but a put's; False: bad format."""
-    if shape == Shape.BARE:
-        return at == end
-    if shape == Shape.ID or shape == Shape.ID_PRI or shape == Shape.ID_PRI_DELAY:
-        return read_ids(command, shape, at, end)
-    if shape == Shape.TUBE:
-        return read_tube(command, at, end)
-    if shape == Shape.TIMEOUT:
-        return read_timeout(command, at, end)
-    if shape == Shape.BOUND:
-        return read_bound(at, end, cython.address(command.bound))
-    if shape == Shape.TUBE_DELAY:
-        return read_pause(command, at, end)
-    return True
+fill_rows()
 
 
 @cython.cclass

@@ -6,6 +6,7 @@ from beanpole.engine.engine cimport Engine
 from beanpole.engine.session cimport Session
 from beanpole.protocol.decoder cimport Decoder
 
+@cython.final
 cdef class Connection:
     cdef Engine engine
     cdef readonly Session session

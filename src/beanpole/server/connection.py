@@ -4,8 +4,8 @@ The poller feeds it what a socket receives and sends what it lets go; tests and 
 Commands run one after the other until one of these holds: input is used up, the session waits, the turn's share of
 commands is used up, or so much output is unsent that a client that does not read would fill our memory.
 
-Output is held until it is durable (:meth:`Connection.sendable`): a reply is a promise, so no byte of a turn in which the
-connection caused a record leaves before that record is on disk. What comes behind held output waits with it.
+Output is held until it is durable (:meth:`Connection.sendable`): a reply is a promise, so no byte of a turn in which
+the connection caused a record leaves before that record is on disk. What comes behind held output waits with it.
 """
 
 import cython

@@ -4,6 +4,7 @@ import os
 import socket
 import stat
 from collections.abc import Mapping
+from pathlib import Path
 
 from beanpole import limits
 from beanpole.errors import ExitCode, StartError
@@ -40,7 +41,7 @@ def listen_unix(path: str) -> socket.socket:
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         if stat.S_ISSOCK(os.lstat(path).st_mode):
-            os.unlink(path)
+            Path(path).unlink()
     except FileNotFoundError:
         pass
     listener.bind(path)
@@ -66,7 +67,7 @@ def listen_everywhere(port: int) -> socket.socket:
     try:
         return listen_tcp(socket.AF_INET6, ("::", port), dual_stack=True)
     except OSError:
-        return listen_tcp(socket.AF_INET, ("0.0.0.0", port))
+        return listen_tcp(socket.AF_INET, ("", port))
 
 
 def listen(address: str, port: int) -> socket.socket:

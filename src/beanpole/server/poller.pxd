@@ -5,6 +5,7 @@ from libc.stdint cimport int64_t, uint64_t
 from beanpole.engine.engine cimport Engine
 from beanpole.server.connection cimport Connection
 
+@cython.final
 cdef class Poller:
     cdef readonly Engine engine
     cdef object log                      # what makes records durable; see wal.log.Log

@@ -19,40 +19,8 @@ import errno
 import cython
 from cython.cimports.beanpole.engine.engine import Engine
 from cython.cimports.beanpole.engine.session import Session
+from cython.cimports.beanpole.server import posix
 from cython.cimports.beanpole.server.connection import Connection
-from cython.cimports.beanpole.server.posix import (
-    CLOCK_MONOTONIC,
-    EPOLL_CLOEXEC,
-    EPOLL_CTL_ADD,
-    EPOLL_CTL_DEL,
-    EPOLL_CTL_MOD,
-    EPOLLERR,
-    EPOLLET,
-    EPOLLHUP,
-    EPOLLIN,
-    EPOLLOUT,
-    EPOLLRDHUP,
-    MSG_DONTWAIT,
-    MSG_NOSIGNAL,
-    SOCK_CLOEXEC,
-    SOCK_NONBLOCK,
-    TFD_CLOEXEC,
-    TFD_NONBLOCK,
-    TFD_TIMER_ABSTIME,
-    accept4,
-    clock_gettime,
-    close,
-    epoll_create1,
-    epoll_ctl,
-    epoll_event,
-    epoll_wait,
-    itimerspec,
-    recv,
-    send,
-    timerfd_create,
-    timerfd_settime,
-    timespec,
-)
 from cython.cimports.libc.errno import EAGAIN, ECONNABORTED, EINTR, EMFILE, ENFILE, ENOBUFS, ENOMEM
 from cython.cimports.libc.errno import errno as last_error
 from cython.cimports.libc.stdint import int64_t, uint64_t
@@ -67,15 +35,15 @@ ACCEPT_RETRY_NS = cython.declare(int64_t, limits.ACCEPT_RETRY_NS)
 COMMANDS_PER_TURN = cython.declare(cython.int, limits.COMMANDS_PER_TURN)
 RECEIVE_BYTES_PER_TURN = cython.declare(cython.Py_ssize_t, limits.RECEIVE_BYTES_PER_TURN)
 SECOND_NS = cython.declare(int64_t, 1_000_000_000)
-CLIENT_EVENTS = cython.declare(cython.uint, EPOLLIN | EPOLLRDHUP | EPOLLET)
+CLIENT_EVENTS = cython.declare(cython.uint, posix.EPOLLIN | posix.EPOLLRDHUP | posix.EPOLLET)
 
 
 @cython.cfunc
 @cython.exceptval(check=False)
 def clock_ns() -> int64_t:
     """Read the engine's clock: monotonic, in nanoseconds. The only place where the server reads it."""
-    now: timespec
-    clock_gettime(CLOCK_MONOTONIC, cython.address(now))
+    now: posix.timespec
+    posix.clock_gettime(posix.CLOCK_MONOTONIC, cython.address(now))
     return now.tv_sec * SECOND_NS + now.tv_nsec
 
 
@@ -106,18 +74,18 @@ class Poller:
         self.read_buffer = cython.cast(cython.p_char, malloc(RECEIVE_BYTES_PER_TURN))
         if self.read_buffer is cython.NULL:
             raise MemoryError
-        self.epoll_fd = epoll_create1(EPOLL_CLOEXEC)
-        self.timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC)
+        self.epoll_fd = posix.epoll_create1(posix.EPOLL_CLOEXEC)
+        self.timer_fd = posix.timerfd_create(posix.CLOCK_MONOTONIC, posix.TFD_NONBLOCK | posix.TFD_CLOEXEC)
         if self.epoll_fd < 0 or self.timer_fd < 0:
             raise OSError(last_error, "cannot create an epoll or timer descriptor")
-        self.watch_fd(self.timer_fd, EPOLLIN | EPOLLET, EPOLL_CTL_ADD)
+        self.watch_fd(self.timer_fd, posix.EPOLLIN | posix.EPOLLET, posix.EPOLL_CTL_ADD)
 
     def __dealloc__(self):
         free(self.read_buffer)
         if self.timer_fd >= 0:
-            close(self.timer_fd)
+            posix.close(self.timer_fd)
         if self.epoll_fd >= 0:
-            close(self.epoll_fd)
+            posix.close(self.epoll_fd)
 
     def fileno(self) -> int:
         """Return the descriptor that is readable when a turn has something to do."""
@@ -125,11 +93,11 @@ class Poller:
 
     def watch_fd(self, fd, events, operation):
         """Watch a descriptor in the epoll, or change or end that."""
-        event: epoll_event
+        event: posix.epoll_event
         event.events = events
         event.data.u64 = 0
         event.data.fd = fd
-        if epoll_ctl(self.epoll_fd, operation, fd, cython.address(event)) < 0:
+        if posix.epoll_ctl(self.epoll_fd, operation, fd, cython.address(event)) < 0:
             raise OSError(last_error, "epoll_ctl failed")
         return 0
 
@@ -145,7 +113,7 @@ class Poller:
 
     def turn_once(self):
         """Serve every ready socket, then send what is durable."""
-        events: epoll_event[512]
+        events: posix.epoll_event[512]
         i: cython.int
         fd: cython.int
         now: int64_t = clock_ns()
@@ -158,7 +126,7 @@ class Poller:
                 cython.cast(Connection, connection).queued = False
                 self.serve(now, cython.cast(Connection, connection))
         knocking: list = None
-        count: cython.int = epoll_wait(self.epoll_fd, events, EVENTS_PER_TURN, 0)
+        count: cython.int = posix.epoll_wait(self.epoll_fd, events, EVENTS_PER_TURN, 0)
         for i in range(count):
             fd = events[i].data.fd
             if fd < len(self.by_fd) and self.by_fd[fd] is not None:
@@ -176,16 +144,16 @@ class Poller:
 
     def handle(self, now_ns, connection, events):
         """Take note of what happened to a socket, and serve it."""
-        if events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR):
+        if events & (posix.EPOLLIN | posix.EPOLLRDHUP | posix.EPOLLHUP | posix.EPOLLERR):
             connection.readable = True
-        if events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR) and not connection.hung_up:
+        if events & (posix.EPOLLRDHUP | posix.EPOLLHUP | posix.EPOLLERR) and not connection.hung_up:
             connection.hung_up = True
             self.engine.half_close(now_ns, connection.session)
-        if events & EPOLLOUT and connection.blocked:
+        if events & posix.EPOLLOUT and connection.blocked:
             connection.blocked = False
-            self.watch_fd(connection.fd, CLIENT_EVENTS, EPOLL_CTL_MOD)
+            self.watch_fd(connection.fd, CLIENT_EVENTS, posix.EPOLL_CTL_MOD)
         self.serve(now_ns, connection)
-        if events & (EPOLLHUP | EPOLLERR) and not connection.hungry and not connection.pending:
+        if events & (posix.EPOLLHUP | posix.EPOLLERR) and not connection.hungry and not connection.pending:
             self.drop(now_ns, connection)
         return 0
 
@@ -212,7 +180,7 @@ class Poller:
         decoder = connection.decoder
         empty: cython.bint = decoder.at == decoder.end
         target: cython.p_char = self.read_buffer if empty else decoder.room(RECEIVE_BYTES_PER_TURN)
-        size = recv(connection.fd, target, RECEIVE_BYTES_PER_TURN, MSG_DONTWAIT)
+        size = posix.recv(connection.fd, target, RECEIVE_BYTES_PER_TURN, posix.MSG_DONTWAIT)
         if size > 0:
             connection.readable = size == RECEIVE_BYTES_PER_TURN or connection.hung_up
             if empty:
@@ -300,7 +268,7 @@ class Poller:
             asked = left
             if connection.reply_ends:
                 asked = min(asked, connection.reply_ends[0] - connection.sent_bytes)
-            size = send(connection.fd, out.data + out.sent, asked, MSG_NOSIGNAL | MSG_DONTWAIT)
+            size = posix.send(connection.fd, out.data + out.sent, asked, posix.MSG_NOSIGNAL | posix.MSG_DONTWAIT)
             if size < 0:
                 if last_error == EINTR:
                     continue
@@ -311,7 +279,7 @@ class Poller:
             left -= size
             if size < asked:
                 connection.blocked = True
-                self.watch_fd(connection.fd, CLIENT_EVENTS | EPOLLOUT, EPOLL_CTL_MOD)
+                self.watch_fd(connection.fd, CLIENT_EVENTS | posix.EPOLLOUT, posix.EPOLL_CTL_MOD)
             elif connection.reply_ends:
                 connection.reply_ends.pop(0)
         return self.settle(now_ns, connection)
@@ -337,12 +305,12 @@ class Poller:
                 due = self.accept_retry_ns
         if due < 0 or (now_ns < self.armed_ns <= due):
             return 0
-        when: itimerspec
-        memset(cython.address(when), 0, cython.sizeof(itimerspec))
+        when: posix.itimerspec
+        memset(cython.address(when), 0, cython.sizeof(posix.itimerspec))
         when.it_value.tv_sec = due // SECOND_NS
         when.it_value.tv_nsec = max(due % SECOND_NS, 1)
         self.armed_ns = due
-        timerfd_settime(self.timer_fd, TFD_TIMER_ABSTIME, cython.address(when), cython.NULL)
+        posix.timerfd_settime(self.timer_fd, posix.TFD_TIMER_ABSTIME, cython.address(when), cython.NULL)
         return 0
 
     # --- coming and going ---------------------------------------------------------------------------------------------
@@ -350,7 +318,7 @@ class Poller:
     def listen(self, fd: cython.int) -> None:
         """Accept connections from a listening socket, which stays the caller's to close."""
         self.listeners.add(fd)
-        self.watch_fd(fd, EPOLLIN, EPOLL_CTL_ADD)
+        self.watch_fd(fd, posix.EPOLLIN, posix.EPOLL_CTL_ADD)
 
     def accept(self, now_ns, listener):
         """Accept what waits at a listening socket."""
@@ -358,7 +326,7 @@ class Poller:
         fd: cython.int
         i: cython.int
         for i in range(ACCEPTS_PER_TURN):
-            fd = accept4(listener, cython.NULL, cython.NULL, SOCK_NONBLOCK | SOCK_CLOEXEC)
+            fd = posix.accept4(listener, cython.NULL, cython.NULL, posix.SOCK_NONBLOCK | posix.SOCK_CLOEXEC)
             if fd < 0:
                 if last_error == EMFILE or last_error == ENFILE or last_error == ENOBUFS or last_error == ENOMEM:
                     return self.pause_accepting(now_ns, last_error)
@@ -370,7 +338,7 @@ class Poller:
             connection = Connection(self.engine, now_ns, self.one_reply_per_send)
             connection.fd = fd
             self.by_fd[fd] = connection
-            self.watch_fd(fd, CLIENT_EVENTS, EPOLL_CTL_ADD)
+            self.watch_fd(fd, CLIENT_EVENTS, posix.EPOLL_CTL_ADD)
             self.short_of_descriptors = False
             if self.observe_connections:
                 self.observer.connection_opened(fd)
@@ -379,7 +347,7 @@ class Poller:
     def pause_accepting(self, now_ns, reason):
         """Leave new clients in the backlog while the process is out of descriptors; those that are there go on."""
         for fd in self.listeners:
-            self.watch_fd(fd, 0, EPOLL_CTL_MOD)
+            self.watch_fd(fd, 0, posix.EPOLL_CTL_MOD)
         self.accept_retry_ns = now_ns + ACCEPT_RETRY_NS
         if not self.short_of_descriptors:
             self.short_of_descriptors = True
@@ -390,7 +358,7 @@ class Poller:
         """Accept again."""
         self.accept_retry_ns = 0
         for fd in self.listeners:
-            self.watch_fd(fd, EPOLLIN, EPOLL_CTL_MOD)
+            self.watch_fd(fd, posix.EPOLLIN, posix.EPOLL_CTL_MOD)
         return 0
 
     def drop(self, now_ns, connection):
@@ -399,7 +367,7 @@ class Poller:
             return 0
         connection.close(now_ns)
         self.by_fd[connection.fd] = None
-        close(connection.fd)
+        posix.close(connection.fd)
         if self.observe_connections:
             self.observer.connection_closed(connection.fd)
         connection.fd = -1
@@ -413,7 +381,7 @@ class Poller:
     def stop_accepting(self) -> None:
         """Accept no more connections."""
         for fd in self.listeners:
-            self.watch_fd(fd, 0, EPOLL_CTL_DEL)
+            self.watch_fd(fd, 0, posix.EPOLL_CTL_DEL)
         self.listeners.clear()
         self.accept_retry_ns = 0
 

@@ -1,0 +1,8 @@
+from typing import final
+
+from beanpole.engine.store import Store
+
+@final
+class Engine(Store):
+    def tick(self, now_ns: int) -> None: ...
+    def check(self, now_ns: int = -1) -> None: ...

@@ -1,0 +1,13 @@
+from typing import final
+
+from typing_extensions import disjoint_base
+
+@disjoint_base
+class Item: ...
+
+@final
+class Heap:
+    @property
+    def count(self) -> int: ...
+    def check(self) -> None: ...
+    def items(self) -> list[Item]: ...

@@ -1,0 +1,3 @@
+NAME_BYTES: bytes
+
+def fill_name_bytes() -> None: ...
