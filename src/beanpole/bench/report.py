@@ -158,7 +158,7 @@ def as_text(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
     """Columns padded to the widest cell, for a terminal."""
     widths = [max(len(line[i]) for line in (head, *lines)) for i in range(len(head))]
     rows = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) for line in (head, *lines)]
-    return "\n".join(row.rstrip() for row in (rows[0], "-" * len(rows[0]), *rows[1:]))
+    return "\n".join(row.rstrip() for row in (rows[0], "-" * len(rows[0].rstrip()), *rows[1:]))
 
 
 def as_markdown(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:

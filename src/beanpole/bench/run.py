@@ -6,8 +6,10 @@ What cannot be measured (beanstalkd takes minutes to make 100 000 tubes, say) is
 
 import json
 import shlex
+import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,6 +27,9 @@ SECONDS = 2.0
 """Length of a measured load: enough for some hundred thousand commands of a slow server."""
 QUICK_ROUNDS = 1
 QUICK_SECONDS = 0.5
+
+INTERRUPTED = 130
+"""The shell's exit code for a program that was interrupted."""
 
 TABLES: dict[str, tuple[Row, ...]] = {"speed": rows.ROWS, "durable": rows_durable.ROWS, "grid": grid.ROWS}
 
@@ -89,9 +94,9 @@ def contestants(options: Options, say: Callable[[str], None]) -> list[Contestant
     return found
 
 
-def run_row(row: Row, players: Sequence[Contestant], options: Options, say: Callable[[str], None]) -> Outcome:
-    """All rounds of one row."""
-    outcome = Outcome(row)
+def run_row(outcome: Outcome, players: Sequence[Contestant], options: Options, say: Callable[[str], None]) -> None:
+    """All rounds of one row. Who fails once is not measured again."""
+    row = outcome.row
     rounds = min(options.rounds_wanted, row.rounds_max)
     parts = {"scenario": row.quick if options.quick and row.quick else row.scenario}
     if row.baseline is not None:
@@ -109,7 +114,16 @@ def run_row(row: Row, players: Sequence[Contestant], options: Options, say: Call
                 except (SetupError, LoadError, ReplyError, OSError) as error:
                     outcome.failures[player.name, what] = str(error)
                     say(f"{row.name}: {player.name}: {error}")
-    return outcome
+
+
+@contextmanager
+def terminate_as_interrupt() -> Iterator[None]:
+    """Lets SIGTERM end a block as Ctrl-C does, so that no server survives it."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def show(outcomes: Sequence[Outcome], facts: dict[str, str], options: Options) -> str:
@@ -132,7 +146,8 @@ def say_on_stderr(text: str) -> None:
 def main(options: Options, say: Callable[[str], None] = say_on_stderr) -> int:
     """Runs the rows and prints the tables.
 
-    Returns 0 when all was measured, 1 when not (or, if asked, when a row is not met), 2 when nothing was.
+    Returns 0 when all was measured, 1 when not (or, if asked, when a row is not met), 2 when nothing was, and 130 when
+    it was interrupted.
     """
     try:
         chosen = choose(options)
@@ -142,10 +157,21 @@ def main(options: Options, say: Callable[[str], None] = say_on_stderr) -> int:
     players = contestants(options, say)
     size = f"median of {options.rounds_wanted} rounds of {options.seconds_wanted:g} s"
     facts = machine.describe(players[-1].command) | {"each figure": size + (", smaller set-ups" * options.quick)}
-    outcomes = [run_row(row, players, options, say) for row in chosen]
+    outcomes: list[Outcome] = []
+    interrupted = False
+    try:
+        with terminate_as_interrupt():
+            for row in chosen:
+                outcomes.append(Outcome(row))
+                run_row(outcomes[-1], players, options, say)
+    except KeyboardInterrupt:
+        interrupted = True
+        say("interrupted: what follows is what was measured until then")
     sys.stdout.write(show(outcomes, facts, options) + "\n")
     if options.json_file is not None:
         options.json_file.write_text(json.dumps(report.as_json(outcomes, facts), indent=1) + "\n")
+    if interrupted:
+        return INTERRUPTED
     if not any(outcome.samples for outcome in outcomes):
         return 2
     failed = any(outcome.failures or (options.check and outcome.verdict() == "no") for outcome in outcomes)

@@ -125,10 +125,10 @@ def running(command: Sequence[str], args: Sequence[str] = (), data: Path | None 
                 yield Server(process.pid, address, time.monotonic() - start)
                 return
             stop(process)
-            log_tail = (scratch / "log").read_bytes()[-500:].decode(errors="replace").strip()
-            if b"in use" not in (scratch / "log").read_bytes():
+            said = (scratch / "log").read_text(errors="replace").strip()
+            if "in use" not in said:
                 break
-        raise SetupError(f"{' '.join(line)} does not answer: {log_tail or 'it said nothing'}")
+        raise SetupError(f"the server does not answer; its last words: {said.splitlines()[-1] if said else 'none'}")
     finally:
         if process is not None:
             stop(process)

@@ -2,7 +2,10 @@
 
 import json
 import os
+import signal
+import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -11,6 +14,7 @@ from click.testing import CliRunner
 from beanpole.bench import measure, run, server
 from beanpole.bench.dial import SetupError
 from beanpole.bench.plan import Group, Row, Sample, Scenario
+from beanpole.bench.report import Outcome
 from beanpole.cli.bench import bench
 from tests.servers import peer
 
@@ -62,7 +66,8 @@ def test_row_that_fails_is_named_and_not_repeated(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(run, "take_sample", fail)
     row = Row("row", "a row", "rate", Scenario())
     player = measure.Contestant("theirs", ("true",), ours=False)
-    outcome = run.run_row(row, [player], run.Options(rounds=3), lambda _: None)
+    outcome = Outcome(row)
+    run.run_row(outcome, [player], run.Options(rounds=3), lambda _: None)
     assert outcome.failures == {("theirs", "scenario"): "too slow"}
     assert len(calls) == 1
 
@@ -110,6 +115,34 @@ def test_row_side_by_side(tmp_path: Path, row: str) -> None:
     assert read["theirs"] is not None
     assert f"| {row} |" in result.output
     assert [path.name for path in tmp_path.iterdir()] == ["out.json"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_interrupted_run_ends_its_server_and_shows_what_it_has(tmp_path: Path, number: signal.Signals) -> None:
+    peer("beanstalkd")
+    said = tmp_path / "said"
+    command = [sys.executable, "-c", "from beanpole.cli.bench import bench; bench()", "--only", "cycle-50x1"]
+    with said.open("wb") as stderr:
+        runner = subprocess.Popen([*command, "--ours", THEIRS], stdout=subprocess.PIPE, stderr=stderr)
+    give_up_at = time.monotonic() + 30
+    children: list[int] = []
+    while not children and time.monotonic() < give_up_at:
+        time.sleep(0.01)
+        children = children_of(runner.pid) if "round 1" in said.read_text() else []
+    runner.send_signal(number)
+    output, _ = runner.communicate(timeout=30)
+    assert runner.returncode == run.INTERRUPTED, said.read_text()
+    assert b"cycle-50x1" in output
+    assert children
+    assert not [pid for pid in children if Path(f"/proc/{pid}").exists()]
+
+
+def children_of(pid: int) -> list[int]:
+    """The servers that a runner has started: what it runs besides may come and go."""
+    names = {
+        int(line): Path(f"/proc/{line}/comm") for line in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    }
+    return [child for child, name in names.items() if name.exists() and name.read_text().strip() == "beanstalkd"]
 
 
 @pytest.mark.parametrize(("flags", "code"), [([], 0), (["--check"], 1)])
