@@ -71,7 +71,7 @@ lint: $(TESTABLE) ## check format, style, types, layers, and the stubs of compil
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-logo
 	@$(if $(COMPILED),$(BIN)/python -m mypy.stubtest --ignore-missing-stub --ignore-disjoint-bases --concise \
-	  --allowlist tests/stubtest_allowlist.txt $(COMPILED_NAMES))
+	  $(COMPILED_NAMES))
 	@echo "Nothing to complain about."
 
 format: $(VENV)/.done-dev ## format the sources and repair what ruff can repair
