@@ -1,0 +1,286 @@
+"""A server process under the eyes of a test: what it writes, its memory, its processor time, its descriptors.
+
+`tests.servers` gives a server that is well; this gives one that a test may starve, stop in mid-air or start wrongly.
+A stopped server (:meth:`Process.frozen`) is how tests decide what arrives together: everything that is sent meanwhile
+is there at the server's next turn.
+"""
+
+import contextlib
+import json
+import os
+import resource
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Self
+
+from tests.servers import HOST, REPLY_TIMEOUT_S, START_TIMEOUT_S, STOP_TIMEOUT_S
+
+COMMAND = [sys.executable, "-m", "beanpole", "serve"]
+
+POLL_S = 0.005
+"""How often a condition is looked at while a test waits for it."""
+
+VARIABLES = ("BEANPOLE_", "LISTEN_", "NOTIFY_SOCKET")
+"""Variables of the test's own environment that would change what a server does."""
+
+
+def environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The environment for a server: ours, without what sets a server up, and `more`."""
+    return {key: value for key, value in os.environ.items() if not key.startswith(VARIABLES)} | dict(more or {})
+
+
+def wait_until(condition: Callable[[], object], what: str, timeout_s: float = REPLY_TIMEOUT_S) -> None:
+    """Returns as soon as a condition holds; fails when it does not in time."""
+    give_up_at = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < give_up_at, f"waited {timeout_s} s in vain: {what}"
+        time.sleep(POLL_S)
+
+
+class Process:
+    """A running server."""
+
+    def __init__(self, popen: "subprocess.Popen[bytes]", folder: Path) -> None:
+        self.popen = popen
+        self.pid = popen.pid
+        self.folder = folder
+
+    @property
+    def ready_file(self) -> Path:
+        """Where the server writes its addresses."""
+        return self.folder / "ready"
+
+    @property
+    def addresses(self) -> list[str]:
+        """The bound addresses as the server wrote them."""
+        return self.ready_file.read_text().splitlines()
+
+    @property
+    def port(self) -> int:
+        """The port of the first address."""
+        return int(self.addresses[0].rpartition(":")[2])
+
+    @property
+    def messages(self) -> str:
+        """Everything that the server has written to standard error and standard output."""
+        return (self.folder / "messages").read_text(errors="replace")
+
+    def events(self, event: str = "") -> list[dict[str, object]]:
+        """The log lines, or those of one event; a warning of the command line is none."""
+        found = [json.loads(line) for line in self.messages.splitlines() if line.startswith("{")]
+        return [line for line in found if event in ("", line["event"])]
+
+    def wait_ready(self) -> None:
+        """Waits until the server answers."""
+        wait_until(lambda: self.ready_file.exists() or self.popen.poll() is not None, "ready", START_TIMEOUT_S)
+        assert self.ready_file.exists(), f"the server ended with {self.popen.returncode}:\n{self.messages}"
+
+    def connect(self, *, receive_buffer_bytes: int = 0, wait_accepted: bool = True) -> "Client":
+        """A new client; the server has accepted it when this returns, unless that is not wanted."""
+        connection = socket.socket()
+        connection.settimeout(REPLY_TIMEOUT_S)
+        if receive_buffer_bytes:
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer_bytes)
+        connection.connect((HOST, self.port))
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        client = Client(connection)
+        if wait_accepted:
+            client.ask(b"\r\n", b"UNKNOWN_COMMAND\r\n")
+        return client
+
+    def signal(self, number: int) -> None:
+        """Sends a signal to the server."""
+        self.popen.send_signal(number)
+
+    @contextmanager
+    def frozen(self) -> Iterator[None]:
+        """Stops the process; whatever happens meanwhile is there at once when it goes on."""
+        self.signal(signal.SIGSTOP)
+        try:
+            wait_until(lambda: self._stat()[0] == "T", "stopped")
+            yield
+        finally:
+            self.signal(signal.SIGCONT)
+
+    def cpu_ticks(self) -> int:
+        """Processor time that the server has used, in ticks of the system (mostly 10 ms)."""
+        fields = self._stat()
+        return int(fields[11]) + int(fields[12])
+
+    def _stat(self) -> list[str]:
+        """The fields of /proc/PID/stat from the state on."""
+        return Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+
+    def rss_bytes(self) -> int:
+        """Memory of the server that is in use."""
+        return int(Path(f"/proc/{self.pid}/statm").read_text().split()[1]) * resource.getpagesize()
+
+    def descriptor_count(self) -> int:
+        """Open files of the server."""
+        return len(list(Path(f"/proc/{self.pid}/fd").iterdir()))
+
+    def statistic(self, key: str) -> int:
+        """A number of `stats`, asked for over a connection of its own, which counts as one."""
+        with self.connect() as client:
+            return client.statistic(key)
+
+    def wait_exit(self) -> int:
+        """Waits for the end of the process; returns its exit code."""
+        return self.popen.wait(STOP_TIMEOUT_S)
+
+    def stop(self) -> None:
+        """Ends the process, whatever it is doing."""
+        if self.popen.poll() is None:
+            self.signal(signal.SIGCONT)
+            self.popen.terminate()
+            try:
+                self.wait_exit()
+            except subprocess.TimeoutExpired:
+                self.popen.kill()
+                self.popen.wait()
+
+
+class Client:
+    """A client that knows nothing but bytes."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self.socket = connection
+        self.received = b""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.socket.close()
+
+    def send(self, data: bytes) -> None:
+        """Sends all of `data`."""
+        self.socket.sendall(data)
+
+    def fill(self) -> bool:
+        """Receives more; false at the end."""
+        piece = self.socket.recv(1 << 18)
+        self.received += piece
+        return bool(piece)
+
+    def take(self, size: int) -> bytes:
+        """The next `size` bytes; fewer when the server closes before."""
+        while len(self.received) < size and self.fill():
+            pass
+        taken, self.received = self.received[:size], self.received[size:]
+        return taken
+
+    def line(self) -> bytes:
+        """The next line with its CRLF."""
+        while b"\r\n" not in self.received and self.fill():
+            pass
+        return self.take(self.received.find(b"\r\n") + 2 or len(self.received))
+
+    def ask(self, command: bytes, reply: bytes) -> None:
+        """Sends a command and reads exactly this reply."""
+        self.send(command)
+        self.expect(reply)
+
+    def expect(self, reply: bytes) -> None:
+        """Reads exactly this reply."""
+        got = self.take(len(reply))
+        assert got == reply, f"wanted {reply[:200]!r}, got {got[:200]!r}"
+
+    def body(self) -> bytes:
+        """The body of the next reply, whose line ends with its size."""
+        line = self.line()
+        assert line.startswith((b"OK ", b"RESERVED ", b"FOUND ")), f"no reply with a body: {line!r}"
+        size = int(line.split()[-1])
+        return self.take(size + 2)[:-2]
+
+    def statistic(self, key: str, command: bytes = b"stats\r\n") -> int:
+        """A number of a stats command."""
+        self.send(command)
+        return int(dict(line.split(": ", 1) for line in self.body().decode().splitlines()[1:])[key])
+
+    def rest(self) -> bytes:
+        """Everything up to the end."""
+        with contextlib.suppress(ConnectionResetError):  # An end as well: of a server that had not read all of it.
+            while self.fill():
+                pass
+        taken, self.received = self.received, b""
+        return taken
+
+    def half_close(self) -> None:
+        """Says that nothing more will be sent."""
+        self.socket.shutdown(socket.SHUT_WR)
+
+    def reset(self) -> None:
+        """Closes at once, with a RST instead of a FIN."""
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+        self.socket.close()
+
+    def send_while_possible(self, data: bytes) -> int:
+        """Sends `data` until the server takes no more; returns how many bytes went.
+
+        Nothing going for a quarter of a second counts as no more: too short on a slow machine means less pressure on
+        the server, not a false alarm.
+        """
+        sent = 0
+        self.socket.settimeout(0.25)
+        with contextlib.suppress(TimeoutError):
+            while sent < len(data):
+                sent += self.socket.send(data[sent : sent + 65536])
+        self.socket.settimeout(REPLY_TIMEOUT_S)
+        return sent
+
+
+@contextmanager
+def serving(
+    *flags: str,
+    listen: bool = True,
+    env: Mapping[str, str] | None = None,
+    limits: Mapping[int, int] | None = None,
+    command: list[str] | None = None,
+    pass_fds: tuple[int, ...] = (),
+) -> Iterator[Process]:
+    """A server that answers; `limits` are limits of resources, which hold for the whole process."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        arguments = [*(command or COMMAND), "--ready-file", str(folder / "ready")]
+        if listen:
+            arguments += ["-l", HOST, "-p", "0"]
+
+        def limit() -> None:
+            for which, value in (limits or {}).items():
+                resource.setrlimit(which, (value, value))
+
+        with (folder / "messages").open("wb") as output:
+            popen = subprocess.Popen(
+                [*arguments, *flags],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                env=environment(env),
+                pass_fds=pass_fds,
+                preexec_fn=limit,  # noqa: PLW1509 - tests start servers while no other thread runs
+            )
+        process = Process(popen, folder)
+        try:
+            process.wait_ready()
+            yield process
+        finally:
+            process.stop()
+
+
+@contextmanager
+def healthy(*flags: str, limits: Mapping[int, int] | None = None) -> Iterator[Process]:
+    """A server that must still be well at the end: it runs, every session is closed, and it did not complain."""
+    with serving(*flags, limits=limits) as process:
+        yield process
+        assert process.popen.poll() is None, f"the server ended with {process.popen.returncode}:\n{process.messages}"
+        wait_until(lambda: process.statistic("current-connections") == 1, "all sessions are closed")
+        complaints = [line for line in process.events() if line["level"] not in ("info", "warning")]
+        assert not complaints, f"the server complained: {complaints}"
