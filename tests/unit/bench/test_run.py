@@ -51,6 +51,15 @@ def test_server_that_does_not_exist_is_named() -> None:
         pass
 
 
+def test_server_and_generator_run_apart() -> None:
+    peer("beanstalkd")
+    cores = os.sched_getaffinity(0)
+    with server.running(server.THEIRS) as started:
+        with measure.apart(started):
+            assert len(cores) == 1 or not os.sched_getaffinity(0) & os.sched_getaffinity(started.pid)
+        assert os.sched_getaffinity(0) == cores
+
+
 def test_fdatasync_probe_leaves_nothing(tmp_path: Path) -> None:
     assert measure.fdatasync_us(tmp_path) > 0
     assert list(tmp_path.iterdir()) == []
