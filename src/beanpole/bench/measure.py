@@ -57,8 +57,10 @@ def load_at(address: Address, scenario: Scenario, seconds: float, server: Server
         before = observe(server)
         by_letter = server is not None and wants_letters(scenario)
         limit_s = LOAD_LIMIT_S if scenario.operations else seconds
+        machine_before_s = machine_cpu_s()
         run_s, own_cpu_s = load.run(limit_s, scenario.operations, server.pid if server and by_letter else 0)
         after = observe(server)
+        machine_s = machine_cpu_s() - machine_before_s
         sample = Sample(commands=load.commands, generator_busy=own_cpu_s / run_s)
         counted = next(state.latencies for state in load.groups if state.group.counted and state.group.programme)
         sample.figures = {
@@ -73,11 +75,18 @@ def load_at(address: Address, scenario: Scenario, seconds: float, server: Server
             sample.figures["bytes_per_job"] = resident / load.commands
             sample.figures["disk_bytes"] = disk / load.commands
             sample.server_busy = cpu_s / run_s
+            sample.others_busy = max(machine_s - cpu_s - own_cpu_s, 0.0) / run_s
             sample.peak_bytes = server.memory_bytes()[1]
             if by_letter:
                 deletes = load.cpu_by_letter()["d"]
                 sample.figures["cpu_delete_us"] = deletes[0] / deletes[1] / 1e3
         return sample
+
+
+def machine_cpu_s() -> float:
+    """CPU time that the whole machine has used, or was kept from using by its host, to the clock tick."""
+    user, nice, system, _idle, _iowait, *rest = Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]
+    return sum(map(int, (user, nice, system, *rest))) / os.sysconf("SC_CLK_TCK")
 
 
 @contextmanager

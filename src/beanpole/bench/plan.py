@@ -126,3 +126,5 @@ class Sample:
     """Share of one core that the server used while the load ran."""
     generator_busy: float = 0.0
     """The same of the load generator."""
+    others_busy: float = 0.0
+    """The same of everything else on the machine, which the latencies suffer from."""

@@ -17,6 +17,10 @@ BUSY = 0.95
 """Share of a core from which on somebody is taken to be the bottleneck."""
 
 
+OTHERS_BUSY_MAX = 0.25
+"""Share of a core that everything else on the machine may use before the figures carry a warning."""
+
+
 @dataclass
 class Outcome:
     """All samples of a row, by who was measured ("ours", "theirs") and what ("scenario", "baseline")."""
@@ -142,7 +146,13 @@ def figure_cells(outcome: Outcome, who: str, what: str) -> list[str]:
     samples = outcome.samples[who, what]
     cells = [number(outcome.median(who, what, figure)) for figure in COLUMNS]
     peak = median(s.peak_bytes for s in samples)
-    note = "generator-bound: the rate is a lower bound" if outcome.generator_bound(who, what) else ""
+    others = median(s.others_busy for s in samples)
+    note = "; ".join(
+        [
+            *["generator-bound: the rate is a lower bound"] * outcome.generator_bound(who, what),
+            *[f"others used {others:.1f} cores: no latency is to be trusted"] * (others > OTHERS_BUSY_MAX),
+        ]
+    )
     busy = median(s.server_busy for s in samples)
     return [*cells, number(peak / 2**20) if peak else NOTHING, f"{busy:.0%}" if busy else NOTHING, note]
 

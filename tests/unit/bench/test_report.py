@@ -80,6 +80,12 @@ def test_generator_bound_when_it_alone_is_busy(generator: float, server: float, 
     assert ("generator-bound" in report.figures_table([outcome])[0][-1]) is bound
 
 
+def test_busy_machine_is_noted() -> None:
+    outcome = Outcome(Row("row", "a row", "rate", Scenario()))
+    outcome.add("ours", "scenario", Sample({"rate": 1.0}, others_busy=1.2))
+    assert "others used 1.2 cores" in report.figures_table([outcome])[0][-1]
+
+
 @pytest.mark.parametrize(
     ("value", "text"),
     [(None, "-"), (0.0123, "0.012"), (0.25, "0.25"), (12.34, "12.3"), (123.4, "123"), (1234567.8, "1 234 568")],
