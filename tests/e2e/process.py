@@ -17,6 +17,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
@@ -245,10 +246,12 @@ def serving(
     limits: Mapping[int, int] | None = None,
     command: list[str] | None = None,
     pass_fds: tuple[int, ...] = (),
+    standard_error: int | None = None,
 ) -> Iterator[Process]:
     """A server that answers; `limits` are limits of resources, which hold for the whole process."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
+        folder.chmod(0o777)  # A server that becomes another user writes its ready file here.
         arguments = [*(command or COMMAND), "--ready-file", str(folder / "ready")]
         if listen:
             arguments += ["-l", HOST, "-p", "0"]
@@ -262,7 +265,7 @@ def serving(
                 [*arguments, *flags],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
-                stderr=output,
+                stderr=output if standard_error is None else standard_error,
                 env=environment(env),
                 pass_fds=pass_fds,
                 preexec_fn=limit,  # noqa: PLW1509 - tests start servers while no other thread runs
@@ -284,3 +287,21 @@ def healthy(*flags: str, limits: Mapping[int, int] | None = None) -> Iterator[Pr
         wait_until(lambda: process.statistic("current-connections") == 1, "all sessions are closed")
         complaints = [line for line in process.events() if line["level"] not in ("info", "warning")]
         assert not complaints, f"the server complained: {complaints}"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a server ended that did not start."""
+
+    code: int
+    output: str
+    error: str
+
+
+def start_in_vain(*flags: str, env: Mapping[str, str] | None = None, listen: bool = True) -> Outcome:
+    """Starts a server that must end by itself."""
+    arguments = [*COMMAND, *(["-l", HOST, "-p", "0"] if listen else []), *flags]
+    done = subprocess.run(
+        arguments, capture_output=True, text=True, env=environment(env), timeout=START_TIMEOUT_S, check=False
+    )
+    return Outcome(done.returncode, done.stdout, done.stderr)

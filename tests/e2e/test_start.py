@@ -1,0 +1,198 @@
+"""Starting: flags, environment, the TOML file, which of them wins, and one clear line for every mistake."""
+
+from pathlib import Path
+
+import pytest
+
+import beanpole
+from tests.e2e.process import Outcome, healthy, serving, start_in_vain
+from tests.servers import HOST
+
+USAGE, UNKNOWN_USER, CANNOT_LISTEN = 5, 33, 111
+
+
+def is_one_clear_line(outcome: Outcome, *words: str) -> bool:
+    """Whether standard error is one line that names the program and holds all `words`."""
+    line = outcome.error
+    return line.count("\n") == 1 and line.startswith("beanpole") and all(word in line for word in words)
+
+
+def config_file(folder: Path, text: str) -> str:
+    """Writes a file for --config."""
+    path = folder / "server.toml"
+    path.write_text(text)
+    return str(path)
+
+
+MISTAKES = [
+    (["-p", "abc"], USAGE, ["--port", "'abc'"]),
+    (["-p", "65536"], USAGE, ["--port", "65536"]),
+    (["-z", "1e3"], USAGE, ["--body-bytes-max", "'1e3'"]),
+    (["--bogus"], USAGE, ["--bogus"]),
+    (["-x"], USAGE, ["-x"]),
+    (["extra"], USAGE, ["extra"]),
+    (["-l", ""], USAGE, ["--listen"]),
+    (["-l", "[::1"], USAGE, ["--listen", "[::1"]),
+    (["-l", "127.0.0.1:65536"], USAGE, ["127.0.0.1:65536"]),
+    (["-l", "127.0.0.1:"], USAGE, ["127.0.0.1:"]),
+    (["-l", "unix:"], USAGE, ["unix:"]),
+    (["--log-format", "xml"], USAGE, ["--log-format", "xml"]),
+    (["-b", "somewhere"], USAGE, ["-b", "memory only"]),
+    (["--config", "missing.toml"], USAGE, ["missing.toml", "No such file"]),
+    (["-l", "192.0.2.1"], CANNOT_LISTEN, ["192.0.2.1", "Cannot assign"]),
+    (["-l", "no.such.host.invalid"], CANNOT_LISTEN, ["no.such.host.invalid"]),
+    (["-l", "unix:missing/socket"], CANNOT_LISTEN, ["unix:missing/socket", "No such file"]),
+    (["-l", "unix:" + "x" * 200], CANNOT_LISTEN, ["too long"]),
+    (["-u", "nobody-of-that-name"], UNKNOWN_USER, ["nobody-of-that-name"]),
+]
+
+
+@pytest.mark.parametrize(
+    ("flags", "code", "words"),
+    MISTAKES,
+    ids=lambda value: "_".join(map(str, value))[:40] if isinstance(value, list) else value,
+)
+def test_mistake_is_one_clear_line(flags: list[str], code: int, words: list[str]) -> None:
+    outcome = start_in_vain(*flags)
+    assert is_one_clear_line(outcome, *words), outcome
+    assert outcome.code == code
+    assert not outcome.output
+
+
+def test_ready_file_that_cannot_be_written_is_one_clear_line(tmp_path: Path) -> None:
+    outcome = start_in_vain("--ready-file", str(tmp_path / "missing" / "ready"))
+    assert outcome.code not in (0, 111)
+    assert "Traceback" not in outcome.error
+    assert is_one_clear_line(outcome, "missing/ready", "No such file"), outcome
+
+
+CONFIG_MISTAKES = [
+    ("bogus = 1", ["bogus", "port"]),
+    ("config = 'other.toml'", ["config"]),
+    ("port == 1", ["not TOML"]),
+    ("port = 'abc'", ["port", "abc"]),
+    ("port = 70000", ["port", "70000"]),
+    ("listen = 5", ["listen"]),
+    ("listen = ['[::1']", ["listen", "[::1"]),
+    ("log-format = 'xml'", ["log-format", "xml"]),
+    ("one-reply-per-send = 'maybe'", ["one-reply-per-send", "maybe"]),
+    ("user = 5", ["user"]),
+    ("ready-file = 5", ["ready-file"]),
+    ("body-bytes-max = 'big'", ["body-bytes-max", "big"]),
+    ("data-dir = 'somewhere'", ["memory only"]),
+]
+
+
+@pytest.mark.parametrize(("text", "words"), CONFIG_MISTAKES)
+def test_mistake_in_the_file_is_one_clear_line(tmp_path: Path, text: str, words: list[str]) -> None:
+    outcome = start_in_vain("--config", config_file(tmp_path, text), listen=False)
+    assert "Traceback" not in outcome.error, outcome.error
+    assert is_one_clear_line(outcome, *words), outcome
+    assert outcome.code == USAGE
+
+
+def test_mistake_in_the_file_names_the_file(tmp_path: Path) -> None:
+    outcome = start_in_vain("--config", config_file(tmp_path, "port = 'abc'"), listen=False)
+    assert is_one_clear_line(outcome, "server.toml"), outcome
+
+
+def test_file_that_is_not_utf8_is_one_clear_line(tmp_path: Path) -> None:
+    path = tmp_path / "server.toml"
+    path.write_bytes(b"user = '\xff'")
+    outcome = start_in_vain("--config", str(path))
+    assert "Traceback" not in outcome.error, outcome.error
+    assert is_one_clear_line(outcome, "server.toml"), outcome
+    assert outcome.code == USAGE
+
+
+def test_mistake_in_the_environment_is_one_clear_line() -> None:
+    outcome = start_in_vain(env={"BEANPOLE_BODY_BYTES_MAX": "big"})
+    assert is_one_clear_line(outcome, "body-bytes-max", "big"), outcome
+    assert outcome.code == USAGE
+
+
+def test_port_that_is_taken_is_one_clear_line() -> None:
+    with healthy() as process:
+        outcome = start_in_vain("-l", HOST, "-p", str(process.port), listen=False)
+        assert outcome.code == CANNOT_LISTEN
+        assert is_one_clear_line(outcome, HOST, str(process.port), "in use"), outcome
+
+
+@pytest.mark.parametrize("flag", ["-h", "--help"])
+def test_help_names_every_flag_of_beanstalkd(flag: str) -> None:
+    outcome = start_in_vain(flag, listen=False)
+    assert (outcome.code, outcome.error) == (0, "")
+    for short in "bcfFlnpsuvVz":
+        assert f" -{short}" in outcome.output
+
+
+@pytest.mark.parametrize("flag", ["-v", "--version"])
+def test_version_is_told(flag: str) -> None:
+    outcome = start_in_vain(flag, listen=False)
+    assert outcome == Outcome(0, f"beanpole {beanpole.__version__}\n", "")
+
+
+def body_bytes_max(*flags: str, env: dict[str, str] | None = None) -> int:
+    """The body limit of a server that is started so."""
+    with serving(*flags, env=env) as process:
+        return process.statistic("max-job-size")
+
+
+def test_flags_win_over_environment_over_file_over_default(tmp_path: Path) -> None:
+    flag = ("-z", "3")
+    file = ("--config", config_file(tmp_path, "body-bytes-max = 1\n"))
+    env = {"BEANPOLE_BODY_BYTES_MAX": "2"}
+    assert body_bytes_max() == 65535
+    assert body_bytes_max(*file) == 1
+    assert body_bytes_max(*file, env=env) == 2
+    assert body_bytes_max(*file, *flag, env=env) == 3
+    assert body_bytes_max(*flag, *file) == 3
+    assert body_bytes_max(env={"BEANPOLE_CONFIG": file[1]}) == 1
+
+
+def test_file_sets_everything(tmp_path: Path) -> None:
+    socket_path = tmp_path / "socket"
+    text = f"""
+        listen = ["{HOST}:0", "unix:{socket_path}"]
+        body-bytes-max = 100
+        verbose = 1
+        one-reply-per-send = true
+        log-format = "json"
+        """
+    with serving("--config", config_file(tmp_path, text), listen=False) as process:
+        assert process.addresses[1:] == [f"unix:{socket_path}"]
+        assert process.statistic("max-job-size") == 100
+        assert process.events("connection opened")
+
+
+def test_one_address_in_the_file_needs_no_list(tmp_path: Path) -> None:
+    with serving("--config", config_file(tmp_path, f"listen = '{HOST}'\nport = 0"), listen=False) as process:
+        assert process.addresses == [f"tcp:{HOST}:{process.port}"]
+
+
+def test_environment_sets_addresses() -> None:
+    env = {"BEANPOLE_LISTEN": f"{HOST}:0 [::1]:0", "BEANPOLE_VERBOSE": "1"}
+    with serving(listen=False, env=env) as process, process.connect():
+        assert [address.rpartition(":")[0] for address in process.addresses] == [f"tcp:{HOST}", "tcp:[::1]"]
+        assert process.events("connection opened")
+
+
+@pytest.mark.parametrize("flag", ["-c", "-n"])
+def test_flags_of_old_scripts_warn_and_do_nothing(flag: str) -> None:
+    with serving(flag) as process:
+        warnings = [line for line in process.messages.splitlines() if "ignored" in line]
+        assert len(warnings) == 1
+        assert flag in warnings[0]
+
+
+@pytest.mark.parametrize("size", ["1073741825", "99999999999", "-1"])
+def test_body_limit_is_capped_with_a_warning(size: str) -> None:
+    with serving("-z", size) as process:
+        assert process.statistic("max-job-size") == 1 << 30
+        assert len([line for line in process.messages.splitlines() if "capped at 1073741824" in line]) == 1
+
+
+def test_body_limit_of_the_ceiling_needs_no_warning() -> None:
+    with serving("-z", str(1 << 30)) as process:
+        assert process.statistic("max-job-size") == 1 << 30
+        assert "capped" not in process.messages

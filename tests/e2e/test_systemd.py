@@ -1,0 +1,139 @@
+"""What systemd does with a server: it hands over sockets (sd_listen_fds(3)) and waits for READY=1 (sd_notify(3))."""
+
+import os
+import pwd
+import signal
+import socket
+import stat
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.process import COMMAND, Client, serving
+from tests.servers import HOST, REPLY_TIMEOUT_S
+
+LAUNCHER = """
+import os, sys
+count = int(sys.argv[1])
+given, command = [int(each) for each in sys.argv[2:2 + count]], sys.argv[2 + count:]
+for number, descriptor in enumerate(given):
+    os.dup2(descriptor, 100 + number)
+for number in range(count):
+    os.dup2(100 + number, 3 + number, inheritable=True)
+os.environ["LISTEN_FDS"] = os.environ.get("SAID_FDS", str(count))
+os.environ["LISTEN_PID"] = str(os.getpid() + int(os.environ.get("OTHER_PID", "0")))
+os.execv(command[0], command)
+"""
+"""Does what systemd does: the sockets are descriptors 3, 4, ..., and the variables name the process."""
+
+
+def launcher(*sockets: socket.socket) -> list[str]:
+    """The command that starts a server with these sockets."""
+    return [sys.executable, "-c", LAUNCHER, str(len(sockets)), *(str(each.fileno()) for each in sockets), *COMMAND]
+
+
+def talk(family: socket.AddressFamily, address: str | tuple[str, int]) -> None:
+    """Connects and says something."""
+    with socket.socket(family) as connection:
+        connection.settimeout(REPLY_TIMEOUT_S)
+        connection.connect(address)
+        Client(connection).ask(b"use a\r\n", b"USING a\r\n")
+
+
+@contextmanager
+def bound(path: Path) -> Iterator[tuple[socket.socket, socket.socket]]:
+    """A TCP and a Unix socket that listen already."""
+    with ExitStack() as stack:
+        tcp = stack.enter_context(socket.create_server((HOST, 0)))
+        unix = stack.enter_context(socket.socket(socket.AF_UNIX))
+        unix.bind(str(path))
+        unix.listen()
+        yield tcp, unix
+
+
+def test_sockets_are_taken_over(tmp_path: Path) -> None:
+    path = tmp_path / "socket"
+    with bound(path) as (tcp, unix):
+        fds = (tcp.fileno(), unix.fileno())
+        with serving(command=launcher(tcp, unix), pass_fds=fds, listen=False) as process:
+            port = tcp.getsockname()[1]
+            assert process.addresses == [f"tcp:{HOST}:{port}", f"unix:{path}"]
+            talk(socket.AF_INET, (HOST, port))
+            talk(socket.AF_UNIX, str(path))
+
+
+def test_client_that_came_before_the_server_is_answered(tmp_path: Path) -> None:
+    with bound(tmp_path / "socket") as (tcp, _), socket.create_connection(tcp.getsockname()) as early:
+        early.settimeout(REPLY_TIMEOUT_S)
+        early.sendall(b"use a\r\n")
+        with serving(command=launcher(tcp), pass_fds=(tcp.fileno(),), listen=False):
+            Client(early).expect(b"USING a\r\n")
+
+
+def test_listen_is_ignored_with_a_warning(tmp_path: Path) -> None:
+    with (
+        bound(tmp_path / "socket") as (tcp, _),
+        serving(command=launcher(tcp), pass_fds=(tcp.fileno(),)) as process,
+    ):
+        assert process.port == tcp.getsockname()[1]
+        (line,) = process.events("listen ignored")
+        assert line["level"] == "warning"
+
+
+def test_sockets_for_another_process_are_left_alone(tmp_path: Path) -> None:
+    with bound(tmp_path / "socket") as (tcp, _):
+        env = {"OTHER_PID": "1"}
+        with serving(command=launcher(tcp), pass_fds=(tcp.fileno(),), env=env) as process:
+            assert process.port != tcp.getsockname()[1]
+
+
+@pytest.mark.parametrize("said", ["2", "many", "-1"])
+def test_wrong_number_of_sockets_is_one_clear_line(tmp_path: Path, said: str) -> None:
+    with (
+        bound(tmp_path / "socket") as (tcp, _),
+        pytest.raises(AssertionError, match="the server ended") as caught,
+        serving(command=launcher(tcp), pass_fds=(tcp.fileno(),), env={"SAID_FDS": said}, listen=False),
+    ):
+        pass
+    _, _, messages = str(caught.value).partition(":\n")
+    assert "Traceback" not in messages, messages
+    assert len([line for line in messages.splitlines() if line.startswith("beanpole")]) == 1
+
+
+@pytest.mark.parametrize("abstract", [False, True])
+def test_systemd_is_told(tmp_path: Path, abstract: bool) -> None:
+    path = tmp_path / "notify"
+    name = f"@beanpole-{os.getpid()}" if abstract else str(path)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notified:
+        notified.settimeout(REPLY_TIMEOUT_S)
+        notified.bind("\0" + name[1:] if abstract else name)
+        with serving(env={"NOTIFY_SOCKET": name}) as process:
+            assert notified.recv(100) == b"READY=1"
+            talk(socket.AF_INET, (HOST, process.port))
+            process.signal(signal.SIGTERM)
+            assert notified.recv(100) == b"STOPPING=1"
+            assert process.wait_exit() == 0
+
+
+def test_notify_socket_that_is_gone_stops_nothing(tmp_path: Path) -> None:
+    with serving(env={"NOTIFY_SOCKET": str(tmp_path / "missing")}) as process:
+        talk(socket.AF_INET, (HOST, process.port))
+        process.signal(signal.SIGTERM)
+        assert process.wait_exit() == 0
+
+
+def test_server_becomes_the_user() -> None:
+    if os.geteuid() != 0:
+        with pytest.raises(AssertionError, match="cannot become user root"), serving("-u", "root"):
+            pass
+        return
+    nobody = pwd.getpwnam("nobody")
+    with serving("-u", "nobody") as process:
+        assert Path(f"/proc/{process.pid}").stat().st_uid == nobody.pw_uid
+        assert not process.ready_file.stat().st_mode & stat.S_IWOTH
+        groups = Path(f"/proc/{process.pid}/status").read_text().split("Groups:")[1].splitlines()[0].split()
+        assert "0" not in groups
+        talk(socket.AF_INET, (HOST, process.port))
