@@ -59,6 +59,12 @@ OUTPUT_BYTES_KEPT = 16_384
 INPUT_BYTES_KEPT = 4_096
 """Capacity of an input buffer that a connection keeps when it is empty; a larger one is given back."""
 
+HEAP_BLOCK_BYTES_MAX = 4_194_304
+"""Bytes up to which a block of memory is taken from the heap; a larger one is mapped, and costs a fault for each page."""
+
+HEAP_BYTES_KEPT = 33_554_432
+"""Free bytes at the heap's end that stay with the process, so that buffers for large bodies don't come and go."""
+
 ACCEPT_RETRY_NS = 1_000_000_000
 """How long accepting pauses when the process is out of file descriptors, unless a connection closes earlier."""
 

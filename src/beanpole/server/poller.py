@@ -34,6 +34,8 @@ ACCEPTS_PER_TURN = cython.declare(cython.int, limits.ACCEPTS_PER_TURN)
 ACCEPT_RETRY_NS = cython.declare(int64_t, limits.ACCEPT_RETRY_NS)
 COMMANDS_PER_TURN = cython.declare(cython.int, limits.COMMANDS_PER_TURN)
 RECEIVE_BYTES_PER_TURN = cython.declare(cython.Py_ssize_t, limits.RECEIVE_BYTES_PER_TURN)
+HEAP_BLOCK_BYTES_MAX = cython.declare(cython.int, limits.HEAP_BLOCK_BYTES_MAX)
+HEAP_BYTES_KEPT = cython.declare(cython.int, limits.HEAP_BYTES_KEPT)
 SECOND_NS = cython.declare(int64_t, 1_000_000_000)
 CLIENT_EVENTS = cython.declare(cython.uint, posix.EPOLLIN | posix.EPOLLRDHUP | posix.EPOLLET)
 
@@ -71,6 +73,8 @@ class Poller:
         self.queue = []
         self.touched = []
         self.held = []
+        posix.mallopt(posix.M_MMAP_THRESHOLD, HEAP_BLOCK_BYTES_MAX)
+        posix.mallopt(posix.M_TRIM_THRESHOLD, HEAP_BYTES_KEPT)
         self.read_buffer = cython.cast(cython.p_char, malloc(RECEIVE_BYTES_PER_TURN))
         if self.read_buffer is cython.NULL:
             raise MemoryError

@@ -57,3 +57,9 @@ cdef extern from "<sys/timerfd.h>" nogil:
 
 cdef extern from "<unistd.h>" nogil:
     int close(int fd)
+
+cdef extern from "<malloc.h>" nogil:
+    int mallopt(int parameter, int value)
+    enum:
+        M_MMAP_THRESHOLD
+        M_TRIM_THRESHOLD
