@@ -5,6 +5,8 @@ resumes the connections that somebody else's command has woken, and closes those
 nothing is random, so a conversation in it has one outcome.
 """
 
+from typing import Any
+
 from beanpole.engine.engine import Engine
 from beanpole.server.connection import Connection
 
@@ -91,12 +93,12 @@ class World:
 
     def _settle(self, name: str = "") -> None:
         """Goes on with `name` and every connection that was woken, until none has anything to do."""
-        due = [self.connections[name]] if name else []
+        due: list[Connection] = [self.connections[name]] if name else []
         for _ in range(TURNS_MAX):
             for connection in due:
                 if connection.finished:
                     connection.close(self.now_ns)
-            woken = [session.owner for session in self.engine.take_woken() if session.owner]
+            woken: list[Any] = [session.owner for session in self.engine.take_woken() if session.owner]
             due = woken + [connection for connection in due if connection.pending and not connection.closed]
             if not due:
                 return

@@ -1,0 +1,173 @@
+"""What a queue server answers, as plainly as it can be said: the reference that the engine is compared with.
+
+Everything is found by looking at everything: no heap, no index, no counter that could be wrong. Text is str, encoded at
+the border. A session's commands stand in `todo` until `run`, which follows input and wake-ups. `tick` sets the time.
+"""
+
+# ruff: noqa: ARG002, ARG005 - every command gets the session, whether it needs it or not
+
+from collections.abc import Callable
+
+from tests.model.bookkeeping import NEVER, SECOND, Bookkeeping, Thing, remove
+
+NEEDS: dict[str, Callable[[Thing, Thing], bool]] = {
+    "peek": lambda job, session: True,
+    "stats-job": lambda job, session: True,
+    "reserve-job": lambda job, session: job.holder is None,
+    "delete": lambda job, session: job.holder in (None, session),
+    "release": lambda job, session: job.holder is session,
+    "bury": lambda job, session: job.holder is session,
+    "touch": lambda job, session: job.holder is session,
+    "kick-job": lambda job, session: job.state in ("buried", "delayed"),
+}
+"""When a command that names a job finds it; else the answer is NOT_FOUND."""
+
+
+class Model(Bookkeeping):
+    """Jobs and time, and who gets what."""
+
+    def tick(self, now: int) -> None:
+        self.now = now
+        for job in [job for job in self.jobs.values() if job.until <= now]:
+            job.timeouts += job.state == "reserved"
+            self.counts["job-timeouts"] += job.state == "reserved"
+            self.move(job, "ready")
+        self.pauses = {tube: pause for tube, pause in self.pauses.items() if pause[1] > now}
+        self.serve()
+        for session in [session for session in self.sessions if session.waiting]:
+            if self.soon(session):
+                self.answer(session, "DEADLINE_SOON")
+            elif session.until <= now:
+                self.answer(session, "TIMED_OUT")
+
+    def run(self, session: Thing) -> None:
+        while session.todo and not session.waiting:
+            verb, *words = session.todo.pop(0)
+            self.counts["cmd-" + verb] += 1
+            if verb in NEEDS:
+                words[0] = self.jobs.get(words[0])
+            found = verb not in NEEDS or (words[0] and NEEDS[verb](words[0], session))
+            if reply := getattr(self, verb.replace("-", "_"))(session, *words) if found else "NOT_FOUND":
+                self.answer(session, reply)
+            self.forget_tubes()
+            self.serve()
+        if session.half_closed and not session.todo and session in self.sessions:
+            self.quit(session)
+
+    def half_close(self, session: Thing) -> None:
+        session.half_closed = True
+        if session.waiting:
+            self.answer(session, "TIMED_OUT")
+        self.run(session)
+
+    def answer(self, session: Thing, reply: str) -> None:
+        session.waiting = False
+        session.out += reply + "\r\n"
+
+    def serve(self) -> None:
+        """Hands out jobs, the best one first, until nobody waits for one that is ready."""
+        waiting = [session for session in self.sessions if session.waiting]
+        while job := self.best([tube for session in waiting for tube in session.watched]):
+            session = next(session for session in waiting if job.tube in session.watched)
+            self.answer(session, self.reserve_job(session, job))
+            waiting.remove(session)
+
+    def soon(self, session: Thing) -> bool:
+        return any(job.holder is session and self.now >= job.until - SECOND for job in self.jobs.values())
+
+    def move(self, job: Thing, state: str, until: int = NEVER, holder: Thing | None = None) -> None:
+        self.buried = [other for other in self.buried if other is not job] + [job] * (state == "buried")
+        job.state, job.until, job.holder = state, until, holder
+
+    def move_later(self, job: Thing, delay: int) -> None:
+        job.delay = delay
+        self.move(job, "delayed" if delay else "ready", self.now + delay * SECOND if delay else NEVER)
+
+    # --- the commands: each returns its reply, or nothing when the session waits ---
+
+    def put(self, session: Thing, pri: int, delay: int, ttr: int, body: str) -> str:
+        session.producer = True
+        if self.draining:
+            return "DRAINING"
+        self.last_id += 1
+        self.counts["total-jobs"] += 1
+        self.tube_counts[session.used]["total-jobs"] += 1
+        begin = {"created": self.now, "reserves": 0, "timeouts": 0, "releases": 0, "buries": 0, "kicks": 0}
+        job = Thing(id=self.last_id, tube=session.used, pri=pri, ttr=max(ttr, 1), body=body, **begin)
+        self.jobs[job.id] = job
+        self.move_later(job, delay)
+        return f"INSERTED {job.id}"
+
+    def reserve(self, session: Thing, timeout: int = NEVER) -> str | None:
+        session.worker = True
+        if job := self.best(session.watched):
+            return self.reserve_job(session, job)
+        if self.soon(session):
+            return "DEADLINE_SOON"
+        if timeout == 0 or session.half_closed:
+            return "TIMED_OUT"
+        session.waiting, session.until = True, self.now + timeout * SECOND
+        self.sessions.remove(session)
+        self.sessions.append(session)
+        return None
+
+    reserve_with_timeout = reserve
+
+    def reserve_job(self, session: Thing, job: Thing) -> str:
+        session.worker = True
+        job.reserves += 1
+        self.move(job, "reserved", self.now + job.ttr * SECOND, session)
+        return f"RESERVED {job.id} {len(job.body)}\r\n{job.body}"
+
+    def delete(self, session: Thing, job: Thing) -> str:
+        self.move(job, "deleted")
+        self.tube_counts[job.tube]["cmd-delete"] += 1
+        del self.jobs[job.id]
+        return "DELETED"
+
+    def release(self, session: Thing, job: Thing, pri: int, delay: int) -> str:
+        job.pri, job.releases = pri, job.releases + 1
+        self.move_later(job, delay)
+        return "RELEASED"
+
+    def bury(self, session: Thing, job: Thing, pri: int) -> str:
+        job.pri, job.buries = pri, job.buries + 1
+        self.move(job, "buried")
+        return "BURIED"
+
+    def touch(self, session: Thing, job: Thing) -> str:
+        job.until = self.now + job.ttr * SECOND
+        return "TOUCHED"
+
+    def kick(self, session: Thing, bound: int) -> str:
+        kicked = (self.first(session, "buried") or self.first(session, "delayed"))[:bound]
+        for job in kicked:
+            self.kick_job(session, job)
+            self.serve()
+        return f"KICKED {len(kicked)}"
+
+    def kick_job(self, session: Thing, job: Thing) -> str:
+        job.kicks += 1
+        self.move(job, "ready")
+        return "KICKED"
+
+    def pause_tube(self, session: Thing, tube: str, seconds: int) -> str:
+        if tube not in self.tubes:
+            return "NOT_FOUND"
+        self.tube_counts[tube]["cmd-pause-tube"] += 1
+        self.pauses[tube] = (seconds, self.now + seconds * SECOND)
+        if seconds == 0:
+            del self.pauses[tube]
+        return "PAUSED"
+
+    def quit(self, session: Thing) -> None:
+        """Also what happens when the connection is lost."""
+        session.todo, session.waiting = [], False
+        for job in [job for job in self.jobs.values() if job.holder is session]:
+            self.move(job, "ready")
+        while session.watched:
+            remove(session.watched, session.watched[0])
+            self.forget_tubes()
+        self.sessions.remove(session)
+        self.forget_tubes()
+        self.serve()

@@ -1,0 +1,304 @@
+"""Random conversations with the engine and the model at once: every reply is the same, byte for byte.
+
+Hypothesis invents them and, when one fails, shrinks it to the shortest that still does. After every rule the engine
+checks its own invariants as well. Time moves by jumps: to a moment at which something is due, just before it, just
+after it, or far beyond several of them.
+"""
+
+import os
+from typing import Any
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from tests.model.bookkeeping import NEVER, SECOND
+from tests.model.model import NEEDS, Model
+from tests.world import START_NS, World
+
+NAMES = "abcd"
+OBSERVER = "o"
+TUBES = ["default", "t", "u", "v"]
+CONVERSATIONS = int(os.environ.get("BEANPOLE_CONVERSATIONS", "350"))
+"""How many conversations one run of the tests invents: some ten seconds. Set the variable for a longer search."""
+
+STEPS = 50
+"""How many rules a conversation has at the most."""
+
+JUMPS_NS = (-SECOND - 1, -SECOND, -SECOND + 1, -1, 0, 1, 1000, 3 * SECOND)
+"""Where time may jump to, seen from the next moment at which something is due."""
+
+tubes = st.sampled_from(TUBES)
+ids = st.integers(0, 5)
+"""Which job: 0 is the last one put, 1 the one before, and so on."""
+
+pris = st.sampled_from([0, 1, 1023, 1024, 2**32 - 1])
+delays = st.sampled_from([0, 0, 1, 2, 5])
+bodies = st.sampled_from(["", "x", "two\r\nlines", "quit\r\n", "\x00\xff"])
+looks = ["peek-ready", "peek-delayed", "peek-buried", "list-tubes-watched", "list-tube-used"]
+
+puts = st.tuples(st.just("put"), pris, delays, st.sampled_from([0, 1, 2, 3, 60]), bodies)
+commands = st.one_of(
+    puts,
+    st.tuples(st.just("put"), st.just(0), st.just(0), st.just(60), st.just("y")),
+    st.tuples(st.just("reserve-with-timeout"), st.sampled_from([0, 0, 0, 1, 2, 4])),
+    st.tuples(st.sampled_from(["reserve-job", "delete", "touch", "kick-job", "peek"]), ids),
+    st.tuples(st.just("release"), ids, pris, delays),
+    st.tuples(st.just("bury"), ids, pris),
+    st.tuples(st.just("kick"), st.integers(0, 3)),
+    st.tuples(st.sampled_from(["use", "watch", "ignore"]), tubes),
+    st.tuples(st.just("pause-tube"), tubes, st.sampled_from([0, 1, 3])),
+    st.tuples(st.sampled_from(looks)),
+)
+
+
+def bury(id: int, pri: int) -> list[tuple[Any, ...]]:
+    """Buries a job that is not reserved."""
+    return [("reserve-job", id), ("bury", id, pri)]
+
+
+def phrase_of(shape: str, id: int, pri: int, tube: str) -> list[tuple[Any, ...]]:
+    """Commands that make more sense together than chance would bring about."""
+    phrases: dict[str, list[tuple[Any, ...]]] = {
+        "delay": [("put", pri, 1 + id % 3, 2, "x"), ("put", 0, 2, 3, "y")],
+        "finish": [("reserve-job", id), ("delete", id)],
+        "bury": bury(id, pri),
+        "bury two": [("use", tube), ("put", pri, 0, 9, ""), ("put", 5, 0, 9, ""), *bury(1, pri), *bury(0, 5)],
+        "both kinds": [("use", tube), ("put", 5, 0, 9, ""), ("put", pri, 3, 9, ""), *bury(1, pri), ("kick", 1)],
+        "kick": [("use", tube), ("kick", 1 + id % 3)],
+        "move": [("use", tube), ("watch", tube), ("ignore", "default")],
+        "watch all": [*(("watch", other) for other in TUBES), ("ignore", tube)],
+        "leave": [("use", "default"), ("ignore", tube), ("reserve-job", 0), ("delete", 0), ("use", tube)],
+        "hold and wait": [("reserve-job", id), ("reserve-with-timeout", 1 + id)],
+        "tie": [("put", pri, 0, 2 + id, ""), ("reserve-job", 0), ("reserve-with-timeout", 1 + id)],
+    }
+    return phrases[shape]
+
+
+shapes = st.sampled_from(
+    ["delay", "finish", "bury", "bury two", "both kinds", "kick", "move", "watch all", "leave", "hold and wait", "tie"],
+)
+lost = st.sampled_from(["quit", "disconnect", "half-close"])
+
+
+def bytes_of(verb: str, *words: Any) -> bytes:  # noqa: ANN401 - numbers and names
+    """A command as a client sends it."""
+    if verb == "put":
+        *numbers, body = words
+        return f"put {' '.join(map(str, numbers))} {len(body)}\r\n{body}\r\n".encode("latin-1")
+    return " ".join(map(str, (verb, *words))).encode() + b"\r\n"
+
+
+class Conversation(RuleBasedStateMachine):
+    """The engine in its world, the model, and connections to both."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.world = World()
+        self.model = Model(START_NS)
+        self.sessions: dict[str, Any] = {}
+        self.unsent: dict[str, bytes] = {}
+        """The rest of a command that has been sent in part; the model gets it when it is complete."""
+
+        self.incomplete: dict[str, tuple[Any, ...]] = {}
+
+    @initialize()
+    def begin(self) -> None:
+        for name in NAMES[:3]:
+            self.connect(name)
+        self.world.connect(OBSERVER)
+        self.observer = self.model.connect()
+
+    @rule(name=st.sampled_from(NAMES))
+    def connect(self, name: str) -> None:
+        if name not in self.sessions:
+            self.world.connect(name)
+            self.sessions[name] = self.model.connect()
+
+    @rule(data=st.data(), tube=tubes, some=st.lists(puts, min_size=1, max_size=3))
+    def put(self, data: st.DataObject, tube: str, some: list[tuple[Any, ...]]) -> None:
+        self.say(self.choose(data), [("use", tube), *some])
+
+    @rule(data=st.data(), shape=shapes, id=ids, pri=pris, tube=tubes)
+    def say_phrase(self, data: st.DataObject, shape: str, id: int, pri: int, tube: str) -> None:
+        self.say(self.choose(data), phrase_of(shape, id, pri, tube))
+
+    @rule(data=st.data(), some=st.lists(commands, min_size=1, max_size=3))
+    def say_anything(self, data: st.DataObject, some: list[tuple[Any, ...]]) -> None:
+        self.say(self.choose(data), some)
+
+    @rule(data=st.data(), command=commands)
+    def send_in_part(self, data: st.DataObject, command: tuple[Any, ...]) -> None:
+        name = self.choose(data)
+        if name not in self.unsent:
+            [command] = self.with_ids([command])
+            sent = bytes_of(*command)
+            cut = data.draw(st.integers(1, len(sent) - 1))
+            self.unsent[name], self.incomplete[name] = sent[cut:], command
+            self.deliver(name, sent[:cut], [])
+
+    @rule(names=st.permutations(NAMES), tube=tubes, timeout=st.sampled_from([1, 2, 4]))
+    def wait_in_line(self, names: list[str], tube: str, timeout: int) -> None:
+        for name in names[:3]:
+            if name in self.sessions and name not in self.unsent and not self.sessions[name].waiting:
+                self.say(name, [("watch", tube), ("reserve-with-timeout", timeout)])
+
+    @rule(data=st.data(), tube=tubes, pri=pris)
+    def kick_for_waiting(self, data: st.DataObject, tube: str, pri: int) -> None:
+        """Two buried jobs, of which the later may be the better, somebody who waits, and a kick."""
+        worker, manager = self.choose(data), self.choose(data)
+        self.say(manager, phrase_of("bury two", 0, pri, tube))
+        self.say(worker, [("watch", tube), ("reserve-with-timeout", 1)])
+        self.say(manager, [("kick", 2)])
+
+    @rule(data=st.data())
+    def wait_for_ever(self, data: st.DataObject) -> None:
+        self.say(self.choose(data), [("reserve",), ("list-tube-used",)])
+
+    @rule(data=st.data(), how=lost)
+    def lose(self, data: st.DataObject, how: str) -> None:
+        name = self.choose(data)
+        session = self.sessions[name]
+        if how == "quit" and name not in self.unsent:
+            self.deliver(name, b"quit\r\nlist-tube-used\r\n", [("quit",), ("list-tube-used",)])
+        elif how == "half-close":
+            self.world.resumed.clear()
+            self.world.half_close(name)
+            self.model.half_close(session)
+            self.follow(name)
+        elif how == "disconnect":
+            self.world.resumed.clear()
+            self.world.disconnect(name)
+            self.model.quit(session)
+            self.forget(name)
+            self.follow("")
+
+    @rule(jump=st.sampled_from(JUMPS_NS))
+    def wait_for_deadline(self, jump: int) -> None:
+        if (deadline := self.model.next_deadline()) < NEVER:
+            self.jump_to(deadline + jump)
+
+    @rule(duration=st.sampled_from([1, SECOND // 2, SECOND, 2 * SECOND, 10 * SECOND]))
+    def wait(self, duration: int) -> None:
+        self.jump_to(self.world.now_ns + duration)
+
+    @precondition(lambda self: self.model.last_id > 4)
+    @rule()
+    def drain(self) -> None:
+        self.world.drain()
+        self.model.draining = True
+
+    @invariant()
+    def same(self) -> None:
+        self.world.check()
+        for name, session in list(self.sessions.items()):
+            got, wanted = self.world.output(name), session.out.encode("latin-1")
+            assert got == wanted, f"{name} got {got!r}, the model says {wanted!r}"
+            session.out = ""
+            closed = session not in self.model.sessions
+            assert self.world.is_closed(name) == closed, f"{name} is closed on one side only"
+            if closed:
+                self.world.disconnect(name)
+                self.forget(name)
+        due_ns, armed_ns = self.model.next_deadline(), self.world.engine.next_deadline_ns
+        assert due_ns >= NEVER or 0 <= armed_ns <= due_ns, f"due at {due_ns}, the engine wakes up at {armed_ns}"
+        self.observe()
+
+    def observe(self) -> None:
+        """Compares all that a client can find out, so that a mistake shows at the step that made it."""
+        seen: list[tuple[Any, ...]] = [("list-tubes",), *(("stats-tube", tube) for tube in TUBES)]
+        seen += [("stats-job", max(self.model.last_id - id, 0)) for id in range(6)]
+        for command in [*seen, ("stats",)]:
+            self.world.send(OBSERVER, bytes_of(*command))
+            self.observer.todo.append(command)
+            self.model.run(self.observer)
+            got, wanted = self.world.output(OBSERVER), self.observer.out.encode("latin-1")
+            self.observer.out = ""
+            if command == ("stats",):
+                compare_stats(got, wanted)
+            else:
+                assert got == wanted, f"{command}: {got!r}, the model says {wanted!r}"
+
+    # --- what rules share ---
+
+    def choose(self, data: st.DataObject) -> str:
+        """A session, rather one that does not wait: to one that does, anything can be said, but nothing happens."""
+        if not self.sessions:
+            self.connect("a")
+        free = [name for name in sorted(self.sessions) if not self.sessions[name].waiting]
+        return data.draw(st.sampled_from(free * 9 + sorted(self.sessions)))
+
+    def say(self, name: str, some: list[tuple[Any, ...]]) -> None:
+        """Sends whole commands."""
+        some = self.with_ids(some)
+        sent = self.unsent.pop(name, b"") + b"".join(bytes_of(*command) for command in some)
+        if earlier := self.incomplete.pop(name, None):
+            some = [earlier, *some]
+        self.deliver(name, sent, some)
+
+    def deliver(self, name: str, sent: bytes, some: list[tuple[Any, ...]]) -> None:
+        self.world.resumed.clear()
+        self.world.send(name, sent)
+        self.sessions[name].todo += some
+        self.follow(name)
+
+    def jump_to(self, now_ns: int) -> None:
+        if now_ns >= self.world.now_ns:
+            self.world.resumed.clear()
+            self.world.jump(now_ns - self.world.now_ns)
+            self.model.tick(now_ns)
+            self.follow("")
+
+    def follow(self, name: str) -> None:
+        """Lets the model run the sessions that the world ran, in the same order: that order is the server's choice."""
+        for other in [name, *self.world.resumed]:
+            if other in self.sessions:
+                self.model.run(self.sessions[other])
+        stuck = [other for other, session in self.sessions.items() if session.todo and not session.waiting]
+        assert not stuck, f"the commands of {stuck} were not resumed"
+
+    def forget(self, name: str) -> None:
+        for kept in (self.sessions, self.unsent, self.incomplete):
+            kept.pop(name, None)
+
+    def with_ids(self, some: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+        """Commands as they are sent: with the ids of the jobs that they are about."""
+        last_id, sent = self.model.last_id, []
+        for verb, *words in some:
+            last_id += verb == "put"
+            if verb in NEEDS:
+                words[0] = max(last_id - words[0], 0)
+            sent.append((verb, *words))
+        return sent
+
+
+def compare_stats(got: bytes, wanted: bytes) -> None:
+    """Compares `stats` by those keys that the model knows and the server has."""
+    server = dict(line.split(": ") for line in got.decode().splitlines() if ": " in line)
+    model = dict(line.split(": ") for line in wanted.decode().splitlines() if ": " in line)
+    differing = [
+        f"{key} is {server[key]}, the model says {model[key]}"
+        for key in model
+        if server.get(key, model[key]) != model[key]
+    ]
+    assert not differing, "; ".join(differing)
+    assert set(model) - set(server) <= {"cmd-quit", "cmd-reserve-job", "cmd-kick-job"}
+
+
+def test_engine_answers_as_the_model() -> None:
+    run_state_machine_as_test(
+        Conversation,
+        settings=settings(
+            max_examples=CONVERSATIONS,
+            stateful_step_count=STEPS,
+            deadline=None,
+            suppress_health_check=list(HealthCheck),
+        ),
+    )
