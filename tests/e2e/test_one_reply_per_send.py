@@ -1,0 +1,68 @@
+"""--one-reply-per-send, measured by what the kernel counts: the segments with data that a client has received.
+
+A send of the server is a segment here: Nagle is off, the replies are small, and there are fewer than TCP sends without
+an acknowledgement. The server finds all commands at once, since it was frozen while they came.
+"""
+
+import socket
+import struct
+
+import pytest
+
+from tests.e2e.process import Client, healthy
+
+DATA_SEGMENTS_IN_AT = 152
+"""Where `tcpi_data_segs_in` is in `struct tcp_info` of linux/tcp.h."""
+
+COMMANDS = b"use a\r\nput 0 0 60 4\r\nbody\r\npeek 1\r\npeek 9\r\nput 0 0 60 0\r\n\r\nlist-tube-used\r\n"
+REPLIES = [
+    b"USING a\r\n",
+    b"INSERTED 1\r\n",
+    b"FOUND 1 4\r\nbody\r\n",
+    b"NOT_FOUND\r\n",
+    b"INSERTED 2\r\n",
+    b"USING a\r\n",
+]
+
+
+def data_segments_in(client: Client) -> int:
+    """Segments with data that a client's kernel has received."""
+    info = client.socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, DATA_SEGMENTS_IN_AT + 4)
+    return int(struct.unpack_from("I", info, DATA_SEGMENTS_IN_AT)[0])
+
+
+@pytest.mark.parametrize(("flags", "segments"), [((), 1), (("--one-reply-per-send",), len(REPLIES))])
+def test_segments_of_pipelined_replies(flags: tuple[str, ...], segments: int) -> None:
+    with healthy(*flags) as process, process.connect() as client:
+        before = data_segments_in(client)
+        with process.frozen():
+            client.send(COMMANDS)
+        client.expect(b"".join(REPLIES))
+        assert data_segments_in(client) - before == segments
+
+
+@pytest.mark.parametrize("flags", [(), ("--one-reply-per-send",)])
+def test_line_and_body_are_in_one_segment(flags: tuple[str, ...]) -> None:
+    with healthy(*flags) as process, process.connect() as client:
+        client.ask(b"put 0 0 60 4\r\nbody\r\n", b"INSERTED 1\r\n")
+        for command in (b"peek 1\r\n", b"reserve\r\n", b"stats-job 1\r\n", b"list-tubes\r\n"):
+            before = data_segments_in(client)
+            client.send(command)
+            client.body()
+            assert data_segments_in(client) - before == 1
+
+
+def test_many_replies_one_by_one() -> None:
+    count = 20_000
+    with healthy("--one-reply-per-send") as process, process.connect() as client:
+        with process.frozen():
+            sent = client.send_while_possible(b"list-tube-used\r\n" * count)
+        client.half_close()
+        assert client.rest() == b"USING default\r\n" * (sent // 16)
+
+
+def test_reply_to_a_waiting_client_is_sent() -> None:
+    with healthy("--one-reply-per-send") as process, process.connect() as client, process.connect() as other:
+        client.send(b"reserve\r\nlist-tube-used\r\n")
+        other.ask(b"put 0 0 60 1\r\nx\r\n", b"INSERTED 1\r\n")
+        client.expect(b"RESERVED 1 1\r\nx\r\nUSING default\r\n")

@@ -1,0 +1,59 @@
+"""The heap through the engine: whatever goes in and out in whatever order, the first one out is the smallest."""
+
+from bisect import insort
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from beanpole.engine.engine import Engine
+from beanpole.server.connection import Connection
+
+PRI = st.integers(0, 5) | st.integers(0, 2**32 - 1)
+STEPS = st.lists(
+    st.tuples(st.just("put"), PRI) | st.tuples(st.sampled_from(["first", "delete"]), st.integers(0, 10**6))
+)
+
+
+def ask(connection: Connection, command: bytes) -> bytes:
+    """The reply to a command."""
+    connection.receive(1, command)
+    return connection.take_output()
+
+
+@given(STEPS)
+def test_jobs_leave_by_priority_and_id(steps: list[tuple[str, int]]) -> None:
+    connection = Connection(engine := Engine(), 1)
+    there: list[tuple[int, int]] = []
+    for what, number in steps:
+        if what == "put":
+            job_id = int(ask(connection, b"put %d 0 60 0\r\n\r\n" % number).split()[1])
+            insort(there, (number, job_id))
+        elif not there:
+            assert ask(connection, b"peek-ready\r\n") == b"NOT_FOUND\r\n"
+        elif what == "first":
+            assert ask(connection, b"peek-ready\r\n") == b"FOUND %d 0\r\n\r\n" % there[0][1]
+            assert ask(connection, b"reserve\r\n") == b"RESERVED %d 0\r\n\r\n" % there[0][1]
+            assert ask(connection, b"delete %d\r\n" % there.pop(0)[1]) == b"DELETED\r\n"
+        else:
+            _, job_id = there.pop(number % len(there))
+            assert ask(connection, b"delete %d\r\n" % job_id) == b"DELETED\r\n"
+        engine.check()
+    for _, job_id in there:
+        assert ask(connection, b"reserve\r\n") == b"RESERVED %d 0\r\n\r\n" % job_id
+
+
+@given(st.lists(st.tuples(st.integers(0, 10**9), st.integers(1, 20))))
+def test_delayed_jobs_are_found_in_order_of_their_deadlines(puts: list[tuple[int, int]]) -> None:
+    connection = Connection(engine := Engine(), 1)
+    now_ns = 1
+    due: list[tuple[int, int]] = []
+    for number, (pause_ns, delay_s) in enumerate(puts, 1):
+        now_ns += pause_ns
+        connection.receive(now_ns, b"put 0 %d 60 0\r\n\r\n" % delay_s)
+        insort(due, (now_ns + delay_s * 10**9, number))
+    connection.take_output()
+    for _, job_id in due:
+        assert ask(connection, b"peek-delayed\r\n") == b"FOUND %d 0\r\n\r\n" % job_id
+        assert ask(connection, b"kick-job %d\r\n" % job_id) == b"KICKED\r\n"
+        engine.check()
+    assert ask(connection, b"peek-delayed\r\n") == b"NOT_FOUND\r\n"
