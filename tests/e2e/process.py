@@ -302,6 +302,6 @@ def start_in_vain(*flags: str, env: Mapping[str, str] | None = None, listen: boo
     """Starts a server that must end by itself."""
     arguments = [*COMMAND, *(["-l", HOST, "-p", "0"] if listen else []), *flags]
     done = subprocess.run(
-        arguments, capture_output=True, text=True, env=environment(env), timeout=START_TIMEOUT_S, check=False
+        arguments, capture_output=True, text=True, env=environment(env), timeout=STOP_TIMEOUT_S, check=False
     )
     return Outcome(done.returncode, done.stdout, done.stderr)

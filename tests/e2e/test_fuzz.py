@@ -17,9 +17,9 @@ STEPS_MAX = 20_000
 
 WORDS = [
     b"put ", b"reserve", b"reserve-with-timeout ", b"reserve-job ", b"delete ", b"release ", b"bury ", b"kick ",
-    b"touch ", b"kick-job ", b"peek ", b"peek-ready", b"peek-delayed", b"peek-buried", b"use ", b"watch ", b"ignore ", b"stats",
-    b"stats-job ", b"stats-tube ", b"list-tubes", b"list-tube-used", b"list-tubes-watched", b"pause-tube ", b"quit",
-    b"\r\n", b"\r\n", b"\r\n", b"\r", b"\n", b"\0", b" ", b"a", b"b", b"default", b"x" * 300, b"-1", b"1.5",
+    b"touch ", b"kick-job ", b"peek ", b"peek-ready", b"peek-delayed", b"peek-buried", b"use ", b"watch ", b"ignore ",
+    b"stats", b"stats-job ", b"stats-tube ", b"list-tubes", b"list-tube-used", b"list-tubes-watched", b"pause-tube ",
+    b"quit", b"\r\n", b"\r\n", b"\r\n", b"\r", b"\n", b"\0", b" ", b"a", b"b", b"default", b"x" * 300, b"-1", b"1.5",
 ]  # fmt: skip
 
 

@@ -92,10 +92,10 @@ def test_quit_finishes_the_connection(engine: Engine) -> None:
 def test_half_close_finishes_the_connection_when_all_input_has_run(engine: Engine) -> None:
     connection = Connection(engine, 1)
     connection.receive(1, b"reserve\r\nlist-tube-used\r\nuse unfinished")
-    assert not connection.finished
+    before = connection.finished
     connection.half_close(1)
     connection.resume(1)
-    assert connection.finished
+    assert (before, connection.finished) == (False, True)
     assert connection.take_output() == b"TIMED_OUT\r\nUSING default\r\n"
 
 
