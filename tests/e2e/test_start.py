@@ -37,7 +37,6 @@ MISTAKES = [
     (["-l", "127.0.0.1:"], USAGE, ["127.0.0.1:"]),
     (["-l", "unix:"], USAGE, ["unix:"]),
     (["--log-format", "xml"], USAGE, ["--log-format", "xml"]),
-    (["-b", "somewhere"], USAGE, ["-b", "memory only"]),
     (["--config", "missing.toml"], USAGE, ["missing.toml", "No such file"]),
     (["-l", "192.0.2.1"], CANNOT_LISTEN, ["192.0.2.1", "Cannot assign"]),
     (["-l", "no.such.host.invalid"], CANNOT_LISTEN, ["no.such.host.invalid"]),
@@ -79,7 +78,6 @@ CONFIG_MISTAKES = [
     ("user = 5", ["user"]),
     ("ready-file = 5", ["ready-file"]),
     ("body-bytes-max = 'big'", ["body-bytes-max", "big"]),
-    ("data-dir = 'somewhere'", ["memory only"]),
 ]
 
 
