@@ -297,7 +297,7 @@ FOUND = [
     (layers_hold_for_cimport, ENGINE, "from beanpole.protocol import decoder\n"),
     (layers_hold_for_cimport, ENGINE, "import socket\n"),
     (layers_hold_for_cimport, HEADER, "from beanpole.protocol.decoder cimport Decoder\n"),
-    (layers_hold_for_cimport, "src/beanpole/wal/log.py", "from beanpole.engine.engine import Engine\n"),
+    (layers_hold_for_cimport, "src/beanpole/wal/log.py", "from beanpole.server.app import Server\n"),
 ]
 
 

@@ -60,7 +60,7 @@ INPUT_BYTES_KEPT = 4_096
 """Capacity of an input buffer that a connection keeps when it is empty; a larger one is given back."""
 
 HEAP_BLOCK_BYTES_MAX = 4_194_304
-"""Bytes up to which a block of memory is taken from the heap; a larger one is mapped, and costs a fault for each page."""
+"""Bytes up to which a block of memory is taken from the heap; a larger one is mapped and faults in page by page."""
 
 HEAP_BYTES_KEPT = 33_554_432
 """Free bytes at the heap's end that stay with the process, so that buffers for large bodies don't come and go."""
@@ -78,3 +78,29 @@ JOBS_PER_TICK = 10_000
 
 KICKS_PER_TURN = 10_000
 """Jobs that one kick moves before other connections have their turn."""
+
+# --- The log ----------------------------------------------------------------------------------------------------------
+
+SEGMENT_BYTES_DEFAULT = 10_485_760
+"""Bytes of a segment of the log, as beanstalkd's ``-s``. A larger job gets a segment of its own."""
+
+SEGMENT_BYTES_MIN = 65_536
+"""The smallest segment that can be asked for: below, the files' headers and ends would matter."""
+
+SEGMENT_OVERHEAD_BYTES = 256
+"""What a segment needs beside one record: its header, the end of the turn and its own end."""
+
+COMPACTION_PERCENT = 175
+"""Bytes of sealed segments in percent of live bytes at which the oldest goes: below 200, for what is under way."""
+
+COMPACTION_BYTES_PER_TURN = 131_072
+"""Bytes of jobs that compaction moves in a turn, and so what it may delay others by: well below a millisecond."""
+
+COMPACTION_BYTES_PER_BYTE = 4
+"""Bytes that compaction may move besides for each byte that clients wrote: it must be faster than they are."""
+
+SPACE_RETRY_MS = 250
+"""Milliseconds between two questions to a full disk whether it has space again."""
+
+RECOVERY_PROGRESS_SEGMENTS = 64
+"""Segments between two log lines of a long recovery: with the default size, a second or so."""

@@ -93,11 +93,31 @@ def set_user(_ctx: click.Context, _parameter: click.Parameter, value: str | None
     help="Bytes of a job's body.",
 )
 @click.option("-u", "--user", envvar="BEANPOLE_USER", callback=set_user, help="Become USER when the ports are bound.")
-@click.option("-b", "--data-dir", type=click.Path(), envvar="BEANPOLE_DATA_DIR", help="Not in this version: see -h.")
-@click.option("-f", "--fsync-ms", type=click.IntRange(0), envvar="BEANPOLE_FSYNC_MS", help="Only with --data-dir.")
-@click.option("-F", "--no-fsync", is_flag=True, envvar="BEANPOLE_NO_FSYNC", help="Only with --data-dir.")
 @click.option(
-    "-s", "--segment-bytes", type=click.IntRange(1), envvar="BEANPOLE_SEGMENT_BYTES", help="Only with --data-dir."
+    "-b",
+    "--data-dir",
+    type=click.Path(file_okay=False, path_type=Path),
+    envvar="BEANPOLE_DATA_DIR",
+    help="Keep jobs in this directory. Without it they are in memory only.",
+)
+@click.option(
+    "-f",
+    "--fsync-ms",
+    type=click.IntRange(0),
+    envvar="BEANPOLE_FSYNC_MS",
+    help="With -b: sync every so many milliseconds instead of before each reply; 0 is before each reply.",
+)
+@click.option(
+    "-F", "--no-fsync", is_flag=True, envvar="BEANPOLE_NO_FSYNC", help="With -b: never sync, the system does it."
+)
+@click.option(
+    "-s",
+    "--segment-bytes",
+    type=click.IntRange(limits.SEGMENT_BYTES_MIN),
+    default=limits.SEGMENT_BYTES_DEFAULT,
+    show_default=True,
+    envvar="BEANPOLE_SEGMENT_BYTES",
+    help="With -b: bytes of a file of the log.",
 )
 @click.option("-c", "compact", is_flag=True, help="Does nothing; accepted as beanstalkd does.")
 @click.option("-n", "no_compact", is_flag=True, help="Does nothing; accepted as beanstalkd does.")
@@ -138,13 +158,13 @@ def serve(**given: Any) -> int:
     Each option can be set in the environment (BEANPOLE_PORT for --port) and in the --config file (port = 11300); the
     command line wins over the environment, the environment over the file.
 
-    Durability (-b and its companions -f, -F and -s) is not in this version: -b is refused rather than ignored.
+    With -b a reply is sent when what it says is on disk; -f and -F give that up for speed.
     """
     from beanpole.server import app
     from beanpole.server.settings import Settings
 
-    if given["data_dir"]:
-        raise click.UsageError("-b: this version keeps jobs in memory only; start it without a data directory")
+    if given["no_fsync"] and given["fsync_ms"] is not None:
+        raise click.UsageError("-f and -F contradict each other; give one of them")
     ignored = [flag for flag, name in (("-c", "compact"), ("-n", "no_compact")) if given[name]]
     for flag in ignored:
         click.echo(f"beanpole serve: {flag} does nothing and is ignored", err=True)
@@ -152,6 +172,9 @@ def serve(**given: Any) -> int:
         listen=given["listen"],
         port=given["port"],
         body_bytes_max=given["body_bytes_max"],
+        data_dir=given["data_dir"],
+        fsync_ms=None if given["no_fsync"] else given["fsync_ms"] or 0,
+        segment_bytes=given["segment_bytes"],
         user=given["user"],
         verbose_count=given["verbose"],
         ready_file=given["ready_file"],

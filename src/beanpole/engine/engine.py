@@ -26,6 +26,14 @@ NEVER = cython.declare(int64_t, -1)
 JOBS_PER_TICK = cython.declare(cython.Py_ssize_t, limits.JOBS_PER_TICK)
 KICKS_PER_TURN = cython.declare(uint32_t, limits.KICKS_PER_TURN)
 
+MISTAKES = {
+    Verb.UNKNOWN_COMMAND: b"UNKNOWN_COMMAND\r\n",
+    Verb.BAD_FORMAT: b"BAD_FORMAT\r\n",
+    Verb.JOB_TOO_BIG: b"JOB_TOO_BIG\r\n",
+    Verb.EXPECTED_CRLF: b"EXPECTED_CRLF\r\n",
+}
+"""The replies to what is not a command."""
+
 
 @cython.cclass
 class Engine(Store):
@@ -88,7 +96,8 @@ class Engine(Store):
             job.timeout_count += 1
             self.timeout_count += 1
             self.enter(job, State.READY, job.pri)
-            self.records.changed(job)
+            if self.records.room_for_change():
+                self.records.changed(job)
             changed.append(job.tube)
         if session.reserved.count:
             self.arm(session, session.number, session.reserved.entries[0].key)
@@ -154,18 +163,16 @@ class Engine(Store):
         if verb == Verb.QUIT:
             session.quitting = True
             return 0
-        if verb >= Verb.UNKNOWN_COMMAND:
-            return self.mistake(session, command)
         return self.tell(now_ns, session, command)
 
     def put(self, now_ns, session, command):
         """put: a new job, offered to whoever waits. It gets no id when it is refused."""
         job: Job
-        if not session.producer:
-            session.producer = True
-            self.producer_count += 1
+        self.count_producer(session)
         if self.draining:
             return session.out.add(b"DRAINING\r\n", 10)
+        if not self.records.room_for_put(len(session.used.name) + command.body_bytes):
+            return session.out.add(b"OUT_OF_MEMORY\r\n", 15)
         job = new_job(self.next_job_id, session.used, command.body_at, command.body_bytes)
         if job is None:
             return session.out.add(b"OUT_OF_MEMORY\r\n", 15)
@@ -192,9 +199,7 @@ class Engine(Store):
         watch: Watch
         heap: Heap
         best: Heap = None
-        if not session.worker:
-            session.worker = True
-            self.worker_count += 1
+        self.count_worker(session)
         for watch in session.watches:
             heap = watch.tube.ready
             if heap.count == 0 or watch.tube.paused_until_ns:
@@ -233,6 +238,8 @@ class Engine(Store):
         job: Job = self.jobs.find(command.id)
         if job is None or job.holder is not session:
             return session.out.add(b"NOT_FOUND\r\n", 11)
+        if not self.records.room_for_change():
+            return session.out.add(b"OUT_OF_MEMORY\r\n", 15)
         self.leave(job)
         job.pri = command.pri
         job.delay_s = command.delay_s
@@ -250,6 +257,8 @@ class Engine(Store):
         job: Job = self.jobs.find(command.id)
         if job is None or job.holder is not session:
             return session.out.add(b"NOT_FOUND\r\n", 11)
+        if not self.records.room_for_change():
+            return session.out.add(b"OUT_OF_MEMORY\r\n", 15)
         self.leave(job)
         job.pri = command.pri
         job.bury_count += 1
@@ -280,6 +289,8 @@ class Engine(Store):
         while session.kick_left and heap.count:
             if room == 0:
                 return 0
+            if not self.records.room_for_change():
+                break
             self.kick_one(now_ns, cython.cast(Job, heap.entries[0].item))
             session.kicked_count += 1
             session.kick_left -= 1
@@ -300,6 +311,8 @@ class Engine(Store):
         job: Job = self.jobs.find(id)
         if job is None or (job.state != State.BURIED and job.state != State.DELAYED):
             return session.out.add(b"NOT_FOUND\r\n", 11)
+        if not self.records.room_for_change():
+            return session.out.add(b"OUT_OF_MEMORY\r\n", 15)
         session.out.add(b"KICKED\r\n", 8)
         return self.kick_one(now_ns, job)
 
@@ -316,8 +329,12 @@ class Engine(Store):
     def use(self, session, name):
         """use: where put and its like work from now on."""
         self.switch_used(session, self.open_tube(name))
+        return self.tell_used(session)
+
+    def tell_used(self, session):
+        """list-tube-used: where put and its like work."""
         session.out.add(b"USING ", 6)
-        session.out.add_bytes(name)
+        session.out.add_bytes(session.used.name)
         return session.out.add(b"\r\n", 2)
 
     def watch(self, session, name):
@@ -341,6 +358,8 @@ class Engine(Store):
         tube: Tube = self.tube_named(command.tube)
         if tube is None:
             return session.out.add(b"NOT_FOUND\r\n", 11)
+        if not self.records.room_for_change():
+            return session.out.add(b"OUT_OF_MEMORY\r\n", 15)
         tube.pause_count += 1
         tube.pause_s = command.delay_s
         tube.paused_until_ns = now_ns + command.delay_s * SECOND_NS if command.delay_s else 0
@@ -351,7 +370,7 @@ class Engine(Store):
         return self.offer(now_ns, tube)
 
     def tell(self, now_ns, session, command):
-        """The commands that only tell something: stats and lists."""
+        """The commands that only tell something: stats and lists; and what is not a command."""
         verb: Verb = command.verb
         text: bytes = None
         if verb == Verb.STATS:
@@ -366,27 +385,15 @@ class Engine(Store):
             text = stats.names(self.tube_list)
         elif verb == Verb.LIST_TUBES_WATCHED:
             text = stats.names([cython.cast(Watch, watch).tube for watch in session.watches])
+        elif verb == Verb.LIST_TUBE_USED:
+            return self.tell_used(session)
         else:
-            session.out.add(b"USING ", 6)
-            session.out.add_bytes(session.used.name)
-            return session.out.add(b"\r\n", 2)
+            if verb == Verb.EXPECTED_CRLF:
+                self.count_producer(session)
+            return session.out.add_bytes(MISTAKES[verb])
         if text is None:
             return session.out.add(b"NOT_FOUND\r\n", 11)
         return session.out.text(text)
-
-    def mistake(self, session, command):
-        """Answer what is not a command. A put whose body ended wrong makes a producer all the same."""
-        verb: Verb = command.verb
-        if verb == Verb.EXPECTED_CRLF:
-            if not session.producer:
-                session.producer = True
-                self.producer_count += 1
-            return session.out.add(b"EXPECTED_CRLF\r\n", 15)
-        if verb == Verb.JOB_TOO_BIG:
-            return session.out.add(b"JOB_TOO_BIG\r\n", 13)
-        if verb == Verb.BAD_FORMAT:
-            return session.out.add(b"BAD_FORMAT\r\n", 12)
-        return session.out.add(b"UNKNOWN_COMMAND\r\n", 17)
 
     # --- inspection ---------------------------------------------------------------------------------------------------
 

@@ -1,6 +1,9 @@
 from typing import final
 
 from beanpole.engine.store import Store
+from beanpole.protocol.commands import Verb
+
+MISTAKES: dict[Verb, bytes]
 
 @final
 class Engine(Store):

@@ -36,5 +36,6 @@ cdef class Job(Item):
     cdef readonly uint32_t bury_count
     cdef readonly uint32_t kick_count
     cdef readonly uint8_t state          # a State
+    cdef readonly uint32_t segment       # the log's segment that holds it whole; 0: none
 
 cdef Job new_job(uint64_t id, Tube tube, const char *body, Py_ssize_t body_bytes)

@@ -1,6 +1,6 @@
 # The header of records.py.
 cimport cython
-from libc.stdint cimport uint64_t
+from libc.stdint cimport int64_t, uint64_t
 
 from beanpole.engine.job cimport Job
 from beanpole.engine.tube cimport Tube
@@ -11,3 +11,5 @@ cdef class Records:
     cdef int changed(self, Job job) except -1
     cdef int deleted(self, Job job) except -1
     cdef int tube(self, Tube tube) except -1
+    cdef bint room_for_put(self, int64_t size) except -1
+    cdef bint room_for_change(self) except -1

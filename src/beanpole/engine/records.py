@@ -31,3 +31,11 @@ class Records:
         """Tell a tube's pause."""
         self.index += 1
         return 0
+
+    def room_for_put(self, size):
+        """Whether a job of `size` bytes of body and name can be kept; if not, put is refused with OUT_OF_MEMORY."""
+        return True
+
+    def room_for_change(self):
+        """Whether a change of a job or a tube can be kept; if not, the command is refused with OUT_OF_MEMORY."""
+        return True

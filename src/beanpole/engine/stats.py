@@ -143,7 +143,7 @@ def job(job: Job, now_ns: int64_t) -> bytes:
             ("delay", job.delay_s),
             ("ttr", job.ttr_s),
             ("time-left", max(left_ns, 0) // SECOND_NS),
-            ("file", 0),
+            ("file", job.segment),
             ("reserves", job.reserve_count),
             ("timeouts", job.timeout_count),
             ("releases", job.release_count),

@@ -58,3 +58,5 @@ cdef class Store:
     cdef int wake(self, Session session, bytes reply) except -1
     cdef bint deadline_soon(self, int64_t now_ns, Session session) noexcept
     cdef int64_t deadline(self) noexcept
+    cdef int count_worker(self, Session session) except -1
+    cdef int count_producer(self, Session session) except -1

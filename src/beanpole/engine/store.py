@@ -154,9 +154,20 @@ class Store:
         job.reserve_count += 1
         self.enter(job, State.RESERVED, due_ns)
         self.arm(session, session.number, due_ns)
+        return self.count_worker(session)
+
+    def count_worker(self, session):
+        """Count a session that reserves, once."""
         if not session.worker:
             session.worker = True
             self.worker_count += 1
+        return 0
+
+    def count_producer(self, session):
+        """Count a session that puts, once."""
+        if not session.producer:
+            session.producer = True
+            self.producer_count += 1
         return 0
 
     def hand_out(self, now_ns, session, job):
@@ -189,6 +200,10 @@ class Store:
             return 0
         if tube.heap_index >= 0:
             self.timers.remove(tube)
+        if tube.paused_until_ns:
+            tube.paused_until_ns = 0
+            tube.pause_s = 0
+            self.records.tube(tube)
         del self.tubes[tube.name]
         last: Tube = self.tube_list.pop()
         if last is not tube:

@@ -18,13 +18,14 @@ from pathlib import Path
 import uvloop
 
 import beanpole
+from beanpole import limits
 from beanpole.engine.engine import Engine
 from beanpole.errors import ExitCode, StartError
 from beanpole.server import listener
+from beanpole.server.keeping import Kept, keep_in, keep_nothing
 from beanpole.server.logs import Logger, open_logger
-from beanpole.server.poller import Poller, now_ns
+from beanpole.server.poller import Poller
 from beanpole.server.settings import Settings
-from beanpole.wal.log import Log, NullLog
 
 GC_THRESHOLDS = (50_000, 20, 100)
 """The engine makes no cycles, so a collection finds nothing; a rare one is for what the libraries leave."""
@@ -126,38 +127,54 @@ def write_ready_file(path: Path, addresses: list[str]) -> None:
 class Server:
     """One server: an engine, a log, a poller and its listeners, on one loop."""
 
-    def __init__(self, settings: Settings, listeners: list[socket.socket], log: Log, logger: Logger) -> None:
+    def __init__(self, settings: Settings, listeners: list[socket.socket], logger: Logger) -> None:
         self.settings = settings
         self.listeners = listeners
-        self.log = log
         self.logger = logger
-        self.engine = Engine(settings.body_bytes_max, now_ns(), ProcessFacts(), log.records)
+        self.observer = Observer(logger)
         self.stopping = asyncio.Event()
         self.exit_code = ExitCode.OK
+        self.facts = ProcessFacts()
 
     async def run(self) -> ExitCode:
-        """Serve until a signal comes; return the exit code of the process."""
+        """Serve until a signal comes; return the exit code of the process.
+
+        Raises:
+            StartError: the log can't be opened.
+        """
         loop = asyncio.get_running_loop()
-        poller = Poller(self.engine, self.log, loop, Observer(self.logger), self.settings.one_reply_per_send)
+        kept = self.open_log(loop)
+        poller = Poller(kept.engine, kept.log, loop, self.observer, self.settings.one_reply_per_send)
         poller.observe_connections = self.settings.verbose_count > 0
+        loop.set_exception_handler(self.fail)
+        kept.start(poller.release, self.fail_log)
         for each in self.listeners:
             each.setblocking(False)
+            each.listen(limits.BACKLOG)
             poller.listen(each.fileno())
-        loop.set_exception_handler(self.fail)
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self.stop, number)
-        loop.add_signal_handler(signal.SIGUSR1, self.drain)
+        loop.add_signal_handler(signal.SIGUSR1, self.drain, kept.engine)
         loop.add_reader(poller.fileno(), poller.run)
         self.tell_ready()
         await self.stopping.wait()
         notify_systemd("STOPPING=1")
         poller.stop_accepting()
-        self.log.close()
-        poller.release()
         loop.remove_reader(poller.fileno())
+        if self.exit_code == ExitCode.OK:
+            kept.log.close()
+            poller.release()
         poller.close_all()
+        kept.close()
         self.logger.info("stopped", exit_code=int(self.exit_code))
         return self.exit_code
+
+    def open_log(self, loop: asyncio.AbstractEventLoop) -> Kept:
+        """Open the log that the settings ask for, and bring its jobs back."""
+        settings = self.settings
+        if settings.data_dir is None:
+            return keep_nothing(settings.body_bytes_max, self.facts)
+        return keep_in(settings.data_dir, settings, self.facts, self.logger, loop)
 
     def tell_ready(self) -> None:
         """Tell everybody who asked that clients are answered from now on."""
@@ -172,14 +189,22 @@ class Server:
         self.logger.info("stopping", reason=signal.Signals(number).name)
         self.stopping.set()
 
-    def drain(self) -> None:
+    def drain(self, engine: Engine) -> None:
         """Take no more jobs; those that are there can still be worked off."""
-        self.engine.draining = True
+        engine.draining = True
         self.logger.info("draining", reason="SIGUSR1", effect="put is answered with DRAINING until the next start")
+
+    def fail_log(self, error: OSError) -> None:
+        """Stop at once, without a reply more: what is on disk is all that can be promised."""
+        self.logger.critical("log failed", reason=str(error), directory=str(self.settings.data_dir))
+        self.exit_code = ExitCode.FAILED
+        self.stopping.set()
 
     def fail(self, _loop: asyncio.AbstractEventLoop, context: Mapping[str, object]) -> None:
         """Stop at once when a turn failed: what the engine holds can't be trusted any more."""
         error = context.get("exception")
+        if self.exit_code != ExitCode.OK:
+            return
         self.logger.critical("failed", reason=str(context.get("message")), exc_info=error)
         self.exit_code = ExitCode.FAILED
         self.stopping.set()
@@ -201,7 +226,7 @@ def serve(settings: Settings) -> ExitCode:
         become_user(settings.user)
 
     async def main() -> ExitCode:
-        return await Server(settings, listeners, NullLog(), logger).run()
+        return await Server(settings, listeners, logger).run()
 
     gc.freeze()
     gc.set_threshold(*GC_THRESHOLDS)

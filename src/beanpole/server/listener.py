@@ -1,4 +1,7 @@
-"""Listening sockets: from an address as a user writes it, or from systemd, to a bound socket and back to text."""
+"""Sockets to listen on: from an address as a user writes it, or from systemd, to a bound socket and back to text.
+
+They are bound at once, so that a server that can't have its port says so early, and listen when clients are answered.
+"""
 
 import os
 import socket
@@ -6,7 +9,6 @@ import stat
 from collections.abc import Mapping
 from pathlib import Path
 
-from beanpole import limits
 from beanpole.errors import ExitCode, StartError
 
 SYSTEMD_FIRST_FD = 3
@@ -36,8 +38,8 @@ def split_address(text: str, port: int) -> tuple[str, int]:
     return host, int(rest)
 
 
-def listen_unix(path: str) -> socket.socket:
-    """Listen on a Unix socket; a socket file that is left over is replaced, any other file is not."""
+def bind_unix(path: str) -> socket.socket:
+    """Bind a Unix socket; a socket file that is left over is replaced, any other file is not."""
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         if stat.S_ISSOCK(os.lstat(path).st_mode):
@@ -45,12 +47,11 @@ def listen_unix(path: str) -> socket.socket:
     except FileNotFoundError:
         pass
     listener.bind(path)
-    listener.listen(limits.BACKLOG)
     return listener
 
 
-def listen_tcp(family: socket.AddressFamily, address: tuple[str, int], *, dual_stack: bool = False) -> socket.socket:
-    """Listen on a TCP address. Accepted sockets inherit the options."""
+def bind_tcp(family: socket.AddressFamily, address: tuple[str, int], *, dual_stack: bool = False) -> socket.socket:
+    """Bind a TCP address. Accepted sockets inherit the options."""
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
@@ -58,31 +59,30 @@ def listen_tcp(family: socket.AddressFamily, address: tuple[str, int], *, dual_s
     if family == socket.AF_INET6:
         listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0 if dual_stack else 1)
     listener.bind(address)
-    listener.listen(limits.BACKLOG)
     return listener
 
 
-def listen_everywhere(port: int) -> socket.socket:
-    """Listen on every address, IPv6 and IPv4 in one socket where the system has IPv6."""
+def bind_everywhere(port: int) -> socket.socket:
+    """Bind every address, IPv6 and IPv4 in one socket where the system has IPv6."""
     try:
-        return listen_tcp(socket.AF_INET6, ("::", port), dual_stack=True)
+        return bind_tcp(socket.AF_INET6, ("::", port), dual_stack=True)
     except OSError:
-        return listen_tcp(socket.AF_INET, ("", port))
+        return bind_tcp(socket.AF_INET, ("", port))
 
 
-def listen(address: str, port: int) -> socket.socket:
-    """Listen on one address as the user wrote it.
+def bind(address: str, port: int) -> socket.socket:
+    """Bind one address as the user wrote it.
 
     Raises:
         StartError: it can't be resolved or bound.
     """
     try:
         if address.startswith("unix:"):
-            return listen_unix(address.removeprefix("unix:"))
+            return bind_unix(address.removeprefix("unix:"))
         host, port = split_address(address, port)
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         family, _, _, _, target = found[0]
-        return listen_tcp(family, (str(target[0]), port))
+        return bind_tcp(family, (str(target[0]), port))
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise StartError(f"cannot listen on {address} port {port}: {reason}", ExitCode.CANNOT_LISTEN) from error
@@ -99,12 +99,12 @@ def inherited(environment: Mapping[str, str]) -> list[socket.socket]:
 
 
 def open_all(addresses: tuple[str, ...], port: int) -> list[socket.socket]:
-    """Listen on every address, or everywhere when there is none; all or nothing."""
+    """Bind every address, or everywhere when there is none; all or nothing."""
     opened: list[socket.socket] = []
     try:
         if not addresses:
-            opened.append(listen_everywhere(port))
-        opened.extend(listen(address, port) for address in addresses)
+            opened.append(bind_everywhere(port))
+        opened.extend(bind(address, port) for address in addresses)
     except OSError as error:
         raise StartError(f"cannot listen on port {port}: {error.strerror}", ExitCode.CANNOT_LISTEN) from error
     except StartError:

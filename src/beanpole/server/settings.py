@@ -19,6 +19,15 @@ class Settings:
     body_bytes_max: int = limits.BODY_BYTES_MAX_DEFAULT
     """Bytes of a job's body."""
 
+    data_dir: Path | None = None
+    """Where jobs are kept; None: in memory only."""
+
+    fsync_ms: int | None = 0
+    """Milliseconds between syncs of the log; 0: before every reply that depends on one; None: never."""
+
+    segment_bytes: int = limits.SEGMENT_BYTES_DEFAULT
+    """Bytes of a file of the log."""
+
     user: str | None = None
     """Who to become when the sockets are bound."""
 

@@ -1,0 +1,122 @@
+"""What a server keeps its jobs in: nothing, or a log in a directory that it recovers from.
+
+The order at a start with a directory: lock it, take over what beanstalkd left there, recover, begin a new segment, tell
+the policy. The port opens afterwards.
+"""
+
+import asyncio
+import os
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from beanpole.engine.engine import Engine
+from beanpole.errors import ExitCode, StartError
+from beanpole.server.logs import Logger
+from beanpole.server.poller import now_ns
+from beanpole.server.settings import Settings
+from beanpole.wal import disk
+from beanpole.wal.filelog import FileLog
+from beanpole.wal.format import Encoder
+from beanpole.wal.log import Log, NullLog, Policy
+from beanpole.wal.recovery import recover
+from beanpole.wal.runner import LoopRunner
+
+Facts = Callable[[], Mapping[str, str]]
+
+
+@dataclass(slots=True)
+class Kept:
+    """An engine with its log."""
+
+    engine: Engine
+    log: Log
+    runner: LoopRunner | None = None
+    lock_fd: int = -1
+
+    def start(self, on_durable: Callable[[], None], on_failure: Callable[[OSError], None]) -> None:
+        """Begin what the log does by itself."""
+        if isinstance(self.log, FileLog):
+            self.log.on_durable = on_durable
+            self.log.on_failure = on_failure
+            self.log.start()
+
+    def close(self) -> None:
+        """Let go of the directory."""
+        if self.runner is not None:
+            self.runner.close()
+            os.close(self.lock_fd)
+
+
+class SpaceObserver:
+    """Tells an operator when the disk is full, and when it no longer is."""
+
+    def __init__(self, logger: Logger) -> None:
+        self.logger = logger
+
+    def log_full(self, reason: str) -> None:
+        """There is no space for more jobs."""
+        self.logger.error("disk full", reason=reason, effect="put is answered with OUT_OF_MEMORY until there is space")
+
+    def log_has_space(self) -> None:
+        """There is space again."""
+        self.logger.info("disk has space", effect="jobs are taken again")
+
+
+def keep_nothing(body_bytes_max: int, facts: Facts) -> Kept:
+    """Return an engine that lives in memory only."""
+    log = NullLog()
+    engine = Engine(body_bytes_max, now_ns(), lambda: {**facts(), **log.facts()}, log.records)
+    return Kept(engine, log)
+
+
+def keep_in(path: Path, settings: Settings, facts: Facts, logger: Logger, loop: asyncio.AbstractEventLoop) -> Kept:
+    """Return an engine with the jobs of a directory.
+
+    Raises:
+        StartError: the directory is locked, damaged, or can't be used.
+    """
+    directory = disk.open_directory(path)
+    lock_fd = disk.lock(directory)
+    records = Encoder()
+    log: FileLog | None = None
+    engine = Engine(
+        settings.body_bytes_max, now_ns(), lambda: {**facts(), **(log.facts() if log is not None else {})}, records
+    )
+    began = time.monotonic()
+    try:
+        recovered = recover(
+            directory,
+            engine,
+            records,
+            now_ns=now_ns(),
+            wall_ns=time.time_ns(),
+            tell=lambda what, done, total: logger.info(what, segments=done, of=total),
+        )
+    except OSError as error:
+        raise StartError(f"cannot read the log in {path}: {error.strerror or error}", ExitCode.FAILED) from error
+    for note in recovered.notes:
+        logger.warning("log repaired", reason=note)
+    policy = Policy(settings.fsync_ms)
+    runner = LoopRunner(loop)
+    log = FileLog(
+        directory,
+        engine,
+        records,
+        recovered.sealed,
+        runner=runner,
+        wall_ns=time.time_ns,
+        observer=SpaceObserver(logger),
+        policy=policy,
+        segment_bytes=settings.segment_bytes,
+    )
+    logger.info(
+        "log open",
+        directory=str(path),
+        durability=str(policy),
+        jobs=engine.jobs.count,
+        records=recovered.record_count,
+        seconds=round(time.monotonic() - began, 3),
+    )
+    return Kept(engine, log, runner, lock_fd)

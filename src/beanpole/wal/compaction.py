@@ -1,0 +1,142 @@
+"""Compaction: what is alive in the oldest segment moves to the end of the log, and the segment goes.
+
+Files hold at the most twice the bytes of live jobs and three segments: the one that is written, the next one, and what
+one round of compaction lags behind. The oldest segment is always the next to go, whatever lives in it, so no pinned job
+can keep the segments behind it, and the log needs no order but age.
+
+A round: read the ids that the segment holds whole (in the background), write those jobs anew that still live in it
+(some in each turn), and when that is durable remove the file (in the background) and sync the directory.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from beanpole import limits
+from beanpole.wal.moving import move_jobs, move_pauses
+from beanpole.wal.names import segment_name
+from beanpole.wal.replay import whole_ids
+
+if TYPE_CHECKING:
+    from beanpole.wal.filelog import FileLog
+    from beanpole.wal.log import Segment
+
+
+@dataclass(slots=True)
+class Round:
+    """The removal of one segment."""
+
+    segment: "Segment"
+    ids: list[int] | None = None
+    """The jobs that it holds whole; None: they are being read."""
+
+    at: int = 0
+    """Ids that are dealt with."""
+
+    moved_index: int | None = None
+    """The last record that must be durable before the file goes; None: not everything is moved."""
+
+    removing: bool = False
+
+
+class Compaction:
+    """Keeps the files of a log in proportion to what is alive in it."""
+
+    def __init__(self, log: "FileLog") -> None:
+        self.log = log
+        self.round: Round | None = None
+        self.scheduled = False
+        self.moved_count = 0
+
+    @property
+    def wants_sync(self) -> bool:
+        """Whether a removal waits for a sync that the policy would not make by itself."""
+        return self.round is not None and self.round.moved_index is not None and not self.round.removing
+
+    def is_due(self) -> bool:
+        """Whether the oldest segment should go."""
+        log = self.log
+        if not log.sealed:
+            return False
+        dead_or_alive = sum(each.used_bytes for each in log.sealed)
+        extra_spare = max(0, log.records.spare_bytes - log.segment_bytes)
+        live = log.records.live_bytes
+        if log.full:
+            return dead_or_alive > live + log.records.used_bytes // 2
+        return dead_or_alive + extra_spare > live * limits.COMPACTION_PERCENT // 100
+
+    def step(self, written_bytes: int) -> None:
+        """Do some of what is due, more when more is written."""
+        if self.round is None and self.is_due():
+            self.begin()
+        round_ = self.round
+        if round_ is None or round_.ids is None or round_.moved_index is not None:
+            return
+        log = self.log
+        if log.full and not log.records.room_to_move():
+            return
+        before = log.records.record_count
+        budget = limits.COMPACTION_BYTES_PER_TURN + limits.COMPACTION_BYTES_PER_BYTE * written_bytes
+        number = round_.segment.number
+        round_.at = move_jobs(log.engine, log.records, number, round_.ids, round_.at, budget)
+        if round_.at == len(round_.ids):
+            move_pauses(log.engine, log.records, number)
+            round_.moved_index = log.records.index
+        self.moved_count += log.records.record_count - before
+        self.schedule()
+
+    def begin(self) -> None:
+        """Begin with the oldest segment."""
+        oldest = self.log.sealed[0]
+        self.round = Round(oldest)
+        if self.log.records.live_in(oldest.number) == 0:
+            self.round.ids = []
+            return
+        name = segment_name(oldest.number)
+        self.log.runner.background(lambda: whole_ids(self.log.directory.read(name)), self.ids_read)
+
+    def ids_read(self, ids: list[int] | OSError) -> None:
+        """Go on with what the segment holds."""
+        if isinstance(ids, OSError):
+            self.log.fail(ids)
+        elif self.round is not None:
+            self.round.ids = ids
+            self.schedule()
+
+    def schedule(self) -> None:
+        """See to it that compaction goes on although no client writes."""
+        if not self.scheduled:
+            self.scheduled = True
+            self.log.runner.soon(self.go_on)
+
+    def go_on(self) -> None:
+        """Append what compaction moves."""
+        self.scheduled = False
+        if self.log.failure is None and not self.log.closed:
+            self.log.append()
+            self.synced()
+
+    def synced(self) -> None:
+        """Remove the segment when what moved out of it is durable."""
+        round_ = self.round
+        if round_ is None or round_.moved_index is None or round_.removing or self.log.closed:
+            return
+        if self.log.synced.index >= round_.moved_index:
+            round_.removing = True
+            name = segment_name(round_.segment.number)
+            self.log.runner.background(lambda: self.remove(name), self.removed)
+
+    def remove(self, name: str) -> None:
+        """Remove a file for certain."""
+        self.log.directory.unlink(name)
+        self.log.directory.sync()
+
+    def removed(self, error: OSError | None) -> None:
+        """Forget the segment; go on with the next if it is due."""
+        if error is not None:
+            self.log.fail(error)
+            return
+        self.round = None
+        self.log.sealed.pop(0)
+        self.log.records.drop_first_segment()
+        if self.is_due():
+            self.schedule()

@@ -1,0 +1,357 @@
+"""The log in files.
+
+:class:`FileLog` writes a turn's records with one write, and syncs in a thread, one sync at a time: while one is under
+way, turns go on, and all that they wrote is made durable by the next (group commit). Segments are filled one after the
+other; the one to be filled next is prepared in the background, so that a full one costs a rename. Compaction stands in
+:mod:`beanpole.wal.compaction`.
+
+Invariants:
+
+- A segment is sealed (it ends with an END record), and that is durable, before the next one has a name or a byte.
+- What is durable is a prefix of what was written: files are synced in the order in which they were written.
+- A segment is removed only when everything that lived in it is durable elsewhere, and one removal is certain before the
+  next begins.
+- After a failed write or sync nothing is written, synced or promised any more.
+"""
+
+import errno
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from beanpole import limits
+from beanpole.engine.engine import Engine
+from beanpole.errors import ExitCode, StartError
+from beanpole.wal.compaction import Compaction
+from beanpole.wal.disk import Directory, File
+from beanpole.wal.format import Encoder
+from beanpole.wal.log import Policy, Segment
+from beanpole.wal.names import segment_name, spare_name
+from beanpole.wal.runner import Runner
+
+NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+"""What the system says when there is no space: not a failure, but a reason to refuse puts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """A place in the log."""
+
+    index: int
+    segment: int
+    used_bytes: int
+
+
+class Observer(Protocol):
+    """Who is told what an operator wants to know."""
+
+    def log_full(self, reason: str) -> None:
+        """There is no space for more jobs."""
+
+    def log_has_space(self) -> None:
+        """There is space again."""
+
+
+class FileLog:
+    """A log in a directory of files."""
+
+    def __init__(  # noqa: PLR0913 - everything replaceable is an argument
+        self,
+        directory: Directory,
+        engine: Engine,
+        records: Encoder,
+        sealed: list[Segment],
+        *,
+        runner: Runner,
+        wall_ns: Callable[[], int],
+        observer: Observer,
+        policy: Policy,
+        segment_bytes: int = limits.SEGMENT_BYTES_DEFAULT,
+    ) -> None:
+        self.directory = directory
+        self.engine = engine
+        self.records = records
+        self.sealed = sealed
+        self.runner = runner
+        self.wall_ns = wall_ns
+        self.observer = observer
+        self.policy = policy
+        self.segment_bytes = segment_bytes
+        self.on_durable: Callable[[], None] = lambda: None
+        self.on_failure: Callable[[OSError], None] = lambda _: None
+        self.spares: list[tuple[File, int]] = []
+        self.spare_number = 0
+        self.preparing = False
+        self.full = False
+        self.unsynced: list[File | Directory] = []
+        self.unsealed: File | None = None
+        self.sealing: File | None = None
+        self.rolling = False
+        self.written = self.synced = Position(records.index, 0, 0)
+        self.syncing: Position | None = None
+        self.failure: OSError | None = None
+        self.closed = False
+        self.compaction = Compaction(self)
+        records.set_space(self)
+        records.kept_free_bytes = segment_bytes // 2
+        self.file = self.open_first(max((each.number for each in sealed), default=0) + 1)
+
+    def open_first(self, number: int) -> File:
+        """Begin this process's first segment.
+
+        Raises:
+            StartError: there is no space for it.
+        """
+        try:
+            file = self.directory.create(segment_name(number), self.segment_bytes)
+            self.records.open_segment(number, self.segment_bytes, self.engine.next_job_id, self.wall_ns())
+            self.file = file
+            self.write()
+            file.sync()
+            self.directory.sync()
+        except OSError as error:
+            raise StartError(f"cannot begin a segment of the log: {error.strerror}", ExitCode.FAILED) from error
+        self.written = self.synced = Position(self.records.index, number, self.records.used_bytes)
+        return file
+
+    def start(self) -> None:
+        """Begin what happens by itself: syncs by time and the preparation of the next segment."""
+        self.prepare_spare()
+        if self.policy.interval_ms:
+            self.runner.later(self.policy.interval_ms / 1000, self.sync_by_time)
+
+    # --- persist ------------------------------------------------------------------------------------------------------
+
+    @property
+    def durable_index(self) -> int:
+        """The last record that the policy lets replies depend on."""
+        return self.synced.index if self.policy.always else self.written.index
+
+    def append(self) -> None:
+        """Write the records since the last call, and move some of what compaction moves."""
+        if self.failure is not None or self.closed:
+            return
+        try:
+            if self.unsealed is None:
+                self.compaction.step(self.records.size)
+            if self.unsealed is None and self.records.size:
+                self.records.turn(self.wall_ns(), self.synced.segment, self.synced.used_bytes)
+            if self.unsealed is None:
+                self.write()
+        except OSError as error:
+            self.fail(error)
+            raise
+        if self.policy.always or self.unsealed is not None or self.compaction.wants_sync:
+            self.start_sync()
+
+    def write(self) -> None:
+        """Write the encoder's buffer to the current file."""
+        data = self.records.take()
+        if data:
+            self.file.write(self.records.used_bytes - len(data), data)
+            self.records.give_back()
+        self.written = Position(self.records.index, self.records.segment, self.records.used_bytes)
+
+    def start_sync(self) -> None:
+        """Sync what is written, unless a sync is under way: then the next one does."""
+        if self.syncing is not None or self.written == self.synced or self.failure is not None:
+            return
+        self.syncing = self.written
+        self.sealing = self.unsealed
+        files, self.unsynced = [*self.unsynced, self.unsealed or self.file], []
+        self.runner.sync(files, self.sync_done)
+
+    def sync_done(self, error: OSError | None) -> None:
+        """Go on when a sync is done: what it made durable may be answered."""
+        if error is not None:
+            self.fail(error)
+            return
+        assert self.syncing is not None, "a sync is done that was not begun"
+        self.synced, self.syncing = self.syncing, None
+        if self.sealing is not None:
+            self.begin_segment()
+        if self.rolling:
+            self.runner.soon(self.on_durable)
+            return
+        self.append()
+        self.compaction.synced()
+        self.on_durable()
+
+    def sync_by_time(self) -> None:
+        """Sync what is written, and again in a while."""
+        if self.failure is None and not self.closed and self.policy.interval_ms:
+            self.start_sync()
+            self.runner.later(self.policy.interval_ms / 1000, self.sync_by_time)
+
+    def fail(self, error: OSError) -> None:
+        """Stop for good: the system may have dropped what was not synced, so trying again would prove nothing."""
+        if self.failure is None:
+            self.failure = error
+            self.on_failure(error)
+
+    # --- segments -----------------------------------------------------------------------------------------------------
+
+    def roll(self, size: int) -> None:
+        """Seal the segment and begin the next, which must take a record of `size` bytes. The encoder calls this.
+
+        The next file gets its name and its first byte when the end of this one is durable (:meth:`begin_segment`): so
+        a segment that another follows is complete, whatever a crash leaves. Until then records stay in the buffer.
+        """
+        try:
+            self.rolling = True
+            self.wait_for_seal()
+            self.records.end_segment(self.engine.next_job_id)
+            self.write()
+            self.file.truncate(self.records.used_bytes)
+            self.sealed.append(Segment(self.records.segment, self.records.used_bytes))
+            self.unsealed = self.file
+            self.file, capacity = self.take_spare(size + limits.SEGMENT_OVERHEAD_BYTES)
+            number = self.records.segment + 1
+            self.records.open_segment(number, capacity, self.engine.next_job_id, self.wall_ns())
+        except OSError as error:
+            self.fail(error)
+            raise
+        finally:
+            self.rolling = False
+        self.prepare_spare()
+
+    def wait_for_seal(self) -> None:
+        """Wait until the segment that was sealed last is durable: only one can be pending."""
+        while self.unsealed is not None:
+            self.start_sync()
+            self.runner.wait_for_sync()
+            if self.failure is not None:
+                raise self.failure
+
+    def begin_segment(self) -> None:
+        """Give the current file its name, and write what is buffered for it: the segment before is durable."""
+        assert self.sealing is not None, "a segment begins, but none was sealed"
+        try:
+            self.sealing.close()
+            name = segment_name(self.records.segment)
+            self.directory.rename(self.file.name, name)
+            self.file.name = name
+            self.unsynced.append(self.directory)
+            self.unsealed = self.sealing = None
+            self.write()
+        except OSError as error:
+            self.fail(error)
+
+    def take_spare(self, size: int) -> tuple[File, int]:
+        """Return an empty file that takes `size` bytes, and how many it takes."""
+        for i, (file, capacity) in enumerate(self.spares):
+            if capacity >= size:
+                del self.spares[i]
+                self.records.spare_bytes -= capacity
+                return file, capacity
+        capacity = max(self.segment_bytes, size)
+        return self.directory.create(self.next_spare_name(), capacity), capacity
+
+    def next_spare_name(self) -> str:
+        """Return a name that no spare had."""
+        self.spare_number += 1
+        return spare_name(self.spare_number)
+
+    def prepare_spare(self) -> None:
+        """Prepare the next segment in the background, unless one is there."""
+        if self.preparing or self.spares or self.full or self.failure is not None or self.closed:
+            return
+        self.preparing = True
+        name = self.next_spare_name()
+        self.runner.background(lambda: self.directory.create(name, self.segment_bytes), self.spare_prepared)
+
+    def spare_prepared(self, file: File | OSError) -> None:
+        """Take the spare that was prepared. No space is no failure: puts notice when they need it."""
+        self.preparing = False
+        if isinstance(file, OSError):
+            if file.errno not in NO_SPACE:
+                self.fail(file)
+        elif self.closed or self.spares:
+            file.close()
+            self.directory.unlink(file.name)
+        else:
+            self.add_spare(file, self.segment_bytes)
+
+    def add_spare(self, file: File, capacity: int) -> None:
+        """Count a spare as space."""
+        self.spares.append((file, capacity))
+        self.records.spare_bytes += capacity
+
+    # --- space --------------------------------------------------------------------------------------------------------
+
+    def make_room(self, wanted: int) -> bool:
+        """Provide `wanted` free bytes; False: the disk is full. The encoder calls this when it runs short."""
+        if self.full or self.failure is not None:
+            return False
+        free = self.records.segment_bytes - self.records.used_bytes + self.records.spare_bytes
+        try:
+            while free < wanted:
+                capacity = max(self.segment_bytes, wanted) if wanted > 2 * self.segment_bytes else self.segment_bytes
+                self.add_spare(self.directory.create(self.next_spare_name(), capacity), capacity)
+                free += capacity
+        except OSError as error:
+            if error.errno not in NO_SPACE:
+                self.fail(error)
+                raise
+            self.full = True
+            self.observer.log_full(error.strerror or str(error))
+            self.runner.later(limits.SPACE_RETRY_MS / 1000, self.try_for_space)
+            return False
+        return True
+
+    def try_for_space(self) -> None:
+        """See whether the disk has space again; puts resume when it has."""
+        if self.failure is not None or self.closed or not self.full:
+            return
+        try:
+            self.add_spare(self.directory.create(self.next_spare_name(), self.segment_bytes), self.segment_bytes)
+        except OSError as error:
+            if error.errno not in NO_SPACE:
+                self.fail(error)
+                return
+            self.compaction.step(0)
+            self.runner.later(limits.SPACE_RETRY_MS / 1000, self.try_for_space)
+            return
+        self.full = False
+        self.observer.log_has_space()
+
+    # --- the end ------------------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Make everything durable, seal the segment and let go of the files. After a failure: only let go.
+
+        Raises:
+            OSError: the last write or sync failed.
+        """
+        if self.failure is None and not self.closed:
+            self.rolling = True
+            self.append()
+            while self.syncing is not None or self.unsealed is not None:
+                self.start_sync()
+                self.runner.wait_for_sync()
+                if self.failure is not None:
+                    raise self.failure
+            self.closed = True
+            self.records.end_segment(self.engine.next_job_id)
+            self.write()
+            self.file.truncate(self.records.used_bytes)
+            for each in [*self.unsynced, self.file]:
+                each.sync()
+            self.synced = self.written
+            for file, _ in self.spares:
+                file.close()
+                self.directory.unlink(file.name)
+            self.spares = []
+        self.closed = True
+        self.file.close()
+
+    def facts(self) -> dict[str, str]:
+        """Return what ``stats`` tells of the log, by key."""
+        return {
+            "binlog-oldest-index": str(self.sealed[0].number if self.sealed else self.records.segment),
+            "binlog-current-index": str(self.records.segment),
+            "binlog-records-migrated": str(self.compaction.moved_count),
+            "binlog-records-written": str(self.records.record_count),
+            "binlog-max-size": str(self.segment_bytes),
+            "durability": str(self.policy),
+        }

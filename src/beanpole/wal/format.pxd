@@ -1,0 +1,85 @@
+# The header of format.py: the layout of docs/wal-format.md. Numbers are little-endian, nothing is aligned.
+cimport cython
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+
+from beanpole.engine.job cimport Job
+from beanpole.engine.records cimport Records
+from beanpole.engine.tube cimport Tube
+
+cdef extern from "<endian.h>" nogil:
+    uint32_t htole32(uint32_t number)
+    uint64_t htole64(uint64_t number)
+    uint32_t le32toh(uint32_t number)
+    uint64_t le64toh(uint64_t number)
+
+cpdef enum Kind:
+    # The first byte of a record's payload.
+    WHOLE = 1                            # a job with its tube and body
+    CHANGED = 2                          # a job without them
+    DELETED = 3                          # a job's id: it is gone
+    TUBE = 4                             # a tube's pause
+    TURN = 5                             # the end of what one turn wrote
+    END = 6                              # the segment is complete
+
+cdef enum:
+    # Sizes in bytes. A record is FRAME and a payload; the payload begins with its kind.
+    SEGMENT_HEADER = 48
+    FRAME = 8
+    JOB_NUMBERS = 65                     # a job's numbers
+    WHOLE_FIXED = 75                     # FRAME, kind, JOB, length of the name; name and body follow
+    CHANGED_RECORD = 74
+    DELETED_RECORD = 17
+    TUBE_FIXED = 22                      # FRAME, kind, pause, until, length of the name; the name follows
+    TURN_RECORD = 33
+    END_RECORD = 17
+
+cdef struct JobNumbers:
+    # A job's numbers as they stand in a record; times are wall clock.
+    uint64_t id
+    int64_t created_at_ns
+    int64_t deadline_at_ns
+    uint64_t bury_order
+    uint32_t pri
+    uint32_t delay_s
+    uint32_t ttr_s
+    uint32_t reserve_count
+    uint32_t timeout_count
+    uint32_t release_count
+    uint32_t bury_count
+    uint32_t kick_count
+    uint8_t state
+
+@cython.final
+cdef class Encoder(Records):
+    cdef unsigned char *buffer           # records that are not written to the file yet
+    cdef readonly Py_ssize_t size        # bytes in it
+    cdef Py_ssize_t capacity             # bytes allocated
+    cdef object space                    # asked for another segment and for room; see wal.log.FileLog
+    cdef readonly int64_t wall_offset_ns # wall clock minus engine clock
+
+    cdef readonly uint64_t segment       # number of the segment that is written
+    cdef readonly uint64_t used_bytes    # bytes of it, those in the buffer too
+    cdef readonly uint64_t segment_bytes # bytes that it can take
+    cdef public uint64_t spare_bytes     # bytes that prepared segments can take
+    cdef public uint64_t kept_free_bytes # bytes that puts leave free: for compaction, changes and deletes
+
+    cdef int64_t *live                   # bytes of live jobs by segment, from first_segment on
+    cdef Py_ssize_t live_capacity
+    cdef readonly uint64_t first_segment # the oldest segment
+    cdef readonly int64_t live_bytes     # bytes of the whole records of all live jobs
+    cdef readonly uint64_t live_count    # live jobs
+    cdef readonly uint64_t record_count  # records of jobs and tubes ever written by this process
+    cdef bint quiet                      # no room is asked for: what is written is compaction or recovery
+
+    cdef unsigned char *begin(self, Py_ssize_t size) except NULL
+    cdef int finish(self, unsigned char *at, Py_ssize_t size) except -1
+    cdef unsigned char *job(self, unsigned char *at, Job job) noexcept
+    cdef int settle(self, Job job, int64_t size) except -1
+
+cdef int64_t whole_bytes(Job job) noexcept
+cdef const unsigned char *read_job(const unsigned char *at, JobNumbers *numbers) noexcept
+cdef uint32_t record_crc(const unsigned char *at, Py_ssize_t size) noexcept
+cdef uint32_t get_u32(const unsigned char *at) noexcept nogil
+cdef uint64_t get_u64(const unsigned char *at) noexcept nogil
+cdef unsigned char *put_u32(unsigned char *at, uint32_t number) noexcept
+cdef unsigned char *put_u64(unsigned char *at, uint64_t number) noexcept

@@ -1,0 +1,330 @@
+"""The log's format: records as bytes. docs/wal-format.md describes it byte by byte.
+
+A record is ``length u32 | crc u32 | payload``; the CRC-32C covers the length and the payload, so that neither can lie.
+The encoder is what an engine with a log tells its changes to (:class:`~beanpole.engine.records.Records`): it writes
+each record at once into a buffer, which :class:`~beanpole.wal.log.FileLog` writes to the file once a turn. It also
+knows how many bytes of live jobs each segment holds, which is what compaction and the promise of space go by.
+
+Invariants: ``live[job.segment]`` includes ``whole_bytes(job)`` for each job of the engine, and nothing else.
+"""
+
+import cython
+from cython.cimports.beanpole.engine.job import State
+from cython.cimports.beanpole.engine.records import Records
+from cython.cimports.beanpole.wal.crc32c import crc32c, extend
+from cython.cimports.cpython.buffer import PyBUF_READ
+from cython.cimports.cpython.memoryview import PyMemoryView_FromMemory
+from cython.cimports.libc.stdint import int64_t, uint8_t, uint32_t, uint64_t
+from cython.cimports.libc.stdlib import free, realloc
+from cython.cimports.libc.string import memcpy, memset
+
+MAGIC = b"BEANPOLE"
+VERSION = 1
+
+FIRST_CAPACITY = cython.declare(cython.Py_ssize_t, 65536)
+KEPT_CAPACITY = cython.declare(cython.Py_ssize_t, 4_194_304)
+
+
+def get_u32(at):
+    """Read four bytes as a number."""
+    number: uint32_t
+    memcpy(cython.address(number), at, 4)
+    return le32toh(number)
+
+
+def get_u64(at):
+    """Read eight bytes as a number."""
+    number: uint64_t
+    memcpy(cython.address(number), at, 8)
+    return le64toh(number)
+
+
+def put_u32(at, number):
+    """Write a number as four bytes; return what is behind."""
+    number = htole32(number)
+    memcpy(at, cython.address(number), 4)
+    return at + 4
+
+
+def put_u64(at, number):
+    """Write a number as eight bytes; return what is behind."""
+    number = htole64(number)
+    memcpy(at, cython.address(number), 8)
+    return at + 8
+
+
+def record_crc(at, size):
+    """Return the checksum that a record of `size` bytes must have: over its length and its payload."""
+    return ~extend(extend(0xFFFFFFFF, at, 4), at + FRAME, size - FRAME)
+
+
+def read_job(at, numbers):
+    """Read a job's numbers; return what is behind."""
+    numbers.id = get_u64(at)
+    numbers.created_at_ns = get_u64(at + 8)
+    numbers.deadline_at_ns = get_u64(at + 16)
+    numbers.bury_order = get_u64(at + 24)
+    numbers.pri = get_u32(at + 32)
+    numbers.delay_s = get_u32(at + 36)
+    numbers.ttr_s = get_u32(at + 40)
+    numbers.reserve_count = get_u32(at + 44)
+    numbers.timeout_count = get_u32(at + 48)
+    numbers.release_count = get_u32(at + 52)
+    numbers.bury_count = get_u32(at + 56)
+    numbers.kick_count = get_u32(at + 60)
+    numbers.state = at[64]
+    return at + JOB_NUMBERS
+
+
+def whole_bytes(job):
+    """Return the size of a job's whole record."""
+    return WHOLE_FIXED + len(job.tube.name) + job.body_bytes
+
+
+def segment_header(number: uint64_t, next_job_id: uint64_t, wall_ns: int64_t) -> bytes:
+    """Return the header of a segment."""
+    header: cython.uchar[48]
+    at: cython.p_uchar = header
+    memset(at, 0, SEGMENT_HEADER)
+    memcpy(at, cython.cast(cython.p_const_char, MAGIC), 8)
+    put_u32(at + 8, VERSION)
+    put_u32(at + 12, SEGMENT_HEADER)
+    put_u64(at + 16, number)
+    put_u64(at + 24, next_job_id)
+    put_u64(at + 32, wall_ns)
+    put_u32(at + 44, crc32c(at, 44))
+    return at[:48]
+
+
+@cython.cclass
+class Encoder(Records):
+    """Writes records into a buffer, and counts what is alive. The fields stand in ``format.pxd``."""
+
+    def __init__(self, space=None):
+        self.space = space
+
+    def set_space(self, space) -> None:
+        """Set who is asked for another segment and for room."""
+        self.space = space
+
+    def __dealloc__(self):
+        free(self.buffer)
+        free(self.live)
+
+    # --- records ------------------------------------------------------------------------------------------------------
+
+    def whole(self, job):
+        """Write a job with its tube and body; compaction writes one again to move it."""
+        size: cython.Py_ssize_t = whole_bytes(job)
+        name_bytes: cython.Py_ssize_t = len(job.tube.name)
+        at: cython.p_uchar = self.begin(size)
+        start: cython.p_uchar = at
+        at[FRAME] = Kind.WHOLE
+        at = self.job(at + FRAME + 1, job)
+        at[0] = cython.cast(uint8_t, name_bytes)
+        memcpy(at + 1, cython.cast(cython.p_const_char, job.tube.name), name_bytes)
+        memcpy(at + 1 + name_bytes, job.body, job.body_bytes)
+        self.finish(start, size)
+        return self.settle(job, size)
+
+    def changed(self, job):
+        """Write a job's numbers."""
+        at: cython.p_uchar = self.begin(CHANGED_RECORD)
+        at[FRAME] = Kind.CHANGED
+        self.job(at + FRAME + 1, job)
+        return self.finish(at, CHANGED_RECORD)
+
+    def deleted(self, job):
+        """Write that a job is gone."""
+        at: cython.p_uchar = self.begin(DELETED_RECORD)
+        at[FRAME] = Kind.DELETED
+        put_u64(at + FRAME + 1, job.id)
+        self.finish(at, DELETED_RECORD)
+        self.live[job.segment - self.first_segment] -= whole_bytes(job)
+        self.live_bytes -= whole_bytes(job)
+        self.live_count -= 1
+        job.segment = 0
+        return 0
+
+    def tube(self, tube):
+        """Write a tube's pause."""
+        name_bytes: cython.Py_ssize_t = len(tube.name)
+        size: cython.Py_ssize_t = TUBE_FIXED + name_bytes
+        at: cython.p_uchar = self.begin(size)
+        at[FRAME] = Kind.TUBE
+        put_u32(at + FRAME + 1, tube.pause_s)
+        put_u64(at + FRAME + 5, tube.paused_until_ns + self.wall_offset_ns if tube.paused_until_ns else 0)
+        at[FRAME + 13] = cython.cast(uint8_t, name_bytes)
+        memcpy(at + TUBE_FIXED, cython.cast(cython.p_const_char, tube.name), name_bytes)
+        self.finish(at, size)
+        tube.segment = self.segment
+        return 0
+
+    def turn(self, wall_ns: int64_t, durable_segment: uint64_t, durable_bytes: uint64_t) -> None:
+        """Write the end of a turn, with the time and how far the log was durable then."""
+        at: cython.p_uchar = self.begin(TURN_RECORD)
+        at[FRAME] = Kind.TURN
+        put_u64(at + FRAME + 1, wall_ns)
+        put_u64(at + FRAME + 9, durable_segment)
+        put_u64(at + FRAME + 17, durable_bytes)
+        self.finish(at, TURN_RECORD)
+        self.index -= 1
+        self.record_count -= 1
+
+    def job(self, at, job):
+        """Write a job's numbers; return what is behind. A reservation is no record: after a restart the job is ready."""
+        deadline_ns: int64_t = job.deadline_at_ns + self.wall_offset_ns if job.state == State.DELAYED else 0
+        at = put_u64(at, job.id)
+        at = put_u64(at, job.created_at_ns + self.wall_offset_ns)
+        at = put_u64(at, deadline_ns)
+        at = put_u64(at, job.tube.buried.entries[job.heap_index].key if job.state == State.BURIED else 0)
+        at = put_u32(at, job.pri)
+        at = put_u32(at, job.delay_s)
+        at = put_u32(at, job.ttr_s)
+        at = put_u32(at, job.reserve_count)
+        at = put_u32(at, job.timeout_count)
+        at = put_u32(at, job.release_count)
+        at = put_u32(at, job.bury_count)
+        at = put_u32(at, job.kick_count)
+        at[0] = State.READY if job.state == State.RESERVED else job.state
+        return at + 1
+
+    # --- the buffer ---------------------------------------------------------------------------------------------------
+
+    def begin(self, size):
+        """Return where a record of `size` bytes goes; another segment is opened when this one is full."""
+        if self.used_bytes + size + END_RECORD > self.segment_bytes:
+            self.space.roll(size)
+        if self.size + size > self.capacity:
+            capacity: cython.Py_ssize_t = max(self.capacity, FIRST_CAPACITY)
+            while capacity < self.size + size:
+                capacity *= 2
+            grown = cython.cast(cython.p_uchar, realloc(self.buffer, capacity))
+            if grown is cython.NULL:
+                raise MemoryError
+            self.buffer = grown
+            self.capacity = capacity
+        return self.buffer + self.size
+
+    def finish(self, at, size):
+        """Close a record: its length and its checksum."""
+        put_u32(at, size - FRAME)
+        put_u32(at + 4, record_crc(at, size))
+        self.size += size
+        self.used_bytes += size
+        self.index += 1
+        self.record_count += 1
+        return 0
+
+    def take(self):
+        """Return the buffer's bytes, good until the next record; they belong at ``used_bytes - len`` of the segment."""
+        size: cython.Py_ssize_t = self.size
+        self.size = 0
+        if size == 0:
+            return b""
+        return PyMemoryView_FromMemory(cython.cast(cython.p_char, self.buffer), size, PyBUF_READ)
+
+    def give_back(self) -> None:
+        """Free a buffer that one large turn left behind."""
+        if self.size == 0 and self.capacity > KEPT_CAPACITY:
+            free(self.buffer)
+            self.buffer = cython.NULL
+            self.capacity = 0
+
+    # --- segments -----------------------------------------------------------------------------------------------------
+
+    def open_segment(self, number: uint64_t, segment_bytes: uint64_t, next_job_id: uint64_t, wall_ns: int64_t) -> None:
+        """Begin a segment: the header is the first thing in the buffer. What was buffered must be taken before."""
+        assert self.size == 0, "a segment begins with records of the one before in the buffer"
+        self.segment = number
+        self.segment_bytes = segment_bytes
+        self.used_bytes = 0
+        self.count_live(number, 0)
+        header: bytes = segment_header(number, next_job_id, wall_ns)
+        memcpy(self.begin(SEGMENT_HEADER), cython.cast(cython.p_const_char, header), SEGMENT_HEADER)
+        self.size += SEGMENT_HEADER
+        self.used_bytes += SEGMENT_HEADER
+
+    def end_segment(self, next_job_id: uint64_t) -> None:
+        """Write that the segment is complete."""
+        self.segment_bytes = self.used_bytes + 2 * END_RECORD
+        at: cython.p_uchar = self.begin(END_RECORD)
+        at[FRAME] = Kind.END
+        put_u64(at + FRAME + 1, next_job_id)
+        self.finish(at, END_RECORD)
+        self.index -= 1
+        self.record_count -= 1
+
+    def set_clock(self, wall_offset_ns: int64_t) -> None:
+        """Set the wall clock minus the engine clock, in nanoseconds."""
+        self.wall_offset_ns = wall_offset_ns
+
+    def settle(self, job, size):
+        """Count a job where it now lies."""
+        if job.segment:
+            self.live[job.segment - self.first_segment] -= size
+        else:
+            self.live_count += 1
+            self.live_bytes += size
+        job.segment = self.segment
+        self.live[self.segment - self.first_segment] += size
+        return 0
+
+    def count_live(self, number: uint64_t, size: int64_t) -> None:
+        """Add live bytes to a segment, which may be a new one behind the last."""
+        if self.first_segment == 0:
+            self.first_segment = number
+        at: cython.Py_ssize_t = number - self.first_segment
+        capacity: cython.Py_ssize_t = self.live_capacity
+        if at >= capacity:
+            capacity = max(64, 2 * (at + 1))
+            grown = cython.cast(cython.pointer(int64_t), realloc(self.live, capacity * cython.sizeof(int64_t)))
+            if grown is cython.NULL:
+                raise MemoryError
+            memset(grown + self.live_capacity, 0, (capacity - self.live_capacity) * cython.sizeof(int64_t))
+            self.live = grown
+            self.live_capacity = capacity
+        self.live[at] += size
+
+    def drop_first_segment(self) -> None:
+        """Forget the oldest segment, in which nothing lives."""
+        assert self.live[0] == 0, f"segment {self.first_segment} is dropped, but jobs live in it"
+        i: cython.Py_ssize_t
+        for i in range(self.live_capacity - 1):
+            self.live[i] = self.live[i + 1]
+        self.live[self.live_capacity - 1] = 0
+        self.first_segment += 1
+
+    def live_in(self, number: uint64_t) -> int:
+        """Return the bytes of live jobs in a segment."""
+        return self.live[number - self.first_segment]
+
+    # --- room ---------------------------------------------------------------------------------------------------------
+
+    def room_for_put(self, size):
+        """Whether a new job leaves room for what must always be possible; `size` is its body and its tube's name."""
+        free_bytes: int64_t = self.segment_bytes - self.used_bytes + self.spare_bytes
+        wanted: int64_t = WHOLE_FIXED + size + (self.live_count + 1) * DELETED_RECORD + self.kept_free_bytes
+        return free_bytes >= wanted or self.space.make_room(wanted)
+
+    def room_for_change(self):
+        """Whether a change leaves room for every job's delete."""
+        free_bytes: int64_t = self.segment_bytes - self.used_bytes + self.spare_bytes
+        wanted: int64_t = CHANGED_RECORD + self.live_count * DELETED_RECORD + self.kept_free_bytes // 2
+        return free_bytes >= wanted or self.space.make_room(wanted)
+
+    def room_to_move(self) -> bool:
+        """Whether compaction may write: every job's delete must still find room."""
+        free_bytes: int64_t = self.segment_bytes - self.used_bytes + self.spare_bytes
+        return free_bytes > self.live_count * DELETED_RECORD + self.kept_free_bytes // 4
+
+
+def end_record(next_job_id: uint64_t) -> bytes:
+    """Return the END record that recovery puts where it cuts a segment."""
+    record: cython.uchar[17]
+    at: cython.p_uchar = record
+    at[FRAME] = Kind.END
+    put_u64(at + FRAME + 1, next_job_id)
+    put_u32(at, END_RECORD - FRAME)
+    put_u32(at + 4, record_crc(at, END_RECORD))
+    return at[:17]

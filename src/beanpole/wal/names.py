@@ -1,0 +1,27 @@
+"""The names of the log's files."""
+
+import re
+
+SEGMENT = re.compile(r"segment\.(\d{10,})")
+SPARE = re.compile(r"spare\.(\d+)")
+
+
+def segment_name(number: int) -> str:
+    """Return the name of a segment; names sort as numbers do."""
+    return f"segment.{number:010d}"
+
+
+def spare_name(number: int) -> str:
+    """Return the name of a prepared file that is no segment yet."""
+    return f"spare.{number}"
+
+
+def segment_number(name: str) -> int | None:
+    """Return the number of a segment by its name; None: it is none."""
+    match = SEGMENT.fullmatch(name)
+    return int(match[1]) if match else None
+
+
+def is_spare(name: str) -> bool:
+    """Whether a file is a prepared one that was not used."""
+    return SPARE.fullmatch(name) is not None

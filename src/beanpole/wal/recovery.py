@@ -1,0 +1,122 @@
+"""Recovery: a directory back into an engine at start.
+
+What a crash leaves is repaired, and what it can't have left is refused:
+
+- The last segment may end anywhere: it is cut behind its last good record, unless a turn record behind that says that
+  the log was durable further. Then it is damage.
+- The last segment may have no good header: nothing in it was ever durable, and it is removed, unless again a turn
+  record in it says otherwise.
+- Every other segment ends with an END record, and numbers have no gap (docs/wal-format.md says why that survives).
+
+Recovery changes nothing that a second recovery would read differently: it may crash at any point and start over.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from beanpole import limits
+from beanpole.engine.engine import Engine
+from beanpole.errors import ExitCode, StartError
+from beanpole.wal.disk import Directory
+from beanpole.wal.format import Encoder, end_record
+from beanpole.wal.log import Segment
+from beanpole.wal.names import is_spare, segment_name, segment_number
+from beanpole.wal.replay import Replay, durable_beyond, read_header
+
+
+class DamageError(StartError):
+    """The log is damaged in a way that no crash explains."""
+
+    def __init__(self, name: str, offset: int, what: str) -> None:
+        super().__init__(
+            f"the log is damaged: {name} at byte {offset}: {what}; nothing was changed. "
+            "Look with: beanpole wal check DIR. Keep what is good with: beanpole wal salvage DIR",
+            ExitCode.FAILED,
+        )
+        self.name = name
+        self.offset = offset
+        self.what = what
+
+
+@dataclass(slots=True)
+class Recovered:
+    """What recovery found."""
+
+    sealed: list[Segment] = field(default_factory=list)
+    record_count: int = 0
+    notes: list[str] = field(default_factory=list)
+    """What a crash left and how it was repaired, a sentence each."""
+
+
+def recover(  # noqa: PLR0913 - everything replaceable is an argument
+    directory: Directory,
+    engine: Engine,
+    records: Encoder,
+    *,
+    now_ns: int,
+    wall_ns: int,
+    tell: Callable[[str, int, int], None] = lambda _what, _done, _total: None,
+) -> Recovered:
+    """Bring the jobs of a log back into an empty engine.
+
+    Raises:
+        DamageError: something is wrong that a crash can't have done.
+        OSError: the disk can't be read or written.
+    """
+    names = directory.names()
+    for name in names:
+        if is_spare(name):
+            directory.unlink(name)
+    numbers = sorted(number for name in names if (number := segment_number(name)) is not None)
+    recovered = Recovered()
+    replay = Replay(engine)
+    for i, number in enumerate(numbers):
+        if number != numbers[0] + i:
+            raise DamageError(segment_name(numbers[0] + i), 0, "it is missing")
+        read_segment(directory, replay, number, recovered, is_last=i == len(numbers) - 1)
+        if (i + 1) % limits.RECOVERY_PROGRESS_SEGMENTS == 0:
+            tell("recovering", i + 1, len(numbers))
+    if recovered.sealed:
+        records.count_live(recovered.sealed[0].number, 0)
+        records.count_live(recovered.sealed[-1].number, 0)
+    replay.finish(now_ns, wall_ns, records)
+    recovered.record_count = replay.record_count
+    return recovered
+
+
+def read_segment(directory: Directory, replay: Replay, number: int, recovered: Recovered, *, is_last: bool) -> None:
+    """Replay a segment, and repair it if it is the last."""
+    name = segment_name(number)
+    data = directory.read(name)
+    try:
+        if read_header(data)[0] != number:
+            raise DamageError(name, 16, f"its header says that it is segment {read_header(data)[0]}")
+    except ValueError as error:
+        if not is_last or durable_beyond(data, number, 0):
+            raise DamageError(name, 0, str(error)) from error
+        directory.unlink(name)
+        directory.sync()
+        recovered.notes.append(f"{name} was removed: a crash came before anything in it was durable")
+        return
+    replay.segment(data, number)
+    if not replay.ended:
+        if not is_last or durable_beyond(data, number, replay.good_bytes):
+            raise DamageError(name, replay.good_bytes, str(replay.problem))
+        cut(directory, replay, name, data, recovered)
+    recovered.sealed.append(Segment(number, replay.good_bytes + (0 if replay.ended else len(end_record(0)))))
+
+
+def cut(directory: Directory, replay: Replay, name: str, data: bytes, recovered: Recovered) -> None:
+    """Seal the last segment behind its last good record."""
+    end = replay.good_bytes
+    torn = len(data[end:].rstrip(b"\0"))
+    if torn:
+        recovered.notes.append(
+            f"{name} was cut at byte {end}: a crash tore the {torn} bytes behind, none of them durable"
+        )
+    file = directory.open(name)
+    seal = end_record(replay.next_job_id)
+    file.write(end, seal)
+    file.truncate(end + len(seal))
+    file.sync()
+    file.close()

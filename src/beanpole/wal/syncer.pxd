@@ -1,0 +1,27 @@
+# The header of syncer.py.
+cimport cython
+
+cdef enum:
+    TARGETS_MAX = 64
+
+cdef extern from "<sys/eventfd.h>" nogil:
+    int eventfd(unsigned int initial, int flags)
+    enum:
+        EFD_CLOEXEC
+
+cdef extern from "<unistd.h>" nogil:
+    ssize_t read(int fd, void *data, size_t size)
+    ssize_t write(int fd, const void *data, size_t size)
+    int fdatasync(int fd)
+    int close(int fd)
+
+@cython.final
+cdef class Syncer:
+    cdef int start_fd                    # an event: targets are set, or stop
+    cdef int done_fd                     # an event: they are synced
+    cdef int[TARGETS_MAX] targets        # descriptors to sync, in order
+    cdef int target_count
+    cdef int failure                     # errno of the sync that failed; 0: none did
+    cdef bint stopping
+    cdef object thread
+    cdef void loop(self) noexcept nogil

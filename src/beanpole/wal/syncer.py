@@ -1,0 +1,82 @@
+"""The thread that syncs: it never holds Python's lock, so that a sync and a turn never wait for each other.
+
+One list of descriptors is under way at a time. The loop sets it with :meth:`Syncer.start`; when :meth:`Syncer.fileno`
+is readable, :meth:`Syncer.finish` tells how it went.
+"""
+
+import os
+import threading
+
+import cython
+from cython.cimports.libc.errno import EINTR
+from cython.cimports.libc.errno import errno as last_error
+from cython.cimports.libc.stdint import uint64_t
+
+
+@cython.cclass
+class Syncer:
+    """A thread that calls ``fdatasync`` on what it is given. The fields stand in ``syncer.pxd``."""
+
+    def __init__(self):
+        self.start_fd = eventfd(0, EFD_CLOEXEC)
+        self.done_fd = eventfd(0, EFD_CLOEXEC)
+        if self.start_fd < 0 or self.done_fd < 0:
+            raise OSError(last_error, "cannot create an event descriptor")
+        self.thread = threading.Thread(target=self.run, name="sync", daemon=True)
+        self.thread.start()
+
+    def run(self) -> None:
+        """Sync until stopped: the thread's body."""
+        with cython.nogil:
+            self.loop()
+
+    def loop(self):
+        """Wait for targets, sync them in order, tell."""
+        count: uint64_t = 0
+        i: cython.int
+        while True:
+            if read(self.start_fd, cython.address(count), 8) != 8:
+                continue
+            if self.stopping:
+                return
+            self.failure = 0
+            for i in range(self.target_count):
+                while fdatasync(self.targets[i]) < 0:
+                    if last_error != EINTR:
+                        self.failure = last_error
+                        break
+                if self.failure:
+                    break
+            count = 1
+            write(self.done_fd, cython.address(count), 8)
+
+    def fileno(self) -> int:
+        """Return the descriptor that is readable when a sync is done."""
+        return self.done_fd
+
+    def start(self, descriptors: list) -> None:
+        """Sync some descriptors in order; none may be under way."""
+        assert len(descriptors) <= TARGETS_MAX, f"{len(descriptors)} files are to be synced at once"
+        count: uint64_t = 1
+        self.target_count = 0
+        for fd in descriptors:
+            self.targets[self.target_count] = fd
+            self.target_count += 1
+        write(self.start_fd, cython.address(count), 8)
+
+    def finish(self):
+        """Wait for the sync that is under way; return the OSError that it ended with, or None."""
+        count: uint64_t = 0
+        with cython.nogil:
+            while read(self.done_fd, cython.address(count), 8) != 8:
+                pass
+        return OSError(self.failure, os.strerror(self.failure)) if self.failure else None
+
+    def stop(self) -> None:
+        """End the thread. No sync may be under way."""
+        count: uint64_t = 1
+        self.stopping = True
+        write(self.start_fd, cython.address(count), 8)
+        self.thread.join()
+        close(self.start_fd)
+        close(self.done_fd)
