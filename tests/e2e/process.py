@@ -190,8 +190,10 @@ class Client:
         self.expect(reply)
 
     def expect(self, reply: bytes) -> None:
-        """Reads exactly this reply."""
-        got = self.take(len(reply))
+        """Reads exactly this reply; fails as soon as it begins otherwise."""
+        while len(self.received) < len(reply) and reply.startswith(self.received) and self.fill():
+            pass
+        got, self.received = self.received[: len(reply)], self.received[len(reply) :]
         assert got == reply, f"wanted {reply[:200]!r}, got {got[:200]!r}"
 
     def body(self) -> bytes:
