@@ -1,5 +1,8 @@
 """Which output may leave a connection: replies wait until what they depend on is durable, and their order is kept."""
 
+import resource
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -110,3 +113,22 @@ def test_ends_of_replies_may_be_wanted(engine: Engine) -> None:
     connection = Connection(engine, 1, one_reply_per_send=True)
     connection.receive(1, b"list-tube-used\r\n" * 50 + PUT + b"peek-ready\r\n")
     assert connection.take_output() == b"USING default\r\n" * 50 + b"INSERTED 1\r\nFOUND 1 0\r\n\r\n"
+
+
+def test_memory_of_sent_output_is_given_back_while_some_is_held(engine: Engine) -> None:
+    """With group commit a busy client always has a reply that waits; what was sent before it must not pile up."""
+    size, rounds = 60_000, 2_000
+    connection = Connection(engine, 1)
+    connection.receive(1, b"put 0 0 60 %d\r\n%b\r\n" % (size, bytes(size)))
+    connection.take_output()
+    before = resident_bytes()
+    for _ in range(rounds):
+        connection.receive(1, b"peek 1\r\n" + PUT)
+        connection.take_output(engine.records.index - 1)
+    grown = resident_bytes() - before
+    assert grown < rounds * size // 8, f"{rounds} replies that were sent take {grown} bytes"
+
+
+def resident_bytes() -> int:
+    """Memory of this process that is in use."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
