@@ -395,8 +395,6 @@ class Engine(Store):
             return session.out.add(b"NOT_FOUND\r\n", 11)
         return session.out.text(text)
 
-    # --- inspection ---------------------------------------------------------------------------------------------------
-
     def check(self, now_ns: int64_t = -1) -> None:
         """Raise AssertionError with a sentence when an invariant is broken."""
         inspection.check(self)

@@ -172,7 +172,7 @@ class Encoder(Records):
         self.record_count -= 1
 
     def job(self, at, job):
-        """Write a job's numbers; return what is behind. A reservation is no record: after a restart the job is ready."""
+        """Write a job's numbers; return what is behind. A reserved job is written as ready: after a restart it is."""
         deadline_ns: int64_t = job.deadline_at_ns + self.wall_offset_ns if job.state == State.DELAYED else 0
         at = put_u64(at, job.id)
         at = put_u64(at, job.created_at_ns + self.wall_offset_ns)

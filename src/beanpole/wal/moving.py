@@ -11,7 +11,7 @@ from cython.cimports.libc.stdint import int64_t, uint64_t
 def move_jobs(
     engine: Engine, records: Encoder, segment: uint64_t, ids: list, start: cython.Py_ssize_t, bytes_max: int64_t
 ) -> int:
-    """Write the jobs of `ids` from `start` on that still live in `segment`, some `bytes_max`; return where it stopped."""
+    """Write the jobs of `ids` from `start` on that live in `segment`, about `bytes_max`; return where it stopped."""
     job: Job
     i: cython.Py_ssize_t = start
     end: cython.Py_ssize_t = len(ids)

@@ -2,8 +2,8 @@
 
 Segments are given in order, oldest first. A change or a delete of a job that is not there is ignored: compaction has
 dropped the segment that held the job, so either a later record holds it whole or it is gone. Until :meth:`finish`,
-times in the engine are wall clock; then they become moments of the engine's clock, guarded against a wall clock that went
-back: the log mentions the time at every turn, and a delay can't be longer than it was asked to be.
+times in the engine are wall clock; then they become moments of the engine's clock, guarded against a wall clock that
+went back: the log mentions the time at every turn, and a delay can't be longer than it was asked to be.
 
 Nothing is trusted before its checksum is. What a bad record means is decided in :mod:`beanpole.wal.recovery`.
 """
