@@ -5,6 +5,7 @@ process id. Servers listen on 127.0.0.1 on a port of their own, so that any numb
 A peer that is not installed skips a test on a user's machine and fails it in CI: see `missing_peer`.
 """
 
+import errno
 import os
 import re
 import shutil
@@ -18,7 +19,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn
+from typing import IO, NoReturn
 
 import pytest
 
@@ -120,9 +121,7 @@ def beanstalkd_server(*flags: str) -> Iterator[Server]:
     program = peer("beanstalkd")
     for _ in range(PORT_ATTEMPTS):
         port = _free_port()
-        process = subprocess.Popen(
-            [program, "-l", HOST, "-p", str(port), *flags], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        )
+        process = _start([program, "-l", HOST, "-p", str(port), *flags], subprocess.DEVNULL)
         try:
             if _accepts(process, port):
                 yield Server("beanstalkd", process.pid, port)
@@ -139,7 +138,7 @@ def beanpole_server(*flags: str) -> Iterator[Server]:
         ready_file, messages = Path(folder, "ready"), Path(folder, "messages")
         command = [sys.executable, "-m", "beanpole", "serve", "-l", HOST, "-p", "0", "--ready-file", str(ready_file)]
         with messages.open("wb") as output:
-            process = subprocess.Popen([*command, *flags], stdout=output, stderr=output)
+            process = _start([*command, *flags], output)
         try:
             port = _port_when_ready(process, ready_file)
             assert port, f"the server did not start:\n{messages.read_text(errors='replace')}"
@@ -149,6 +148,16 @@ def beanpole_server(*flags: str) -> Iterator[Server]:
             )
         finally:
             _stop(process)
+
+
+def _start(command: list[str], output: "IO[bytes] | int") -> "subprocess.Popen[bytes]":
+    """Starts a process. On some virtual machines, one start in a thousand fails with EFAULT; the next succeeds."""
+    try:
+        return subprocess.Popen(command, stdout=output, stderr=output)
+    except OSError as error:
+        if error.errno != errno.EFAULT:
+            raise
+        return subprocess.Popen(command, stdout=output, stderr=output)
 
 
 def _free_port() -> int:
