@@ -59,6 +59,9 @@ OUTPUT_BYTES_KEPT = 16_384
 INPUT_BYTES_KEPT = 4_096
 """Capacity of an input buffer that a connection keeps when it is empty; a larger one is given back."""
 
+ACCEPT_TELL_NS = 60_000_000_000
+"""How long a log line about paused accepting keeps others like it away, so that clients can't flood the log."""
+
 HEAP_BLOCK_BYTES_MAX = 4_194_304
 """Bytes up to which a block of memory is taken from the heap; a larger one is mapped and faults in page by page."""
 

@@ -133,7 +133,7 @@ def test_out_of_descriptors_pauses_accepting_and_serves_the_rest() -> None:
 def test_clients_that_come_and_go_at_the_limit_do_not_flood_the_log() -> None:
     with starved() as process, ExitStack() as stack:
         clients = knock(process, stack)
-        for _ in range(40):
+        for _ in range(60):
             clients.pop(0).socket.close()
             stack.enter_context(process.connect(wait_accepted=False))
         for client in clients:

@@ -17,23 +17,43 @@ def read_config(ctx: click.Context, parameter: click.Parameter, path: str | None
     if path is None:
         return
     try:
-        with Path(path).open("rb") as file:
-            found = tomllib.load(file)
+        found = tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
         raise click.BadParameter(f"cannot read {path}: {error.strerror}", ctx, parameter) from error
-    except tomllib.TOMLDecodeError as error:
+    except ValueError as error:
         raise click.BadParameter(f"{path} is not TOML: {error}", ctx, parameter) from error
-    known = {option_key(each): each.name for each in ctx.command.params if isinstance(each, click.Option)}
-    unknown = sorted(set(found) - set(known) | {"config"} & set(found))
-    if unknown:
-        allowed = ", ".join(sorted(set(known) - {"config", "help", "version"}))
-        raise click.BadParameter(f"{path} has an unknown key {unknown[0]!r}; keys are {allowed}", ctx, parameter)
-    ctx.default_map = {str(known[key]): value for key, value in found.items()}
+    known = {option_key(each): each for each in ctx.command.params if isinstance(each, click.Option)}
+    for key in ("config", "help", "version", ""):
+        known.pop(key, None)
+    defaults = {}
+    for key, value in found.items():
+        if key not in known:
+            allowed = ", ".join(sorted(known))
+            raise click.BadParameter(f"{path} has an unknown key {key!r}; keys are {allowed}", ctx, parameter)
+        defaults[str(known[key].name)] = config_value(ctx, known[key], path, key, value)
+    ctx.default_map = defaults
+
+
+def config_value(ctx: click.Context, option: click.Option, path: str, key: str, value: object) -> object:
+    """Return the value of a key if its type is that of the option, else refuse it."""
+    wanted: type = bool if option.is_flag else int if isinstance(option.type, click.types.IntParamType) else str
+    if option.count:
+        wanted = int
+    values = value if option.multiple and isinstance(value, list) else [value]
+    for each in values:
+        if type(each) is not wanted:
+            name = {bool: "true or false", int: "a whole number", str: "a string"}[wanted]
+            raise click.BadParameter(f"{path}: {key} must be {name}, not {each!r}", ctx)
+        try:
+            option.type.convert(each, option, ctx)
+        except click.BadParameter as error:
+            raise click.BadParameter(f"{path}: {key}: {error.message}", ctx) from error
+    return values if option.multiple else value
 
 
 def option_key(option: click.Parameter) -> str:
-    """Return the long name of an option, without its dashes."""
-    return max(option.opts, key=len).lstrip("-")
+    """Return the long name of an option, without its dashes; empty if it has none."""
+    return next((each.removeprefix("--") for each in option.opts if each.startswith("--")), "")
 
 
 def cap_body_bytes(_ctx: click.Context, _parameter: click.Parameter, value: int) -> int:
@@ -46,14 +66,13 @@ def cap_body_bytes(_ctx: click.Context, _parameter: click.Parameter, value: int)
 
 def check_listen(ctx: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
     """Refuse what can't be an address."""
-    from beanpole.server.listener import split_address
+    from beanpole.server.listener import check_address
 
     for address in value:
-        if not address.startswith("unix:"):
-            try:
-                split_address(address, 0)
-            except ValueError as error:
-                raise click.BadParameter(str(error), ctx, parameter) from error
+        try:
+            check_address(address)
+        except ValueError as error:
+            raise click.BadParameter(str(error), ctx, parameter) from error
     return value
 
 

@@ -157,6 +157,8 @@ class Decoder:
     def receive(self, data: bytes) -> None:
         """Take a copy of `data` as input."""
         size: cython.Py_ssize_t = len(data)
+        if size == 0:
+            return
         memcpy(self.room(size), cython.cast(cython.p_const_char, data), size)
         self.extend(size)
 

@@ -7,7 +7,7 @@ the engine wants to see them there.
 
 import cython
 from cython.cimports.libc.stdlib import free, realloc
-from cython.cimports.libc.string import memcpy
+from cython.cimports.libc.string import memcpy, memmove
 
 from beanpole import limits
 
@@ -24,6 +24,14 @@ class ReplyBuffer:
 
     def grow(self, more):
         """Make room for `more` bytes. Raise MemoryError when there is none."""
+        if self.sent * 2 >= self.size:
+            # At least half is sent: what is left moves to the front, so that a client that is always a little behind
+            # takes no more memory than it is behind.
+            memmove(self.data, self.data + self.sent, self.size - self.sent)
+            self.size -= self.sent
+            self.sent = 0
+            if self.size + more <= self.capacity:
+                return 0
         capacity: cython.Py_ssize_t = max(self.capacity, FIRST_CAPACITY)
         while capacity < self.size + more:
             capacity *= 2

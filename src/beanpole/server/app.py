@@ -5,6 +5,7 @@ make it durable, send what that sets free, close.
 """
 
 import asyncio
+import contextlib
 import gc
 import os
 import pwd
@@ -77,9 +78,14 @@ class Observer:
 
 
 def peer_text(fd: int) -> str:
-    """Return the address of the other end of a socket."""
-    with socket.socket(fileno=os.dup(fd)) as peer:
+    """Return the address of the other end of a socket, as far as there still is one."""
+    peer = socket.socket(fileno=fd)
+    try:
         name = peer.getpeername()
+    except OSError:
+        return "gone"
+    finally:
+        peer.detach()
     return f"{name[0]}:{name[1]}" if isinstance(name, tuple) else "unix"
 
 
@@ -108,27 +114,42 @@ def raise_descriptor_limit() -> int:
     return hard
 
 
+def open_descriptor_count() -> int:
+    """Return how many descriptors this process has open."""
+    return sum(1 for _ in Path("/proc/self/fd").iterdir())
+
+
 def notify_systemd(state: str) -> None:
     """Tell systemd a state (sd_notify(3)); nothing happens when it did not start us."""
     path = os.environ.get("NOTIFY_SOCKET")
     if path:
-        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notifier:
+        with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notifier:
             notifier.connect("\0" + path[1:] if path.startswith("@") else path)
             notifier.send(state.encode())
 
 
 def write_ready_file(path: Path, addresses: list[str]) -> None:
-    """Write the addresses, a line each, in one step: who sees the file sees all of it."""
+    """Write the addresses, a line each, in one step: who sees the file sees all of it.
+
+    Raises:
+        StartError: it can't be written.
+    """
     unfinished = path.with_name(path.name + ".unfinished")
-    unfinished.write_text("".join(f"{address}\n" for address in addresses))
-    unfinished.replace(path)
+    try:
+        unfinished.write_text("".join(f"{address}\n" for address in addresses))
+        unfinished.replace(path)
+    except OSError as error:
+        raise StartError(f"cannot write the ready file {path}: {error.strerror}", ExitCode.FAILED) from error
 
 
 class Server:
     """One server: an engine, a log, a poller and its listeners, on one loop."""
 
-    def __init__(self, settings: Settings, listeners: list[socket.socket], logger: Logger) -> None:
+    def __init__(
+        self, settings: Settings, listeners: list[socket.socket], logger: Logger, descriptors_max: int
+    ) -> None:
         self.settings = settings
+        self.connections_max = max(1, descriptors_max - open_descriptor_count() - limits.DESCRIPTORS_RESERVED)
         self.listeners = listeners
         self.logger = logger
         self.observer = Observer(logger)
@@ -144,14 +165,16 @@ class Server:
         """
         loop = asyncio.get_running_loop()
         kept = self.open_log(loop)
-        poller = Poller(kept.engine, kept.log, loop, self.observer, self.settings.one_reply_per_send)
+        poller = Poller(
+            kept.engine, kept.log, loop, self.observer, self.settings.one_reply_per_send, self.connections_max
+        )
         poller.observe_connections = self.settings.verbose_count > 0
         loop.set_exception_handler(self.fail)
         kept.start(poller.release, self.fail_log)
         for each in self.listeners:
             each.setblocking(False)
             each.listen(limits.BACKLOG)
-            poller.listen(each.fileno())
+            poller.listen(each.fileno(), each.family == socket.AF_UNIX)
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self.stop, number)
         loop.add_signal_handler(signal.SIGUSR1, self.drain, kept.engine)
@@ -179,15 +202,15 @@ class Server:
     def tell_ready(self) -> None:
         """Tell everybody who asked that clients are answered from now on."""
         addresses = [listener.address_text(each) for each in self.listeners]
-        self.logger.info("listening", addresses=addresses, pid=os.getpid(), version=beanpole.__version__)
         if self.settings.ready_file is not None:
             write_ready_file(self.settings.ready_file, addresses)
+        self.logger.info("listening", addresses=addresses, pid=os.getpid(), version=beanpole.__version__)
         notify_systemd("READY=1")
 
     def stop(self, number: signal.Signals) -> None:
         """Stop in good order."""
-        self.logger.info("stopping", reason=signal.Signals(number).name)
         self.stopping.set()
+        self.logger.info("stopping", reason=signal.Signals(number).name)
 
     def drain(self, engine: Engine) -> None:
         """Take no more jobs; those that are there can still be worked off."""
@@ -196,18 +219,18 @@ class Server:
 
     def fail_log(self, error: OSError) -> None:
         """Stop at once, without a reply more: what is on disk is all that can be promised."""
-        self.logger.critical("log failed", reason=str(error), directory=str(self.settings.data_dir))
         self.exit_code = ExitCode.FAILED
         self.stopping.set()
+        self.logger.critical("log failed", reason=str(error), directory=str(self.settings.data_dir))
 
     def fail(self, _loop: asyncio.AbstractEventLoop, context: Mapping[str, object]) -> None:
         """Stop at once when a turn failed: what the engine holds can't be trusted any more."""
         error = context.get("exception")
         if self.exit_code != ExitCode.OK:
             return
-        self.logger.critical("failed", reason=str(context.get("message")), exc_info=error)
         self.exit_code = ExitCode.FAILED
         self.stopping.set()
+        self.logger.critical("failed", reason=str(context.get("message")), exc_info=error)
 
 
 def serve(settings: Settings) -> ExitCode:
@@ -217,7 +240,7 @@ def serve(settings: Settings) -> ExitCode:
         StartError: it can't start.
     """
     logger = open_logger(settings.log_format)
-    raise_descriptor_limit()
+    descriptors_max = raise_descriptor_limit()
     listeners = listener.inherited(os.environ)
     if listeners and settings.listen:
         logger.warning("listen ignored", reason="systemd handed over the sockets")
@@ -226,7 +249,7 @@ def serve(settings: Settings) -> ExitCode:
         become_user(settings.user)
 
     async def main() -> ExitCode:
-        return await Server(settings, listeners, logger).run()
+        return await Server(settings, listeners, logger, descriptors_max).run()
 
     gc.freeze()
     gc.set_threshold(*GC_THRESHOLDS)

@@ -29,6 +29,7 @@ cdef class Connection:
     # The socket's side, the poller's business.
     cdef int fd                          # -1: none
     cdef bint readable                   # there may be something to read
+    cdef bint thorough                   # a read that is short does not mean that there is no more
     cdef bint hung_up                    # the peer sends no more: read until the end
     cdef bint blocked                    # the last send was short: wait for writability
     cdef bint queued                     # it is served again next turn

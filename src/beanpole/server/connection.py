@@ -72,7 +72,8 @@ class Connection:
     def end_reply(self) -> None:
         """Remember where a reply ends, so that it can be sent alone."""
         end = self.sent_bytes + (self.session.out.size - self.session.out.sent)
-        if not self.reply_ends or self.reply_ends[-1] != end:
+        count: cython.Py_ssize_t = len(self.reply_ends)
+        if count == 0 or self.reply_ends[count - 1] != end:
             self.reply_ends.append(end)
 
     def stop_input(self, now_ns):

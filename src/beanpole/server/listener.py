@@ -11,8 +11,19 @@ from pathlib import Path
 
 from beanpole.errors import ExitCode, StartError
 
+UNIX = "unix:"
+"""What the address of a Unix socket begins with; the path follows."""
+
 SYSTEMD_FIRST_FD = 3
 """The first descriptor that a socket unit hands over (sd_listen_fds(3))."""
+
+
+def check_address(text: str) -> None:
+    """Raise ValueError with what is wrong with an address as a user wrote it."""
+    if not text.startswith(UNIX):
+        split_address(text, 0)
+    elif text == UNIX:
+        raise ValueError(f"{text!r} names no path; write unix:PATH")
 
 
 def split_address(text: str, port: int) -> tuple[str, int]:
@@ -77,15 +88,16 @@ def bind(address: str, port: int) -> socket.socket:
         StartError: it can't be resolved or bound.
     """
     try:
-        if address.startswith("unix:"):
-            return bind_unix(address.removeprefix("unix:"))
+        if address.startswith(UNIX):
+            return bind_unix(address.removeprefix(UNIX))
         host, port = split_address(address, port)
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         family, _, _, _, target = found[0]
         return bind_tcp(family, (str(target[0]), port))
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise StartError(f"cannot listen on {address} port {port}: {reason}", ExitCode.CANNOT_LISTEN) from error
+        where = address if address.startswith(UNIX) else f"{address} port {port}"
+        raise StartError(f"cannot listen on {where}: {reason}", ExitCode.CANNOT_LISTEN) from error
 
 
 def inherited(environment: Mapping[str, str]) -> list[socket.socket]:
@@ -95,7 +107,11 @@ def inherited(environment: Mapping[str, str]) -> list[socket.socket]:
     count = environment.get("LISTEN_FDS", "0")
     if not count.isdigit():
         raise StartError(f"LISTEN_FDS is {count!r}, not a number of sockets", ExitCode.CANNOT_LISTEN)
-    return [socket.socket(fileno=fd) for fd in range(SYSTEMD_FIRST_FD, SYSTEMD_FIRST_FD + int(count))]
+    try:
+        return [socket.socket(fileno=fd) for fd in range(SYSTEMD_FIRST_FD, SYSTEMD_FIRST_FD + int(count))]
+    except OSError as error:
+        message = f"LISTEN_FDS is {count}, but not so many sockets were handed over: {error.strerror}"
+        raise StartError(message, ExitCode.CANNOT_LISTEN) from error
 
 
 def open_all(addresses: tuple[str, ...], port: int) -> list[socket.socket]:

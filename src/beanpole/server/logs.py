@@ -4,7 +4,9 @@ On a terminal a line is for people, elsewhere it is JSON. Nothing that a client 
 operator asked for connections.
 """
 
+import contextlib
 import sys
+from typing import TextIO, cast
 
 # structlog looks for rich to draw tracebacks with, and importing rich would be a third of the server's time to start.
 sys.modules["rich"] = None  # type: ignore[assignment]
@@ -13,6 +15,20 @@ import structlog  # noqa: E402 - after the line above, which is undone below
 del sys.modules["rich"]
 
 Logger = structlog.typing.FilteringBoundLogger
+
+
+class CarefulWriter:
+    """Standard error, whoever closed it: a log line that nobody can read is no reason to stop serving."""
+
+    def write(self, text: str) -> None:
+        """Write text, or lose it."""
+        with contextlib.suppress(OSError, ValueError):
+            sys.stderr.write(text)
+
+    def flush(self) -> None:
+        """Pass on what was written, or lose it."""
+        with contextlib.suppress(OSError, ValueError):
+            sys.stderr.flush()
 
 
 def open_logger(log_format: str) -> Logger:
@@ -24,7 +40,7 @@ def open_logger(log_format: str) -> Logger:
         else structlog.processors.JSONRenderer()
     )
     logger: Logger = structlog.wrap_logger(
-        structlog.WriteLogger(sys.stderr),
+        structlog.WriteLogger(cast("TextIO", CarefulWriter())),
         processors=[
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),

@@ -18,9 +18,10 @@ cdef class Poller:
     cdef int64_t armed_ns                # when timer_fd fires, engine clock; 0: not armed
     cdef char *read_buffer
     cdef list by_fd                      # Connection or None, by its socket's descriptor
-    cdef set listeners                   # descriptors that accept
+    cdef dict listeners                  # descriptors that accept -> whether they are Unix sockets
+    cdef Py_ssize_t connections_max      # connections above which accepting pauses
     cdef int64_t accept_retry_ns         # when accepting is tried again, engine clock; 0: it is not paused
-    cdef bint short_of_descriptors       # the observer was told, and nothing has been accepted since
+    cdef int64_t accept_tell_ns          # the observer is not told again before, engine clock
     cdef uint64_t turn
     cdef list queue                      # connections to serve in the next turn
     cdef list touched                    # connections to send for in this turn

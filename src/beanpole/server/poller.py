@@ -31,13 +31,14 @@ from beanpole import limits
 
 EVENTS_PER_TURN = cython.declare(cython.int, limits.EVENTS_PER_TURN)
 ACCEPTS_PER_TURN = cython.declare(cython.int, limits.ACCEPTS_PER_TURN)
+ACCEPT_TELL_NS = cython.declare(int64_t, limits.ACCEPT_TELL_NS)
 ACCEPT_RETRY_NS = cython.declare(int64_t, limits.ACCEPT_RETRY_NS)
 COMMANDS_PER_TURN = cython.declare(cython.int, limits.COMMANDS_PER_TURN)
 RECEIVE_BYTES_PER_TURN = cython.declare(cython.Py_ssize_t, limits.RECEIVE_BYTES_PER_TURN)
 HEAP_BLOCK_BYTES_MAX = cython.declare(cython.int, limits.HEAP_BLOCK_BYTES_MAX)
 HEAP_BYTES_KEPT = cython.declare(cython.int, limits.HEAP_BYTES_KEPT)
 SECOND_NS = cython.declare(int64_t, 1_000_000_000)
-CLIENT_EVENTS = cython.declare(cython.uint, posix.EPOLLIN | posix.EPOLLRDHUP | posix.EPOLLET)
+CLIENT_EVENTS = cython.declare(cython.uint, posix.EPOLLIN | posix.EPOLLPRI | posix.EPOLLRDHUP | posix.EPOLLET)
 
 
 @cython.cfunc
@@ -62,14 +63,23 @@ class Poller:
         self.epoll_fd = -1
         self.timer_fd = -1
 
-    def __init__(self, engine: Engine, log, loop, observer, one_reply_per_send: cython.bint = False):
+    def __init__(
+        self,
+        engine: Engine,
+        log,
+        loop,
+        observer,
+        one_reply_per_send: cython.bint = False,
+        connections_max: cython.Py_ssize_t = 2**31,
+    ):
         self.engine = engine
         self.log = log
         self.loop = loop
         self.observer = observer
         self.one_reply_per_send = one_reply_per_send
         self.by_fd = []
-        self.listeners = set()
+        self.listeners = {}
+        self.connections_max = connections_max
         self.queue = []
         self.touched = []
         self.held = []
@@ -148,8 +158,10 @@ class Poller:
 
     def handle(self, now_ns, connection, events):
         """Take note of what happened to a socket, and serve it."""
-        if events & (posix.EPOLLIN | posix.EPOLLRDHUP | posix.EPOLLHUP | posix.EPOLLERR):
+        if events & ~posix.EPOLLOUT:
             connection.readable = True
+        if events & posix.EPOLLPRI:
+            connection.thorough = True
         if events & (posix.EPOLLRDHUP | posix.EPOLLHUP | posix.EPOLLERR) and not connection.hung_up:
             connection.hung_up = True
             self.engine.half_close(now_ns, connection.session)
@@ -186,7 +198,7 @@ class Poller:
         target: cython.p_char = self.read_buffer if empty else decoder.room(RECEIVE_BYTES_PER_TURN)
         size = posix.recv(connection.fd, target, RECEIVE_BYTES_PER_TURN, posix.MSG_DONTWAIT)
         if size > 0:
-            connection.readable = size == RECEIVE_BYTES_PER_TURN or connection.hung_up
+            connection.readable = size == RECEIVE_BYTES_PER_TURN or connection.hung_up or connection.thorough
             if empty:
                 decoder.borrow(target, size)
             else:
@@ -319,9 +331,9 @@ class Poller:
 
     # --- coming and going ---------------------------------------------------------------------------------------------
 
-    def listen(self, fd: cython.int) -> None:
+    def listen(self, fd: cython.int, is_unix: cython.bint) -> None:
         """Accept connections from a listening socket, which stays the caller's to close."""
-        self.listeners.add(fd)
+        self.listeners[fd] = is_unix
         self.watch_fd(fd, posix.EPOLLIN, posix.EPOLL_CTL_ADD)
 
     def accept(self, now_ns, listener):
@@ -330,6 +342,8 @@ class Poller:
         fd: cython.int
         i: cython.int
         for i in range(ACCEPTS_PER_TURN):
+            if self.engine.session_count >= self.connections_max:
+                return self.pause_accepting(now_ns, EMFILE)
             fd = posix.accept4(listener, cython.NULL, cython.NULL, posix.SOCK_NONBLOCK | posix.SOCK_CLOEXEC)
             if fd < 0:
                 if last_error == EMFILE or last_error == ENFILE or last_error == ENOBUFS or last_error == ENOMEM:
@@ -341,9 +355,13 @@ class Poller:
                 self.by_fd.extend([None] * (fd + 1 - len(self.by_fd)))
             connection = Connection(self.engine, now_ns, self.one_reply_per_send)
             connection.fd = fd
+            connection.thorough = self.listeners[listener]
             self.by_fd[fd] = connection
-            self.watch_fd(fd, CLIENT_EVENTS, posix.EPOLL_CTL_ADD)
-            self.short_of_descriptors = False
+            try:
+                self.watch_fd(fd, CLIENT_EVENTS, posix.EPOLL_CTL_ADD)
+            except OSError as error:
+                self.drop(now_ns, connection)
+                return self.pause_accepting(now_ns, error.errno)
             if self.observe_connections:
                 self.observer.connection_opened(fd)
         return 0
@@ -353,8 +371,8 @@ class Poller:
         for fd in self.listeners:
             self.watch_fd(fd, 0, posix.EPOLL_CTL_MOD)
         self.accept_retry_ns = now_ns + ACCEPT_RETRY_NS
-        if not self.short_of_descriptors:
-            self.short_of_descriptors = True
+        if now_ns >= self.accept_tell_ns:
+            self.accept_tell_ns = now_ns + ACCEPT_TELL_NS
             self.observer.accept_paused(errno.errorcode[reason])
         return 0
 

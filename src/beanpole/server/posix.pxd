@@ -14,6 +14,7 @@ cdef extern from "<sys/epoll.h>" nogil:
     enum:
         EPOLLIN
         EPOLLOUT
+        EPOLLPRI
         EPOLLRDHUP
         EPOLLHUP
         EPOLLERR
