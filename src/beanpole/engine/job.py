@@ -27,12 +27,14 @@ class Job(Item):
 
 @cython.cfunc
 def new_job(id: uint64_t, tube: Tube, body: cython.p_const_char, body_bytes: cython.Py_ssize_t) -> Job:
-    """Make a job in no state yet; `body` is copied with its CRLF. None: there is no memory for it."""
+    """Make a job in no state yet; `body` is copied and its CRLF added. None: there is no memory for it."""
     job: Job = Job.__new__(Job)
     job.body = cython.cast(cython.p_char, malloc(body_bytes + 2))
     if job.body is cython.NULL:
         return None
-    memcpy(job.body, body, body_bytes + 2)
+    memcpy(job.body, body, body_bytes)
+    job.body[body_bytes] = 13
+    job.body[body_bytes + 1] = 10
     job.body_bytes = body_bytes
     job.id = id
     job.tube = tube

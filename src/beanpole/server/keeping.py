@@ -22,6 +22,7 @@ from beanpole.wal.format import Encoder
 from beanpole.wal.log import Log, NullLog, Policy
 from beanpole.wal.recovery import recover
 from beanpole.wal.runner import LoopRunner
+from beanpole.wal.takeover import TakenOver, take_over
 
 Facts = Callable[[], Mapping[str, str]]
 
@@ -64,6 +65,21 @@ class SpaceObserver:
         self.logger.info("disk has space", effect="jobs are taken again")
 
 
+def tell_takeover(taken: TakenOver | None, logger: Logger) -> None:
+    """Tell what became of beanstalkd's log, and what was damaged in it."""
+    if taken is None:
+        return
+    for problem in taken.report.problems:
+        logger.warning("beanstalkd's log is damaged", reason=problem)
+    logger.info(
+        "beanstalkd's log taken over",
+        jobs=taken.job_count,
+        files=taken.report.files_read,
+        records=taken.report.records_read,
+        effect="its files are kept as binlog.N.taken-over",
+    )
+
+
 def keep_nothing(body_bytes_max: int, facts: Facts) -> Kept:
     """Return an engine that lives in memory only."""
     log = NullLog()
@@ -86,6 +102,7 @@ def keep_in(path: Path, settings: Settings, facts: Facts, logger: Logger, loop: 
     )
     began = time.monotonic()
     try:
+        tell_takeover(take_over(directory, settings.segment_bytes), logger)
         recovered = recover(
             directory,
             engine,

@@ -3,6 +3,7 @@
 import re
 
 SEGMENT = re.compile(r"segment\.(\d{10,})")
+IMPORTED = re.compile(r"import\.(\d{10,})")
 SPARE = re.compile(r"spare\.(\d+)")
 
 
@@ -19,6 +20,17 @@ def spare_name(number: int) -> str:
 def segment_number(name: str) -> int | None:
     """Return the number of a segment by its name; None: it is none."""
     match = SEGMENT.fullmatch(name)
+    return int(match[1]) if match else None
+
+
+def import_name(number: int) -> str:
+    """Return the name of a segment that is being taken over from beanstalkd's log."""
+    return f"import.{number:010d}"
+
+
+def import_number(name: str) -> int | None:
+    """Return the number of such a segment by its name; None: it is none."""
+    match = IMPORTED.fullmatch(name)
     return int(match[1]) if match else None
 
 

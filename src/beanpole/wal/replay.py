@@ -243,6 +243,34 @@ class Replay:
                     tube.pause_s = 0
 
 
+def import_job(engine: Engine, records: Encoder, found) -> None:
+    """Put a job from elsewhere into an engine, whose clock is the wall clock, and write it.
+
+    `found` is a :class:`~beanpole.wal.beanstalkd_binlog.BinlogJob`.
+    """
+    numbers: JobNumbers
+    numbers.id = found.id
+    numbers.created_at_ns = found.created_at_ns
+    numbers.deadline_at_ns = found.deadline_at_ns
+    numbers.bury_order = found.bury_order
+    numbers.pri = found.pri
+    numbers.delay_s = found.delay_s
+    numbers.ttr_s = found.ttr_s
+    numbers.reserve_count = found.reserve_count
+    numbers.timeout_count = found.timeout_count
+    numbers.release_count = found.release_count
+    numbers.bury_count = found.bury_count
+    numbers.kick_count = found.kick_count
+    numbers.state = {"ready": State.READY, "delayed": State.DELAYED, "buried": State.BURIED}[found.state]
+    body: bytes = found.body
+    job: Job = new_job(numbers.id, engine.open_tube(found.tube), body, len(body))
+    if job is None:
+        raise MemoryError
+    engine.jobs.add(job)
+    place(engine, job, cython.address(numbers))
+    records.whole(job)
+
+
 @cython.cfunc
 @cython.exceptval(-1)
 def place(engine: Engine, job: Job, numbers: cython.pointer(JobNumbers)) -> cython.int:
