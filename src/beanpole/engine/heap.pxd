@@ -2,6 +2,9 @@
 cimport cython
 from libc.stdint cimport int64_t, uint64_t
 
+cdef enum:
+    CHILDREN = 8                         # of a node: measured better than 4 and 16 with 100 000 jobs
+
 @cython.no_gc
 cdef class Item:
     cdef Py_ssize_t heap_index           # where the item stands in its heap; -1: in none

@@ -1,8 +1,8 @@
-"""The one ordered structure of the engine: a heap of four children a node, with the keys inside it.
+"""The one ordered structure of the engine: a heap of eight children a node, with the keys inside it.
 
 It serves ready jobs by (priority, id), delayed and reserved ones by (deadline, id), buried ones by the order of their
-burying, and the timers. Keys stand in the entries, so that a comparison does not touch the item; four children a node
-halve the depth (LaMarca and Ladner, "The Influence of Caches on the Performance of Heaps", 1996). An item knows where
+burying, and the timers. Keys stand in the entries, so that a comparison does not touch the item; eight children a
+node make a third of the depth (LaMarca and Ladner, "The Influence of Caches on the Performance of Heaps", 1996). An item knows where
 it stands, so it can be taken out of the middle, and it is in one heap at a time.
 
 Invariant: no child is smaller than its parent by (key, tie), and ``entries[item.heap_index].item is item``.
@@ -85,7 +85,7 @@ class Heap:
         entries: cython.pointer(Entry) = self.entries
         parent: cython.Py_ssize_t
         while hole > 0:
-            parent = (hole - 1) // 4
+            parent = (hole - 1) // CHILDREN
             if not less(cython.address(entry), cython.address(entries[parent])):
                 break
             entries[hole] = entries[parent]
@@ -94,9 +94,9 @@ class Heap:
         child: cython.Py_ssize_t
         best: cython.Py_ssize_t
         end: cython.Py_ssize_t
-        while hole * 4 + 1 < self.count:
-            best = hole * 4 + 1
-            end = min(best + 4, self.count)
+        while hole * CHILDREN + 1 < self.count:
+            best = hole * CHILDREN + 1
+            end = min(best + CHILDREN, self.count)
             for child in range(best + 1, end):
                 if less(cython.address(entries[child]), cython.address(entries[best])):
                     best = child
@@ -113,7 +113,7 @@ class Heap:
         i: cython.Py_ssize_t
         for i in range(self.count):
             assert cython.cast(Item, self.entries[i].item).heap_index == i, f"heap entry {i} does not know its place"
-            assert i == 0 or not less(cython.address(self.entries[i]), cython.address(self.entries[(i - 1) // 4])), (
+            assert i == 0 or not less(cython.address(self.entries[i]), cython.address(self.entries[(i - 1) // CHILDREN])), (
                 f"heap entry {i} is smaller than its parent"
             )
 
