@@ -2,8 +2,8 @@
 
 It serves ready jobs by (priority, id), delayed and reserved ones by (deadline, id), buried ones by the order of their
 burying, and the timers. Keys stand in the entries, so that a comparison does not touch the item; eight children a
-node make a third of the depth (LaMarca and Ladner, "The Influence of Caches on the Performance of Heaps", 1996). An item knows where
-it stands, so it can be taken out of the middle, and it is in one heap at a time.
+node make a third of the depth (LaMarca and Ladner, "The Influence of Caches on the Performance of Heaps", 1996). An
+item knows where it stands, so it can be taken out of the middle, and it is in one heap at a time.
 
 Invariant: no child is smaller than its parent by (key, tie), and ``entries[item.heap_index].item is item``.
 """
@@ -113,9 +113,9 @@ class Heap:
         i: cython.Py_ssize_t
         for i in range(self.count):
             assert cython.cast(Item, self.entries[i].item).heap_index == i, f"heap entry {i} does not know its place"
-            assert i == 0 or not less(cython.address(self.entries[i]), cython.address(self.entries[(i - 1) // CHILDREN])), (
-                f"heap entry {i} is smaller than its parent"
-            )
+            parent = cython.address(self.entries[(i - 1) // CHILDREN])
+            smaller: cython.bint = i > 0 and less(cython.address(self.entries[i]), parent)
+            assert not smaller, f"heap entry {i} is smaller than its parent"
 
     def items(self) -> list:
         """Return all items in order."""

@@ -78,8 +78,8 @@ class Store:
             self.leave(job)
             self.enter(job, State.READY, job.pri)
             changed.append(job.tube)
-        for watch in list(session.watches):
-            self.drop_watch(session, watch)
+        while session.watches:
+            self.drop_watch(session, session.watches[0])
         tube: Tube = session.used
         session.used = None
         tube.using_count -= 1
@@ -281,7 +281,7 @@ class Store:
         """Hand out the ready jobs of several tubes, over all of them the smallest (pri, id) first."""
         tube: Tube
         heads = []
-        for tube in tubes:
+        for tube in dict.fromkeys(tubes):
             if tube.waiting_count and tube.ready.count and not tube.paused_until_ns:
                 heads.append((tube.ready.entries[0].key, tube.ready.entries[0].tie, tube.number, tube))
         heapq.heapify(heads)
