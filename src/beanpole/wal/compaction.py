@@ -57,7 +57,7 @@ class Compaction:
         log = self.log
         if not log.sealed:
             return False
-        dead_or_alive = sum(each.used_bytes for each in log.sealed)
+        dead_or_alive = log.sealed_bytes
         extra_spare = max(0, log.records.spare_bytes - log.segment_bytes)
         live = log.records.live_bytes
         if log.full:
@@ -136,7 +136,7 @@ class Compaction:
             self.log.fail(error)
             return
         self.round = None
-        self.log.sealed.pop(0)
+        self.log.sealed_bytes -= self.log.sealed.pop(0).used_bytes
         self.log.records.drop_first_segment()
         if self.is_due():
             self.schedule()

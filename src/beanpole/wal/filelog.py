@@ -16,8 +16,7 @@ Invariants:
 
 import errno
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from beanpole import limits
 from beanpole.engine.engine import Engine
@@ -33,8 +32,7 @@ NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 """What the system says when there is no space: not a failure, but a reason to refuse puts."""
 
 
-@dataclass(frozen=True, slots=True)
-class Position:
+class Position(NamedTuple):
     """A place in the log."""
 
     index: int
@@ -72,6 +70,7 @@ class FileLog:
         self.engine = engine
         self.records = records
         self.sealed = sealed
+        self.sealed_bytes = sum(each.used_bytes for each in sealed)
         self.runner = runner
         self.wall_ns = wall_ns
         self.observer = observer
@@ -204,6 +203,7 @@ class FileLog:
             self.write()
             self.file.truncate(self.records.used_bytes)
             self.sealed.append(Segment(self.records.segment, self.records.used_bytes))
+            self.sealed_bytes += self.records.used_bytes
             self.unsealed = self.file
             self.file, capacity = self.take_spare(size + limits.SEGMENT_OVERHEAD_BYTES)
             number = self.records.segment + 1
