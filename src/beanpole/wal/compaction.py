@@ -120,7 +120,7 @@ class Compaction:
         round_ = self.round
         if round_ is None or round_.moved_index is None or round_.removing or self.log.closed:
             return
-        if self.log.synced.index >= round_.moved_index:
+        if self.log.synced.record >= round_.moved_index:
             round_.removing = True
             name = segment_name(round_.segment.number)
             self.log.runner.background(lambda: self.remove(name), self.removed)

@@ -35,7 +35,7 @@ NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 class Position(NamedTuple):
     """A place in the log."""
 
-    index: int
+    record: int
     segment: int
     used_bytes: int
 
@@ -124,7 +124,7 @@ class FileLog:
     @property
     def durable_index(self) -> int:
         """The last record that the policy lets replies depend on."""
-        return self.synced.index if self.policy.always else self.written.index
+        return self.synced.record if self.policy.always else self.written.record
 
     def append(self) -> None:
         """Write the records since the last call, and move some of what compaction moves."""
