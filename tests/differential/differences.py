@@ -1,0 +1,114 @@
+"""The one list of what Beanpole answers otherwise than beanstalkd 1.12, and what the comparison does about it.
+
+Nothing else may differ. docs/compatibility.md tells users the same by the same names. A difference is either
+normalised, by a function here, or avoided, by a rule of the generator in `conversation`, and told by a golden script.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Difference:
+    """`item` counts those of beanstalkd's behaviour as the scripts do; `handled` says how the comparison does."""
+
+    name: str
+    item: str
+    reason: str
+    handled: str
+
+
+DIFFERENCES = [
+    Difference("quoting", "65", "clients read stats with YAML, or compare tube names as they are", "normalised"),
+    Difference("version", "65", "clients parse it, and we answer as 1.13 does", "normalised"),
+    Difference("own-keys", "62", "what only Beanpole has to say stands at the end of stats", "normalised"),
+    Difference("half-uploaded-job", "24", "a job whose body is incomplete is nobody's business", "normalised"),
+    Difference("failed-put-takes-no-id", "21", "an id is only for a job that exists", "normalised"),
+    Difference("line-of-225-bytes", "6", "a lost reply is a bug", "avoided"),
+    Difference("lone-cr", "7", "a connection that blocks is a bug", "avoided"),
+    Difference("reserve-timeout-number", "35", "we answer as 1.13 does", "avoided"),
+    Difference("waiting-order", "33", "who waits longest is served first", "avoided"),
+    Difference("jobs-due-at-once", "60", "the best job comes first, as it does otherwise", "avoided"),
+    Difference("one-time-per-turn", "46", "all commands that arrive together happen at the same time", "avoided"),
+    Difference("jobs-given-back-at-once", "56", "the best job comes first, as it does otherwise", "avoided"),
+    Difference("lost-connection", "59", "whether buffered commands still run is chance in beanstalkd", "avoided"),
+    Difference("deadline-soon-after-stall", "83", "a reply that overwrites RESERVED loses a job", "avoided"),
+    Difference("ttr-timer", "54", "a lost timer leaves a job reserved for ever", "avoided"),
+]
+
+SAME = "same"
+"""Stands for a value that is not compared."""
+
+VOLATILE = {"pid", "rusage-utime", "rusage-stime", "uptime", "id", "hostname", "os", "platform", "total-connections"}
+"""What differs between any two servers. The connection that found beanstalkd ready counts in total-connections."""
+
+RUNNING = {"age", "time-left", "pause-time-left"}
+"""What changes by itself; all times in the conversations are so long that it is 0 in both or in none. Age is 0 or 1."""
+
+OWN_KEYS = {"beanpole-version", "durability"}
+"""What stands behind beanstalkd's keys in stats."""
+
+Lines = list[tuple[str, str]]
+"""The keys and values of a stats reply, in order."""
+
+
+def _version(lines: Lines) -> Lines:
+    return [(key, SAME if key == "version" else value) for key, value in lines]
+
+
+def _own_keys(lines: Lines) -> Lines:
+    while lines[-1][0] in OWN_KEYS:
+        lines = lines[:-1]
+    return lines
+
+
+def _half_uploaded_job(lines: Lines) -> Lines:
+    """A put and its producer count when the line has arrived, in beanstalkd; when the body has, in Beanpole."""
+    return [(key, SAME if key in ("cmd-put", "current-producers") else value) for key, value in lines]
+
+
+def _quoting(lines: Lines) -> Lines:
+    return [(key, unquoted(value)) for key, value in lines]
+
+
+NORMALISED: dict[str, Callable[[Lines], Lines]] = {
+    "version": _version,
+    "own-keys": _own_keys,
+    "half-uploaded-job": _half_uploaded_job,
+    "quoting": _quoting,
+}
+"""What is done to statistics. `failed-put-takes-no-id` is in `normal_reply`, which knows jobs by their order."""
+
+
+def unquoted(value: str) -> str:
+    """A YAML string without the quotes that one server writes and the other does not."""
+    return value[1:-1] if len(value) > 1 and value[0] == value[-1] == '"' else value
+
+
+def normal_statistics(lines: Lines) -> Lines:
+    """The keys and values of a stats reply without the differences."""
+    for normalise in NORMALISED.values():
+        lines = normalise(lines)
+    if any(key == "pid" for key, _ in lines):
+        return [(key, SAME if key in VOLATILE else value) for key, value in lines]
+    return [(key, str(int(value) > 1) if key in RUNNING else value) for key, value in lines]
+
+
+def normal_reply(reply: bytes, ordinals: dict[int, int]) -> str:
+    """A reply as text without the differences; `ordinals` numbers the server's ids in the order of their jobs."""
+    head, _, rest = reply.decode("latin-1").partition("\r\n")
+    word, *numbers = head.split(" ")
+    if word in ("INSERTED", "RESERVED", "FOUND", "BURIED") and numbers:
+        job = f"job {ordinals.get(int(numbers[0]), numbers[0])}"
+        return "\n".join([" ".join([word, job, *numbers[1:]]), rest])
+    if word != "OK":
+        return reply.decode("latin-1")
+    assert int(numbers[0]) == len(rest) - 2, f"the size of {reply!r} is wrong"
+    lines = rest.removesuffix("\n\r\n").split("\n")
+    assert lines[0] == "---", f"{reply!r} is no YAML"
+    if not any(": " in line for line in lines[1:]):
+        return "\n".join(["list", *(unquoted(line.removeprefix("- ")) for line in lines[1:])])
+    pairs = [(key, value) for key, _, value in (line.partition(": ") for line in lines[1:])]
+    if pairs[0][0] == "id":
+        pairs[0] = ("id", f"job {ordinals.get(int(pairs[0][1]), pairs[0][1])}")
+    return "\n".join(["statistics", *(f"{key}: {value}" for key, value in normal_statistics(pairs))])
