@@ -11,6 +11,7 @@ from beanpole.errors import ExitCode, StartError
 VERBS = {
     "bench": "Measure a server beside beanstalkd.",
     "serve": "Run the server.",
+    "wal": "Look into a data directory, and repair what damage left.",
 }
 """The verbs and what they are for; ``beanpole.cli.<verb>`` holds the click command of the same name."""
 

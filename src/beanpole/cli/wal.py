@@ -1,0 +1,334 @@
+"""``beanpole wal``: look into a data directory, and repair what damage left of it.
+
+Only options and sentences are here; what is looked at stands in `beanpole.wal.inspect` and `beanpole.wal.salvage`.
+"""
+
+import functools
+import itertools
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import click
+
+from beanpole.errors import BeanpoleError, ExitCode, StartError
+
+if TYPE_CHECKING:
+    from beanpole.wal.report import Report
+    from beanpole.wal.snapshot import Snapshot
+
+PROGRESS_BYTES = 67_108_864
+"""Bytes of a log from which on a progress bar is shown: below, it would be over in half a second."""
+
+EXIT_CODES = """\b
+Exit codes:
+  0   nothing is wrong, or salvage is done
+  1   damage was found, or the log can't be read or written
+  5   wrong arguments
+"""
+
+EXIT_CODES_SALVAGE = EXIT_CODES + "  10  a server uses the directory\n"
+
+SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+
+
+@click.group(context_settings=SETTINGS, epilog=EXIT_CODES_SALVAGE)
+def wal() -> None:
+    """Look into a data directory of the server (its -b), and repair what damage left.
+
+    Only salvage writes. The others may look while a server uses the directory.
+    """
+
+
+def verb(epilog: str = EXIT_CODES) -> Callable[[Callable[..., ExitCode]], click.Command]:
+    """Make a verb of a function: DIR and --json belong to each, and what goes wrong is one line."""
+
+    def decorate(function: Callable[..., ExitCode]) -> click.Command:
+        def run(**given: Any) -> ExitCode:
+            try:
+                return function(**given)
+            except BrokenPipeError:
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+                return ExitCode.FAILED
+            except StartError:
+                raise
+            except (BeanpoleError, OSError) as error:
+                raise click.ClickException(str(error)) from error
+
+        run.__doc__ = function.__doc__
+        run.__dict__.update(function.__dict__)
+        path = click.Path(exists=True, file_okay=False, path_type=Path)
+        command = wal.command(function.__name__, epilog=epilog, context_settings=SETTINGS)
+        argument = click.argument("directory", metavar="DIR", type=path)
+        return command(argument(click.option("--json", "as_json", is_flag=True, help="Write JSON.")(run)))
+
+    return decorate
+
+
+@contextmanager
+def progress(label: str) -> Iterator[Callable[["Snapshot", int], None]]:
+    """Show how far the reading of a large log is, on a terminal.
+
+    What is returned takes the snapshot that will be read, and how often.
+    """
+    bars: list[Any] = []
+
+    def begin(snapshot: "Snapshot", times: int = 1) -> None:
+        total = sum(snapshot.sizes.values()) * times
+        if total >= PROGRESS_BYTES and sys.stderr.isatty():
+            bar = click.progressbar(length=total, label=label, file=sys.stderr)
+            bars.append(bar.__enter__())
+            snapshot.tell = bar.update
+
+    try:
+        yield begin
+    finally:
+        for bar in bars:
+            bar.__exit__(None, None, None)
+
+
+@contextmanager
+def snapshot_of(directory: Path, label: str, times: int = 1) -> Iterator["Snapshot"]:
+    """Open a directory for reading, with a progress bar."""
+    from beanpole.wal.snapshot import Snapshot
+
+    snapshot = Snapshot(directory)
+    try:
+        with progress(label) as begin:
+            begin(snapshot, times)
+            yield snapshot
+    finally:
+        snapshot.close()
+
+
+def say_in_use(pid: int | None) -> None:
+    """Tell that a server is at work."""
+    if pid is not None:
+        click.echo(f"The log is in use by process {pid}: what it is writing at its end does not count.")
+
+
+def say_problems(problems: list[dict[str, Any]]) -> None:
+    """Tell what is wrong, a line each."""
+    for each in problems:
+        place = f"{each['file']} at byte {each['offset']}: " if each["file"] else ""
+        click.echo(f"{place}{each['what']} (a start: {each['start']})")
+
+
+def count(number: int, what: str) -> str:
+    """Return a number with what it counts: ``1 job``, ``2 jobs``."""
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
+# --- check ------------------------------------------------------------------------------------------------------------
+
+
+@verb()
+def check(directory: Path, *, as_json: bool) -> ExitCode:
+    """Look whether a log is whole.
+
+    Every header, checksum, number and end is looked at; then the log is replayed as a start of the server would, and
+    the jobs are compared with each other. Says for each problem the file, the byte, and what a start would do.
+    """
+    from beanpole.wal import inspect, report
+
+    with snapshot_of(directory, "Checking", times=2) as snapshot:
+        found = report.of_check(inspect.check(snapshot))
+    if as_json:
+        click.echo(json.dumps(found, indent=2))
+    else:
+        say_check(directory, found)
+    return ExitCode.FAILED if found["damaged"] else ExitCode.OK
+
+
+def say_check(directory: Path, found: "Report") -> None:
+    """Tell people what a check found."""
+    say_in_use(cast("int | None", found["in_use_by"]))
+    size = f"{count(cast('int', found['segments']), 'segment')}, {found['bytes']} bytes, {found['records']} records"
+    click.echo(f"{directory}: {size}")
+    say_problems(cast("list[dict[str, Any]]", found["problems"]))
+    if found["start"] == "refuses":
+        click.echo(f"The server would refuse to start: {found['reason']}.")
+        click.echo(f"See what can be kept: beanpole wal salvage --dry-run {directory}")
+        return
+    jobs = count(cast("int", found["jobs"]), "job")
+    if found["damaged"]:
+        click.echo(f"The server would start, with {jobs}.")
+    elif found["start"] == "repairs":
+        click.echo(f"Nothing that was durable is damaged. The server would repair the end and start with {jobs}.")
+    elif found["in_use_by"] is not None:
+        click.echo(f"Nothing is damaged, and the log holds {jobs}.")
+    else:
+        click.echo(f"Nothing is wrong. The server would start with {jobs}.")
+
+
+# --- dump -------------------------------------------------------------------------------------------------------------
+
+
+@verb()
+@click.option("--bodies", is_flag=True, help="Show the bodies of jobs.")
+@click.option("--job", type=click.IntRange(0), metavar="ID", help="Only records of this job.")
+@click.option("--tube", metavar="NAME", help="Only records of this tube and of jobs that are known to be in it.")
+def dump(directory: Path, *, as_json: bool, bodies: bool, job: int | None, tube: str | None) -> ExitCode:
+    """Write every record, one a line: byte, kind, and what it says.
+
+    Times are UTC. With --json each line is an object, times are nanoseconds since 1970, and a body that is not UTF-8
+    stands in body_base64.
+    """
+    from beanpole.wal import inspect, report
+
+    wanted = inspect.Filter(job, tube.encode() if tube is not None else None)
+
+    def visit(found: inspect.Found, data: bytes) -> None:
+        if not as_json:
+            sys.stdout.write(f"{found.name}\n")
+        for line in inspect.lines(found, data):
+            if wanted(line):
+                record = report.of_record(line, bodies=bodies)
+                sys.stdout.write(f"{json.dumps(record) if as_json else text_of(record)}\n")
+
+    with snapshot_of(directory, "Reading") as snapshot:
+        result = inspect.survey(snapshot, visit)
+        sys.stdout.flush()
+    return ExitCode.FAILED if result.damaged else ExitCode.OK
+
+
+def text_of(record: "Report") -> str:
+    """Return a line for people."""
+    if record["kind"] == "damage":
+        return f"{record['offset']:>10} damage  {record['bytes']} bytes are no good record"
+    parts = [f"{record['offset']:>10} {record['kind']:<7}"]
+    for name, value in itertools.islice(record.items(), 4, None):
+        if name[-3:] == "_ns":
+            if value:
+                seconds, rest_ns = divmod(cast("int", value), 1_000_000_000)
+                parts.append(f"{name[:-3]}={second_text(seconds)}.{rest_ns:09}Z")
+        elif name == "body":
+            parts.append(f"body={value!r}")
+        elif value or name != "bury_order":
+            parts.append(f"{name}={value}")
+    return " ".join(parts)
+
+
+@functools.lru_cache(1024)
+def second_text(seconds: int) -> str:
+    """Return a second since 1970 as UTC; one that no calendar has, as a number."""
+    from datetime import UTC, datetime
+
+    try:
+        return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}"
+    except (OverflowError, ValueError, OSError):
+        return str(seconds)
+
+
+# --- stat -------------------------------------------------------------------------------------------------------------
+
+
+@verb()
+def stat(directory: Path, *, as_json: bool) -> ExitCode:
+    """Tell how large a log is and what of it is alive.
+
+    A job is alive in the segment that holds it whole. Of a damaged log, what is good is counted.
+    """
+    from beanpole.wal import report
+
+    with snapshot_of(directory, "Reading") as snapshot:
+        found = report.of_stat(snapshot)
+    if as_json:
+        click.echo(json.dumps(found, indent=2))
+    else:
+        say_stat(found)
+    return ExitCode.FAILED if found["damaged"] else ExitCode.OK
+
+
+def say_stat(found: "Report") -> None:
+    """Tell people what a log holds."""
+    say_in_use(cast("int | None", found["in_use_by"]))
+    kinds = list(cast("dict[str, int]", found["records"]))
+    heads = ("segment", "bytes", "used", "live jobs", "live bytes", *kinds)
+    rows = [
+        (
+            each["name"],
+            each["bytes"],
+            each["used_bytes"],
+            each["live_jobs"],
+            each["live_bytes"],
+            *each["records"].values(),
+        )
+        for each in cast("list[dict[str, Any]]", found["segments"])
+    ]
+    rows.append(
+        ("all", found["bytes"], found["used_bytes"], found["jobs"], found["live_bytes"], *found["records"].values())  # type: ignore[attr-defined]
+    )
+    widths = [max(len(str(row[i])) for row in [heads, *rows]) for i in range(len(heads))]
+    for row in [heads, *rows]:
+        cells = [str(cell).rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)]
+        click.echo("  ".join([str(row[0]).ljust(widths[0]), *cells]))
+    ratio = found["bytes_per_live_byte"]
+    click.echo(f"Bytes on disk for each live byte: {'none is alive' if ratio is None else ratio}")
+    click.echo(f"Files prepared for later: {found['spares']}")
+    place = f"segment {found['durable_segment']}, byte {found['durable_bytes']}"
+    click.echo(f"Durable, when the last turn was written: {place}")
+    click.echo(f"Next job id: {found['next_job_id']}")
+    say_problems(cast("list[dict[str, Any]]", found["problems"]))
+
+
+# --- salvage ----------------------------------------------------------------------------------------------------------
+
+
+@verb(EXIT_CODES_SALVAGE)
+@click.option("--dry-run", is_flag=True, help="Only say what would be kept and what is lost.")
+def salvage(directory: Path, *, as_json: bool, dry_run: bool) -> ExitCode:
+    """Make a log that the server starts with, of what is good in a damaged one.
+
+    The damaged files stay as they are, in a folder damaged.N of DIR. Nothing is done to a log that is not damaged, and
+    none to one that a server uses. May be interrupted and called again.
+
+    Reported are every range of bytes that is lost, and every job of which only changes are left. A job that was put in
+    a lost range is lost without a trace; a job that was deleted in one is back; one that was changed there is as it
+    was before.
+    """
+    from beanpole.wal import disk, report
+    from beanpole.wal.salvage import salvage as make
+
+    opened = disk.open_directory(directory, create=False)
+    lock_fd = -1 if dry_run else disk.lock(opened)
+    try:
+        with progress("Reading") as begin:
+            done = make(opened, dry_run=dry_run, begin=lambda snapshot: begin(snapshot, 1))
+    finally:
+        os.close(opened.fd)
+        if lock_fd >= 0:
+            os.close(lock_fd)
+    found = report.of_salvage(done, dry_run=dry_run)
+    if as_json:
+        click.echo(json.dumps(found, indent=2))
+    else:
+        say_salvage(directory, found)
+    return ExitCode.FAILED if done.needed and dry_run else ExitCode.OK
+
+
+def say_salvage(directory: Path, found: "Report") -> None:
+    """Tell people what salvage found and did."""
+    if not found["needed"]:
+        click.echo(f"Nothing in {directory} is damaged, and nothing was done. The server starts with it.")
+        return
+    for each in cast("list[dict[str, Any]]", found["problems"]):
+        lost = f"; lost are {each['lost_bytes']} bytes" if each["lost_bytes"] and each["damage"] else ""
+        click.echo(f"{each['file']} at byte {each['offset']}: {each['what']}{lost}")
+    for id in cast("list[int]", found["lost_jobs"]):
+        click.echo(f"Job {id} is lost: only changes of it are left.")
+    would = "would be" if found["dry_run"] else "are"
+    jobs = cast("int", found["jobs"])
+    click.echo(f"{count(jobs, 'job')} {'is' if jobs == 1 and not found['dry_run'] else would} kept.")
+    if found["lost_bytes"]:
+        click.echo(
+            "Jobs put in a lost range are lost; jobs deleted in one are back; other jobs may lack their last changes."
+        )
+    if found["done"]:
+        click.echo(
+            f"The new log is {', '.join(cast('list[str]', found['segments']))}. The old one is in {found['kept_in']}."
+        )

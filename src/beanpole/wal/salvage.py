@@ -1,0 +1,213 @@
+"""Salvage: a log that the server starts with, made of what is good in a damaged one.
+
+What is good is replayed, and what is alive then is written as a new log. The damaged files are kept as they are, in a
+folder ``damaged.N`` beside. The order of the steps decides what a crash in the middle leaves:
+
+1. The new segments are written and synced in the folder ``salvage.unfinished``. Until then nothing else has changed.
+2. They are renamed into the directory. Their numbers leave a gap behind the old ones, so from the first rename on a
+   server refuses to start: a segment is missing.
+3. The old segments are renamed into ``damaged.N``, the oldest first, each for certain before the next. What is left of
+   them is always the newer part, in which no job can come back: its delete is at least as new as the job. So salvage
+   can begin anew at any point and comes to the same jobs.
+4. When the last old segment is gone, so is the gap.
+"""
+
+import os
+import shutil
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from beanpole import limits
+from beanpole.errors import BeanpoleError
+from beanpole.wal.disk import DiskDirectory, File
+from beanpole.wal.format import Encoder
+from beanpole.wal.inspect import Loader, Survey, lost_ids, survey
+from beanpole.wal.moving import move_jobs, move_pauses
+from beanpole.wal.names import segment_name
+from beanpole.wal.snapshot import Snapshot
+
+UNFINISHED = "salvage.unfinished"
+"""The folder in which the new log is written."""
+
+CHUNK_BYTES = 1_048_576
+"""Bytes of jobs that are written at once."""
+
+JOB_BYTES_MIN = 75
+"""Bytes that a job takes in a log at least, and so what tells how many ids may be lost in a damaged place."""
+
+
+class SalvageError(BeanpoleError):
+    """There is something that salvage must not touch."""
+
+
+@dataclass(slots=True)
+class Salvaged:
+    """What salvage found and did."""
+
+    survey: Survey
+    needed: bool
+    """Whether something is damaged: if not, nothing is done."""
+
+    job_count: int = 0
+    live_bytes: int = 0
+    lost_ids: list[int] = field(default_factory=list)
+    """Jobs of which only changes are left."""
+
+    next_job_id: int = 1
+    segments: list[str] = field(default_factory=list)
+    """The files of the new log."""
+
+    kept_in: Path | None = None
+    """Where the damaged files are now."""
+
+    @property
+    def lost_bytes(self) -> int:
+        """Bytes in which no good record was found."""
+        return sum(each.lost_bytes for each in self.survey.findings if each.damage)
+
+
+def salvage(
+    directory: DiskDirectory,
+    *,
+    dry_run: bool,
+    segment_bytes: int = limits.SEGMENT_BYTES_DEFAULT,
+    begin: Callable[[Snapshot], None] = lambda _snapshot: None,
+    rename: Callable[[Path, Path], object] = Path.rename,
+) -> Salvaged:
+    """Make a log that the server starts with. The caller holds the directory's lock, unless this is a dry run.
+
+    `begin` is given the snapshot before it is read; `rename` is how a file gets another name.
+
+    Raises:
+        NoLogError: there is no log.
+        SalvageError: a newer program wrote the log.
+        OSError: the disk can't be read or written; the log is as it was, or salvage can be called again.
+    """
+    if not dry_run:
+        with suppress(FileNotFoundError):
+            shutil.rmtree(directory.path / UNFINISHED)
+    snapshot = Snapshot(directory.path)
+    begin(snapshot)
+    loader = Loader()
+    try:
+        found = survey(snapshot, lambda segment, data: loader.visit(segment, data, as_segment=0))
+    finally:
+        snapshot.close()
+    if found.newer is not None:
+        raise SalvageError(f"{found.newer}; salvage with the program that wrote it")
+    loader.finish()
+    result = Salvaged(found, found.damaged)
+    result.lost_ids = lost_ids(found, loader.engine)
+    result.needed = found.damaged or bool(result.lost_ids)
+    result.job_count = loader.engine.jobs.count
+    result.live_bytes = loader.records.live_bytes
+    result.next_job_id = next_id(result, loader)
+    loader.engine.check()
+    if result.needed and not dry_run:
+        first = snapshot.numbers[-1] + 2
+        writer = Writer(directory.path, first, result.next_job_id, loader.replay.last_wall_ns, segment_bytes)
+        try:
+            writer.write(loader)
+        except OSError:
+            shutil.rmtree(writer.directory.path, ignore_errors=True)
+            raise
+        result.segments = writer.names
+        result.kept_in = swap(directory, writer, [segment_name(number) for number in snapshot.numbers], rename)
+    return result
+
+
+def next_id(result: Salvaged, loader: Loader) -> int:
+    """Return an id that no job can have had: each lost byte may have been part of a put."""
+    known = max(loader.replay.next_job_id, loader.engine.next_job_id, max(result.survey.changed, default=0) + 1)
+    return known + (result.lost_bytes + JOB_BYTES_MIN - 1) // JOB_BYTES_MIN
+
+
+class Writer:
+    """Writes what an engine holds as a log of its own, in a folder of its own."""
+
+    def __init__(self, parent: Path, first_number: int, next_job_id: int, wall_ns: int, segment_bytes: int) -> None:
+        path = parent / UNFINISHED
+        path.mkdir(mode=0o700)
+        give_to_owner(parent, path)
+        self.directory = DiskDirectory(path)
+        self.next_job_id = next_job_id
+        self.wall_ns = wall_ns
+        self.segment_bytes = segment_bytes
+        self.names: list[str] = []
+        self.records = Encoder(self)
+        self.file = self.open_segment(first_number, segment_bytes)
+
+    def write(self, loader: Loader) -> None:
+        """Write all jobs and pauses, and sync them."""
+        ids = sorted(job.id for job in loader.engine.jobs.jobs())
+        at = 0
+        while at < len(ids):
+            at = move_jobs(loader.engine, self.records, 0, ids, at, CHUNK_BYTES)
+            self.flush()
+        move_pauses(loader.engine, self.records, 0)
+        self.seal()
+        self.directory.sync()
+
+    def open_segment(self, number: int, size: int) -> File:
+        """Begin a segment."""
+        name = segment_name(number)
+        file = self.directory.create(name, 0)
+        give_to_owner(self.directory.path, self.directory.path / name)
+        self.names.append(name)
+        self.records.open_segment(number, size, self.next_job_id, self.wall_ns)
+        return file
+
+    def flush(self) -> None:
+        """Write what is in the encoder's buffer."""
+        data = self.records.take()
+        self.file.write(self.records.used_bytes - len(data), data)
+
+    def seal(self) -> None:
+        """End a segment for good."""
+        self.records.end_segment(self.next_job_id)
+        self.flush()
+        self.file.sync()
+        self.file.close()
+
+    def roll(self, size: int) -> None:
+        """Go on in another segment. The encoder calls this when the record does not fit."""
+        self.seal()
+        self.file = self.open_segment(
+            self.records.segment + 1, max(self.segment_bytes, size + limits.SEGMENT_OVERHEAD_BYTES)
+        )
+
+    def make_room(self, _size: int, _rest: int) -> bool:
+        """Say that there is room: nobody asks but puts, and none comes here."""
+        return True
+
+
+def swap(directory: DiskDirectory, writer: Writer, old: list[str], rename: Callable[[Path, Path], object]) -> Path:
+    """Put the new segments in place of the old ones; return where those are."""
+    path = directory.path
+    kept_in = next(each for i in range(1, 1_000_000) if not (each := path / f"damaged.{i}").exists())
+    kept_in.mkdir(mode=0o700)
+    give_to_owner(path, kept_in)
+    directory.sync()
+    for name in writer.names:
+        rename(writer.directory.path / name, path / name)
+    writer.directory.sync()
+    directory.sync()
+    keeping = DiskDirectory(kept_in)
+    for name in old:
+        rename(path / name, kept_in / name)
+        keeping.sync()
+        directory.sync()
+    writer.directory.path.rmdir()
+    directory.sync()
+    os.close(keeping.fd)
+    os.close(writer.directory.fd)
+    return kept_in
+
+
+def give_to_owner(parent: Path, path: Path) -> None:
+    """Let root leave no file behind that the server can't open: what is new belongs to whom the directory belongs."""
+    if os.geteuid() == 0:
+        owner = parent.stat()
+        os.chown(path, owner.st_uid, owner.st_gid)

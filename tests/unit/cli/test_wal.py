@@ -1,0 +1,231 @@
+"""`beanpole wal`: sentences for people, JSON for programs, exit codes; the logic has its tests in unit/wal."""
+
+import json
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from beanpole.cli import wal as verb
+from beanpole.cli.main import cli, main
+from beanpole.wal.format import Kind
+from tests.unit.wal import real_log
+from tests.unit.wal.real_log import ALIVE, JOB_COUNT, contents, copy, place_of, places, segment_names
+
+COMMAND = [sys.executable, "-m", "beanpole", "wal"]
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A log that ends as it should; not to be changed."""
+    path = tmp_path_factory.mktemp("log") / "data"
+    real_log.write(path)
+    return path
+
+
+@pytest.fixture
+def damaged(written: Path, tmp_path: Path) -> Path:
+    """A log in which the put of job 100 is damaged."""
+    path = copy(written, tmp_path / "data")
+    place_of(path, Kind.WHOLE, 100).overwrite(at=200)
+    return path
+
+
+def run(*arguments: str | Path) -> Result:
+    """The outcome of `beanpole wal`."""
+    result = CliRunner().invoke(cli, ["wal", *map(str, arguments)], standalone_mode=False)
+    assert result.exception is None, result.exception
+    return result
+
+
+def test_help_of_each_verb_tells_its_exit_codes() -> None:
+    assert set(verb.wal.commands) == {"check", "dump", "stat", "salvage"}
+    for name in verb.wal.commands:
+        text = run(name, "--help").output
+        assert "Exit codes:" in text
+        assert "--json" in text
+        assert "  1   damage was found" in text
+        assert ("  10  a server uses" in text) == (name == "salvage")
+    assert "salvage" in run("--help").output
+
+
+def test_check_of_a_whole_log(written: Path) -> None:
+    result = run("check", written)
+    assert result.return_value == 0
+    assert f"The server would start with {len(ALIVE)} jobs." in result.output
+    found = json.loads(run("check", "--json", written).output)
+    assert found["damaged"] is False
+    assert found["start"] == "starts"
+    assert found["jobs"] == len(ALIVE)
+    assert found["problems"] == []
+
+
+def test_check_of_a_damaged_log(damaged: Path) -> None:
+    (place,) = [each for each in places(damaged) if each.line.kind is None]
+    before = contents(damaged)
+    result = run("check", damaged)
+    assert result.return_value == 1
+    assert f"{place.path.name} at byte {place.line.offset}: 1082 bytes are no good record" in result.output
+    assert "The server would refuse to start" in result.output
+    assert f"beanpole wal salvage --dry-run {damaged}" in result.output
+    found = json.loads(run("check", "--json", damaged).output)
+    assert found["damaged"] is True
+    assert found["start"] == "refuses"
+    assert found["problems"][0]["offset"] == place.line.offset
+    assert contents(damaged) == before
+
+
+def test_check_says_that_a_server_is_at_work(tmp_path: Path) -> None:
+    with real_log.server(tmp_path / "data") as (process, client):
+        real_log.fill(client)
+        result = run("check", tmp_path / "data")
+        assert result.return_value == 0
+        assert f"in use by process {process.pid}" in result.output
+        assert json.loads(run("stat", "--json", tmp_path / "data").output)["in_use_by"] == process.pid
+
+
+def test_dump_has_a_line_for_each_record(written: Path) -> None:
+    result = run("dump", written)
+    assert result.return_value == 0
+    lines = result.output.splitlines()
+    assert [line for line in lines if line.startswith("segment.")] == segment_names(written)
+    assert sum(" whole " in line for line in lines) >= JOB_COUNT + 1
+    first = next(line for line in lines if " whole " in line)
+    for part in (
+        "48 whole",
+        "job=1",
+        "tube=default",
+        "state=ready",
+        "pri=1",
+        "delay_s=0",
+        "ttr_s=60",
+        "body_bytes=1000",
+    ):
+        assert part in first
+    assert "body=" not in result.output
+    assert "created_at=20" in first
+
+
+def test_dump_as_json_with_bodies(written: Path) -> None:
+    found = [
+        json.loads(line) for line in run("dump", "--json", "--bodies", "--tube", "paused", written).output.splitlines()
+    ]
+    put = next(each for each in found if each["kind"] == "whole")
+    assert put["job"] == JOB_COUNT + 1
+    assert put["body"] == "hi"
+    pause = next(each for each in found if each["kind"] == "tube")
+    assert (pause["tube"], pause["pause_s"]) == ("paused", 4000)
+    assert {each["tube"] for each in found if "tube" in each} == {"paused"}
+
+
+def test_dump_of_one_job(written: Path) -> None:
+    found = [json.loads(line) for line in run("dump", "--json", "--job", "25", written).output.splitlines()]
+    assert [(each["kind"], each["state"]) for each in found] == [("whole", "ready"), ("changed", "buried")]
+    assert found[1]["bury_order"] > 0
+    assert "bury_order=" in run("dump", "--job", "25", written).output
+
+
+def test_dump_of_a_damaged_log(damaged: Path) -> None:
+    result = run("dump", damaged)
+    assert result.return_value == 1
+    assert "damage  1082 bytes are no good record" in result.output
+
+
+def test_stat(written: Path) -> None:
+    result = run("stat", written)
+    assert result.return_value == 0
+    for name in segment_names(written):
+        assert name in result.output
+    assert f"Next job id: {JOB_COUNT + 2}" in result.output
+    found = json.loads(run("stat", "--json", written).output)
+    assert found["jobs"] == len(ALIVE)
+    assert found["bytes_per_live_byte"] > 1
+
+
+def test_salvage(damaged: Path) -> None:
+    before = contents(damaged)
+    dry = run("salvage", "--dry-run", damaged)
+    assert dry.return_value == 1
+    assert f"{len(ALIVE) - 1} jobs would be kept." in dry.output
+    assert contents(damaged) == before
+    done = run("salvage", damaged)
+    assert done.return_value == 0
+    assert "lost are 1082 bytes" in done.output
+    assert "jobs deleted in one are back" in done.output
+    assert str(damaged / "damaged.1") in done.output
+    assert run("check", damaged).return_value == 0
+    again = json.loads(run("salvage", "--json", damaged).output)
+    assert again["needed"] is False
+    assert again["done"] is False
+
+
+def test_salvage_as_json(damaged: Path) -> None:
+    place_of(damaged, Kind.WHOLE, 25).overwrite(at=200)
+    found = json.loads(run("salvage", "--json", damaged).output)
+    assert found["done"] is True
+    assert found["jobs"] == len(ALIVE) - 2
+    assert found["lost_jobs"] == [25]
+    assert found["lost_bytes"] == 2 * 1082
+    assert [each["lost_bytes"] for each in found["problems"]] == [1082, 1082]
+
+
+def test_salvage_names_a_lost_job(damaged: Path) -> None:
+    place_of(damaged, Kind.WHOLE, 25).overwrite(at=200)
+    assert "Job 25 is lost: only changes of it are left." in run("salvage", damaged).output
+
+
+def test_progress_is_shown_on_a_terminal_only(written: Path) -> None:
+    small = f"import beanpole.cli.wal as wal; wal.PROGRESS_BYTES = 1; wal.wal(['check', {str(written)!r}])"
+    ours, theirs = pty.openpty()
+    shown = subprocess.run([sys.executable, "-c", small], stdout=subprocess.PIPE, stderr=theirs, check=True)
+    os.close(theirs)
+    assert b"Checking" in os.read(ours, 65536)
+    os.close(ours)
+    assert b"Checking" not in shown.stdout
+    quiet = subprocess.run([sys.executable, "-c", small], capture_output=True, check=True)
+    assert quiet.stderr == b""
+
+
+# --- the real command -------------------------------------------------------------------------------------------------
+
+
+def test_command_ends_with_the_exit_code(damaged: Path) -> None:
+    done = subprocess.run([*COMMAND, "check", damaged], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "refuse" in done.stdout
+    assert done.stderr == ""
+    assert subprocess.run([*COMMAND, "salvage", damaged], capture_output=True, check=False).returncode == 0
+    with real_log.server(damaged) as (_, client):
+        assert real_log.ids_alive(client) == [id for id in ALIVE if id != 100]
+        done = subprocess.run([*COMMAND, "salvage", damaged], capture_output=True, text=True, check=False)
+        assert done.returncode == 10
+        assert "in use by another server" in done.stderr
+
+
+def test_command_survives_a_reader_that_leaves(written: Path) -> None:
+    done = subprocess.run(
+        ["bash", "-c", f"set -o pipefail; {sys.executable} -m beanpole wal dump --bodies {written} | head -c 10"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout == "segment.00"
+    assert done.stderr == ""
+
+
+def test_wrong_arguments_end_with_5(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["wal", "check"]) == 5
+    assert main(["wal", "check", str(tmp_path / "none")]) == 5
+    assert main(["wal", "lose", str(tmp_path)]) == 5
+    assert main(["wal", "dump", "--job", "x", str(tmp_path)]) == 5
+    assert "beanpole wal" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["check", "dump", "stat", "salvage"])
+def test_directory_without_log_ends_with_1(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["wal", name, str(tmp_path)]) == 1
+    assert "holds no log" in capsys.readouterr().err
