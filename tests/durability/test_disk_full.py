@@ -1,0 +1,210 @@
+"""A disk without space: puts are refused, everything else works, and puts resume by themselves.
+
+The disk is a tmpfs of a mebibyte, so that every test fills it in earnest. A server that stops here, or that does not
+start here, has taken the jobs that it holds away from everybody until an operator comes.
+"""
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.durability.conftest import SMALL_DISK_BYTES
+from tests.durability.kept import assert_kept, facts, fill, keeping, kill, put, put_line, starting, terminate
+from tests.durability.small_disk import SmallDisk, small_disk
+from tests.e2e.process import Client, Process, wait_until
+
+SEGMENT = ("-s", "65536")
+OUT_OF_MEMORY = b"OUT_OF_MEMORY\r\n"
+
+BODY_BYTES = (1, 1000, 20_000)
+"""Jobs of these sizes are limited by records, by bodies, and by what is left at the end of a segment."""
+
+
+@pytest.fixture
+def log(disk: SmallDisk) -> Path:
+    """A directory on a small disk."""
+    return disk.path / "log"
+
+
+def assert_well(process: Process) -> None:
+    """Checks that a server runs and has said exactly one thing about the disk."""
+    assert process.popen.poll() is None, process.messages
+    assert [line["level"] for line in process.events("disk full")] == ["error"]
+    assert not process.events("log failed")
+
+
+def reserve(client: Client) -> int:
+    """Reserves the next job."""
+    client.send(b"reserve-with-timeout 0\r\n")
+    line = client.line()
+    assert line.startswith(b"RESERVED "), f"reserve was answered with {line!r}"
+    client.take(int(line.split()[2]) + 2)
+    return int(line.split()[1])
+
+
+RESUMED = b"y" * 20_000
+"""A body that needs more space than what a smaller one may have left."""
+
+
+def wait_for_puts(client: Client) -> int:
+    """Puts until a put is taken; returns its id."""
+    ids: list[int] = []
+
+    def taken() -> bool:
+        client.send(put_line(RESUMED))
+        line = client.line()
+        if line != OUT_OF_MEMORY:
+            ids.append(int(line.split()[1]))
+        return bool(ids)
+
+    wait_until(taken, "puts resume")
+    return ids[0]
+
+
+@pytest.mark.parametrize("body_bytes", BODY_BYTES)
+def test_puts_are_refused_and_the_rest_works(log: Path, body_bytes: int) -> None:
+    with keeping(log, *SEGMENT) as process, process.connect() as client:
+        jobs = fill(client, body_bytes)
+        a, b, c, d = (reserve(client) for _ in range(4))
+        client.ask(b"bury %d 5\r\n" % a, b"BURIED\r\n")
+        client.ask(b"release %d 7 0\r\n" % b, b"RELEASED\r\n")
+        client.ask(b"release %d 7 1000\r\n" % c, b"RELEASED\r\n")
+        client.ask(b"touch %d\r\n" % d, b"TOUCHED\r\n")
+        client.ask(b"delete %d\r\n" % d, b"DELETED\r\n")
+        client.ask(b"kick 1\r\n", b"KICKED 1\r\n")
+        client.ask(b"kick-job %d\r\n" % c, b"KICKED\r\n")
+        client.ask(b"pause-tube default 0\r\n", b"PAUSED\r\n")
+        del jobs[d]
+        assert_kept(client, jobs, gone=[d])
+        assert int(facts(client)["current-jobs-ready"]) == len(jobs)
+        assert_well(process)
+        kill(process)
+    with keeping(log, *SEGMENT) as process, process.connect() as client:
+        assert_kept(client, jobs, gone=[d])
+
+
+@pytest.mark.parametrize("body_bytes", BODY_BYTES)
+@pytest.mark.parametrize("order", ["oldest first", "newest first", "any"])
+def test_every_job_can_be_deleted_alone(log: Path, body_bytes: int, order: str) -> None:
+    """One delete a turn, so that what a turn costs besides is counted as well."""
+    with keeping(log, *SEGMENT) as process, process.connect() as client:
+        ids = sorted(fill(client, body_bytes), reverse=order == "newest first")
+        if order == "any":
+            random.Random(1).shuffle(ids)
+        for id in ids:
+            client.ask(b"delete %d\r\n" % id, b"DELETED\r\n")
+        assert wait_for_puts(client) > max(ids)
+        assert process.popen.poll() is None, process.messages
+
+
+def test_work_goes_on_for_long(log: Path) -> None:
+    """Workers give jobs back again and again: what that writes is dead soon, and its space must come back."""
+    with keeping(log, *SEGMENT) as process, process.connect() as client:
+        jobs = fill(client, 1000)
+        for pri in range(1, 5000):
+            client.ask(b"release %d %d 0\r\n" % (reserve(client), pri), b"RELEASED\r\n")
+        assert_kept(client, jobs)
+        assert_well(process)
+
+
+def test_puts_resume_when_jobs_are_deleted(log: Path) -> None:
+    with keeping(log, *SEGMENT) as process, process.connect() as client:
+        jobs = fill(client, 1000)
+        gone = sorted(jobs)[: len(jobs) // 2]
+        for id in gone:
+            client.ask(b"delete %d\r\n" % id, b"DELETED\r\n")
+            del jobs[id]
+        jobs[wait_for_puts(client)] = RESUMED
+        assert len(process.events("disk has space")) == 1
+        assert_well(process)
+        kill(process)
+    with keeping(log, *SEGMENT) as process, process.connect() as client:
+        assert_kept(client, jobs, gone)
+
+
+def test_puts_resume_when_the_disk_grows(disk: SmallDisk, log: Path) -> None:
+    with keeping(log, *SEGMENT) as process, process.connect() as client:
+        jobs = fill(client, 1000)
+        disk.resize(2 * SMALL_DISK_BYTES)
+        jobs[wait_for_puts(client)] = RESUMED
+        more = fill(client, 1000)
+        assert len(more) > len(jobs) // 2
+        kill(process)
+    with keeping(log, *SEGMENT) as process, process.connect() as client:
+        assert_kept(client, jobs | more)
+
+
+@pytest.mark.parametrize("body_bytes", BODY_BYTES)
+def test_full_disk_is_no_obstacle_to_a_start(log: Path, body_bytes: int) -> None:
+    with keeping(log, *SEGMENT) as process, process.connect() as client:
+        jobs = fill(client, body_bytes)
+        kill(process)
+    for _ in range(5):
+        with keeping(log, *SEGMENT) as process, process.connect() as client:
+            assert_kept(client, jobs)
+            id = max(jobs)
+            client.ask(b"delete %d\r\n" % id, b"DELETED\r\n")
+            del jobs[id]
+            kill(process)
+    with keeping(log, *SEGMENT) as process, process.connect() as client:
+        assert_kept(client, jobs)
+        assert terminate(process) == 0
+
+
+def test_disk_that_others_fill(disk: SmallDisk, log: Path) -> None:
+    """Somebody else takes every byte that is left: what was reserved is ours."""
+    with keeping(log, *SEGMENT) as process, process.connect() as client:
+        jobs = {put(client, b"%d" % i): b"%d" % i for i in range(500)}
+        disk.run(f"dd if=/dev/zero of={disk.mount_point}/other bs=4096 2>&1")
+        assert disk.free_bytes() == 0
+        jobs |= fill(client, 100)
+        gone = sorted(jobs)[::2]
+        for id in gone:
+            client.ask(b"delete %d\r\n" % id, b"DELETED\r\n")
+            del jobs[id]
+        assert_kept(client, jobs, gone)
+        assert_well(process)
+        disk.run(f"rm {disk.mount_point}/other")
+        jobs[wait_for_puts(client)] = RESUMED
+        kill(process)
+    with keeping(log, *SEGMENT) as process, process.connect() as client:
+        assert_kept(client, jobs, gone)
+
+
+@pytest.fixture
+def larger_disk(tmp_path: Path) -> Iterator[SmallDisk]:
+    """A disk of four mebibytes."""
+    mount_point = tmp_path / "larger"
+    mount_point.mkdir()
+    with small_disk(mount_point, 4 * SMALL_DISK_BYTES) as made:
+        yield made
+
+
+@pytest.mark.parametrize("body_bytes", [65_000, 65_400, 65_535, 150_000])
+def test_jobs_as_large_as_a_segment_fill_the_disk(larger_disk: SmallDisk, body_bytes: int) -> None:
+    log = larger_disk.path / "log"
+    flags = (*SEGMENT, "-z", "200000")
+    with keeping(log, *flags) as process, process.connect() as client:
+        jobs = fill(client, body_bytes)
+        gone = [min(jobs), max(jobs)]
+        for id in gone:
+            client.ask(b"delete %d\r\n" % id, b"DELETED\r\n")
+            del jobs[id]
+        assert_kept(client, jobs, gone)
+        assert_well(process)
+        kill(process)
+    with keeping(log, *flags) as process, process.connect() as client:
+        assert_kept(client, jobs, gone)
+
+
+def test_disk_without_space_for_anything_is_refused_at_the_start(disk: SmallDisk, log: Path) -> None:
+    disk.run(f"dd if=/dev/zero of={disk.mount_point}/other bs=4096 2>&1")
+    with starting(log, *SEGMENT) as process:
+        assert process.wait_exit() == 1
+        assert "No space left on device" in process.messages
+        assert "Traceback" not in process.messages
+    disk.run(f"rm {disk.mount_point}/other")
+    with keeping(log, *SEGMENT) as process, process.connect() as client:
+        assert put(client, b"x") == 1
