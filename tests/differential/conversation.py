@@ -70,13 +70,16 @@ class Speaker:
     def tube(self) -> bytes:
         return self.chance.choice(WRONG_TUBES if self.chance.random() < 0.05 else TUBES).encode("latin-1")
 
-    def id(self, job_count: int) -> list[Part]:
-        """A job, rather one of the last; sometimes none that exists, or none at all."""
+    def id(self, job_count: int, held: list[int]) -> list[Part]:
+        """A job that the client holds, or one of the last; sometimes none that exists, or none at all."""
         if self.chance.random() < 0.04:
             return [self.chance.choice(WRONG_IDS).encode()]
         spaces = b"  " if self.chance.random() < 0.03 else b""
         garbage = self.chance.choice([b" ", b"x", b" 1"]) if self.chance.random() < 0.03 else b""
-        return [spaces, max(job_count - int(self.chance.expovariate(0.3)), 0), garbage]
+        job = max(job_count - int(self.chance.expovariate(0.2)), 0)
+        if held and self.chance.random() < 0.5:
+            job = self.chance.choice(held)
+        return [spaces, job, garbage]
 
     def put(self) -> list[Part]:
         """A put: mostly right, else with a body that is too long, too short, or over the limit."""
@@ -97,9 +100,9 @@ class Speaker:
         size = self.chance.randrange(200, 1000)
         return [bytes(self.chance.choice(b"abc /\x00\n") for _ in range(size)) + b"\r\n"]
 
-    def command(self, job_count: int, *, may_wait: bool) -> list[Part]:
+    def command(self, job_count: int, held: list[int], *, may_wait: bool) -> list[Part]:
         """Any command but quit. `may_wait`: it may be a reserve that is not answered."""
-        chance, id = self.chance, self.id(job_count)
+        chance, id = self.chance, self.id(job_count, held)
         ready = b"reserve" if may_wait else b"reserve-with-timeout 0"
         kinds: list[tuple[int, Callable[[], list[Part]]]] = [
             (20, self.put),
@@ -140,6 +143,16 @@ class Conversation:
         self.more_than_reserve: set[str] = set()
         """Who may have said something behind a reserve that waits."""
 
+        self.held: dict[str, list[int]] = {name: [] for name in names}
+        """Jobs that the connection has reserved at some time."""
+
+    def hear(self, replies: dict[str, list[str]]) -> None:
+        """Takes note of what the engine has answered."""
+        for name in self.names:
+            for reply in replies.get(name, []):
+                if reply.startswith("RESERVED job "):
+                    self.held[name].append(int(reply.split()[2]))
+
     def step(self) -> tuple[str, str, list[Part]]:
         """What happens next: a connection and "connect", "send", "half-close", "disconnect" or "reset"."""
         open_names = [name for name in self.names if name in self.world.received and not self.world.is_closed(name)]
@@ -160,7 +173,7 @@ class Conversation:
         count = 1 if waiting & self.more_than_reserve else self.chance.choice([1, 1, 2, 3, 8])
         parts: list[Part] = []
         for _ in range(count):
-            said = self.speaker.command(len(self.world.ids), may_wait=may_wait)
+            said = self.speaker.command(len(self.world.ids), self.held[name][-3:], may_wait=may_wait)
             lines = self.world.rendered(said).split(b"\r\n")
             if not any(len(line) % 224 > 215 for line in lines):
                 parts += said  # line-of-225-bytes: none of that length, even with the rest of a body before it

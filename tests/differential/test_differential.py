@@ -45,11 +45,11 @@ class Comparison:
         conversation = Conversation(seed, self.world, NAMES)
         for _ in range(STEPS):
             name, deed, parts = conversation.step()
-            self.do(name, deed, parts, conversation.cuts(len(self.world.rendered(parts))))
+            conversation.hear(self.do(name, deed, parts, conversation.cuts(len(self.world.rendered(parts)))))
         self.clean_up()
 
-    def do(self, name: str, deed: str, parts: list[Part], cuts: list[int]) -> None:
-        """One step on all sides, compared."""
+    def do(self, name: str, deed: str, parts: list[Part], cuts: list[int]) -> dict[str, list[str]]:
+        """One step on all sides, compared; the replies."""
         self.told.append(f"{name} {deed} {self.world.rendered(parts)!r}"[:400] + f" cut at {cuts}" * bool(cuts))
         for side in self.sides:
             if deed == "connect":
@@ -66,9 +66,9 @@ class Comparison:
                 data = side.rendered(parts)
                 for begin, end in zip([0, *cuts], [*cuts, len(data)], strict=True):
                     side.send(name, data[begin:end])
-        self.compare()
+        return self.compare()
 
-    def compare(self) -> None:
+    def compare(self) -> dict[str, list[str]]:
         """Awaits and compares the replies of all sides."""
         counts = {name: len(split_replies(received)[0]) for name, received in self.world.received.items()}
         closed = {name for name in counts if self.world.is_closed(name)}
@@ -80,6 +80,7 @@ class Comparison:
                 self.told.append(f"    {name} gets {shortened(engine[name])}")
             if not engine[name] == beanpole[name] == beanstalkd[name]:
                 raise AssertionError(self.report(name, [engine[name], beanpole[name], beanstalkd[name]]))
+        return engine
 
     def report(self, name: str, replies: list[list[str]]) -> str:
         """What differs, behind the last steps that led to it."""
