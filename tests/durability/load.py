@@ -15,6 +15,8 @@ LONG_S = 100_000
 JOBS_MAX = 60
 """Jobs that a hermit keeps: above, it puts no more, so that segments empty and are compacted."""
 
+OUT_OF_MEMORY = b"OUT_OF_MEMORY\r\n"
+
 MARKET_MAX = 300
 """Jobs in the shared tube, as far as it is known, above which sellers buy."""
 
@@ -32,6 +34,9 @@ class Worker(threading.Thread, ABC):
         self.random = random.Random(seed)
         self.name = seed
         self.serial = 0
+        self.refused_count = 0
+        """What was refused because the disk is full: requests that changed nothing, and jobs that were not kicked."""
+
         self.acknowledged_count = 0
         self.failure: BaseException | None = None
 
@@ -61,11 +66,25 @@ class Worker(threading.Thread, ABC):
             raise Gone
         return line
 
-    def expect(self, reply: bytes) -> None:
-        """Reads exactly this reply."""
+    def heard(self, reply: bytes) -> bool:
+        """Reads exactly this reply, or that the disk is full; whether it was the reply."""
         line = self.line()
+        if line == OUT_OF_MEMORY:
+            self.refused_count += 1
+            return False
         assert line == reply, f"{self.name}: wanted {reply!r}, got {line!r}"
         self.acknowledged_count += 1
+        return True
+
+    def inserted(self) -> int:
+        """Reads the answer of a put; returns the id, or 0 when the disk is full."""
+        line = self.line()
+        if line == OUT_OF_MEMORY:
+            self.refused_count += 1
+            return 0
+        assert line.startswith(b"INSERTED "), f"{self.name}: put was answered with {line!r}"
+        self.acknowledged_count += 1
+        return int(line.split()[1])
 
     def reserved(self) -> tuple[int, bytes] | None:
         """The id and the body of the next reply; None: there was no job."""
@@ -126,8 +145,10 @@ class Hermit(Worker):
         """What reads the answer of a request for a job."""
 
         def read() -> None:
-            self.expect(reply)
-            self.ledger.acknowledge(id)
+            if self.heard(reply):
+                self.ledger.acknowledge(id)
+            else:
+                del self.ledger.asked[id]
 
         return read
 
@@ -140,10 +161,10 @@ class Hermit(Worker):
         self.ledger.puts.append(job)
 
         def read() -> None:
-            line = self.line()
-            assert line.startswith(b"INSERTED "), f"{self.name}: put was answered with {line!r}"
-            self.ledger.acknowledge_put(int(line.split()[1]))
-            self.acknowledged_count += 1
+            if id := self.inserted():
+                self.ledger.acknowledge_put(id)
+            else:
+                self.ledger.puts.pop(0)
 
         return put_line(job.body, pri=job.pri, delay_s=delay_s), read
 
@@ -200,9 +221,12 @@ class Hermit(Worker):
             job = self.ledger.jobs[id]
             self.ledger.ask(job, state=READY, kicks=job.kicks + 1)
         self.client.send(b"kick %d\r\n" % bound)
-        self.expect(b"KICKED %d\r\n" % len(ids))
-        for id in ids:
+        kicked = int(self.line().removeprefix(b"KICKED "))
+        self.refused_count += len(ids) - kicked
+        for id in ids[:kicked]:
             self.ledger.acknowledge(id)
+        for id in ids[kicked:]:
+            del self.ledger.asked[id]
 
 
 class Buyer(Worker):
@@ -222,11 +246,11 @@ class Buyer(Worker):
         assert id not in self.market.deleted, f"job {id} was deleted and is back"
         if self.random.random() < 0.1:
             self.client.send(b"release %d 1 0\r\n" % id)
-            self.expect(b"RELEASED\r\n")
+            self.heard(b"RELEASED\r\n")
             return
         self.market.delete_asked.add(id)
         self.client.send(b"delete %d\r\n" % id)
-        self.expect(b"DELETED\r\n")
+        assert self.heard(b"DELETED\r\n"), "a delete was refused"
         self.market.deleted.add(id)
 
 
@@ -242,9 +266,6 @@ class Seller(Buyer):
         self.market.offered.update(bodies)
         self.client.send(b"".join(put_line(each) for each in bodies))
         for body in bodies:
-            line = self.line()
-            assert line.startswith(b"INSERTED "), f"{self.name}: put was answered with {line!r}"
-            id = int(line.split()[1])
-            assert id not in self.market.put, f"the id {id} was given twice"
-            self.market.put[id] = body
-            self.acknowledged_count += 1
+            if id := self.inserted():
+                assert id not in self.market.put, f"the id {id} was given twice"
+                self.market.put[id] = body

@@ -208,3 +208,18 @@ def test_disk_without_space_for_anything_is_refused_at_the_start(disk: SmallDisk
     disk.run(f"rm {disk.mount_point}/other")
     with keeping(log, *SEGMENT) as process, process.connect() as client:
         assert put(client, b"x") == 1
+
+
+@pytest.mark.parametrize("pinned_bytes", [10, 30_000, 60_000])
+@pytest.mark.parametrize("body_bytes", [100, 40_000])
+def test_one_job_that_stays_does_not_keep_the_disk_full(log: Path, pinned_bytes: int, body_bytes: int) -> None:
+    """The oldest segment goes when its jobs have moved, so there must be space to move the largest of them."""
+    with keeping(log, *SEGMENT) as process, process.connect() as client:
+        jobs = {put(client, b"p" * pinned_bytes): b"p" * pinned_bytes for _ in range(3)}
+        for id in fill(client, body_bytes):
+            client.ask(b"delete %d\r\n" % id, b"DELETED\r\n")
+        jobs[wait_for_puts(client)] = RESUMED
+        assert_well(process)
+        kill(process)
+    with keeping(log, *SEGMENT) as process, process.connect() as client:
+        assert_kept(client, jobs)

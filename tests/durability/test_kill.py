@@ -12,11 +12,16 @@ from tests.durability.audit import Auditor
 from tests.durability.kept import keeping, kill, starting, terminate
 from tests.durability.ledger import Ledger, Market
 from tests.durability.load import Buyer, Hermit, Seller, Worker
+from tests.durability.small_disk import small_disk
 from tests.e2e.process import Process, wait_until
 from tests.servers import STOP_TIMEOUT_S
 
 ROUND_COUNT = 60
 FLAGS = (("-s", "65536"), ("-s", "65536", "-F"), ("-s", "100000", "-f", "20"), (), ("-s", "65536"))
+
+FULL_ROUND_COUNT = 15
+SMALL_DISK_BYTES = 2 << 20
+"""Less than what the clients of a round want to keep."""
 
 HERMIT_COUNT = 8
 BUYER_COUNT = 4
@@ -69,6 +74,7 @@ def test_kill_under_load_loses_nothing_and_brings_nothing_back(tmp_path: Path) -
                 auditor.check_counts(client)
             workers = crowd(process, round_, hermits, market)
             end_under_load(process, workers, chance.randint(1, 6000), sigterm=round_ % 10 == 9)
+            assert not any(each.refused_count for each in workers), "the disk of this test is full"
         if round_ % 5 == 4:
             with starting(tmp_path, *flags) as process:
                 kill_while_starting(process, tmp_path)
@@ -85,3 +91,26 @@ def kill_while_starting(process: Process, directory: Path) -> None:
         lambda: sorted(path.name for path in directory.iterdir()) != before or process.ready_file.exists(), "a change"
     )
     kill(process)
+
+
+def test_kill_while_the_disk_is_full(tmp_path: Path) -> None:
+    chance = random.Random(2)
+    hermits = {f"hermit{i}": Ledger() for i in range(HERMIT_COUNT)}
+    market = Market()
+    auditor = Auditor(hermits, market, may_be_full=True)
+    refused_count = 0
+    with small_disk(tmp_path, SMALL_DISK_BYTES) as disk:
+        log = disk.path / "log"
+        for round_ in range(FULL_ROUND_COUNT):
+            with keeping(log, "-s", "65536") as process:
+                with process.connect() as client:
+                    auditor.audit(client)
+                    auditor.check_counts(client)
+                workers = crowd(process, round_, hermits, market)
+                end_under_load(process, workers, chance.randint(1, 3000), sigterm=round_ % 5 == 4)
+                refused_count += sum(each.refused_count for each in workers)
+        disk.resize(2 * SMALL_DISK_BYTES)
+        with keeping(log, "-s", "65536") as process, process.connect() as client:
+            auditor.audit(client)
+            auditor.check_deleted(client)
+    assert refused_count > FULL_ROUND_COUNT, "the disk was not full"
