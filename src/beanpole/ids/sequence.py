@@ -1,0 +1,302 @@
+"""Which number is next: the part of the service that must never repeat one. Pure: no I/O, and the time is an argument.
+
+A counter hands out numbers of ranges that are durably reserved. Who drives it does this::
+
+    time_s = counter.open(now_s)          the time that the number shows; begins a new cycle when one is due
+    value = counter.take()                or NeedRangeError: reserve first; or ExhaustedError: wait for the next cycle
+    wanted = counter.plan()               at the low-water mark: what to reserve next, or None
+    counter.confirm(wanted)               it is durable. Or counter.fail(wanted): nobody knows, plan again
+
+Invariants:
+
+- A number is handed out only if a confirmed range has it. What is durable but not handed out is lost in a crash: a gap.
+- (cycle, number) only moves forward, whatever the clock does; a number is never above the maximum.
+- Every number is `offset` plus a multiple of `step`; a changed step or offset goes on above what is reserved.
+- One range is under way at a time, so that the store sees them in order.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from beanpole import limits
+from beanpole.errors import ClockAheadError, ExhaustedError, NeedRangeError
+
+
+class Cycles(Protocol):
+    """What a counter must know of a rule's cycle; see `cycle.Cycle`."""
+
+    kind: str
+    """Names the cycle's unit and zone: another kind means that starts can't be compared."""
+
+    def start_s(self, now_s: int) -> int:
+        """Return when the cycle of a moment started."""
+
+    def end_s(self, now_s: int) -> int | None:
+        """Return when the next one starts."""
+
+
+class Key(NamedTuple):
+    """Whose counter it is. Bytes, so that no collation makes two names one."""
+
+    rule: bytes
+    app: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """Which numbers a counter has."""
+
+    minimum: int
+    maximum: int
+    step: int = 1
+    """Distance of two numbers of one node: how many nodes there are."""
+
+    offset: int = 0
+    """Which of the `step` numbers is this node's: its number, from 0."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.minimum < self.maximum <= limits.IDS_NUMBER_MAX:
+            raise ValueError(f"minimum and maximum must be 0 <= minimum < maximum <= {limits.IDS_NUMBER_MAX}")
+        if not 1 <= self.step <= limits.IDS_STEP_MAX:
+            raise ValueError(f"step must be 1 to {limits.IDS_STEP_MAX}, not {self.step}")
+        if not 0 <= self.offset < self.step:
+            raise ValueError(f"offset must be 0 to {self.step - 1} with step {self.step}, not {self.offset}")
+        if self.minimum % self.step:
+            # Else another minimum would give this node numbers of its neighbours.
+            raise ValueError(f"minimum must be a multiple of step {self.step}, not {self.minimum}")
+        if self.minimum + self.offset > self.maximum:
+            raise ValueError(f"no number of offset {self.offset} is between {self.minimum} and {self.maximum}")
+
+    def after(self, value: int) -> int:
+        """Return the first number above a value."""
+        first = self.minimum + self.offset
+        return first if value < first else value + self.step - (value - first) % self.step
+
+    def remaining(self, value: int) -> int:
+        """Return how many numbers there are above a value."""
+        return max(0, (self.maximum - self.after(value)) // self.step + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Counting:
+    """How a rule counts."""
+
+    shape: Shape
+    cycles: Cycles
+    batch: int = limits.IDS_BATCH_DEFAULT
+    """Numbers of a range; 1 reserves each by itself and leaves no gap in a crash."""
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.batch <= limits.IDS_BATCH_MAX:
+            raise ValueError(f"batch must be 1 to {limits.IDS_BATCH_MAX}, not {self.batch}")
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """What is durable of a counter: every number up to `reserved` may have been handed out."""
+
+    cycle_s: int
+    """Start of the cycle."""
+
+    reserved: int
+    """The highest reserved number, or less than the minimum if none is."""
+
+    time_s: int
+    """The latest time that a number showed when this was written; time goes on from there."""
+
+    kind: str
+    """The kind of the cycle; see `Cycles.kind`."""
+
+
+class Counter:
+    """The numbers of one key on one node."""
+
+    def __init__(self, key: Key, counting: Counting, mark: Mark | None, now_s: int) -> None:
+        shape, cycles = counting.shape, counting.cycles
+        self.key = key
+        self.shape = shape
+        self.cycles = cycles
+        self.batch = counting.batch
+        self.cycle_s = mark.cycle_s if mark else -1
+        self.time_s = mark.time_s if mark else 0
+        self.reserved = mark.reserved if mark else shape.minimum - 1
+        """The highest number of this cycle that is durably reserved."""
+
+        self.last = self.reserved
+        """The number handed out last. After a start: what is reserved, as nobody knows which of it was handed out."""
+
+        self.wanted = 0
+        """Numbers that callers wait for."""
+
+        self.under_way: Mark | None = None
+        self.durable = mark
+        self.attempted: Mark | None = None
+        """A range that failed and may be durable nevertheless; the next one must not be below it."""
+
+        self.kind = mark.kind if mark else cycles.kind
+        self._follow(now_s)
+
+    def change(self, counting: Counting, now_s: int) -> None:
+        """Take over a changed rule; numbers go on above what is reserved."""
+        shape = counting.shape
+        assert (shape.step, shape.offset) == (self.shape.step, self.shape.offset), "a node keeps its numbers"
+        self.shape, self.cycles, self.batch = shape, counting.cycles, counting.batch
+        self._follow(now_s)
+
+    def _follow(self, now_s: int) -> None:
+        # Starts of two kinds of cycle can't be compared: a month's start is long before that of a day in it. The current
+        # cycle of the new kind inherits what is reserved, so that no number of today comes again today.
+        if self.kind != self.cycles.kind:
+            self.time_s = max(now_s, self.time_s)
+            self.cycle_s = self.cycles.start_s(self.time_s)
+            self.kind = self.cycles.kind
+
+    def open(self, now_s: int) -> int:
+        """Begin a new cycle when one is due; return the time that numbers taken now must show.
+
+        A clock that went back does not bring a cycle back: time stands still until it has caught up.
+        """
+        time_s = max(now_s, self.time_s)
+        start_s = self.cycles.start_s(time_s)
+        if start_s < self.cycle_s:
+            return self.time_s
+        if start_s > self.cycle_s:
+            self.cycle_s = start_s
+            self.last = self.reserved = self.shape.minimum - 1
+        self.time_s = time_s
+        return time_s
+
+    def take(self) -> int:
+        """Return the next number.
+
+        Raises:
+            NeedRangeError: none is reserved; reserve what `plan` says and try again.
+            ExhaustedError: the cycle has no number left.
+        """
+        value = self.shape.after(self.last)
+        if value > self.shape.maximum:
+            raise ExhaustedError(self.shape.maximum, self.cycles.end_s(self.time_s))
+        if value > self.reserved:
+            self.wanted = max(self.wanted, 1)
+            raise NeedRangeError
+        self.last = value
+        return value
+
+    def give_back(self, last: int) -> None:
+        """Undo takes after which nothing was answered: `last` is what it was before them."""
+        assert last <= self.last, "numbers come back, they don't go on"
+        self.last = last
+
+    def need(self, count: int) -> None:
+        """Say that callers wait for `count` numbers.
+
+        Raises:
+            ExhaustedError: the cycle has not that many left.
+        """
+        if self.shape.remaining(self.last) < count:
+            raise ExhaustedError(self.shape.maximum, self.cycles.end_s(self.time_s))
+        self.wanted = max(self.wanted, count)
+
+    def plan(self) -> Mark | None:
+        """Return what to reserve now, which then is under way; None if nothing needs to be."""
+        if self.under_way is not None:
+            return None
+        assert self.cycle_s >= 0, "open the counter first"
+        top = max(self.last, self.reserved)
+        available = self.shape.remaining(self.last) - self.shape.remaining(top)
+        low = self.batch * limits.IDS_LOW_WATER_PERCENT // 100
+        if available >= self.wanted and (available > low or self.batch == 1):
+            return None
+        first = self.shape.after(top)
+        if first > self.shape.maximum:
+            return None
+        count = max(self.batch, self.wanted - available)
+        upper = min(first + (count - 1) * self.shape.step, self.shape.maximum)
+        tried = self.attempted
+        if tried and (tried.cycle_s, tried.kind) == (self.cycle_s, self.kind):
+            upper = max(upper, tried.reserved)
+        self.under_way = Mark(self.cycle_s, upper, self.time_s, self.kind)
+        return self.under_way
+
+    def confirm(self, mark: Mark) -> None:
+        """Take a range into use: it is durable now."""
+        assert mark is self.under_way, "a range is confirmed once, in order"
+        self.under_way = self.attempted = None
+        self.durable = mark
+        self.wanted = 0
+        if (mark.cycle_s, mark.kind) == (self.cycle_s, self.kind):
+            self.reserved = max(self.reserved, mark.reserved)
+        elif mark.kind != self.kind:
+            self._skip(mark)
+
+    def fail(self, mark: Mark) -> None:
+        """Forget a range that may or may not be durable: it is planned again, and reserving it twice does no harm."""
+        assert mark is self.under_way, "a range fails once"
+        self.under_way = None
+        self.attempted = mark
+        if mark.kind != self.kind:
+            self._skip(mark)
+
+    def _skip(self, mark: Mark) -> None:
+        """Go on above a range that was under way while the kind of the cycle changed: the row may have it."""
+        self.last = self.reserved = max(self.last, self.reserved, mark.reserved)
+
+    def rest(self) -> Mark | None:
+        """Return what the durable mark should be when nothing more is handed out; None if it is right already.
+
+        With it a restart goes on without a gap.
+        """
+        assert self.under_way is None, "what is under way may become durable after the rest is given back"
+        durable = self.durable
+        if durable is None or (durable.cycle_s, durable.kind) != (self.cycle_s, self.kind):
+            return None
+        return None if durable.reserved == self.last else Mark(self.cycle_s, self.last, self.time_s, self.kind)
+
+    @property
+    def remaining(self) -> int:
+        """How many numbers the cycle still has."""
+        return self.shape.remaining(self.last)
+
+    def check(self) -> None:
+        """Assert the invariants."""
+        assert self.last <= max(self.reserved, self.shape.minimum - 1), "a number that is not reserved was handed out"
+        if self.durable and (self.durable.cycle_s, self.durable.kind) == (self.cycle_s, self.kind):
+            assert self.reserved <= self.durable.reserved, "a range is in use that is not durable"
+
+
+class Clock:
+    """Guards against wall clocks that jump.
+
+    Back: time stands still until the clock has caught up; counters need no more. Ahead by more than `ahead_s_max`
+    against the monotonic clock: refused, for every date that is printed too early is one that can't be printed again.
+    """
+
+    def __init__(self, wall_s: int, monotonic_s: float, ahead_s_max: int = limits.IDS_CLOCK_AHEAD_S_MAX) -> None:
+        self.ahead_s_max = ahead_s_max
+        self.back_count = 0
+        """Readings that were before an earlier one."""
+
+        self.latest_s = wall_s
+        self._anchor_s = wall_s
+        self._anchor_monotonic_s = monotonic_s
+
+    def read(self, wall_s: int, monotonic_s: float) -> int:
+        """Return the time to use.
+
+        Raises:
+            ClockAheadError: the wall clock has jumped ahead.
+        """
+        expected_s = self._anchor_s + (monotonic_s - self._anchor_monotonic_s)
+        if wall_s > expected_s + self.ahead_s_max:
+            raise ClockAheadError(int(wall_s - expected_s))
+        if wall_s < self.latest_s:
+            self.back_count += 1
+            return self.latest_s
+        self._anchor_s, self._anchor_monotonic_s = wall_s, monotonic_s
+        self.latest_s = wall_s
+        return wall_s
+
+    def accept(self, wall_s: int, monotonic_s: float) -> None:
+        """Take the wall clock for right, because an operator says so; time still never goes back."""
+        self._anchor_s, self._anchor_monotonic_s = wall_s, monotonic_s
+        self.latest_s = max(self.latest_s, wall_s)
