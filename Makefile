@@ -20,7 +20,7 @@ MAKEFLAGS += --no-builtin-rules --no-print-directory
 VENV := .venv
 PYTHON ?= $(shell test -x $(VENV)/bin/python && echo $(VENV)/bin/python || echo python3)
 PYTHON_VERSION := $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null)
-SERVE_FLAGS ?= -l 127.0.0.1 -p 11300
+SERVE_FLAGS ?= -l 127.0.0.1 -p 11300 -b beanpole-data
 BENCH_FLAGS ?=
 PYTEST ?=
 JACKD := jackd@2.2.2
@@ -57,7 +57,7 @@ help: ## list the verbs
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | while IFS=$$'\t' read -r verb what; do \
 	  printf '  make %-8s %s\n' "$$verb" "$$what"; done
 
-serve: $(BUILT) ## build, and serve on 127.0.0.1:11300
+serve: $(BUILT) ## build, and serve on 127.0.0.1:11300, with jobs in beanpole-data
 	@exec $(BIN)/beanpole serve $(SERVE_FLAGS)
 
 build: $(BUILT) ## install what is needed to run, and compile what has changed
