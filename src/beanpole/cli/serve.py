@@ -64,6 +64,13 @@ def cap_body_bytes(_ctx: click.Context, _parameter: click.Parameter, value: int)
     return limits.BODY_BYTES_MAX_CEILING
 
 
+def raise_segment_bytes(_ctx: click.Context, _parameter: click.Parameter, value: int) -> int:
+    """Raise the size of segments to what makes sense, with a warning."""
+    if value < limits.SEGMENT_BYTES_MIN:
+        click.echo(f"beanpole serve: --segment-bytes is raised to {limits.SEGMENT_BYTES_MIN}", err=True)
+    return max(value, limits.SEGMENT_BYTES_MIN)
+
+
 def check_listen(ctx: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
     """Refuse what can't be an address."""
     from beanpole.server.listener import check_address
@@ -132,7 +139,8 @@ def set_user(_ctx: click.Context, _parameter: click.Parameter, value: str | None
 @click.option(
     "-s",
     "--segment-bytes",
-    type=click.IntRange(limits.SEGMENT_BYTES_MIN),
+    type=int,
+    callback=raise_segment_bytes,
     default=limits.SEGMENT_BYTES_DEFAULT,
     show_default=True,
     envvar="BEANPOLE_SEGMENT_BYTES",

@@ -218,14 +218,27 @@ class Engine(Store):
         """reserve-job: a job by its id, unless somebody holds it."""
         job: Job = self.jobs.find(id)
         if job is None or job.state == State.RESERVED:
-            return session.out.add(b"NOT_FOUND\r\n", 11)
-        return self.hand_out(now_ns, session, job)
+            return self.not_found(session)
+        changes: cython.bint = job.state != State.READY
+        if changes and not self.records.room_for_change():
+            return session.out.add(b"OUT_OF_MEMORY\r\n", 15)
+        self.hand_out(now_ns, session, job)
+        if changes:
+            # When it comes back it is ready, whatever it was: now or, should the server end here, at the next start.
+            self.records.changed(job)
+            session.told_index = self.records.index
+        return 0
+
+    def not_found(self, session):
+        """NOT_FOUND: nobody may read it before what took the job away is durable."""
+        session.told_index = self.records.index
+        return session.out.add(b"NOT_FOUND\r\n", 11)
 
     def delete(self, now_ns, session, id):
         """delete: a job in any state, unless another session holds it."""
         job: Job = self.jobs.find(id)
         if job is None or (job.state == State.RESERVED and job.holder is not session):
-            return session.out.add(b"NOT_FOUND\r\n", 11)
+            return self.not_found(session)
         self.leave(job)
         self.records.deleted(job)
         self.jobs.remove(job)
@@ -237,7 +250,7 @@ class Engine(Store):
         """release: a held job becomes ready or delayed."""
         job: Job = self.jobs.find(command.id)
         if job is None or job.holder is not session:
-            return session.out.add(b"NOT_FOUND\r\n", 11)
+            return self.not_found(session)
         if not self.records.room_for_change():
             return session.out.add(b"OUT_OF_MEMORY\r\n", 15)
         self.leave(job)
@@ -256,7 +269,7 @@ class Engine(Store):
         """bury: a held job is put aside."""
         job: Job = self.jobs.find(command.id)
         if job is None or job.holder is not session:
-            return session.out.add(b"NOT_FOUND\r\n", 11)
+            return self.not_found(session)
         if not self.records.room_for_change():
             return session.out.add(b"OUT_OF_MEMORY\r\n", 15)
         self.leave(job)
@@ -270,7 +283,7 @@ class Engine(Store):
         """touch: the TTR of a held job starts anew."""
         job: Job = self.jobs.find(id)
         if job is None or job.holder is not session:
-            return session.out.add(b"NOT_FOUND\r\n", 11)
+            return self.not_found(session)
         job.deadline_at_ns = now_ns + job.ttr_s * SECOND_NS
         session.reserved.move(job, job.deadline_at_ns)
         return session.out.add(b"TOUCHED\r\n", 9)
@@ -310,7 +323,7 @@ class Engine(Store):
         """kick-job: the same for one job of any tube."""
         job: Job = self.jobs.find(id)
         if job is None or (job.state != State.BURIED and job.state != State.DELAYED):
-            return session.out.add(b"NOT_FOUND\r\n", 11)
+            return self.not_found(session)
         if not self.records.room_for_change():
             return session.out.add(b"OUT_OF_MEMORY\r\n", 15)
         session.out.add(b"KICKED\r\n", 8)
@@ -319,7 +332,8 @@ class Engine(Store):
     def peek(self, session, job):
         """peek: a job in any state."""
         if job is None:
-            return session.out.add(b"NOT_FOUND\r\n", 11)
+            return self.not_found(session)
+        session.told_index = self.records.index
         return session.out.body(b"FOUND ", 6, job.id, job.body, job.body_bytes)
 
     def peek_first(self, session, heap):
@@ -357,7 +371,7 @@ class Engine(Store):
         """pause-tube: nothing is reserved from the tube for some seconds; 0 ends a pause."""
         tube: Tube = self.tube_named(command.tube)
         if tube is None:
-            return session.out.add(b"NOT_FOUND\r\n", 11)
+            return self.not_found(session)
         if not self.records.room_for_change():
             return session.out.add(b"OUT_OF_MEMORY\r\n", 15)
         tube.pause_count += 1
@@ -381,6 +395,7 @@ class Engine(Store):
         elif verb == Verb.STATS_JOB:
             job: Job = self.jobs.find(command.id)
             text = stats.job(job, now_ns) if job is not None else None
+            session.told_index = self.records.index
         elif verb == Verb.LIST_TUBES:
             text = stats.names(self.tube_list)
         elif verb == Verb.LIST_TUBES_WATCHED:
@@ -392,7 +407,7 @@ class Engine(Store):
                 self.count_producer(session)
             return session.out.add_bytes(MISTAKES[verb])
         if text is None:
-            return session.out.add(b"NOT_FOUND\r\n", 11)
+            return self.not_found(session)
         return session.out.text(text)
 
     def check(self, now_ns: int64_t = -1) -> None:

@@ -21,7 +21,7 @@ cdef class Heap:
     cdef readonly Py_ssize_t count       # items
     cdef Py_ssize_t capacity             # entries allocated
     cdef int push(self, Item item, int64_t key, uint64_t tie) except -1
-    cdef void remove(self, Item item) noexcept
+    cdef int remove(self, Item item) except -1
     cdef void move(self, Item item, int64_t key) noexcept
     cdef void put_at(self, Py_ssize_t hole, Entry entry) noexcept
     cdef int resize(self, Py_ssize_t capacity) except -1

@@ -67,12 +67,14 @@ class Heap:
     def remove(self, item):
         """Take out an item of this heap."""
         hole: cython.Py_ssize_t = item.heap_index
+        assert 0 <= hole < self.count, "an item is taken out of a heap that it is not in"
         item.heap_index = -1
         self.count -= 1
         if hole != self.count:
             self.put_at(hole, self.entries[self.count])
         if self.capacity > KEPT_CAPACITY and self.count < self.capacity // 4:
             self.resize(self.capacity // 2)
+        return 0
 
     def move(self, item, key):
         """Give an item of this heap another key."""

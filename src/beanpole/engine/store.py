@@ -173,6 +173,7 @@ class Store:
     def hand_out(self, now_ns, session, job):
         """Reserve a job for a session and tell it."""
         self.hold(now_ns, session, job)
+        session.told_index = self.records.index
         return session.out.body(b"RESERVED ", 9, job.id, job.body, job.body_bytes)
 
     # --- tubes --------------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ import resource
 import secrets
 import signal
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import uvloop
@@ -27,6 +27,7 @@ from beanpole.server.keeping import Kept, keep_in, keep_nothing
 from beanpole.server.logs import Logger, open_logger
 from beanpole.server.poller import Poller
 from beanpole.server.settings import Settings
+from beanpole.wal.log import Log
 
 GC_THRESHOLDS = (50_000, 20, 100)
 """The engine makes no cycles, so a collection finds nothing; a rare one is for what the libraries leave."""
@@ -155,6 +156,7 @@ class Server:
         self.observer = Observer(logger)
         self.stopping = asyncio.Event()
         self.exit_code = ExitCode.OK
+        self.stop_turns: Callable[[], None] = lambda: None
         self.facts = ProcessFacts()
 
     async def run(self) -> ExitCode:
@@ -169,6 +171,7 @@ class Server:
             kept.engine, kept.log, loop, self.observer, self.settings.one_reply_per_send, self.connections_max
         )
         poller.observe_connections = self.settings.verbose_count > 0
+        self.stop_turns = poller.stop
         loop.set_exception_handler(self.fail)
         kept.start(poller.release, self.fail_log)
         for each in self.listeners:
@@ -185,12 +188,20 @@ class Server:
         poller.stop_accepting()
         loop.remove_reader(poller.fileno())
         if self.exit_code == ExitCode.OK:
-            kept.log.close()
-            poller.release()
+            self.close_log(kept.log, poller)
         poller.close_all()
         kept.close()
         self.logger.info("stopped", exit_code=int(self.exit_code))
         return self.exit_code
+
+    def close_log(self, log: Log, poller: Poller) -> None:
+        """Make everything durable and send what that sets free; if that fails, send nothing."""
+        try:
+            log.close()
+        except OSError as error:
+            self.fail_log(error)
+        else:
+            poller.release()
 
     def open_log(self, loop: asyncio.AbstractEventLoop) -> Kept:
         """Open the log that the settings ask for, and bring its jobs back."""
@@ -219,7 +230,10 @@ class Server:
 
     def fail_log(self, error: OSError) -> None:
         """Stop at once, without a reply more: what is on disk is all that can be promised."""
+        if self.exit_code != ExitCode.OK:
+            return
         self.exit_code = ExitCode.FAILED
+        self.stop_turns()
         self.stopping.set()
         self.logger.critical("log failed", reason=str(error), directory=str(self.settings.data_dir))
 
@@ -229,6 +243,7 @@ class Server:
         if self.exit_code != ExitCode.OK:
             return
         self.exit_code = ExitCode.FAILED
+        self.stop_turns()
         self.stopping.set()
         self.logger.critical("failed", reason=str(context.get("message")), exc_info=error)
 

@@ -37,6 +37,8 @@ cdef class Connection:
     cdef bint is_held                    # it is in the list of connections whose output waits for the log
     cdef uint64_t turn                   # the turn that commands_left belongs to
     cdef int run(self, int64_t now_ns) except -1
+    cdef int cost(self) noexcept
+    cdef int end_reply(self) except -1
     cdef int stop_input(self, int64_t now_ns) except -1
     cdef Py_ssize_t sendable(self, uint64_t durable_index) except -1
     cdef void sent(self, Py_ssize_t size) noexcept

@@ -4,19 +4,22 @@ The poller feeds it what a socket receives and sends what it lets go; tests and 
 Commands run one after the other until one of these holds: input is used up, the session waits, the turn's share of
 commands is used up, or so much output is unsent that a client that does not read would fill our memory.
 
-Output is held until it is durable (:meth:`Connection.sendable`): a reply is a promise, so no byte of a turn in which
-the connection caused a record leaves before that record is on disk. What comes behind held output waits with it.
+Output is held until it is durable (:meth:`Connection.sendable`): a reply is a promise, so it leaves when the records
+that its own command wrote are on disk, and all that was recorded before it if it tells of a job or that there is none:
+nobody may see what a crash could take back. Output of a turn is held as a whole, and what comes behind it waits with it.
 """
 
 import cython
 from cython.cimports.beanpole.engine.engine import Engine
-from cython.cimports.beanpole.protocol.commands import Command
+from cython.cimports.beanpole.protocol.commands import Command, Verb
 from cython.cimports.beanpole.protocol.decoder import Decoder
-from cython.cimports.libc.stdint import int64_t, uint64_t
+from cython.cimports.libc.stdint import int64_t, uint32_t, uint64_t
 
 from beanpole import limits
 
 COMMANDS_PER_TURN = cython.declare(cython.int, limits.COMMANDS_PER_TURN)
+TUBES_PER_COMMAND = cython.declare(cython.int, limits.TUBES_PER_COMMAND)
+JOBS_PER_COMMAND = cython.declare(uint32_t, limits.JOBS_PER_COMMAND)
 OUTPUT_BYTES_PAUSE = cython.declare(cython.Py_ssize_t, limits.OUTPUT_BYTES_PAUSE)
 
 current = cython.declare(Command, Command())
@@ -46,6 +49,8 @@ class Connection:
         self.hungry = False
         if session.kick_left:
             self.engine.go_on(now_ns, session)
+            self.commands_left = 0
+            self.end_reply()
         while not session.waiting and not session.quitting:
             if session.kick_left:
                 self.pending = True
@@ -53,28 +58,40 @@ class Connection:
             if session.out.size - session.out.sent >= OUTPUT_BYTES_PAUSE:
                 self.choked = True
                 break
-            if self.commands_left == 0 and self.decoder.at < self.decoder.end:
+            if self.commands_left <= 0 and self.decoder.at < self.decoder.end:
                 self.pending = True
                 break
             if not self.decoder.next(current):
                 self.hungry = True
                 break
-            self.commands_left -= 1
+            self.commands_left -= self.cost()
+            kicked: uint32_t = session.kicked_count
             self.engine.apply(now_ns, session, current)
-            if self.reply_ends is not None:
-                self.end_reply()
+            if session.kicked_count != kicked:
+                self.commands_left -= session.kicked_count // JOBS_PER_COMMAND
+            self.end_reply()
         self.decoder.settle()
         if records.index != index_before:
             self.depends_on = records.index
         self.finished = session.quitting or (self.input_ended and self.hungry)
         return 0
 
-    def end_reply(self) -> None:
-        """Remember where a reply ends, so that it can be sent alone."""
-        end = self.sent_bytes + (self.session.out.size - self.session.out.sent)
+    def cost(self):
+        """Return what the current command costs of the turn's share: a reserve looks at every tube that is watched."""
+        if current.verb == Verb.RESERVE or current.verb == Verb.RESERVE_WITH_TIMEOUT:
+            return 1 + cython.cast(cython.int, len(self.session.watches)) // TUBES_PER_COMMAND
+        return 1
+
+    def end_reply(self):
+        """Remember where a reply ends, where replies are to be sent one by one."""
+        if self.reply_ends is None:
+            return 0
+        end: uint64_t = self.sent_bytes + (self.session.out.size - self.session.out.sent)
         count: cython.Py_ssize_t = len(self.reply_ends)
-        if count == 0 or self.reply_ends[count - 1] != end:
+        last: uint64_t = self.reply_ends[count - 1] if count else self.sent_bytes
+        if last != end:
             self.reply_ends.append(end)
+        return 0
 
     def stop_input(self, now_ns):
         """Tell that no more bytes come: a session can't wait any more, and the end comes when all input has run."""
@@ -85,6 +102,7 @@ class Connection:
     def sendable(self, durable_index):
         """Return how many bytes at the front of ``session.out`` may be sent, now that the log is durable so far."""
         out = self.session.out
+        self.depends_on = max(self.depends_on, self.session.told_index)
         end: uint64_t = self.sent_bytes + (out.size - out.sent)
         if self.held is None and self.depends_on <= durable_index:
             self.free_to = end
@@ -121,8 +139,7 @@ class Connection:
     def resume(self, now_ns: int64_t) -> None:
         """Go on after a reply came, in the next turn, or when output was taken."""
         self.commands_left = COMMANDS_PER_TURN
-        if self.reply_ends is not None:
-            self.end_reply()
+        self.end_reply()
         if not self.finished:
             self.run(now_ns)
 

@@ -123,7 +123,7 @@ def keep_in(path: Path, settings: Settings, facts: Facts, logger: Logger, loop: 
         records,
         recovered.sealed,
         runner=runner,
-        wall_ns=time.time_ns,
+        wall_ns=lambda: now_ns() + records.wall_offset_ns,  # a clock that jumps must not get into the log
         observer=SpaceObserver(logger),
         policy=policy,
         segment_bytes=settings.segment_bytes,

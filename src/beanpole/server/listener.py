@@ -61,7 +61,7 @@ def bind_unix(path: str) -> socket.socket:
     return listener
 
 
-def bind_tcp(family: socket.AddressFamily, address: tuple[str, int], *, dual_stack: bool = False) -> socket.socket:
+def bind_tcp(family: socket.AddressFamily, address: tuple[object, ...], *, dual_stack: bool = False) -> socket.socket:
     """Bind a TCP address. Accepted sockets inherit the options."""
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -93,7 +93,7 @@ def bind(address: str, port: int) -> socket.socket:
         host, port = split_address(address, port)
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         family, _, _, _, target = found[0]
-        return bind_tcp(family, (str(target[0]), port))
+        return bind_tcp(family, target)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         where = address if address.startswith(UNIX) else f"{address} port {port}"

@@ -26,6 +26,7 @@ cdef class Poller:
     cdef list queue                      # connections to serve in the next turn
     cdef list touched                    # connections to send for in this turn
     cdef list held                       # connections whose output waits for the log
+    cdef bint stopped                    # no more turns
     cdef bint scheduled                  # run() is called again without an event
     cdef uint64_t appended_index         # records that the log was given
     cdef int turn_once(self) except -1

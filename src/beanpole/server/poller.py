@@ -120,6 +120,8 @@ class Poller:
     def run(self) -> None:
         """Run one turn."""
         self.scheduled = False
+        if self.stopped:
+            return
         self.turn_once()
         if self.queue and not self.scheduled:
             self.scheduled = True
@@ -221,8 +223,7 @@ class Poller:
             for session in self.engine.take_woken():
                 owner = cython.cast(Session, session).owner
                 if owner is not None:
-                    if cython.cast(Connection, owner).reply_ends is not None:
-                        cython.cast(Connection, owner).end_reply()
+                    cython.cast(Connection, owner).end_reply()
                     self.serve(now_ns, cython.cast(Connection, owner))
         return 0
 
@@ -258,6 +259,8 @@ class Poller:
 
     def release(self) -> None:
         """Send what was held, as far as it is durable now. The log calls this when its durable index moves."""
+        if self.stopped:
+            return
         now: int64_t = clock_ns()
         durable_index: uint64_t = self.log.durable_index
         held = self.held
@@ -399,6 +402,10 @@ class Poller:
             self.scheduled = True
             self.loop.call_soon(self.run)
         return 0
+
+    def stop(self) -> None:
+        """Run no more turns and send nothing more: something failed, and nothing can be promised."""
+        self.stopped = True
 
     def stop_accepting(self) -> None:
         """Accept no more connections."""

@@ -177,8 +177,12 @@ def lock(directory: DiskDirectory) -> int:
     path = directory.path / LOCK_NAME
     try:
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise StartError(f"cannot write into {directory.path}: {error.strerror}", ExitCode.FAILED) from error
+    try:
         fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
+        os.close(fd)
         if error.errno not in (errno.EAGAIN, errno.EACCES):
             raise StartError(f"cannot lock {path}: {error.strerror}", ExitCode.DATA_DIR_LOCKED) from error
         raise StartError(

@@ -1,11 +1,12 @@
 """What a log needs of the loop that it lives in; a simulation puts its own in place."""
 
 import asyncio
+import select
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol
 
-from beanpole.wal.disk import Directory, File
+from beanpole.wal.disk import Directory, DiskDirectory, File
 from beanpole.wal.syncer import Syncer
 
 
@@ -28,6 +29,11 @@ class Runner(Protocol):
         """Call back in a while."""
 
 
+def raise_again(error: BaseException) -> None:
+    """Raise on the loop what was raised in a thread."""
+    raise error
+
+
 class LoopRunner:
     """Runs on an asyncio loop, with a thread for syncs and one for everything else."""
 
@@ -41,17 +47,21 @@ class LoopRunner:
     def sync(self, files: Sequence[File | Directory], done: Callable[[OSError | None], None]) -> None:
         """Sync some files in order, in a thread."""
         self.sync_done = done
-        self.syncer.start([each.fileno() for each in files])
+        # fdatasync is enough for a file, whose size is set when it is created; a directory needs fsync.
+        self.syncer.start([(each.fileno(), isinstance(each, DiskDirectory)) for each in files])
 
     def finish_sync(self) -> None:
-        """Call back for a sync that is done."""
-        error = self.syncer.finish()
-        done, self.sync_done = self.sync_done, None
-        if done is not None:
-            done(error)
+        """Call back for a sync that is done. The loop may say so once too often: after `wait_for_sync`."""
+        if self.sync_done is not None and self.syncer.is_done():
+            done, self.sync_done = self.sync_done, None
+            done(self.syncer.error())
 
     def wait_for_sync(self) -> None:
         """Wait for the sync that is under way and call back."""
+        assert self.sync_done is not None, "nothing is synced, so there is nothing to wait for"
+        waiting = select.poll()  # select() knows no descriptor above 1023
+        waiting.register(self.syncer.fileno(), select.POLLIN)
+        waiting.poll()
         self.finish_sync()
 
     def background(self, work: Callable[[], Any], done: Callable[[Any], None]) -> None:
@@ -62,6 +72,9 @@ class LoopRunner:
                 result = work()
             except OSError as error:
                 result = error
+            except BaseException as error:  # noqa: BLE001 - raised again, where the server hears of it
+                self.loop.call_soon_threadsafe(raise_again, error)
+                return
             self.loop.call_soon_threadsafe(done, result)
 
         self.executor.submit(run)

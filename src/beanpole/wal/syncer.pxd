@@ -8,11 +8,13 @@ cdef extern from "<sys/eventfd.h>" nogil:
     int eventfd(unsigned int initial, int flags)
     enum:
         EFD_CLOEXEC
+        EFD_NONBLOCK
 
 cdef extern from "<unistd.h>" nogil:
     ssize_t read(int fd, void *data, size_t size)
     ssize_t write(int fd, const void *data, size_t size)
     int fdatasync(int fd)
+    int fsync(int fd)
     int close(int fd)
 
 @cython.final
@@ -20,6 +22,7 @@ cdef class Syncer:
     cdef int start_fd                    # an event: targets are set, or stop
     cdef int done_fd                     # an event: they are synced
     cdef int[TARGETS_MAX] targets        # descriptors to sync, in order
+    cdef bint[TARGETS_MAX] whole         # fsync instead of fdatasync
     cdef int target_count
     cdef int failure                     # errno of the sync that failed; 0: none did
     cdef bint stopping

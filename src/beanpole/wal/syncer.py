@@ -1,7 +1,7 @@
 """The thread that syncs: it never holds Python's lock, so that a sync and a turn never wait for each other.
 
 One list of descriptors is under way at a time. The loop sets it with :meth:`Syncer.start`; when :meth:`Syncer.fileno`
-is readable, :meth:`Syncer.finish` tells how it went.
+is readable, :meth:`Syncer.is_done` says so once, and :meth:`Syncer.error` how it went.
 """
 
 import os
@@ -19,7 +19,7 @@ class Syncer:
 
     def __init__(self):
         self.start_fd = eventfd(0, EFD_CLOEXEC)
-        self.done_fd = eventfd(0, EFD_CLOEXEC)
+        self.done_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)
         if self.start_fd < 0 or self.done_fd < 0:
             raise OSError(last_error, "cannot create an event descriptor")
         self.thread = threading.Thread(target=self.run, name="sync", daemon=True)
@@ -41,7 +41,7 @@ class Syncer:
                 return
             self.failure = 0
             for i in range(self.target_count):
-                while fdatasync(self.targets[i]) < 0:
+                while (fsync(self.targets[i]) if self.whole[i] else fdatasync(self.targets[i])) < 0:
                     if last_error != EINTR:
                         self.failure = last_error
                         break
@@ -55,21 +55,23 @@ class Syncer:
         return self.done_fd
 
     def start(self, descriptors: list) -> None:
-        """Sync some descriptors in order; none may be under way."""
+        """Sync some descriptors in order, each with whether its metadata counts; none may be under way."""
         assert len(descriptors) <= TARGETS_MAX, f"{len(descriptors)} files are to be synced at once"
         count: uint64_t = 1
         self.target_count = 0
-        for fd in descriptors:
+        for fd, whole in descriptors:
             self.targets[self.target_count] = fd
+            self.whole[self.target_count] = whole
             self.target_count += 1
         write(self.start_fd, cython.address(count), 8)
 
-    def finish(self):
-        """Wait for the sync that is under way; return the OSError that it ended with, or None."""
+    def is_done(self) -> bool:
+        """Return whether a sync has ended since the last call."""
         count: uint64_t = 0
-        with cython.nogil:
-            while read(self.done_fd, cython.address(count), 8) != 8:
-                pass
+        return read(self.done_fd, cython.address(count), 8) == 8
+
+    def error(self):
+        """Return the OSError that the sync ended with, or None."""
         return OSError(self.failure, os.strerror(self.failure)) if self.failure else None
 
     def stop(self) -> None:
