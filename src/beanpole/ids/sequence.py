@@ -144,8 +144,8 @@ class Counter:
         self._follow(now_s)
 
     def _follow(self, now_s: int) -> None:
-        # Starts of two kinds of cycle can't be compared: a month's start is long before that of a day in it. The current
-        # cycle of the new kind inherits what is reserved, so that no number of today comes again today.
+        # Starts of two kinds of cycle can't be compared: a month's start is long before that of a day in it. So the
+        # current cycle of the new kind inherits what is reserved, and no number of today comes again today.
         if self.kind != self.cycles.kind:
             self.time_s = max(now_s, self.time_s)
             self.cycle_s = self.cycles.start_s(self.time_s)

@@ -1,0 +1,329 @@
+"""Rules: read from a configuration, verified, and refused with the reason if they could repeat a number.
+
+Two forms are read: our own, a TOML file, and the JSON file of the original. All of a file is good or none of it: who
+gets a `Config` has rules that were all tried out. Trying out means to make numbers of many cycles with the smallest and
+the largest counters, and to see that they are all different; this finds Lua that leaves out its counter or its date.
+"""
+
+import os
+import string
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, tzinfo
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import quote
+from zoneinfo import ZoneInfo
+
+from beanpole import limits
+from beanpole.errors import NoNumberError, RuleError
+from beanpole.ids import wire
+from beanpole.ids.cycle import DAY_S, HOUR_S, UNITS, Cycle
+from beanpole.ids.lua import LuaRule, Maker
+from beanpole.ids.sequence import Counting, Shape
+from beanpole.ids.template import Template
+
+TRIED_FROM_S = int(datetime(2027, 1, 1, tzinfo=UTC).timestamp())
+"""Where trying out begins; the same for everybody, so that a rule is good or bad everywhere."""
+
+TRIED_AFTER_S = (
+    *(seconds for seconds in (0, 1, 59, 60, 3600, 7200, 12 * HOUR_S)),
+    *(days * DAY_S for days in (1, 2, 7, 10, 28, 30, 31, 59, 90, 180, 304, 365, 366, 731, 1461)),
+)
+"""Seconds after that: steps that a careless format does not show."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A rule that was found to be safe."""
+
+    name: str
+    counting: Counting
+    cycle: Cycle
+    make: Maker
+    source: str
+    """The template, or the file of the Lua code."""
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """All that a configuration says."""
+
+    rules: Mapping[str, Rule]
+    database: str
+    """The address of the database, as SQLAlchemy has it."""
+
+    host: str = "127.0.0.1"
+    port: int = limits.IDS_PORT_DEFAULT
+    step: int = 1
+    offset: int = 0
+    """The number of this node, from 0; `step` is how many there are."""
+
+    ahead_s_max: int = limits.IDS_CLOCK_AHEAD_S_MAX
+    original: bool = field(default=False)
+    """Whether this is a file of the original, whose table is then taken over."""
+
+
+def load(path: Path) -> Config:
+    """Read a configuration; a name that ends in ``.json`` is one of the original.
+
+    Raises:
+        RuleError: it can't be read, makes no sense, or has a rule that could repeat a number.
+    """
+    try:
+        data = path.read_bytes()
+        if path.suffix == ".json":
+            return read_original(wire.parse(data.lstrip()), path.parent)
+        return read_own(tomllib.loads(data.decode()), path.parent)
+    except OSError as error:
+        raise RuleError(f"cannot read {path}: {error.strerror}") from error
+    except RuleError as error:
+        raise RuleError(f"{path}: {error}") from error
+    except ValueError as error:
+        raise RuleError(f"{path}: {error}") from error
+
+
+T = TypeVar("T")
+
+
+class Table:
+    """A table of a configuration, from which each key is taken once and with its type."""
+
+    def __init__(self, found: object, what: str) -> None:
+        if not isinstance(found, dict):
+            raise RuleError(f"{what} must be a table")
+        self.rest: dict[str, Any] = dict(found)
+        self.what = what
+
+    def take(self, key: str, kind: type[T], default: T | None = None) -> T:
+        """Return the value of a key; without a default it must be there."""
+        value = self.rest.pop(key, default)
+        if value is None:
+            raise RuleError(f"{self.what} lacks {key}")
+        if type(value) is not kind:
+            raise RuleError(f"{self.what}: {key} must be of type {kind.__name__}, not {value!r}")
+        return value
+
+    def optional(self, key: str, kind: type[T]) -> T | None:
+        """Return the value of a key, or None."""
+        return self.take(key, kind) if key in self.rest else None
+
+    def end(self) -> None:
+        """Refuse what nobody has taken."""
+        if self.rest:
+            raise RuleError(f"{self.what} has an unknown key {next(iter(self.rest))!r}")
+
+
+def read_own(found: dict[str, Any], folder: Path) -> Config:
+    """Read our own configuration."""
+    table = Table(found, "the configuration")
+    step, offset = table.take("step", int, 1), table.take("offset", int, 0)
+    zone = table.take("time_zone", str, "UTC")
+    rules = [read_rule(Table(each, "a rule"), folder, step, offset, zone) for each in table.take("rule", list, [])]
+    host, port = address(table.take("listen", str, f"127.0.0.1:{limits.IDS_PORT_DEFAULT}"))
+    config = Config(
+        rules=unique(rules),
+        database=table.take("database", str, "sqlite:///ids.db"),
+        host=host,
+        port=port,
+        step=step,
+        offset=offset,
+        ahead_s_max=table.take("clock_ahead_s_max", int, limits.IDS_CLOCK_AHEAD_S_MAX),
+    )
+    table.end()
+    return config
+
+
+def address(text: str) -> tuple[str, int]:
+    """Split ``HOST:PORT`` or ``[IPV6]:PORT``."""
+    host, colon, port = text.rpartition(":")
+    if not colon or not port.isdecimal() or int(port) > 65535:
+        raise RuleError(f"listen must be HOST:PORT, not {text!r}")
+    return host.removeprefix("[").removesuffix("]"), int(port)
+
+
+def unique(rules: list[Rule]) -> dict[str, Rule]:
+    """Return rules by name."""
+    names = [rule.name for rule in rules]
+    if not names:
+        raise RuleError("there is no rule")
+    for name in names:
+        if names.count(name) > 1:
+            raise RuleError(f"there are two rules {name!r}")
+        if not name or len(name.encode()) > limits.IDS_NAME_BYTES_MAX:
+            raise RuleError(f"the name of a rule has 1 to {limits.IDS_NAME_BYTES_MAX} bytes")
+    return {rule.name: rule for rule in rules}
+
+
+def zone_named(name: str) -> tzinfo:
+    """Return a time zone; ``local`` is the machine's."""
+    try:
+        if name == "local":
+            name = os.environ.get("TZ", "").removeprefix(":")
+            if not name:
+                local = Path("/etc/localtime")
+                if not local.exists():
+                    return ZoneInfo("UTC")
+                with local.open("rb") as file:
+                    return ZoneInfo.from_file(file, key="local")
+        return ZoneInfo(name)
+    except (OSError, ValueError, KeyError) as error:
+        raise RuleError(f"there is no time zone {name!r}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class Common:
+    """What rules of both kinds have."""
+
+    name: str
+    step: int
+    offset: int
+    batch: int
+    zone: tzinfo
+
+
+def read_rule(table: Table, folder: Path, step: int, offset: int, zone: str) -> Rule:
+    """Read a rule of our own configuration."""
+    name = table.take("name", str)
+    table.what = f"rule {name!r}"
+    try:
+        place = zone_named(table.take("time_zone", str, zone))
+        common = Common(name, step, offset, table.take("batch", int, limits.IDS_BATCH_DEFAULT), place)
+        lua_file = table.optional("lua", str)
+        if lua_file is not None:
+            table.end()
+            return lua_rule(common, folder / lua_file)
+        return template_rule(table, common)
+    except (RuleError, ValueError) as error:
+        raise RuleError(f"rule {name!r}: {str(error).removeprefix(table.what + ': ')}") from error
+
+
+def template_rule(table: Table, common: Common) -> Rule:
+    """Read a rule that is a template."""
+    text = table.take("template", str)
+    unit: Any = table.rest.pop("cycle", "never")
+    seconds = 0
+    if type(unit) is int and unit > 0:
+        unit, seconds = "seconds", unit
+    if unit not in UNITS or (unit == "seconds" and not seconds):
+        raise RuleError(f"cycle must be never, month, day, hour or a number of seconds, not {unit!r}")
+    cycle = Cycle(unit, seconds, common.zone)
+    alphabet = table.take("alphabet", str, string.digits)
+    check = table.optional("check", str)
+    minimum = table.take("minimum", int, 0)
+    maximum = table.optional("maximum", int)
+    table.end()
+    width = Template(text, cycle, 0, alphabet, check).width
+    reach = min(len(alphabet) ** width - 1, limits.IDS_NUMBER_MAX)
+    shape = Shape(minimum, reach if maximum is None else maximum, common.step, common.offset)
+    template = Template(text, cycle, shape.maximum, alphabet, check)
+    return tried(Rule(common.name, Counting(shape, cycle, common.batch), cycle, template.make, text))
+
+
+def lua_rule(common: Common, path: Path) -> Rule:
+    """Read a rule in Lua."""
+    try:
+        code = LuaRule(path.read_bytes(), path.name)
+    except OSError as error:
+        raise RuleError(f"cannot read {path}: {error.strerror}") from error
+    seconds = code.ask("reset_seconds")
+    cycle = Cycle("seconds", seconds, common.zone) if seconds > 0 else Cycle("never", 0, common.zone)
+    code.cycle = cycle
+    shape = Shape(code.ask("min_counter"), code.ask("max_counter"), common.step, common.offset)
+    if shape.maximum > limits.IDS_LUA_NUMBER_MAX:
+        raise RuleError(f"max_counter() is above 2^53, where numbers of Lua are not exact: {shape.maximum}")
+    return tried(Rule(common.name, Counting(shape, cycle, common.batch), cycle, code.make, str(path)))
+
+
+def sample(rule: Rule, value: int, time_s: int) -> str:
+    """Return the number that a rule makes of a value of its counter, and of the values after it if it takes more.
+
+    Raises:
+        RuleError: it makes none, or without a counter.
+    """
+    taken: list[int] = []
+
+    def take() -> int:
+        taken.append(value + len(taken) * rule.counting.shape.step)
+        return taken[-1]
+
+    try:
+        made = rule.make(take, time_s, b"")
+    except NoNumberError as error:
+        raise RuleError(str(error)) from error
+    if not taken:
+        raise RuleError(f"it makes {made!r} without generate_counter(): numbers would repeat")
+    return made
+
+
+def tried(rule: Rule) -> Rule:
+    """Try a rule out.
+
+    Raises:
+        RuleError: it makes the same number twice.
+    """
+    shape, cycle = rule.counting.shape, rule.cycle
+    first = shape.after(shape.minimum - 1)
+    last = shape.after(shape.maximum - shape.step)
+    tried_values = {first, shape.after(first), shape.after(last // 2), last - shape.step, last}
+    values = sorted(each for each in tried_values if first <= each <= last)
+    seen: dict[str, tuple[int, int]] = {}
+    for after_s in sorted({*TRIED_AFTER_S, cycle.seconds, 2 * cycle.seconds}):
+        time_s = TRIED_FROM_S + after_s
+        start_s = cycle.start_s(time_s)
+        for value in values:
+            made = sample(rule, value, time_s)
+            before = seen.setdefault(made, (start_s, value))
+            if before[1] != value:
+                raise RuleError(f"it makes {made!r} of the counters {before[1]} and {value}: numbers would repeat")
+            if before[0] != start_s:
+                starts = " and ".join(cycle.local(each).isoformat(" ") for each in (before[0], start_s))
+                raise RuleError(f"it makes {made!r} in two cycles, which begin {starts}: numbers would repeat")
+    return rule
+
+
+def read_original(found: dict[str, Any] | None, folder: Path) -> Config:
+    """Read a configuration of the original. What only its implementation needs is accepted and not used."""
+    table = Table(found, "the configuration")
+    step, offset = table.take("id_step", int), table.take("id_offset", int)
+    zone = zone_named("local")
+    rules = []
+    for each in table.take("rules", list):
+        rule = Table(each, "a rule of the configuration")
+        name = rule.take("name", str)
+        batch = min(max(1, rule.take("batch_save", int)), limits.IDS_BATCH_MAX)
+        try:
+            rules.append(lua_rule(Common(name, step, offset, batch, zone), folder / rule.take("lua_file", str)))
+        except (RuleError, ValueError) as error:
+            raise RuleError(f"rule {name!r}: {error}") from error
+    return Config(
+        rules=unique(rules),
+        database=database_of(Table(table.take("database", dict), "database")),
+        host=table.take("service_host", str),
+        port=table.take("service_port", int),
+        step=step,
+        offset=offset,
+        original=True,
+    )
+
+
+def database_of(table: Table) -> str:
+    """Return the address of the original's database; a host with a slash is a socket."""
+    host, port = table.take("host", str), table.take("port", int)
+    user, password = quote(table.take("user", str), safe=""), quote(table.take("password", str), safe="")
+    name = quote(table.take("dbname", str), safe="")
+    where, more = (f"{host}:{port}", "") if "/" not in host else ("", f"&unix_socket={quote(host, safe='')}")
+    return f"mysql+pymysql://{user}:{password}@{where}/{name}?charset=utf8mb4{more}"
+
+
+def preview(rule: Rule, now_s: int) -> dict[str, str]:
+    """Return the first and the last number of the cycle of a moment, and the one after the first."""
+    shape = rule.counting.shape
+    first = shape.after(shape.minimum - 1)
+    values: dict[str, int] = {
+        "first": first,
+        "next": shape.after(first),
+        "last": shape.after(shape.maximum - shape.step),
+    }
+    return {name: sample(rule, value, now_s) for name, value in values.items() if value <= shape.maximum}

@@ -1,0 +1,82 @@
+"""JSON as the original reads and writes it: requests are echoed, so what comes in must go out the same.
+
+Beyond JSON it takes comments, control characters within strings, bytes that are not UTF-8, and text after the object.
+The last of equal keys wins; keys go out in byte order. Strings end at a NUL. What is whole is written without a
+fraction; integers are exact up to 64 bits, beyond that all numbers have 16 digits.
+"""
+
+import json
+import re
+from typing import Any, NoReturn
+
+COMMENT = re.compile(r'("(?:[^"\\]|\\.)*(?:"|\\?\Z))|/\*.*?(?:\*/|\Z)|//[^\n]*', re.DOTALL)
+"""A string, which stays, or a comment. What is not closed goes to the end, so that nothing is read twice."""
+
+LONE = re.compile("[\ud800-\udc7f\udd00-\udfff]")
+"""Half a pair of UTF-16, which ``\\ud800`` gives and UTF-8 can't say."""
+
+WHOLE_MAX = 2**64 - 1
+"""The largest exact integer; the least is ``-2**63``."""
+
+
+def refuse_constant(name: str) -> NoReturn:
+    """Refuse NaN and Infinity, which are no JSON."""
+    raise ValueError(f"{name} is no number of JSON")
+
+
+def to_float(text: str) -> float | int:
+    """Return a number with 16 digits, as an integer if it is one."""
+    value = float(format(float(text), ".16g"))
+    if value in {float("inf"), float("-inf")}:
+        raise ValueError(f"{text} is too large")
+    return int(value) if value.is_integer() and abs(value) < 2**53 else value
+
+
+def to_whole(text: str) -> float | int:
+    """Return an integer, or a float if it has more than 64 bits."""
+    value = int(text) if len(text) <= 20 else None
+    return value if value is not None and -(2**63) <= value <= WHOLE_MAX else to_float(text)
+
+
+DECODER = json.JSONDecoder(parse_float=to_float, parse_int=to_whole, parse_constant=refuse_constant, strict=False)
+ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+
+
+def cut_at_nul(value: Any) -> Any:  # noqa: ANN401 - any value of JSON, and the same kind comes out
+    """Return a value with all its strings cut at their first NUL."""
+    if isinstance(value, str):
+        return value.partition("\0")[0]
+    if isinstance(value, list):
+        return [cut_at_nul(each) for each in value]
+    if isinstance(value, dict):
+        return {cut_at_nul(key): cut_at_nul(each) for key, each in value.items()}
+    return value
+
+
+def parse(data: bytes) -> dict[str, Any] | None:
+    """Return the object with which a datagram begins; None if there is none, whatever the datagram is."""
+    if data[:1] != b"{":
+        return None
+    text = data.decode("utf-8", "surrogateescape")
+    try:
+        try:
+            found = DECODER.raw_decode(text)[0]
+        except ValueError:
+            if "/" not in text:
+                return None
+            found = DECODER.raw_decode(COMMENT.sub(lambda match: match[1] or " ", text))[0]
+        if "\0" in text or "\\u0000" in text:
+            found = cut_at_nul(found)
+    except (ValueError, RecursionError):
+        return None
+    assert isinstance(found, dict), "what begins with a brace is an object"
+    return found
+
+
+def render(reply: dict[str, Any]) -> bytes:
+    """Return an object as compact JSON, keys in order."""
+    text = ENCODER.encode(reply)
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return LONE.sub("\N{REPLACEMENT CHARACTER}", text).encode("utf-8", "surrogateescape")

@@ -1,0 +1,83 @@
+"""What comes in goes out the same, and what is no request is none, whatever it is."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from beanpole.ids import wire
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (b'{"b":1,"a":"x/y"}', b'{"a":"x/y","b":1}'),
+        ('{"ä":"ö","a":1}'.encode(), '{"a":1,"ä":"ö"}'.encode()),
+        (b'{"a":1e3,"b":2.50,"c":-0.5}', b'{"a":1000,"b":2.5,"c":-0.5}'),
+        (
+            b'{"a":18446744073709551615,"b":-9223372036854775808}',
+            b'{"a":18446744073709551615,"b":-9223372036854775808}',
+        ),
+        (b'{"a":12345678901234567890123}', b'{"a":1.234567890123457e+22}'),
+        (b'{"a":1,"a":2}', b'{"a":2}'),
+        (b'{"a":"x\\u0000y","b\\u0000c":["\\u0000"]}', b'{"a":"x","b":[""]}'),
+        (b'{"a":"\xff"}', b'{"a":"\xff"}'),
+        (b'{"a":"\\u0001\x02"}', b'{"a":"\\u0001\\u0002"}'),
+        (b'{"a":1} and more', b'{"a":1}'),
+        (b'{/* "x" */"a":"/*y*/"// z\n}', b'{"a":"/*y*/"}'),
+        (b'{"a":"\\ud83d\\ude00"}', '{"a":"😀"}'.encode()),
+        (b'{"a":"\\ud800\xff"}', '{"a":"\N{REPLACEMENT CHARACTER}'.encode() + b'\xff"}'),
+        (b'{"a":true,"b":null,"c":{},"d":[]}', b'{"a":true,"b":null,"c":{},"d":[]}'),
+    ],
+)
+def test_echo(data: bytes, expected: bytes) -> None:
+    found = wire.parse(data)
+    assert found is not None
+    assert wire.render(found) == expected
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b" {}",
+        b"[]",
+        b"1",
+        b"{",
+        b'{"a":1,}',
+        b'{"a":NaN}',
+        b'{"a":Infinity}',
+        b'{"a":1e999}',
+        b'{"a":' + b"9" * 10_000 + b"}",
+        b'{"a":' + b"[" * 20_000,
+        b'{"a":' * 4_000,
+        b'{"a":"' + b'\\"' * 10_000,
+        b"{" + b"/*" * 10_000,
+        b'{"a"' + b'"' * 20_000 + b"/",
+    ],
+)
+def test_no_request(data: bytes) -> None:
+    assert wire.parse(data) is None
+
+
+@given(st.binary(max_size=200) | st.binary(max_size=200).map(lambda data: b"{" + data))
+def test_any_bytes(data: bytes) -> None:
+    found = wire.parse(data)
+    assert found is None or wire.render(found)
+
+
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**64 - 1)
+    | st.text(st.characters(exclude_characters="\0", codec="utf-8")),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text("abc"), inner, max_size=3),
+    max_leaves=10,
+)
+
+
+@given(st.dictionaries(st.text("abc"), JSON))
+def test_any_object(given_object: dict[str, object]) -> None:
+    assert wire.parse(json.dumps(given_object).encode()) == given_object
+    assert wire.parse(wire.render(given_object)) == given_object
