@@ -1,3 +1,119 @@
-"""A work queue server that speaks the beanstalkd protocol."""
+"""A work queue server that speaks the beanstalkd protocol, and a client for it.
+
+The client's names are here too, imported when they are first asked for: a server needs none of them. What a script
+that was written for greenstalk uses is among them, so ``import beanpole as greenstalk`` will do.
+"""
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from beanpole.client import (
+        AsyncClient,
+        AsyncPool,
+        Backoff,
+        BytesCodec,
+        Client,
+        Codec,
+        Job,
+        JsonCodec,
+        Pool,
+        Stats,
+        StatsJob,
+        StatsTube,
+        TextCodec,
+    )
+    from beanpole.errors import (
+        ArgumentError,
+        BadFormatError,
+        BatchError,
+        BeanpoleError,
+        BodyError,
+        BuriedError,
+        CannotConnectError,
+        ConnectionLostError,
+        DeadlineSoonError,
+        DrainingError,
+        ExpectedCrlfError,
+        InternalError,
+        JobTooBigError,
+        NoReplyError,
+        NotFoundError,
+        NotIgnoredError,
+        OutOfMemoryError,
+        ReplyError,
+        TimedOutError,
+        UnexpectedReplyError,
+        UnknownCommandError,
+    )
+
+    Error = BeanpoleError
+    BeanstalkdError = ReplyError
+    UnknownResponseError = UnexpectedReplyError
+
+__all__ = [
+    "DEFAULT_DELAY",
+    "DEFAULT_PRIORITY",
+    "DEFAULT_TTR",
+    "DEFAULT_TUBE",
+    "ArgumentError",
+    "AsyncClient",
+    "AsyncPool",
+    "Backoff",
+    "BadFormatError",
+    "BatchError",
+    "BeanpoleError",
+    "BeanstalkdError",
+    "BodyError",
+    "BuriedError",
+    "BytesCodec",
+    "CannotConnectError",
+    "Client",
+    "Codec",
+    "ConnectionLostError",
+    "DeadlineSoonError",
+    "DrainingError",
+    "Error",
+    "ExpectedCrlfError",
+    "InternalError",
+    "Job",
+    "JobTooBigError",
+    "JsonCodec",
+    "NoReplyError",
+    "NotFoundError",
+    "NotIgnoredError",
+    "OutOfMemoryError",
+    "Pool",
+    "ReplyError",
+    "Stats",
+    "StatsJob",
+    "StatsTube",
+    "TextCodec",
+    "TimedOutError",
+    "UnexpectedReplyError",
+    "UnknownCommandError",
+    "UnknownResponseError",
+]
 
 __version__ = "0.1.0"
+
+DEFAULT_TUBE = "default"
+DEFAULT_PRIORITY = 65_536
+DEFAULT_DELAY = 0
+DEFAULT_TTR = 60
+
+_GREENSTALK = {
+    "Error": "BeanpoleError",
+    "BeanstalkdError": "ReplyError",
+    "UnknownResponseError": "UnexpectedReplyError",
+}
+"""What greenstalk calls some of the errors."""
+
+
+def __getattr__(name: str) -> object:
+    """Imports what a client needs, when it is asked for."""
+    if name not in __all__:
+        raise AttributeError(f"module 'beanpole' has no attribute {name!r}")
+    module = importlib.import_module("beanpole.errors" if name.endswith("Error") else "beanpole.client")
+    found: object = getattr(module, _GREENSTALK.get(name, name))
+    return found

@@ -166,3 +166,106 @@ IDS_LUA_MEMORY_BYTES_MAX = 16_777_216
 
 IDS_STORE_RETRY_MS = 500
 """Milliseconds after a failed reservation in which requests are refused before the store is tried again."""
+
+# --- The client -------------------------------------------------------------------------------------------------------
+
+CLIENT_PRI_DEFAULT = 65_536
+"""The priority of jobs unless the caller says otherwise, as in greenstalk."""
+
+CLIENT_TTR_S_DEFAULT = 60
+"""Seconds a worker may take for a job unless the caller says otherwise, as in greenstalk."""
+
+CLIENT_TIMEOUT_MS = 20_000
+"""Milliseconds of silence after which a client that waits for a reply gives the connection up, unless told otherwise."""
+
+CLIENT_CONNECT_TIMEOUT_MS = 5_000
+"""Milliseconds that one attempt to connect may take, unless told otherwise."""
+
+CLIENT_CONNECT_ATTEMPTS = 5
+"""Attempts to connect until a call fails, unless told otherwise: with the pauses between, a restart's time."""
+
+CLIENT_BACKOFF_FIRST_MS = 50
+"""Milliseconds of the pause after the first failed attempt; each later pause is twice as long."""
+
+CLIENT_BACKOFF_MAX_MS = 5_000
+"""Milliseconds of the longest pause between two attempts."""
+
+CLIENT_BATCH_BYTES = 262_144
+"""Bytes of commands after which a batch waits for its replies: enough to hide the way, not too many to lose."""
+
+CLIENT_BATCH_COMMANDS = 4_096
+"""Commands after which a batch waits for its replies."""
+
+CLIENT_SEND_AT_ONCE_BYTES = 16_384
+"""Bytes that the kernel takes without waiting for the server; more are sent while replies are read."""
+
+CLIENT_RECEIVE_BYTES = 65_536
+"""Bytes that a client asks the kernel for at a time, and of its empty input buffer that it keeps."""
+
+REPLY_LINE_BYTES_MAX = 512
+"""Bytes of a reply's line with its CRLF; the longest that servers send has 210: USING and a tube."""
+
+POOL_IDLE_CLIENTS_MAX = 16
+"""Idle connections to one server that a pool keeps, unless told otherwise."""
+
+POOL_SKIPS_MAX = 64
+"""Choices of a server for which a pool leaves out one that failed again and again; after the first failure it is 1."""
+
+# --- The ID service ---------------------------------------------------------------------------------------------------
+
+IDS_PORT_DEFAULT = 11310
+"""The UDP port of the ID service."""
+
+IDS_REQUEST_BYTES_MAX = 20_459
+"""Bytes of a request; a longer datagram is dropped and counted, as by the original."""
+
+IDS_REPLY_BYTES_MAX = 65_507
+"""Bytes of a reply: what a datagram of IPv4 holds."""
+
+IDS_COUNT_MAX = 1_000
+"""Numbers of one request."""
+
+IDS_NAME_BYTES_MAX = 255
+"""Bytes of the name of a rule, and of an application: two of them are a key that MySQL can index."""
+
+IDS_NUMBER_MAX = 2**63 - 1
+"""The largest number of a counter: what databases store."""
+
+IDS_LUA_NUMBER_MAX = 2**53
+"""The largest number of a Lua rule: above it, Lua's numbers are not exact and two become one."""
+
+IDS_STEP_MAX = 1_000_000
+"""The largest step, so the most nodes."""
+
+IDS_BATCH_DEFAULT = 1_000
+"""Numbers that are reserved at a time, and so the largest gap of a crash, unless the rule says otherwise."""
+
+IDS_BATCH_MAX = 10_000
+"""The largest batch, as in the original."""
+
+IDS_LOW_WATER_PERCENT = 50
+"""Percent of a batch that are left when the next one is fetched: time enough for a slow database."""
+
+IDS_COUNTERS_MAX = 100_000
+"""Counters in memory; further names are refused, so that a stranger can't fill it with them."""
+
+IDS_WAITING_MAX = 10_000
+"""Requests that wait for a reservation; further ones are refused."""
+
+IDS_WINDOW_S = 60
+"""Seconds for which a `request_id` gets the same answer again: longer than any client tries."""
+
+IDS_WINDOW_COUNT_MAX = 100_000
+"""Answers that are kept for that; the oldest goes first."""
+
+IDS_CLOCK_AHEAD_S_MAX = 3_600
+"""Seconds that the wall clock may jump ahead; further and numbers are refused until an operator reloads."""
+
+IDS_LUA_INSTRUCTIONS_MAX = 1_000_000
+"""Instructions of Lua for one number, some milliseconds: a rule without end can't stop the service."""
+
+IDS_LUA_MEMORY_BYTES_MAX = 16_777_216
+"""Bytes of memory of one Lua rule."""
+
+IDS_STORE_RETRY_MS = 500
+"""Milliseconds after a failed reservation in which requests are refused before the store is tried again."""

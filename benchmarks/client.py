@@ -1,0 +1,111 @@
+"""What the client costs: beside greenstalk, in one run, against a server that this starts.
+
+Run with `python -m benchmarks.client`. Rates are per second of wall time, of one client and one connection; the server
+runs beside it. One call at a time is mostly the way to the server and back, the same for every client that makes two
+system calls a command; a raw socket that parses nothing shows what is left to win.
+"""
+
+import asyncio
+import socket
+import statistics
+import sys
+import time
+from collections.abc import Callable
+
+import greenstalk
+
+from beanpole import AsyncClient, Client
+from tests.servers import HOST, beanpole_server
+
+BODY = b"x" * 100
+CALLS = 4_000
+JOBS = 100_000
+ROUNDS = 5
+IN_FLIGHT = 500
+
+
+def rate(work: Callable[[], None], count: int) -> float:
+    """How often a second `work` does what it does `count` times."""
+    begun_at = time.perf_counter()
+    work()
+    return count / (time.perf_counter() - begun_at)
+
+
+def one_at_a_time(client: "Client[bytes] | greenstalk.Client[bytes]") -> None:
+    """Puts a job and deletes it, again and again."""
+    for _ in range(CALLS // 2):
+        client.delete(client.put(BODY))
+
+
+def raw(connection: socket.socket) -> None:
+    """The same with a socket and nothing else."""
+    put = b"put 65536 0 60 %d\r\n%s\r\n" % (len(BODY), BODY)
+    for _ in range(CALLS // 2):
+        connection.sendall(put)
+        id = connection.recv(65536)[9:]
+        connection.sendall(b"delete " + id)
+        connection.recv(65536)
+
+
+async def asynchronous(port: int) -> float:
+    """The rate of the asyncio client, one at a time."""
+    async with AsyncClient((HOST, port), None) as client:
+        await client.connect()
+        begun_at = time.perf_counter()
+        for _ in range(CALLS // 2):
+            await client.delete(await client.put(BODY))
+        return CALLS / (time.perf_counter() - begun_at)
+
+
+def reserve_and_delete(client: "Client[bytes]") -> None:
+    """Takes all jobs, many in flight."""
+    left = JOBS
+    while left:
+        jobs = client.reserve_many(min(IN_FLIGHT, left), timeout=0)
+        client.delete_many(jobs)
+        left -= len(jobs)
+
+
+def pipeline(client: "Client[bytes]") -> None:
+    """Takes all jobs, command by command in pipelines."""
+    for _ in range(JOBS // IN_FLIGHT):
+        with client.pipeline() as p:
+            jobs = [p.reserve(0) for _ in range(IN_FLIGHT)]
+            p.flush()
+            for job in jobs:
+                p.delete(job.result())
+
+
+def main() -> None:
+    """Prints the median of the rounds; those that are compared take turns."""
+    rates: dict[str, list[float]] = {}
+    with beanpole_server() as server:
+        address = (HOST, server.port)
+        with (
+            Client(address, None) as client,
+            greenstalk.Client(address, None) as other,
+            socket.create_connection(address) as connection,
+        ):
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            client.connect()
+            bodies = [BODY] * JOBS
+            for _ in range(ROUNDS):
+                for name, work, count in (
+                    ("one at a time, greenstalk", lambda: one_at_a_time(other), CALLS),
+                    ("one at a time, Client", lambda: one_at_a_time(client), CALLS),
+                    ("one at a time, raw socket", lambda: raw(connection), CALLS),
+                    ("put_many", lambda: client.put_many(bodies), JOBS),
+                    ("reserve_many and delete_many", lambda: reserve_and_delete(client), JOBS),
+                    ("(put again)", lambda: client.put_many(bodies), JOBS),
+                    ("pipeline of reserve and delete", lambda: pipeline(client), JOBS),
+                ):
+                    rates.setdefault(name, []).append(rate(work, count))  # type: ignore[arg-type]
+                rates.setdefault("one at a time, AsyncClient", []).append(asyncio.run(asynchronous(server.port)))
+    medians = {name: statistics.median(found) for name, found in rates.items()}
+    for name, median in medians.items():
+        beside = f"  {median / medians['one at a time, greenstalk']:.2f} × greenstalk" if "one at" in name else ""
+        sys.stdout.write(f"{name:32} {median:10,.0f}/s{beside}\n")
+
+
+if __name__ == "__main__":
+    main()

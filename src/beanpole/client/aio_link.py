@@ -1,0 +1,193 @@
+"""A connection of the asyncio client: commands out, replies in.
+
+Invariants:
+
+- `_owed` has an entry for each exchange of which replies are still to come, in the order in which they will.
+- An exchange whose task was cancelled stays there, so that its replies are not taken for those of the next one. A job
+  that it reserves is given back: with its priority, so by asking for that first.
+- While anything is owed and may not wait for ever, one timer watches for silence.
+"""
+
+import asyncio
+from collections import deque
+from typing import Any, cast
+
+from beanpole.client.session import RESERVED, Session
+from beanpole.client.stats import StatsJob
+from beanpole.errors import BeanpoleError, ConnectionLostError, NoReplyError, UnexpectedReplyError
+from beanpole.protocol import wire
+from beanpole.protocol.wire import Reply, ReplyReader
+
+
+class Exchange:
+    """Commands that were sent, and the replies to them so far."""
+
+    __slots__ = ("abandoned", "count", "done", "replies", "silence_s", "waits")
+
+    def __init__(
+        self, count: int, silence_s: float | None, replies: list[Reply], done: "asyncio.Future[None]", *, waits: bool
+    ) -> None:
+        self.count = count
+        self.silence_s = silence_s
+        """Seconds that the server may be silent when this is the next to be answered; None: for ever."""
+        self.replies = replies
+        self.done = done
+        self.waits = waits
+        """Whether the server may take its time: a reserve with a timeout, or without."""
+        self.abandoned = False
+        """Whether nobody is interested in the replies any more."""
+
+
+class Link(asyncio.Protocol):
+    """One connection: commands out, replies in."""
+
+    def __init__(self, session: Session[Any], timeout_s: float | None) -> None:
+        self._session = session
+        self._timeout_s = timeout_s
+        self._loop = asyncio.get_running_loop()
+        self._transport: asyncio.Transport | None = None
+        self._reader = ReplyReader()
+        self._owed: deque[Exchange] = deque()
+        self._timer: asyncio.TimerHandle | None = None
+        self._heard_at_s = 0.0
+        self._giving_back: set[asyncio.Task[None]] = set()
+        self._closed = self._loop.create_future()
+        self.is_over = False
+        """Whether nothing can be sent any more."""
+
+    # --- Called by the loop ---
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begins."""
+        self._transport = cast("asyncio.Transport", transport)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Ends: nothing more will come."""
+        self.fail(ConnectionLostError(f"the connection broke: {exc or 'the server closed it'}"))
+        if not self._closed.done():
+            self._closed.set_result(None)
+
+    def data_received(self, data: bytes) -> None:
+        """Gives replies to those who wait for them."""
+        owed = self._owed
+        self._heard_at_s = self._loop.time()
+        try:
+            self._reader.receive(data)
+            while owed and self._reader.read_into(owed[0].replies, owed[0].count):
+                self._check_no_more(len(owed) - 1)
+                self._answer(owed.popleft())
+            self._check_no_more(len(owed))
+        except UnexpectedReplyError as error:
+            self.fail(error)
+        self._watch()
+
+    # --- Called by the client ---
+
+    def send(self, data: bytes, count: int, wait_s: int | None, replies: list[Reply]) -> Exchange:
+        """Sends commands that have `count` replies, which will be in the list when the exchange is done."""
+        assert self._transport is not None, "the link is used before it is connected"
+        silence_s = None if self._timeout_s is None or wait_s is None else self._timeout_s + wait_s
+        exchange = Exchange(count, silence_s, replies, self._loop.create_future(), waits=wait_s != 0)
+        if self.is_over:
+            raise ConnectionLostError("the connection is closed", outcome_unknown=False)
+        if not self._owed:
+            self._heard_at_s = self._loop.time()
+        self._owed.append(exchange)
+        self._transport.write(data)
+        if self._timer is None:
+            self._watch()
+        return exchange
+
+    async def exchange(self, data: bytes, count: int, wait_s: int | None, replies: list[Reply]) -> None:
+        """Sends commands and waits for their replies; those that came are in the list, whatever happens.
+
+        Raises ConnectionLostError or UnexpectedReplyError. When it is cancelled, no reserved job is lost.
+        """
+        exchange = self.send(data, count, wait_s, replies)
+        try:
+            await exchange.done
+        except asyncio.CancelledError:
+            self._abandon(exchange)
+            raise
+
+    def fail(self, error: BeanpoleError) -> None:
+        """Ends the connection, and everything that is owed with an error."""
+        self.is_over = True
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._transport is not None:
+            self._transport.abort()
+        while self._owed:
+            exchange = self._owed.popleft()
+            if not exchange.done.done():
+                exchange.done.set_exception(error)
+
+    async def close(self) -> None:
+        """Closes the connection and waits until it is."""
+        self.fail(ConnectionLostError("the client was closed"))
+        await self._closed
+
+    # --- Inside ---
+
+    def _check_no_more(self, owed_count: int) -> None:
+        """Raises if something came that nobody asked for."""
+        if owed_count == 0 and self._reader.buffered_bytes:
+            raise UnexpectedReplyError("the server sent more than was asked for")
+
+    def _answer(self, exchange: Exchange) -> None:
+        """All replies of an exchange are there."""
+        for reply in exchange.replies:
+            if reply.word == RESERVED:
+                self._session.held.add(reply.number)
+        if exchange.abandoned:
+            self._give_back(exchange)
+        elif not exchange.done.done():
+            exchange.done.set_result(None)
+
+    def _abandon(self, exchange: Exchange) -> None:
+        """Nobody is interested in the replies any more.
+
+        If a reserve may still wait for long, and the client holds no job, then the connection is closed: that ends the
+        wait at once, and a job that is on its way stays with the server. Otherwise the replies are awaited.
+        """
+        exchange.abandoned = True
+        if exchange not in self._owed:
+            self._give_back(exchange)
+        elif exchange.waits and not self._session.held and all(each.abandoned for each in self._owed):
+            self.fail(ConnectionLostError("a reserve was cancelled"))
+
+    def _give_back(self, exchange: Exchange) -> None:
+        """Releases the jobs that an abandoned exchange has reserved."""
+        for reply in exchange.replies:
+            if reply.word == RESERVED:
+                task = self._loop.create_task(self._release(reply.number))
+                self._giving_back.add(task)
+                task.add_done_callback(self._giving_back.discard)
+
+    async def _release(self, id: int) -> None:
+        """Releases a job with the priority that it had. If that fails, the connection ends, which releases it too."""
+        try:
+            replies: list[Reply] = []
+            await self.exchange(wire.with_id(b"stats-job", id), 1, 0, replies)
+            pri = StatsJob.parse(replies[0].body).pri
+            await self.exchange(wire.release(id, pri, 0), 1, 0, [])
+            self._session.held.discard(id)
+        except (BeanpoleError, TypeError, AttributeError) as error:
+            self.fail(ConnectionLostError(f"job {id} could not be given back: {error}"))
+
+    def _watch(self) -> None:
+        """Sets the timer for the silence that is allowed now; asks nothing of it while it is set."""
+        if self._timer is None and self._owed:
+            silence_s = self._owed[0].silence_s
+            if silence_s is not None:
+                self._timer = self._loop.call_at(self._heard_at_s + silence_s, self._silent)
+
+    def _silent(self) -> None:
+        """The timer: looks whether what is owed now is late, or only was not owed yet when the timer was set."""
+        self._timer = None
+        if self._owed:
+            silence_s = self._owed[0].silence_s
+            if silence_s is not None and self._heard_at_s + silence_s <= self._loop.time():
+                self.fail(NoReplyError(f"no answer within {silence_s} s"))
+        self._watch()

@@ -1,0 +1,31 @@
+"""How long to wait between attempts to connect."""
+
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from beanpole import limits
+
+
+@dataclass(frozen=True, slots=True)
+class Backoff:
+    """Attempts with pauses that double, each cut by up to half at random, so that many clients don't come at once."""
+
+    attempts: int = limits.CLIENT_CONNECT_ATTEMPTS
+    """Attempts in all; 1: no second one."""
+
+    first_s: float = limits.CLIENT_BACKOFF_FIRST_MS / 1000
+    """Seconds of the pause after the first attempt."""
+
+    max_s: float = limits.CLIENT_BACKOFF_MAX_MS / 1000
+    """Seconds of the longest pause."""
+
+    chance: Callable[[], float] = random.random
+    """A number from 0 to 1, a new one each time."""
+
+    def pauses(self) -> Iterator[float]:
+        """The seconds to wait after each attempt but the last."""
+        pause_s = self.first_s
+        for _ in range(self.attempts - 1):
+            yield min(pause_s, self.max_s) * (1 - self.chance() / 2)
+            pause_s *= 2

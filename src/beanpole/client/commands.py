@@ -1,0 +1,269 @@
+"""The table of commands: for each, what is sent and what the answer means. No I/O.
+
+A command is a method of :class:`Commands` that returns a :class:`Call`. The decorator turns it into a method that runs
+the call: at once in :class:`~beanpole.client.sync.Client`, as a coroutine in
+:class:`~beanpole.client.aio.AsyncClient`, later in a pipeline. So each stands here once, with its one docstring.
+"""
+
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, overload
+
+from beanpole import limits
+from beanpole.client.job import Job, job_id
+from beanpole.client.session import USED, Session
+from beanpole.client.stats import Stats, StatsJob, StatsTube, parse_list
+from beanpole.protocol import wire
+from beanpole.protocol.wire import Call, Reply, Word
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+    from beanpole.client.pipeline import Result
+
+B = TypeVar("B")
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Blocking:
+    """A class whose commands return their value."""
+
+
+class Awaiting:
+    """A class whose commands are coroutines."""
+
+
+class Queueing:
+    """A class whose commands return a Result that has its value later."""
+
+
+if TYPE_CHECKING:
+
+    class command(Generic[P, T]):  # noqa: N801 - a decorator
+        """What the type checker knows of a command: what it returns depends on the class."""
+
+        def __init__(self, build: "Callable[Concatenate[Any, P], Call[T]]") -> None: ...
+        @overload
+        def __get__(self, instance: Blocking, owner: object = None) -> Callable[P, T]: ...
+        @overload
+        def __get__(self, instance: Awaiting, owner: object = None) -> Callable[P, Coroutine[Any, Any, T]]: ...
+        @overload
+        def __get__(self, instance: Queueing, owner: object = None) -> Callable[P, Result[T]]: ...
+        def __get__(self, instance: object, owner: object = None) -> object: ...
+
+else:
+
+    def command(build):  # noqa: ANN001, ANN201 - see above
+        """A method that builds the call and runs it as its class does."""
+
+        @wraps(build)
+        def method(self, *args, **kwargs):  # noqa: ANN001, ANN002, ANN003, ANN202
+            return self._run(build(self, *args, **kwargs))
+
+        return method
+
+
+class Commands(Generic[B]):
+    """The commands. Each raises a :class:`~beanpole.errors.ReplyError` if the server's answer is no.
+
+    Where a job is asked for, a :class:`~beanpole.client.job.Job` or an id will do. Besides what is said below, any may
+    raise ArgumentError (nothing was sent), OutOfMemoryError, InternalError, UnexpectedReplyError or
+    ConnectionLostError.
+    """
+
+    _session: Session[B]
+
+    @property
+    def untouched(self) -> bool:
+        """Whether the client uses and watches what it did in the beginning, and holds no job."""
+        return self._session.untouched
+
+    @command
+    def put(
+        self,
+        body: B,
+        priority: int = limits.CLIENT_PRI_DEFAULT,
+        delay: int = 0,
+        ttr: int = limits.CLIENT_TTR_S_DEFAULT,
+        *,
+        tube: str = USED,
+    ) -> "Call[int]":
+        """Puts a job into the used tube, or into `tube`, and returns its id (``put``).
+
+        Smaller priorities come first, from 0 to 2**32 - 1. The job becomes ready after `delay` seconds. A worker that
+        reserves it has `ttr` seconds. Another `tube` costs no round trip, and the used tube stays what it is.
+
+        Raises BuriedError, DrainingError, JobTooBigError, ExpectedCrlfError, and TypeError or ValueError if the codec
+        can't encode the body.
+        """
+        data = wire.put(self._session.codec.encode(body), priority, delay, ttr)
+        return Call(data, Word.INSERTED, number, tube=tube)
+
+    @command
+    def use(self, tube: str) -> "Call[None]":
+        """Makes `tube` the used one: where jobs are put, and where peek and kick look (``use``)."""
+        session = self._session
+
+        def used(_: Reply) -> None:
+            session.using = tube
+
+        return Call(wire.with_tube(b"use", tube), Word.USING, used, uses=tube)
+
+    @command
+    def reserve(self, timeout: int | None = None) -> "Call[Job[B]]":
+        """Waits for a job of the watched tubes and reserves it (``reserve``, ``reserve-with-timeout``).
+
+        `timeout` is in whole seconds; 0 does not wait, None waits for ever. Raises TimedOutError when no job came,
+        DeadlineSoonError when one that this client holds is in its last second, and BodyError.
+        """
+        return Call(wire.reserve(timeout), Word.RESERVED, self._session.reserved, wait_s=timeout)
+
+    @command
+    def reserve_job(self, id: Job[B] | int) -> "Call[Job[B]]":
+        """Reserves one job, ready, delayed or buried, of any tube (``reserve-job``).
+
+        Raises NotFoundError if there is none or somebody holds it, and BodyError.
+        """
+        return Call(wire.with_id(b"reserve-job", job_id(id)), Word.RESERVED, self._session.reserved)
+
+    @command
+    def delete(self, job: Job[B] | int) -> "Call[None]":
+        """Deletes a job that this client holds, or that nobody holds (``delete``).
+
+        Raises NotFoundError if there is none or somebody else holds it.
+        """
+        id = job_id(job)
+        return Call(wire.with_id(b"delete", id), Word.DELETED, self._session.lets_go(id))
+
+    @command
+    def release(self, job: Job[B] | int, priority: int = limits.CLIENT_PRI_DEFAULT, delay: int = 0) -> "Call[None]":
+        """Gives a job back that this client holds; it is ready again after `delay` seconds (``release``).
+
+        Raises NotFoundError if this client does not hold it, and BuriedError.
+        """
+        id = job_id(job)
+        return Call(wire.release(id, priority, delay), Word.RELEASED, self._session.lets_go(id))
+
+    @command
+    def bury(self, job: Job[B] | int, priority: int = limits.CLIENT_PRI_DEFAULT) -> "Call[None]":
+        """Puts a job that this client holds aside until it is kicked (``bury``).
+
+        Raises NotFoundError if this client does not hold it.
+        """
+        id = job_id(job)
+        return Call(wire.bury(id, priority), Word.BURIED, self._session.lets_go(id))
+
+    @command
+    def touch(self, job: Job[B] | int) -> "Call[None]":
+        """Lets the TTR of a job that this client holds begin again (``touch``).
+
+        Raises NotFoundError if this client does not hold it.
+        """
+        return Call(wire.with_id(b"touch", job_id(job)), Word.TOUCHED)
+
+    @command
+    def watch(self, tube: str) -> "Call[int]":
+        """Adds a tube to those that reserve takes jobs from; returns how many these are (``watch``)."""
+        session = self._session
+
+        def watched(reply: Reply) -> int:
+            session.watching[tube] = None
+            return reply.number
+
+        return Call(wire.with_tube(b"watch", tube), Word.WATCHING, watched)
+
+    @command
+    def ignore(self, tube: str) -> "Call[int]":
+        """Removes a tube from those that reserve takes jobs from; returns how many are left (``ignore``).
+
+        Raises NotIgnoredError if it is the last.
+        """
+        session = self._session
+
+        def ignored(reply: Reply) -> int:
+            session.watching.pop(tube, None)
+            return reply.number
+
+        return Call(wire.with_tube(b"ignore", tube), Word.WATCHING, ignored)
+
+    @command
+    def peek(self, id: Job[B] | int) -> "Call[Job[B]]":
+        """Looks at a job in any state (``peek``). Raises NotFoundError and BodyError."""
+        return Call(wire.with_id(b"peek", job_id(id)), Word.FOUND, self._session.found)
+
+    @command
+    def peek_ready(self) -> "Call[Job[B]]":
+        """Looks at the next ready job of the used tube (``peek-ready``). Raises NotFoundError and BodyError."""
+        return Call(b"peek-ready\r\n", Word.FOUND, self._session.found, tube=USED)
+
+    @command
+    def peek_delayed(self) -> "Call[Job[B]]":
+        """Looks at the next delayed job of the used tube (``peek-delayed``). Raises NotFoundError and BodyError."""
+        return Call(b"peek-delayed\r\n", Word.FOUND, self._session.found, tube=USED)
+
+    @command
+    def peek_buried(self) -> "Call[Job[B]]":
+        """Looks at the oldest buried job of the used tube (``peek-buried``). Raises NotFoundError and BodyError."""
+        return Call(b"peek-buried\r\n", Word.FOUND, self._session.found, tube=USED)
+
+    @command
+    def kick(self, bound: int) -> "Call[int]":
+        """Makes up to `bound` buried jobs of the used tube ready, or delayed ones if none is buried (``kick``).
+
+        Returns how many.
+        """
+        return Call(wire.kick(bound), Word.KICKED, number, tube=USED)
+
+    @command
+    def kick_job(self, job: Job[B] | int) -> "Call[None]":
+        """Makes one buried or delayed job of any tube ready (``kick-job``). Raises NotFoundError."""
+        return Call(wire.with_id(b"kick-job", job_id(job)), Word.KICKED)
+
+    @command
+    def pause_tube(self, tube: str, delay: int) -> "Call[None]":
+        """Keeps jobs of a tube from being reserved for `delay` seconds; 0 ends a pause (``pause-tube``).
+
+        Raises NotFoundError.
+        """
+        return Call(wire.pause_tube(tube, delay), Word.PAUSED)
+
+    @command
+    def stats(self) -> "Call[Stats]":
+        """The statistics of the server (``stats``)."""
+        return Call(b"stats\r\n", Word.OK, lambda reply: Stats.parse(reply.body))
+
+    @command
+    def stats_tube(self, tube: str) -> "Call[StatsTube]":
+        """The statistics of a tube (``stats-tube``). Raises NotFoundError."""
+        return Call(wire.with_tube(b"stats-tube", tube), Word.OK, lambda reply: StatsTube.parse(reply.body))
+
+    @command
+    def stats_job(self, job: Job[B] | int) -> "Call[StatsJob]":
+        """The statistics of a job (``stats-job``). Raises NotFoundError."""
+        data = wire.with_id(b"stats-job", job_id(job))
+        return Call(data, Word.OK, lambda reply: StatsJob.parse(reply.body))
+
+    @command
+    def tubes(self) -> "Call[list[str]]":
+        """The names of all tubes (``list-tubes``)."""
+        return Call(b"list-tubes\r\n", Word.OK, names)
+
+    @command
+    def watching(self) -> "Call[list[str]]":
+        """The names of the tubes that reserve takes jobs from (``list-tubes-watched``)."""
+        return Call(b"list-tubes-watched\r\n", Word.OK, names)
+
+    @command
+    def tube_used(self) -> "Call[str]":
+        """The name of the used tube (``list-tube-used``)."""
+        return Call(b"list-tube-used\r\n", Word.USING, lambda reply: reply.body.decode(), tube=USED)
+
+
+def number(reply: Reply) -> int:
+    """The number of a reply."""
+    return reply.number
+
+
+def names(reply: Reply) -> list[str]:
+    """The list of a reply."""
+    return parse_list(reply.body)

@@ -1,0 +1,282 @@
+"""Pools: clients of several servers, with fail-over, for many threads or many tasks.
+
+A pool lends a client to one user at a time. Which server comes first is the strategy's choice; one that can't be
+reached is left out for 1, 2, 4 ... choices and then tried again, so that a dead server costs little and a revived one
+is found. When every server has failed, the pool waits as its backoff says and begins again.
+
+Only what is certain not to have happened is done elsewhere: a command that was never sent, or that a server refused.
+"""
+
+import asyncio
+import random
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any, Generic, Literal, Self, TypeVar
+
+from beanpole import limits
+from beanpole.client.address import Address
+from beanpole.client.aio import AsyncClient
+from beanpole.client.backoff import Backoff
+from beanpole.client.sync import Client
+from beanpole.errors import ArgumentError, BeanpoleError, CannotConnectError, DrainingError, OutOfMemoryError
+
+B = TypeVar("B")
+C = TypeVar("C", Client[Any], AsyncClient[Any])
+
+Strategy = Literal["round-robin", "random", "first"]
+"""Which server is chosen: each in its turn, any, or the first that can be reached (the others are spares)."""
+
+Refused = dict[int, BeanpoleError]
+"""The servers that have refused a job, and how."""
+
+ONCE = Backoff(attempts=1)
+"""A client of a pool does not try again by itself: another server may do."""
+
+
+class Ring:
+    """In which order the servers are tried. No I/O; the caller keeps threads apart."""
+
+    def __init__(self, count: int, strategy: Strategy, chance: Callable[[], float]) -> None:
+        if strategy not in {"round-robin", "random", "first"}:
+            raise ArgumentError(f"a strategy is round-robin, random or first, not {strategy!r}")
+        self._count = count
+        self._strategy = strategy
+        self._chance = chance
+        self._turn = 0
+        self._skips = [0] * count
+        """How many choices each server is still left out."""
+        self._failures = [0] * count
+        """How often in a row each has failed."""
+
+    def order(self) -> list[int]:
+        """The servers in the order in which they are to be tried now: those that are left out come last."""
+        start = 0
+        if self._strategy == "round-robin":
+            start = self._turn % self._count
+            self._turn += 1
+        elif self._strategy == "random":
+            start = int(self._chance() * self._count)
+        order = [(start + i) % self._count for i in range(self._count)]
+        order.sort(key=lambda server: self._skips[server] > 0)
+        self._skips = [max(left - 1, 0) for left in self._skips]
+        return order
+
+    def failed(self, server: int) -> None:
+        """A server could not be reached."""
+        self._skips[server] = min(2 ** min(self._failures[server], 30), limits.POOL_SKIPS_MAX)
+        self._failures[server] += 1
+
+    def answered(self, server: int) -> None:
+        """A server could be reached."""
+        self._skips[server] = self._failures[server] = 0
+
+
+class _Pool(Generic[C]):
+    """What both pools have in common: who is idle, and who is next."""
+
+    def __init__(
+        self,
+        make: Callable[[Address], C],
+        urls: Sequence[str],
+        *,
+        strategy: Strategy = "round-robin",
+        idle_max: int = limits.POOL_IDLE_CLIENTS_MAX,
+        backoff: Backoff | None = None,
+        chance: Callable[[], float] = random.random,
+    ) -> None:
+        if isinstance(urls, str) or not urls:
+            raise ArgumentError("a pool needs a list of at least one URL")
+        self._make: Callable[[Address], C] = make
+        self._addresses = [Address.of(url) for url in urls]
+        self._backoff = backoff or Backoff()
+        self._idle_max = idle_max
+        self._idle: list[list[C]] = [[] for _ in urls]
+        self._lock = threading.Lock()
+        self._ring = Ring(len(urls), strategy, chance)
+        self._closed = False
+        make(self._addresses[0])  # so that a wrong argument is found here, not in the first call
+
+    def _order(self, url: str | None, refused: Refused) -> list[int]:
+        if url is not None:
+            try:
+                return [self._addresses.index(Address.of(url))]
+            except ValueError:
+                raise ArgumentError(f"{url} is no server of this pool") from None
+        with self._lock:
+            return [server for server in self._ring.order() if server not in refused]
+
+    def _take(self, server: int) -> C:
+        """An idle client of a server, or a new one."""
+        with self._lock:
+            if self._closed:
+                raise RuntimeError("the pool is closed")
+            if self._idle[server]:
+                return self._idle[server].pop()
+        return self._make(self._addresses[server])
+
+    def _put_back(self, server: int, client: C) -> bool:
+        """Keeps a client for others; False: it has to be closed, as it is not what it was, or not needed."""
+        with self._lock:
+            if self._closed or not client.untouched or len(self._idle[server]) >= self._idle_max:
+                return False
+            self._idle[server].append(client)
+            return True
+
+    def _note(self, server: int, *, answered: bool) -> None:
+        with self._lock:
+            if answered:
+                self._ring.answered(server)
+            else:
+                self._ring.failed(server)
+
+    def _close_all(self) -> list[C]:
+        with self._lock:
+            self._closed = True
+            idle = [client for clients in self._idle for client in clients]
+            for clients in self._idle:
+                clients.clear()
+        return idle
+
+    def _nobody(self, error: CannotConnectError | None, refused: Refused) -> BeanpoleError:
+        """The error when no server is left to try: the last refusal, if there was one."""
+        reason = f"no server of {len(self._addresses)} can be reached; the last: {error}"
+        return next(reversed(refused.values()), None) or CannotConnectError(reason)
+
+
+class Pool(_Pool[Client[Any]]):
+    """Clients for many threads. `idle_max` connections a server are kept; `options` are those of a Client."""
+
+    def __init__(self, urls: Sequence[str], *, strategy: Strategy = "round-robin", **options: Any) -> None:  # noqa: ANN401 - see above
+        own = {key: options.pop(key) for key in ("idle_max", "backoff", "chance") if key in options}
+        super().__init__(lambda address: Client(address, backoff=ONCE, **options), urls, strategy=strategy, **own)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Closes the idle clients; those that are lent are closed when they come back."""
+        for client in self._close_all():
+            client.close()
+
+    @contextmanager
+    def client(self, url: str | None = None) -> Iterator[Client[Any]]:
+        """Lends a connected client: of the server at `url`, or of the next that can be reached.
+
+        Jobs that it still holds at the end of the with block are given to others. Raises CannotConnectError.
+        """
+        with self._lend(url, {}) as (_, client):
+            yield client
+
+    def put(self, body: Any, *args: Any, **kwargs: Any) -> int:  # noqa: ANN401 - as Client.put
+        """Puts a job as :meth:`Client.put` does, on the next server that takes it. The id is that server's.
+
+        A server that can't be reached, drains or has no space is passed over. Raises ConnectionLostError when it is not
+        known whether the job was put; then no other server is tried.
+        """
+        refused: Refused = {}
+        while True:
+            with self._lend(None, refused) as (server, client):
+                try:
+                    return client.put(body, *args, **kwargs)
+                except (DrainingError, OutOfMemoryError) as refusal:
+                    refused[server] = refusal
+                    if len(refused) == len(self._addresses):
+                        raise
+
+    @contextmanager
+    def _lend(self, url: str | None, refused: Refused) -> Iterator[tuple[int, Client[Any]]]:
+        server, client = self._acquire(url, refused)
+        try:
+            yield server, client
+        finally:
+            if not self._put_back(server, client):
+                client.close()
+
+    def _acquire(self, url: str | None, refused: Refused) -> tuple[int, Client[Any]]:
+        pauses = self._backoff.pauses()
+        error: CannotConnectError | None = None
+        while True:
+            for server in self._order(url, refused):
+                client = self._take(server)
+                try:
+                    client.connect()
+                except CannotConnectError as reason:
+                    error = reason
+                    self._note(server, answered=False)
+                else:
+                    self._note(server, answered=True)
+                    return server, client
+            pause_s = next(pauses, None)
+            if pause_s is None:
+                raise self._nobody(error, refused)
+            time.sleep(pause_s)
+
+
+class AsyncPool(_Pool[AsyncClient[Any]]):
+    """Clients for many tasks: the arguments and methods of :class:`Pool`, as coroutines."""
+
+    def __init__(self, urls: Sequence[str], *, strategy: Strategy = "round-robin", **options: Any) -> None:  # noqa: ANN401 - see above
+        own = {key: options.pop(key) for key in ("idle_max", "backoff", "chance") if key in options}
+        super().__init__(lambda address: AsyncClient(address, backoff=ONCE, **options), urls, strategy=strategy, **own)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Closes the idle clients; those that are lent are closed when they come back."""
+        for client in self._close_all():
+            await client.close()
+
+    @asynccontextmanager
+    async def client(self, url: str | None = None) -> AsyncIterator[AsyncClient[Any]]:
+        """Does what :meth:`Pool.client` does."""
+        async with self._lend(url, {}) as (_, client):
+            yield client
+
+    async def put(self, body: Any, *args: Any, **kwargs: Any) -> int:  # noqa: ANN401 - as AsyncClient.put
+        """Does what :meth:`Pool.put` does."""
+        refused: Refused = {}
+        while True:
+            async with self._lend(None, refused) as (server, client):
+                try:
+                    return await client.put(body, *args, **kwargs)
+                except (DrainingError, OutOfMemoryError) as refusal:
+                    refused[server] = refusal
+                    if len(refused) == len(self._addresses):
+                        raise
+
+    @asynccontextmanager
+    async def _lend(self, url: str | None, refused: Refused) -> AsyncIterator[tuple[int, AsyncClient[Any]]]:
+        server, client = await self._acquire(url, refused)
+        try:
+            yield server, client
+        finally:
+            if not self._put_back(server, client):
+                await client.close()
+
+    async def _acquire(self, url: str | None, refused: Refused) -> tuple[int, AsyncClient[Any]]:
+        pauses = self._backoff.pauses()
+        error: CannotConnectError | None = None
+        while True:
+            for server in self._order(url, refused):
+                client = self._take(server)
+                try:
+                    await client.connect()
+                except CannotConnectError as reason:
+                    error = reason
+                    self._note(server, answered=False)
+                else:
+                    self._note(server, answered=True)
+                    return server, client
+            pause_s = next(pauses, None)
+            if pause_s is None:
+                raise self._nobody(error, refused)
+            await asyncio.sleep(pause_s)

@@ -1,0 +1,171 @@
+"""What a client wants of any connection, and what the connection it has is known to be. No I/O.
+
+Both skins encode calls and read answers through a :class:`Session`; it survives its connections. A new connection
+begins with the default tube used and watched, and :meth:`Session.greeting` says what brings it to where the last was.
+
+Invariants:
+
+- `used` is what the server's side of the connection uses once it has run what was encoded so far. A call that depends
+  on the used tube is encoded with a ``use`` in front of it only if it has to be.
+- `held` has every job that was reserved over this connection and is not known to be given back. It may have more (the
+  TTR ran out), never less.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any, Generic, TypeVar
+
+from beanpole import errors
+from beanpole.client.codec import Codec
+from beanpole.client.job import Job
+from beanpole.errors import BeanpoleError, BodyError, BuriedError, ReplyError, UnexpectedReplyError
+from beanpole.protocol import wire
+from beanpole.protocol.wire import Call, Reply, Word
+
+B = TypeVar("B")
+T = TypeVar("T")
+
+DEFAULT_TUBE = "default"
+"""The tube that a new connection uses and watches."""
+
+USED = ""
+"""As a call's tube: the one that the client wants to use."""
+
+INSERTED = int(Word.INSERTED)
+RESERVED = int(Word.RESERVED)
+
+ERRORS: dict[int, tuple[type[ReplyError], str]] = {
+    Word.BAD_FORMAT: (errors.BadFormatError, "BAD_FORMAT: the server finds the command malformed"),
+    Word.DEADLINE_SOON: (errors.DeadlineSoonError, "DEADLINE_SOON: a job that this client holds times out in a second"),
+    Word.DRAINING: (errors.DrainingError, "DRAINING: the server takes no more jobs"),
+    Word.EXPECTED_CRLF: (errors.ExpectedCrlfError, "EXPECTED_CRLF: a body was not as long as announced"),
+    Word.INTERNAL_ERROR: (errors.InternalError, "INTERNAL_ERROR: the server has a bug"),
+    Word.JOB_TOO_BIG: (errors.JobTooBigError, "JOB_TOO_BIG: the body is larger than the server's limit"),
+    Word.NOT_FOUND: (errors.NotFoundError, "NOT_FOUND: no such job or tube, or not in a state that allows this"),
+    Word.NOT_IGNORED: (errors.NotIgnoredError, "NOT_IGNORED: the last watched tube stays"),
+    Word.OUT_OF_MEMORY: (errors.OutOfMemoryError, "OUT_OF_MEMORY: the server has no space; try again later"),
+    Word.TIMED_OUT: (errors.TimedOutError, "TIMED_OUT: no job came in time"),
+    Word.UNKNOWN_COMMAND: (errors.UnknownCommandError, "UNKNOWN_COMMAND: the server does not know the command"),
+}
+"""The answers that say no to any command that they are given to."""
+
+
+def error_of(reply: Reply) -> BeanpoleError:
+    """The error for an answer that is not the one hoped for."""
+    if reply.word == Word.BURIED:
+        return BuriedError("BURIED: the server had no room in its queue", reply.number or None)
+    if reply.word in ERRORS:
+        kind, sentence = ERRORS[reply.word]
+        return kind(sentence)
+    return UnexpectedReplyError(f"this is no answer to the command: {reply!r}")
+
+
+class Session(Generic[B]):
+    """The used tube, the watch list and the jobs of a client, and the codec of its bodies."""
+
+    def __init__(self, codec: Codec[B], using: str, watching: Iterable[str]) -> None:
+        self.codec = codec
+        self.using = using
+        """The tube that the client wants to use."""
+        self.watching = dict.fromkeys(watching)
+        """The tubes that the client wants to watch, in the order of their watch; the values mean nothing."""
+        self.used = DEFAULT_TUBE
+        """The tube that the connection uses."""
+        self.held: set[int] = set()
+        """The jobs that this client may hold."""
+        self._beginning = (using, list(self.watching))
+        for tube in (using, *self.watching):
+            wire.tube_name(tube)
+        if not self.watching:
+            raise errors.ArgumentError("a client watches at least one tube")
+
+    @property
+    def untouched(self) -> bool:
+        """Whether the client uses and watches what it did in the beginning, and holds no job."""
+        return not self.held and self._beginning == (self.using, list(self.watching))
+
+    # --- Out ---
+
+    def greeting(self) -> list[bytes]:
+        """The commands that bring a new connection to what the client wants, none of which may fail."""
+        self.used = self.using
+        self.held.clear()
+        commands = [] if self.using == DEFAULT_TUBE else [wire.with_tube(b"use", self.using)]
+        commands += [wire.with_tube(b"watch", tube) for tube in self.watching if tube != DEFAULT_TUBE]
+        if DEFAULT_TUBE not in self.watching:
+            commands.append(wire.with_tube(b"ignore", DEFAULT_TUBE))
+        return commands
+
+    def prefix(self, tube: str | None) -> bytes:
+        """The ``use`` in front of a command that needs a tube to be used; empty: it is."""
+        wanted = tube or self.using
+        if tube is None or wanted == self.used:
+            return b""
+        data = wire.with_tube(b"use", wanted)
+        self.used = wanted
+        return data
+
+    def encode(self, call: "Call[T]") -> tuple[bytes, int]:
+        """What to send for a call, and how many replies it has: the last is its own."""
+        prefix = self.prefix(call.tube) if call.tube is not None else b""
+        if call.uses is not None:
+            self.used = call.uses
+        return (prefix + call.data, 2) if prefix else (call.data, 1)
+
+    # --- In ---
+
+    def finish(self, call: "Call[T]", reply: Reply) -> T:
+        """The value of the answer to a call. Raises its error if it is no."""
+        if reply.word != call.expected:
+            raise error_of(reply)
+        return call.take(reply) if call.take is not None else None  # type: ignore[return-value]
+
+    def found(self, reply: Reply) -> Job[B]:
+        """The job of a reply. Raises BodyError if its body can't be decoded."""
+        try:
+            return Job(reply.number, self.codec.decode(reply.body))
+        except Exception as error:
+            sentence = f"the body of job {reply.number} can't be decoded: {error}"
+            raise BodyError(sentence, reply.number, reply.body) from error
+
+    def reserved(self, reply: Reply) -> Job[B]:
+        """The job of a reply, which the client holds now. Raises BodyError, and the client holds it all the same."""
+        self.held.add(reply.number)
+        return self.found(reply)
+
+    def lets_go(self, id: int) -> Callable[[Reply], None]:
+        """What to do when a job is not held any more."""
+        held = self.held
+
+        def gone(_: Any) -> None:  # noqa: ANN401 - whatever the answer is
+            held.discard(id)
+
+        return gone
+
+
+class Using:
+    """Within ``with``, the client uses another tube; afterwards the one before. Costs no round trip of its own."""
+
+    def __init__(self, session: Session[Any], tube: str) -> None:
+        wire.tube_name(tube)
+        self._session = session
+        self._tube = tube
+        self._before: list[str] = []
+
+    def __enter__(self) -> None:
+        self._before.append(self._session.using)
+        self._session.using = self._tube
+
+    def __exit__(self, *_: object) -> None:
+        self._session.using = self._before.pop()
+
+
+def check_greeting(replies: list[Reply]) -> None:
+    """Raises if the commands of the greeting were not all done."""
+    for reply in replies:
+        check_prefix(reply)
+
+
+def check_prefix(reply: Reply) -> None:
+    """Raises if a ``use`` or ``watch`` that the client sent on its own was not done: then the connection is no good."""
+    if reply.word not in {Word.USING, Word.WATCHING}:
+        raise UnexpectedReplyError(f"use, watch or ignore was answered with {reply!r}")

@@ -1,0 +1,180 @@
+"""What ``stats``, ``stats-tube``, ``stats-job`` and the lists say, as typed values.
+
+A field has the name of the server's key with underscores. A key that a server does not send leaves the field 0, empty
+or False; one that we do not know is no error. Both are found by the server's own name as well, as in greenstalk:
+``stats["cmd-put"]``, a number if it looks like one, else a string.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, Self
+
+from beanpole.errors import UnexpectedReplyError
+
+Raw = dict[str, "int | str"]
+
+
+def parse_list(data: bytes) -> list[str]:
+    """The strings of a YAML list. Raises UnexpectedReplyError for what is none."""
+    lines = _lines(data)
+    if not all(line.startswith("- ") for line in lines):
+        raise UnexpectedReplyError(f"a list of tubes was expected: {data[:200]!r}")
+    return [_unquoted(line[2:]) for line in lines]
+
+
+def parse_raw(data: bytes) -> Raw:
+    """The keys and values of a YAML dictionary. Raises UnexpectedReplyError for what is none."""
+    raw: Raw = {}
+    for line in _lines(data):
+        key, colon, text = line.partition(": ")
+        if not colon:
+            raise UnexpectedReplyError(f"statistics were expected: {data[:200]!r}")
+        try:
+            raw[key] = int(text)
+        except ValueError:
+            raw[key] = _unquoted(text)
+    return raw
+
+
+def _lines(data: bytes) -> list[str]:
+    head, *lines = data.decode("utf-8", "surrogateescape").split("\n")
+    if head != "---":
+        raise UnexpectedReplyError(f"a YAML text was expected: {data[:200]!r}")
+    return [line for line in lines if line]
+
+
+def _unquoted(text: str) -> str:
+    return text[1:-1] if len(text) >= 2 and text[0] == text[-1] == '"' else text
+
+
+@dataclass(frozen=True)
+class _Stats(Mapping[str, "int | str"]):
+    """Typed fields, and the raw values by the server's keys."""
+
+    raw: Raw = field(repr=False)
+
+    @classmethod
+    def parse(cls, data: bytes) -> Self:
+        """Reads what the server sent. Raises UnexpectedReplyError for what is no dictionary."""
+        raw = parse_raw(data)
+        given: dict[str, Any] = {}
+        for each in fields(cls):
+            key = each.name.replace("_", "-")
+            if each.name != "raw" and key in raw:
+                given[each.name] = _typed(raw[key], each.type, key)
+        return cls(raw=raw, **given)
+
+    def __getitem__(self, key: str) -> "int | str":
+        return self.raw[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.raw)
+
+    def __len__(self) -> int:
+        return len(self.raw)
+
+
+def _typed(value: "int | str", kind: object, key: str) -> object:
+    try:
+        if kind is bool:
+            return value == "true"
+        return kind(value) if kind in {int, float, str} else value
+    except ValueError:
+        raise UnexpectedReplyError(f"{key} is {value!r}") from None
+
+
+@dataclass(frozen=True)
+class StatsJob(_Stats):
+    """What ``stats-job`` says of a job. Times are in seconds."""
+
+    id: int = 0
+    tube: str = ""
+    state: str = ""
+    pri: int = 0
+    age: int = 0
+    delay: int = 0
+    ttr: int = 0
+    time_left: int = 0
+    file: int = 0
+    reserves: int = 0
+    timeouts: int = 0
+    releases: int = 0
+    buries: int = 0
+    kicks: int = 0
+
+
+@dataclass(frozen=True)
+class StatsTube(_Stats):
+    """What ``stats-tube`` says of a tube. Times are in seconds."""
+
+    name: str = ""
+    current_jobs_urgent: int = 0
+    current_jobs_ready: int = 0
+    current_jobs_reserved: int = 0
+    current_jobs_delayed: int = 0
+    current_jobs_buried: int = 0
+    total_jobs: int = 0
+    current_using: int = 0
+    current_watching: int = 0
+    current_waiting: int = 0
+    cmd_delete: int = 0
+    cmd_pause_tube: int = 0
+    pause: int = 0
+    pause_time_left: int = 0
+
+
+@dataclass(frozen=True)
+class Stats(_Stats):
+    """What ``stats`` says of a server. Times are in seconds, sizes in bytes."""
+
+    current_jobs_urgent: int = 0
+    current_jobs_ready: int = 0
+    current_jobs_reserved: int = 0
+    current_jobs_delayed: int = 0
+    current_jobs_buried: int = 0
+    cmd_put: int = 0
+    cmd_peek: int = 0
+    cmd_peek_ready: int = 0
+    cmd_peek_delayed: int = 0
+    cmd_peek_buried: int = 0
+    cmd_reserve: int = 0
+    cmd_reserve_with_timeout: int = 0
+    cmd_delete: int = 0
+    cmd_release: int = 0
+    cmd_use: int = 0
+    cmd_watch: int = 0
+    cmd_ignore: int = 0
+    cmd_bury: int = 0
+    cmd_kick: int = 0
+    cmd_touch: int = 0
+    cmd_stats: int = 0
+    cmd_stats_job: int = 0
+    cmd_stats_tube: int = 0
+    cmd_list_tubes: int = 0
+    cmd_list_tube_used: int = 0
+    cmd_list_tubes_watched: int = 0
+    cmd_pause_tube: int = 0
+    job_timeouts: int = 0
+    total_jobs: int = 0
+    max_job_size: int = 0
+    current_tubes: int = 0
+    current_connections: int = 0
+    current_producers: int = 0
+    current_workers: int = 0
+    current_waiting: int = 0
+    total_connections: int = 0
+    pid: int = 0
+    version: str = ""
+    rusage_utime: float = 0.0
+    rusage_stime: float = 0.0
+    uptime: int = 0
+    binlog_oldest_index: int = 0
+    binlog_current_index: int = 0
+    binlog_records_migrated: int = 0
+    binlog_records_written: int = 0
+    binlog_max_size: int = 0
+    draining: bool = False
+    id: str = ""
+    hostname: str = ""
+    os: str = ""
+    platform: str = ""

@@ -1,0 +1,349 @@
+"""The blocking client: a thin skin of a socket around the pure parts.
+
+A call sends its command and receives until its reply is whole. The timeouts are the kernel's (SO_RCVTIMEO), for a
+poll() before each recv() is a system call more. A client serves one thread; :class:`~beanpole.client.pool.Pool` serves
+many.
+
+Whatever ends an exchange before its last reply (an error, a signal's exception) closes the connection: what came later
+would be taken for the answer to something else. The server then gives the reserved jobs to others.
+"""
+
+import contextlib
+import select
+import socket
+import struct
+import time
+from collections.abc import Iterable, Iterator
+from typing import Any, Generic, Self, TypeVar, Unpack, overload
+
+from beanpole import limits
+from beanpole.client import batch
+from beanpole.client.address import Address
+from beanpole.client.codec import Codec
+from beanpole.client.commands import Blocking, Commands
+from beanpole.client.job import Job
+from beanpole.client.pipeline import Pipeline, Queue
+from beanpole.client.session import DEFAULT_TUBE, USED, Using, check_prefix
+from beanpole.client.settings import Given, Options, Settings
+from beanpole.errors import CannotConnectError, ConnectionLostError, NoReplyError, TimedOutError, UnexpectedReplyError
+from beanpole.protocol.wire import Call, Reply, ReplyReader
+
+B = TypeVar("B")
+T = TypeVar("T")
+
+SEND_AT_ONCE_BYTES = limits.CLIENT_SEND_AT_ONCE_BYTES
+RECEIVE_BYTES = limits.CLIENT_RECEIVE_BYTES
+
+
+class Link:
+    """One connection: commands out, replies in."""
+
+    def __init__(self, connection: socket.socket, timeout_s: float | None) -> None:
+        self._socket = connection
+        self._timeout_s = timeout_s
+        self._silence_s: float | None = -1.0
+        """The silence that the kernel allows now; None: any; -1: not set yet."""
+        self._reader = ReplyReader()
+        self._poll = select.poll()
+        self._poll.register(connection, select.POLLIN)
+        connection.setblocking(True)
+        with contextlib.suppress(OSError):  # a unix socket has neither
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+
+    def is_over(self) -> bool:
+        """Whether the server has closed the connection, or said something without being asked."""
+        return bool(self._poll.poll(0))
+
+    def close(self) -> None:
+        """Closes the connection."""
+        self._socket.close()
+
+    def exchange(self, data: bytes, count: int, wait_s: int | None, replies: list[Reply]) -> None:
+        """Sends commands and receives `count` replies; those that came are in the list, whatever happens.
+
+        Raises ConnectionLostError or UnexpectedReplyError; the link is to be closed then.
+        """
+        reader = self._reader
+        silence_s = None if self._timeout_s is None or wait_s is None else self._timeout_s + wait_s
+        try:
+            if silence_s != self._silence_s:
+                self._allow(silence_s)
+            if len(data) <= SEND_AT_ONCE_BYTES:
+                self._socket.sendall(data)
+            else:
+                self._send_while_receiving(data)
+            while not reader.read_into(replies, count):
+                received = self._socket.recv(RECEIVE_BYTES)
+                if not received:
+                    raise ConnectionLostError("the server closed the connection before it answered")
+                reader.receive(received)
+        except BlockingIOError:
+            raise NoReplyError(f"no answer within {silence_s} s") from None
+        except ConnectionLostError:
+            raise
+        except OSError as error:
+            raise ConnectionLostError(f"the connection broke: {error}") from error
+        if reader.buffered_bytes:
+            raise UnexpectedReplyError("the server sent more than was asked for")
+
+    def _allow(self, silence_s: float | None) -> None:
+        """Sets the silence that the kernel allows; 0 would mean any."""
+        seconds = 0.0 if silence_s is None else max(silence_s, 0.001)
+        value = struct.pack("ll", int(seconds), int(seconds % 1 * 1e6))
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, value)
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, value)
+        self._silence_s = silence_s
+
+    def _send_while_receiving(self, data: bytes) -> None:
+        """Sends all, and takes replies meanwhile: a server that can't send its replies reads no further commands."""
+        view = memoryview(data)
+        self._poll.modify(self._socket, select.POLLIN | select.POLLOUT)
+        try:
+            while view:
+                ready = self._poll.poll(None if self._silence_s is None else self._silence_s * 1000)
+                if not ready:
+                    raise BlockingIOError
+                if ready[0][1] & ~select.POLLOUT:
+                    received = self._socket.recv(RECEIVE_BYTES)
+                    if not received:
+                        raise ConnectionLostError("the server closed the connection before it had everything")
+                    self._reader.receive(received)
+                if ready[0][1] & select.POLLOUT:
+                    view = view[self._socket.send(view, socket.MSG_DONTWAIT) :]
+        finally:
+            self._poll.modify(self._socket, select.POLLIN)
+
+
+class Client(Commands[B], Blocking, Generic[B]):
+    """A connection to a server, made when it is needed and made again when it is lost.
+
+    `address` is a pair of host and port, a URL (``beanstalk://host:port``, ``unix:path``), the path of a unix socket,
+    or a connected socket (which can't be made again). Bodies are strings in `encoding`, or bytes if that is None,
+    or what `codec` makes of them. `use` and `watch` are the tubes to begin with.
+
+    `timeout` is how many seconds the server may be silent when it owes a reply, beyond what a reserve may wait;
+    `connect_timeout` is for one attempt to connect, of which `backoff` says how many there are. None: no limit.
+
+    A command whose outcome is unknown, as the connection broke before its answer came, is sent again only with
+    `repeat`: a job may then be put twice, and a second delete finds nothing.
+    """
+
+    @overload
+    def __init__(
+        self: "Client[str]",
+        address: Given,
+        encoding: str = "utf-8",
+        use: str = DEFAULT_TUBE,
+        watch: str | Iterable[str] = DEFAULT_TUBE,
+        **options: Unpack[Options],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: "Client[bytes]",
+        address: Given,
+        encoding: None,
+        use: str = DEFAULT_TUBE,
+        watch: str | Iterable[str] = DEFAULT_TUBE,
+        **options: Unpack[Options],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self,
+        address: Given,
+        *,
+        use: str = DEFAULT_TUBE,
+        watch: str | Iterable[str] = DEFAULT_TUBE,
+        codec: Codec[B],
+        **options: Unpack[Options],
+    ) -> None: ...
+    def __init__(self, address: Given, *args: Any, **kwargs: Any) -> None:
+        self._settings: Settings[B] = Settings(address, *args, **kwargs)
+        self._session = self._settings.session()
+        self._link: Link | None = None
+
+    @classmethod
+    def from_url(cls, url: str, **kwargs: Any) -> Self:  # noqa: ANN401 - what the constructor takes
+        """A client of the server at ``beanstalk://host:port`` or ``unix:path``; the rest is the constructor's.
+
+        Raises ArgumentError for a URL that is none.
+        """
+        return cls(Address.from_url(url), **kwargs)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self._settings.name}>"
+
+    def close(self) -> None:
+        """Closes the connection; the server gives the reserved jobs to others. The next command makes a new one."""
+        link, self._link = self._link, None
+        if link is not None:
+            link.close()
+
+    def connect(self) -> None:
+        """Connects now, unless there is a connection: to find a mistake in the address early.
+
+        Raises CannotConnectError when every attempt has failed.
+        """
+        self._connected()
+
+    # --- More than one command ---
+
+    @overload
+    def using(self) -> str: ...
+    @overload
+    def using(self, tube: str) -> Using: ...
+    def using(self, tube: str | None = None) -> str | Using:
+        """The name of the used tube (``list-tube-used``); with an argument, ``with client.using(tube):`` uses another.
+
+        Raises ArgumentError for what is no name of a tube.
+        """
+        return self.tube_used() if tube is None else Using(self._session, tube)
+
+    def reserve_iter(self, timeout: int | None = None) -> Iterator[Job[B]]:
+        """Jobs as they come, each reserved; ends when none came for `timeout` seconds (None: never).
+
+        Raises what :meth:`reserve` does, but TimedOutError.
+        """
+        while True:
+            try:
+                job = self.reserve(timeout)
+            except TimedOutError:
+                return
+            yield job
+
+    def reserve_many(self, count: int, timeout: int | None = None) -> list[Job[B]]:
+        """Waits like :meth:`reserve`, and takes up to `count` jobs that are ready then, in one round trip.
+
+        Raises TimedOutError or DeadlineSoonError if there is none, BatchError if the body of one can't be decoded.
+        """
+        return self._drive(batch.reserve_many(self._session, count, timeout))
+
+    def put_many(
+        self,
+        bodies: Iterable[B],
+        priority: int = limits.CLIENT_PRI_DEFAULT,
+        delay: int = 0,
+        ttr: int = limits.CLIENT_TTR_S_DEFAULT,
+        *,
+        tube: str = USED,
+    ) -> list[int]:
+        """Puts a job for each body, many a round trip, and returns their ids; `bodies` is read as it is sent.
+
+        Raises BatchError when not all were put: its results say which.
+        """
+        return self._drive(batch.put_many(self._session, bodies, priority, delay, ttr, tube))
+
+    def delete_many(self, jobs: Iterable[Job[B] | int]) -> None:
+        """Deletes jobs, many a round trip.
+
+        Raises BatchError when not all were deleted: its results say which.
+        """
+        self._drive(batch.delete_many(self._session, jobs))
+
+    def pipeline(self, *, raise_errors: bool = True) -> Pipeline[B]:
+        """Collects commands in a with block and sends them together at its end."""
+        return Pipeline(self._session, self._send, raise_errors=raise_errors)
+
+    # --- The connection ---
+
+    def _send(self, queue: Queue) -> None:
+        if queue:
+            self._drive(batch.run_queue(self._session, queue))
+
+    def _run(self, call: "Call[T]") -> T:
+        """Runs one command."""
+        for _ in range(self._settings.repetitions):
+            try:
+                return self._once(call)
+            except CannotConnectError:
+                raise
+            except ConnectionLostError:
+                continue
+        return self._once(call)
+
+    def _once(self, call: "Call[T]") -> T:
+        link = self._link
+        if link is None or link.is_over():
+            link = self._connected()
+        data, count = self._session.encode(call)
+        replies: list[Reply] = []
+        try:
+            link.exchange(data, count, call.wait_s, replies)
+            if count > 1:
+                check_prefix(replies[0])
+        except BaseException:
+            self.close()
+            raise
+        try:
+            return self._session.finish(call, replies[-1])
+        except UnexpectedReplyError:
+            self.close()
+            raise
+
+    def _drive(self, plan: batch.Plan[T]) -> T:
+        """Runs a batch. It is never repeated, but what came of it is known in any case."""
+        link = self._connected()
+        try:
+            shipment = next(plan)
+            while True:
+                try:
+                    link.exchange(shipment.data, shipment.count, shipment.wait_s, shipment.replies)
+                except batch.Broken as error:
+                    self.close()
+                    shipment = plan.send(error)
+                else:
+                    shipment = plan.send(None)
+        except StopIteration as end:
+            value: T = end.value
+            return value
+        except (UnexpectedReplyError, KeyboardInterrupt, SystemExit):
+            self.close()
+            raise
+
+    def _connected(self) -> Link:
+        """The connection; a new one if there is none, or it is over."""
+        if self._link is not None:
+            if not self._link.is_over():
+                return self._link
+            self.close()
+        self._link = self._settings.connect(self._dial, time.sleep)
+        return self._link
+
+    def _dial(self) -> Link:
+        """One attempt to connect, and to bring the connection to where the last one was."""
+        link = Link(dial(self._settings), self._settings.timeout_s)
+        try:
+            commands = self._session.greeting()
+            if commands:
+                replies: list[Reply] = []
+                link.exchange(b"".join(commands), len(commands), 0, replies)
+                for reply in replies:
+                    check_prefix(reply)
+        except BaseException:
+            link.close()
+            raise
+        return link
+
+
+def dial(settings: Settings[Any]) -> socket.socket:
+    """A connected socket. Raises OSError."""
+    given = settings.given_socket()
+    if given is not None:
+        return given
+    address = settings.address
+    if address.path:
+        connection = socket.socket(socket.AF_UNIX)
+        try:
+            connection.settimeout(settings.connect_timeout_s)
+            connection.connect(address.path)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+    return socket.create_connection((address.host, address.port), settings.connect_timeout_s)

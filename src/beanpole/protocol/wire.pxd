@@ -1,0 +1,82 @@
+# The header of wire.py: the words of the server, and one client's place in the stream of replies.
+cimport cython
+from libc.stdint cimport uint64_t
+
+from beanpole.protocol.replies cimport ReplyBuffer
+
+cpdef enum Word:
+    # What a reply begins with.
+    INSERTED = 1
+    RESERVED
+    DELETED
+    TIMED_OUT
+    NOT_FOUND
+    OK
+    USING
+    WATCHING
+    RELEASED
+    TOUCHED
+    BURIED
+    KICKED
+    FOUND
+    PAUSED
+    NOT_IGNORED
+    DEADLINE_SOON
+    DRAINING
+    JOB_TOO_BIG
+    OUT_OF_MEMORY
+    INTERNAL_ERROR
+    BAD_FORMAT
+    UNKNOWN_COMMAND
+    EXPECTED_CRLF
+
+cdef enum Form:
+    # What follows the word.
+    BARE                                 # nothing
+    NUMBER                               # <id> or <count>
+    NUMBER_OR_BARE                       # a number, or nothing: which one depends on the command
+    NAME                                 # <tube>
+    BODY                                 # <bytes>, and a body
+    NUMBER_BODY                          # <id> <bytes>, and a body
+
+cdef struct Row:
+    const char *text
+    Py_ssize_t size
+    Word word
+    Form form
+
+@cython.final
+@cython.no_gc
+@cython.freelist(256)
+cdef class Reply:
+    cdef readonly int word               # a Word
+    cdef readonly uint64_t number        # id or count of a NUMBER form; 0 if there is none
+    cdef readonly bytes body             # what a BODY form carries, or the name of USING; None: the word has neither
+
+@cython.final
+@cython.freelist(64)
+cdef class Call:
+    cdef readonly bytes data             # the command as it goes over the wire
+    cdef readonly int expected           # the Word of the answer that means yes
+    cdef readonly object take            # makes the value of that answer; None: there is none
+    cdef readonly object tube            # the tube that has to be used; empty: the client's; None: it does not matter
+    cdef readonly object uses            # the tube that is used behind the command; None: the one before
+    cdef readonly object wait_s          # seconds that the server may wait before it answers; None: for ever
+
+@cython.final
+cdef class ReplyReader:
+    cdef char *data
+    cdef Py_ssize_t at                   # where in data the next reply begins
+    cdef Py_ssize_t size                 # where in data the received bytes end
+    cdef Py_ssize_t capacity             # bytes allocated at data; 0: none yet
+    cdef Py_ssize_t wanted               # bytes from `at` on that the next reply needs; 0: not known yet
+    cdef bint broken                     # what came was no reply: nothing behind it can be read
+    cdef Reply read(self)
+    cdef Reply read_line(self, const char *line, Py_ssize_t size)
+    cdef int read_body(self, Reply reply, const char *number, const char *end, Py_ssize_t line_bytes) except -1
+    cdef int fail(self, str sentence, const char *line, Py_ssize_t size) except -1
+
+cdef const char *read_digits(const char *at, const char *end, uint64_t *number) noexcept
+cdef uint64_t whole(object value, uint64_t most, str name) except? 0
+cdef int add_put(ReplyBuffer out, object body, bytes numbers) except -1
+cdef bytes put_numbers(object pri, object delay_s, object ttr_s)

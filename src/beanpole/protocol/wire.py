@@ -1,0 +1,343 @@
+"""The client's side of the wire: commands become bytes, and bytes become replies. No I/O.
+
+A command is checked where it is encoded, so that a mistake raises :class:`~beanpole.errors.ArgumentError` before
+anything is sent. :class:`ReplyReader` takes what a socket delivers, in pieces of any size, and gives whole replies.
+
+Invariants of the reader:
+
+- It never looks at a byte of a reply twice, but for a line of which a piece was there (at most REPLY_LINE_BYTES_MAX).
+- What is no reply of the protocol raises :class:`~beanpole.errors.UnexpectedReplyError`, then and ever after: behind a
+  wrong byte no reply can be told from a body.
+
+Which reply belongs to which command, and which of them is good news, is the business of ``beanpole.client``.
+"""
+
+import cython
+from cython.cimports.beanpole.protocol.arguments import read_u64
+from cython.cimports.beanpole.protocol.replies import ReplyBuffer
+from cython.cimports.libc.stdint import UINT64_MAX, uint64_t
+from cython.cimports.libc.stdlib import free, realloc
+from cython.cimports.libc.string import memchr, memcmp, memcpy, memmove
+
+from beanpole import limits
+from beanpole.errors import ArgumentError, UnexpectedReplyError
+from beanpole.protocol.arguments import NAME_BYTES
+
+PRI_MAX = cython.declare(uint64_t, limits.PRI_MAX)
+RESERVE_TIMEOUT_S_MAX = cython.declare(uint64_t, limits.RESERVE_TIMEOUT_S_MAX)
+REPLY_LINE_BYTES_MAX = cython.declare(cython.Py_ssize_t, limits.REPLY_LINE_BYTES_MAX)
+BODY_BYTES_MAX = cython.declare(uint64_t, limits.BODY_BYTES_MAX_CEILING)
+INPUT_BYTES_KEPT = cython.declare(cython.Py_ssize_t, limits.CLIENT_RECEIVE_BYTES)
+
+ROW_COUNT = cython.declare(cython.int, 23)
+rows = cython.declare(Row[23])
+
+WORDS = (
+    (b"INSERTED", Word.INSERTED, Form.NUMBER),
+    (b"RESERVED", Word.RESERVED, Form.NUMBER_BODY),
+    (b"DELETED", Word.DELETED, Form.BARE),
+    (b"TIMED_OUT", Word.TIMED_OUT, Form.BARE),
+    (b"NOT_FOUND", Word.NOT_FOUND, Form.BARE),
+    (b"OK", Word.OK, Form.BODY),
+    (b"USING", Word.USING, Form.NAME),
+    (b"WATCHING", Word.WATCHING, Form.NUMBER),
+    (b"RELEASED", Word.RELEASED, Form.BARE),
+    (b"TOUCHED", Word.TOUCHED, Form.BARE),
+    (b"BURIED", Word.BURIED, Form.NUMBER_OR_BARE),
+    (b"KICKED", Word.KICKED, Form.NUMBER_OR_BARE),
+    (b"FOUND", Word.FOUND, Form.NUMBER_BODY),
+    (b"PAUSED", Word.PAUSED, Form.BARE),
+    (b"NOT_IGNORED", Word.NOT_IGNORED, Form.BARE),
+    (b"DEADLINE_SOON", Word.DEADLINE_SOON, Form.BARE),
+    (b"DRAINING", Word.DRAINING, Form.BARE),
+    (b"JOB_TOO_BIG", Word.JOB_TOO_BIG, Form.BARE),
+    (b"OUT_OF_MEMORY", Word.OUT_OF_MEMORY, Form.BARE),
+    (b"INTERNAL_ERROR", Word.INTERNAL_ERROR, Form.BARE),
+    (b"BAD_FORMAT", Word.BAD_FORMAT, Form.BARE),
+    (b"UNKNOWN_COMMAND", Word.UNKNOWN_COMMAND, Form.BARE),
+    (b"EXPECTED_CRLF", Word.EXPECTED_CRLF, Form.BARE),
+)
+"""Every word a server says, the frequent ones first, with the form of what follows."""
+
+
+def fill_rows():
+    """Copy the table of words into C memory; the texts stay alive with `WORDS`."""
+    for i, (text, word, form) in enumerate(WORDS):
+        rows[i].text = text
+        rows[i].size = len(text)
+        rows[i].word = word
+        rows[i].form = form
+
+
+fill_rows()
+
+
+def read_digits(at, end, number):
+    """Read a number that begins here, without spaces before; NULL: there is none, or it has more than 64 bits."""
+    if at == end or at[0] == 32:
+        return cython.NULL
+    return read_u64(at, end, number)
+
+
+# --- Replies ----------------------------------------------------------------------------------------------------------
+
+
+@cython.cclass
+class Reply:
+    """One reply of the server. Its fields stand in ``wire.pxd``."""
+
+    def __repr__(self) -> str:
+        return f"<{Word(self.word).name} number={self.number} body={self.body!r}>"
+
+
+@cython.cclass
+class Call:
+    """One command: what is sent, and what the answer means. Its fields stand in ``wire.pxd``."""
+
+    def __init__(self, data: bytes, expected: cython.int, take=None, tube=None, uses=None, wait_s=0):
+        self.data = data
+        self.expected = expected
+        self.take = take
+        self.tube = tube
+        self.uses = uses
+        self.wait_s = wait_s
+
+
+@cython.cclass
+class ReplyReader:
+    """What one connection has received and nobody has read yet."""
+
+    def __dealloc__(self):
+        free(self.data)
+
+    @property
+    def buffered_bytes(self) -> int:
+        """Bytes received that are not read: those of an incomplete reply, or of replies that nobody asked for."""
+        return self.size - self.at
+
+    def receive(self, data: bytes) -> None:
+        """Take over what the socket delivered. Raise MemoryError when there is no room."""
+        more: cython.Py_ssize_t = len(data)
+        if self.at == self.size:
+            self.at = self.size = 0
+            if self.capacity > INPUT_BYTES_KEPT + more:
+                free(self.data)
+                self.data = cython.NULL
+                self.capacity = 0
+        elif self.size + more > self.capacity and self.at > 0:
+            memmove(self.data, self.data + self.at, self.size - self.at)
+            self.size -= self.at
+            self.at = 0
+        if self.size + more > self.capacity:
+            # Twice what is there, so that a large body that arrives in many pieces is copied a few times only.
+            capacity: cython.Py_ssize_t = 2 * (self.size + more)
+            grown = cython.cast(cython.p_char, realloc(self.data, capacity))
+            if grown is cython.NULL:
+                raise MemoryError
+            self.data = grown
+            self.capacity = capacity
+        memcpy(self.data + self.size, cython.cast(cython.p_char, data), more)
+        self.size += more
+
+    def next_reply(self) -> object:
+        """Return the next whole reply, or None: more has to be received first.
+
+        Raise UnexpectedReplyError for what is no reply of the protocol.
+        """
+        return self.read()
+
+    def read_into(self, replies: list, count: cython.Py_ssize_t) -> bool:
+        """Append whole replies until the list has `count`; return whether it has. Raise like :meth:`next_reply`."""
+        reply: Reply
+        while len(replies) < count:
+            reply = self.read()
+            if reply is None:
+                return False
+            replies.append(reply)
+        return True
+
+    def read(self):
+        """Read one reply, or None."""
+        available: cython.Py_ssize_t = self.size - self.at
+        if self.broken:
+            raise UnexpectedReplyError("the stream of replies was broken before")
+        if available == 0 or available < self.wanted:
+            return None
+        line: cython.p_const_char = self.data + self.at
+        newline = cython.cast(cython.p_const_char, memchr(line, 10, available))
+        if newline is cython.NULL or newline - line >= REPLY_LINE_BYTES_MAX:
+            if available >= REPLY_LINE_BYTES_MAX:
+                self.fail("a reply has no end", line, REPLY_LINE_BYTES_MAX)
+            return None
+        return self.read_line(line, newline + 1 - line)
+
+    def read_line(self, line, size):
+        """Read the reply whose line is whole; None if its body is not."""
+        end: cython.p_const_char = line + size - 2
+        if size < 2 or end[0] != 13:
+            self.fail("a reply does not end with CR LF", line, size)
+        i: cython.int = 0
+        while i < ROW_COUNT and (rows[i].size > size - 2 or memcmp(line, rows[i].text, rows[i].size) != 0):
+            i += 1
+        if i == ROW_COUNT:
+            self.fail("no reply of the protocol", line, size)
+        reply: Reply = Reply()
+        reply.word = rows[i].word
+        form: Form = rows[i].form
+        after: cython.p_const_char = line + rows[i].size
+        stop: cython.p_const_char = end
+        self.wanted = 0
+        if form != Form.BARE and not (form == Form.NUMBER_OR_BARE and after == end):
+            if after == end or after[0] != 32:
+                self.fail("a reply lacks its argument", line, size)
+            after += 1
+            stop = after
+            if form == Form.NAME:
+                reply.body = after[: end - after]
+                stop = end
+            elif form != Form.BODY:
+                stop = read_digits(after, end, cython.address(reply.number))
+                if stop is cython.NULL or (form == Form.NUMBER_BODY and stop[0] != 32):
+                    self.fail("a reply has a wrong number", line, size)
+            if form == Form.NUMBER_BODY:
+                stop += 1
+            if form == Form.BODY or form == Form.NUMBER_BODY:
+                if self.read_body(reply, stop, end, size) == 0:
+                    return None
+                self.at += size + len(reply.body) + 2
+                return reply
+        elif form == Form.BARE:
+            stop = after
+        if stop != end:
+            self.fail("a reply has a wrong argument", line, size)
+        self.at += size
+        return reply
+
+    def read_body(self, reply, number, end, line_bytes):
+        """Read the size and the body behind the line; 0: it is not whole yet, and `wanted` says what it takes."""
+        body_bytes: uint64_t = 0
+        line: cython.p_const_char = end + 2 - line_bytes
+        if read_digits(number, end, cython.address(body_bytes)) != end or body_bytes > BODY_BYTES_MAX:
+            self.fail("a reply has a wrong size", line, line_bytes)
+        body: cython.p_const_char = end + 2
+        size: cython.Py_ssize_t = body_bytes
+        if self.size - self.at < line_bytes + size + 2:
+            self.wanted = line_bytes + size + 2
+            return 0
+        if body[size] != 13 or body[size + 1] != 10:
+            self.fail("a body does not end with CR LF", line, line_bytes)
+        reply.body = body[:size]
+        return 1
+
+    def fail(self, sentence, line, size):
+        """Raise, and refuse to read any further."""
+        self.broken = True
+        raise UnexpectedReplyError(f"{sentence}: {line[:size]!r}")
+
+
+# --- Commands ---------------------------------------------------------------------------------------------------------
+
+
+def whole(value, most, name):
+    """Check an argument that is a whole number from 0 to `most`."""
+    if not isinstance(value, int):
+        raise ArgumentError(f"{name} is a whole number, not {value!r}")
+    if value < 0 or value > most:
+        raise ArgumentError(f"{name} is from 0 to {most}, not {value}")
+    return value
+
+
+def tube_name(name) -> bytes:
+    """Return a tube's name as it goes over the wire. Raise ArgumentError if it can't be one."""
+    if not isinstance(name, str):
+        raise ArgumentError(f"a tube's name is a string, not {name!r}")
+    encoded: bytes = name.encode("utf-8", "surrogateescape")
+    size: cython.Py_ssize_t = len(encoded)
+    if size == 0 or size > limits.TUBE_NAME_BYTES_MAX:
+        raise ArgumentError(f"a tube's name has 1 to {limits.TUBE_NAME_BYTES_MAX} bytes, not {size}: {name!r}")
+    if encoded.startswith(b"-"):
+        raise ArgumentError(f"a tube's name does not begin with a dash: {name!r}")
+    if encoded.strip(NAME_BYTES):
+        raise ArgumentError(f"a tube's name is made of {NAME_BYTES.decode()}: {name!r}")
+    return encoded
+
+
+def put_numbers(pri, delay_s, ttr_s):
+    """Check and format the numbers of a put, all but the size."""
+    numbers = (whole(pri, PRI_MAX, "priority"), whole(delay_s, PRI_MAX, "delay"), whole(ttr_s, PRI_MAX, "ttr"))
+    return b"put %d %d %d " % numbers
+
+
+def add_put(out, body, numbers):
+    """Append one put."""
+    if not isinstance(body, bytes):
+        raise TypeError(f"a body is bytes here, not {type(body).__name__}: encode it, or choose an encoding or codec")
+    text: bytes = body
+    out.add_bytes(numbers)
+    out.add_number(len(text))
+    out.add(b"\r\n", 2)
+    out.add_bytes(text)
+    return out.add(b"\r\n", 2)
+
+
+def put(body, pri, delay_s, ttr_s) -> bytes:
+    """``put <pri> <delay> <ttr> <bytes>``. Raise ArgumentError for a number out of range."""
+    out: ReplyBuffer = ReplyBuffer()
+    add_put(out, body, put_numbers(pri, delay_s, ttr_s))
+    return out.take()
+
+
+def puts(bodies: list, pri, delay_s, ttr_s) -> bytes:
+    """One put a body. Raise ArgumentError for a number out of range."""
+    out: ReplyBuffer = ReplyBuffer()
+    numbers: bytes = put_numbers(pri, delay_s, ttr_s)
+    for body in bodies:
+        add_put(out, body, numbers)
+    return out.take()
+
+
+def with_id(verb: bytes, id) -> bytes:
+    """``<verb> <id>``. Raise ArgumentError for what is no id."""
+    return with_ids(verb, [id])
+
+
+def with_ids(verb: bytes, ids: list) -> bytes:
+    """``<verb> <id>`` for each id. Raise ArgumentError for what is no id."""
+    out: ReplyBuffer = ReplyBuffer()
+    for id in ids:
+        out.add_bytes(verb)
+        out.counted(b" ", 1, whole(id, UINT64_MAX, "id"))
+    return out.take()
+
+
+def release(id, pri, delay_s) -> bytes:
+    """``release <id> <pri> <delay>``. Raise ArgumentError for a number out of range."""
+    numbers = (whole(id, UINT64_MAX, "id"), whole(pri, PRI_MAX, "priority"), whole(delay_s, PRI_MAX, "delay"))
+    return b"release %d %d %d\r\n" % numbers
+
+
+def bury(id, pri) -> bytes:
+    """``bury <id> <pri>``. Raise ArgumentError for a number out of range."""
+    return b"bury %d %d\r\n" % (whole(id, UINT64_MAX, "id"), whole(pri, PRI_MAX, "priority"))
+
+
+def reserve(timeout_s) -> bytes:
+    """``reserve``, or ``reserve-with-timeout <seconds>`` if it is not None. Raise ArgumentError if out of range."""
+    if timeout_s is None:
+        return b"reserve\r\n"
+    return b"reserve-with-timeout %d\r\n" % whole(timeout_s, RESERVE_TIMEOUT_S_MAX, "timeout")
+
+
+def kick(bound) -> bytes:
+    """``kick <bound>``. Raise ArgumentError for a number out of range."""
+    return b"kick %d\r\n" % whole(bound, PRI_MAX, "bound")
+
+
+def with_tube(verb: bytes, tube) -> bytes:
+    """``<verb> <tube>``. Raise ArgumentError for what is no tube's name."""
+    return b"%s %s\r\n" % (verb, tube_name(tube))
+
+
+def pause_tube(tube, delay_s) -> bytes:
+    """``pause-tube <tube> <seconds>``. Raise ArgumentError for a name or a number that is none."""
+    return b"pause-tube %s %d\r\n" % (tube_name(tube), whole(delay_s, PRI_MAX, "delay"))

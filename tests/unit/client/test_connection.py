@@ -1,0 +1,189 @@
+"""Connections that break, servers that are silent or confused: nothing is done twice, and nothing hangs."""
+
+import socket
+
+import pytest
+
+from beanpole import (
+    ArgumentError,
+    Backoff,
+    BatchError,
+    CannotConnectError,
+    Client,
+    ConnectionLostError,
+    NoReplyError,
+    NotFoundError,
+    UnexpectedReplyError,
+)
+from tests.unit.client.peer import CLOSE, RESET, SILENCE, Maker, Peer
+
+PUT = b"put 65536 0 60 1\r\nx\r\n"
+SOON = Backoff(attempts=3, first_s=0.001)
+
+
+def test_nothing_connects_before_it_is_needed(make: Maker) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.setblocking(False)
+        make(listener.getsockname())
+        with pytest.raises(BlockingIOError):
+            listener.accept()
+
+
+def test_mistakes_are_told_without_a_connection(make: Maker) -> None:
+    client = make(("127.0.0.1", 1))
+    with pytest.raises(ArgumentError):
+        client.use("a b")
+    with pytest.raises(ArgumentError):
+        client.put("", priority=-1)
+    with pytest.raises(ArgumentError):
+        client.using("-")
+    with pytest.raises(ArgumentError):
+        make(("127.0.0.1", 1), watch=[])
+    with pytest.raises(ArgumentError):
+        make(("127.0.0.1", 1), use="a b")
+
+
+def test_cannot_connect_after_the_last_attempt(make: Maker) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        address = listener.getsockname()
+    with pytest.raises(CannotConnectError, match=r"can't connect to beanstalk://127\.0\.0\.1") as caught:
+        make(address, backoff=SOON).put("x")
+    assert not caught.value.outcome_unknown
+
+
+@pytest.mark.parametrize("end", [CLOSE, RESET])
+def test_unknown_outcome_is_told_and_not_repeated(make: Maker, end: object) -> None:
+    with Peer([(PUT, end)], [(b"stats-job 1\r\n", b"NOT_FOUND\r\n")]) as peer:
+        client = make(peer.address, backoff=SOON)
+        with pytest.raises(ConnectionLostError) as caught:
+            client.put("x")
+        assert caught.value.outcome_unknown
+        with pytest.raises(NotFoundError):
+            client.stats_job(1)
+        client.close()
+
+
+def test_unknown_outcome_is_repeated_when_asked(make: Maker) -> None:
+    with Peer([(PUT, CLOSE)], [(PUT, RESET)], [(PUT, b"INSERTED 5\r\n")]) as peer:
+        client = make(peer.address, backoff=SOON, repeat=True)
+        assert client.put("x") == 5
+        client.close()
+
+
+def test_repeating_ends(make: Maker) -> None:
+    with Peer([(PUT, CLOSE)], [(PUT, CLOSE)], [(PUT, CLOSE)]) as peer, pytest.raises(ConnectionLostError):
+        make(peer.address, backoff=SOON, repeat=True).put("x")
+
+
+def test_reconnect_restores_use_and_watch(make: Maker) -> None:
+    greeting = b"use a\r\nwatch b\r\nwatch c\r\nignore default\r\n"
+    answer = b"USING a\r\nWATCHING 2\r\nWATCHING 3\r\nWATCHING 2\r\n"
+    first = [
+        (b"use a\r\n", b"USING a\r\n"),
+        (b"watch b\r\n", b"WATCHING 2\r\n"),
+        (b"watch c\r\n", b"WATCHING 3\r\n"),
+        (b"ignore default\r\n", b"WATCHING 2\r\n"),
+        (PUT, CLOSE),
+    ]
+    with Peer(first, [(greeting, answer), (PUT, b"INSERTED 1\r\n")]) as peer:
+        client = make(peer.address)
+        client.use("a")
+        assert [client.watch("b"), client.watch("c"), client.ignore("default")] == [2, 3, 2]
+        with pytest.raises(ConnectionLostError):
+            client.put("x")
+        assert client.put("x") == 1
+        client.close()
+
+
+def test_a_connection_that_ended_while_idle_is_made_again() -> None:
+    with Peer([(PUT, b"INSERTED 1\r\n"), (b"", CLOSE)], [(PUT, b"INSERTED 2\r\n")]) as peer:
+        client = Client(peer.address)
+        assert client.put("x") == 1
+        link = client._link
+        assert link is not None
+        link._poll.poll(20_000)
+        assert client.put("x") == 2
+        client.close()
+
+
+def test_silence_ends_the_connection(make: Maker) -> None:
+    with Peer([(PUT, SILENCE)]) as peer:
+        with pytest.raises(NoReplyError) as caught:
+            make(peer.address, timeout=0.05).put("x")
+        assert isinstance(caught.value, TimeoutError)
+        assert caught.value.outcome_unknown
+
+
+def test_silence_in_the_greeting_counts_as_not_connected(make: Maker) -> None:
+    with Peer([(b"use a\r\n", SILENCE)]) as peer, pytest.raises(CannotConnectError):
+        make(peer.address, use="a", timeout=0.05, backoff=Backoff(attempts=1)).put("x")
+
+
+def test_reserve_may_wait_longer_than_the_timeout(make: Maker) -> None:
+    with Peer([(b"reserve-with-timeout 1\r\n", SILENCE)]) as peer:
+        client = make(peer.address, timeout=0.05)
+        with pytest.raises(NoReplyError, match=r"1\.05 s"):
+            client.reserve(1)
+
+
+@pytest.mark.parametrize("answer", [b"HELLO\r\n", b"DELETED\r\n", b"INSERTED 1\r\nDELETED\r\n"])
+def test_confused_server_loses_the_connection(make: Maker, answer: bytes) -> None:
+    with Peer([(PUT, answer)], [(PUT, b"INSERTED 2\r\n")]) as peer:
+        client = make(peer.address)
+        with pytest.raises(UnexpectedReplyError):
+            client.put("x")
+            client.put("x")  # an answer too many may arrive a moment later
+        assert client.put("x") == 2
+        client.close()
+
+
+def test_put_into_a_tube_is_one_round_trip_and_remembered(make: Maker) -> None:
+    script = [
+        (b"use emails\r\n" + PUT, b"USING emails\r\nINSERTED 1\r\n"),
+        (PUT, b"INSERTED 2\r\n"),
+        (b"use default\r\n" + PUT, b"USING default\r\nINSERTED 3\r\n"),
+        (b"use other\r\npeek-ready\r\n", b"USING other\r\nNOT_FOUND\r\n"),
+        (b"stats-job 9\r\n", b"NOT_FOUND\r\n"),
+        (b"use default\r\nkick 1\r\n", b"USING default\r\nKICKED 0\r\n"),
+    ]
+    with Peer(script) as peer:
+        client = make(peer.address)
+        assert [client.put("x", tube="emails"), client.put("x", tube="emails"), client.put("x")] == [1, 2, 3]
+        with client.using("other"), pytest.raises(NotFoundError):
+            client.peek_ready()
+        with pytest.raises(NotFoundError):
+            client.stats_job(9)
+        assert client.kick(1) == 0
+        client.close()
+
+
+def test_batch_that_breaks_says_what_is_known(make: Maker) -> None:
+    sent = PUT * 3
+    script = [(b"put 65536 0 60 1\r\n", b""), (sent[18:], b"INSERTED 1\r\nDRAINING\r\n"), (b"", CLOSE)]
+    with Peer(script) as peer, pytest.raises(BatchError) as caught:
+        make(peer.address).put_many(["x", "x", "x"])
+    results = caught.value.results
+    assert results[0] == 1
+    assert [type(each).__name__ for each in results[1:]] == ["DrainingError", "ConnectionLostError"]
+    assert isinstance(caught.value.__cause__, ConnectionLostError)
+
+
+def test_pipeline_that_breaks_keeps_what_was_answered(make: Maker) -> None:
+    with Peer([(PUT + PUT, b"INSERTED 1\r\n"), (b"", CLOSE)]) as peer:
+        pipeline = make(peer.address).pipeline()
+        first, second = pipeline.put("x"), pipeline.put("x")
+        with pytest.raises(ConnectionLostError):
+            pipeline.flush()
+        assert first.result() == 1
+        with pytest.raises(ConnectionLostError):
+            second.result()
+
+
+def test_given_socket_is_used_once(make: Maker) -> None:
+    with Peer([(PUT, b"INSERTED 1\r\n"), (PUT, CLOSE)]) as peer:
+        client = make(socket.create_connection(peer.address), backoff=Backoff(attempts=1))
+        assert client.put("x") == 1
+        with pytest.raises(ConnectionLostError):
+            client.put("x")
+        with pytest.raises(CannotConnectError):
+            client.put("x")

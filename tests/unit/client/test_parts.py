@@ -1,0 +1,133 @@
+"""The parts of the client that need no connection."""
+
+import subprocess
+import sys
+
+import pytest
+
+import beanpole
+from beanpole.client.address import Address
+from beanpole.client.backoff import Backoff
+from beanpole.client.codec import JsonCodec, TextCodec
+from beanpole.client.job import Job, job_id
+from beanpole.client.pool import Pool, Ring
+from beanpole.client.stats import Stats, StatsJob, StatsTube, parse_list
+from beanpole.errors import ArgumentError, UnexpectedReplyError
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted", "shown"),
+    [
+        ("beanstalk://h:1", Address("h", 1), "beanstalk://h:1"),
+        ("beanstalk://h", Address("h", 11300), "beanstalk://h:11300"),
+        ("beanstalk://h/", Address("h", 11300), "beanstalk://h:11300"),
+        ("beanstalk://[::1]:2", Address("::1", 2), "beanstalk://[::1]:2"),
+        ("unix:/run/b", Address(path="/run/b"), "unix:/run/b"),
+        ("unix:///run/b", Address(path="/run/b"), "unix:/run/b"),
+        ("unix:b", Address(path="b"), "unix:b"),
+        ("/run/b", Address(path="/run/b"), "unix:/run/b"),
+        (("h", 3), Address("h", 3), "beanstalk://h:3"),
+    ],
+)
+def test_address(given: tuple[str, int] | str, wanted: Address, shown: str) -> None:
+    assert Address.of(given) == wanted
+    assert str(wanted) == shown
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["beanstalk://", "beanstalk://h:x", "beanstalk://h:99999", "http://h", "beanstalk://h/tube", "unix:", "unix:/"],
+)
+def test_what_is_no_url(url: str) -> None:
+    with pytest.raises(ArgumentError):
+        Address.from_url(url)
+
+
+def test_pauses_double_up_to_the_longest() -> None:
+    assert list(Backoff(5, 1.0, 3.0, lambda: 0.0).pauses()) == [1.0, 2.0, 3.0, 3.0]
+    assert list(Backoff(3, 1.0, 3.0, lambda: 1.0).pauses()) == [0.5, 1.0]
+    assert list(Backoff(1).pauses()) == []
+
+
+def test_codecs() -> None:
+    assert JsonCodec().decode(JsonCodec().encode({"ü": [1, None]})) == {"ü": [1, None]}
+    assert TextCodec("latin-1").encode("ü") == b"\xfc"
+    assert TextCodec().encode(b"\xff") == b"\xff"
+
+
+def test_job_or_id() -> None:
+    assert job_id(Job(3, "x")) == job_id(3) == 3
+    assert repr(Job(3, "x")) == "beanpole.Job(id=3, body='x')"
+
+
+def test_stats_are_typed_and_tolerant() -> None:
+    stats = Stats.parse(b'---\ncmd-put: 3\nrusage-utime: 0.25\nversion: "1.13"\ndraining: true\nid: 0123\nnew: a b\n')
+    assert (stats.cmd_put, stats.rusage_utime, stats.version, stats.draining) == (3, 0.25, "1.13", True)
+    assert (stats["cmd-put"], stats["new"], stats["draining"]) == (3, "a b", "true")
+    assert stats.current_tubes == 0
+    assert "cmd-put" in stats
+    assert len(stats) == 6
+    tube = StatsTube.parse(b"---\nname: 1.5\n")
+    assert tube.name == "1.5"
+    job = StatsJob.parse(b'---\ntube: "a"\ntime-left: -1\n')
+    assert (job.tube, job.time_left) == ("a", -1)
+
+
+@pytest.mark.parametrize("text", [b"", b"x: 1\n", b"---\nx\n", b"---\nid: x\n"])
+def test_what_is_no_statistics(text: bytes) -> None:
+    with pytest.raises(UnexpectedReplyError):
+        StatsJob.parse(text)
+
+
+def test_lists() -> None:
+    assert parse_list(b'---\n- default\n- "1.5"\n') == ["default", "1.5"]
+    with pytest.raises(UnexpectedReplyError):
+        parse_list(b"---\nx: 1\n")
+
+
+# --- Pools ------------------------------------------------------------------------------------------------------------
+
+
+def test_ring_round_robin_and_spares() -> None:
+    ring = Ring(3, "round-robin", lambda: 0.0)
+    assert [ring.order() for _ in range(4)] == [[0, 1, 2], [1, 2, 0], [2, 0, 1], [0, 1, 2]]
+    assert Ring(3, "first", lambda: 0.9).order() == [0, 1, 2]
+    assert Ring(3, "random", lambda: 0.9).order() == [2, 0, 1]
+
+
+def test_ring_leaves_out_what_fails_longer_and_longer() -> None:
+    ring = Ring(2, "first", lambda: 0.0)
+    first = []
+    for _ in range(12):
+        order = ring.order()
+        first.append(order[0])
+        if order[0] == 0:
+            ring.failed(0)
+    assert first == [0, 1, 0, 1, 1, 0, 1, 1, 1, 1, 0, 1]
+    ring.answered(0)
+    assert ring.order() == [0, 1]
+
+
+def test_pool_finds_wrong_arguments_at_once() -> None:
+    for urls in ([], "unix:a", ["http://a"]):
+        with pytest.raises(ArgumentError):
+            Pool(urls)
+    with pytest.raises(ArgumentError):
+        Pool(["unix:a"], strategy="best")  # type: ignore[arg-type]
+
+
+# --- What a user imports ----------------------------------------------------------------------------------------------
+
+
+def test_a_server_does_not_import_the_client() -> None:
+    code = "import sys, beanpole.cli.serve; sys.exit(any(name.startswith('beanpole.client') for name in sys.modules))"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_names_are_found_and_others_are_not() -> None:
+    assert beanpole.Client.__name__ == "Client"
+    assert beanpole.Error is beanpole.BeanpoleError
+    assert issubclass(beanpole.TimedOutError, beanpole.BeanstalkdError)
+    for wrong in ("Nothing", "NothingError", "client_"):
+        with pytest.raises(AttributeError):
+            getattr(beanpole, wrong)
