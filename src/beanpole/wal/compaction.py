@@ -72,17 +72,19 @@ class Compaction:
         if round_ is None or round_.ids is None or round_.moved_index is not None:
             return
         log = self.log
-        if log.full and not log.records.room_to_move():
-            return
-        before = log.records.record_count
-        budget = limits.COMPACTION_BYTES_PER_TURN + limits.COMPACTION_BYTES_PER_BYTE * written_bytes
         number = round_.segment.number
+        if log.full and not log.records.room_for_round(log.records.live_in(number)):
+            return
+        live_before, before = log.records.live_in(number), log.records.record_count
+        budget = limits.COMPACTION_BYTES_PER_TURN + limits.COMPACTION_BYTES_PER_BYTE * written_bytes
+        began_at = round_.at
         round_.at = move_jobs(log.engine, log.records, number, round_.ids, round_.at, budget)
-        if round_.at == len(round_.ids):
-            move_pauses(log.engine, log.records, number)
+        if round_.at == len(round_.ids) and move_pauses(log.engine, log.records, number):
             round_.moved_index = log.records.index
+        log.records.moved_bytes += live_before - log.records.live_in(number)
         self.moved_count += log.records.record_count - before
-        self.schedule()
+        if round_.at > began_at or round_.moved_index is not None:
+            self.schedule()
 
     def begin(self) -> None:
         """Begin with the oldest segment."""
@@ -120,7 +122,8 @@ class Compaction:
         round_ = self.round
         if round_ is None or round_.moved_index is None or round_.removing or self.log.closed:
             return
-        if self.log.synced.record >= round_.moved_index:
+        # The segment behind must be durable too, were it only its header: it knows the next id.
+        if self.log.synced.record >= round_.moved_index and self.log.synced.segment > round_.segment.number:
             round_.removing = True
             name = segment_name(round_.segment.number)
             self.log.runner.background(lambda: self.remove(name), self.removed)
@@ -138,5 +141,7 @@ class Compaction:
         self.round = None
         self.log.sealed_bytes -= self.log.sealed.pop(0).used_bytes
         self.log.records.drop_first_segment()
+        self.log.records.moved_bytes = 0
+        self.log.ask_for_space()
         if self.is_due():
             self.schedule()

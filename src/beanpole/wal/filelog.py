@@ -16,6 +16,7 @@ Invariants:
 
 import errno
 from collections.abc import Callable
+from operator import itemgetter
 from typing import NamedTuple, Protocol
 
 from beanpole import limits
@@ -30,6 +31,10 @@ from beanpole.wal.runner import Runner
 
 NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 """What the system says when there is no space: not a failure, but a reason to refuse puts."""
+
+
+END_RECORD_BYTES = 17
+"""Bytes of the record that ends a segment."""
 
 
 class Position(NamedTuple):
@@ -115,7 +120,11 @@ class FileLog:
 
     def start(self) -> None:
         """Begin what happens by itself: syncs by time and the preparation of the next segment."""
+        self.records.make_room()
         self.prepare_spare()
+        for name in self.records.stale_pauses:
+            self.records.unpaused(name)
+        self.append()
         if self.policy.interval_ms:
             self.runner.later(self.policy.interval_ms / 1000, self.sync_by_time)
 
@@ -196,6 +205,8 @@ class FileLog:
         The next file gets its name and its first byte when the end of this one is durable (:meth:`begin_segment`): so
         a segment that another follows is complete, whatever a crash leaves. Until then records stay in the buffer.
         """
+        if self.failure is not None:
+            raise self.failure
         try:
             self.rolling = True
             self.wait_for_seal()
@@ -239,10 +250,10 @@ class FileLog:
 
     def take_spare(self, size: int) -> tuple[File, int]:
         """Return an empty file that takes `size` bytes, and how many it takes."""
-        for i, (file, capacity) in enumerate(self.spares):
+        for file, capacity in sorted(self.spares, key=itemgetter(1)):
             if capacity >= size:
-                del self.spares[i]
-                self.records.spare_bytes -= capacity
+                self.spares.remove((file, capacity))
+                self.records.spare_bytes -= capacity - limits.SEGMENT_OVERHEAD_BYTES
                 return file, capacity
         capacity = max(self.segment_bytes, size)
         return self.directory.create(self.next_spare_name(), capacity), capacity
@@ -268,27 +279,41 @@ class FileLog:
                 self.fail(file)
         elif self.closed or self.spares:
             file.close()
-            self.directory.unlink(file.name)
+            try:
+                self.directory.unlink(file.name)
+            except OSError as error:
+                self.fail(error)
         else:
             self.add_spare(file, self.segment_bytes)
+            self.ask_for_space()
 
     def add_spare(self, file: File, capacity: int) -> None:
         """Count a spare as space."""
         self.spares.append((file, capacity))
-        self.records.spare_bytes += capacity
+        self.records.spare_bytes += capacity - limits.SEGMENT_OVERHEAD_BYTES
 
     # --- space --------------------------------------------------------------------------------------------------------
 
-    def make_room(self, wanted: int) -> bool:
-        """Provide `wanted` free bytes; False: the disk is full. The encoder calls this when it runs short."""
-        if self.full or self.failure is not None:
+    def make_room(self, size: int, rest: int) -> bool:
+        """Provide room for a record of `size` bytes and `rest` bytes of small ones; False: the disk is full.
+
+        The encoder calls this when it runs short. A record that does not fit into the segment needs a spare that it
+        fits into; the segment's end is lost then.
+        """
+        if self.failure is not None:
             return False
-        free = self.records.segment_bytes - self.records.used_bytes + self.records.spare_bytes
+        left = self.records.segment_bytes - self.records.used_bytes - END_RECORD_BYTES
         try:
-            while free < wanted:
-                capacity = max(self.segment_bytes, wanted) if wanted > 2 * self.segment_bytes else self.segment_bytes
-                self.add_spare(self.directory.create(self.next_spare_name(), capacity), capacity)
-                free += capacity
+            if left < size:
+                left = 0
+                if all(capacity < size + limits.SEGMENT_OVERHEAD_BYTES for _, capacity in self.spares):
+                    if self.full:
+                        return False
+                    self.create_spare(size)
+            while left + self.records.spare_bytes - size < rest:
+                if self.full:
+                    return False
+                self.create_spare(0)
         except OSError as error:
             if error.errno not in NO_SPACE:
                 self.fail(error)
@@ -299,21 +324,32 @@ class FileLog:
             return False
         return True
 
+    def create_spare(self, size: int) -> None:
+        """Prepare a segment that takes a record of `size` bytes now. Raise OSError(ENOSPC) when there is no space."""
+        capacity = max(self.segment_bytes, size + limits.SEGMENT_OVERHEAD_BYTES)
+        self.add_spare(self.directory.create(self.next_spare_name(), capacity), capacity)
+
     def try_for_space(self) -> None:
-        """See whether the disk has space again; puts resume when it has."""
+        """See whether the disk has space again, and again in a while if not; puts resume when it has."""
+        self.ask_for_space()
+        if self.full and self.failure is None and not self.closed:
+            self.compaction.step(0)
+            self.runner.later(limits.SPACE_RETRY_MS / 1000, self.try_for_space)
+
+    def ask_for_space(self) -> None:
+        """Take jobs again if the disk was full and has space for a segment."""
         if self.failure is not None or self.closed or not self.full:
             return
         try:
-            self.add_spare(self.directory.create(self.next_spare_name(), self.segment_bytes), self.segment_bytes)
+            while not self.records.has_plenty():
+                self.create_spare(0)
         except OSError as error:
             if error.errno not in NO_SPACE:
                 self.fail(error)
-                return
-            self.compaction.step(0)
-            self.runner.later(limits.SPACE_RETRY_MS / 1000, self.try_for_space)
             return
         self.full = False
         self.observer.log_has_space()
+        self.compaction.schedule()
 
     # --- the end ------------------------------------------------------------------------------------------------------
 

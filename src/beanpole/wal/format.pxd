@@ -54,14 +54,17 @@ cdef class Encoder(Records):
     cdef unsigned char *buffer           # records that are not written to the file yet
     cdef readonly Py_ssize_t size        # bytes in it
     cdef Py_ssize_t capacity             # bytes allocated
+    cdef public list stale_pauses        # tubes that recovery found paused and empty: they are gone, with the pause
     cdef object space                    # asked for another segment and for room; see wal.log.FileLog
     cdef readonly int64_t wall_offset_ns # wall clock minus engine clock
 
     cdef readonly uint64_t segment       # number of the segment that is written
     cdef readonly uint64_t used_bytes    # bytes of it, those in the buffer too
     cdef readonly uint64_t segment_bytes # bytes that it can take
-    cdef public uint64_t spare_bytes     # bytes that prepared segments can take
+    cdef public uint64_t spare_bytes     # bytes of records that prepared segments can take
     cdef public uint64_t kept_free_bytes # bytes that puts leave free: for compaction, changes and deletes
+
+    cdef public int64_t moved_bytes      # bytes of jobs that the round of compaction under way has written
 
     cdef int64_t *live                   # bytes of live jobs by segment, from first_segment on
     cdef Py_ssize_t live_capacity
@@ -74,7 +77,12 @@ cdef class Encoder(Records):
     cdef unsigned char *begin(self, Py_ssize_t size) except NULL
     cdef int finish(self, unsigned char *at, Py_ssize_t size) except -1
     cdef unsigned char *job(self, unsigned char *at, Job job) noexcept
+    cdef int pause(self, bytes name, uint32_t pause_s, int64_t until_wall_ns) except -1
     cdef int settle(self, Job job, int64_t size) except -1
+    cdef bint has_room(self, int64_t size, int64_t rest) except -1
+    cdef int64_t kept(self, int parts) noexcept
+    cpdef bint room_to_move(self, int64_t size) except -1
+    cpdef bint room_for_note(self, int64_t size) except -1
 
 cdef int64_t whole_bytes(Job job) noexcept
 cdef const unsigned char *read_job(const unsigned char *at, JobNumbers *numbers) noexcept

@@ -102,6 +102,7 @@ class Encoder(Records):
 
     def __init__(self, space=None):
         self.space = space
+        self.stale_pauses = []
 
     def set_space(self, space) -> None:
         """Set who is asked for another segment and for room."""
@@ -148,20 +149,31 @@ class Encoder(Records):
 
     def tube(self, tube):
         """Write a tube's pause."""
-        name_bytes: cython.Py_ssize_t = len(tube.name)
-        size: cython.Py_ssize_t = TUBE_FIXED + name_bytes
-        at: cython.p_uchar = self.begin(size)
-        at[FRAME] = Kind.TUBE
-        put_u32(at + FRAME + 1, tube.pause_s)
-        put_u64(at + FRAME + 5, tube.paused_until_ns + self.wall_offset_ns if tube.paused_until_ns else 0)
-        at[FRAME + 13] = cython.cast(uint8_t, name_bytes)
-        memcpy(at + TUBE_FIXED, cython.cast(cython.p_const_char, tube.name), name_bytes)
-        self.finish(at, size)
+        if tube.paused_until_ns == 0:
+            return self.unpaused(tube.name)
+        self.pause(tube.name, tube.pause_s, tube.paused_until_ns + self.wall_offset_ns)
         tube.segment = self.segment
         return 0
 
+    def unpaused(self, name: bytes) -> int:
+        """Write that a tube has no pause, unless space is short: what can't be written must not stop a tube's end."""
+        return self.pause(name, 0, 0) if self.room_for_note(TUBE_FIXED + len(name)) else 0
+
+    def pause(self, name, pause_s, until_wall_ns):
+        """Write a pause."""
+        name_bytes: cython.Py_ssize_t = len(name)
+        at: cython.p_uchar = self.begin(TUBE_FIXED + name_bytes)
+        at[FRAME] = Kind.TUBE
+        put_u32(at + FRAME + 1, pause_s)
+        put_u64(at + FRAME + 5, until_wall_ns)
+        at[FRAME + 13] = cython.cast(uint8_t, name_bytes)
+        memcpy(at + TUBE_FIXED, cython.cast(cython.p_const_char, name), name_bytes)
+        return self.finish(at, TUBE_FIXED + name_bytes)
+
     def turn(self, wall_ns: int64_t, durable_segment: uint64_t, durable_bytes: uint64_t) -> None:
-        """Write the end of a turn, with the time and how far the log was durable then."""
+        """Write the end of a turn, with the time and how far the log was durable then, unless space is short."""
+        if not self.room_for_note(TURN_RECORD):
+            return
         at: cython.p_uchar = self.begin(TURN_RECORD)
         at[FRAME] = Kind.TURN
         put_u64(at + FRAME + 1, wall_ns)
@@ -301,22 +313,57 @@ class Encoder(Records):
 
     # --- room ---------------------------------------------------------------------------------------------------------
 
+    def has_room(self, size, rest):
+        """Whether a record of `size` bytes can be written so that `rest` bytes of small ones can be, whatever happens.
+
+        What does not fit into the segment goes to a prepared one, and the segment's end is lost.
+        """
+        left: int64_t = self.segment_bytes - self.used_bytes - END_RECORD
+        if left >= size and left - size + self.spare_bytes >= rest:
+            return True
+        return self.space.make_room(size, rest)
+
+    def kept(self, parts: cython.int):
+        """Return the bytes to keep free for what must always be possible, and `parts` quarters of what may be used up.
+
+        What must be possible is every job's delete, and a round of compaction, for without one no space comes back.
+        """
+        round_bytes: int64_t = min(self.live_bytes, 2 * cython.cast(int64_t, self.kept_free_bytes)) - self.moved_bytes
+        return self.live_count * DELETED_RECORD + max(round_bytes, 0) + self.kept_free_bytes * parts // 4
+
     def room_for_put(self, size):
         """Whether a new job leaves room for what must always be possible; `size` is its body and its tube's name."""
-        free_bytes: int64_t = self.segment_bytes - self.used_bytes + self.spare_bytes
-        wanted: int64_t = WHOLE_FIXED + size + (self.live_count + 1) * DELETED_RECORD + self.kept_free_bytes
-        return free_bytes >= wanted or self.space.make_room(wanted)
+        whole: int64_t = WHOLE_FIXED + size
+        return self.has_room(whole, self.kept(4) + whole + DELETED_RECORD)
 
     def room_for_change(self):
-        """Whether a change leaves room for every job's delete."""
-        free_bytes: int64_t = self.segment_bytes - self.used_bytes + self.spare_bytes
-        wanted: int64_t = CHANGED_RECORD + self.live_count * DELETED_RECORD + self.kept_free_bytes // 2
-        return free_bytes >= wanted or self.space.make_room(wanted)
+        """Whether a change leaves room for what must always be possible.
 
-    def room_to_move(self) -> bool:
-        """Whether compaction may write: every job's delete must still find room."""
-        free_bytes: int64_t = self.segment_bytes - self.used_bytes + self.spare_bytes
-        return free_bytes > self.live_count * DELETED_RECORD + self.kept_free_bytes // 4
+        Space is asked for before it runs out, so that compaction has begun when it does.
+        """
+        return self.has_room(CHANGED_RECORD, self.kept(2)) or self.room_for_note(CHANGED_RECORD)
+
+    def room_for_note(self, size: int64_t) -> bool:
+        """Whether a record may be written that can be left out; no room is made for it."""
+        left: int64_t = self.segment_bytes - self.used_bytes - END_RECORD
+        return (left if left >= size else 0) + self.spare_bytes - size >= self.kept(1)
+
+    def room_to_move(self, size: int64_t) -> bool:
+        """Whether compaction may write a record: every job's delete must still find room."""
+        return self.has_room(size, self.live_count * DELETED_RECORD + self.kept_free_bytes // 4)
+
+    def room_for_round(self, size: int64_t) -> bool:
+        """Whether compaction may write `size` bytes of records; no room is made for them."""
+        left: int64_t = self.segment_bytes - self.used_bytes - END_RECORD
+        return left + self.spare_bytes - size >= self.live_count * DELETED_RECORD + self.kept_free_bytes // 4
+
+    def has_plenty(self) -> bool:
+        """Whether there is so much room that the next few puts will not use it up."""
+        return self.segment_bytes - self.used_bytes + self.spare_bytes >= self.kept(8)
+
+    def make_room(self) -> bool:
+        """Make room for what must always be possible, as after a start."""
+        return self.has_room(0, self.kept(4))
 
 
 def end_record(next_job_id: uint64_t) -> bytes:

@@ -4,7 +4,7 @@ import cython
 from cython.cimports.beanpole.engine.engine import Engine
 from cython.cimports.beanpole.engine.job import Job
 from cython.cimports.beanpole.engine.tube import Tube
-from cython.cimports.beanpole.wal.format import Encoder, whole_bytes
+from cython.cimports.beanpole.wal.format import TUBE_FIXED, Encoder, whole_bytes
 from cython.cimports.libc.stdint import int64_t, uint64_t
 
 
@@ -18,6 +18,8 @@ def move_jobs(
     while i < end and bytes_max > 0:
         job = engine.jobs.find(ids[i])
         if job is not None and job.segment == segment:
+            if not records.room_to_move(whole_bytes(job)):
+                break
             bytes_max -= whole_bytes(job)
             records.whole(job)
         else:
@@ -26,12 +28,16 @@ def move_jobs(
     return i
 
 
-def move_pauses(engine: Engine, records: Encoder, segment: uint64_t) -> None:
-    """Write the pauses that `segment` was the last to tell."""
+def move_pauses(engine: Engine, records: Encoder, segment: uint64_t) -> bool:
+    """Write the pauses that `segment` was the last to tell; False: there is no room for all."""
     tube: Tube
     for each in engine.tube_list:
         tube = each
         if tube.segment == segment:
-            tube.segment = 0
             if tube.paused_until_ns:
+                if not records.room_to_move(TUBE_FIXED + len(tube.name)):
+                    return False
                 records.tube(tube)
+            else:
+                tube.segment = 0
+    return True

@@ -79,6 +79,8 @@ def recover(  # noqa: PLR0913 - everything replaceable is an argument
     if recovered.sealed:
         records.count_live(recovered.sealed[0].number, 0)
         records.count_live(recovered.sealed[-1].number, 0)
+    if numbers:
+        directory.sync()  # a name that was read must be certain before the next segment's is
     replay.finish(now_ns, wall_ns, records)
     recovered.record_count = replay.record_count
     return recovered
@@ -99,24 +101,28 @@ def read_segment(directory: Directory, replay: Replay, number: int, recovered: R
         recovered.notes.append(f"{name} was removed: a crash came before anything in it was durable")
         return
     replay.segment(data, number)
-    if not replay.ended:
-        if not is_last or durable_beyond(data, number, replay.good_bytes):
-            raise DamageError(name, replay.good_bytes, str(replay.problem))
-        cut(directory, replay, name, data, recovered)
+    if not replay.ended and (not is_last or durable_beyond(data, number, replay.good_bytes)):
+        raise DamageError(name, replay.good_bytes, str(replay.problem))
+    if is_last:
+        settle(directory, replay, name, data, recovered)
     recovered.sealed.append(Segment(number, replay.good_bytes + (0 if replay.ended else len(end_record(0)))))
 
 
-def cut(directory: Directory, replay: Replay, name: str, data: bytes, recovered: Recovered) -> None:
-    """Seal the last segment behind its last good record."""
+def settle(directory: Directory, replay: Replay, name: str, data: bytes, recovered: Recovered) -> None:
+    """Make the last segment durable as it was read, sealed behind its last good record.
+
+    Where only the process ended, what was read may be in the system's memory alone, and after a sync that failed the
+    system no longer knows that it is: so everything is written anew. On disk that changes no byte that was durable.
+    """
     end = replay.good_bytes
-    torn = len(data[end:].rstrip(b"\0"))
+    torn = 0 if replay.ended else len(data[end:].rstrip(b"\0"))
     if torn:
         recovered.notes.append(
             f"{name} was cut at byte {end}: a crash tore the {torn} bytes behind, none of them durable"
         )
+    whole = data[:end] if replay.ended else data[:end] + end_record(replay.next_job_id)
     file = directory.open(name)
-    seal = end_record(replay.next_job_id)
-    file.write(end, seal)
-    file.truncate(end + len(seal))
+    file.write(0, whole)
+    file.truncate(len(whole))
     file.sync()
     file.close()

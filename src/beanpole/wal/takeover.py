@@ -59,7 +59,7 @@ class ImportSegments:
             self.file.close()
             self.file = None
 
-    def make_room(self, _wanted: int) -> bool:
+    def make_room(self, _size: int, _rest: int) -> bool:
         """Return that there is room: the disk says when there is not."""
         return True
 

@@ -1,0 +1,269 @@
+"""What one process was asked and what became true by it, step by step, to judge what a crash leaves.
+
+A step is a command, a tick or the end of a connection that told the log something. Each job has versions: what it was
+from a step on. What recovery brings back must be the state after one and the same step, for all jobs and pauses: a
+prefix of what happened. That step must not lie before the last one whose reply a client has seen.
+
+Not every change is told to the log: a reservation is not, nor is the end of a delay. So a version says what the log was
+told, and :meth:`History.matches` what may have become of it.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from operator import attrgetter
+
+from beanpole.engine.engine import Engine
+from beanpole.engine.job import Job, State
+from tests.simulation.runner import NS_PER_S
+
+CHANGING = attrgetter("pri", "delay_s", "ttr_s", "release_count", "bury_count", "kick_count", "timeout_count")
+"""What tells one version from another: each recorded change counts one of the counters up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A job as it is."""
+
+    numbers: tuple[int, ...]
+    state: int
+    until_wall_ns: int
+    """When the delay ends; 0: there is none."""
+
+    reserve_count: int
+    bury_number: int = 0
+    """Later buried jobs have higher ones; 0: it is not buried."""
+
+
+def see(job: Job, offset_ns: int, bury_number: int = 0) -> Seen:
+    """What a job is, where a reserved one counts as ready."""
+    state = State.READY if job.state == State.RESERVED else State(job.state)
+    until_ns = job.deadline_at_ns + offset_ns if state == State.DELAYED else 0
+    return Seen(CHANGING(job), state, until_ns, job.reserve_count, bury_number if state == State.BURIED else 0)
+
+
+def see_change(job: Job, offset_ns: int, bury_number: int) -> Seen:
+    """What the log was told of a job that has just changed: it may have been handed out since then."""
+    seen = see(job, offset_ns, bury_number)
+    return replace(seen, reserve_count=seen.reserve_count - 1) if job.state == State.RESERVED else seen
+
+
+def taken(last: Seen, job: Job, wall_ns: int) -> bool:
+    """Whether a job that was not ready was reserved by its id."""
+    waited = last.state == State.BURIED or (last.state == State.DELAYED and last.until_wall_ns > wall_ns)
+    return waited and job.state == State.RESERVED
+
+
+@dataclass(slots=True)
+class JobHistory:
+    """One job's versions, each with the step that made it; None: it is not there."""
+
+    tube: bytes
+    body: bytes
+    created_wall_ns: int
+    versions: list[tuple[int, Seen | None]]
+    job: Job | None = None
+    """The job itself, as long as the process lives; it knows how often it was reserved even when it is deleted."""
+
+    @property
+    def reserve_count(self) -> int:
+        return 0 if self.job is None else self.job.reserve_count
+
+
+Pause = tuple[int, int] | None
+"""Seconds, and the moment on the wall clock when it ends."""
+
+
+@dataclass(slots=True)
+class Rules:
+    """What a run can't be held to."""
+
+    clock_jumps: bool = False
+    """The wall clock was set, so a delay only can't be longer than it was asked to be."""
+
+    disk_full: bool = False
+    """Timeouts need not be counted."""
+
+
+@dataclass(slots=True)
+class Recovered:
+    """What is there after a crash."""
+
+    jobs: dict[int, Seen]
+    pauses: dict[bytes, Pause]
+    wall_ns: int
+
+
+@dataclass(slots=True)
+class History:
+    """One process's life."""
+
+    offset_ns: int
+    """The wall clock minus the engine's, at the start."""
+
+    rules: Rules
+    step: int = 0
+    steps_of_many: set[int] = field(default_factory=set)
+    """Steps that told the log more than one thing: a crash can keep some of that."""
+
+    indexes: list[int] = field(default_factory=lambda: [0])
+    """What the log had been told after each step."""
+
+    jobs: dict[int, JobHistory] = field(default_factory=dict)
+    pauses: dict[bytes, list[tuple[int, Pause]]] = field(default_factory=dict)
+    seen_step: int = 0
+    """The last step that told the log something and whose reply a client has seen."""
+
+    bury_count: int = 0
+
+    def begin(self, before: "History | None", found: Recovered, engine: Engine) -> None:
+        """Begins with what recovery brought back."""
+        if before is not None:
+            self.bury_count = before.bury_count
+            self.pauses = {tube: [(0, pause)] for tube, pause in found.pauses.items()}
+            for id, seen in found.jobs.items():
+                old = before.jobs[id]
+                self.jobs[id] = JobHistory(old.tube, old.body, old.created_wall_ns, [(0, seen)])
+        for job in engine.jobs.jobs():
+            self.jobs[job.id].job = job
+
+    @property
+    def compared(self) -> int:
+        """How many of a job's numbers must agree: all but, where the disk was full, the time-outs."""
+        return 6 if self.rules.disk_full else 7
+
+    def put(self, id: int, tube: bytes, body: bytes, created_wall_ns: int) -> None:
+        """Takes note of a new job, in the step that follows."""
+        self.jobs[id] = JobHistory(tube, body, created_wall_ns, [(0, None)])
+
+    def next_step(self, engine: Engine, index: int, now_ns: int, *, many: bool) -> None:
+        """Takes note of what a step has changed."""
+        self.step += 1
+        self.indexes.append(index)
+        if many:
+            self.steps_of_many.add(self.step)
+        there = set()
+        wall = now_ns + self.offset_ns
+        for job in sorted(engine.jobs.jobs(), key=attrgetter("id")):
+            there.add(job.id)
+            history = self.jobs[job.id]
+            history.job = job
+            last = history.versions[-1][1]
+            if (
+                last is None
+                or last.numbers[: self.compared] != CHANGING(job)[: self.compared]
+                or taken(last, job, wall)
+            ):
+                self.bury_count += job.state == State.BURIED
+                history.versions.append((self.step, see_change(job, self.offset_ns, self.bury_count)))
+        for id, history in self.jobs.items():
+            if id not in there and history.versions[-1][1] is not None:
+                history.versions.append((self.step, None))
+
+    def set_pause(self, tube: bytes, pause: Pause) -> None:
+        """Takes note of a pause in the step that was noted last."""
+        self.pauses.setdefault(tube, [(0, None)]).append((self.step, pause))
+
+    def paused(self) -> list[bytes]:
+        """The tubes whose pause was not ended by a command."""
+        return [tube for tube, versions in self.pauses.items() if versions[-1][1] is not None]
+
+    def durable_step(self, index: int) -> int:
+        """The last step of which the log was told no more than the records up to `index`."""
+        step = self.step
+        while step and self.indexes[step] > index:
+            step -= 1
+        return step
+
+    # --- the judgement ------------------------------------------------------------------------------------------------
+
+    def judge(self, found: Recovered, least_step: int) -> Recovered:
+        """Raises AssertionError unless `found` is what was true after a step, `least_step` or a later one.
+
+        Returns `found` with the order in which its jobs were buried.
+        """
+        unknown = found.jobs.keys() - self.jobs.keys()
+        assert not unknown, f"jobs came back that were not there before: {sorted(unknown)}"
+        possible = (1 << (self.step + 1)) - (1 << least_step)
+        jobs: dict[int, Seen] = {}
+        for id, history in self.jobs.items():
+            mask, seen = self.job_steps(history, found.jobs.get(id), found.wall_ns)
+            assert mask & possible, (
+                f"job {id} is {found.jobs.get(id)}, but its versions were {history.versions}, and those after step "
+                f"{self.step} or one from {least_step} on that suits the others are possible (mask {possible:b})"
+            )
+            possible &= mask
+            if seen is not None:
+                jobs[id] = seen
+        tubes_there = {self.jobs[id].tube for id in found.jobs} | {b"default"}
+        for tube, versions in self.pauses.items():
+            mask = self.pause_steps(versions, found.pauses.get(tube), found.wall_ns, is_there=tube in tubes_there)
+            assert mask & possible, (
+                f"the pause of {tube!r} is {found.pauses.get(tube)} at {found.wall_ns}, but its versions were "
+                f"{versions}, and of {self.step} steps only these suit (mask {possible:b})"
+            )
+            possible &= mask
+        for tube in found.pauses.keys() - self.pauses.keys():
+            assert found.pauses[tube] is None, f"tube {tube!r} is paused, but never was"
+        return Recovered(jobs, found.pauses, found.wall_ns)
+
+    def job_steps(self, history: JobHistory, found: Seen | None, wall_ns: int) -> tuple[int, Seen | None]:
+        """The steps after which a job was what was found, as bits; and what was found, with its bury number."""
+        mask = 0
+        for i, (_, version) in enumerate(history.versions):
+            if version is None or found is None:
+                suits = version is found
+            else:
+                suits = self.matches(version, found, history.reserve_count, wall_ns)
+            if suits:
+                mask |= self.steps_of([step for step, _ in history.versions], i)
+                if version is not None and found is not None:
+                    found = replace(found, bury_number=version.bury_number if found.state == State.BURIED else 0)
+        return mask, found
+
+    def pause_steps(self, versions: list[tuple[int, Pause]], found: Pause, wall_ns: int, *, is_there: bool) -> int:
+        """The steps after which a tube was paused as was found, as bits."""
+        mask = 0
+        for i, (_, version) in enumerate(versions):
+            over = version is None or version[1] <= wall_ns or not is_there
+            if self.rules.clock_jumps and version is not None and is_there:
+                suits = found is None or (found[0] == version[0] and found[1] <= wall_ns + version[0] * NS_PER_S)
+            else:
+                suits = found is None if over else found == version
+            if suits:
+                mask |= self.steps_of([step for step, _ in versions], i)
+        return mask
+
+    def steps_of(self, starts: list[int], i: int) -> int:
+        """The steps after which version `i` held, as bits."""
+        end = starts[i + 1] if i + 1 < len(starts) else self.step + 1
+        if end in self.steps_of_many:
+            end += 1
+        return (1 << max(end, starts[i])) - (1 << starts[i])
+
+    def matches(self, version: Seen, found: Seen, reserve_count: int, wall_ns: int) -> bool:
+        """Whether a job that the log was told to be `version` may be `found` after a restart."""
+        if found.numbers[: self.compared] != version.numbers[: self.compared]:
+            return False
+        if not version.reserve_count <= found.reserve_count <= max(reserve_count, version.reserve_count):
+            return False
+        if found.state == State.BURIED:
+            return version.state == State.BURIED
+        if found.state == State.READY:
+            if version.state == State.READY:
+                return True
+            return version.state == State.DELAYED and (self.rules.clock_jumps or version.until_wall_ns <= wall_ns)
+        if version.state != State.DELAYED:
+            return False
+        if self.rules.clock_jumps:
+            return found.until_wall_ns - wall_ns <= found.numbers[1] * NS_PER_S
+        return found.until_wall_ns == max(version.until_wall_ns, wall_ns)
+
+
+def recount(jobs: Iterable[Job], tubes: dict[int, bytes]) -> tuple[int, dict[int, int]]:
+    """The bytes of the whole records of some jobs, over all and by segment."""
+    by_segment: dict[int, int] = {}
+    segment_of = attrgetter("segment")
+    for job in jobs:
+        size = 75 + len(tubes[job.id]) + job.body_bytes
+        by_segment[segment_of(job)] = by_segment.get(segment_of(job), 0) + size
+    return sum(by_segment.values()), by_segment

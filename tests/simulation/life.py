@@ -1,0 +1,293 @@
+"""One process: an engine with a log on a simulated disk, and clients of whom one knows what they were told.
+
+A turn is what the server's is: tick, commands, those that were woken, the log, and then the replies that the log lets
+go. Between turns the log's own work is done in any order.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from beanpole.engine.engine import Engine
+from beanpole.server.connection import Connection
+from beanpole.wal.filelog import FileLog
+from beanpole.wal.format import Encoder
+from beanpole.wal.log import Policy
+from beanpole.wal.recovery import recover
+from tests.simulation.disk import SimDisk
+from tests.simulation.history import History, Recovered, recount, see
+from tests.simulation.runner import NS_PER_S, Clock, SimRunner
+
+BODY_BYTES_MAX = 65535
+
+
+class Space:
+    """Hears whether there is space."""
+
+    def __init__(self) -> None:
+        self.full = False
+        self.full_count = 0
+
+    def log_full(self, reason: str) -> None:
+        assert reason, "the log is full for no reason"
+        self.full = True
+        self.full_count += 1
+
+    def log_has_space(self) -> None:
+        self.full = False
+
+
+@dataclass(slots=True)
+class Promises:
+    """What clients were told, over all lives."""
+
+    put: set[int] = field(default_factory=set)
+    deleted: set[int] = field(default_factory=set)
+    delete_asked: set[int] = field(default_factory=set)
+    highest_id: int = 0
+
+
+@dataclass(slots=True)
+class Asked:
+    """A command whose reply is not seen yet."""
+
+    step: int
+    """The step that it was, if the log was told of it; else 0."""
+
+    verb: bytes
+    id: int = 0
+
+
+class Client:
+    """A connection and what it waits for."""
+
+    def __init__(self, engine: Engine, now_ns: int) -> None:
+        self.connection = Connection(engine, now_ns)
+        self.asked: deque[Asked] = deque()
+        self.replies = b""
+        self.held: list[int] = []
+        """The jobs that it was told it has."""
+
+        self.last_reply = b""
+        """Its first word."""
+
+        self.used = b"default"
+        self.watched = {b"default"}
+
+    @property
+    def waiting(self) -> bool:
+        return self.connection.session.waiting
+
+    def take_replies(self, durable_index: int) -> list[tuple[Asked, list[bytes]]]:
+        """The commands that are answered now, each with the words of its reply's first line."""
+        self.replies += self.connection.take_output(durable_index)
+        answered = []
+        while (end := self.replies.find(b"\r\n")) >= 0:
+            words = self.replies[:end].split()
+            size = int(words[-1]) + 2 if words[0] in {b"RESERVED", b"FOUND", b"OK"} else 0
+            assert len(self.replies) >= end + 2 + size, "half a reply was sent"
+            self.replies = self.replies[end + 2 + size :]
+            self.last_reply = words[0]
+            answered.append((self.asked.popleft(), words))
+        return answered
+
+
+class Life:
+    """One process, from its start on."""
+
+    def __init__(
+        self,
+        disk: SimDisk,
+        clock: Clock,
+        policy: Policy,
+        segment_bytes: int,
+        promises: Promises,
+    ) -> None:
+        self.disk = disk
+        self.clock = clock
+        self.promises = promises
+        self.space = Space()
+        self.records = Encoder()
+        self.engine = Engine(BODY_BYTES_MAX, clock.now_ns, records=self.records)
+        self.recovered = recover(disk, self.engine, self.records, now_ns=clock.now_ns, wall_ns=clock.wall_ns())
+        self.offset_ns = self.records.wall_offset_ns
+        self.found = Recovered(
+            {job.id: see(job, self.offset_ns) for job in self.engine.jobs.jobs()}, {}, clock.now_ns + self.offset_ns
+        )
+        self.runner = SimRunner(clock)
+        self.log = FileLog(
+            disk,
+            self.engine,
+            self.records,
+            self.recovered.sealed,
+            runner=self.runner,
+            wall_ns=clock.wall_ns,
+            observer=self.space,
+            policy=policy,
+            segment_bytes=segment_bytes,
+        )
+        self.clients: list[Client] = []
+        self.history: History | None = None
+        self.refused_put_count = 0
+        self.failed = False
+        self.log.on_durable = self.deliver
+        self.log.on_failure = self.note_failure
+        self.guard(self.log.start)
+        self.noted_index = self.appended_index = self.records.index
+
+    # --- what can end it ----------------------------------------------------------------------------------------------
+
+    def note_failure(self, error: OSError) -> None:
+        assert error.errno, "the log failed for no reason"
+        self.failed = True
+
+    def guard(self, call: Callable[[], None]) -> None:
+        """Makes a call in which the disk may fail: then the log must say so."""
+        try:
+            call()
+        except OSError:
+            assert self.log.failure is not None, "an error of the disk went by unnoticed"
+
+    # --- clients ------------------------------------------------------------------------------------------------------
+
+    def connect(self) -> Client:
+        client = Client(self.engine, self.clock.now_ns)
+        self.clients.append(client)
+        return client
+
+    def disconnect(self, client: Client) -> None:
+        """A client is gone, and reads nothing more."""
+        self.clients.remove(client)
+        self.in_step(lambda: client.connection.close(self.clock.now_ns), many=True)
+
+    def send(self, client: Client, verb: bytes, line: bytes, id: int = 0, body: bytes | None = None) -> None:
+        """A client asks for something; it must not be waiting."""
+        asked = Asked(0, verb, id)
+        client.asked.append(asked)
+        if verb == b"delete":
+            self.promises.delete_asked.add(id)
+        data = line + b"\r\n" if body is None else line + b"\r\n" + body + b"\r\n"
+        id_before = self.engine.next_job_id
+        try:
+            self.step(lambda: client.connection.receive(self.clock.now_ns, data))
+        finally:
+            if self.engine.next_job_id != id_before and self.history is not None and body is not None:
+                created_wall_ns = self.clock.now_ns + self.offset_ns
+                self.history.put(id_before, client.used, body, created_wall_ns)
+            told = self.end_step(many=verb == b"kick")
+            if told and self.history is not None:
+                asked.step = self.history.step
+                if verb == b"pause-tube":
+                    _, tube, seconds = line.split()
+                    until_ns = self.clock.now_ns + self.offset_ns + int(seconds) * NS_PER_S
+                    self.history.set_pause(tube, (int(seconds), until_ns) if int(seconds) else None)
+            client.used = client.connection.session.used.name if client.connection.session.used else b""
+        self.note_watched(client, verb, line)
+        self.drop_pauses()
+
+    @staticmethod
+    def note_watched(client: Client, verb: bytes, line: bytes) -> None:
+        """Takes note of what a client watches, so far as it was not refused."""
+        if verb == b"watch":
+            client.watched.add(line.split()[1])
+        elif verb == b"ignore" and len(client.watched) > 1:
+            client.watched.discard(line.split()[1])
+
+    def drop_pauses(self) -> None:
+        """A tube that nobody uses or watches and that is empty is gone, and its pause with it."""
+        if self.history is None:
+            return
+        for tube in self.history.paused():
+            if tube == b"default" or any(tube == each.used or tube in each.watched for each in self.clients):
+                continue
+            if not any(self.history.jobs[job.id].tube == tube for job in self.engine.jobs.jobs()):
+                self.history.set_pause(tube, None)
+
+    # --- steps and turns ----------------------------------------------------------------------------------------------
+
+    def step(self, action: Callable[[], None]) -> None:
+        self.guard(action)
+
+    def end_step(self, *, many: bool) -> bool:
+        """Takes note of a step; True: the log was told something."""
+        told = self.records.index != self.noted_index
+        if told or self.failed:
+            self.noted_index = self.records.index
+            if self.history is not None:
+                index = self.records.index + self.failed
+                self.history.next_step(self.engine, index, self.clock.now_ns, many=many or self.failed)
+        return told
+
+    def in_step(self, action: Callable[[], None], *, many: bool) -> None:
+        try:
+            self.step(action)
+        finally:
+            self.end_step(many=many)
+        self.drop_pauses()
+
+    def tick(self) -> None:
+        self.in_step(lambda: self.engine.tick(self.clock.now_ns), many=True)
+
+    def end_turn(self) -> None:
+        """Lets those go on whom others have woken, then gives the log what the turn told, and clients their replies."""
+        for _ in range(1000):
+            woken = self.engine.take_woken()
+            if not woken:
+                break
+            for session in woken:
+                owner = session.owner
+                if isinstance(owner, Connection):
+                    self.in_step(lambda owner=owner: owner.resume(self.clock.now_ns), many=True)  # type: ignore[misc]
+        if self.records.index != self.appended_index:
+            self.appended_index = self.records.index
+            self.guard(self.log.append)
+        self.deliver()
+
+    def deliver(self) -> None:
+        """Clients read what the log lets go."""
+        for client in self.clients:
+            for asked, words in client.take_replies(self.log.durable_index):
+                self.note_reply(client, asked, words)
+
+    def note_reply(self, client: Client, asked: Asked, words: list[bytes]) -> None:
+        if self.history is not None:
+            self.history.seen_step = max(self.history.seen_step, asked.step)
+        if words[0] == b"INSERTED":
+            self.promises.put.add(int(words[1]))
+            self.promises.highest_id = max(self.promises.highest_id, int(words[1]))
+        elif words[0] == b"DELETED":
+            self.promises.deleted.add(asked.id)
+        elif words[0] == b"RESERVED":
+            client.held.append(int(words[1]))
+        elif words[0] == b"OUT_OF_MEMORY":
+            assert self.space.full_count or self.failed, "something was refused, but the disk was never full"
+            if asked.verb == b"put":
+                self.refused_put_count += 1
+        if asked.verb in {b"delete", b"release", b"bury"} and asked.id in client.held and words[0] != b"OUT_OF_MEMORY":
+            client.held.remove(asked.id)
+
+    # --- checks -------------------------------------------------------------------------------------------------------
+
+    def check(self) -> None:
+        """Asserts that what is counted equals a recount."""
+        self.engine.check(now_ns=self.clock.now_ns)
+        assert self.history is not None
+        tubes = {id: each.tube for id, each in self.history.jobs.items()}
+        total, by_segment = recount(self.engine.jobs.jobs(), tubes)
+        assert total == self.records.live_bytes, f"{self.records.live_bytes} bytes live by count, {total} in truth"
+        assert self.records.live_count == self.engine.jobs.count, "live jobs are not counted right"
+        for number in range(self.records.first_segment, self.records.segment + 1):
+            live = self.records.live_in(number)
+            assert live == by_segment.get(number, 0), f"segment {number}: {live} live bytes, not {by_segment}"
+
+    def least_step(self) -> int:
+        """The step that a loss of power must not undo."""
+        assert self.history is not None
+        if self.log.policy.always:
+            return max(self.history.seen_step, self.history.durable_step(self.log.durable_index))
+        return self.history.durable_step(self.log.synced.record)
+
+    def crash_note(self) -> None:
+        """Takes note of the last moment."""
+        assert self.history is not None
+        self.history.next_step(self.engine, self.records.index + 1, self.clock.now_ns, many=True)

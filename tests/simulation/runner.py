@@ -1,0 +1,105 @@
+"""What the log does not wait for, done when the simulation says so."""
+
+import heapq
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from beanpole.wal.disk import Directory, File
+from tests.simulation.disk import SimDisk, SimFile
+
+NS_PER_S = 1_000_000_000
+
+
+@dataclass(slots=True)
+class Clock:
+    """The time: one that only goes on, and one on the wall, which people set."""
+
+    now_ns: int = 1_000 * NS_PER_S
+    offset_ns: int = 1_700_000_000 * NS_PER_S
+    """The wall clock minus the other."""
+
+    def wall_ns(self) -> int:
+        return self.now_ns + self.offset_ns
+
+
+class SimRunner:
+    """Keeps what is to be done until it is asked to do it."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.clock = clock
+        self.under_way: tuple[list[tuple[SimDisk | SimFile, int]], Callable[[OSError | None], None]] | None = None
+        self.works: deque[tuple[Callable[[], Any], Callable[[Any], None]]] = deque()
+        self.calls: deque[Callable[[], None]] = deque()
+        self.timers: list[tuple[int, int, Callable[[], None]]] = []
+        self.timer_count = 0
+
+    # --- what the log calls -------------------------------------------------------------------------------------------
+
+    def sync(self, files: Sequence[File | Directory], done: Callable[[OSError | None], None]) -> None:
+        """Begins a sync: what is written from now on need not be in it."""
+        assert self.under_way is None, "a sync begins while another is under way"
+        targets = []
+        for each in files:
+            assert isinstance(each, SimDisk | SimFile)
+            targets.append((each, each.mark()))
+        self.under_way = targets, done
+
+    def wait_for_sync(self) -> None:
+        assert self.under_way is not None, "the log waits for a sync that it did not begin"
+        self.finish_sync()
+
+    def background(self, work: Callable[[], Any], done: Callable[[Any], None]) -> None:
+        self.works.append((work, done))
+
+    def soon(self, call: Callable[[], None]) -> None:
+        self.calls.append(call)
+
+    def later(self, seconds: float, call: Callable[[], None]) -> None:
+        self.timer_count += 1
+        heapq.heappush(self.timers, (self.clock.now_ns + int(seconds * NS_PER_S), self.timer_count, call))
+
+    # --- what the simulation calls ------------------------------------------------------------------------------------
+
+    def finish_sync(self) -> None:
+        """Ends the sync that is under way, if there is one."""
+        if self.under_way is None:
+            return
+        (targets, done), self.under_way = self.under_way, None
+        error: OSError | None = None
+        try:
+            for target, mark in targets:
+                target.sync_until(mark)
+        except OSError as failure:
+            error = failure
+        done(error)
+
+    def run_background(self) -> None:
+        """Does one piece of work; the loop hears of it later."""
+        if not self.works:
+            return
+        work, done = self.works.popleft()
+        try:
+            result = work()
+        except OSError as error:
+            result = error
+        self.calls.append(partial(done, result))
+
+    def run_soon(self) -> None:
+        """Makes one call that waits."""
+        if self.calls:
+            self.calls.popleft()()
+
+    def run_timers(self) -> None:
+        """Makes the calls whose time has come."""
+        while self.timers and self.timers[0][0] <= self.clock.now_ns:
+            heapq.heappop(self.timers)[2]()
+
+    def settle(self) -> None:
+        """Does everything but what waits for time."""
+        while self.under_way is not None or self.works or self.calls:
+            self.finish_sync()
+            self.run_background()
+            self.run_soon()

@@ -1,0 +1,263 @@
+"""Seeded runs: random clients, crashes at any moment, recovery, and a judgement; again and again on one disk."""
+
+from random import Random
+
+from beanpole.errors import StartError
+from beanpole.wal.log import Policy
+from beanpole.wal.recovery import DamageError
+from tests.simulation.disk import CrashError, SimDisk
+from tests.simulation.history import History, Recovered, Rules
+from tests.simulation.inspection import Inspected, inspect
+from tests.simulation.life import Client, Life, Promises
+from tests.simulation.runner import NS_PER_S, Clock
+
+TUBES = (b"default", b"a", b"bb")
+POLICIES = (0, 0, 0, 20, None)
+SEGMENTS = (1024, 4096, 4096, 8192, 16384, 65536)
+CLIENTS_MAX = 4
+
+
+class Simulation:
+    """One seed: several lives on one disk."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = rng = Random(seed)
+        self.disk = SimDisk(rng.randrange(2**32))
+        self.clock = Clock()
+        self.promises = Promises()
+        self.policy = Policy(rng.choice(POLICIES))
+        self.segment_bytes = rng.choice(SEGMENTS)
+        self.jobs_wanted = rng.choice((3, 10, 30))
+        self.body_bytes = rng.choice((10, 100, 100, 600, 3000))
+        self.rules = Rules(clock_jumps=rng.random() < 0.2, disk_full=rng.random() < 0.2)
+        self.crashing_starts = 0.4
+        """How many of the starts end in a crash."""
+
+        self.history: History | None = None
+        self.least_step = 0
+
+    def run(self) -> None:
+        for _ in range(self.rng.randint(2, 6)):
+            self.live(self.start())
+
+    # --- start --------------------------------------------------------------------------------------------------------
+
+    def recover(self) -> Life:
+        """Starts a process, with a crash or two in the middle of that."""
+        while True:
+            self.disk.crash_at = self.rng.randint(1, 25) if self.rng.random() < self.crashing_starts else 0
+            self.disk.call_count = 0
+            try:
+                life = Life(self.disk, self.clock, self.policy, self.segment_bytes, self.promises)
+            except CrashError:
+                self.end_process(0.5)
+                continue
+            except (StartError, OSError) as error:
+                may_fail = self.disk.capacity is not None or self.disk.fault_count
+                assert may_fail, f"recovery refuses: {error}"
+                assert not isinstance(error, DamageError), f"recovery refuses: {error}"
+                self.disk.capacity = None
+                self.end_process(0.0)
+                continue
+            self.disk.crash_at = 0
+            return life
+
+    def start(self) -> Life:
+        """Recovers and judges what came back."""
+        life = self.recover()
+        inspected = inspect(self.disk, self.clock, self.segment_bytes)
+        assert inspected.found.jobs == life.found.jobs, "recovering twice is not recovering once"
+        life.found.pauses = inspected.found.pauses
+        assert inspected.next_job_id == life.engine.next_job_id, "recovering twice gives another next id"
+        self.judge(life, inspected)
+        life.check()
+        return life
+
+    def judge(self, life: Life, inspected: Inspected) -> None:
+        """Asserts that what came back is what was promised."""
+        there, promises = life.found.jobs.keys(), self.promises
+        lost = promises.put - there - promises.delete_asked
+        kept_all = self.policy.always
+        assert not (kept_all and lost), f"jobs {sorted(lost)} were INSERTED, nobody asked to delete them, and are gone"
+        back = promises.deleted & there
+        assert not (kept_all and back), f"jobs {sorted(back)} were DELETED, and are back"
+        least_id = promises.highest_id if kept_all else max(there, default=0)
+        assert life.engine.next_job_id > least_id, f"id {life.engine.next_job_id} is given again"
+        judged: Recovered = life.found
+        if self.history is not None:
+            judged = self.history.judge(life.found, self.least_step)
+        elif there:
+            raise AssertionError(f"an empty disk holds the jobs {sorted(there)}")
+        for job in life.engine.jobs.jobs():
+            assert self.history is not None
+            history = self.history.jobs[job.id]
+            assert job.text == history.body, f"job {job.id} has another body"
+            assert inspected.tubes[job.id] == history.tube, f"job {job.id} is in tube {inspected.tubes[job.id]!r}"
+            created_wall_ns = job.created_at_ns + life.offset_ns
+            assert created_wall_ns == history.created_wall_ns, f"job {job.id} has another age"
+        for tube, ids in inspected.buried.items():
+            numbers = [judged.jobs[id].bury_number for id in ids]
+            assert numbers == sorted(numbers), f"tube {tube!r}: buried jobs {ids} are out of order, {numbers}"
+        history = History(life.offset_ns, self.rules)
+        history.begin(self.history, judged, life.engine)
+        self.history = life.history = history
+
+    def end_process(self, kill: float) -> None:
+        """Ends the process, at times by a loss of power."""
+        if self.rng.random() < kill:
+            self.disk.kill()
+        else:
+            self.disk.lose_power()
+            self.clock.offset_ns += self.clock.now_ns - NS_PER_S
+            self.clock.now_ns = NS_PER_S
+            self.pass_time(100 * NS_PER_S)
+        if self.rules.clock_jumps and self.rng.random() < 0.5:
+            self.clock.offset_ns += self.rng.randint(-100, 100) * NS_PER_S
+
+    # --- life ---------------------------------------------------------------------------------------------------------
+
+    def live(self, life: Life) -> None:
+        """Lets clients and the log do what they do until a crash or a stop in good order."""
+        rng = self.rng
+        if rng.random() < 0.6:
+            self.disk.crash_at = rng.randint(1, rng.choice((30, 300)))
+        if self.rules.disk_full and rng.random() < 0.7:
+            self.disk.capacity = self.disk.used_bytes() + rng.randint(0, 3 * self.segment_bytes)
+        closed = False
+        try:
+            for _ in range(rng.choice((20, 60, 150))):
+                self.act(life)
+                assert not life.failed, f"the log failed: {life.log.failure}"
+            self.disk.crash_at = 0
+            life.check()
+            if rng.random() < 0.2:
+                life.log.close()
+                life.deliver()
+                closed = True
+        except CrashError:
+            pass
+        self.end(life, closed=closed)
+
+    def end(self, life: Life, *, closed: bool = False) -> None:
+        """Takes note of where a process was, and ends it."""
+        life.crash_note()
+        assert life.history is not None
+        self.least_step = life.history.step if closed else life.least_step()
+        self.end_process(0.3)
+
+    def fail(self, life: Life, acts_max: int) -> None:
+        """Goes on until the log fails, and a little further."""
+        for _ in range(acts_max):
+            self.act(life)
+            if life.failed:
+                break
+        for _ in range(5):
+            self.act(life)
+        self.end(life)
+
+    def act(self, life: Life) -> None:
+        """One thing happens."""
+        rng, runner = self.rng, life.runner
+        what = rng.random()
+        if what < 0.45:
+            self.turn(life)
+        elif what < 0.65:
+            life.guard(runner.finish_sync)
+        elif what < 0.75:
+            life.guard(runner.run_background)
+        elif what < 0.92:
+            life.guard(runner.run_soon)
+        elif what < 0.97:
+            self.pass_time(rng.choice((10**6, 10**8, NS_PER_S, 5 * NS_PER_S)))
+            life.guard(runner.run_timers)
+        elif self.disk.capacity is not None:
+            self.disk.capacity = max(
+                0, self.disk.used_bytes() + rng.randint(-self.segment_bytes, 2 * self.segment_bytes)
+            )
+        if self.rules.clock_jumps and rng.random() < 0.05:
+            self.clock.offset_ns += rng.randint(-20, 20) * NS_PER_S
+
+    def pass_time(self, duration_ns: int) -> None:
+        self.clock.now_ns += self.rng.randint(0, duration_ns)
+
+    def turn(self, life: Life) -> None:
+        """One turn of the server, which runs no more of them after a failure."""
+        rng = self.rng
+        if not life.failed:
+            life.tick()
+        for _ in range(rng.choice((1, 1, 1, 2, 5))):
+            if life.failed:
+                return
+            if len(life.clients) < CLIENTS_MAX and (not life.clients or rng.random() < 0.1):
+                life.connect()
+            client = rng.choice(life.clients)
+            if rng.random() < 0.03:
+                life.disconnect(client)
+            elif not client.waiting:
+                self.command(life, client)
+        life.end_turn()
+
+    def command(self, life: Life, client: Client) -> None:
+        """A client asks for something, so that there are neither too many jobs nor too few."""
+        rng = self.rng
+        some_id = rng.randint(max(1, life.engine.next_job_id - 2 * self.jobs_wanted), life.engine.next_job_id)
+        tube = rng.choice(TUBES)
+        what = rng.random()
+        if what < 0.30:
+            if life.engine.jobs.count < self.jobs_wanted or rng.random() < 0.2:
+                self.put(life, client)
+            else:
+                life.send(client, b"delete", b"delete %d" % some_id, some_id)
+        elif what < 0.60 and client.held:
+            self.use_held(life, client, rng.choice(client.held))
+        elif what < 0.75:
+            life.send(client, b"reserve", b"reserve-with-timeout %d" % rng.choice((0, 0, 0, 2)))
+        elif what < 0.79:
+            life.send(client, b"reserve-job", b"reserve-job %d" % some_id)
+        elif what < 0.84:
+            life.send(client, b"kick-job", b"kick-job %d" % some_id, some_id)
+        elif what < 0.88:
+            life.send(client, b"kick", b"kick %d" % rng.choice((1, 2, 100)))
+        elif what < 0.91:
+            life.send(client, b"pause-tube", b"pause-tube %s %d" % (tube, rng.choice((0, 1, 100))))
+        elif what < 0.94:
+            life.send(client, b"use", b"use " + tube)
+        elif what < 0.97:
+            life.send(client, b"watch", b"watch " + tube)
+        else:
+            life.send(client, b"ignore", b"ignore " + tube)
+
+    def put(self, life: Life, client: Client) -> None:
+        rng = self.rng
+        size = rng.randint(0, self.body_bytes)
+        if rng.random() < 0.02:
+            size = rng.randint(0, 2 * self.segment_bytes)
+        body = rng.randbytes(min(size, 65535))
+        line = b"put %d %d %d %d" % (
+            rng.choice((0, 1, 5, 2**32 - 1)),
+            rng.choice((0, 0, 0, 1, 30)),
+            rng.choice((1, 3, 100)),
+            len(body),
+        )
+        life.send(client, b"put", line, body=body)
+
+    def use_held(self, life: Life, client: Client, id: int) -> None:
+        rng = self.rng
+        what = rng.random()
+        if what < 0.3:
+            life.send(client, b"delete", b"delete %d" % id, id)
+        elif what < 0.6:
+            life.send(client, b"bury", b"bury %d %d" % (id, rng.randint(0, 9)), id)
+        elif what < 0.9:
+            life.send(client, b"release", b"release %d %d %d" % (id, rng.randint(0, 9), rng.choice((0, 0, 1, 20))), id)
+        else:
+            life.send(client, b"touch", b"touch %d" % id, id)
+
+
+def simulate(seed: int) -> None:
+    """Runs one seed. Raises AssertionError, in a line that says how to run it again."""
+    try:
+        Simulation(seed).run()
+    except Exception as error:
+        what = str(error).replace("\n", " ") if isinstance(error, AssertionError) else repr(error)
+        raise AssertionError(f"seed {seed}: {what} (again: SIMULATION_SEED={seed} pytest tests/simulation)") from error

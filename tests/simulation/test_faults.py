@@ -1,0 +1,165 @@
+"""Every call of the disk fails once: the log stops for good, and what it had promised is there after a restart."""
+
+import errno
+
+import pytest
+
+from beanpole.wal.log import Policy
+from tests.simulation.disk import SimDisk
+from tests.simulation.life import Life, Promises
+from tests.simulation.runner import NS_PER_S, Clock
+from tests.simulation.simulation import Simulation
+
+SCENARIOS = range(6)
+ACTS = 120
+CALLS_MAX = 10_000
+
+
+def fails(seed: int, n: int, number: int, kind: str, *, policy: Policy) -> bool:
+    """One run in which the n-th call fails; whether there were so many."""
+    simulation = Simulation(seed)
+    simulation.policy = policy
+    simulation.segment_bytes = 1024
+    simulation.rules.clock_jumps = simulation.rules.disk_full = False
+    disk = simulation.disk
+    disk.fail_at, disk.fail_errno, disk.fail_only = n, number, kind
+    simulation.crashing_starts = 0
+    simulation.fail(simulation.start(), ACTS)
+    disk.fail_at = 0
+    disk.fail_only = ""
+    simulation.live(simulation.start())
+    simulation.start()
+    return disk.fault_count > 0
+
+
+def every_call(seed: int, number: int, kind: str = "", *, policy: Policy) -> int:
+    """Lets each call fail, one after the other, in as many runs; returns how many there were."""
+    for n in range(1, CALLS_MAX):
+        try:
+            if not fails(seed, n, number, kind, policy=policy):
+                return n - 1
+        except AssertionError as error:
+            raise AssertionError(f"seed {seed}, call {n} fails: {error}") from error
+    raise AssertionError("there is no end of calls")
+
+
+@pytest.mark.parametrize("seed", SCENARIOS)
+def test_no_promise_is_broken_whatever_call_fails(seed: int) -> None:
+    assert every_call(seed, errno.EIO, policy=Policy(0)) > 10
+
+
+@pytest.mark.parametrize("policy", [Policy(20), Policy(None)], ids=str)
+def test_what_is_left_is_a_prefix_whatever_call_fails(policy: Policy) -> None:
+    assert every_call(1, errno.EIO, policy=policy) > 10
+
+
+@pytest.mark.parametrize("seed", SCENARIOS)
+def test_no_space_for_a_write_stops_the_log(seed: int) -> None:
+    """The space was there: a write that finds none is as good as a broken disk."""
+    assert every_call(seed, errno.ENOSPC, "write", policy=Policy(0)) > 5
+
+
+# --- no space for files -----------------------------------------------------------------------------------------------
+
+SEGMENT_BYTES = 4096
+
+
+class Full:
+    """A disk that has become full."""
+
+    def __init__(self, segments: int) -> None:
+        self.disk = SimDisk(segments)
+        self.clock = Clock()
+        self.promises = Promises()
+        self.life = Life(self.disk, self.clock, Policy(0), SEGMENT_BYTES, self.promises)
+        self.client = self.life.connect()
+        self.disk.capacity = segments * SEGMENT_BYTES
+        while not self.life.refused_put_count:
+            self.ask(b"put", b"put 1 0 100 100", body=bytes(100))
+        assert self.life.space.full
+
+    def ask(self, verb: bytes, line: bytes, id: int = 0, body: bytes | None = None) -> bytes:
+        """A command in a turn of its own; returns the reply."""
+        self.clock.now_ns += NS_PER_S // 20
+        self.life.runner.run_timers()
+        self.life.tick()
+        self.life.guard(lambda: self.life.send(self.client, verb, line, id, body))
+        size = len(self.client.asked)
+        self.life.end_turn()
+        self.life.runner.settle()
+        assert not self.life.failed, f"{line!r}: {self.life.log.failure}"
+        assert len(self.client.asked) < size, f"{line!r} is not answered"
+        return self.client.last_reply
+
+    def pass_time(self) -> None:
+        self.clock.now_ns += NS_PER_S
+        self.life.runner.run_timers()
+        self.life.runner.settle()
+
+    def ids_after_loss_of_power(self) -> set[int]:
+        self.disk.lose_power()
+        self.disk.capacity = None
+        life = Life(self.disk, self.clock, Policy(0), SEGMENT_BYTES, self.promises)
+        return {job.id for job in life.engine.jobs.jobs()}
+
+
+def test_every_job_can_be_deleted_from_a_full_disk() -> None:
+    """One in a turn, so that each costs the end of a turn too, in an order that keeps every segment alive to the end."""
+    full = Full(40)
+    ids = sorted(full.promises.put, key=lambda id: (id * 7919) % 1009)
+    assert len(ids) > 500
+    for id in ids:
+        assert full.ask(b"delete", b"delete %d" % id, id) == b"DELETED"
+    assert full.ids_after_loss_of_power() == set()
+
+
+def test_puts_resume_when_deletes_have_made_room() -> None:
+    full = Full(40)
+    for id in sorted(full.promises.put)[: len(full.promises.put) // 2]:
+        assert full.ask(b"delete", b"delete %d" % id, id) == b"DELETED"
+    full.pass_time()
+    assert not full.life.space.full
+    assert full.ask(b"put", b"put 1 0 100 1", body=b"x") == b"INSERTED"
+    assert full.ids_after_loss_of_power() == full.promises.put - full.promises.deleted
+
+
+def test_puts_resume_when_there_is_space_again() -> None:
+    full = Full(40)
+    full.pass_time()
+    while full.ask(b"put", b"put 1 0 100 100", body=bytes(100)) == b"INSERTED":
+        pass
+    full.disk.capacity = 50 * SEGMENT_BYTES
+    full.pass_time()
+    assert full.ask(b"put", b"put 1 0 100 1", body=b"x") == b"INSERTED"
+    assert full.ids_after_loss_of_power() == full.promises.put
+
+
+def test_jobs_change_on_a_full_disk() -> None:
+    full = Full(40)
+    for verb in (b"bury", b"release", b"bury"):
+        assert full.ask(b"reserve", b"reserve") == b"RESERVED"
+        id = full.client.held[-1]
+        line = b"bury %d 1" if verb == b"bury" else b"release %d 1 0"
+        assert full.ask(verb, line % id, id) in {b"BURIED", b"RELEASED"}
+    assert full.ask(b"kick", b"kick 1") == b"KICKED"
+    assert full.ask(b"pause-tube", b"pause-tube default 1") == b"PAUSED"
+    assert full.ids_after_loss_of_power() == full.promises.put
+
+
+def test_changes_without_end_never_stop_a_full_log() -> None:
+    full = Full(40)
+    for _ in range(2000):
+        full.ask(b"reserve", b"reserve")
+        id = full.client.held[-1]
+        assert full.ask(b"release", b"release %d 1 0" % id, id) == b"RELEASED"
+    assert full.ids_after_loss_of_power() == full.promises.put
+
+
+@pytest.mark.parametrize("body_bytes", [3000, SEGMENT_BYTES, 5 * SEGMENT_BYTES])
+def test_large_jobs_are_refused_before_they_do_harm(body_bytes: int) -> None:
+    full = Full(20)
+    assert full.ask(b"put", b"put 1 0 100 %d" % body_bytes, body=bytes(body_bytes)) == b"OUT_OF_MEMORY"
+    full.disk.capacity = 100 * SEGMENT_BYTES
+    full.pass_time()
+    assert full.ask(b"put", b"put 1 0 100 %d" % body_bytes, body=bytes(body_bytes)) == b"INSERTED"
+    assert full.ids_after_loss_of_power() == full.promises.put
