@@ -108,65 +108,6 @@ SPACE_RETRY_MS = 250
 RECOVERY_PROGRESS_SEGMENTS = 64
 """Segments between two log lines of a long recovery: with the default size, a second or so."""
 
-# --- The ID service ---------------------------------------------------------------------------------------------------
-
-IDS_PORT_DEFAULT = 11310
-"""The UDP port of the ID service."""
-
-IDS_REQUEST_BYTES_MAX = 20_459
-"""Bytes of a request; a longer datagram is dropped and counted, as by the original."""
-
-IDS_REPLY_BYTES_MAX = 65_507
-"""Bytes of a reply: what a datagram of IPv4 holds."""
-
-IDS_COUNT_MAX = 1_000
-"""Numbers of one request."""
-
-IDS_NAME_BYTES_MAX = 255
-"""Bytes of the name of a rule, and of an application: two of them are a key that MySQL can index."""
-
-IDS_NUMBER_MAX = 2**63 - 1
-"""The largest number of a counter: what databases store."""
-
-IDS_LUA_NUMBER_MAX = 2**53
-"""The largest number of a Lua rule: above it, Lua's numbers are not exact and two become one."""
-
-IDS_STEP_MAX = 1_000_000
-"""The largest step, so the most nodes."""
-
-IDS_BATCH_DEFAULT = 1_000
-"""Numbers that are reserved at a time, and so the largest gap of a crash, unless the rule says otherwise."""
-
-IDS_BATCH_MAX = 10_000
-"""The largest batch, as in the original."""
-
-IDS_LOW_WATER_PERCENT = 50
-"""Percent of a batch that are left when the next one is fetched: time enough for a slow database."""
-
-IDS_COUNTERS_MAX = 100_000
-"""Counters in memory; further names are refused, so that a stranger can't fill it with them."""
-
-IDS_WAITING_MAX = 10_000
-"""Requests that wait for a reservation; further ones are refused."""
-
-IDS_WINDOW_S = 60
-"""Seconds for which a `request_id` gets the same answer again: longer than any client tries."""
-
-IDS_WINDOW_COUNT_MAX = 100_000
-"""Answers that are kept for that; the oldest goes first."""
-
-IDS_CLOCK_AHEAD_S_MAX = 3_600
-"""Seconds that the wall clock may jump ahead; further and numbers are refused until an operator reloads."""
-
-IDS_LUA_INSTRUCTIONS_MAX = 1_000_000
-"""Instructions of Lua for one number, some milliseconds: a rule without end can't stop the service."""
-
-IDS_LUA_MEMORY_BYTES_MAX = 16_777_216
-"""Bytes of memory of one Lua rule."""
-
-IDS_STORE_RETRY_MS = 500
-"""Milliseconds after a failed reservation in which requests are refused before the store is tried again."""
-
 # --- The client -------------------------------------------------------------------------------------------------------
 
 CLIENT_PRI_DEFAULT = 65_536
