@@ -94,10 +94,9 @@ class World:
     def _settle(self, name: str = "") -> None:
         """Goes on with `name` and every connection that was woken, until none has anything to do."""
         due: list[Connection] = [self.connections[name]] if name else []
+        for connection in due:
+            self._close_finished(connection)
         for _ in range(TURNS_MAX):
-            for connection in due:
-                if connection.finished:
-                    connection.close(self.now_ns)
             woken: list[Any] = [session.owner for session in self.engine.take_woken() if session.owner]
             due = woken + [connection for connection in due if connection.pending and not connection.closed]
             if not due:
@@ -105,4 +104,10 @@ class World:
             for connection in due:
                 connection.resume(self.now_ns)
                 self.resumed += [known for known, other in self.connections.items() if other is connection]
+                self._close_finished(connection)
         raise AssertionError("the connections wake each other without end")
+
+    def _close_finished(self, connection: Connection) -> None:
+        """Closes a connection that has quit or has no more input, before anybody else goes on."""
+        if connection.finished:
+            connection.close(self.now_ns)

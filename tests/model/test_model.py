@@ -236,7 +236,9 @@ class Conversation(RuleBasedStateMachine):
         return data.draw(st.sampled_from(free * 9 + sorted(self.sessions)))
 
     def say(self, name: str, some: list[tuple[Any, ...]]) -> None:
-        """Sends whole commands."""
+        """Sends whole commands, unless a quit that waited has closed the connection earlier in the same rule."""
+        if self.sessions[name] not in self.model.sessions:
+            return
         some = self.with_ids(some)
         sent = self.unsent.pop(name, b"") + b"".join(bytes_of(*command) for command in some)
         if earlier := self.incomplete.pop(name, None):
