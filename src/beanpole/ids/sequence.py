@@ -107,6 +107,15 @@ class Mark:
     kind: str
     """The kind of the cycle; see `Cycles.kind`."""
 
+    def may_follow(self, old: "Mark") -> bool:
+        """Return whether this may be written over an older mark: (cycle, number) only moves forward.
+
+        Starts of two kinds of cycle can't be compared, but a new cycle begins after all that the old mark has seen.
+        """
+        if self.kind == old.kind:
+            return (self.cycle_s, self.reserved) >= (old.cycle_s, old.reserved)
+        return self.reserved >= old.reserved or self.cycle_s > old.time_s
+
 
 class Counter:
     """The numbers of one key on one node."""
@@ -129,6 +138,8 @@ class Counter:
         """Numbers that callers wait for."""
 
         self.under_way: Mark | None = None
+        """The range that the store is asked for."""
+
         self.durable = mark
         self.attempted: Mark | None = None
         """A range that failed and may be durable nevertheless; the next one must not be below it."""
@@ -150,6 +161,9 @@ class Counter:
             self.time_s = max(now_s, self.time_s)
             self.cycle_s = self.cycles.start_s(self.time_s)
             self.kind = self.cycles.kind
+            for mark in (self.durable, self.attempted):
+                if mark:
+                    self._skip(mark)
 
     def open(self, now_s: int) -> int:
         """Begin a new cycle when one is due; return the time that numbers taken now must show.
@@ -238,7 +252,7 @@ class Counter:
             self._skip(mark)
 
     def _skip(self, mark: Mark) -> None:
-        """Go on above a range that was under way while the kind of the cycle changed: the row may have it."""
+        """Go on above a range of another kind of cycle that the row may have."""
         self.last = self.reserved = max(self.last, self.reserved, mark.reserved)
 
     def rest(self) -> Mark | None:
@@ -260,7 +274,8 @@ class Counter:
     def check(self) -> None:
         """Assert the invariants."""
         assert self.last <= max(self.reserved, self.shape.minimum - 1), "a number that is not reserved was handed out"
-        if self.durable and (self.durable.cycle_s, self.durable.kind) == (self.cycle_s, self.kind):
+        if self.last < self.reserved:
+            assert self.durable, "a range is in use and nothing is durable"
             assert self.reserved <= self.durable.reserved, "a range is in use that is not durable"
 
 

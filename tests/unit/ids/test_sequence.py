@@ -289,9 +289,9 @@ def test_changed_cycle_goes_on_until_the_next_one_begins(before_s: int, after_s:
     numbers = Counter(KEY, Counting(Shape(0, 99), Days(before_s), 4), None, 0)
     take(numbers, now_s)
     numbers.change(Counting(Shape(0, 99), Days(after_s), 4), now_s)
-    assert take(numbers, now_s) == 1
+    assert take(numbers, now_s) == 4
     restarted = Counter(KEY, Counting(Shape(0, 99), Days(after_s), 4), numbers.durable, now_s)
-    assert take(restarted, now_s) == 4
+    assert take(restarted, now_s) == 8
     assert take(restarted, Days(after_s).start_s(now_s) + after_s) == 0
 
 

@@ -40,11 +40,7 @@ class Sequence(RuleBasedStateMachine):
 
     def land(self, mark: Mark) -> None:
         """What the store does, and what it holds against a counter that goes back."""
-        old = self.stored
-        if old and old.kind == mark.kind:
-            assert (mark.cycle_s, mark.reserved) >= (old.cycle_s, old.reserved), "the row would go back"
-        elif old:
-            assert mark.reserved >= old.reserved, "the row would go back"
+        assert self.stored is None or mark.may_follow(self.stored), "the row would go back"
         self.stored = mark
 
     @rule(count=st.integers(1, 6))

@@ -71,7 +71,7 @@ JSON = st.recursive(
     st.none()
     | st.booleans()
     | st.integers(-(2**63), 2**64 - 1)
-    | st.text(st.characters(exclude_characters="\0", codec="utf-8")),
+    | st.text(st.characters(min_codepoint=1, codec="utf-8"), max_size=9),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text("abc"), inner, max_size=3),
     max_leaves=10,
 )
