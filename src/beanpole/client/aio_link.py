@@ -152,6 +152,8 @@ class Link(asyncio.Protocol):
         wait at once, and a job that is on its way stays with the server. Otherwise the replies are awaited.
         """
         exchange.abandoned = True
+        if exchange.done.done() and not exchange.done.cancelled():
+            exchange.done.exception()  # has been seen
         if exchange not in self._owed:
             self._give_back(exchange)
         elif exchange.waits and not self._session.held and all(each.abandoned for each in self._owed):

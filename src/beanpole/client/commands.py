@@ -102,12 +102,7 @@ class Commands(Generic[B]):
     @command
     def use(self, tube: str) -> "Call[None]":
         """Makes `tube` the used one: where jobs are put, and where peek and kick look (``use``)."""
-        session = self._session
-
-        def used(_: Reply) -> None:
-            session.using = tube
-
-        return Call(wire.with_tube(b"use", tube), Word.USING, used, uses=tube)
+        return Call(wire.with_tube(b"use", tube), Word.USING, uses=tube)
 
     @command
     def reserve(self, timeout: int | None = None) -> "Call[Job[B]]":

@@ -108,7 +108,7 @@ class Session(Generic[B]):
         """What to send for a call, and how many replies it has: the last is its own."""
         prefix = self.prefix(call.tube) if call.tube is not None else b""
         if call.uses is not None:
-            self.used = call.uses
+            self.used = self.using = call.uses  # now, not with the answer: what is encoded next goes behind it
         return (prefix + call.data, 2) if prefix else (call.data, 1)
 
     # --- In ---
@@ -116,6 +116,8 @@ class Session(Generic[B]):
     def finish(self, call: "Call[T]", reply: Reply) -> T:
         """The value of the answer to a call. Raises its error if it is no."""
         if reply.word != call.expected:
+            if call.uses is not None:
+                check_prefix(reply)  # the connection is not what it is taken for: it has to end
             raise error_of(reply)
         return call.take(reply) if call.take is not None else None  # type: ignore[return-value]
 

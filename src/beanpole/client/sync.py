@@ -257,7 +257,7 @@ class Client(Commands[B], Blocking, Generic[B]):
             self._drive(batch.run_queue(self._session, queue))
 
     def _run(self, call: "Call[T]") -> T:
-        """Runs one command."""
+        """Runs one command, again and again if that is wanted."""
         for _ in range(self._settings.repetitions):
             try:
                 return self._once(call)
@@ -297,12 +297,15 @@ class Client(Commands[B], Blocking, Generic[B]):
                 except batch.Broken as error:
                     self.close()
                     shipment = plan.send(error)
+                except BaseException:
+                    self.close()
+                    raise
                 else:
                     shipment = plan.send(None)
         except StopIteration as end:
             value: T = end.value
             return value
-        except (UnexpectedReplyError, KeyboardInterrupt, SystemExit):
+        except UnexpectedReplyError:
             self.close()
             raise
 

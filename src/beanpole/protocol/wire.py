@@ -282,9 +282,9 @@ def add_put(out, body, numbers):
 
 def put(body, pri, delay_s, ttr_s) -> bytes:
     """``put <pri> <delay> <ttr> <bytes>``. Raise ArgumentError for a number out of range."""
-    out: ReplyBuffer = ReplyBuffer()
-    add_put(out, body, put_numbers(pri, delay_s, ttr_s))
-    return out.take()
+    if not isinstance(body, bytes):
+        return puts([body], pri, delay_s, ttr_s)  # says what is wrong
+    return b"%s%d\r\n%s\r\n" % (put_numbers(pri, delay_s, ttr_s), len(body), body)
 
 
 def puts(bodies: list, pri, delay_s, ttr_s) -> bytes:
@@ -298,7 +298,7 @@ def puts(bodies: list, pri, delay_s, ttr_s) -> bytes:
 
 def with_id(verb: bytes, id) -> bytes:
     """``<verb> <id>``. Raise ArgumentError for what is no id."""
-    return with_ids(verb, [id])
+    return b"%s %d\r\n" % (verb, whole(id, UINT64_MAX, "id"))
 
 
 def with_ids(verb: bytes, ids: list) -> bytes:

@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
@@ -117,7 +117,10 @@ def test_close_ends_what_waits(server: Server, tube: str) -> None:
     run(scene())
 
 
-def test_interrupted_call_does_not_shift_the_answers(server: Server, tube: str) -> None:
+@pytest.mark.parametrize("put", [lambda client: client.put("x"), lambda client: client.put_many(["x"])])
+def test_interrupted_call_does_not_shift_the_answers(
+    server: Server, tube: str, put: "Callable[[Client[str]], object]"
+) -> None:
     """Sync: whatever ends an exchange before its end closes the connection."""
 
     class Interrupted(Exception):  # noqa: N818 - stands for a signal's
@@ -134,6 +137,6 @@ def test_interrupted_call_does_not_shift_the_answers(server: Server, tube: str) 
     assert client._link is not None
     client._link._reader = Reader()  # type: ignore[assignment]
     with pytest.raises(Interrupted):
-        client.put("x")
+        put(client)
     assert client.using() == tube
     client.close()

@@ -1,12 +1,13 @@
 """Every command, with both clients and both servers."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import beanpole
 from beanpole import JsonCodec
-from tests.servers import HOST, Server
+from tests.servers import HOST, Server, beanpole_server
 from tests.unit.client.peer import Maker
 
 NOBODY = 2**64 - 1
@@ -221,3 +222,12 @@ def test_connection_of_a_client_is_made_again_after_close(client: Any) -> None:
     job = client.reserve(20)
     assert job.id == id
     client.delete(job)
+
+
+def test_unix_socket(make: Maker, tmp_path: Path) -> None:
+    path = tmp_path / "socket"
+    with beanpole_server("-l", f"unix:{path}"):
+        for address in (f"unix:{path}", str(path)):
+            client = make(address)
+            client.delete(client.put("x"))
+            client.close()

@@ -15,7 +15,7 @@ from beanpole import (
     NotFoundError,
     UnexpectedReplyError,
 )
-from tests.unit.client.peer import CLOSE, RESET, SILENCE, Maker, Peer
+from tests.unit.client.peer import CLOSE, RESET, SILENCE, Maker, Peer, Steps
 
 PUT = b"put 65536 0 60 1\r\nx\r\n"
 SOON = Backoff(attempts=3, first_s=0.001)
@@ -154,6 +154,29 @@ def test_put_into_a_tube_is_one_round_trip_and_remembered(make: Maker) -> None:
         with pytest.raises(NotFoundError):
             client.stats_job(9)
         assert client.kick(1) == 0
+        client.close()
+
+
+def test_use_holds_for_what_follows_in_a_pipeline(make: Maker) -> None:
+    script = [(b"use a\r\n" + PUT + b"use b\r\n" + PUT, b"USING a\r\nINSERTED 1\r\nUSING b\r\nINSERTED 2\r\n")]
+    with Peer([*script, (PUT, b"INSERTED 3\r\n")]) as peer:
+        client = make(peer.address)
+        with client.pipeline() as p:
+            p.use("a")
+            p.put("x")
+            p.use("b")
+            p.put("x")
+        assert client.put("x") == 3
+        client.close()
+
+
+def test_use_that_fails_ends_the_connection(make: Maker) -> None:
+    script: Steps = [(b"use a\r\n", b"OUT_OF_MEMORY\r\n")]
+    with Peer(script, [(b"use a\r\n", b"USING a\r\n"), (PUT, b"INSERTED 1\r\n")]) as peer:
+        client = make(peer.address)
+        with pytest.raises(UnexpectedReplyError):
+            client.use("a")
+        assert client.put("x") == 1
         client.close()
 
 
