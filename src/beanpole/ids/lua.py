@@ -2,8 +2,8 @@
 
 A rule is a file with four functions: ``min_counter()``, ``max_counter()``, ``reset_seconds()`` and
 ``create_id(counter, now, salt)``, where ``counter:generate_counter()`` takes a number and ``now:year()``, ``month()``,
-``day()``, ``hour()``, ``minute()`` and ``second()`` are the moment that the number shows. Each rule has its own state of
-Lua 5.1, whose globals stay.
+``day()``, ``hour()``, ``minute()`` and ``second()`` are the moment that the number shows. Each rule has a state
+of Lua 5.1 of its own, whose globals stay.
 
 The rule has string, math, table, and of os what tells the time: the same moment that `now` is. It has no files,
 processes, `require`, `debug`, `load` or coroutines, and no way to a Python object. A number may take only so many

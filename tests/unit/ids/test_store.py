@@ -1,0 +1,214 @@
+"""Storage: the same on SQLite and on the databases that BEANPOLE_TEST_DATABASES names, as URLs with spaces between.
+
+Each test makes its own names, and drops the tables before it begins.
+"""
+
+import os
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from beanpole.errors import LeaseLostError, StartError, StorageError
+from beanpole.ids.cycle import Cycle
+from beanpole.ids.rules import zone_named
+from beanpole.ids.sequence import Counter, Counting, Key, Mark, Shape
+from beanpole.ids.store import METADATA, NODES, Store
+
+DATABASES = ["sqlite", *os.environ.get("BEANPOLE_TEST_DATABASES", "").split()]
+KEY = Key(b"order", b"shop")
+DAY = Cycle("day", 0, zone_named("UTC"))
+Open = Callable[..., Store]
+
+
+@pytest.fixture(params=DATABASES)
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A database without our tables."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'ids.db'}"
+    engine = sa.create_engine(request.param)
+    with engine.begin() as connection:
+        METADATA.drop_all(connection)
+        connection.execute(sa.text("DROP TABLE IF EXISTS counter"))
+    engine.dispose()
+    return str(request.param)
+
+
+@pytest.fixture
+def opened(url: str) -> Iterator[Open]:
+    """Opens stores, and closes them."""
+    stores: list[Store] = []
+
+    def open_store(node: int = 0, step: int = 1) -> Store:
+        stores.append(Store(url, node, step))
+        stores[-1].open()
+        return stores[-1]
+
+    yield open_store
+    for store in stores:
+        store.close()
+
+
+def counter(store: Store, key: Key = KEY, now_s: int = 100, margin: int = 0) -> Counter:
+    counting = Counting(Shape(0, 10_000, store.step, store.node), DAY, 10)
+    return Counter(key, counting, store.load(key, margin), now_s)
+
+
+def take(numbers: Counter, store: Store, count: int = 1, now_s: int = 100) -> list[int]:
+    taken = []
+    for _ in range(count):
+        numbers.open(now_s)
+        numbers.need(1)
+        mark = numbers.plan()
+        if mark:
+            store.reserve([(numbers.key, mark)])
+            numbers.confirm(mark)
+        taken.append(numbers.take())
+    return taken
+
+
+def test_what_is_reserved_is_there_after_a_crash(opened: Open) -> None:
+    store = opened()
+    assert take(counter(store), store, 3) == [0, 1, 2]
+    store.close()
+    store = opened()
+    assert store.epoch == 2
+    assert take(counter(store), store) == [10]
+
+
+def test_what_is_given_back_comes_next(opened: Open) -> None:
+    store = opened()
+    numbers = counter(store)
+    take(numbers, store, 3)
+    rest = numbers.rest()
+    assert rest
+    store.give_back([(KEY, rest)])
+    store.close()
+    store = opened()
+    assert take(counter(store), store) == [3]
+
+
+def test_unknown_counter_has_no_mark(opened: Open) -> None:
+    assert opened().load(KEY, 0) is None
+
+
+def test_second_process_is_refused(opened: Open) -> None:
+    """Hole 12: two processes with one configuration shared 82 of 200 numbers."""
+    opened()
+    with pytest.raises(StartError, match="node 0 is in use"):
+        opened()
+    opened(1, 1)
+
+
+def test_owner_that_lost_its_node_writes_nothing_more(opened: Open, url: str) -> None:
+    """A connection that broke unnoticed took the lock with it, and another process came: the epoch tells."""
+    store = opened()
+    numbers = counter(store)
+    take(numbers, store)
+    engine = sa.create_engine(url)
+    with engine.begin() as other:
+        other.execute(sa.update(NODES).values(epoch=NODES.c.epoch + 1))
+    engine.dispose()
+    with pytest.raises(LeaseLostError):
+        store.reserve([(KEY, Mark(0, 99, 0, "x"))])
+    with pytest.raises(LeaseLostError):
+        store.load(KEY, 0)
+    assert numbers.take() == 1, "what is reserved is ours"
+
+
+@pytest.mark.parametrize(
+    "app", [b"Case", b"CASE", b"case", b"case ", b"x\\", b"';--", b"a" * 255, b"\xff\xfe", "😀".encode(), b""]
+)
+def test_names_are_bytes(opened: Open, app: bytes) -> None:
+    """Holes 10 and 11: names that differ in case shared a row, and others could not be saved."""
+    store = opened()
+    other = counter(store, Key(b"order", b"Case" if app != b"Case" else b"cASE"))
+    take(other, store, 5)
+    key = Key(b"order", app)
+    numbers = counter(store, key)
+    assert take(numbers, store, 2) == [0, 1]
+    store.close()
+    store = opened()
+    assert take(counter(store, key), store) == [10]
+
+
+def test_rule_and_app_are_two_names(opened: Open) -> None:
+    store = opened()
+    take(counter(store, Key(b"a", b"b_c")), store)
+    assert take(counter(store, Key(b"a_b", b"c")), store) == [0]
+
+
+def test_node_that_is_added_repeats_nothing(opened: Open) -> None:
+    """Hole 13: step 1 had reached 105, and the new node of step 2 began with numbers that were given."""
+    store = opened(0, 1)
+    given = take(counter(store), store, 105)
+    store.close()
+    stores = [opened(0, 2), opened(1, 2)]
+    for store in stores:
+        given += take(counter(store), store, 20)
+    for store in stores:
+        store.close()
+    for store in [opened(node, 3) for node in (2, 0, 1)]:
+        given += take(counter(store), store, 20)
+    assert len(set(given)) == len(given)
+
+
+def test_another_step_beside_running_nodes_is_refused(opened: Open) -> None:
+    opened(0, 1)
+    with pytest.raises(StartError, match="node 0 runs with step 1"):
+        opened(1, 2)
+
+
+def test_failed_database_is_found_again(opened: Open, url: str) -> None:
+    """Holes 3 and 4: what failed was thrown away, and a reconnect was tried each minute."""
+    store = opened()
+    numbers = counter(store)
+    numbers.open(100)
+    mark = numbers.plan()
+    assert mark
+    engine = sa.create_engine(url)
+    with engine.begin() as other:
+        other.execute(sa.text("ALTER TABLE beanpole_ids_counter RENAME TO gone"))
+    with pytest.raises(StorageError):
+        store.reserve([(KEY, mark)])
+    numbers.fail(mark)
+    with engine.begin() as other:
+        other.execute(sa.text("ALTER TABLE gone RENAME TO beanpole_ids_counter"))
+    engine.dispose()
+    assert take(numbers, store, 2) == [0, 1]
+
+
+def test_counter_that_would_go_back_stops_us(opened: Open) -> None:
+    store = opened()
+    store.reserve([(KEY, Mark(100, 50, 100, "x"))])
+    with pytest.raises(AssertionError, match="would go back"):
+        store.reserve([(KEY, Mark(100, 49, 100, "x"))])
+    store.reserve([(KEY, Mark(101, 0, 101, "x"))])
+
+
+def test_table_of_the_original_is_taken_over(url: str, opened: Open) -> None:
+    engine = sa.create_engine(url)
+    with engine.begin() as connection:
+        connection.execute(
+            sa.text(
+                "CREATE TABLE counter (node_offset int NOT NULL, counter int NOT NULL, update_time int NOT NULL,"
+                " rule_name varchar(64) NOT NULL, app_name varchar(64) NOT NULL)"
+            )
+        )
+        connection.execute(
+            sa.text("INSERT INTO counter VALUES (0, 200, 90, 'order', 'shop'), (1, 301, 95, 'order', 'shop')")
+        )
+    engine.dispose()
+    store = opened()
+    numbers = counter(store, margin=100)
+    assert take(numbers, store, 2) == [402, 403], "above what any node saved, and a batch more"
+    assert take(numbers, store, 1, now_s=90_000) == [0], "the next day"
+    assert take(counter(store, Key(b"order", b"new")), store) == [0]
+
+
+def test_database_that_is_not_there(tmp_path: Path) -> None:
+    for url in (f"sqlite:///{tmp_path}/no/such/ids.db", "nonsense", f"{uuid.uuid4().hex}://x"):
+        with pytest.raises(StartError, match="cannot use the database"):
+            Store(url, 0, 1).open()
