@@ -50,6 +50,12 @@ RECEIVE_BYTES_PER_TURN = 131_072
 COMMANDS_PER_TURN = 1_024
 """Commands that one connection may run in one turn; its other commands wait for the next."""
 
+TUBES_PER_COMMAND = 64
+"""Watched tubes that a reserve looks at in the time of one command: one that watches more uses up more of its turn."""
+
+JOBS_PER_COMMAND = 10
+"""Jobs that a kick moves in the time of one command."""
+
 OUTPUT_BYTES_PAUSE = 1_048_576
 """Unsent bytes at which a connection's commands stop running: a client that never reads can't fill our memory."""
 
@@ -104,6 +110,9 @@ COMPACTION_BYTES_PER_BYTE = 4
 
 SPACE_RETRY_MS = 250
 """Milliseconds between two questions to a full disk whether it has space again."""
+
+LOG_FULL_TELL_NS = 60_000_000_000
+"""How long a log line about a full disk keeps others like it away."""
 
 RECOVERY_PROGRESS_SEGMENTS = 64
 """Segments between two log lines of a long recovery: with the default size, a second or so."""

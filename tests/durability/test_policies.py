@@ -35,18 +35,23 @@ def test_policy_without_a_log_is_none() -> None:
         assert facts(client)["durability"] == "none"
 
 
-def test_no_reply_leaves_before_its_sync_and_reads_go_on(tmp_path: Path, switches: Switches) -> None:
-    with keeping(tmp_path / "log", env=switches.env) as process, process.connect() as reader:
+def test_no_reply_leaves_before_its_sync_and_statistics_go_on(tmp_path: Path, switches: Switches) -> None:
+    with (
+        keeping(tmp_path / "log", env=switches.env) as process,
+        process.connect() as reader,
+        process.connect() as peeker,
+    ):
         writers = [process.connect() for _ in range(20)]
         with switches.holding_syncs():
             for i, writer in enumerate(writers):
                 writer.send(put_line(b"%d" % i))
-            # What a reader sees is ahead of what the writers are told.
             wait_until(lambda: facts(reader)["current-jobs-ready"] == "20", "all puts have run")
-            reader.send(b"peek 1\r\n")
-            assert reader.body() in {b"%d" % i for i in range(20)}
-            for writer in writers:
-                assert_silent(writer)
+            # A crash would take the jobs back, so nobody is told of one either.
+            peeker.send(b"peek 1\r\n")
+            wait_until(lambda: facts(reader)["cmd-peek"] == "1", "the peek has run")
+            for waiting in [*writers, peeker]:
+                assert_silent(waiting)
+        assert peeker.body() in {b"%d" % i for i in range(20)}
         ids = {int(writer.line().split()[1]) for writer in writers}
         assert ids == set(range(1, 21))
         for writer in writers:

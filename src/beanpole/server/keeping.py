@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from beanpole import limits
 from beanpole.engine.engine import Engine
 from beanpole.errors import ExitCode, StartError
 from beanpole.server.logs import Logger
@@ -55,9 +56,13 @@ class SpaceObserver:
 
     def __init__(self, logger: Logger) -> None:
         self.logger = logger
+        self.quiet_until_ns = 0
 
     def log_full(self, reason: str) -> None:
-        """There is no space for more jobs."""
+        """There is no space for more jobs. A disk that is full again and again is told of once in a while."""
+        if now_ns() < self.quiet_until_ns:
+            return
+        self.quiet_until_ns = now_ns() + limits.LOG_FULL_TELL_NS
         self.logger.error("disk full", reason=reason, effect="put is answered with OUT_OF_MEMORY until there is space")
 
     def log_has_space(self) -> None:
