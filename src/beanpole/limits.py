@@ -51,7 +51,7 @@ COMMANDS_PER_TURN = 1_024
 """Commands that one connection may run in one turn; its other commands wait for the next."""
 
 TUBES_PER_COMMAND = 64
-"""Watched tubes that a reserve looks at in the time of one command: one that watches more uses up more of its turn."""
+"""Watched tubes that a reserve looks at in the time of one command; it uses up its turn accordingly."""
 
 JOBS_PER_COMMAND = 10
 """Jobs that a kick moves in the time of one command."""
@@ -126,7 +126,7 @@ CLIENT_TTR_S_DEFAULT = 60
 """Seconds a worker may take for a job unless the caller says otherwise, as in greenstalk."""
 
 CLIENT_TIMEOUT_MS = 20_000
-"""Milliseconds of silence after which a client that waits for a reply gives the connection up, unless told otherwise."""
+"""Milliseconds of silence after which a client that waits for a reply gives up, unless told otherwise."""
 
 CLIENT_CONNECT_TIMEOUT_MS = 5_000
 """Milliseconds that one attempt to connect may take, unless told otherwise."""
@@ -174,6 +174,9 @@ IDS_REPLY_BYTES_MAX = 65_507
 
 IDS_COUNT_MAX = 1_000
 """Numbers of one request."""
+
+IDS_SOCKET_BYTES = 20_971_520
+"""Bytes of the socket's buffers that we ask the system for, as the original; and of replies that wait to be sent."""
 
 IDS_NAME_BYTES_MAX = 255
 """Bytes of the name of a rule, and of an application: two of them are a key that MySQL can index."""

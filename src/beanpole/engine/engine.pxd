@@ -2,22 +2,17 @@
 cimport cython
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
+from beanpole.engine.clockwork cimport Clockwork
 from beanpole.engine.heap cimport Heap
 from beanpole.engine.job cimport Job
 from beanpole.engine.session cimport Session
-from beanpole.engine.store cimport Store
 from beanpole.engine.tube cimport Tube
 from beanpole.protocol.commands cimport Command
 
 @cython.final
-cdef class Engine(Store):
+cdef class Engine(Clockwork):
     cdef int apply(self, int64_t now_ns, Session session, Command command) except -1
     cdef int go_on(self, int64_t now_ns, Session session) except -1
-    cdef int half_close(self, int64_t now_ns, Session session) except -1
-    cdef int run_timers(self, int64_t now_ns) except -1
-    cdef int run_tube_timer(self, int64_t now_ns, Tube tube, list changed) except -1
-    cdef int run_session_timer(self, int64_t now_ns, Session session, list changed) except -1
-    cdef int answer_waiting(self, int64_t now_ns, Session session) except -1
     cdef int put(self, int64_t now_ns, Session session, Command command) except -1
     cdef int reserve(self, int64_t now_ns, Session session, int64_t until_ns) except -1
     cdef int reserve_job(self, int64_t now_ns, Session session, uint64_t id) except -1

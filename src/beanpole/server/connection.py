@@ -6,7 +6,7 @@ commands is used up, or so much output is unsent that a client that does not rea
 
 Output is held until it is durable (:meth:`Connection.sendable`): a reply is a promise, so it leaves when the records
 that its own command wrote are on disk, and all that was recorded before it if it tells of a job or that there is none:
-nobody may see what a crash could take back. Output of a turn is held as a whole, and what comes behind it waits with it.
+nobody may see what a crash could take back. Output of a turn is held as a whole; what comes behind it waits with it.
 """
 
 import cython
@@ -133,19 +133,20 @@ class Connection:
         """Take input and run it."""
         self.commands_left = COMMANDS_PER_TURN
         self.decoder.receive(data)
-        if not self.finished:
+        if not self.finished and not self.closed:
             self.run(now_ns)
 
     def resume(self, now_ns: int64_t) -> None:
         """Go on after a reply came, in the next turn, or when output was taken."""
         self.commands_left = COMMANDS_PER_TURN
         self.end_reply()
-        if not self.finished:
+        if not self.finished and not self.closed:
             self.run(now_ns)
 
     def half_close(self, now_ns: int64_t) -> None:
         """Tell that no more input comes."""
-        self.stop_input(now_ns)
+        if not self.closed:
+            self.stop_input(now_ns)
 
     def close(self, now_ns: int64_t) -> None:
         """Close the session: what it holds becomes ready. Closing again does nothing."""

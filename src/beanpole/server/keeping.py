@@ -14,8 +14,8 @@ from pathlib import Path
 from beanpole import limits
 from beanpole.engine.engine import Engine
 from beanpole.errors import ExitCode, StartError
+from beanpole.server.eventqueue import now_ns
 from beanpole.server.logs import Logger
-from beanpole.server.poller import now_ns
 from beanpole.server.settings import Settings
 from beanpole.wal import disk
 from beanpole.wal.filelog import FileLog
@@ -107,7 +107,7 @@ def keep_in(path: Path, settings: Settings, facts: Facts, logger: Logger, loop: 
     )
     began = time.monotonic()
     try:
-        tell_takeover(take_over(directory, settings.segment_bytes), logger)
+        tell_takeover(take_over(directory, settings.segment_bytes, time.time_ns()), logger)
         recovered = recover(
             directory,
             engine,

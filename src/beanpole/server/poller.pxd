@@ -4,18 +4,16 @@ from libc.stdint cimport int64_t, uint64_t
 
 from beanpole.engine.engine cimport Engine
 from beanpole.server.connection cimport Connection
+from beanpole.server.eventqueue cimport EventQueue
 
 @cython.final
-cdef class Poller:
+cdef class Poller(EventQueue):
     cdef readonly Engine engine
     cdef object log                      # what makes records durable; see wal.log.Log
     cdef object loop                     # the asyncio loop that calls run()
     cdef public object observer          # told of what an operator wants to know; see server.app.Observer
     cdef public bint observe_connections # tell the observer of every connection that comes and goes
     cdef readonly bint one_reply_per_send
-    cdef int epoll_fd
-    cdef int timer_fd
-    cdef int64_t armed_ns                # when timer_fd fires, engine clock; 0: not armed
     cdef char *read_buffer
     cdef list by_fd                      # Connection or None, by its socket's descriptor
     cdef dict listeners                  # descriptors that accept -> whether they are Unix sockets
@@ -39,7 +37,6 @@ cdef class Poller:
     cdef int commit(self, int64_t now_ns) except -1
     cdef int flush(self, int64_t now_ns, Connection connection, uint64_t durable_index) except -1
     cdef int settle(self, int64_t now_ns, Connection connection) except -1
-    cdef int watch_fd(self, int fd, unsigned int events, int operation) except -1
     cdef int accept(self, int64_t now_ns, int listener) except -1
     cdef int pause_accepting(self, int64_t now_ns, int reason) except -1
     cdef int resume_accepting(self) except -1

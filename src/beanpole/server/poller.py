@@ -21,11 +21,11 @@ from cython.cimports.beanpole.engine.engine import Engine
 from cython.cimports.beanpole.engine.session import Session
 from cython.cimports.beanpole.server import posix
 from cython.cimports.beanpole.server.connection import Connection
+from cython.cimports.beanpole.server.eventqueue import EventQueue, clock_ns
 from cython.cimports.libc.errno import EAGAIN, ECONNABORTED, EINTR, EMFILE, ENFILE, ENOBUFS, ENOMEM
 from cython.cimports.libc.errno import errno as last_error
 from cython.cimports.libc.stdint import int64_t, uint64_t
 from cython.cimports.libc.stdlib import free, malloc
-from cython.cimports.libc.string import memset
 
 from beanpole import limits
 
@@ -37,31 +37,12 @@ COMMANDS_PER_TURN = cython.declare(cython.int, limits.COMMANDS_PER_TURN)
 RECEIVE_BYTES_PER_TURN = cython.declare(cython.Py_ssize_t, limits.RECEIVE_BYTES_PER_TURN)
 HEAP_BLOCK_BYTES_MAX = cython.declare(cython.int, limits.HEAP_BLOCK_BYTES_MAX)
 HEAP_BYTES_KEPT = cython.declare(cython.int, limits.HEAP_BYTES_KEPT)
-SECOND_NS = cython.declare(int64_t, 1_000_000_000)
 CLIENT_EVENTS = cython.declare(cython.uint, posix.EPOLLIN | posix.EPOLLPRI | posix.EPOLLRDHUP | posix.EPOLLET)
 
 
-@cython.cfunc
-@cython.exceptval(check=False)
-def clock_ns() -> int64_t:
-    """Read the engine's clock: monotonic, in nanoseconds. The only place where the server reads it."""
-    now: posix.timespec
-    posix.clock_gettime(posix.CLOCK_MONOTONIC, cython.address(now))
-    return now.tv_sec * SECOND_NS + now.tv_nsec
-
-
-def now_ns() -> int:
-    """Return the time on the engine's clock, in nanoseconds."""
-    return clock_ns()
-
-
 @cython.cclass
-class Poller:
+class Poller(EventQueue):
     """All client sockets of a server. The fields stand in ``poller.pxd``."""
-
-    def __cinit__(self):
-        self.epoll_fd = -1
-        self.timer_fd = -1
 
     def __init__(
         self,
@@ -88,32 +69,9 @@ class Poller:
         self.read_buffer = cython.cast(cython.p_char, malloc(RECEIVE_BYTES_PER_TURN))
         if self.read_buffer is cython.NULL:
             raise MemoryError
-        self.epoll_fd = posix.epoll_create1(posix.EPOLL_CLOEXEC)
-        self.timer_fd = posix.timerfd_create(posix.CLOCK_MONOTONIC, posix.TFD_NONBLOCK | posix.TFD_CLOEXEC)
-        if self.epoll_fd < 0 or self.timer_fd < 0:
-            raise OSError(last_error, "cannot create an epoll or timer descriptor")
-        self.watch_fd(self.timer_fd, posix.EPOLLIN | posix.EPOLLET, posix.EPOLL_CTL_ADD)
 
     def __dealloc__(self):
         free(self.read_buffer)
-        if self.timer_fd >= 0:
-            posix.close(self.timer_fd)
-        if self.epoll_fd >= 0:
-            posix.close(self.epoll_fd)
-
-    def fileno(self) -> int:
-        """Return the descriptor that is readable when a turn has something to do."""
-        return self.epoll_fd
-
-    def watch_fd(self, fd, events, operation):
-        """Watch a descriptor in the epoll, or change or end that."""
-        event: posix.epoll_event
-        event.events = events
-        event.data.u64 = 0
-        event.data.fd = fd
-        if posix.epoll_ctl(self.epoll_fd, operation, fd, cython.address(event)) < 0:
-            raise OSError(last_error, "epoll_ctl failed")
-        return 0
 
     # --- a turn -------------------------------------------------------------------------------------------------------
 
@@ -322,15 +280,7 @@ class Poller:
                 self.resume_accepting()
             elif due < 0 or self.accept_retry_ns < due:
                 due = self.accept_retry_ns
-        if due < 0 or (now_ns < self.armed_ns <= due):
-            return 0
-        when: posix.itimerspec
-        memset(cython.address(when), 0, cython.sizeof(posix.itimerspec))
-        when.it_value.tv_sec = due // SECOND_NS
-        when.it_value.tv_nsec = max(due % SECOND_NS, 1)
-        self.armed_ns = due
-        posix.timerfd_settime(self.timer_fd, posix.TFD_TIMER_ABSTIME, cython.address(when), cython.NULL)
-        return 0
+        return self.wake_by(now_ns, due)
 
     # --- coming and going ---------------------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ A round: read the ids that the segment holds whole (in the background), write th
 (some in each turn), and when that is durable remove the file (in the background) and sync the directory.
 """
 
+import errno
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,12 @@ from beanpole.wal.replay import whole_ids
 if TYPE_CHECKING:
     from beanpole.wal.filelog import FileLog
     from beanpole.wal.log import Segment
+
+WORTH_PERCENT = 125
+"""Bytes of sealed segments in percent of live ones up to which a round would move much and gain little."""
+
+WORTH_PERCENT_FULL = 105
+"""The same when the disk is full: where nothing can be gained, nothing must turn over for ever."""
 
 
 @dataclass(slots=True)
@@ -61,7 +68,9 @@ class Compaction:
         extra_spare = max(0, log.records.spare_bytes - log.segment_bytes)
         live = log.records.live_bytes
         if log.full:
-            return dead_or_alive > live + log.records.used_bytes // 2
+            return dead_or_alive > live * WORTH_PERCENT_FULL // 100 + log.records.used_bytes // 2
+        if dead_or_alive <= live * WORTH_PERCENT // 100:
+            return False
         return dead_or_alive + extra_spare > live * limits.COMPACTION_PERCENT // 100
 
     def step(self, written_bytes: int) -> None:
@@ -124,6 +133,14 @@ class Compaction:
             return
         # The segment behind must be durable too, were it only its header: it knows the next id.
         if self.log.synced.record >= round_.moved_index and self.log.synced.segment > round_.segment.number:
+            number = round_.segment.number
+            left = self.log.records.live_in(number)
+            if left:
+                # The file is not what was written. It does not go: a start may still find in it what we did not.
+                self.log.fail(
+                    OSError(errno.EIO, f"{left} bytes of jobs in {segment_name(number)} can't be found in it")
+                )
+                return
             round_.removing = True
             name = segment_name(round_.segment.number)
             self.log.runner.background(lambda: self.remove(name), self.removed)

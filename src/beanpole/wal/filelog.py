@@ -368,6 +368,9 @@ class FileLog:
                 if self.failure is not None:
                     raise self.failure
             self.closed = True
+            if self.records.used_bytes + limits.SEGMENT_OVERHEAD_BYTES <= self.records.segment_bytes:
+                # So that a start can tell damage in the last turn from what a crash leaves: it was durable.
+                self.records.turn(self.wall_ns(), self.synced.segment, self.synced.used_bytes)
             self.records.end_segment(self.engine.next_job_id)
             self.write()
             self.file.truncate(self.records.used_bytes)

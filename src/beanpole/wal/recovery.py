@@ -101,7 +101,7 @@ def read_segment(directory: Directory, replay: Replay, number: int, recovered: R
         recovered.notes.append(f"{name} was removed: a crash came before anything in it was durable")
         return
     replay.segment(data, number)
-    if not replay.ended and (not is_last or durable_beyond(data, number, replay.good_bytes)):
+    if not replay.ended and (not is_last or replay.nonsense or durable_beyond(data, number, replay.good_bytes)):
         raise DamageError(name, replay.good_bytes, str(replay.problem))
     if is_last:
         settle(directory, replay, name, data, recovered)

@@ -138,6 +138,7 @@ class Replay:
                 self.apply(at + self.good_bytes, size, number)
             except ValueError as error:
                 self.problem = str(error)
+                self.nonsense = True
                 return
             self.good_bytes += size
             self.record_count += 1
@@ -174,6 +175,7 @@ class Replay:
         body_bytes: cython.Py_ssize_t = size - WHOLE_FIXED - name_bytes
         if body_bytes < 0:
             raise ValueError("a job whose tube's name is longer than its record")
+        check_state(cython.address(numbers))
         old: Job = self.engine.jobs.find(numbers.id)
         name: bytes = behind[1 : 1 + name_bytes]
         tube: Tube = self.engine.open_tube(name)
@@ -196,6 +198,7 @@ class Replay:
         if job is None:
             self.orphan_count += 1
             return 0
+        check_state(cython.address(numbers))
         self.engine.leave(job)
         place(self.engine, job, cython.address(numbers))
         return 0
@@ -246,6 +249,18 @@ class Replay:
         ]
 
 
+@cython.cfunc
+@cython.exceptval(-1)
+def check_state(numbers: cython.pointer(JobNumbers)) -> cython.int:
+    """Raise ValueError when a record says what no program of this version writes."""
+    state: cython.int = numbers.state
+    if state != State.READY and state != State.DELAYED and state != State.BURIED:
+        raise ValueError(f"job {numbers.id} is in state {state}, which this program does not know")
+    if numbers.ttr_s == 0 or numbers.id == 0:
+        raise ValueError(f"job {numbers.id} has a TTR of {numbers.ttr_s} seconds")
+    return 0
+
+
 def import_job(engine: Engine, records: Encoder, found) -> None:
     """Put a job from elsewhere into an engine, whose clock is the wall clock, and write it.
 
@@ -277,7 +292,7 @@ def import_job(engine: Engine, records: Encoder, found) -> None:
 @cython.cfunc
 @cython.exceptval(-1)
 def place(engine: Engine, job: Job, numbers: cython.pointer(JobNumbers)) -> cython.int:
-    """Give a job its numbers and put it into its state. Raise ValueError when it has none that we know."""
+    """Give a job its numbers and put it into its state, which was checked."""
     job.created_at_ns = numbers.created_at_ns
     job.pri = numbers.pri
     job.delay_s = numbers.delay_s
@@ -294,7 +309,7 @@ def place(engine: Engine, job: Job, numbers: cython.pointer(JobNumbers)) -> cyth
     if numbers.state == State.BURIED:
         engine.buried_so_far_count = max(engine.buried_so_far_count, numbers.bury_order)
         return engine.enter(job, State.BURIED, cython.cast(int64_t, numbers.bury_order))
-    raise ValueError(f"job {job.id} is in state {numbers.state}, which this program does not know")
+    raise AssertionError("the state of a job was not checked before it was placed")
 
 
 @cython.cfunc

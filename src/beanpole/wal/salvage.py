@@ -88,7 +88,7 @@ def salvage(
     if not dry_run:
         with suppress(FileNotFoundError):
             shutil.rmtree(directory.path / UNFINISHED)
-    snapshot = Snapshot(directory.path)
+    snapshot = Snapshot(directory.path, is_ours=True)
     begin(snapshot)
     loader = Loader()
     try:

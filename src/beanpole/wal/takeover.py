@@ -6,8 +6,6 @@ before the commit leaves beanstalkd's files as they were, and the next start beg
 start goes on with the renaming. At no point is there only half of the jobs.
 """
 
-import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from beanpole import limits
@@ -64,9 +62,7 @@ class ImportSegments:
         return True
 
 
-def take_over(
-    directory: DiskDirectory, segment_bytes: int, wall_ns: Callable[[], int] = time.time_ns
-) -> TakenOver | None:
+def take_over(directory: DiskDirectory, segment_bytes: int, wall_ns: int) -> TakenOver | None:
     """Take over what beanstalkd left in a directory, or finish a takeover; None: there is nothing of beanstalkd's.
 
     Raises:
@@ -89,7 +85,7 @@ def take_over(
             ExitCode.FAILED,
         )
     jobs, report = read_directory(directory.path)
-    segments = ImportSegments(directory, report.next_id, segment_bytes, wall_ns())
+    segments = ImportSegments(directory, report.next_id, segment_bytes, wall_ns)
     engine = Engine(limits.BODY_BYTES_MAX_CEILING)
     segments.roll(0)
     for job in jobs.values():

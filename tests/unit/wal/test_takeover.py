@@ -83,7 +83,7 @@ class MortalDirectory(disk.DiskDirectory):
 
 def test_every_job_is_taken_over(tmp_path: Path) -> None:
     write_directory(tmp_path)
-    taken = take_over(disk.DiskDirectory(tmp_path), 65536, lambda: NOW_NS)
+    taken = take_over(disk.DiskDirectory(tmp_path), 65536, NOW_NS)
     assert taken is not None
     assert (taken.job_count, taken.report.problems) == (43, [])
     seen, next_id, engine = contents(tmp_path)
@@ -101,9 +101,9 @@ def test_every_job_is_taken_over(tmp_path: Path) -> None:
 
 def test_taking_over_again_does_nothing(tmp_path: Path) -> None:
     write_directory(tmp_path)
-    take_over(disk.DiskDirectory(tmp_path), 65536, lambda: NOW_NS)
+    take_over(disk.DiskDirectory(tmp_path), 65536, NOW_NS)
     before = contents(tmp_path)[:2]
-    assert take_over(disk.DiskDirectory(tmp_path), 65536, lambda: NOW_NS) is None
+    assert take_over(disk.DiskDirectory(tmp_path), 65536, NOW_NS) is None
     assert contents(tmp_path)[:2] == before
 
 
@@ -111,7 +111,7 @@ def test_crash_at_any_call_leaves_all_jobs(tmp_path: Path) -> None:
     whole = tmp_path / "whole"
     whole.mkdir()
     write_directory(whole, 3000)
-    take_over(disk.DiskDirectory(whole), 65536, lambda: NOW_NS)
+    take_over(disk.DiskDirectory(whole), 65536, NOW_NS)
     wanted = contents(whole)[:2]
     assert len(list(whole.glob("segment.*"))) > 2, "there is only one segment to be half written"
     for calls in range(1000):
@@ -119,9 +119,9 @@ def test_crash_at_any_call_leaves_all_jobs(tmp_path: Path) -> None:
         path.mkdir()
         write_directory(path, 3000)
         try:
-            take_over(MortalDirectory(path, calls), 65536, lambda: NOW_NS)
+            take_over(MortalDirectory(path, calls), 65536, NOW_NS)
         except CrashError:
-            take_over(disk.DiskDirectory(path), 65536, lambda: NOW_NS)
+            take_over(disk.DiskDirectory(path), 65536, NOW_NS)
             assert contents(path)[:2] == wanted, f"after a crash at call {calls}"
             assert not (path / COMMIT_NAME).exists()
         else:
@@ -138,17 +138,17 @@ def test_full_disk_leaves_beanstalkds_files(tmp_path: Path) -> None:
             raise OSError(errno.ENOSPC, f"no space for {name} of {size} bytes")
 
     with pytest.raises(OSError, match="no space"):
-        take_over(FullDirectory(tmp_path), 65536, lambda: NOW_NS)
+        take_over(FullDirectory(tmp_path), 65536, NOW_NS)
     assert (tmp_path / "binlog.1").read_bytes() == before
-    assert take_over(disk.DiskDirectory(tmp_path), 65536, lambda: NOW_NS) is not None
+    assert take_over(disk.DiskDirectory(tmp_path), 65536, NOW_NS) is not None
 
 
 def test_two_logs_in_one_directory_are_refused(tmp_path: Path) -> None:
     write_directory(tmp_path)
-    take_over(disk.DiskDirectory(tmp_path), 65536, lambda: NOW_NS)
+    take_over(disk.DiskDirectory(tmp_path), 65536, NOW_NS)
     (tmp_path / "binlog.3").write_bytes(binlog(Record(99)))
     with pytest.raises(StartError, match=r"both a log of Beanpole .* and one of beanstalkd"):
-        take_over(disk.DiskDirectory(tmp_path), 65536, lambda: NOW_NS)
+        take_over(disk.DiskDirectory(tmp_path), 65536, NOW_NS)
     assert (tmp_path / "binlog.3").exists()
 
 
@@ -157,7 +157,7 @@ def test_damage_is_reported_and_the_rest_taken_over(tmp_path: Path) -> None:
     data = bytearray((tmp_path / "binlog.2").read_bytes())
     data[600:640] = b"\xff" * 40
     (tmp_path / "binlog.2").write_bytes(data)
-    taken = take_over(disk.DiskDirectory(tmp_path), 65536, lambda: NOW_NS)
+    taken = take_over(disk.DiskDirectory(tmp_path), 65536, NOW_NS)
     assert taken is not None
     assert len(taken.report.problems) == 1
     assert 38 <= taken.job_count < 43

@@ -1,0 +1,65 @@
+"""What happens outside: an epoll descriptor, a timer in it, and the server's clock."""
+
+import cython
+from cython.cimports.beanpole.server import posix
+from cython.cimports.libc.errno import errno as last_error
+from cython.cimports.libc.stdint import int64_t
+from cython.cimports.libc.string import memset
+
+SECOND_NS = cython.declare(int64_t, 1_000_000_000)
+
+
+def clock_ns():
+    """Read the engine's clock: monotonic, in nanoseconds. The only place where the server reads it."""
+    now: posix.timespec
+    posix.clock_gettime(posix.CLOCK_MONOTONIC, cython.address(now))
+    return now.tv_sec * SECOND_NS + now.tv_nsec
+
+
+def now_ns() -> int:
+    """Return the time on the engine's clock, in nanoseconds."""
+    return clock_ns()
+
+
+@cython.cclass
+class EventQueue:
+    """Descriptors that are watched, and one moment by which to wake. The fields stand in ``eventqueue.pxd``."""
+
+    def __cinit__(self):
+        self.epoll_fd = posix.epoll_create1(posix.EPOLL_CLOEXEC)
+        self.timer_fd = posix.timerfd_create(posix.CLOCK_MONOTONIC, posix.TFD_NONBLOCK | posix.TFD_CLOEXEC)
+        if self.epoll_fd < 0 or self.timer_fd < 0:
+            raise OSError(last_error, "cannot create an epoll or timer descriptor")
+        self.watch_fd(self.timer_fd, posix.EPOLLIN | posix.EPOLLET, posix.EPOLL_CTL_ADD)
+
+    def __dealloc__(self):
+        if self.timer_fd >= 0:
+            posix.close(self.timer_fd)
+        if self.epoll_fd >= 0:
+            posix.close(self.epoll_fd)
+
+    def fileno(self) -> int:
+        """Return the descriptor that is readable when a turn has something to do."""
+        return self.epoll_fd
+
+    def watch_fd(self, fd, events, operation):
+        """Watch a descriptor in the epoll, or change or end that."""
+        event: posix.epoll_event
+        event.events = events
+        event.data.u64 = 0
+        event.data.fd = fd
+        if posix.epoll_ctl(self.epoll_fd, operation, fd, cython.address(event)) < 0:
+            raise OSError(last_error, "epoll_ctl failed")
+        return 0
+
+    def wake_by(self, now_ns, due_ns):
+        """Let the timer fire by a moment of the clock; -1: there is none. It may fire earlier."""
+        if due_ns < 0 or (now_ns < self.armed_ns <= due_ns):
+            return 0
+        when: posix.itimerspec
+        memset(cython.address(when), 0, cython.sizeof(posix.itimerspec))
+        when.it_value.tv_sec = due_ns // SECOND_NS
+        when.it_value.tv_nsec = max(due_ns % SECOND_NS, 1)
+        self.armed_ns = due_ns
+        posix.timerfd_settime(self.timer_fd, posix.TFD_TIMER_ABSTIME, cython.address(when), cython.NULL)
+        return 0
