@@ -158,7 +158,7 @@ def set_user(_ctx: click.Context, _parameter: click.Parameter, value: str | None
     "--one-reply-per-send",
     is_flag=True,
     envvar="BEANPOLE_ONE_REPLY_PER_SEND",
-    help="Send each reply to pipelined commands alone, for clients that need it (fivebeans, pystalk).",
+    help="Send each reply to pipelined commands alone, for clients that can't read two at once.",
 )
 @click.option(
     "--log-format",
