@@ -10,6 +10,7 @@ from beanpole.errors import ExitCode, StartError
 
 VERBS = {
     "bench": "Measure a server beside beanstalkd.",
+    "ids": "Make unique, readable numbers.",
     "serve": "Run the server.",
     "wal": "Look into a data directory, and repair what damage left.",
 }

@@ -211,17 +211,28 @@ class Counter:
             raise ExhaustedError(self.shape.maximum, self.cycles.end_s(self.time_s))
         self.wanted = max(self.wanted, count)
 
+    @property
+    def available(self) -> int:
+        """How many numbers are reserved and not handed out."""
+        return self.shape.remaining(self.last) - self.shape.remaining(max(self.last, self.reserved))
+
+    @property
+    def low(self) -> bool:
+        """Whether it is time to reserve more."""
+        available = self.available
+        if available < self.wanted:
+            return True
+        return self.batch > 1 and available <= self.batch * limits.IDS_LOW_WATER_PERCENT // 100
+
     def plan(self) -> Mark | None:
         """Return what to reserve now, which then is under way; None if nothing needs to be."""
         if self.under_way is not None:
             return None
         assert self.cycle_s >= 0, "open the counter first"
-        top = max(self.last, self.reserved)
-        available = self.shape.remaining(self.last) - self.shape.remaining(top)
-        low = self.batch * limits.IDS_LOW_WATER_PERCENT // 100
-        if available >= self.wanted and (available > low or self.batch == 1):
+        if not self.low:
             return None
-        first = self.shape.after(top)
+        available = self.available
+        first = self.shape.after(max(self.last, self.reserved))
         if first > self.shape.maximum:
             return None
         count = max(self.batch, self.wanted - available)

@@ -7,7 +7,7 @@ from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beanpole import limits
@@ -145,6 +145,7 @@ def test_hour_that_comes_twice_is_one_cycle() -> None:
 @pytest.mark.parametrize(
     "zone", ["Europe/Berlin", "Asia/Shanghai", "America/Havana", "Antarctica/Troll", "Asia/Kolkata"]
 )
+@settings(deadline=None)  # machines are shared
 @given(
     unit=st.sampled_from([("day", 0), ("hour", 0), ("month", 0), ("seconds", 60), ("seconds", 7000)]),
     first=st.integers(1_700_000_000, 1_900_000_000) | st.integers(-90_000, 9_000).map(lambda each: FOLD_S + each),
@@ -180,6 +181,7 @@ def test_check_digit(name: str, text: str, expected: str) -> None:
 
 
 @pytest.mark.parametrize("name", CHECKS)
+@settings(deadline=None)  # machines are shared
 @given(
     digits=st.text("0123456789", min_size=1, max_size=12), place=st.integers(0, 11), other=st.sampled_from("0123456789")
 )

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beanpole.ids import wire
@@ -61,6 +61,7 @@ def test_no_request(data: bytes) -> None:
     assert wire.parse(data) is None
 
 
+@settings(deadline=None)  # machines are shared
 @given(st.binary(max_size=200) | st.binary(max_size=200).map(lambda data: b"{" + data))
 def test_any_bytes(data: bytes) -> None:
     found = wire.parse(data)
@@ -77,6 +78,7 @@ JSON = st.recursive(
 )
 
 
+@settings(deadline=None)  # machines are shared
 @given(st.dictionaries(st.text("abc"), JSON))
 def test_any_object(given_object: dict[str, object]) -> None:
     assert wire.parse(json.dumps(given_object).encode()) == given_object

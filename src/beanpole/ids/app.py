@@ -1,0 +1,149 @@
+"""The process: configuration, store, socket, signals, and the order in which they start and stop.
+
+Start: read the rules, take the node, bind, tell that we are ready. Stop (SIGTERM, SIGINT): let nothing wait any more,
+answer what waits, give the unused ranges back, close. SIGHUP and SIGUSR1 reload the rules, all or none, and accept the
+clock.
+"""
+
+import asyncio
+import os
+import signal
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from time import time as wall_clock_s  # the one reader of the clock in this package
+from typing import Any
+
+import uvloop
+
+from beanpole.errors import ExitCode, LeaseLostError, RuleError, StartError, StorageError
+from beanpole.ids import rules
+from beanpole.ids.sequence import Clock, Key, Mark
+from beanpole.ids.service import Service
+from beanpole.ids.store import Store
+from beanpole.ids.udp import Datagrams
+
+
+class ThreadedStore:
+    """A store in a thread of its own, so that requests are answered while it waits for a disk or a network."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self._thread = ThreadPoolExecutor(1, "ids-store")
+
+    async def _call(self, function: Callable[..., Any], *arguments: object) -> Any:  # noqa: ANN401 - what it returns
+        return await asyncio.get_running_loop().run_in_executor(self._thread, function, *arguments)
+
+    async def open(self) -> None:
+        """Open the store."""
+        await self._call(self.store.open)
+
+    async def load(self, key: Key, margin: int) -> Mark | None:
+        """Return the mark of a counter."""
+        mark: Mark | None = await self._call(self.store.load, key, margin)
+        return mark
+
+    async def reserve(self, wanted: list[tuple[Key, Mark]]) -> None:
+        """Make ranges durable."""
+        await self._call(self.store.reserve, wanted)
+
+    async def give_back(self, rests: list[tuple[Key, Mark]]) -> None:
+        """Write final marks."""
+        await self._call(self.store.give_back, rests)
+
+    async def close(self) -> None:
+        """Close the store."""
+        await self._call(self.store.close)
+        self._thread.shutdown()
+
+
+class App:
+    """One ID service."""
+
+    def __init__(self, path: Path, config: rules.Config, logger: Any, ready: Callable[[list[str]], None]) -> None:  # noqa: ANN401 - structlog's
+        self.path = path
+        self.config = config
+        self.logger = logger
+        self.ready = ready
+        self.stopping = asyncio.Event()
+        self.exit_code = ExitCode.OK
+
+    async def run(self) -> ExitCode:
+        """Serve until a signal comes.
+
+        Raises:
+            StartError: the store or the socket can't be opened.
+        """
+        loop = asyncio.get_running_loop()
+        config = self.config
+        store = ThreadedStore(Store(config.database, config.offset, config.step))
+        await store.open()
+        self.clock = Clock(int(wall_clock_s()), loop.time(), config.ahead_s_max)
+        self.service = Service(config, store, lambda: self.clock.read(int(wall_clock_s()), loop.time()), loop.time)
+        try:
+            transport, _ = await loop.create_datagram_endpoint(
+                lambda: Datagrams(self.service), local_addr=(config.host, config.port)
+            )
+        except OSError as error:
+            await store.close()
+            raise StartError(f"cannot listen on {config.host}: {error.strerror}", ExitCode.CANNOT_LISTEN) from error
+        keeper = asyncio.create_task(self.service.keep())
+        keeper.add_done_callback(lambda _: self.stopping.set())
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self.stopping.set)
+        for number in (signal.SIGHUP, signal.SIGUSR1):
+            loop.add_signal_handler(number, self.reload)
+        host, port = transport.get_extra_info("sockname")[:2]
+        address = f"udp:[{host}]:{port}" if ":" in host else f"udp:{host}:{port}"
+        self.ready([address])
+        self.logger.info("listening", addresses=[address], pid=os.getpid(), node=config.offset, epoch=store.store.epoch)
+        await self.stopping.wait()
+        await self.stop(keeper)
+        transport.close()
+        await store.close()
+        self.logger.info("stopped", exit_code=int(self.exit_code), **self.service.counts)
+        return self.exit_code
+
+    async def stop(self, keeper: "asyncio.Task[None]") -> None:
+        """Answer what waits, and give back what is left."""
+        self.service.begin_stop()
+        try:
+            await keeper
+            self.logger.info("ranges given back", counters=await self.service.stop())
+        except LeaseLostError as error:
+            self.exit_code = ExitCode.DATA_DIR_LOCKED
+            self.logger.critical("node lost", reason=str(error))
+        except StorageError as error:
+            self.logger.warning("ranges not given back", reason=str(error), effect="a gap")
+        except Exception:
+            self.exit_code = ExitCode.FAILED
+            self.logger.critical("failed", exc_info=True)
+
+    def reload(self) -> None:
+        """Read the rules again; if anything is wrong with them, nothing changes."""
+        self.clock.accept(int(wall_clock_s()), asyncio.get_running_loop().time())
+        try:
+            config = rules.load(self.path)
+            self.service.reload(config)
+        except RuleError as error:
+            self.logger.warning("reload refused", reason=str(error), effect="the old rules stay")
+        else:
+            self.logger.info("reloaded", rules=sorted(config.rules))
+
+
+def serve(path: Path, logger: Any, ready: Callable[[list[str]], None]) -> ExitCode:  # noqa: ANN401 - structlog's
+    """Run an ID service until a signal stops it.
+
+    Raises:
+        StartError: it can't start.
+    """
+    try:
+        config = rules.load(path)
+    except RuleError as error:
+        raise StartError(str(error), ExitCode.USAGE) from error
+
+    async def main() -> ExitCode:
+        return await App(path, config, logger, ready).run()
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(main())

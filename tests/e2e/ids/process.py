@@ -1,0 +1,112 @@
+"""A real process of the ID service, and a client that takes each reply for what it is."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from tests.e2e.process import environment, wait_until
+from tests.servers import START_TIMEOUT_S, STOP_TIMEOUT_S
+
+RULES = """
+listen = "127.0.0.1:0"
+database = "sqlite:///{folder}/ids.db"
+{more}
+
+[[rule]]
+name = "order"
+template = "O{{year:02}}{{month:02}}{{day:02}}{{counter:06}}"
+cycle = "day"
+batch = {batch}
+
+[[rule]]
+name = "small"
+template = "{{counter:02}}"
+maximum = 20
+"""
+
+
+class Ids:
+    """A running ID service with a socket to it."""
+
+    def __init__(self, popen: "subprocess.Popen[bytes]", port: int, folder: Path) -> None:
+        self.popen = popen
+        self.folder = folder
+        self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.socket.connect(("127.0.0.1", port))
+        self.socket.settimeout(10)
+
+    def ask(self, **fields: object) -> dict[str, Any]:
+        """The reply to a request."""
+        self.socket.send(json.dumps({"action": "get", "app_name": "a", "rule_name": "order"} | fields).encode())
+        reply: dict[str, Any] = json.loads(self.socket.recv(70_000))
+        return reply
+
+    def raw(self, data: bytes) -> bytes:
+        """The bytes of the reply to some bytes."""
+        self.socket.send(data)
+        return self.socket.recv(70_000)
+
+    def messages(self) -> str:
+        """What the process has logged."""
+        return (self.folder / "messages").read_text(errors="replace")
+
+    def end(self, number: int = signal.SIGTERM) -> int:
+        """Ends the process with a signal; returns its exit code."""
+        os.kill(self.popen.pid, number)
+        return self.popen.wait(STOP_TIMEOUT_S)
+
+
+def write_rules(folder: Path, batch: int = 100, more: str = "") -> Path:
+    """A configuration."""
+    path = folder / "rules.toml"
+    path.write_text(RULES.format(folder=folder, batch=batch, more=more))
+    return path
+
+
+@contextmanager
+def running(folder: Path, config: Path) -> Iterator[Ids]:
+    """A service that answers; it is killed if the test has not ended it."""
+    ready_file = folder / "ready"
+    ready_file.unlink(missing_ok=True)
+    command = [sys.executable, "-m", "beanpole", "ids", "serve", str(config), "--ready-file", str(ready_file)]
+    with (folder / "messages").open("ab") as output:
+        popen = subprocess.Popen(command, stdout=output, stderr=output, env=environment())
+    try:
+        wait_until(lambda: ready_file.exists() or popen.poll() is not None, "the service starts", START_TIMEOUT_S)
+        assert popen.poll() is None, (folder / "messages").read_text()
+        service = Ids(popen, int(ready_file.read_text().rpartition(":")[2]), folder)
+        try:
+            yield service
+        finally:
+            service.socket.close()
+    finally:
+        if popen.poll() is None:
+            popen.kill()
+            popen.wait()
+
+
+def hammer(service: Ids, seconds: float) -> list[str]:
+    """Numbers that were answered, with many requests under way, for some time or until the process is gone."""
+    service.socket.settimeout(0.3)
+    numbers: list[str] = []
+    give_up_at = time.monotonic() + seconds
+    request = b'{"action":"get","app_name":"a","rule_name":"order"}'
+    try:
+        for _ in range(32):
+            service.socket.send(request)
+        while time.monotonic() < give_up_at:
+            reply = json.loads(service.socket.recv(4096))
+            assert reply["code"] == 0, reply
+            numbers.append(reply["data"])
+            service.socket.send(request)
+    except OSError:
+        pass
+    return numbers
