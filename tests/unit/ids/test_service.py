@@ -1,0 +1,235 @@
+"""Requests against a store that a test holds up, breaks or loses."""
+
+import asyncio
+import json
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from beanpole import limits
+from beanpole.errors import ClockAheadError, LeaseLostError, StorageError
+from beanpole.ids.rules import load
+from beanpole.ids.sequence import Key, Mark
+from beanpole.ids.service import Service
+
+RULES = """
+[[rule]]
+name = "day"
+template = "{year:04}{month:02}{day:02}-{counter:04}"
+cycle = "day"
+batch = 10
+
+[[rule]]
+name = "pair"
+lua = "pair.lua"
+batch = 1
+"""
+
+PAIR = """
+function min_counter() return 0 end
+function max_counter() return 99 end
+function reset_seconds() return 0 end
+function create_id(counter, now, salt)
+    local first = counter:generate_counter()
+    if salt == "bad" then error("no") end
+    return first .. "-" .. counter:generate_counter()
+end
+"""
+
+MIDNIGHT_S = 1_795_478_400
+
+
+class HeldStore:
+    """A store in memory: it waits while it is held, and raises what a test wants."""
+
+    def __init__(self) -> None:
+        self.marks: dict[Key, Mark] = {}
+        self.open = asyncio.Event()
+        self.open.set()
+        self.error: Exception | None = None
+        self.reserve_count = 0
+
+    async def load(self, key: Key, margin: int) -> Mark | None:
+        assert margin == 0
+        return self.marks.get(key)
+
+    async def reserve(self, wanted: list[tuple[Key, Mark]]) -> None:
+        self.reserve_count += 1
+        await self.open.wait()
+        if self.error:
+            raise self.error
+        self.marks.update(wanted)
+
+    async def give_back(self, rests: list[tuple[Key, Mark]]) -> None:
+        self.marks.update(rests)
+
+
+class World:
+    """A service with a clock and a store of the test's."""
+
+    def __init__(self, folder: Path) -> None:
+        (folder / "rules.toml").write_text(RULES)
+        (folder / "pair.lua").write_text(PAIR)
+        self.store = HeldStore()
+        self.now_s = MIDNIGHT_S
+        self.error: Exception | None = None
+        self.replies: list[dict[str, Any]] = []
+        self.service = Service(load(folder / "rules.toml"), self.store, self.read_clock, lambda: 0.0)
+        self.keeper = asyncio.create_task(self.service.keep())
+
+    def read_clock(self) -> int:
+        if self.error:
+            raise self.error
+        return self.now_s
+
+    def send(self, **fields: object) -> None:
+        request = {"action": "get", "app_name": "a", "rule_name": "day"} | fields
+        self.service.receive(json.dumps(request).encode(), lambda reply: self.replies.append(json.loads(reply)))
+
+    async def ask(self, **fields: object) -> dict[str, Any]:
+        count = len(self.replies)
+        self.send(**fields)
+        await settle()
+        assert len(self.replies) == count + 1, "one reply to one request"
+        return self.replies[-1]
+
+
+async def settle() -> None:
+    """Lets the keeper do what it can."""
+    for _ in range(30):
+        await asyncio.sleep(0)
+
+
+Story = Callable[[World], Coroutine[Any, Any, None]]
+
+
+def play(folder: Path, story: Story) -> None:
+    """Plays a test in a world of its own."""
+
+    async def main() -> None:
+        world = World(folder)
+        await story(world)
+        world.store.open.set()
+        world.service.begin_stop()
+        if not world.keeper.done():
+            await world.keeper
+            await world.service.stop()
+
+    asyncio.run(main())
+
+
+def test_no_number_before_its_range_is_durable(tmp_path: Path) -> None:
+    """Hole 2: the original answered first."""
+
+    async def story(world: World) -> None:
+        world.store.open.clear()
+        world.send()
+        world.send(seq=2)
+        await settle()
+        assert not world.replies
+        world.store.open.set()
+        await settle()
+        assert [each["data"][9:] for each in world.replies] == ["0000", "0001"]
+
+    play(tmp_path, story)
+
+
+def test_slow_store_delays_nothing_that_is_reserved(tmp_path: Path) -> None:
+    async def story(world: World) -> None:
+        await world.ask()
+        world.store.open.clear()
+        for expected in range(1, 10):
+            assert (await world.ask())["data"][9:] == f"{expected:04}"
+        world.send()
+        await settle()
+        assert len(world.replies) == 10
+
+    play(tmp_path, story)
+
+
+def test_store_that_fails_refuses_what_is_not_reserved(tmp_path: Path) -> None:
+    """Holes 3 to 5."""
+
+    async def story(world: World) -> None:
+        await world.ask()
+        world.store.error = StorageError("storage: gone")
+        codes = [(await world.ask())["code"] for _ in range(12)]
+        assert codes == [0] * 9 + [-3] * 3
+        assert world.store.reserve_count < 5, "a store that is down is not asked for each request"
+
+    play(tmp_path, story)
+
+
+def test_midnight_between_two_requests(tmp_path: Path) -> None:
+    """Hole 7: the date and the counter came from two readings of the clock."""
+
+    async def story(world: World) -> None:
+        world.now_s = MIDNIGHT_S - 1
+        seen = [(await world.ask())["data"] for _ in range(3)]
+        for now_s in (MIDNIGHT_S, MIDNIGHT_S - 1, MIDNIGHT_S, MIDNIGHT_S - 5000):
+            world.now_s = now_s
+            seen.append((await world.ask())["data"])
+        assert len(set(seen)) == len(seen)
+        assert {each[:8] for each in seen[3:]} == {"20261124"}
+
+    play(tmp_path, story)
+
+
+def test_clock_that_jumped_ahead_is_an_answer(tmp_path: Path) -> None:
+    """Hole 17."""
+
+    async def story(world: World) -> None:
+        await world.ask()
+        world.error = ClockAheadError(9999)
+        reply = await world.ask()
+        assert (reply["code"], reply["message"]) == (-4, "clock: it has jumped ahead by 9999 s; reload to accept it")
+        world.error = None
+        assert (await world.ask())["data"][9:] == "0001"
+
+    play(tmp_path, story)
+
+
+def test_lua_that_takes_two_and_one_that_fails_after_one(tmp_path: Path) -> None:
+    """Hole 19: an error in a rule spent the number."""
+
+    async def story(world: World) -> None:
+        assert (await world.ask(rule_name="pair"))["data"] == "0-1"
+        assert (await world.ask(rule_name="pair", salt="bad"))["message"].startswith("system error")
+        assert (await world.ask(rule_name="pair"))["data"] == "2-3"
+        assert (await world.ask(rule_name="pair", count=3))["data"] == ["4-5", "6-7", "8-9"]
+
+    play(tmp_path, story)
+
+
+def test_lost_node_ends_the_keeper(tmp_path: Path) -> None:
+    async def story(world: World) -> None:
+        await world.ask()
+        world.store.error = LeaseLostError("storage: taken over")
+        world.send(app_name="b")
+        await settle()
+        with pytest.raises(LeaseLostError):
+            await world.keeper
+
+    play(tmp_path, story)
+
+
+def test_names_of_strangers_are_bounded(tmp_path: Path) -> None:
+    """Hole 22: anyone could make names without end."""
+
+    async def story(world: World) -> None:
+        await world.ask()
+        known = next(iter(world.service.counters.values()))
+        for number in range(limits.IDS_COUNTERS_MAX):
+            world.service.counters[Key(b"x", str(number).encode())] = known
+        assert (await world.ask(app_name="new"))["message"] == "system error: too many names"
+        assert (await world.ask())["code"] == 0
+        for number in range(limits.IDS_COUNTERS_MAX):
+            del world.service.counters[Key(b"x", str(number).encode())]
+        world.store.open.clear()
+        for number in range(limits.IDS_WAITING_MAX + 1):
+            world.send(app_name=f"n{number % 7}")
+        assert "too many requests wait" in world.replies[-1]["message"]
+
+    play(tmp_path, story)
