@@ -257,11 +257,11 @@ class SimDisk:
                 if self.rng.random() < keep:
                     change(inode.durable, at, data)
                 continue
+            start, length = 0, len(data)
             if i == last and self.rng.random() < 0.5:
-                data = data[: self.rng.randint(0, len(data))]
-            start = 0
-            while start < len(data):
-                end = min(len(data), start + SECTOR - (at + start) % SECTOR)
+                length = self.rng.randint(0, length)
+            while start < length:
+                end = min(length, start + SECTOR - (at + start) % SECTOR)
                 if self.rng.random() < keep:
                     change(inode.durable, at + start, data[start:end])
                 start = end

@@ -246,17 +246,13 @@ class History:
             return False
         if not version.reserve_count <= found.reserve_count <= max(reserve_count, version.reserve_count):
             return False
-        if found.state == State.BURIED:
-            return version.state == State.BURIED
-        if found.state == State.READY:
-            if version.state == State.READY:
-                return True
-            return version.state == State.DELAYED and (self.rules.clock_jumps or version.until_wall_ns <= wall_ns)
-        if version.state != State.DELAYED:
-            return False
+        if found.state != State.DELAYED:
+            is_over = self.rules.clock_jumps or version.until_wall_ns <= wall_ns
+            became_ready = version.state == State.DELAYED and found.state == State.READY and is_over
+            return found.state == version.state or became_ready
         if self.rules.clock_jumps:
-            return found.until_wall_ns - wall_ns <= found.numbers[1] * NS_PER_S
-        return found.until_wall_ns == max(version.until_wall_ns, wall_ns)
+            return version.state == State.DELAYED and found.until_wall_ns - wall_ns <= found.numbers[1] * NS_PER_S
+        return version.state == State.DELAYED and found.until_wall_ns == max(version.until_wall_ns, wall_ns)
 
 
 def recount(jobs: Iterable[Job], tubes: dict[int, bytes]) -> tuple[int, dict[int, int]]:

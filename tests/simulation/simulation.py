@@ -53,9 +53,8 @@ class Simulation:
                 self.end_process(0.5)
                 continue
             except (StartError, OSError) as error:
-                may_fail = self.disk.capacity is not None or self.disk.fault_count
-                assert may_fail, f"recovery refuses: {error}"
-                assert not isinstance(error, DamageError), f"recovery refuses: {error}"
+                if isinstance(error, DamageError) or (self.disk.capacity is None and not self.disk.fault_count):
+                    raise AssertionError(f"recovery refuses: {error}") from error
                 self.disk.capacity = None
                 self.end_process(0.0)
                 continue
@@ -90,11 +89,11 @@ class Simulation:
             raise AssertionError(f"an empty disk holds the jobs {sorted(there)}")
         for job in life.engine.jobs.jobs():
             assert self.history is not None
-            history = self.history.jobs[job.id]
-            assert job.text == history.body, f"job {job.id} has another body"
-            assert inspected.tubes[job.id] == history.tube, f"job {job.id} is in tube {inspected.tubes[job.id]!r}"
+            told = self.history.jobs[job.id]
+            assert job.text == told.body, f"job {job.id} has another body"
+            assert inspected.tubes[job.id] == told.tube, f"job {job.id} is in tube {inspected.tubes[job.id]!r}"
             created_wall_ns = job.created_at_ns + life.offset_ns
-            assert created_wall_ns == history.created_wall_ns, f"job {job.id} has another age"
+            assert created_wall_ns == told.created_wall_ns, f"job {job.id} has another age"
         for tube, ids in inspected.buried.items():
             numbers = [judged.jobs[id].bury_number for id in ids]
             assert numbers == sorted(numbers), f"tube {tube!r}: buried jobs {ids} are out of order, {numbers}"
@@ -212,20 +211,19 @@ class Simulation:
             self.use_held(life, client, rng.choice(client.held))
         elif what < 0.75:
             life.send(client, b"reserve", b"reserve-with-timeout %d" % rng.choice((0, 0, 0, 2)))
-        elif what < 0.79:
-            life.send(client, b"reserve-job", b"reserve-job %d" % some_id)
-        elif what < 0.84:
-            life.send(client, b"kick-job", b"kick-job %d" % some_id, some_id)
-        elif what < 0.88:
-            life.send(client, b"kick", b"kick %d" % rng.choice((1, 2, 100)))
-        elif what < 0.91:
-            life.send(client, b"pause-tube", b"pause-tube %s %d" % (tube, rng.choice((0, 1, 100))))
-        elif what < 0.94:
-            life.send(client, b"use", b"use " + tube)
-        elif what < 0.97:
-            life.send(client, b"watch", b"watch " + tube)
         else:
-            life.send(client, b"ignore", b"ignore " + tube)
+            verb, line = rng.choice(
+                (
+                    (b"reserve-job", b"reserve-job %d" % some_id),
+                    (b"kick-job", b"kick-job %d" % some_id),
+                    (b"kick", b"kick %d" % rng.choice((1, 2, 100))),
+                    (b"pause-tube", b"pause-tube %s %d" % (tube, rng.choice((0, 1, 100)))),
+                    (b"use", b"use " + tube),
+                    (b"watch", b"watch " + tube),
+                    (b"ignore", b"ignore " + tube),
+                )
+            )
+            life.send(client, verb, line)
 
     def put(self, life: Life, client: Client) -> None:
         rng = self.rng

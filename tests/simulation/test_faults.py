@@ -104,7 +104,7 @@ class Full:
 
 
 def test_every_job_can_be_deleted_from_a_full_disk() -> None:
-    """One in a turn, so that each costs the end of a turn too, in an order that keeps every segment alive to the end."""
+    """One in a turn, so that each costs the end of a turn too, in an order that keeps every segment alive for long."""
     full = Full(40)
     ids = sorted(full.promises.put, key=lambda id: (id * 7919) % 1009)
     assert len(ids) > 500

@@ -1,0 +1,222 @@
+"""One short log, cut at every byte of its last segment, and each byte of it changed.
+
+Recovery yields what was true after some record, and nothing that the log says was durable is missing; or it refuses.
+It never yields anything else, and never fails in another way.
+"""
+
+from dataclasses import dataclass, field
+
+import pytest
+
+from beanpole.engine.engine import Engine
+from beanpole.wal.format import Encoder, Kind
+from beanpole.wal.log import Policy
+from beanpole.wal.names import segment_name, segment_number
+from beanpole.wal.recovery import DamageError, recover
+from tests.simulation.disk import SimDisk
+from tests.simulation.life import Client, Life, Promises
+from tests.simulation.runner import NS_PER_S, Clock
+
+State = tuple[tuple[int, bytes, int, int, int, int, int, int, int, int, int, int], ...]
+"""All jobs, each as the numbers and the body that a restart must bring back."""
+
+SEGMENT_BYTES = 700
+
+
+def state_of(engine: Engine, offset_ns: int) -> State:
+    """What is there. A reservation does not survive."""
+    return tuple(
+        sorted(
+            (
+                job.id,
+                job.text,
+                0 if job.state == 1 else job.state,
+                job.pri,
+                job.delay_s,
+                job.ttr_s,
+                job.deadline_at_ns + offset_ns if job.state == 2 else 0,
+                job.created_at_ns + offset_ns,
+                job.timeout_count,
+                job.release_count,
+                job.bury_count,
+                job.kick_count,
+            )
+            for job in engine.jobs.jobs()
+        )
+    )
+
+
+@dataclass
+class Written:
+    """A log, and what was true at each of its ends."""
+
+    files: dict[str, bytes]
+    states: dict[tuple[int, int], State] = field(default_factory=dict)
+    """By segment and the bytes of it that were used then."""
+
+    @property
+    def last(self) -> str:
+        return max(self.files)
+
+    def state_at(self, number: int, size: int) -> State:
+        """What was true by the records that end before a byte of a segment."""
+        return self.states[max((each for each in self.states if each <= (number, size)), default=(0, 0))]
+
+
+class Writer:
+    """Writes a log in which every kind of record stands."""
+
+    def __init__(self) -> None:
+        self.disk = SimDisk()
+        self.clock = Clock()
+        self.life = Life(self.disk, self.clock, Policy(0), SEGMENT_BYTES, Promises())
+        self.states: dict[tuple[int, int], State] = {(0, 0): ()}
+        self.client = self.life.connect()
+        self.note()
+
+    def note(self) -> None:
+        records = self.life.records
+        self.states[records.segment, records.used_bytes] = state_of(self.life.engine, self.life.offset_ns)
+
+    def say(self, line: bytes, body: bytes | None = None) -> None:
+        """A command in a turn of its own; the log's turn is noted too, for its record changes nothing."""
+        client: Client = self.client
+        self.life.send(client, line.split()[0], line, body=body)
+        self.note()
+        self.life.end_turn()
+        self.note()
+        self.life.runner.settle()
+        self.note()
+
+    def write(self) -> None:
+        self.say(b"put 1 0 100 5", b"first")
+        self.say(b"put 2 0 1 40", b"a body of many bytes" * 2)
+        self.say(b"put 3 30 100 0", b"")
+        self.say(b"pause-tube default 20")
+        self.say(b"reserve-job 1")
+        self.say(b"bury 1 7")
+        self.say(b"kick-job 1")
+        self.say(b"pause-tube default 0")
+        self.say(b"use other")
+        self.say(b"put 0 0 100 30", bytes(range(30)))
+        self.say(b"reserve-job 2")
+        self.say(b"release 2 9 50")
+        self.say(b"delete 2")
+        for _ in range(3):
+            self.say(b"put 4 0 100 60", bytes(60))
+        self.say(b"delete 4")
+        self.say(b"reserve-job 5")
+        self.say(b"bury 5 1")
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["crashed", "closed"])
+def written(request: pytest.FixtureRequest) -> Written:
+    writer = Writer()
+    writer.life.log.compaction.is_due = lambda: False  # type: ignore[method-assign]  # so that nothing goes
+    writer.write()
+    if request.param:
+        writer.life.log.close()
+        writer.note()
+    files = {name: bytes(inode.cache) for name, inode in writer.disk.cache.items() if segment_number(name) is not None}
+    assert len(files) >= 3
+    return Written(files, writer.states)
+
+
+def recovered(files: dict[str, bytes]) -> State | None:
+    """What recovery brings back; None: it refuses."""
+    disk = SimDisk()
+    for name, content in files.items():
+        disk.put_file(name, content)
+    clock = Clock()
+    clock.now_ns += NS_PER_S
+    records = Encoder()
+    engine = Engine(now_ns=clock.now_ns, records=records)
+    try:
+        recover(disk, engine, records, now_ns=clock.now_ns, wall_ns=clock.wall_ns())
+    except DamageError:
+        return None
+    engine.check(now_ns=clock.now_ns)
+    return state_of(engine, records.wall_offset_ns)
+
+
+def kinds_in(files: dict[str, bytes]) -> set[int]:
+    kinds = set()
+    for content in files.values():
+        at = 48
+        while at + 8 < len(content) and (size := int.from_bytes(content[at : at + 4], "little")):
+            kinds.add(content[at + 8])
+            at += size + 8
+    return kinds
+
+
+def test_every_kind_of_record_stands_in_the_log(written: Written) -> None:
+    assert kinds_in(written.files) == {int(kind) for kind in Kind}
+
+
+def test_whole_log_brings_back_everything(written: Written) -> None:
+    assert recovered(written.files) == written.states[max(written.states)]
+
+
+def test_last_segment_cut_at_every_byte(written: Written) -> None:
+    last = written.last
+    number = segment_number(last)
+    assert number is not None
+    content = written.files[last]
+    for size in range(len(content) + 1):
+        found = recovered({**written.files, last: content[:size]})
+        assert found == written.state_at(number, size), f"{last}, cut at byte {size}"
+
+
+def test_last_segment_torn_at_every_byte(written: Written) -> None:
+    """What is lost reads as zeros, as in a file whose space was prepared."""
+    last = written.last
+    number = segment_number(last)
+    assert number is not None
+    content = written.files[last]
+    for size in range(len(content) + 1):
+        torn = content[:size] + bytes(len(content) - size)
+        expected = {written.state_at(number, size), written.state_at(number, size + len(content) - len(content))}
+        assert recovered({**written.files, last: torn}) in expected | {written.state_at(number, end(content, size))}
+
+
+def end(content: bytes, size: int) -> int:
+    """How much of a torn file is as it was: zeros that are lost are not missed."""
+    while size < len(content) and content[size] == 0:
+        size += 1
+    return size
+
+
+def test_any_other_segment_cut_anywhere_is_refused(written: Written) -> None:
+    for name in sorted(written.files)[:-1]:
+        content = written.files[name]
+        for size in range(len(content)):
+            assert recovered({**written.files, name: content[:size]}) is None, f"{name}, cut at byte {size}"
+
+
+def test_any_segment_but_the_first_or_last_missing_is_refused(written: Written) -> None:
+    for name in sorted(written.files)[1:-1]:
+        assert recovered({each: content for each, content in written.files.items() if each != name}) is None
+
+
+@pytest.mark.parametrize("pattern", [0x01, 0x08, 0x80, 0xFF])
+def test_every_byte_changed(written: Written, pattern: int) -> None:
+    """In the last segment a prefix may come back that holds all that the log itself says was durable."""
+    for name, content in written.files.items():
+        number = segment_number(name)
+        assert number is not None
+        used = len(content.rstrip(b"\0"))
+        for at in range(used):
+            changed = bytearray(content)
+            changed[at] ^= pattern
+            found = recovered({**written.files, name: bytes(changed)})
+            if found is None:
+                continue
+            assert name == written.last, f"byte {at} of {name} was changed, and recovery went on"
+            assert found == written.state_at(number, at), f"byte {at} of {name}: something else came back"
+
+
+def test_segment_under_another_number_is_refused(written: Written) -> None:
+    last = written.last
+    number = segment_number(last)
+    assert number is not None
+    assert recovered({**written.files, segment_name(number + 1): written.files[last]}) is None

@@ -1,0 +1,137 @@
+"""Orders of events that once broke a promise, each as short as it can be told."""
+
+import contextlib
+import errno
+
+import pytest
+
+from beanpole.wal.log import Policy
+from tests.simulation.disk import CrashError, SimDisk
+from tests.simulation.life import Client, Life, Promises
+from tests.simulation.runner import NS_PER_S, Clock
+
+SEEDS = range(20)
+"""A disk may keep some of what was not synced: several are tried."""
+
+
+class Server:
+    """A disk and the processes on it, one after the other."""
+
+    def __init__(self, seed: int, segment_bytes: int = 4096) -> None:
+        self.disk = SimDisk(seed)
+        self.clock = Clock()
+        self.segment_bytes = segment_bytes
+        self.start()
+
+    def start(self) -> None:
+        self.life = Life(self.disk, self.clock, Policy(0), self.segment_bytes, Promises())
+        self.life.log.on_durable = lambda: None
+        self.client: Client = self.life.connect()
+
+    def say(self, *lines: bytes) -> None:
+        """Commands of one turn, without anything that the log does by itself."""
+        self.life.guard(lambda: self.client.connection.receive(self.clock.now_ns, b"".join(lines)))
+        self.life.guard(self.life.log.append)
+
+    def ids(self) -> list[int]:
+        return sorted(job.id for job in self.life.engine.jobs.jobs())
+
+
+def put(body_bytes: int) -> bytes:
+    return b"put 1 0 100 %d\r\n%s\r\n" % (body_bytes, bytes(body_bytes))
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_last_segment_goes_only_when_the_next_one_is_durable(seed: int) -> None:
+    """The end of a turn opens a segment in which no job stands, and the one before is empty: it alone knew the ids."""
+    server = Server(seed, segment_bytes=1024)
+    life = server.life
+    life.runner.settle()
+    server.say(put(847), b"delete 1\r\n")
+    assert life.records.segment == 2
+    life.runner.finish_sync()
+    for _ in range(10):
+        life.runner.run_soon()
+        life.runner.run_background()
+    server.disk.lose_power()
+    server.start()
+    assert server.life.engine.next_job_id == 2
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_what_a_killed_process_left_is_made_durable_by_the_next(seed: int) -> None:
+    """The first is killed between the end of a segment and its sync; the second shows its jobs; the power goes."""
+    server = Server(seed, segment_bytes=1024)
+    server.life.runner.settle()
+    server.say(put(400), put(400), put(400))
+    server.disk.kill()
+    server.start()
+    shown = server.ids()
+    assert shown
+    server.disk.lose_power()
+    server.start()
+    assert server.ids() == shown
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_what_a_failed_sync_left_in_memory_is_written_again(seed: int) -> None:
+    """After a failed sync the system shows what it will never write."""
+    server = Server(seed)
+    server.life.runner.settle()
+    server.say(put(1000), put(1000))
+    server.disk.fail_at, server.disk.fail_errno = server.disk.call_count + 1, errno.EIO
+    server.life.runner.finish_sync()
+    assert server.life.failed
+    server.disk.kill()
+    server.start()
+    shown = server.ids()
+    assert shown == [1, 2]
+    server.disk.lose_power()
+    server.start()
+    assert server.ids() == shown
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("last_call", range(9, 14))
+def test_names_are_durable_before_the_next_segment_has_one(seed: int, last_call: int) -> None:
+    """Two processes begin a segment each, and end before they sync its name."""
+    server = Server(seed)
+    for crash_at in (10, last_call):
+        server.disk.kill()
+        server.disk.crash_at = crash_at
+        with contextlib.suppress(CrashError):
+            server.start()
+    server.disk.lose_power()
+    server.start()
+    assert server.ids() == []
+
+
+def test_pause_of_a_tube_that_is_gone_does_not_come_back() -> None:
+    """The tube was paused and empty at a start, so it was gone; then it came back without a pause."""
+    server = Server(0)
+    server.say(put(2000), b"use a\r\n", b"pause-tube a 1000\r\n")
+    server.life.runner.settle()
+    server.disk.kill()
+    server.start()
+    server.say(b"use a\r\n", put(1000))
+    server.life.runner.settle()
+    server.disk.kill()
+    server.clock.now_ns += NS_PER_S
+    server.start()
+    server.say(b"use a\r\n")
+    tube = server.client.connection.session.used
+    assert tube is not None
+    assert tube.name == b"a"
+    assert tube.paused_until_ns == 0
+
+
+def test_nothing_is_waited_for_after_a_failure() -> None:
+    """A segment is full, and the file for the next can't be created: the record after that must not wait for a sync."""
+    server = Server(0, segment_bytes=1024)
+    server.disk.fail_at = server.disk.call_count + 3
+    server.say(put(400), put(400))
+    server.say(put(400), put(400))
+    assert server.life.failed
+    for _ in range(3):
+        with pytest.raises(OSError, match=r"Input/output error"):
+            server.life.log.roll(100)
