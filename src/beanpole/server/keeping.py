@@ -57,16 +57,21 @@ class SpaceObserver:
     def __init__(self, logger: Logger) -> None:
         self.logger = logger
         self.quiet_until_ns = 0
+        self.told = False
 
     def log_full(self, reason: str) -> None:
         """There is no space for more jobs. A disk that is full again and again is told of once in a while."""
         if now_ns() < self.quiet_until_ns:
             return
         self.quiet_until_ns = now_ns() + limits.LOG_FULL_TELL_NS
+        self.told = True
         self.logger.error("disk full", reason=reason, effect="put is answered with OUT_OF_MEMORY until there is space")
 
     def log_has_space(self) -> None:
         """There is space again."""
+        if not self.told:
+            return
+        self.told = False
         self.logger.info("disk has space", effect="jobs are taken again")
 
 

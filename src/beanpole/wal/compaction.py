@@ -24,9 +24,6 @@ if TYPE_CHECKING:
 WORTH_PERCENT = 125
 """Bytes of sealed segments in percent of live ones up to which a round would move much and gain little."""
 
-WORTH_PERCENT_FULL = 105
-"""The same when the disk is full: where nothing can be gained, nothing must turn over for ever."""
-
 
 @dataclass(slots=True)
 class Round:
@@ -68,7 +65,8 @@ class Compaction:
         extra_spare = max(0, log.records.spare_bytes - log.segment_bytes)
         live = log.records.live_bytes
         if log.full:
-            return dead_or_alive > live * WORTH_PERCENT_FULL // 100 + log.records.used_bytes // 2
+            # Early: the dead bytes may lie in the newest segments, and changes have not much room until one goes.
+            return dead_or_alive + log.records.used_bytes > live + log.records.kept_free_bytes // 4
         if dead_or_alive <= live * WORTH_PERCENT // 100:
             return False
         return dead_or_alive + extra_spare > live * limits.COMPACTION_PERCENT // 100
