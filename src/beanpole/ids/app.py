@@ -8,10 +8,10 @@ clock.
 import asyncio
 import os
 import signal
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from time import time as wall_clock_s  # the one reader of the clock in this package
 from typing import Any
 
 import uvloop
@@ -78,8 +78,8 @@ class App:
         config = self.config
         store = ThreadedStore(Store(config.database, config.offset, config.step))
         await store.open()
-        self.clock = Clock(int(wall_clock_s()), loop.time(), config.ahead_s_max)
-        self.service = Service(config, store, lambda: self.clock.read(int(wall_clock_s()), loop.time()), loop.time)
+        self.clock = Clock(int(time.time()), loop.time(), config.ahead_s_max)
+        self.service = Service(config, store, lambda: self.clock.read(int(time.time()), loop.time()), loop.time)
         try:
             transport, _ = await loop.create_datagram_endpoint(
                 lambda: Datagrams(self.service), local_addr=(config.host, config.port)
@@ -121,7 +121,7 @@ class App:
 
     def reload(self) -> None:
         """Read the rules again; if anything is wrong with them, nothing changes."""
-        self.clock.accept(int(wall_clock_s()), asyncio.get_running_loop().time())
+        self.clock.accept(int(time.time()), asyncio.get_running_loop().time())
         try:
             config = rules.load(self.path)
             self.service.reload(config)
