@@ -12,6 +12,9 @@ from tests.simulation.disk import SimDisk, SimFile
 
 NS_PER_S = 1_000_000_000
 
+STEPS_MAX = 20_000
+"""More than these without a client's doing are a loop."""
+
 
 @dataclass(slots=True)
 class Clock:
@@ -99,7 +102,10 @@ class SimRunner:
 
     def settle(self) -> None:
         """Does everything but what waits for time."""
-        while self.under_way is not None or self.works or self.calls:
+        for _ in range(STEPS_MAX):
+            if self.under_way is None and not self.works and not self.calls:
+                return
             self.finish_sync()
             self.run_background()
             self.run_soon()
+        raise AssertionError("the log never comes to rest")

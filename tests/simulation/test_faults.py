@@ -155,6 +155,23 @@ def test_changes_without_end_never_stop_a_full_log() -> None:
     assert full.ids_after_loss_of_power() == full.promises.put
 
 
+@pytest.mark.parametrize("segments", [40, 200])
+def test_full_disk_does_not_turn_over_for_ever(segments: int) -> None:
+    """Compaction gains what there is to gain, clients fill it up, and in the end nothing moves without a client."""
+    full = Full(segments)
+    for _ in range(segments):
+        full.pass_time()
+        if full.life.space.full:
+            break
+        while full.ask(b"put", b"put 1 0 100 100", body=bytes(100)) == b"INSERTED":
+            pass
+    full.pass_time()
+    before = full.life.log.compaction.moved_count
+    for _ in range(10):
+        full.pass_time()
+    assert full.life.log.compaction.moved_count == before
+
+
 @pytest.mark.parametrize("body_bytes", [3000, SEGMENT_BYTES, 5 * SEGMENT_BYTES])
 def test_large_jobs_are_refused_before_they_do_harm(body_bytes: int) -> None:
     full = Full(20)

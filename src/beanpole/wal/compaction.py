@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 WORTH_PERCENT = 125
 """Bytes of sealed segments in percent of live ones up to which a round would move much and gain little."""
 
+FRAME_BYTES = 131
+"""What compaction itself writes beside jobs: a segment's header and end, and the end of a turn or two."""
+
 
 @dataclass(slots=True)
 class Round:
@@ -66,7 +69,11 @@ class Compaction:
         live = log.records.live_bytes
         if log.full:
             # Early: the dead bytes may lie in the newest segments, and changes have not much room until one goes.
-            return dead_or_alive + log.records.used_bytes > live + log.records.kept_free_bytes // 4
+            # But not for what is neither dead nor alive, or an idle log would turn over for ever.
+            frames = len(log.sealed) * (
+                FRAME_BYTES + FRAME_BYTES * log.segment_bytes // limits.COMPACTION_BYTES_PER_TURN
+            )
+            return dead_or_alive + log.records.used_bytes > live + frames + log.records.kept_free_bytes // 4
         if dead_or_alive <= live * WORTH_PERCENT // 100:
             return False
         return dead_or_alive + extra_spare > live * limits.COMPACTION_PERCENT // 100
