@@ -17,7 +17,7 @@ from cython.cimports.libc.stdint import uint64_t
 class Syncer:
     """A thread that calls ``fdatasync`` on what it is given. The fields stand in ``syncer.pxd``."""
 
-    def __init__(self):
+    def __cinit__(self):
         self.start_fd = eventfd(0, EFD_CLOEXEC)
         self.done_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)
         if self.start_fd < 0 or self.done_fd < 0:
