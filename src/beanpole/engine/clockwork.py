@@ -7,7 +7,7 @@ told that there is none.
 
 import cython
 from cython.cimports.beanpole.engine.heap import Item
-from cython.cimports.beanpole.engine.job import Job, State
+from cython.cimports.beanpole.engine.job import Job
 from cython.cimports.beanpole.engine.session import Session
 from cython.cimports.beanpole.engine.store import Store
 from cython.cimports.beanpole.engine.tube import Tube
@@ -59,8 +59,7 @@ class Clockwork(Store):
             changed.append(tube)
         while tube.delayed.count and tube.delayed.entries[0].key <= now_ns and len(changed) < JOBS_PER_TICK:
             job = cython.cast(Job, tube.delayed.entries[0].item)
-            self.leave(job)
-            self.enter(job, State.READY, job.pri)
+            self.make_ready(job)
             changed.append(tube)
         if tube.delayed.count:
             self.arm(tube, tube.number, tube.delayed.entries[0].key)
@@ -73,10 +72,9 @@ class Clockwork(Store):
         job: Job
         while session.reserved.count and session.reserved.entries[0].key <= now_ns and len(changed) < JOBS_PER_TICK:
             job = cython.cast(Job, session.reserved.entries[0].item)
-            self.leave(job)
             job.timeout_count += 1
             self.timeout_count += 1
-            self.enter(job, State.READY, job.pri)
+            self.make_ready(job)
             if self.records.room_for_change():
                 self.records.changed(job)
             changed.append(job.tube)

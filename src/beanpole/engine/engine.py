@@ -232,9 +232,8 @@ class Engine(Clockwork):
 
     def kick_one(self, now_ns, job):
         """Make a buried or delayed job ready."""
-        self.leave(job)
         job.kick_count += 1
-        self.enter(job, State.READY, job.pri)
+        self.make_ready(job)
         self.records.changed(job)
         return self.offer(now_ns, job.tube)
 

@@ -40,6 +40,7 @@ cdef class Store:
     cdef Heap heap_of(self, Job job)
     cdef int leave(self, Job job) except -1
     cdef int enter(self, Job job, State state, int64_t key) except -1
+    cdef int make_ready(self, Job job) except -1
     cdef int delay(self, int64_t now_ns, Job job, uint32_t delay_s) except -1
     cdef int bury_job(self, Job job) except -1
     cdef int hold(self, int64_t now_ns, Session session, Job job) except -1

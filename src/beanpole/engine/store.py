@@ -75,8 +75,7 @@ class Store:
         changed = []
         while session.reserved.count:
             job = cython.cast(Job, session.reserved.entries[0].item)
-            self.leave(job)
-            self.enter(job, State.READY, job.pri)
+            self.make_ready(job)
             changed.append(job.tube)
         while session.watches:
             self.drop_watch(session, session.watches[0])
@@ -134,6 +133,11 @@ class Store:
             self.urgent_count += 1
             job.tube.urgent_count += 1
         return 0
+
+    def make_ready(self, job):
+        """Make a job ready, whatever state it is in."""
+        self.leave(job)
+        return self.enter(job, State.READY, job.pri)
 
     def delay(self, now_ns, job, delay_s):
         """Make a job that left its state delayed for a number of seconds."""

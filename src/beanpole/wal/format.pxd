@@ -55,7 +55,7 @@ cdef class Encoder(Records):
     cdef readonly Py_ssize_t size        # bytes in it
     cdef Py_ssize_t capacity             # bytes allocated
     cdef public list stale_pauses        # tubes that recovery found paused and empty: they are gone, with the pause
-    cdef object space                    # asked for another segment and for room; see wal.log.FileLog
+    cdef object space                    # asked for another segment and for room; see wal.filelog.FileLog
     cdef readonly int64_t wall_offset_ns # wall clock minus engine clock
 
     cdef readonly uint64_t segment       # number of the segment that is written
@@ -72,7 +72,6 @@ cdef class Encoder(Records):
     cdef readonly int64_t live_bytes     # bytes of the whole records of all live jobs
     cdef readonly uint64_t live_count    # live jobs
     cdef readonly uint64_t record_count  # records of jobs and tubes ever written by this process
-    cdef bint quiet                      # no room is asked for: what is written is compaction or recovery
 
     cdef unsigned char *begin(self, Py_ssize_t size) except NULL
     cdef int finish(self, unsigned char *at, Py_ssize_t size) except -1

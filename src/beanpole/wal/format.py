@@ -2,7 +2,7 @@
 
 A record is ``length u32 | crc u32 | payload``; the CRC-32C covers the length and the payload, so that neither can lie.
 The encoder is what an engine with a log tells its changes to (:class:`~beanpole.engine.records.Records`): it writes
-each record at once into a buffer, which :class:`~beanpole.wal.log.FileLog` writes to the file once a turn. It also
+each record at once into a buffer, which :class:`~beanpole.wal.filelog.FileLog` writes to the file once a turn. It also
 knows how many bytes of live jobs each segment holds, which is what compaction and the promise of space go by.
 
 Invariants: ``live[job.segment]`` includes ``whole_bytes(job)`` for each job of the engine, and nothing else.
