@@ -345,6 +345,8 @@ class Service:
             StorageError: it can't be given back, and is a gap.
         """
         rests = [(key, rest) for key, counter in self.counters.items() if (rest := counter.rest()) is not None]
+        # Before the store is asked: a number that is handed out while it writes would be handed out again after a start.
+        self.counters.clear()
         if rests:
             await self.store.give_back(rests)
         return len(rests)
