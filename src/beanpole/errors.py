@@ -29,6 +29,8 @@
     │   ├── RuleFailedError          a rule did not make a number
     │   └── StorageError             what is reserved is given, and nothing more can be reserved
     │       └── LeaseLostError       another process has the node's numbers; this one must stop
+    ├── IdServiceError               the ID service's answer to its client is no; carries the code of the reply
+    ├── NoNodeError                  no node of the ID service has answered its client; also a ConnectionError
     └── ConnectionLostError          the connection broke; says whether a command may have been executed
         ├── CannotConnectError       there was none to begin with: nothing was sent
         └── NoReplyError             the server was silent for too long; also a TimeoutError
@@ -41,10 +43,13 @@ from collections.abc import Sequence
 
 
 class ExitCode(enum.IntEnum):
-    """Exit codes of ``beanpole serve``, the same as beanstalkd's."""
+    """Exit codes. Those of ``beanpole serve`` are the same as beanstalkd's."""
 
     OK = 0
     FAILED = 1
+    NOT_FOUND = 2
+    TIMED_OUT = 3
+    NO_SERVER = 4
     USAGE = 5
     DATA_DIR_LOCKED = 10
     UNKNOWN_USER = 33
@@ -225,3 +230,23 @@ class StorageError(NoNumberError):
 
 class LeaseLostError(StorageError):
     """Another process has taken over the numbers of this node."""
+
+
+# --- Its client -------------------------------------------------------------------------------------------------------
+
+
+class IdServiceError(BeanpoleError):
+    """The ID service has answered, and the answer is no.
+
+    `code` is -1 (the request or the rule is wrong), -2 (exhausted), -3 (storage) or -4 (clock); `resets_at` is when an
+    exhausted counter begins anew, as ISO 8601 has it, or None.
+    """
+
+    def __init__(self, message: str, code: int, resets_at: str | None = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.resets_at = resets_at
+
+
+class NoNodeError(BeanpoleError, ConnectionError):
+    """No node of the ID service has answered. A number may be spent: a gap."""

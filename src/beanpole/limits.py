@@ -222,3 +222,45 @@ IDS_LUA_MEMORY_BYTES_MAX = 16_777_216
 
 IDS_STORE_RETRY_MS = 500
 """Milliseconds after a failed reservation in which requests are refused before the store is tried again."""
+
+IDS_HTTP_PORT_DEFAULT = 11311
+"""The TCP port of the ID service's HTTP, if it is served."""
+
+IDS_HTTP_HEAD_BYTES_MAX = 16_384
+"""Bytes of the first line and the fields of an HTTP request, and of its body."""
+
+IDS_HTTP_CONNECTIONS_MAX = 500
+"""HTTP connections at a time; further ones are told so and closed. Half of the usual limit of descriptors."""
+
+IDS_HTTP_TIMEOUT_MS = 30_000
+"""Milliseconds in which an HTTP request must have come whole, an idle connection included, and then be answered."""
+
+IDS_HTTP_STOP_MS = 2_000
+"""Milliseconds that HTTP clients have at a stop to take their last answer."""
+
+IDS_HEALTH_MS = 1_000
+"""Milliseconds for which a health check speaks for later ones: many can't load the database."""
+
+IDS_CLIENT_TIMEOUT_MS = 500
+"""Milliseconds that a client of the ID service waits for one node, unless told otherwise."""
+
+IDS_CLIENT_ROUNDS = 3
+"""How often a client of the ID service asks each node, unless told otherwise."""
+
+IDS_RANGE_SIZE = 1_000
+"""Numbers that a local range fetches at a time, unless told otherwise: one request."""
+
+IDS_RANGE_LOW_PERCENT = 25
+"""Percent of a local range that are left when the next is fetched."""
+
+IDS_STORE_TIMEOUT_S = 5
+"""Seconds that a database may take for an answer; then it counts as lost, and what waits is refused."""
+
+IDS_STORE_LOCK_WAIT_S = 2
+"""Seconds in which a start waits for the lock of its node: a database needs a moment to see that a process was killed."""
+
+IDS_STORE_BEAT_S = 20
+"""Seconds between two questions whether the node is still ours."""
+
+IDS_STORE_IDLE_S = 60
+"""Seconds of silence after which a database gives the lock up of a node whose machine is gone: three beats."""

@@ -56,6 +56,9 @@ class Config:
 
     host: str = "127.0.0.1"
     port: int = limits.IDS_PORT_DEFAULT
+    http: tuple[str, int] | None = None
+    """Where HTTP is served, host and port; None: nowhere."""
+
     step: int = 1
     offset: int = 0
     """The number of this node, from 0; `step` is how many there are."""
@@ -122,17 +125,30 @@ def read_own(found: dict[str, Any], folder: Path) -> Config:
     zone = table.take("time_zone", str, "UTC")
     rules = [read_rule(Table(each, "a rule"), folder, step, offset, zone) for each in table.take("rule", list, [])]
     host, port = address(table.take("listen", str, f"127.0.0.1:{limits.IDS_PORT_DEFAULT}"))
+    http = read_http(table)
     config = Config(
         rules=unique(rules),
         database=table.take("database", str, "sqlite:///ids.db"),
         host=host,
         port=port,
+        http=http,
         step=step,
         offset=offset,
         ahead_s_max=table.take("clock_ahead_s_max", int, limits.IDS_CLOCK_AHEAD_S_MAX),
     )
     table.end()
     return config
+
+
+def read_http(table: Table) -> tuple[str, int] | None:
+    """Read where HTTP is served: both forms of a configuration may have a table ``http``."""
+    found = table.optional("http", dict)
+    if found is None:
+        return None
+    http = Table(found, "http")
+    place = address(http.take("listen", str, f"127.0.0.1:{limits.IDS_HTTP_PORT_DEFAULT}"))
+    http.end()
+    return place
 
 
 def address(text: str) -> tuple[str, int]:
@@ -302,6 +318,7 @@ def read_original(found: dict[str, Any] | None, folder: Path) -> Config:
         database=database_of(Table(table.take("database", dict), "database")),
         host=table.take("service_host", str),
         port=table.take("service_port", int),
+        http=read_http(table),
         step=step,
         offset=offset,
         original=True,

@@ -134,6 +134,12 @@ class Counter:
         self.last = self.reserved
         """The number handed out last. After a start: what is reserved, as nobody knows which of it was handed out."""
 
+        self.answered_count = 0
+        """Requests that got numbers, since the process started."""
+
+        self.given_count = 0
+        """Numbers that they got."""
+
         self.wanted = 0
         """Numbers that callers wait for."""
 

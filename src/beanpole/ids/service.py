@@ -77,6 +77,9 @@ class Service:
 
         self.window: OrderedDict[tuple[Key, str, int], tuple[float, Any]] = OrderedDict()
         self.counts = {"requests": 0, "numbers": 0, "dropped": 0, "refused": 0, "repeated": 0}
+        self.refused: dict[tuple[str, int], int] = {}
+        """Requests without a number, by rule (an unknown one is empty) and code. Those with one: see `Counter`."""
+
         self.stopping = False
         self._work = asyncio.Event()
         self._down_until_s = -1.0
@@ -113,10 +116,15 @@ class Service:
             request = Request(found, answer, key, rule, count, salt)
             self.serve(request)
 
-    def refuse(self, found: dict[str, Any], answer: Answer, message: str, code: int = -1) -> None:
+    def refuse(
+        self, found: dict[str, Any], answer: Answer, message: str, code: int = -1, resets_at: str | None = None
+    ) -> None:
         """Answer that there is no number, and why; without the request if the two don't fit into a datagram."""
         self.counts["refused"] += 1
-        why = {"code": code, "message": message}
+        rule = found.get("rule_name")
+        tally = (rule if isinstance(rule, str) and rule in self.config.rules else "", code)
+        self.refused[tally] = self.refused.get(tally, 0) + 1
+        why = {"code": code, "message": message} | ({"resets_at": resets_at} if resets_at else {})
         reply = wire.render(found | why)
         answer(reply if len(reply) <= limits.IDS_REPLY_BYTES_MAX else wire.render(why))
 
@@ -173,6 +181,8 @@ class Service:
             raise RuleFailedError("count is too large: the numbers don't fit into a datagram")
         self.remember(request, data)
         self.counts["numbers"] += len(made)
+        counter.answered_count += 1
+        counter.given_count += len(made)
         if counter.low and self.monotonic_s() >= self._down_until_s:
             self.want(counter.key)
         request.answer(reply)
@@ -206,12 +216,12 @@ class Service:
 
     def tell(self, request: Request, error: NoNumberError) -> None:
         """Answer why there is no number; of an exhausted cycle also when it resets."""
-        message = str(error)
+        message, when = str(error), None
         if isinstance(error, ExhaustedError):
-            resets_at_s = error.resets_at_s
-            when = request.rule.cycle.local(resets_at_s).isoformat() if resets_at_s is not None else "never"
-            message += f"; counting begins anew: {when}"
-        self.refuse(request.found, request.answer, message, error.code)
+            if error.resets_at_s is not None:
+                when = request.rule.cycle.local(error.resets_at_s).isoformat()
+            message += f"; counting begins anew: {when or 'never'}"
+        self.refuse(request.found, request.answer, message, error.code, when)
 
     # --- The window of repeated requests ------------------------------------------------------------------------------
 
@@ -328,7 +338,7 @@ class Service:
         Raises:
             RuleError: something else has changed, which only a restart takes over.
         """
-        for name in ("step", "offset", "database", "host", "port"):
+        for name in ("step", "offset", "database", "host", "port", "http"):
             if getattr(config, name) != getattr(self.config, name):
                 raise RuleError(f"{name} has changed; only a restart takes it over")
         now_s = self.clock_floor_s()
@@ -345,7 +355,7 @@ class Service:
             StorageError: it can't be given back, and is a gap.
         """
         rests = [(key, rest) for key, counter in self.counters.items() if (rest := counter.rest()) is not None]
-        # Before the store is asked: a number that is handed out while it writes would be handed out again after a start.
+        # Before the store is asked: what is handed out while it writes would be handed out again after a start.
         self.counters.clear()
         if rests:
             await self.store.give_back(rests)
