@@ -1,6 +1,7 @@
-"""``beanpole``: the verbs, each in a file of its own that is imported when it is used, so that a server starts fast."""
+"""``beanpole``: the verbs. The file of a verb is imported when it is used, so that a server starts fast."""
 
 import importlib
+import keyword
 import sys
 
 import click
@@ -9,12 +10,17 @@ import beanpole
 from beanpole.errors import ExitCode, StartError
 
 VERBS = {
-    "bench": "Measure a server beside beanstalkd.",
-    "ids": "Make unique, readable numbers.",
-    "serve": "Run the server.",
-    "wal": "Look into a data directory, and repair what damage left.",
+    "bench": ("bench", "Measure a server beside beanstalkd."),
+    "ids": ("ids", "Make unique, readable numbers."),
+    "pause": ("pause", "Keep the jobs of a tube from being reserved."),
+    "resume": ("pause", "End the pause of a tube."),
+    "serve": ("serve", "Run the server."),
+    "wal": ("wal", "Look into a data directory, and repair what damage left."),
 }
-"""The verbs and what they are for; ``beanpole.cli.<verb>`` holds the click command of the same name."""
+"""The verbs: the module of `beanpole.cli` that holds the click command of the same name, and what it is for.
+
+A verb that is a word of Python ends with an underscore there.
+"""
 
 
 class Verbs(click.Group):
@@ -28,13 +34,14 @@ class Verbs(click.Group):
         """Import a verb."""
         if cmd_name not in VERBS:
             return None
-        command: click.Command = getattr(importlib.import_module(f"beanpole.cli.{cmd_name}"), cmd_name)
+        module = importlib.import_module(f"beanpole.cli.{VERBS[cmd_name][0]}")
+        command: click.Command = getattr(module, cmd_name + "_" * keyword.iskeyword(cmd_name))
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the verbs without importing them."""
         with formatter.section("Verbs"):
-            formatter.write_dl(sorted(VERBS.items()))
+            formatter.write_dl([(name, VERBS[name][1]) for name in sorted(VERBS)])
 
 
 @click.command(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"]})
@@ -56,7 +63,7 @@ def main(arguments: list[str] | None = None) -> int:
         return ExitCode.USAGE
     except click.ClickException as error:
         click.echo(f"beanpole: {error.format_message()}", err=True)
-        return ExitCode.FAILED
+        return error.exit_code
     except StartError as error:
         click.echo(f"beanpole: {error}", err=True)
         return error.exit_code

@@ -1,0 +1,292 @@
+"""What every verb that talks to a server shares: --url, --json, the exit codes, and one line for what goes wrong.
+
+A verb is a function that is given a `Server` and an `Output` and, by name, what it has asked for::
+
+    @verb("pause")
+    @click.argument("tube", type=TUBE)
+    def pause(server: Server, out: Output, tube: str) -> None:
+        '''Keep the jobs of TUBE from being reserved.'''
+        server.client().pause_tube(tube, 60)
+        out.record({"tube": tube}, f"{tube} is paused")
+
+What the client raises is left to go through: it becomes one line on standard error and an exit code. Results go to
+standard output, all else to standard error. Nothing here imports rich before a table is drawn on a terminal.
+"""
+
+import functools
+import json
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import click
+
+from beanpole import limits
+from beanpole.client import Address, Backoff, Client
+from beanpole.errors import (
+    ArgumentError,
+    BatchError,
+    BeanpoleError,
+    CannotConnectError,
+    ConnectionLostError,
+    ExitCode,
+    NotFoundError,
+    TimedOutError,
+)
+from beanpole.protocol import wire
+
+EXIT_CODES = """\b
+Exit codes:
+  0    done
+  1    the server refused, or something else failed
+  2    no such job or tube, or not in a state that allows this
+  3    no job came in time
+  4    the server can't be reached, or the connection broke
+  5    wrong arguments
+  130  interrupted
+"""
+
+SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+
+CODES: tuple[tuple[type[Exception], ExitCode], ...] = (
+    (NotFoundError, ExitCode.NOT_FOUND),
+    (TimedOutError, ExitCode.TIMED_OUT),
+    (ConnectionLostError, ExitCode.NO_SERVER),
+    (ArgumentError, ExitCode.USAGE),
+)
+"""The exit code of an error; FAILED for all others."""
+
+
+def exit_code_of(error: BaseException) -> ExitCode:
+    """Return the exit code that says what kind of error it is."""
+    if isinstance(error, BatchError) and isinstance(error.__cause__, BeanpoleError):
+        error = error.__cause__
+    return next((code for kind, code in CODES if isinstance(error, kind)), ExitCode.FAILED)
+
+
+class Failure(click.ClickException):
+    """One line for the user, and the exit code."""
+
+    def __init__(self, message: str, exit_code: ExitCode = ExitCode.FAILED) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code  # type: ignore[misc]  # click reads it of the object
+
+
+# --- Arguments --------------------------------------------------------------------------------------------------------
+
+
+class Checked(click.ParamType[str]):
+    """A value that a function of ours checks, which raises ArgumentError."""
+
+    def __init__(self, name: str, check: Callable[[str], object]) -> None:
+        self.name = name
+        self.check = check
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the value if it is one."""
+        try:
+            self.check(value)
+        except ArgumentError as error:
+            self.fail(str(error), param, ctx)
+        return str(value)
+
+
+TUBE = Checked("tube", wire.tube_name)
+"""The name of a tube."""
+
+URL = Checked("url", Address.from_url)
+"""The address of a server."""
+
+ID = click.IntRange(1, 2**64 - 1)
+"""The id of a job."""
+
+SECONDS = click.IntRange(0, limits.PRI_MAX)
+"""Seconds of a delay, a time to run or a pause."""
+
+PRIORITY = click.IntRange(0, limits.PRI_MAX)
+"""The priority of a job; the smallest comes first."""
+
+
+class Target(click.ParamType[int | str]):
+    """A job or a tube: a number is the id of a job, everything else the name of a tube; ``tube:123`` is one as well."""
+
+    name = "target"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | str:
+        """Return an id or a name."""
+        if not isinstance(value, str):
+            return int(value)
+        if value.isascii() and value.isdigit():
+            return int(ID(value, param, ctx))
+        return TUBE.convert(value.removeprefix("tube:"), param, ctx)
+
+
+TARGET = Target()
+
+
+# --- The server -------------------------------------------------------------------------------------------------------
+
+
+class Server:
+    """The server that --url names."""
+
+    def __init__(self, url: str) -> None:
+        self.address = Address.from_url(url)
+        self._clients: list[Client[bytes]] = []
+
+    def client(
+        self, tube: str = "default", *, watch: Iterable[str] = (), backoff: Backoff | None = None
+    ) -> Client[bytes]:
+        """Return a new client that uses a tube and watches it, or others; it is closed when the verb ends.
+
+        Bodies are bytes, and there is one attempt to connect: who sits before a terminal does not want to wait.
+        """
+        client = Client(self.address, None, tube, tuple(watch) or tube, backoff=backoff or Backoff(attempts=1))
+        self._clients.append(client)
+        return client
+
+    def close(self) -> None:
+        """Close every connection."""
+        for client in self._clients:
+            client.close()
+
+
+# --- Output -----------------------------------------------------------------------------------------------------------
+
+
+def body_fields(body: bytes) -> dict[str, str]:
+    """Return a body for JSON: as ``body`` if it is UTF-8, else as ``body_base64``."""
+    try:
+        return {"body": body.decode()}
+    except UnicodeDecodeError:
+        import base64
+
+        return {"body_base64": base64.b64encode(body).decode()}
+
+
+class Output:
+    """Standard output: JSON lines, a table on a terminal, or lines with tabs for other programs."""
+
+    def __init__(self, *, as_json: bool = False) -> None:
+        self.as_json = as_json
+
+    def write(self, data: bytes) -> None:
+        """Write bytes as they are."""
+        sys.stdout.buffer.write(data)
+
+    def line(self, text: str) -> None:
+        """Write a line; what is no text (a lone surrogate) is escaped as JSON does it."""
+        self.write(f"{text}\n".encode(errors="backslashreplace"))
+
+    def record(self, record: Mapping[str, object], text: str) -> None:
+        """Write a result: the record as a line of JSON, or the text for people."""
+        self.line(json.dumps(record, ensure_ascii=False) if self.as_json else text)
+
+    def table(self, columns: Sequence[str], rows: Iterable[Mapping[str, object]]) -> None:
+        """Write rows, of which the columns are shown; with --json a line for each row, with all that is in it."""
+        if self.as_json:
+            for row in rows:
+                self.record(row, "")
+        elif sys.stdout.isatty():
+            draw(columns, list(rows))
+        else:
+            self.line("\t".join(columns))
+            for row in rows:
+                self.line("\t".join(cell(row[column]) for column in columns))
+
+    def flush(self) -> None:
+        """Hand over everything that was written; raises BrokenPipeError if nobody reads it."""
+        sys.stdout.flush()
+
+
+def note(text: str) -> None:
+    """Say something that is no result, on standard error."""
+    click.echo(f"beanpole: {text}", err=True)
+
+
+def cell(value: object) -> str:
+    """Return a value as it stands in a table: on one line, and without what could move a terminal's cursor."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return "".join(each if each.isprintable() else repr(each)[1:-1] for each in str(value))
+
+
+def draw(columns: Sequence[str], rows: Sequence[Mapping[str, object]]) -> None:
+    """Draw a table on the terminal, numbers on the right."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for column in columns:
+        numbers = bool(rows) and all(type(row[column]) in {int, float} for row in rows)
+        table.add_column(column, justify="right" if numbers else "left", no_wrap=numbers)
+    for row in rows:
+        table.add_row(*(Text(cell(row[column])) for column in columns))
+    Console().print(table)
+
+
+@contextmanager
+def progress(label: str, total: int | None) -> Iterator[Callable[[int], object]]:
+    """Show on a terminal's standard error how far something is; what is returned is told each step."""
+    if not sys.stderr.isatty() or not total:
+        yield lambda _: None
+        return
+    with click.progressbar(length=total, label=label, file=sys.stderr) as bar:
+        yield bar.update
+
+
+# --- Verbs ------------------------------------------------------------------------------------------------------------
+
+
+def verb(name: str) -> Callable[[Callable[..., ExitCode | None]], click.Command]:
+    """Make a verb of a function: see above. It returns the exit code if it is not OK."""
+
+    def decorate(function: Callable[..., ExitCode | None]) -> click.Command:
+        @functools.wraps(function)
+        def run(*, url: str, as_json: bool, **given: Any) -> ExitCode:
+            server, out = Server(url), Output(as_json=as_json)
+            try:
+                code = function(server, out, **given)
+                out.flush()
+            except BrokenPipeError:
+                leave_pipe()
+                return ExitCode.FAILED
+            except (BeanpoleError, OSError) as error:
+                raise Failure(sentence_of(error), exit_code_of(error)) from error
+            finally:
+                server.close()
+            return code or ExitCode.OK
+
+        command = click.command(name, epilog=EXIT_CODES, context_settings=SETTINGS)(run)
+        command.params += [
+            click.Option(
+                ["--url"],
+                type=URL,
+                default=str(Address()),
+                show_default=True,
+                envvar="BEANPOLE_URL",
+                show_envvar=True,
+                help="The server: beanstalk://HOST:PORT or unix:PATH.",
+            ),
+            click.Option(["--json", "as_json"], is_flag=True, help="Write JSON, one object a line."),
+        ]
+        return command
+
+    return decorate
+
+
+def leave_pipe() -> None:
+    """Have the rest of the output go nowhere, as whoever read it is gone."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def sentence_of(error: BaseException) -> str:
+    """Return what an error says, as one line for people."""
+    if isinstance(error, CannotConnectError) and isinstance(error.__cause__, OSError) and error.__cause__.strerror:
+        where = str(error).rpartition(f": {error.__cause__}")[0]
+        return f"{where}: {error.__cause__.strerror} (--url or BEANPOLE_URL says where the server is)"
+    return str(error)

@@ -1,0 +1,25 @@
+"""``beanpole pause`` and ``beanpole resume``: hold a tube, and let it go again."""
+
+import click
+
+from beanpole.cli.common import SECONDS, TUBE, Output, Server, verb
+
+
+@verb("pause")
+@click.argument("tube", type=TUBE)
+@click.option("--for", "pause_s", type=SECONDS, default=3600, show_default=True, help="Seconds of the pause.")
+def pause(server: Server, out: Output, tube: str, pause_s: int) -> None:
+    """Keep the jobs of TUBE from being reserved.
+
+    Jobs can still be put, looked at, and reserved by their id. A new pause takes the place of an old one.
+    """
+    server.client().pause_tube(tube, pause_s)
+    out.record({"tube": tube, "pause": pause_s}, f"{tube} is paused for {pause_s} s")
+
+
+@verb("resume")
+@click.argument("tube", type=TUBE)
+def resume(server: Server, out: Output, tube: str) -> None:
+    """End the pause of TUBE. It is no error if there is none."""
+    server.client().pause_tube(tube, 0)
+    out.record({"tube": tube, "pause": 0}, f"{tube} is not paused")
