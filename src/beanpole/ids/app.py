@@ -6,11 +6,11 @@ clock.
 """
 
 import asyncio
+import contextlib
 import os
 import signal
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -18,53 +18,29 @@ import uvloop
 
 from beanpole.errors import ExitCode, LeaseLostError, RuleError, StartError, StorageError
 from beanpole.ids import rules
-from beanpole.ids.sequence import Clock, Key, Mark
+from beanpole.ids.sequence import Clock
 from beanpole.ids.service import Service
 from beanpole.ids.store import Store
+from beanpole.ids.storethread import ThreadedStore
 from beanpole.ids.udp import Datagrams
-
-
-class ThreadedStore:
-    """A store in a thread of its own, so that requests are answered while it waits for a disk or a network."""
-
-    def __init__(self, store: Store) -> None:
-        self.store = store
-        self._thread = ThreadPoolExecutor(1, "ids-store")
-
-    async def _call(self, function: Callable[..., Any], *arguments: object) -> Any:  # noqa: ANN401 - what it returns
-        return await asyncio.get_running_loop().run_in_executor(self._thread, function, *arguments)
-
-    async def open(self) -> None:
-        """Open the store."""
-        await self._call(self.store.open)
-
-    async def load(self, key: Key, margin: int) -> Mark | None:
-        """Return the mark of a counter."""
-        mark: Mark | None = await self._call(self.store.load, key, margin)
-        return mark
-
-    async def reserve(self, wanted: list[tuple[Key, Mark]]) -> None:
-        """Make ranges durable."""
-        await self._call(self.store.reserve, wanted)
-
-    async def give_back(self, rests: list[tuple[Key, Mark]]) -> None:
-        """Write final marks."""
-        await self._call(self.store.give_back, rests)
-
-    async def close(self) -> None:
-        """Close the store."""
-        await self._call(self.store.close)
-        self._thread.shutdown()
 
 
 class App:
     """One ID service."""
 
-    def __init__(self, path: Path, config: rules.Config, logger: Any, ready: Callable[[list[str]], None]) -> None:  # noqa: ANN401 - structlog's
+    def __init__(
+        self,
+        path: Path,
+        config: rules.Config,
+        logger: Any,  # noqa: ANN401 - structlog's
+        ready: Callable[[list[str]], None],
+        wall_s: Callable[[], float] = time.time,
+    ) -> None:
         self.path = path
         self.config = config
         self.logger = logger
         self.ready = ready
+        self.wall_s = wall_s
         self.stopping = asyncio.Event()
         self.exit_code = ExitCode.OK
 
@@ -78,8 +54,8 @@ class App:
         config = self.config
         store = ThreadedStore(Store(config.database, config.offset, config.step))
         await store.open()
-        self.clock = Clock(int(time.time()), loop.time(), config.ahead_s_max)
-        self.service = Service(config, store, lambda: self.clock.read(int(time.time()), loop.time()), loop.time)
+        self.clock = Clock(int(self.wall_s()), loop.time(), config.ahead_s_max)
+        self.service = Service(config, store, lambda: self.clock.read(int(self.wall_s()), loop.time()), loop.time)
         try:
             transport, _ = await loop.create_datagram_endpoint(
                 lambda: Datagrams(self.service), local_addr=(config.host, config.port)
@@ -88,7 +64,9 @@ class App:
             await store.close()
             raise StartError(f"cannot listen on {config.host}: {error.strerror}", ExitCode.CANNOT_LISTEN) from error
         keeper = asyncio.create_task(self.service.keep())
-        keeper.add_done_callback(lambda _: self.stopping.set())
+        beat = asyncio.create_task(store.beat())
+        for task in (keeper, beat):
+            task.add_done_callback(lambda _: self.stopping.set())
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self.stopping.set)
         for number in (signal.SIGHUP, signal.SIGUSR1):
@@ -98,17 +76,20 @@ class App:
         self.ready([address])
         self.logger.info("listening", addresses=[address], pid=os.getpid(), node=config.offset, epoch=store.store.epoch)
         await self.stopping.wait()
-        await self.stop(keeper)
+        await self.stop(keeper, beat)
         transport.close()
         await store.close()
         self.logger.info("stopped", exit_code=int(self.exit_code), **self.service.counts)
         return self.exit_code
 
-    async def stop(self, keeper: "asyncio.Task[None]") -> None:
+    async def stop(self, keeper: "asyncio.Task[None]", beat: "asyncio.Task[None]") -> None:
         """Answer what waits, and give back what is left."""
         self.service.begin_stop()
+        beat.cancel()
         try:
             await keeper
+            with contextlib.suppress(asyncio.CancelledError):
+                await beat
             self.logger.info("ranges given back", counters=await self.service.stop())
         except LeaseLostError as error:
             self.exit_code = ExitCode.DATA_DIR_LOCKED
@@ -121,7 +102,7 @@ class App:
 
     def reload(self) -> None:
         """Read the rules again; if anything is wrong with them, nothing changes."""
-        self.clock.accept(int(time.time()), asyncio.get_running_loop().time())
+        self.clock.accept(int(self.wall_s()), asyncio.get_running_loop().time())
         try:
             config = rules.load(self.path)
             self.service.reload(config)
@@ -131,8 +112,13 @@ class App:
             self.logger.info("reloaded", rules=sorted(config.rules))
 
 
-def serve(path: Path, logger: Any, ready: Callable[[list[str]], None]) -> ExitCode:  # noqa: ANN401 - structlog's
-    """Run an ID service until a signal stops it.
+def serve(
+    path: Path,
+    logger: Any,  # noqa: ANN401 - structlog's
+    ready: Callable[[list[str]], None],
+    wall_s: Callable[[], float] = time.time,
+) -> ExitCode:
+    """Run an ID service until a signal stops it. `wall_s`: the clock that numbers show, in Unix seconds.
 
     Raises:
         StartError: it can't start.
@@ -143,7 +129,7 @@ def serve(path: Path, logger: Any, ready: Callable[[list[str]], None]) -> ExitCo
         raise StartError(str(error), ExitCode.USAGE) from error
 
     async def main() -> ExitCode:
-        return await App(path, config, logger, ready).run()
+        return await App(path, config, logger, ready, wall_s).run()
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(main())

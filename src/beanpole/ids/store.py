@@ -245,6 +245,15 @@ class Store:
         """
         self._write(list(rests), forward=False)
 
+    def beat(self) -> None:
+        """Ask whether the node is still ours.
+
+        Raises:
+            LeaseLostError: it is not.
+            StorageError: the database can't be asked.
+        """
+        self._write([], forward=True)
+
     def _write(self, marks: Sequence[tuple[Key, Mark]], *, forward: bool) -> None:
         try:
             with self._transaction() as connection:
