@@ -218,6 +218,12 @@ class ClockAheadError(NoNumberError):
         self.ahead_s = ahead_s
 
 
+class ClockBehindError(NoNumberError):
+    """Numbers that show milliseconds are too far ahead of the clock, or it is before their epoch."""
+
+    code = -4
+
+
 class RuleFailedError(NoNumberError):
     """A rule did not make a number: an error in its Lua code, or a result that is none."""
 

@@ -196,11 +196,20 @@ IDS_BATCH_DEFAULT = 1_000
 IDS_BATCH_MAX = 10_000
 """The largest batch, as in the original."""
 
+IDS_RESERVE_S_DEFAULT = 10
+"""Seconds of time that numbers which begin with it reserve at once; and how far they may run ahead of the clock."""
+
+IDS_RESERVE_S_MAX = 3_600
+"""The most of them: after a crash, numbers show a time that is later than it is by as much."""
+
 IDS_LOW_WATER_PERCENT = 50
 """Percent of a batch that are left when the next one is fetched: time enough for a slow database."""
 
 IDS_COUNTERS_MAX = 100_000
 """Counters in memory; further names are refused, so that a stranger can't fill it with them."""
+
+IDS_IDLE_S = 600
+"""Seconds after its last number in which a counter stays in memory; then its unused range is given back."""
 
 IDS_WAITING_MAX = 10_000
 """Requests that wait for a reservation; further ones are refused."""
