@@ -153,6 +153,19 @@ class Server:
             client.close()
 
 
+@contextmanager
+def missing(sentence: str) -> Iterator[None]:
+    """Say this where the server's answer is NOT_FOUND.
+
+    Raises:
+        Failure: it was.
+    """
+    try:
+        yield
+    except NotFoundError as error:
+        raise Failure(sentence, ExitCode.NOT_FOUND) from error
+
+
 # --- Output -----------------------------------------------------------------------------------------------------------
 
 

@@ -2,7 +2,7 @@
 
 import click
 
-from beanpole.cli.common import SECONDS, TUBE, Output, Server, verb
+from beanpole.cli.common import SECONDS, TUBE, Output, Server, missing, verb
 
 
 @verb("pause")
@@ -13,7 +13,8 @@ def pause(server: Server, out: Output, tube: str, pause_s: int) -> None:
 
     Jobs can still be put, looked at, and reserved by their id. A new pause takes the place of an old one.
     """
-    server.client().pause_tube(tube, pause_s)
+    with missing(f"there is no tube {tube}"):
+        server.client().pause_tube(tube, pause_s)
     out.record({"tube": tube, "pause": pause_s}, f"{tube} is paused for {pause_s} s")
 
 
@@ -21,5 +22,6 @@ def pause(server: Server, out: Output, tube: str, pause_s: int) -> None:
 @click.argument("tube", type=TUBE)
 def resume(server: Server, out: Output, tube: str) -> None:
     """End the pause of TUBE. It is no error if there is none."""
-    server.client().pause_tube(tube, 0)
+    with missing(f"there is no tube {tube}"):
+        server.client().pause_tube(tube, 0)
     out.record({"tube": tube, "pause": 0}, f"{tube} is not paused")

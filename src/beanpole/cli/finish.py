@@ -1,0 +1,225 @@
+"""``beanpole delete|release|bury|kick|touch``: what becomes of jobs, by their id.
+
+A job that another client has reserved is in that client's hands alone, and the server says NOT_FOUND. One that nobody
+has reserved is reserved here first, by ``reserve-job``, if the command wants that.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import click
+
+from beanpole import limits
+from beanpole.cli.common import (
+    ID,
+    PRIORITY,
+    SECONDS,
+    TARGET,
+    Output,
+    Server,
+    exit_code_of,
+    note,
+    verb,
+)
+from beanpole.client import Client, Result, StatsJob
+from beanpole.client.pipeline import Pipeline
+from beanpole.errors import BeanpoleError, ExitCode, NotFoundError, UnknownCommandError
+
+IDS = click.argument("ids", type=ID, nargs=-1, required=True, metavar="ID...")
+PIECE = 1_000
+"""Jobs that go in one round trip."""
+
+Issue = Callable[[Pipeline[bytes], int], Result[Any]]
+
+
+def together(client: Client[bytes], ids: Sequence[int], issue: Issue) -> list[Result[Any]]:
+    """Send one command for each id, all in one round trip; return the results, some of which may be errors."""
+    with client.pipeline(raise_errors=False) as pipeline:
+        return [issue(pipeline, id) for id in ids]
+
+
+def why(client: Client[bytes], id: int, do: str, error: BeanpoleError) -> str:
+    """Say why a job could not be treated so."""
+    if isinstance(error, UnknownCommandError):
+        return f"job {id}: the server does not know reserve-job (beanstalkd does since version 1.12)"
+    if not isinstance(error, NotFoundError):
+        return f"job {id}: {error}"
+    try:
+        state = client.stats_job(id).state
+    except NotFoundError:
+        return f"there is no job {id}"
+    if state == "reserved":
+        return f"job {id} is reserved by another client, and only that one can {do} it"
+    return f"job {id} is {state}: there is nothing to {do}"
+
+
+def tell(
+    client: Client[bytes], out: Output, do: str, done: str, results: Sequence[tuple[int, Result[Any]]]
+) -> ExitCode:
+    """Write what became of each job; return the exit code, which is that of the first error."""
+    code = ExitCode.OK
+    for id, result in results:
+        if result.error is None:
+            out.record({"id": id, "result": done}, f"{id} {done}")
+        else:
+            out.flush()
+            note(why(client, id, do, result.error))
+            code = code or exit_code_of(result.error)
+    return code
+
+
+def pieces(ids: Sequence[int]) -> list[Sequence[int]]:
+    """Cut a list of ids into round trips."""
+    return [ids[start : start + PIECE] for start in range(0, len(ids), PIECE)]
+
+
+# --- Of a job that nobody has to hold ---------------------------------------------------------------------------------
+
+
+@verb("delete")
+@IDS
+def delete(server: Server, out: Output, ids: tuple[int, ...]) -> ExitCode:
+    """Delete jobs that are ready, delayed or buried.
+
+    A job that is reserved can only be deleted by the client that reserved it.
+    """
+    client, code = server.client(), ExitCode.OK
+    for piece in pieces(ids):
+        results = together(client, piece, lambda pipeline, id: pipeline.delete(id))
+        code = tell(client, out, "delete", "deleted", list(zip(piece, results, strict=True))) or code
+    return code
+
+
+@verb("kick")
+@click.argument("what", type=TARGET, nargs=-1, required=True, metavar="TUBE|ID...")
+@click.option(
+    "--count", type=click.IntRange(1, limits.PRI_MAX), default=1, show_default=True, help="The most jobs of a TUBE."
+)
+def kick(server: Server, out: Output, what: tuple[int | str, ...], count: int) -> ExitCode:
+    """Make buried or delayed jobs ready.
+
+    Of a TUBE, up to --count buried jobs become ready, or delayed ones if none is buried. An ID is one job. A tube
+    whose name is a number is written tube:123.
+    """
+    client, code = server.client(), ExitCode.OK
+    for each in what:
+        if isinstance(each, str):
+            with client.using(each):
+                kicked = client.kick(count)
+            out.record({"tube": each, "kicked": kicked}, f"{kicked} of {each} kicked")
+    for piece in pieces([each for each in what if isinstance(each, int)]):
+        results = together(client, piece, lambda pipeline, id: pipeline.kick_job(id))
+        code = tell(client, out, "kick", "kicked", list(zip(piece, results, strict=True))) or code
+    return code
+
+
+# --- Of a job that is reserved here first -----------------------------------------------------------------------------
+
+
+def reserved(client: Client[bytes], ids: Sequence[int]) -> dict[int, StatsJob | BeanpoleError]:
+    """Reserve jobs by their ids; return how each was before, or why it could not be reserved."""
+    found: dict[int, StatsJob | BeanpoleError] = {}
+    with client.pipeline(raise_errors=False) as pipeline:
+        asked = [(id, pipeline.stats_job(id), pipeline.reserve_job(id)) for id in ids]
+    for id, before, taken in asked:
+        found[id] = taken.error or before.error or before.result()
+    return found
+
+
+def finish(
+    client: Client[bytes],
+    out: Output,
+    words: tuple[str, str],
+    ids: Sequence[int],
+    issue: Callable[[Pipeline[bytes], StatsJob], Result[Any]],
+) -> ExitCode:
+    """Reserve jobs and finish them; `words` are what is done, and what a job is afterwards."""
+    code = ExitCode.OK
+    for piece in pieces(ids):
+        found = reserved(client, piece)
+        results: list[tuple[int, Result[Any]]] = []
+        with client.pipeline(raise_errors=False) as pipeline:
+            for id in piece:
+                before = found[id]
+                if isinstance(before, StatsJob):
+                    results.append((id, issue(pipeline, before)))
+                else:
+                    results.append((id, Result()))
+                    results[-1][1].fail(before)
+        code = tell(client, out, *words, results) or code
+    return code
+
+
+@verb("release")
+@IDS
+@click.option("--priority", type=PRIORITY, help="Their new priority.  [default: the one they have]")
+@click.option("--delay", type=SECONDS, default=0, show_default=True, help="Seconds until they are ready.")
+def release(server: Server, out: Output, ids: tuple[int, ...], priority: int | None, delay: int) -> ExitCode:
+    """Make jobs ready, or delay them, whether they are ready, delayed or buried.
+
+    This is how a job gets another priority or delay. A job that is reserved can only be released by the client that
+    reserved it. The job is reserved by its id for a moment, which counts as a reserve.
+    """
+
+    def issue(pipeline: Pipeline[bytes], before: StatsJob) -> Result[Any]:
+        return pipeline.release(before.id, before.pri if priority is None else priority, delay)
+
+    return finish(server.client(), out, ("release", "released"), ids, issue)
+
+
+@verb("bury")
+@IDS
+@click.option("--priority", type=PRIORITY, help="Their new priority.  [default: the one they have]")
+def bury(server: Server, out: Output, ids: tuple[int, ...], priority: int | None) -> ExitCode:
+    """Put jobs aside that are ready or delayed, until somebody kicks them.
+
+    A job that is reserved can only be buried by the client that reserved it. The job is reserved by its id for a
+    moment, which counts as a reserve.
+    """
+
+    def issue(pipeline: Pipeline[bytes], before: StatsJob) -> Result[Any]:
+        return pipeline.bury(before.id, before.pri if priority is None else priority)
+
+    return finish(server.client(), out, ("bury", "buried"), ids, issue)
+
+
+@verb("touch")
+@click.argument("id", type=ID)
+@click.option("--for", "hold_s", type=SECONDS, help="Seconds to hold it.  [default: until Ctrl-C]")
+def touch(server: Server, out: Output, id: int, hold_s: int | None) -> ExitCode:
+    """Hold the job ID: reserve it, and touch it again and again, so that no worker gets it.
+
+    Afterwards it is ready, delayed or buried as it was before. If this command is killed, the job is ready. A job that
+    is reserved can only be touched by the client that reserved it.
+    """
+    client = server.client()
+    before = reserved(client, [id])[id]
+    if not isinstance(before, StatsJob):
+        note(why(client, id, "touch", before))
+        return exit_code_of(before)
+    try:
+        note(f"job {id} is held" + ("; Ctrl-C gives it back" if hold_s is None else f" for {hold_s} s"))
+        left_s = float("inf") if hold_s is None else float(hold_s)
+        while True:
+            client.touch(id)
+            step_s = min(left_s, before.ttr / 2)
+            time.sleep(step_s)
+            left_s -= step_s
+            if left_s <= 0:
+                break
+    except KeyboardInterrupt:
+        if hold_s is not None:
+            raise
+    finally:
+        give_back(client, before)
+    out.record({"id": id, "result": before.state}, f"{id} {before.state} again")
+    return ExitCode.OK
+
+
+def give_back(client: Client[bytes], before: StatsJob) -> None:
+    """Finish a job that is reserved here, so that it is as it was."""
+    if before.state == "buried":
+        client.bury(before.id, before.pri)
+    else:
+        client.release(before.id, before.pri, before.time_left if before.state == "delayed" else 0)

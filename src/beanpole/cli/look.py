@@ -1,0 +1,134 @@
+"""``beanpole peek|stats|tubes``: look, and change nothing."""
+
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+from beanpole.cli.common import TARGET, Output, Server, body_fields, exit_code_of, missing, note, verb
+from beanpole.client import Client, Job, StatsJob, StatsTube
+from beanpole.errors import ExitCode, NotFoundError
+
+COLUMNS: dict[str, str] = {
+    "tube": "name",
+    "ready": "current_jobs_ready",
+    "reserved": "current_jobs_reserved",
+    "delayed": "current_jobs_delayed",
+    "buried": "current_jobs_buried",
+    "waiting": "current_waiting",
+    "using": "current_using",
+    "watching": "current_watching",
+    "paused": "pause_time_left",
+    "total": "total_jobs",
+}
+"""The columns of `tubes`, and the fields of StatsTube that are in them."""
+
+
+def typed(stats: Mapping[str, int | str]) -> dict[str, Any]:
+    """Return statistics by the server's keys, with the values that the typed fields have."""
+    return {key: getattr(stats, key.replace("-", "_"), value) for key, value in stats.items()}
+
+
+@verb("peek")
+@click.argument("what", type=TARGET, nargs=-1, required=True, metavar="TUBE|ID...")
+@click.option(
+    "--state",
+    type=click.Choice(["ready", "delayed", "buried"]),
+    default="ready",
+    show_default=True,
+    help="Which job of a TUBE: the next of this state.",
+)
+@click.option("--raw", is_flag=True, help="Write the body alone, without a line end.")
+def peek(server: Server, out: Output, what: tuple[int | str, ...], state: str, *, raw: bool) -> ExitCode:
+    """Show jobs: the one with an ID, or the next of a TUBE.
+
+    The body is written to standard output; on a terminal, a line before it says what else is known of the job. With
+    --json it is one object, in which a body that is not UTF-8 stands in body_base64. A tube whose name is a number is
+    written tube:123.
+    """
+    client, code = server.client(), ExitCode.OK
+    for each in what:
+        try:
+            job = client.peek(each) if isinstance(each, int) else peek_tube(client, each, state)
+            stats = client.stats_job(job)
+        except NotFoundError as error:
+            note(f"there is no job {each}" if isinstance(each, int) else f"no job of {each} is {state}")
+            code = code or exit_code_of(error)
+        else:
+            show(out, job, stats, raw=raw)
+    return code
+
+
+def peek_tube(client: Client[bytes], tube: str, state: str) -> Job[bytes]:
+    """Look at the next job of a tube in a state."""
+    with client.using(tube):
+        return {"ready": client.peek_ready, "delayed": client.peek_delayed, "buried": client.peek_buried}[state]()
+
+
+def show(out: Output, job: Job[bytes], stats: StatsJob, *, raw: bool) -> None:
+    """Write a job: its body to standard output, the rest to standard error if that is a terminal."""
+    if out.as_json:
+        out.record(typed(stats) | body_fields(job.body), "")
+        return
+    if not raw and sys.stderr.isatty():
+        out.flush()
+        note(f"job {job.id} of {stats.tube}: {stats.state}, priority {stats.pri}, age {stats.age} s, ttr {stats.ttr} s")
+    out.write(job.body if raw else job.body + b"\n")
+
+
+@verb("stats")
+@click.argument("what", type=TARGET, required=False, metavar="[TUBE|ID]")
+def stats(server: Server, out: Output, what: int | str | None) -> None:
+    """Show the statistics of the server, of a TUBE, or of the job ID.
+
+    Keys are the protocol's. A tube whose name is a number is written tube:123.
+    """
+    client = server.client()
+    found = typed(client.stats() if what is None else stats_of(client, what))
+    if out.as_json:
+        out.record(found, "")
+    else:
+        out.table(("key", "value"), [{"key": key, "value": value} for key, value in found.items()])
+
+
+def stats_of(client: Client[bytes], what: int | str) -> StatsJob | StatsTube:
+    """Return the statistics of a job or a tube.
+
+    Raises:
+        Failure: there is none.
+    """
+    with missing(f"there is no {'job' if isinstance(what, int) else 'tube'} {what}"):
+        return client.stats_job(what) if isinstance(what, int) else client.stats_tube(what)
+
+
+@verb("tubes")
+@click.option(
+    "--sort",
+    type=click.Choice(list(COLUMNS)),
+    default="tube",
+    show_default=True,
+    help="The largest numbers come first.",
+)
+def tubes(server: Server, out: Output, sort: str) -> None:
+    """Show all tubes and how many jobs and clients each has.
+
+    waiting, using and watching are clients; paused is how many seconds a pause still lasts; total is how many jobs
+    were put since there is the tube. With --json the keys are those of the protocol.
+    """
+    found = sorted(all_tubes(server.client()), key=lambda each: each.name)
+    if sort != "tube":
+        found.sort(key=lambda each: int(getattr(each, COLUMNS[sort])), reverse=True)
+    if out.as_json:
+        for each in found:
+            out.record(typed(each), "")
+    else:
+        out.table(list(COLUMNS), [{name: getattr(each, field) for name, field in COLUMNS.items()} for each in found])
+
+
+def all_tubes(client: Client[bytes]) -> list[StatsTube]:
+    """Return the statistics of every tube, in two round trips; one that is gone meanwhile is left out."""
+    names = client.tubes()
+    with client.pipeline(raise_errors=False) as pipeline:
+        results = [pipeline.stats_tube(name) for name in names]
+    return [result.result() for result in results if not isinstance(result.error, NotFoundError)]
