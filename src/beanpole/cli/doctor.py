@@ -1,0 +1,100 @@
+"""``beanpole doctor``: what is wrong with a server, and what to do. The checks are in `beanpole.monitor`."""
+
+import asyncio
+import re
+import socket
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from beanpole.cli.common import EXIT_CODES, Output, Server, verb
+from beanpole.cli.looking import interval, looking, now_ns
+from beanpole.errors import ExitCode
+from beanpole.monitor.units import count, duration, plural
+
+if TYPE_CHECKING:
+    from beanpole.monitor.diagnosis import Finding, Visit
+    from beanpole.monitor.sampling import Sample
+
+EVIDENCE_LINES = 8
+"""Lines of evidence that people are shown of one finding; --json has all."""
+
+
+@verb("doctor")
+@interval(2.0, "Between the two looks that tell what grows.")
+def doctor(server: Server, out: Output, interval_s: float) -> ExitCode:
+    """Check the health of a server, explain what is found, and say what to do.
+
+    The server is looked at twice. Errors and warnings make the exit code 1; notes do not. Nothing is changed.
+    """
+    from beanpole.monitor import examine
+
+    seen = asyncio.run(visit(server, interval_s))
+    found = examine.diagnose(seen)
+    healthy = examine.is_healthy(found)
+    if out.as_json:
+        out.record(as_json(server, seen, found, healthy=healthy), "")
+    else:
+        say(server, out, seen, found)
+    return ExitCode.OK if healthy else ExitCode.FAILED
+
+
+doctor.epilog = EXIT_CODES.replace("0    done", "0    healthy: nothing, or nothing but notes").replace(
+    "1    ", "1    there are warnings or errors; or "
+)
+
+
+async def visit(server: Server, interval_s: float) -> "Visit":
+    """Looks at the server."""
+    from beanpole.monitor import examine
+
+    async with looking(server) as client:
+        return await examine.visit(client, now_ns, lambda: asyncio.sleep(interval_s), files_max)
+
+
+def files_max(sample: "Sample") -> int | None:
+    """How many files the server may have open, if its process is on this machine and may be looked at."""
+    pid, hostname = sample.server.pid, sample.server.hostname
+    if hostname and hostname != socket.gethostname():
+        return None
+    try:
+        command = Path(f"/proc/{pid}/cmdline").read_bytes()
+        limits = Path(f"/proc/{pid}/limits").read_text(encoding="ascii")
+    except OSError:
+        return None
+    found = re.search(r"^Max open files +(\d+)", limits, re.MULTILINE)
+    return int(found[1]) if found and (b"bean" in command) else None
+
+
+def as_json(server: Server, seen: "Visit", found: "list[tuple[str, Finding]]", *, healthy: bool) -> dict[str, object]:
+    """What was found, for programs."""
+    findings = [
+        {
+            "check": check,
+            "severity": each.severity.name.lower(),
+            "summary": each.summary,
+            "evidence": each.evidence,
+            "tubes": each.tubes,
+            "advice": each.advice,
+        }
+        for check, each in found
+    ]
+    facts = {"url": str(server.address), "version": seen.server.version, "uptime": seen.server.uptime}
+    return {"healthy": healthy, "server": facts, "seconds": round(seen.seconds, 3), "findings": findings}
+
+
+def say(server: Server, out: Output, seen: "Visit", found: "list[tuple[str, Finding]]") -> None:
+    """What was found, for people."""
+    stats = seen.server
+    name = f"beanpole {stats['beanpole-version']}" if "beanpole-version" in stats else f"beanstalkd {stats.version}"
+    looked = f"looked at twice, {seen.seconds:.1f} s apart"
+    out.line(f"{server.address}: {name}, up {duration(stats.uptime)}, {plural(stats.current_tubes, 'tube')}; {looked}")
+    for check, each in found:
+        out.line(f"\n{each.severity.name} {check}: {each.summary}")
+        for line in each.evidence[:EVIDENCE_LINES]:
+            out.line(f"    {line}")
+        if len(each.evidence) > EVIDENCE_LINES:
+            out.line(f"    and {count(len(each.evidence) - EVIDENCE_LINES)} more")
+        out.line(f"    > {each.advice}")
+    names = [each.severity.name.lower() for _, each in found]
+    counts = [plural(names.count(name), name) for name in ("error", "warning", "note") if name in names]
+    out.line(f"\n{', '.join(counts)}." if counts else "\nHealthy: nothing was found.")

@@ -1,0 +1,109 @@
+"""The columns of `top`: what each shows of a tube, how it is sorted, and which go first when the window is narrow."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from beanpole.monitor.sampling import Row
+from beanpole.monitor.units import count, duration, rate
+
+
+class Cell(NamedTuple):
+    """What a cell shows, and in which style of rich."""
+
+    text: str
+    style: str
+
+
+QUIET = "bright_black"
+"""The style of what is nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column."""
+
+    title: str
+    width: int
+    """Characters without the gap; 0: what the others leave."""
+    key: Callable[[Row], float | str]
+    """What it is sorted by."""
+    cell: Callable[[Row], Cell]
+    keep: int = 0
+    """Of the columns that do not fit, the one with the smallest number goes first."""
+    help: str = ""
+
+
+def counted(field: str, style: str) -> tuple[Callable[[Row], float], Callable[[Row], Cell]]:
+    """How to sort by and show a count of `stats-tube`."""
+
+    def key(row: Row) -> float:
+        number: int = getattr(row.stats, field)
+        return number
+
+    def cell(row: Row) -> Cell:
+        number: int = getattr(row.stats, field)
+        return Cell(count(number), style if number else QUIET)
+
+    return key, cell
+
+
+def rated(field: str) -> tuple[Callable[[Row], float], Callable[[Row], Cell]]:
+    """How to sort by and show a rate."""
+
+    def key(row: Row) -> float:
+        per_second: float | None = getattr(row, field)
+        return -1.0 if per_second is None else per_second
+
+    def cell(row: Row) -> Cell:
+        per_second: float | None = getattr(row, field)
+        return Cell(rate(per_second), "" if per_second else QUIET)
+
+    return key, cell
+
+
+def age_key(row: Row) -> float:
+    """Seconds since the next ready job was put; -1: there is none, or it was not looked at."""
+    return -1 if row.next_job is None else row.next_job.age
+
+
+def age_cell(row: Row) -> Cell:
+    """The age of the next ready job."""
+    if row.next_job is None:
+        return Cell("" if row.stats.current_jobs_ready else "-", QUIET)
+    return Cell(duration(row.next_job.age), "")
+
+
+def pause_cell(row: Row) -> Cell:
+    """What is left of a pause."""
+    left_s = row.stats.pause_time_left
+    return Cell(duration(left_s), "bold yellow") if row.stats.pause else Cell("-", QUIET)
+
+
+COLUMNS: tuple[Column, ...] = (
+    Column("TUBE", 0, lambda row: row.stats.name, lambda row: Cell(row.stats.name, "bold"), 99, "its name"),
+    Column("READY", 8, *counted("current_jobs_ready", "green"), 90, "jobs that can be reserved"),
+    Column("RESERVED", 8, *counted("current_jobs_reserved", "cyan"), 80, "jobs in the hands of workers"),
+    Column("DELAYED", 8, *counted("current_jobs_delayed", "blue"), 60, "jobs that wait for their time"),
+    Column("BURIED", 8, *counted("current_jobs_buried", "bold red"), 70, "jobs put aside; k kicks them"),
+    Column("WAITING", 7, *counted("current_waiting", ""), 50, "workers that wait for a job"),
+    Column("WATCHING", 8, *counted("current_watching", ""), 10, "connections that watch it"),
+    Column("PUT/S", 7, *rated("put_rate"), 40, "jobs put a second"),
+    Column("DELETE/S", 8, *rated("delete_rate"), 30, "jobs deleted a second"),
+    Column("AGE", 6, age_key, age_cell, 20, "since the put of the job that is next"),
+    Column("PAUSE", 6, lambda row: row.stats.pause_time_left, pause_cell, 45, "what is left of a pause"),
+)
+
+GAP = 1
+"""Characters between two columns."""
+
+TUBE_WIDTH_MIN = 16
+"""Characters that a name has before another column has to go."""
+
+
+def fitting(width: int) -> Sequence[Column]:
+    """The columns that fit into a window, in their order."""
+    kept = list(COLUMNS)
+    while len(kept) > 1 and TUBE_WIDTH_MIN + sum(each.width + GAP for each in kept[1:]) > width:
+        kept.remove(min(kept, key=lambda each: each.keep))
+    return kept

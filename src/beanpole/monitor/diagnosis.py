@@ -1,0 +1,88 @@
+"""The words of `doctor`: what it looks at (`Visit`), and what it finds (`Finding`)."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+from beanpole.monitor.sampling import Looked, Sample
+
+if TYPE_CHECKING:
+    from beanpole.client import Stats, StatsTube
+
+
+class Severity(IntEnum):
+    """How bad a finding is."""
+
+    NOTE = 0
+    """Good to know; the server counts as healthy."""
+    WARNING = 1
+    """Somebody should look at it, today."""
+    ERROR = 2
+    """Jobs are in danger or stand still, or will soon."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something that is not as it should be."""
+
+    severity: Severity
+    summary: str
+    """One sentence."""
+    advice: str
+    """What to do."""
+    evidence: tuple[str, ...] = ()
+    """What was seen, with numbers: a line each."""
+    tubes: tuple[str, ...] = ()
+    """The tubes that it is about, the worst first."""
+
+
+@dataclass(frozen=True)
+class Visit:
+    """Two samples of a server, and a closer look at the tubes with the most jobs."""
+
+    before: Sample
+    after: Sample
+    ready: Mapping[str, Looked] = field(default_factory=dict)
+    """The next ready job by tube."""
+    buried: Mapping[str, Looked] = field(default_factory=dict)
+    """The first buried job by tube."""
+    files_max: int | None = None
+    """Files that the server's process may have open; None: not known."""
+    own_connections: int = 1
+    """Connections of the doctor, which watch the default tube."""
+
+    @property
+    def server(self) -> "Stats":
+        """The server as it was last."""
+        return self.after.server
+
+    @property
+    def seconds(self) -> float:
+        """The time between the samples."""
+        return (self.after.at_ns - self.before.at_ns) / 1e9
+
+    @property
+    def restarted(self) -> bool:
+        """Whether the server was started anew between the samples, so that nothing can be said of growth."""
+        return self.before.server.id != self.after.server.id
+
+    def grown(self, *keys: str) -> int:
+        """By how much some counts of the server grew between the samples; 0 if it was started anew."""
+        if self.restarted:
+            return 0
+        return sum(getattr(self.after.server, key) - getattr(self.before.server, key) for key in keys)
+
+    def tubes(self) -> Iterator[tuple["StatsTube | None", "StatsTube"]]:
+        """Each tube, as it was before (None: it was not there, or another server's) and as it is."""
+        for name, row in self.after.rows.items():
+            before = None if self.restarted else self.before.rows.get(name)
+            yield (before.stats if before else None), row.stats
+
+    def watching(self, tube: "StatsTube") -> int:
+        """Connections that watch a tube, without ours."""
+        return tube.current_watching - (self.own_connections if tube.name == "default" else 0)
+
+
+Check = Callable[[Visit], Iterator[Finding]]
+"""Looks at a visit for one kind of trouble, which its docstring names."""

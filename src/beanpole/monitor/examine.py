@@ -1,0 +1,76 @@
+"""The doctor: the table of checks, how a server is visited for them, and what is found."""
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
+
+from beanpole.monitor import server_checks, tube_checks
+from beanpole.monitor.diagnosis import Check, Finding, Severity, Visit
+from beanpole.monitor.sampling import ALL, Looked, Sample, Sampler, next_jobs
+
+if TYPE_CHECKING:
+    from beanpole.client import AsyncClient
+
+CHECKS: tuple[Check, ...] = (
+    server_checks.restarted,
+    server_checks.log_stopped,
+    server_checks.refused_puts,
+    server_checks.draining,
+    server_checks.connections,
+    server_checks.timeouts,
+    server_checks.empty_reserves,
+    tube_checks.no_workers,
+    tube_checks.idle_workers,
+    tube_checks.far_behind,
+    tube_checks.buried,
+    tube_checks.failing_jobs,
+    tube_checks.pauses,
+    tube_checks.growing,
+    tube_checks.waiting_in_vain,
+    server_checks.bodies,
+    server_checks.durability,
+    server_checks.version,
+    server_checks.many_tubes,
+)
+"""What is looked for, in the order in which findings of the same severity are told."""
+
+TUBES_LOOKED_INTO = 100
+"""Tubes, those with the most jobs, of which a job is looked at; each brings its body with it."""
+
+
+def name_of(check: Check) -> str:
+    """The name of a check as users see it."""
+    return check.__name__.replace("_", "-")
+
+
+def diagnose(visit: Visit) -> list[tuple[str, Finding]]:
+    """What is found, with the names of the checks, the worst first."""
+    found = [(name_of(check), finding) for check in CHECKS for finding in check(visit)]
+    return sorted(found, key=lambda each: -each[1].severity)
+
+
+def is_healthy(found: list[tuple[str, Finding]]) -> bool:
+    """Whether there is nothing but notes."""
+    return all(finding.severity is Severity.NOTE for _, finding in found)
+
+
+async def visit(
+    client: "AsyncClient[bytes]",
+    now_ns: Callable[[], int],
+    wait: Callable[[], Awaitable[None]],
+    files_max: Callable[[Sample], int | None] = lambda _: None,
+) -> Visit:
+    """Looks at a server twice, and at some jobs. Raises ConnectionLostError and UnexpectedReplyError."""
+    sampler = Sampler(client, now_ns, ALL)
+    before = await sampler.take()
+    await wait()
+    after = await sampler.take()
+    ready = await _look(client, after, "ready")
+    buried = await _look(client, after, "buried")
+    return Visit(before, after, ready, buried, files_max(after))
+
+
+async def _look(client: "AsyncClient[bytes]", sample: Sample, state: str) -> dict[str, Looked]:
+    """Looks at a job of the tubes that have the most in a state."""
+    numbers = {name: getattr(row.stats, f"current_jobs_{state}") for name, row in sample.rows.items()}
+    tubes = [name for name, number in sorted(numbers.items(), key=lambda each: -each[1]) if number]
+    return await next_jobs(client, tubes[:TUBES_LOOKED_INTO], state)

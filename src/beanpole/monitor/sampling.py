@@ -1,0 +1,192 @@
+"""What a server says of itself and its tubes at a moment, and how fast that changes.
+
+A sample costs up to three round trips: the server and the list of tubes; the tubes, all in one pipeline; the jobs that
+are next in line in those tubes whose age is wanted. Of more than `tubes_max` tubes, each sample asks about the wanted
+ones and the next `tubes_max` of the others, so that all are seen in a few samples and no sample costs more.
+
+Rates are differences of counters, each over its own time. A server with another `id` is another server: everything
+begins anew.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from beanpole.errors import NotFoundError
+
+if TYPE_CHECKING:
+    from beanpole.client import AsyncClient, Job, Result, Stats, StatsJob, StatsTube
+
+ALL = 2**63
+"""As `tubes_max`: each sample asks about every tube."""
+
+TUBES_PER_SAMPLE = 1000
+"""Tubes that one sample asks about beside the wanted ones: about 30 ms of work for us, 2 ms for the server."""
+
+DEFAULT = "default"
+"""The tube that a connection goes back to: one that it used would stay in being."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What is known of a tube."""
+
+    stats: "StatsTube"
+    at_ns: int
+    """When it said so, on the clock of the sampler."""
+    put_rate: float | None = None
+    """Jobs put a second since it was last asked; None: it was asked once."""
+    delete_rate: float | None = None
+    """Jobs deleted a second, likewise."""
+    next_job: "StatsJob | None" = None
+    """The ready job that is reserved next, if it was looked at: not always the oldest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """Commands a second of the whole server, and jobs whose time to run ended."""
+
+    put: float
+    reserve: float
+    delete: float
+    timeout: float
+
+
+@dataclass(frozen=True)
+class Sample:
+    """What is known of a server and its tubes."""
+
+    at_ns: int
+    server: "Stats"
+    rates: Rates | None
+    """None: there was no sample before."""
+    rows: dict[str, Row]
+    """By name. Those that this sample did not ask about are as they were."""
+    tube_count: int
+    """Tubes that there are to be asked about; `rows` may have fewer."""
+
+
+def per_second(before: int, after: int, from_ns: int, until_ns: int) -> float:
+    """How fast a counter grew; a counter that fell began anew."""
+    grown = after - before if after >= before else after
+    return grown * 1e9 / max(until_ns - from_ns, 1)
+
+
+def rates_between(before: "Stats", after: "Stats", from_ns: int, until_ns: int) -> Rates:
+    """The rates of a server."""
+
+    def of(*keys: str) -> float:
+        return per_second(
+            sum(getattr(before, key) for key in keys), sum(getattr(after, key) for key in keys), from_ns, until_ns
+        )
+
+    return Rates(of("cmd_put"), of("cmd_reserve", "cmd_reserve_with_timeout"), of("cmd_delete"), of("job_timeouts"))
+
+
+def matches(name: str, pattern: str) -> bool:
+    """Whether a filter lets a tube through: its name has the text somewhere, whatever the case."""
+    return pattern.lower() in name.lower()
+
+
+class Sampler:
+    """Takes samples of one server, over one client."""
+
+    def __init__(
+        self, client: "AsyncClient[bytes]", now_ns: Callable[[], int], tubes_max: int = TUBES_PER_SAMPLE
+    ) -> None:
+        self._client = client
+        self._now_ns = now_ns
+        self._tubes_max = tubes_max
+        self._last: Sample | None = None
+        self._rows: dict[str, Row] = {}
+        self._names: dict[str, None] = {}
+        """The tubes that there were when the sweep began, in the server's order, as far as the filter lets through."""
+        self._sweep: list[str] = []
+        """Those of them that are not asked about yet."""
+        self._pattern = ""
+
+    async def take(self, wanted: Iterable[str] = (), pattern: str = "") -> Sample:
+        """Asks the server. `wanted`: tubes to ask about in any case, and of which the next job is looked at.
+
+        Raises ConnectionLostError and UnexpectedReplyError; the next call connects again.
+        """
+        if pattern != self._pattern:
+            self._pattern, self._sweep = pattern, []
+        async with self._client.pipeline() as first:
+            stats = first.stats()
+            listed = None if self._sweep else first.tubes()
+        at_ns, server = self._now_ns(), stats.result()
+        last = self._last
+        if last is not None and last.server.id != server.id:
+            self._rows, last = {}, None
+        if listed is not None:
+            self._begin_sweep(listed.result())
+        seen = [name for name in wanted if name in self._names]
+        await self._ask_tubes(seen)
+        await self._look_at_next(seen)
+        rates = None if last is None else rates_between(last.server, server, last.at_ns, at_ns)
+        self._last = Sample(at_ns, server, rates, dict(self._rows), len(self._names))
+        return self._last
+
+    def _begin_sweep(self, listed: list[str]) -> None:
+        self._names = dict.fromkeys(name for name in listed if matches(name, self._pattern))
+        self._sweep = list(self._names)
+        self._rows = {name: row for name, row in self._rows.items() if name in self._names}
+
+    async def _ask_tubes(self, seen: Sequence[str]) -> None:
+        """Asks about some tubes, and the next ones of the sweep."""
+        due, self._sweep = self._sweep[: self._tubes_max], self._sweep[self._tubes_max :]
+        names = list(dict.fromkeys([*seen, *due]))
+        async with self._client.pipeline(raise_errors=False) as second:
+            asked = [(name, second.stats_tube(name)) for name in names]
+        at_ns = self._now_ns()
+        for name, result in asked:
+            if isinstance(result.error, NotFoundError):
+                self._rows.pop(name, None)
+                self._names.pop(name, None)
+                continue
+            self._rows[name] = self._row(result.result(), self._rows.get(name), at_ns)
+
+    @staticmethod
+    def _row(stats: "StatsTube", before: Row | None, at_ns: int) -> Row:
+        if before is None:
+            return Row(stats, at_ns)
+        return Row(
+            stats,
+            at_ns,
+            per_second(before.stats.total_jobs, stats.total_jobs, before.at_ns, at_ns),
+            per_second(before.stats.cmd_delete, stats.cmd_delete, before.at_ns, at_ns),
+            before.next_job if stats.current_jobs_ready else None,
+        )
+
+    async def _look_at_next(self, seen: Sequence[str]) -> None:
+        """Finds out about the next ready job of some tubes."""
+        names = [name for name in seen if name in self._rows and self._rows[name].stats.current_jobs_ready]
+        jobs = await next_jobs(self._client, names)
+        for name in names:
+            self._rows[name] = replace(self._rows[name], next_job=jobs[name][1] if name in jobs else None)
+
+
+Looked = tuple[int, "StatsJob"]
+"""The bytes of a job's body, and what `stats-job` says of it."""
+
+
+async def next_jobs(client: "AsyncClient[bytes]", tubes: Sequence[str], state: str = "ready") -> dict[str, Looked]:
+    """Looks at the job of each tube that `peek-ready`, `peek-delayed` or `peek-buried` shows.
+
+    A tube without one is left out, and so is a job that was gone a moment later.
+    """
+    if not tubes:
+        return {}
+    found: list[tuple[str, Result[Job[bytes]]]] = []
+    async with client.pipeline(raise_errors=False) as peeks:
+        for tube in tubes:
+            peeks.use(tube)
+            found.append(
+                (tube, {"ready": peeks.peek_ready, "delayed": peeks.peek_delayed}.get(state, peeks.peek_buried)())
+            )
+        peeks.use(DEFAULT)
+    jobs = [(tube, result.result()) for tube, result in found if not isinstance(result.error, NotFoundError)]
+    async with client.pipeline(raise_errors=False) as second:
+        asked = [(tube, len(job.body), second.stats_job(job)) for tube, job in jobs]
+    return {tube: (size, result.result()) for tube, size, result in asked if result.error is None}

@@ -1,0 +1,251 @@
+"""What `top` looks like: its state as lines of text with styles, cut to the size of the window.
+
+Only the sixteen colours of a terminal are used, in the shades that its owner has chosen, and never alone: what is red
+also has a number, what is selected also stands out without colour.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+
+from rich.console import Group
+from rich.text import Text
+
+from beanpole.monitor.columns import COLUMNS, GAP, Column, fitting
+from beanpole.monitor.sampling import Rates, Row, Sample
+from beanpole.monitor.top import HELP, Mode, Top
+from beanpole.monitor.units import count, duration, plural, rate, spark
+
+HEAD_LINES = 7
+"""Lines above the first row."""
+
+FOOT_LINES = 1
+
+SPARK_WIDTH = 40
+"""Characters of a line of bars at most."""
+
+TITLE = "reverse bold"
+
+STATES = (("ready", "green"), ("reserved", "cyan"), ("delayed", "blue"), ("buried", "red"))
+"""The states of jobs and their colours, here as in the table."""
+
+RATES: tuple[tuple[str, Callable[[Rates], float], str], ...] = (
+    ("put", lambda rates: rates.put, "green"),
+    ("reserve", lambda rates: rates.reserve, "cyan"),
+    ("delete", lambda rates: rates.delete, "magenta"),
+)
+
+KEYS = (
+    ("↑↓", "select"),
+    ("<>", "sort"),
+    ("r", "reverse"),
+    ("/", "filter"),
+    ("k", "kick"),
+    ("p", "pause"),
+    ("u", "resume"),
+    ("?", "help"),
+    ("q", "quit"),
+)
+
+
+def rows_in(height: int) -> int:
+    """How many rows of the table a window of some lines has room for."""
+    return height - HEAD_LINES - FOOT_LINES
+
+
+def screen(top: Top, address: str, width: int, height: int) -> Group:
+    """The whole window."""
+    lines = [*head(top, address, width), *(help_page() if top.mode is Mode.HELP else table(top, width))]
+    lines = lines[: height - FOOT_LINES]
+    lines += [Text()] * (height - FOOT_LINES - len(lines))
+    return Group(*(cut(line, width) for line in (*lines, foot(top, width))))
+
+
+def plain(top: Top, address: str, width: int) -> Group:
+    """The head and all rows, for paper."""
+    top.selected = ""
+    return Group(*(cut(line, width) for line in (*head(top, address, width), *table(top, width))))
+
+
+def cut(line: Text, width: int) -> Text:
+    """A line that takes one line of the window, whatever is in it."""
+    line.no_wrap, line.overflow = True, "ellipsis"
+    line.truncate(width, overflow="ellipsis")
+    return line
+
+
+# --- The head ---------------------------------------------------------------------------------------------------------
+
+
+def head(top: Top, address: str, width: int) -> Iterator[Text]:
+    """What the server says of itself, and the titles of the columns."""
+    sample = top.sample
+    yield title(top, address, width)
+    if sample is None:
+        yield from (Text(), Text("  asking the server ..." if not top.problem else ""))
+        return
+    yield jobs_line(sample)
+    yield bar(sample, width)
+    right = facts(sample)
+    rates = top.history[-1] if top.history else None
+    bars = max(min(SPARK_WIDTH, width - 60), 0)
+    for (name, of, style), fact in zip(RATES, right, strict=True):
+        line = Text.assemble(f" {name:<8}", (f"{rate(of(rates)) if rates else '-':>8}", style), "/s ")
+        line.append(spark([of(each) for each in top.history], bars), style)
+        yield line.append("   ").append_text(fact)
+    if top.mode is not Mode.HELP:
+        yield titles(top, width)
+
+
+def title(top: Top, address: str, width: int) -> Text:
+    """Which server this is; in its place, what is wrong."""
+    if top.problem:
+        return Text(f" {top.problem}".ljust(width), "bold white on red")
+    line = Text(" ")
+    if top.sample is not None:
+        server = top.sample.server
+        ours = server.get("beanpole-version")
+        name = f"beanpole {ours}" if ours else f"beanstalkd {server.version}"
+        line.append(name, "bold").append(f"  {address}  up {duration(server.uptime)}")
+        line.append(f"  pid {server.pid} on {server.hostname}" if server.hostname else f"  pid {server.pid}")
+        if server.draining:
+            line.append("  DRAINING", "bold yellow")
+    else:
+        line.append(address, "bold")
+    return line
+
+
+def jobs_line(sample: Sample) -> Text:
+    """The jobs by state."""
+    line = Text(" ")
+    for state, style in STATES:
+        number = getattr(sample.server, f"current_jobs_{state}")
+        line.append(f"{state} ").append(count(number), f"bold {style}" if number else "")
+        if state == "ready" and sample.server.current_jobs_urgent:
+            line.append(f" ({count(sample.server.current_jobs_urgent)} urgent)")
+        line.append("   ")
+    return line
+
+
+def bar(sample: Sample, width: int) -> Text:
+    """The jobs by state as shares of one bar; a state that has a job has a character at least."""
+    numbers = [getattr(sample.server, f"current_jobs_{state}") for state, _ in STATES]
+    total, room = sum(numbers), width - 2
+    line = Text(" ")
+    if not total:
+        return line.append("─" * room, "bright_black")
+    widths = [max(round(number / total * room), 1) if number else 0 for number in numbers]
+    widths[widths.index(max(widths))] += room - sum(widths)
+    for (_, style), each in zip(STATES, widths, strict=True):
+        line.append("█" * each, style)
+    return line
+
+
+def facts(sample: Sample) -> tuple[Text, Text, Text]:
+    """What stands to the right of the rates."""
+    server = sample.server
+    who = f"{count(server.current_producers)} producers, {count(server.current_workers)} workers"
+    connections = Text(f"{plural(server.current_connections, 'connection')}: {who}, ")
+    connections.append(f"{count(server.current_waiting)} waiting")
+    timeouts = sample.rates.timeout if sample.rates else None
+    line = Text("timeouts ").append(f"{rate(timeouts)}/s", "bold yellow" if timeouts else "")
+    line.append(f", {count(server.job_timeouts)} in all   jobs put {count(server.total_jobs)}")
+    return connections, line, Text(log_fact(sample))
+
+
+def log_fact(sample: Sample) -> str:
+    """How jobs are kept: the policy of our log, and its files."""
+    server = sample.server
+    if not server.binlog_current_index:
+        return "no log: jobs are in memory only"
+    files = plural(server.binlog_current_index - max(server.binlog_oldest_index, 1) + 1, "file")
+    policy = server.get("durability")
+    kept = f"log: synced {policy}" if policy else "log"
+    return f"{kept}, {files}, {count(server.binlog_records_written)} records"
+
+
+# --- The table --------------------------------------------------------------------------------------------------------
+
+
+def titles(top: Top, width: int) -> Text:
+    """The titles of the columns, with an arrow at the one that the table is sorted by."""
+    line = Text("", TITLE)
+    for column in fitting(width):
+        text = column.title
+        if column is top.column:
+            text += "▼" if top.descending else "▲"
+        line.append(aligned(text, column, width), "bold yellow" if column is top.column else "")
+    return line
+
+
+def aligned(text: str, column: Column, width: int) -> str:
+    """A cell's text in the width of its column: the tube to the left, all else to the right."""
+    if column is COLUMNS[0]:
+        room = width - sum(each.width + GAP for each in fitting(width)[1:]) - 1
+        return " " + (text if len(text) <= room else text[: room - 1] + "…").ljust(room)
+    return text[: column.width + GAP].rjust(column.width + GAP)
+
+
+def table(top: Top, width: int) -> Iterator[Text]:
+    """The rows in the window."""
+    if top.sample is None:
+        return
+    columns = fitting(width)
+    for row in top.page():
+        yield row_line(row, columns, width, selected=row.stats.name == top.selected)
+    if not top.rows:
+        yield Text(f"  no tube has {top.pattern!r} in its name" if top.pattern else "  no tube yet", "italic")
+
+
+def row_line(row: Row, columns: Sequence[Column], width: int, *, selected: bool) -> Text:
+    """One tube."""
+    line = Text("", "reverse" if selected else "")
+    for column in columns:
+        text, style = column.cell(row)
+        line.append(aligned(text, column, width), "" if selected else style)
+    return line
+
+
+def help_page() -> Iterator[Text]:
+    """What keys and columns mean."""
+    yield Text(" Keys", "bold")
+    for key, meaning in HELP:
+        yield Text.assemble(f"   {key:<24}", meaning)
+    yield Text(" Columns", "bold")
+    for column in COLUMNS:
+        yield Text.assemble(f"   {column.title:<24}", column.help)
+
+
+# --- The foot ---------------------------------------------------------------------------------------------------------
+
+
+def foot(top: Top, width: int) -> Text:
+    """The prompt, what came of the last order, or the keys."""
+    if top.mode is Mode.HELP:
+        return Text(" any key: back to the table".ljust(width), TITLE)
+    if top.mode is Mode.FILTER:
+        return Text.assemble(" Tubes with: ", (top.pattern, "bold"), ("▏", "blink"), ("  Enter keeps, Esc ends", "dim"))
+    if top.mode is Mode.KICK:
+        number, state = top.kickable()
+        question = f" Kick how many of the {count(number)} {state} jobs of {top.asked_tube}? "
+        return Text.assemble((question, "bold"), top.typed, ("▏", "blink"), ("  Enter alone: all, Esc: none", "dim"))
+    if top.mode is Mode.PAUSE:
+        question = f" Pause {top.asked_tube} for how many seconds? "
+        return Text.assemble((question, "bold"), top.typed, ("▏", "blink"), ("  Enter alone: 3600, Esc: not", "dim"))
+    if top.message:
+        return Text(f" {top.message}", "bold yellow")
+    line = Text(" ")
+    for key, meaning in KEYS:
+        line.append(key, "bold").append(f" {meaning}  ", "dim")
+    return line.append_text(shown(top))
+
+
+def shown(top: Top) -> Text:
+    """How many tubes there are, and why not all are in the table."""
+    if top.sample is None:
+        return Text()
+    known, there = len(top.sample.rows), top.sample.tube_count
+    text = plural(len(top.rows), "tube")
+    if top.pattern:
+        text += f" with {top.pattern!r} of {count(top.sample.server.current_tubes)}"
+    if known < there:
+        text += f", {count(there - known)} not asked yet"
+    return Text(text, "italic")

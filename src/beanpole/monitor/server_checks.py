@@ -1,0 +1,221 @@
+"""What can be wrong with a server as a whole. Each check is a function; `examine` has the table of them."""
+
+import re
+from collections.abc import Iterator
+
+from beanpole.monitor.diagnosis import Finding, Severity, Visit
+from beanpole.monitor.units import count, duration, plural, rate, size
+
+FILES_WARNING = 0.8
+"""Share of the files that the process may have from which on it is a warning."""
+
+FILES_ERROR = 0.95
+
+TIMEOUT_SHARE = 0.05
+"""Jobs whose time ran out, as a share of all jobs, from which on it is a warning."""
+
+TIMEOUTS_MIN = 20
+"""Time-outs below this say nothing about a share."""
+
+EMPTY_RESERVES_PER_S = 10
+"""Reserves a second and worker that bring no job, from which on somebody asks without waiting."""
+
+BODY_BYTES = 256 * 1024
+"""The size of a body from which on it is worth a word."""
+
+BODY_LIMIT_BYTES = 16 * 1024 * 1024
+"""The limit of a body from which on it is worth a word."""
+
+TUBES_FOR_BEANSTALKD = 1000
+"""Tubes from which on beanstalkd, which looks at each one again and again, feels them."""
+
+OLDEST_VERSION = (1, 12)
+"""The beanstalkd release that brought `reserve-job`."""
+
+
+def is_ours(visit: Visit) -> bool:
+    """Whether the server is Beanpole."""
+    return "beanpole-version" in visit.server
+
+
+def restarted(visit: Visit) -> Iterator[Finding]:
+    """The server was started anew while it was looked at."""
+    if visit.restarted:
+        yield Finding(
+            Severity.ERROR,
+            "the server was started anew while it was looked at",
+            "Look into its log: a crash, or a supervisor that starts it again and again?",
+            (f"it is up for {duration(visit.server.uptime)} now",),
+        )
+
+
+def draining(visit: Visit) -> Iterator[Finding]:
+    """The server takes no more jobs."""
+    if visit.server.draining:
+        yield Finding(
+            Severity.WARNING,
+            "the server drains: every put is refused",
+            "If nobody is replacing it, start it again: only that ends draining.",
+            (f"{count(visit.server.current_jobs_ready)} jobs are ready, {count(visit.grown('cmd_put'))} puts came",),
+        )
+
+
+def refused_puts(visit: Visit) -> Iterator[Finding]:
+    """Puts are refused."""
+    refused = visit.grown("cmd_put") - visit.grown("total_jobs")
+    # A put counts when its line has come and its job when its body has: one a producer may be on its way.
+    if refused > visit.server.current_producers and not visit.server.draining:
+        yield Finding(
+            Severity.ERROR,
+            "puts are refused",
+            f"Look at the server's log and disk, and the size of bodies ({size(visit.server.max_job_size)} at most).",
+            (f"{count(refused)} of {count(visit.grown('cmd_put'))} puts in {visit.seconds:.1f} s became no job",),
+        )
+
+
+def log_stopped(visit: Visit) -> Iterator[Finding]:
+    """The server has a log and does not write to it: after a failed write beanstalkd goes on without a word."""
+    puts = visit.grown("total_jobs")
+    if visit.server.binlog_current_index and puts > 0 and not visit.grown("binlog_records_written"):
+        yield Finding(
+            Severity.ERROR,
+            "jobs are put, and nothing is written to the log: a restart would lose them",
+            "Look at the disk. Drain the server, let workers empty it, and start it again.",
+            (f"{plural(puts, 'job')} and no record in {visit.seconds:.1f} s",),
+        )
+
+
+def durability(visit: Visit) -> Iterator[Finding]:
+    """Jobs are not safe from a crash, or from a loss of power."""
+    jobs = sum(getattr(visit.server, f"current_jobs_{state}") for state in ("ready", "reserved", "delayed", "buried"))
+    policy = str(visit.server.get("durability", ""))
+    if not visit.server.binlog_current_index:
+        yield Finding(
+            Severity.NOTE,
+            "jobs are in memory only: a restart loses them",
+            "If that is not wanted, start the server with -b DIR.",
+            (f"{plural(jobs, 'job')} now",),
+        )
+    elif policy and policy != "always":
+        yield Finding(
+            Severity.NOTE,
+            "a loss of power can take jobs that were answered with INSERTED",
+            "If that is not wanted, start the server with -b DIR and without -f and -F.",
+            (f"the log is synced {policy}",),
+        )
+    elif not is_ours(visit):
+        yield Finding(
+            Severity.NOTE,
+            "beanstalkd answers before a job is on disk, and a loss of power can take it",
+            "It syncs every 50 ms unless its -f says otherwise, which its statistics do not show.",
+            (f"the log is at file {visit.server.binlog_current_index}",),
+        )
+
+
+def connections(visit: Visit) -> Iterator[Finding]:
+    """The server is about to run out of files for connections."""
+    now = visit.server.current_connections
+    if visit.files_max and now >= visit.files_max * FILES_WARNING:
+        yield Finding(
+            Severity.ERROR if now >= visit.files_max * FILES_ERROR else Severity.WARNING,
+            "the server will soon have no file descriptor for another connection",
+            "Raise LimitNOFILE in its unit (ulimit -n in a shell), or find out who opens so many connections.",
+            (f"{plural(now, 'connection')} of {count(visit.files_max)} open files",),
+        )
+
+
+def timeouts(visit: Visit) -> Iterator[Finding]:
+    """Workers do not finish in the time that jobs give them."""
+    server, grown = visit.server, visit.grown("job_timeouts")
+    share = server.job_timeouts / max(server.total_jobs, 1)
+    often = server.job_timeouts >= TIMEOUTS_MIN and share >= TIMEOUT_SHARE
+    if grown > 0 or often:
+        yield Finding(
+            Severity.WARNING,
+            "jobs come back because the time to run ended: they are worked on twice",
+            "Put jobs with a longer ttr, touch them while the work goes on, or find out what the workers wait for.",
+            (
+                f"{plural(grown, 'time-out')} in {visit.seconds:.1f} s",
+                f"{count(server.job_timeouts)} for {plural(server.total_jobs, 'job')} since the start",
+            ),
+        )
+
+
+def empty_reserves(visit: Visit) -> Iterator[Finding]:
+    """Workers ask again and again and get no job: DEADLINE_SOON storms, or a timeout of 0.
+
+    A `reserve` ends with a job or with DEADLINE_SOON, a `reserve-with-timeout` of a second or more with neither once a
+    second at most. How many jobs were given out follows from how many came back in one way or another.
+    """
+    reserves = visit.grown("cmd_reserve", "cmd_reserve_with_timeout")
+    ended = visit.grown("cmd_delete", "cmd_release", "cmd_bury", "job_timeouts")
+    given = ended + max(visit.grown("current_jobs_reserved"), 0)
+    empty = (reserves - given - max(visit.grown("current_waiting"), 0)) / max(visit.seconds, 1e-9)
+    workers = max(visit.server.current_workers, 1)
+    if empty < EMPTY_RESERVES_PER_S * workers:
+        return
+    held = visit.server.current_jobs_reserved
+    evidence = (
+        f"about {rate(empty)} reserves a second without a job, by {plural(workers, 'worker')}",
+        f"{plural(held, 'job')} reserved, {rate(visit.grown('cmd_touch') / visit.seconds)} touches a second",
+    )
+    if held:
+        yield Finding(
+            Severity.WARNING,
+            "workers that hold jobs ask for more and are turned away: DEADLINE_SOON, or a timeout of 0",
+            "After DEADLINE_SOON finish or touch the job that is held, then reserve; else reserve with a timeout.",
+            evidence,
+        )
+    else:
+        yield Finding(
+            Severity.NOTE,
+            "workers ask without waiting",
+            "Reserve without a timeout, or with a longer one: the server tells at once when a job comes.",
+            evidence,
+        )
+
+
+def bodies(visit: Visit) -> Iterator[Finding]:
+    """Bodies are very large, or may be."""
+    large = sorted(
+        ((length, tube) for looked in (visit.ready, visit.buried) for tube, (length, _) in looked.items()), reverse=True
+    )
+    large = [(length, tube) for length, tube in large if length >= BODY_BYTES]
+    if large:
+        yield Finding(
+            Severity.WARNING,
+            "jobs have very large bodies: all of them are in the server's memory",
+            "Put what is large elsewhere, and its address into the job.",
+            tuple(f"{tube}: a body of {size(length)}" for length, tube in large),
+            tuple(dict.fromkeys(tube for _, tube in large)),
+        )
+    elif visit.server.max_job_size >= BODY_LIMIT_BYTES:
+        yield Finding(
+            Severity.NOTE,
+            "one put may fill a lot of memory",
+            "Start the server with a smaller -z.",
+            (f"bodies may have {size(visit.server.max_job_size)}",),
+        )
+
+
+def version(visit: Visit) -> Iterator[Finding]:
+    """The server is old."""
+    found = re.match(r"v?(\d+)\.(\d+)", visit.server.version)
+    if found and (int(found[1]), int(found[2])) < OLDEST_VERSION:
+        yield Finding(
+            Severity.WARNING,
+            "the server is old, and lacks commands that clients may use",
+            "Install beanstalkd 1.12 or newer, or Beanpole.",
+            (f"version {visit.server.version}",),
+        )
+
+
+def many_tubes(visit: Visit) -> Iterator[Finding]:
+    """Many tubes make beanstalkd slow."""
+    if visit.server.current_tubes >= TUBES_FOR_BEANSTALKD and not is_ours(visit):
+        yield Finding(
+            Severity.NOTE,
+            "each of the many tubes makes beanstalkd slower",
+            "Use fewer tubes, or a server for which they do not matter.",
+            (f"{count(visit.server.current_tubes)} tubes",),
+        )

@@ -1,0 +1,311 @@
+"""The state of `top`, and what a key does to it. No terminal, no server: samples and keys go in, orders come out.
+
+Invariants:
+
+- `selected` is the name of a tube that is shown, or empty when none is. It stays on its tube when the table is sorted
+  anew, so that a key never meets another tube than the one that was seen.
+- A prompt belongs to the tube (`asked_tube`) that was selected when it was opened.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum
+
+from beanpole.monitor.columns import COLUMNS, Column
+from beanpole.monitor.sampling import Rates, Row, Sample, matches
+
+HISTORY = 120
+"""Samples of which the rates are kept for the bars."""
+
+PAUSE_S_DEFAULT = 3600
+"""Seconds of a pause when nothing is typed."""
+
+AGES_LOOKED_AT = 100
+"""Tubes outside the window whose next job is looked at if its age matters, as each brings a body with it."""
+
+AGE = next(index for index, column in enumerate(COLUMNS) if column.title == "AGE")
+
+
+class Mode(Enum):
+    """What keys mean."""
+
+    TABLE = "table"
+    FILTER = "filter"
+    KICK = "kick"
+    PAUSE = "pause"
+    HELP = "help"
+
+
+@dataclass(frozen=True, slots=True)
+class Quit:
+    """An order to end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Suspend:
+    """An order to go into the background."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refresh:
+    """An order to take a sample now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kick:
+    """An order to kick up to `bound` jobs of a tube."""
+
+    tube: str
+    bound: int
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """An order to pause a tube for some seconds; 0 ends a pause."""
+
+    tube: str
+    delay_s: int
+
+
+Order = Quit | Suspend | Refresh | Kick | Pause
+
+
+@dataclass
+class Top:
+    """What is shown, and how."""
+
+    sample: Sample | None = None
+    problem: str = ""
+    """Why there is no new sample; empty: there is."""
+    message: str = ""
+    """What came of the last order."""
+    mode: Mode = Mode.TABLE
+    sort: int = 1
+    """The column that the table is sorted by, as an index into COLUMNS."""
+    descending: bool = True
+    pattern: str = ""
+    """Only tubes that have this in their name are shown."""
+    typed: str = ""
+    """The digits of a prompt so far."""
+    asked_tube: str = ""
+    selected: str = ""
+    first: int = 0
+    """The index of the first row in the window."""
+    height: int = 20
+    """Rows that the window has room for."""
+    history: deque[Rates] = field(default_factory=lambda: deque(maxlen=HISTORY))
+    rows: list[Row] = field(default_factory=list)
+    """The rows as they are sorted and filtered."""
+
+    # --- What is there ---
+
+    def show(self, sample: Sample) -> None:
+        """Takes in a new sample."""
+        if sample.rates is not None:
+            self.history.append(sample.rates)
+        else:
+            self.history.clear()
+        self.sample, self.problem = sample, ""
+        self.arrange()
+
+    def arrange(self) -> None:
+        """Sorts and filters the rows, and keeps the selected one in the window."""
+        known = self.sample.rows.values() if self.sample else ()
+        self.rows = sorted((row for row in known if matches(row.stats.name, self.pattern)), key=_name)
+        self.rows.sort(key=self.column.key, reverse=self.descending)
+        names = [row.stats.name for row in self.rows]
+        if self.selected not in names:
+            self.selected = names[min(self.first, len(names) - 1)] if names else ""
+        self._follow(names.index(self.selected) if names else 0)
+
+    @property
+    def column(self) -> Column:
+        """The column that the table is sorted by."""
+        return COLUMNS[self.sort]
+
+    def page(self) -> list[Row]:
+        """The rows in the window."""
+        return self.rows[self.first : self.first + self.height]
+
+    def wanted(self) -> list[str]:
+        """The tubes that the next sample has to ask about: those in the window, and what the order needs."""
+        rows = [*self.page(), *(self.most_ready() if self.sort == AGE else ())]
+        return list(dict.fromkeys(row.stats.name for row in rows))
+
+    def most_ready(self) -> list[Row]:
+        """The tubes with the most ready jobs: what is old is there."""
+        ready = sorted(self.rows, key=lambda row: row.stats.current_jobs_ready, reverse=True)
+        return ready[:AGES_LOOKED_AT]
+
+    def row_of(self, tube: str) -> Row | None:
+        """What is known of a tube."""
+        return self.sample.rows.get(tube) if self.sample else None
+
+    def _follow(self, index: int) -> None:
+        """Moves the window so that a row is in it."""
+        last = max(len(self.rows) - self.height, 0)
+        self.first = min(max(self.first, index - self.height + 1), index, last) if self.rows else 0
+
+    # --- Keys ---
+
+    def resize(self, height: int) -> None:
+        """Takes in that the window has room for so many rows."""
+        self.height = max(height, 1)
+        self.arrange()
+
+    def press(self, key: str) -> Order | None:
+        """Does what a key asks for, or returns the order."""
+        if key == "control-c":
+            return Quit()
+        if key == "control-z":
+            return Suspend()
+        self.message = ""
+        if self.mode is Mode.HELP:
+            self.mode = Mode.TABLE
+            return None
+        if self.mode is Mode.FILTER:
+            return self._press_in_filter(key)
+        if self.mode in {Mode.KICK, Mode.PAUSE}:
+            return self._press_in_prompt(key)
+        return self._press_in_table(key)
+
+    def _press_in_table(self, key: str) -> Order | None:
+        if key in MOVES:
+            self._move(MOVES[key](self.height))
+            return None
+        if key in ACTIONS:
+            return ACTIONS[key](self)
+        return None
+
+    def _move(self, by: int) -> None:
+        if self.rows:
+            names = [row.stats.name for row in self.rows]
+            index = min(max(names.index(self.selected) + by, 0), len(names) - 1)
+            self.selected = names[index]
+            self._follow(index)
+
+    def _press_in_filter(self, key: str) -> Order | None:
+        if key == "enter":
+            self.mode = Mode.TABLE
+            return None
+        if key == "escape":
+            self.mode, self.pattern = Mode.TABLE, ""
+        elif key == "backspace":
+            self.pattern = self.pattern[:-1]
+        elif len(key) == 1:
+            self.pattern += key
+        self.arrange()
+        return Refresh()
+
+    def _press_in_prompt(self, key: str) -> Order | None:
+        if key == "escape":
+            self.mode = Mode.TABLE
+        elif key == "backspace":
+            self.typed = self.typed[:-1]
+        elif key == "enter":
+            mode, self.mode = self.mode, Mode.TABLE
+            return self._kick() if mode is Mode.KICK else Pause(self.asked_tube, int(self.typed or PAUSE_S_DEFAULT))
+        elif key in "0123456789" and len(self.typed) < 10:
+            self.typed += key
+        return None
+
+    def _kick(self) -> Order | None:
+        number, _ = self.kickable()
+        bound = int(self.typed or number)
+        return Kick(self.asked_tube, bound) if bound else None
+
+    def kickable(self) -> tuple[int, str]:
+        """How many jobs of the asked tube a kick would find, and in which state: buried ones, else delayed ones."""
+        row = self.row_of(self.asked_tube)
+        if row is None:
+            return 0, "buried"
+        buried, delayed = row.stats.current_jobs_buried, row.stats.current_jobs_delayed
+        return (delayed, "delayed") if delayed and not buried else (buried, "buried")
+
+    # --- What keys do in the table ---
+
+    def ask(self, mode: Mode) -> None:
+        """Opens a prompt about the selected tube."""
+        if self.selected:
+            self.mode, self.typed, self.asked_tube = mode, "", self.selected
+
+    def ask_kick(self) -> None:
+        """Opens the prompt of a kick, if there is anything to kick."""
+        self.ask(Mode.KICK)
+        if self.mode is Mode.KICK and not self.kickable()[0]:
+            self.mode, self.message = Mode.TABLE, f"{self.asked_tube} has no buried and no delayed job to kick"
+
+    def resume(self) -> Order | None:
+        """Ends the pause of the selected tube."""
+        return Pause(self.selected, 0) if self.selected else None
+
+    def sort_by(self, step: int) -> Order | None:
+        """Sorts by the column to the left or right; names begin with A, numbers with the largest."""
+        self.sort = (self.sort + step) % len(COLUMNS)
+        self.descending = self.sort != 0
+        self.arrange()
+        return Refresh() if self.sort == AGE else None
+
+    def reverse(self) -> None:
+        """Sorts the other way round."""
+        self.descending = not self.descending
+        self.arrange()
+
+    def clear(self) -> Order | None:
+        """Shows all tubes again."""
+        self.pattern = ""
+        self.arrange()
+        return Refresh()
+
+    def enter(self, mode: Mode) -> None:
+        """Lets keys mean something else."""
+        self.mode = mode
+
+
+def _name(row: Row) -> str:
+    return row.stats.name
+
+
+MOVES: dict[str, Callable[[int], int]] = {
+    "up": lambda _: -1,
+    "down": lambda _: 1,
+    "page up": lambda height: -height,
+    "page down": lambda height: height,
+    "home": lambda _: -(10**9),
+    "end": lambda _: 10**9,
+}
+"""How many rows a key moves down, in a window of some rows."""
+
+ACTIONS: dict[str, Callable[[Top], "Order | None"]] = {
+    "<": lambda top: top.sort_by(-1),
+    "left": lambda top: top.sort_by(-1),
+    ">": lambda top: top.sort_by(1),
+    "right": lambda top: top.sort_by(1),
+    "r": lambda top: top.reverse(),
+    "/": lambda top: top.enter(Mode.FILTER),
+    "escape": lambda top: top.clear(),
+    "k": lambda top: top.ask_kick(),
+    "p": lambda top: top.ask(Mode.PAUSE),
+    "u": lambda top: top.resume(),
+    " ": lambda _: Refresh(),
+    "control-l": lambda _: Refresh(),
+    "?": lambda top: top.enter(Mode.HELP),
+    "h": lambda top: top.enter(Mode.HELP),
+    "q": lambda _: Quit(),
+}
+"""What the other keys do."""
+
+HELP: tuple[tuple[str, str], ...] = (
+    ("↑ ↓  page  home end", "select a tube"),
+    ("< >  or  ← →", "sort by another column"),
+    ("r", "sort the other way round"),
+    ("/", "show only tubes that have a text in their name; Esc shows all"),
+    ("k", "kick buried jobs of the tube, or delayed ones if none is buried"),
+    ("p", "pause the tube: its jobs are not reserved for a time"),
+    ("u", "end the pause of the tube"),
+    ("space", "ask the server now"),
+    ("? or h", "this page"),
+    ("q", "quit"),
+)
+"""What the help page says of keys."""

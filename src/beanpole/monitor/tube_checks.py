@@ -1,0 +1,187 @@
+"""What can be wrong with tubes. Each check is a function; `examine` has the table of them.
+
+One finding names all tubes that it is about: a thousand tubes in the same trouble are one trouble.
+"""
+
+from collections.abc import Iterator
+from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+from beanpole.monitor.diagnosis import Finding, Severity, Visit
+from beanpole.monitor.units import DAY_S, HOUR_S, MINUTE_S, count, duration, plural, rate
+
+if TYPE_CHECKING:
+    from beanpole.client import StatsTube
+
+BURIED_AGE_S = HOUR_S
+"""Seconds since the put of a buried job from which on it counts as forgotten."""
+
+IDLE_AGE_S = MINUTE_S
+"""Seconds since its put that a ready job may wait although workers watch its tube and none is busy."""
+
+READY_AGE_S = DAY_S
+"""Seconds since the put of the next ready job from which on a tube is far behind."""
+
+TIMEOUTS_OF_A_JOB = 3
+"""Times that one job was not finished in time from which on it will not be the next time either."""
+
+PAUSE_S = HOUR_S
+"""Seconds that a pause goes on, or is asked for, from which on it may be forgotten."""
+
+Troubled = list[tuple[int, str, str]]
+"""How bad it is, the name of the tube, and the line of evidence."""
+
+
+def finding(severity: Severity, summary: str, advice: str, troubled: Troubled) -> Iterator[Finding]:
+    """The finding about some tubes, the worst first, if there are any."""
+    if troubled:
+        troubled.sort(key=lambda each: (-each[0], each[1]))
+        names = tuple(name for _, name, _ in troubled)
+        yield Finding(severity, summary, advice, tuple(f"{name}: {line}" for _, name, line in troubled), names)
+
+
+def age_of_next(visit: Visit, tube: "StatsTube") -> int:
+    """Seconds since the put of the next ready job; 0 if nobody knows."""
+    return visit.ready[tube.name][1].age if tube.name in visit.ready else 0
+
+
+def put_ago(seconds: int) -> str:
+    """The end of a line about a ready tube."""
+    return f", the next one put {duration(seconds)} ago" if seconds else ""
+
+
+def buried(visit: Visit) -> Iterator[Finding]:
+    """Buried jobs that nobody looks at."""
+    old: Troubled = []
+    new: Troubled = []
+    for _, tube in visit.tubes():
+        number = tube.current_jobs_buried
+        if number and tube.name in visit.buried:
+            age_s = visit.buried[tube.name][1].age
+            line = f"{count(number)} buried, the first one put {duration(age_s)} ago"
+            (old if age_s >= BURIED_AGE_S else new).append((number, tube.name, line))
+        elif number:
+            new.append((number, tube.name, f"{count(number)} buried"))
+    advice = "Look at one with peek, find out why it was buried, then kick the jobs or delete them."
+    yield from finding(Severity.WARNING, "buried jobs are old: nothing but a kick brings them back", advice, old)
+    yield from finding(Severity.NOTE, "jobs are buried", advice, new)
+
+
+def no_workers(visit: Visit) -> Iterator[Finding]:
+    """Ready jobs in tubes that nobody watches."""
+    troubled: Troubled = []
+    for _, tube in visit.tubes():
+        number = tube.current_jobs_ready
+        if number and visit.watching(tube) <= 0:
+            line = f"{count(number)} ready{put_ago(age_of_next(visit, tube))}"
+            troubled.append((number, tube.name, line))
+    yield from finding(
+        Severity.WARNING,
+        "jobs are ready in tubes that no connection watches",
+        "Start workers for these tubes, or stop putting into them.",
+        troubled,
+    )
+
+
+def idle_workers(visit: Visit) -> Iterator[Finding]:
+    """Tubes that are watched, where nobody reserves what is ready."""
+    troubled: Troubled = []
+    for before, tube in visit.tubes():
+        busy = tube.current_jobs_reserved or tube.current_waiting or tube.pause
+        moved = before is None or before.current_jobs_reserved or tube.cmd_delete > before.cmd_delete
+        age_s = age_of_next(visit, tube)
+        if tube.current_jobs_ready and visit.watching(tube) > 0 and not busy and not moved and age_s >= IDLE_AGE_S:
+            line = f"{count(tube.current_jobs_ready)} ready{put_ago(age_s)}; {count(visit.watching(tube))} watch it"
+            troubled.append((tube.current_jobs_ready, tube.name, f"{line}, none reserves"))
+    yield from finding(
+        Severity.WARNING,
+        "tubes are watched, and nobody takes the jobs that are ready",
+        "See whether workers hang, and whether these connections are workers at all: each begins by watching default.",
+        troubled,
+    )
+
+
+def far_behind(visit: Visit) -> Iterator[Finding]:
+    """Tubes whose next job is very old although workers are at it."""
+    troubled: Troubled = []
+    for _, tube in visit.tubes():
+        age_s = age_of_next(visit, tube)
+        if age_s >= READY_AGE_S and tube.current_jobs_reserved:
+            troubled.append((age_s, tube.name, f"{count(tube.current_jobs_ready)} ready{put_ago(age_s)}"))
+    yield from finding(
+        Severity.WARNING,
+        "workers are far behind",
+        "Start more workers, or put jobs that matter less with a larger priority number.",
+        troubled,
+    )
+
+
+def failing_jobs(visit: Visit) -> Iterator[Finding]:
+    """Jobs that time out again and again."""
+    troubled: Troubled = []
+    for looked in (visit.ready, visit.buried):
+        for name, (_, job) in looked.items():
+            if job.timeouts >= TIMEOUTS_OF_A_JOB:
+                line = f"job {job.id} timed out {plural(job.timeouts, 'time')}, its ttr is {duration(job.ttr)}"
+                troubled.append((job.timeouts, name, line))
+    yield from finding(
+        Severity.WARNING,
+        "jobs time out again and again",
+        "See what the job wants (peek ID). Bury it if it kills its worker; give it a longer ttr if it is only slow.",
+        troubled,
+    )
+
+
+def pauses(visit: Visit) -> Iterator[Finding]:
+    """Pauses that somebody forgot."""
+    long: Troubled = []
+    short: Troubled = []
+    for _, tube in visit.tubes():
+        if tube.pause:
+            gone_s = max(tube.pause - tube.pause_time_left, 0)
+            line = f"{count(tube.current_jobs_ready)} ready, paused {duration(gone_s)} ago"
+            line += f" for {duration(tube.pause_time_left)} more"
+            forgotten = tube.current_jobs_ready and max(gone_s, tube.pause_time_left) >= PAUSE_S
+            (long if forgotten else short).append((tube.current_jobs_ready, tube.name, line))
+    advice = "End the pause if nobody needs it any more: beanpole resume TUBE."
+    yield from finding(Severity.WARNING, "jobs wait in tubes that are paused for long", advice, long)
+    yield from finding(Severity.NOTE, "tubes are paused", advice, short)
+
+
+def growing(visit: Visit) -> Iterator[Finding]:
+    """Urgent jobs, of a priority below 1024, that pile up; and other jobs."""
+    urgent: Troubled = []
+    others: Troubled = []
+    for before, tube in visit.tubes():
+        if before is None:
+            continue
+        more_urgent = tube.current_jobs_urgent - before.current_jobs_urgent
+        more = tube.current_jobs_ready - before.current_jobs_ready
+        if more_urgent > 0:
+            line = f"{count(before.current_jobs_urgent)} urgent jobs, {count(tube.current_jobs_urgent)} later"
+            urgent.append((more_urgent, tube.name, line))
+        elif more > 0:
+            deletes = (tube.cmd_delete - before.cmd_delete) / max(visit.seconds, 1e-9)
+            line = f"{count(before.current_jobs_ready)} ready, {count(tube.current_jobs_ready)} later"
+            others.append((more, tube.name, f"{line}; {rate(deletes)} are deleted a second"))
+    advice = "Look again later: if it goes on, start more workers."
+    yield from finding(Severity.WARNING, "urgent jobs come faster than they are taken", advice, urgent)
+    yield from finding(Severity.NOTE, "jobs come faster than they are taken", advice, others)
+
+
+def waiting_in_vain(visit: Visit) -> Iterator[Finding]:
+    """Workers that wait on tubes that nobody puts into, perhaps as the name is not right."""
+    lonely = [tube.name for _, tube in visit.tubes() if tube.current_jobs_ready and visit.watching(tube) <= 0]
+    misspelt: Troubled = []
+    unused: Troubled = []
+    for _, tube in visit.tubes():
+        if tube.current_waiting and not tube.current_using and not tube.total_jobs:
+            line = f"{plural(tube.current_waiting, 'worker')} waiting, no job ever put"
+            close = get_close_matches(tube.name, lonely, 1)
+            if close:
+                misspelt.append((tube.current_waiting, tube.name, f"{line}; {close[0]} has jobs and no workers"))
+            else:
+                unused.append((tube.current_waiting, tube.name, line))
+    advice = "Compare the names of the tubes in producers and workers."
+    yield from finding(Severity.WARNING, "workers wait on a tube whose name is nearly another's", advice, misspelt)
+    yield from finding(Severity.NOTE, "workers wait on tubes that nobody puts into", advice, unused)
