@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         DeadlineSoonError,
         DrainingError,
         ExpectedCrlfError,
+        HandlerDiedError,
         InternalError,
         JobTooBigError,
         NoReplyError,
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
         UnexpectedReplyError,
         UnknownCommandError,
     )
+    from beanpole.worker import Bury, Outcome, Retry, Task, Worker, exponential
 
     Error = BeanpoleError
     BeanstalkdError = ReplyError
@@ -66,6 +68,7 @@ __all__ = [
     "BeanstalkdError",
     "BodyError",
     "BuriedError",
+    "Bury",
     "BytesCodec",
     "CannotConnectError",
     "Client",
@@ -75,6 +78,7 @@ __all__ = [
     "DrainingError",
     "Error",
     "ExpectedCrlfError",
+    "HandlerDiedError",
     "InternalError",
     "Job",
     "JobTooBigError",
@@ -83,16 +87,21 @@ __all__ = [
     "NotFoundError",
     "NotIgnoredError",
     "OutOfMemoryError",
+    "Outcome",
     "Pool",
     "ReplyError",
+    "Retry",
     "Stats",
     "StatsJob",
     "StatsTube",
+    "Task",
     "TextCodec",
     "TimedOutError",
     "UnexpectedReplyError",
     "UnknownCommandError",
     "UnknownResponseError",
+    "Worker",
+    "exponential",
 ]
 
 __version__ = "0.1.0"
@@ -109,11 +118,15 @@ _GREENSTALK = {
 }
 """What greenstalk calls some of the errors."""
 
+_WORKER = {"Bury", "Outcome", "Retry", "Task", "Worker", "exponential"}
+"""What is in the worker's package."""
+
 
 def __getattr__(name: str) -> object:
     """Imports what a client needs, when it is asked for."""
     if name not in __all__:
         raise AttributeError(f"module 'beanpole' has no attribute {name!r}")
-    module = importlib.import_module("beanpole.errors" if name.endswith("Error") else "beanpole.client")
+    package = "errors" if name.endswith("Error") else "worker" if name in _WORKER else "client"
+    module = importlib.import_module(f"beanpole.{package}")
     found: object = getattr(module, _GREENSTALK.get(name, name))
     return found

@@ -21,6 +21,7 @@
     ├── UnexpectedReplyError         what came is no reply of the protocol, or none to this command
     ├── BodyError                    a body can't be decoded; carries the job; also a ValueError
     ├── BatchError                   some commands of a batch failed; carries a result or an error for each
+    ├── HandlerDiedError             the process of a worker's handler ended before the handler did
     ├── RuleError                    a rule of the ID service is refused: it could repeat a number, or makes no sense
     ├── NeedRangeError               no number is reserved; inside the ID service only
     ├── NoNumberError                the ID service has no number to give now; carries the code of the reply
@@ -179,6 +180,20 @@ class CannotConnectError(ConnectionLostError):
 
 class NoReplyError(ConnectionLostError, TimeoutError):
     """The server was silent for longer than the client's timeout. The connection is closed."""
+
+
+# --- The worker -------------------------------------------------------------------------------------------------------
+
+
+class HandlerDiedError(BeanpoleError):
+    """The process of a handler ended before the handler did. `exit_code` is negative for a signal; None: unknown."""
+
+    def __init__(self, exit_code: int | None) -> None:
+        super().__init__(f"the process of the handler ended with exit code {exit_code}")
+        self.exit_code = exit_code
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.exit_code,)
 
 
 # --- The ID service ---------------------------------------------------------------------------------------------------

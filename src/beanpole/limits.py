@@ -161,6 +161,32 @@ POOL_IDLE_CLIENTS_MAX = 16
 POOL_SKIPS_MAX = 64
 """Choices of a server for which a pool leaves out one that failed again and again; after the first failure it is 1."""
 
+# --- The worker -------------------------------------------------------------------------------------------------------
+
+WORKER_CONCURRENCY = 10
+"""Jobs that a worker runs at a time, and so its connections, unless told otherwise."""
+
+WORKER_ATTEMPTS = 5
+"""Attempts at a job until it is buried, unless its handler says otherwise."""
+
+WORKER_BACKOFF_FIRST_S = 1
+"""Seconds between the first two attempts at a job at the most; then twice as long each time."""
+
+WORKER_BACKOFF_MAX_S = 3_600
+"""Seconds between two attempts at a job at the most, unless its handler says otherwise."""
+
+WORKER_GRACE_S = 25
+"""Seconds that running handlers have when a worker stops: below the 30 after which Kubernetes kills a process."""
+
+WORKER_CANCEL_MS = 1_000
+"""Milliseconds that a cancelled or killed handler has for its end until its job is given back."""
+
+WORKER_RESERVE_S = 30
+"""Seconds of a worker's reserve; then it asks again, so that a server that is gone without a word is noticed."""
+
+SCAN_IDS_DEFAULT = 1_000_000
+"""Ids that a verb of the command line looks at to find the jobs of a tube, unless told otherwise: some seconds."""
+
 # --- The ID service ---------------------------------------------------------------------------------------------------
 
 IDS_PORT_DEFAULT = 11310

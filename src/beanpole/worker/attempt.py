@@ -1,0 +1,130 @@
+"""One attempt at a job: the handler runs, and the job stays reserved meanwhile.
+
+It may be cut short: the time is over, the worker stops, or the job is lost. Then the handler is stopped, if that is
+possible; what it says afterwards does not count, as nobody can know how far it came.
+"""
+
+import asyncio
+import enum
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from beanpole import limits
+from beanpole.errors import ConnectionLostError, NotFoundError, ReplyError, UnexpectedReplyError
+from beanpole.worker.handler import Handler
+from beanpole.worker.line import Line
+from beanpole.worker.station import Running
+from beanpole.worker.task import Task
+from beanpole.worker.thread import Ended
+
+
+class Cut(enum.Enum):
+    """Why an attempt was cut short."""
+
+    LOST = "lost"
+    """The server has taken the job back."""
+
+    TIMEOUT = "timeout"
+    """The handler has taken longer than it may."""
+
+    STOP = "stop"
+    """The worker stops, and can't wait any longer."""
+
+
+class Attempt:
+    """A job that this worker holds, and the handler that runs for it."""
+
+    def __init__(self, line: Line, task: Task[object], handler: Handler) -> None:
+        self._line = line
+        self.task = task
+        self._handler = handler
+        self._loop = asyncio.get_running_loop()
+        self._cut: asyncio.Future[Cut] = self._loop.create_future()
+        self._running: Running | None = None
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._touching: asyncio.Task[None] | None = None
+        self.over: asyncio.Future[None] = self._loop.create_future()
+        """Done when the handler does not run any more, which may be long after :meth:`run`."""
+
+    def cut_short(self, why: Cut) -> None:
+        """Ends the attempt; the first reason counts."""
+        if not self._cut.done():
+            self._cut.set_result(why)
+
+    async def run(
+        self,
+        before: Callable[[Task[object]], Coroutine[None, None, Ended]],
+        start: Callable[[Handler, Task[object]], Running],
+        earlier: "Attempt | None",
+    ) -> Cut | Ended:
+        """Runs the hooks before the handler, and the handler; returns why that was cut short, or what it raised.
+
+        If an `earlier` attempt of this worker lost the job and still runs, it is waited for: a job is not done twice at
+        the same time.
+        """
+        self._keep()
+        try:
+            if earlier is not None:
+                await self._wait(earlier.over)
+            hooks = self._loop.create_task(before(self.task))
+            if not await self._wait(hooks):
+                hooks.cancel()
+                return self._cut.result()
+            if hooks.result() is not None:
+                return hooks.result()
+            self._running = start(self._handler, self.task)
+            if await self._wait(self._running.done):
+                return self._running.done.result()
+            await self._stop_handler()
+            return self._cut.result()
+        finally:
+            self._let_go()
+
+    def _keep(self) -> None:
+        """Begins to touch the job, and to count the time."""
+        self._timers["touch"] = self._loop.call_later(self.task.stats.ttr / 2, self._touch_soon)
+        if self._handler.timeout_s is not None:
+            self._timers["timeout"] = self._loop.call_later(self._handler.timeout_s, self.cut_short, Cut.TIMEOUT)
+
+    def _let_go(self) -> None:
+        """Ends what :meth:`_keep` has begun, and whatever was not stopped properly."""
+        for timer in self._timers.values():
+            timer.cancel()
+        if self._touching is not None:
+            self._touching.cancel()
+        if self._running is None or self._running.done.done():
+            self._end()
+        else:
+            self._running.done.add_done_callback(self._end)
+            if self._running.stop is not None:
+                self._running.stop()
+
+    async def _stop_handler(self) -> None:
+        """Stops the handler if that is possible, and gives it some time for its end."""
+        assert self._running is not None, "there is a handler"
+        if self._running.stop is not None:
+            self._running.stop()
+            await asyncio.wait({self._running.done}, timeout=limits.WORKER_CANCEL_MS / 1000)
+
+    def _end(self, _: object = None) -> None:
+        if not self.over.done():
+            self.over.set_result(None)
+
+    async def _wait(self, future: "asyncio.Future[Any]") -> bool:
+        """Waits for a future, or until the attempt is cut short; returns whether the future is what counts."""
+        await asyncio.wait({future, self._cut}, return_when=asyncio.FIRST_COMPLETED)
+        return future.done() and not (self._cut.done() and self._cut.result() is Cut.LOST)
+
+    def _touch_soon(self) -> None:
+        """Half of the TTR is over."""
+        self._timers["touch"] = self._loop.call_later(self.task.stats.ttr / 2, self._touch_soon)
+        if self._touching is None or self._touching.done():
+            self._touching = self._loop.create_task(self._touch())
+
+    async def _touch(self) -> None:
+        try:
+            await self._line.touch(self.task.id)
+        except (NotFoundError, ConnectionLostError, UnexpectedReplyError):
+            self.cut_short(Cut.LOST)
+        except ReplyError:
+            pass  # the server has trouble, but not with the job: touched again before the TTR is over

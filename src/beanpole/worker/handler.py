@@ -1,0 +1,72 @@
+"""What a program gives to a worker: handlers for tubes, and hooks around them."""
+
+import enum
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from beanpole.errors import ArgumentError
+from beanpole.worker.policy import Delays
+
+Function = Callable[..., Any]
+
+
+class Place(enum.Enum):
+    """Where a handler runs."""
+
+    LOOP = "loop"
+    """A coroutine function, on the event loop."""
+
+    THREAD = "thread"
+    """A function, in a thread."""
+
+    PROCESS = "process"
+    """A function, in a process of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Handler:
+    """A function and how to treat its jobs."""
+
+    function: Function
+    place: Place
+    max_attempts: int | None
+    """Attempts until a job is buried; None: it never is."""
+    backoff: Delays
+    timeout_s: float | None
+    """Seconds that an attempt may take; None: for ever."""
+
+
+@dataclass(slots=True)
+class Hooks:
+    """Functions that are called around every handler, in the order in which they were given."""
+
+    before: list[Function] = field(default_factory=list)
+    after: list[Function] = field(default_factory=list)
+    on_error: list[Function] = field(default_factory=list)
+
+
+def is_async(function: Function) -> bool:
+    """Whether a call returns a coroutine."""
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004 - an object may be callable
+
+
+def make_handler(
+    function: Function, *, max_attempts: int | None, backoff: Delays, timeout_s: float | None, process: bool
+) -> Handler:
+    """Checks what a handler was registered with. Raises ArgumentError."""
+    if not callable(function):
+        raise ArgumentError(f"a handler is a function, not {function!r}")
+    if max_attempts is not None and (not isinstance(max_attempts, int) or max_attempts < 1):
+        raise ArgumentError(f"max_attempts is 1 or more, or None for no end, not {max_attempts!r}")
+    if timeout_s is not None and not timeout_s > 0:
+        raise ArgumentError(f"timeout is more than 0 seconds, or None, not {timeout_s!r}")
+    place = Place.PROCESS if process else Place.LOOP if is_async(function) else Place.THREAD
+    if place is Place.PROCESS:
+        name = getattr(function, "__qualname__", "<object>")
+        if is_async(function):
+            raise ArgumentError(f"{name} is async, and a process runs plain functions: leave out process=True")
+        if "<" in name:
+            raise ArgumentError(f"{name} can't be found by another process: define it at the top of a module")
+    return Handler(function, place, max_attempts, backoff, timeout_s)

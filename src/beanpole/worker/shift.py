@@ -1,0 +1,53 @@
+"""What the slots of a serving worker have in common."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from beanpole.worker.handler import Handler, Hooks
+from beanpole.worker.line import Line
+from beanpole.worker.task import Counters
+
+if TYPE_CHECKING:
+    from beanpole.worker.attempt import Attempt
+
+
+@dataclass(slots=True)
+class Shift:
+    """The time from the start of a worker to its stop, and what its slots share."""
+
+    handlers: Mapping[str, Handler]
+    """By tube."""
+
+    hooks: Hooks
+    counters: Counters
+    logger: Any
+    """Has structlog's methods."""
+
+    log_done: bool
+    """Whether a job that is done is worth a line."""
+
+    dial: Callable[[], Line]
+    """Makes a connection that is not connected yet."""
+
+    stopping: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set: no further job is taken."""
+
+    attempts: "dict[int, Attempt]" = field(default_factory=dict)
+    """Those for jobs that this worker holds, by id; and for jobs that it has lost, while their handlers run on."""
+
+    _is_away: bool = False
+
+    def connected(self) -> None:
+        """A slot has a connection."""
+        self.counters.connections += 1
+        if self._is_away:
+            self._is_away = False
+            self.logger.info("connected again")
+
+    def away(self, error: Exception) -> None:
+        """A slot has no connection. All of them will find out, and one line is enough."""
+        if not self._is_away and not self.stopping.is_set():
+            self._is_away = True
+            self.logger.warning("no connection, trying again until there is one", error=str(error))

@@ -1,0 +1,59 @@
+"""Where the handlers of one slot run: on the loop, in its thread, or in its process."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from beanpole.worker.handler import Function, Handler, Place, is_async
+from beanpole.worker.process import Child
+from beanpole.worker.task import Task
+from beanpole.worker.thread import Ended, HandlerThread, call, call_async
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A handler that runs."""
+
+    done: "asyncio.Future[Ended]"
+    """Has what came of it."""
+
+    stop: Callable[[], object] | None
+    """Asks it to stop; None: a thread can't be stopped."""
+
+
+class Station:
+    """The thread and the process of a slot, started when they are first needed."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._thread: HandlerThread | None = None
+        self._hook_thread: HandlerThread | None = None
+        self._child = Child()
+
+    def start(self, handler: Handler, task: Task[object]) -> Running:
+        """Starts a handler."""
+        if handler.place is Place.LOOP:
+            done = asyncio.ensure_future(call_async(handler.function, task))
+            return Running(done, done.cancel)
+        if self._thread is None:
+            self._thread = HandlerThread(self._name)
+        if handler.place is Place.THREAD:
+            return Running(self._thread.submit(partial(call, handler.function, task)), None)
+        self._child.revive()
+        return Running(self._thread.submit(partial(self._child.run, handler.function, task)), self._child.kill)
+
+    async def call_hook(self, hook: Function, *args: object) -> Ended:
+        """Calls a hook and waits for it. The thread for hooks is another one: a handler may hang."""
+        if is_async(hook):
+            return await call_async(hook, *args)
+        if self._hook_thread is None:
+            self._hook_thread = HandlerThread(f"{self._name}-hooks")
+        return await self._hook_thread.submit(partial(call, hook, *args))
+
+    def close(self) -> None:
+        """Ends what can be ended, without waiting."""
+        self._child.kill()
+        for thread in (self._thread, self._hook_thread):
+            if thread is not None:
+                thread.end()

@@ -1,0 +1,231 @@
+"""The worker: handlers for tubes, and the loop that runs them until it is told to stop.
+
+``run`` is for a program that is nothing but a worker, ``serve`` for one that has an event loop of its own.
+"""
+
+import asyncio
+import os
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import structlog
+import uvloop
+
+from beanpole import limits
+from beanpole.client import Address, Backoff
+from beanpole.client.codec import BytesCodec, Codec, TextCodec
+from beanpole.client.settings import Given
+from beanpole.errors import ArgumentError
+from beanpole.protocol import wire
+from beanpole.worker.handler import Handler, Hooks, make_handler
+from beanpole.worker.line import Line
+from beanpole.worker.policy import Delays, exponential
+from beanpole.worker.shift import Shift
+from beanpole.worker.slot import Slot
+from beanpole.worker.task import Counters
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class Worker:
+    """Takes jobs from a server, up to `concurrency` at a time, and calls a handler for each.
+
+    `address` is what :class:`~beanpole.client.sync.Client` takes, but a socket: the worker connects again, for ever,
+    when the connection breaks. `encoding`, `codec`, `timeout` and `connect_timeout` are those of the client. `grace` is
+    how many seconds running handlers have when the worker stops. `logger` has structlog's methods; `log_done` writes a
+    line for each job that was done, too.
+
+    Raises ArgumentError.
+    """
+
+    def __init__(  # noqa: PLR0913 - everything but the first two is by name
+        self,
+        address: Given = Address(),  # noqa: B008 - it does not change
+        concurrency: int = limits.WORKER_CONCURRENCY,
+        *,
+        encoding: str | None = "utf-8",
+        codec: Codec[Any] | None = None,
+        timeout: float | None = limits.CLIENT_TIMEOUT_MS / 1000,
+        connect_timeout: float | None = limits.CLIENT_CONNECT_TIMEOUT_MS / 1000,
+        grace: float = limits.WORKER_GRACE_S,
+        logger: Any = None,  # noqa: ANN401 - any logger with structlog's methods
+        log_done: bool = False,
+    ) -> None:
+        if isinstance(address, socket.socket):
+            raise ArgumentError("a worker makes its connections itself: give it an address, not a socket")
+        self.address = Address.of(address)
+        """The server. It may be changed until the worker serves, as may the attributes below."""
+        self.concurrency = concurrency
+        """Jobs at a time."""
+        self.grace_s = grace
+        """Seconds that running handlers have when the worker stops."""
+        self.logger = structlog.get_logger("beanpole.worker") if logger is None else logger
+        """Where failures are told."""
+        self.log_done = log_done
+        """Whether successes are told, too."""
+        self.counters = Counters()
+        """What the worker has done so far."""
+        self._codec = codec or (BytesCodec() if encoding is None else TextCodec(encoding))
+        self._timeout_s = timeout
+        self._connect_timeout_s = connect_timeout
+        self._handlers: dict[str, Handler] = {}
+        self._hooks = Hooks()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._shift: Shift | None = None
+        self._stop_wanted = False
+
+    def __repr__(self) -> str:
+        return f"<Worker {self.address} for {', '.join(self._handlers) or 'no tube'}>"
+
+    # --- What to do ---
+
+    def handler(
+        self,
+        *tubes: str,
+        max_attempts: int | None = limits.WORKER_ATTEMPTS,
+        backoff: Delays | None = None,
+        timeout: float | None = None,
+        process: bool = False,
+    ) -> Callable[[F], F]:
+        """Makes a function the handler of the jobs in some tubes; it is called with a :class:`Task`.
+
+        A coroutine function runs on the event loop, a plain one in a thread, or with `process` in a process. When it
+        returns, the job is deleted. When it raises, or takes more than `timeout` seconds, the job is tried again after
+        what `backoff` says (a function from the number of the attempt to seconds; :func:`exponential` makes one), and
+        buried after `max_attempts` (None: never).
+
+        Raises ArgumentError: wrong arguments, or a tube that has a handler.
+        """
+
+        def register(function: F) -> F:
+            made = make_handler(
+                function,
+                max_attempts=max_attempts,
+                backoff=backoff or exponential(),
+                timeout_s=timeout,
+                process=process,
+            )
+            for tube in tubes:
+                if tube in self._handlers:
+                    raise ArgumentError(f"the tube {tube!r} has a handler")
+                self._handlers[tube] = made
+            return function
+
+        if not tubes or not all(isinstance(tube, str) for tube in tubes):
+            raise ArgumentError('name the tubes of the handler: @worker.handler("emails")')
+        for tube in tubes:
+            wire.tube_name(tube)
+        return register
+
+    def before(self, hook: F) -> F:
+        """Has a function called with each Task before its handler; what it raises counts as raised by the handler."""
+        self._hooks.before.append(hook)
+        return hook
+
+    def after(self, hook: F) -> F:
+        """Has a function called with each Task and its :class:`Outcome` when the server knows what came of it."""
+        self._hooks.after.append(hook)
+        return hook
+
+    def on_error(self, hook: F) -> F:
+        """Has a function called with the Task and the exception when an attempt failed."""
+        self._hooks.on_error.append(hook)
+        return hook
+
+    # --- Doing it ---
+
+    def run(self) -> None:
+        """Works until SIGTERM or SIGINT; call it from the main thread.
+
+        The first signal stops the worker as :meth:`stop` does; a second one ends the process at once, with the exit
+        code 128 + the signal's number. Raises ArgumentError.
+        """
+        with self._signals(), asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(self.serve())
+
+    async def serve(self) -> None:
+        """Works until :meth:`stop` is called. Cancelling it ends the handlers at once; the jobs go back.
+
+        Raises ArgumentError when there is no handler, or the concurrency is none; RuntimeError if it serves already.
+        """
+        if self._shift is not None:
+            raise RuntimeError("this worker serves already")
+        if not self._handlers:
+            raise ArgumentError('the worker has no handler: register one with @worker.handler("tube")')
+        if not isinstance(self.concurrency, int) or self.concurrency < 1:
+            raise ArgumentError(f"concurrency is 1 or more, not {self.concurrency!r}")
+        self._loop = asyncio.get_running_loop()
+        shift = self._shift = Shift(self._handlers, self._hooks, self.counters, self.logger, self.log_done, self._dial)
+        slots = [Slot(shift, f"beanpole-{number}") for number in range(self.concurrency)]
+        self.logger.info(
+            "worker started", server=str(self.address), tubes=list(self._handlers), concurrency=self.concurrency
+        )
+        if self._stop_wanted:
+            shift.stopping.set()
+        tasks = {self._loop.create_task(slot.work()) for slot in slots}
+        try:
+            await self._until_stopped(shift, slots, tasks)
+        finally:
+            self._shift = None
+            self._stop_wanted = False
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+        self.logger.info("worker stopped", done=self.counters.done, failed=self.counters.failed)
+
+    def stop(self) -> None:
+        """Takes no more jobs; handlers that run have `grace` seconds, then their jobs are released.
+
+        It returns at once and may be called from any thread; :meth:`run` and :meth:`serve` return when all is over.
+        """
+        self._stop_wanted = True
+        loop, shift = self._loop, self._shift
+        if loop is not None and shift is not None:
+            loop.call_soon_threadsafe(shift.stopping.set)
+
+    # --- Inside ---
+
+    async def _until_stopped(self, shift: Shift, slots: list[Slot], tasks: set[asyncio.Task[None]]) -> None:
+        """Waits for the stop, and lets it happen."""
+        await shift.stopping.wait()
+        for slot in slots:
+            slot.stop_reserving()
+        _, running = await asyncio.wait(tasks, timeout=self.grace_s)
+        if running:
+            for slot in slots:
+                slot.cut_short()
+            await asyncio.wait(running, timeout=2 * limits.WORKER_CANCEL_MS / 1000)
+
+    def _dial(self) -> Line:
+        return Line(
+            self.address,
+            watch=list(self._handlers),
+            codec=self._codec,
+            timeout=self._timeout_s,
+            connect_timeout=self._connect_timeout_s,
+            backoff=Backoff(attempts=1),
+        )
+
+    @contextmanager
+    def _signals(self) -> Iterator[None]:
+        """Handles the signals meanwhile.
+
+        By handlers of Python, not of the loop: the second signal must end the process even if the loop hangs.
+        """
+
+        def handle(number: int, _frame: object) -> None:
+            if self._stop_wanted:
+                os._exit(128 + number)
+            self.stop()
+
+        before = {number: signal.signal(number, handle) for number in SIGNALS}
+        try:
+            yield
+        finally:
+            for number, each in before.items():
+                signal.signal(number, each)
