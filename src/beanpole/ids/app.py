@@ -1,8 +1,8 @@
 """The process: configuration, store, socket, signals, and the order in which they start and stop.
 
-Start: read the rules, take the node, bind, tell that we are ready. Stop (SIGTERM, SIGINT): let nothing wait any more,
-answer what waits, give the unused ranges back, close. SIGHUP and SIGUSR1 reload the rules, all or none, and accept the
-clock.
+Start: read the rules, take the node, bind, tell that we are ready. Stop (SIGTERM, SIGINT): accept no connection, let
+nothing wait any more, answer what waits, give the unused ranges back, close. SIGHUP and SIGUSR1 reload the rules, all
+or none, and accept the clock.
 """
 
 import asyncio
@@ -12,17 +12,21 @@ import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import uvloop
 
 from beanpole.errors import ExitCode, LeaseLostError, RuleError, StartError, StorageError
 from beanpole.ids import rules
+from beanpole.ids.measured import Measured
 from beanpole.ids.sequence import Clock
 from beanpole.ids.service import Service
 from beanpole.ids.store import Store
 from beanpole.ids.storethread import ThreadedStore
 from beanpole.ids.udp import Datagrams
+
+if TYPE_CHECKING:
+    from beanpole.ids.http import Server
 
 
 class App:
@@ -41,6 +45,7 @@ class App:
         self.logger = logger
         self.ready = ready
         self.wall_s = wall_s
+        self.web: Server | None = None
         self.stopping = asyncio.Event()
         self.exit_code = ExitCode.OK
 
@@ -55,14 +60,18 @@ class App:
         store = ThreadedStore(Store(config.database, config.offset, config.step))
         await store.open()
         self.clock = Clock(int(self.wall_s()), loop.time(), config.ahead_s_max)
-        self.service = Service(config, store, lambda: self.clock.read(int(self.wall_s()), loop.time()), loop.time)
+        measured = Measured(store, time.monotonic)
+        self.service = Service(config, measured, lambda: self.clock.read(int(self.wall_s()), loop.time()), loop.time)
         try:
-            transport, _ = await loop.create_datagram_endpoint(
+            transport, datagrams = await loop.create_datagram_endpoint(
                 lambda: Datagrams(self.service), local_addr=(config.host, config.port)
             )
+            addresses = [udp_address(*transport.get_extra_info("sockname")[:2])]
+            if config.http:
+                addresses += await self.open_web(config.http, measured, store.store.epoch, datagrams)
         except OSError as error:
             await store.close()
-            raise StartError(f"cannot listen on {config.host}: {error.strerror}", ExitCode.CANNOT_LISTEN) from error
+            raise StartError(f"cannot listen: {error.strerror or error}", ExitCode.CANNOT_LISTEN) from error
         keeper = asyncio.create_task(self.service.keep())
         beat = asyncio.create_task(store.beat())
         for task in (keeper, beat):
@@ -71,19 +80,35 @@ class App:
             loop.add_signal_handler(number, self.stopping.set)
         for number in (signal.SIGHUP, signal.SIGUSR1):
             loop.add_signal_handler(number, self.reload)
-        host, port = transport.get_extra_info("sockname")[:2]
-        address = f"udp:[{host}]:{port}" if ":" in host else f"udp:{host}:{port}"
-        self.ready([address])
-        self.logger.info("listening", addresses=[address], pid=os.getpid(), node=config.offset, epoch=store.store.epoch)
+        self.ready(addresses)
+        self.logger.info("listening", addresses=addresses, pid=os.getpid(), node=config.offset, epoch=store.store.epoch)
         await self.stopping.wait()
         await self.stop(keeper, beat)
+        if self.web:
+            await self.web.finish()
         transport.close()
         await store.close()
         self.logger.info("stopped", exit_code=int(self.exit_code), **self.service.counts)
         return self.exit_code
 
+    async def open_web(self, place: tuple[str, int], store: Measured, epoch: int, datagrams: Datagrams) -> list[str]:
+        """Serve HTTP; return its addresses.
+
+        Raises:
+            OSError: it can't be listened on the address.
+            StartError: a package is missing.
+        """
+        try:
+            from beanpole.ids.web import make_server  # noqa: PLC0415 - who does not serve HTTP needs none of it
+        except ImportError as error:
+            raise StartError(f"{error.name} is not installed: pip install 'beanpole[ids]'", ExitCode.FAILED) from error
+        self.web = make_server(self.service, store, self.clock, epoch, lambda: datagrams.failed_count)
+        return await self.web.open(*place)
+
     async def stop(self, keeper: "asyncio.Task[None]", beat: "asyncio.Task[None]") -> None:
-        """Answer what waits, and give back what is left."""
+        """Accept nothing more over HTTP, answer what waits, and give back what is left."""
+        if self.web:
+            self.web.begin_stop()
         self.service.begin_stop()
         beat.cancel()
         try:
@@ -110,6 +135,11 @@ class App:
             self.logger.warning("reload refused", reason=str(error), effect="the old rules stay")
         else:
             self.logger.info("reloaded", rules=sorted(config.rules))
+
+
+def udp_address(host: str, port: int) -> str:
+    """Return how an address of UDP is written."""
+    return f"udp:[{host}]:{port}" if ":" in host else f"udp:{host}:{port}"
 
 
 def serve(

@@ -82,7 +82,7 @@ def running(folder: Path, config: Path) -> Iterator[Ids]:
     try:
         wait_until(lambda: ready_file.exists() or popen.poll() is not None, "the service starts", START_TIMEOUT_S)
         assert popen.poll() is None, (folder / "messages").read_text()
-        service = Ids(popen, int(ready_file.read_text().rpartition(":")[2]), folder)
+        service = Ids(popen, int(ready_file.read_text().split()[0].rpartition(":")[2]), folder)
         try:
             yield service
         finally:
