@@ -4,9 +4,11 @@ The servers are the test's own: ids begin at 1, and there is no tube but `defaul
 """
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from tests.databases import NAMES, PROGRAMS, Database, DatabaseServers
 from tests.servers import Server, beanpole_server, beanstalkd_server
 
 
@@ -22,3 +24,23 @@ def beanstalkd() -> Iterator[Server]:
     """A beanstalkd server of the test's own."""
     with beanstalkd_server() as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def database_servers() -> Iterator[DatabaseServers]:
+    """The database servers of all tests."""
+    servers = DatabaseServers()
+    yield servers
+    servers.stop()
+
+
+@pytest.fixture(params=NAMES)
+def database(request: pytest.FixtureRequest, database_servers: DatabaseServers, tmp_path: Path) -> Database:
+    """A new database of each kind."""
+    return database_servers.database(request.param, tmp_path)
+
+
+@pytest.fixture(params=PROGRAMS)
+def served(request: pytest.FixtureRequest, database_servers: DatabaseServers, tmp_path: Path) -> Database:
+    """A new database of each kind that has a server, which a test may kill, freeze and start."""
+    return database_servers.database(request.param, tmp_path)

@@ -12,17 +12,19 @@ Names are bytes in the database too: no collation makes two of them one. All val
 one thread at a time. It reads no clock.
 """
 
-import fcntl
-from collections.abc import Iterable, Sequence
-from pathlib import Path
-from typing import IO, Any
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import mysql
 
 from beanpole import limits
 from beanpole.errors import ExitCode, LeaseLostError, StartError, StorageError
+from beanpole.ids.database import START, database_at
 from beanpole.ids.sequence import Key, Mark
+
+T = TypeVar("T")
 
 NAME = sa.LargeBinary(limits.IDS_NAME_BYTES_MAX).with_variant(
     mysql.VARBINARY(limits.IDS_NAME_BYTES_MAX), "mysql", "mariadb"
@@ -72,104 +74,72 @@ class Store:
         self.epoch = 0
         self.generation = 0
         self.has_original = False
-        self._file: IO[bytes] | None = None
-        try:
-            self._url = sa.make_url(url)
-            self._engine = sa.create_engine(self._url, poolclass=sa.NullPool)
-        except (sa.exc.ArgumentError, ImportError) as error:
-            raise StartError(f"cannot use the database: {sentence(error)}", ExitCode.FAILED) from error
-        self._dialect = self._engine.dialect.name
+        self._database = database_at(url)
         self._connection: sa.Connection | None = None
+        self._has_lock = False
 
     def open(self) -> None:
-        """Connect, make the tables, take the node, raise its epoch.
+        """Connect, make the tables, take the node, raise its epoch. One process at a time does this.
 
         Raises:
             StartError: the database can't be reached, or another process has the node.
         """
         try:
             connection = self._connect()
+            self._wait_for_lock(connection, START, "another process is starting, and does not come to an end")
             METADATA.create_all(connection)
             connection.commit()
-            self.has_original = sa.inspect(connection).has_table(ORIGINAL.name)
-            connection.commit()
+            self.has_original = self._find_original(connection)
+            self._wait_for_lock(connection, self.node, f"node {self.node} is in use by another process")
+            self._has_lock = True
             with connection.begin():
                 self._take_node(connection)
-        except sa.exc.SQLAlchemyError as error:
-            self.close()
-            raise StartError(f"cannot use the database: {sentence(error)}", ExitCode.FAILED) from error
+            self._database.unlock(connection, START)
+            connection.commit()
         except LeaseLostError as error:
             self.close()
             raise StartError(str(error), ExitCode.DATA_DIR_LOCKED) from error
+        except (sa.exc.SQLAlchemyError, StorageError, OSError) as error:
+            self.close()
+            raise StartError(f"cannot use the database: {sentence(error)}", ExitCode.FAILED) from error
 
     def _connect(self) -> sa.Connection:
-        """Return a connection that holds the lock of the node.
-
-        Raises:
-            LeaseLostError: another process has the lock.
-        """
-        connection = self._engine.connect()
-        try:
-            self._prepare(connection)
-        except BaseException:
-            connection.close()
-            raise
+        """Return a new connection, which is ours until it is dropped."""
+        connection = self._database.engine.connect()
         self._connection = connection
+        self._has_lock = False
+        self._database.prepare(connection)
+        connection.commit()
         return connection
 
-    def _prepare(self, connection: sa.Connection) -> None:
-        """Make a new connection durable, and the holder of the lock."""
-        if self._dialect == "sqlite":
-            connection.exec_driver_sql("PRAGMA journal_mode = WAL")
-            connection.exec_driver_sql("PRAGMA synchronous = FULL")
-            connection.exec_driver_sql("PRAGMA busy_timeout = 5000")
-        elif self._dialect == "postgresql":
-            connection.exec_driver_sql("SET synchronous_commit = on")
-        connection.commit()
-        if not self._lock(connection, self.node):
-            raise LeaseLostError(f"storage: node {self.node} is in use by another process")
-        connection.commit()
+    def _wait_for_lock(self, connection: sa.Connection, number: int, otherwise: str) -> None:
+        """Take a lock, if need be after a while: a database sees late that the process that had it was killed.
 
-    def _lock(self, connection: sa.Connection, node: int) -> bool:
-        """Take the lock of a node until the connection or the process ends; return whether we have it."""
-        if self._dialect == "sqlite":
-            if self._file is None and self._url.database and self._url.database != ":memory:":
-                file = Path(f"{self._url.database}.node-{node}").open("ab")  # noqa: SIM115 - closed with the store
-                try:
-                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                except OSError:
-                    file.close()
-                    return False
-                self._file = file
-            return True
-        name = f"beanpole_ids_{self._url.database}_{node}"
-        if self._dialect == "postgresql":
-            question = sa.select(sa.func.pg_try_advisory_lock(sa.func.hashtext(name)))
-        else:
-            question = sa.select(sa.func.get_lock(name, 0))
-        return bool(connection.execute(question).scalar())
+        Raises:
+            LeaseLostError: somebody has it.
+        """
+        for _ in range(limits.IDS_STORE_LOCK_WAIT_S * 50):
+            has_lock = self._database.lock(connection, number)
+            connection.commit()
+            if has_lock:
+                return
+            time.sleep(1 / 50)
+        raise LeaseLostError(f"storage: {otherwise}")
+
+    def _find_original(self, connection: sa.Connection) -> bool:
+        """Return whether the database has the table of the original, and not just one of that name."""
+        inspector = sa.inspect(connection)
+        wanted = {column.name for column in ORIGINAL.columns}
+        there = inspector.has_table(ORIGINAL.name)
+        found = {each["name"] for each in inspector.get_columns(ORIGINAL.name)} if there else set()
+        connection.commit()
+        return wanted <= found
 
     def _is_running(self, connection: sa.Connection, node: int) -> bool:
         """Return whether some process has the lock of another node."""
-        if self._dialect == "sqlite":
-            path = Path(f"{self._url.database}.node-{node}")
-            if not path.exists():
-                return False
-            with path.open("ab") as file:
-                try:
-                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                except OSError:
-                    return True
-            return False
-        if not self._lock(connection, node):
+        if not self._database.lock(connection, node):
             return True
-        name = f"beanpole_ids_{self._url.database}_{node}"
-        unlock = (
-            sa.func.pg_advisory_unlock(sa.func.hashtext(name))
-            if self._dialect == "postgresql"
-            else sa.func.release_lock(name)
-        )
-        connection.execute(sa.select(unlock))
+        self._database.unlock(connection, node)
         return False
 
     def _take_node(self, connection: sa.Connection) -> None:
@@ -183,6 +153,10 @@ class Store:
                 )
         newest = max(rows.values(), key=lambda row: int(row.generation), default=None)
         self.generation = 1 if newest is None else newest.generation + (newest.step != self.step)
+        if newest is not None and newest.step != self.step:
+            # Nobody has their locks, but a process may live that has lost its own with the database's last crash. Its
+            # numbers are of the old step: it must reserve no more of them.
+            connection.execute(sa.update(NODES).where(NODES.c.node != self.node).values(epoch=NODES.c.epoch + 1))
         mine = rows.get(self.node)
         self.epoch = mine.epoch + 1 if mine else 1
         values = {"epoch": self.epoch, "generation": self.generation, "step": self.step}
@@ -195,23 +169,22 @@ class Store:
         """Return the mark from which a counter goes on; None if nobody has used it. `margin`: see `_original`.
 
         Raises:
+            LeaseLostError: another process has the node now.
             StorageError: the database can't be asked.
         """
-        try:
-            with self._transaction() as connection:
-                mine = (COUNTERS.c.rule == key.rule) & (COUNTERS.c.app == key.app)
-                rows = connection.execute(sa.select(COUNTERS).where(mine)).all()
-                own = [row for row in rows if row.node == self.node and row.generation == self.generation]
-                marks = [Mark(row.cycle_s, row.reserved, row.time_s, row.kind) for row in own or rows]
-                if not marks and self.has_original:
-                    marks = self._original(connection, key, margin)
-        except sa.exc.SQLAlchemyError as error:
-            self._drop()
-            raise StorageError(f"storage: {sentence(error)}") from error
+        marks = self._run(lambda connection: self._find_marks(connection, key, margin))
         if not marks:
             return None
         latest = max(marks, key=lambda mark: (mark.cycle_s, mark.reserved))
         return Mark(latest.cycle_s, latest.reserved, max(mark.time_s for mark in marks), latest.kind)
+
+    def _find_marks(self, connection: sa.Connection, key: Key, margin: int) -> list[Mark]:
+        """Return the marks above which a counter goes on."""
+        mine = (COUNTERS.c.rule == key.rule) & (COUNTERS.c.app == key.app)
+        rows = connection.execute(sa.select(COUNTERS).where(mine)).all()
+        own = [row for row in rows if row.node == self.node and row.generation == self.generation]
+        marks = [Mark(row.cycle_s, row.reserved, row.time_s, row.kind) for row in own or rows]
+        return marks or (self._original(connection, key, margin) if self.has_original else [])
 
     def _original(self, connection: sa.Connection, key: Key, margin: int) -> list[Mark]:
         """Return where the original stood: above what any of its nodes has saved, and a batch more.
@@ -255,13 +228,11 @@ class Store:
         self._write([], forward=True)
 
     def _write(self, marks: Sequence[tuple[Key, Mark]], *, forward: bool) -> None:
-        try:
-            with self._transaction() as connection:
-                for key, mark in marks:
-                    self._write_mark(connection, key, mark, forward=forward)
-        except sa.exc.SQLAlchemyError as error:
-            self._drop()
-            raise StorageError(f"storage: {sentence(error)}") from error
+        def write(connection: sa.Connection) -> None:
+            for key, mark in marks:
+                self._write_mark(connection, key, mark, forward=forward)
+
+        self._run(write)
 
     def _write_mark(self, connection: sa.Connection, key: Key, mark: Mark, *, forward: bool) -> None:
         where = (COUNTERS.c.node == self.node) & (COUNTERS.c.rule == key.rule) & (COUNTERS.c.app == key.app)
@@ -281,17 +252,40 @@ class Store:
             assert mark.may_follow(old), f"the counter {key} would go back from {old} to {mark}"
         connection.execute(sa.update(COUNTERS).where(where).values(**values))
 
-    def _transaction(self) -> "Transaction":
-        """Return a transaction of the node's owner."""
-        return Transaction(self)
+    def _run(self, work: Callable[[sa.Connection], T]) -> T:
+        """Do work in a transaction of the node's owner; again if the connection was lost since the last one.
 
-    def current(self) -> sa.Connection:
-        """Return the connection, a new one with the lock if it was lost.
-
-        Raises:
-            LeaseLostError: another process has taken the lock meanwhile.
+        Doing it again is harmless: the same marks are written.
         """
-        return self._connection if self._connection is not None else self._connect()
+        is_new = self._connection is None
+        try:
+            try:
+                return self._attempt(work)
+            except sa.exc.DBAPIError as error:
+                if is_new or not error.connection_invalidated:
+                    raise
+                self._drop()
+                return self._attempt(work)
+        except sa.exc.SQLAlchemyError as error:
+            self._drop()
+            raise StorageError(f"storage: {sentence(error)}") from error
+        except LeaseLostError:
+            raise
+        except StorageError:
+            self._drop()
+            raise
+
+    def _attempt(self, work: Callable[[sa.Connection], T]) -> T:
+        connection = self._connection or self._connect()
+        with connection.begin():
+            # After a lost connection the database may think for a while that it is still there and has our lock. That
+            # is for those who start; what protects the numbers is the epoch.
+            self._has_lock = self._has_lock or self._database.lock(connection, self.node)
+            # A write, so that the row is locked until the commit: nobody can take the node in between.
+            where = (NODES.c.node == self.node) & (NODES.c.epoch == self.epoch)
+            if connection.execute(sa.update(NODES).where(where).values(step=self.step)).rowcount != 1:
+                raise LeaseLostError(f"storage: node {self.node} was taken over by another process")
+            return work(connection)
 
     def _drop(self) -> None:
         """Give up a connection that failed; the next transaction makes a new one."""
@@ -305,34 +299,7 @@ class Store:
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()
-        self._engine.dispose()
-        if self._file is not None:
-            self._file.close()
-            self._file = None
-
-
-class Transaction:
-    """A transaction that begins with the question whether the node is still ours."""
-
-    def __init__(self, store: Store) -> None:
-        self.store = store
-
-    def __enter__(self) -> sa.Connection:
-        connection = self.store.current()
-        self._begun = connection.begin()
-        where = (NODES.c.node == self.store.node) & (NODES.c.epoch == self.store.epoch)
-        # A write, so that the row is locked until the commit: nobody can take the node in between.
-        owned = connection.execute(sa.update(NODES).where(where).values(step=self.store.step)).rowcount
-        if owned != 1:
-            self._begun.rollback()
-            raise LeaseLostError(f"storage: node {self.store.node} was taken over by another process")
-        return connection
-
-    def __exit__(self, kind: object, error: object, trace: object) -> None:
-        if kind is None:
-            self._begun.commit()
-        elif self._begun.is_active:
-            self._begun.rollback()
+        self._database.close()
 
 
 def sentence(error: BaseException) -> str:

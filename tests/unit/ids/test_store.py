@@ -1,48 +1,42 @@
-"""Storage: the same on SQLite and on the databases that BEANPOLE_TEST_DATABASES names, as URLs with spaces between.
+"""Storage: the same on SQLite, MariaDB and PostgreSQL. Each test has a database of its own."""
 
-Each test makes its own names, and drops the tables before it begins.
-"""
-
-import os
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-import sqlalchemy as sa
 
 from beanpole.errors import LeaseLostError, StartError, StorageError
 from beanpole.ids.cycle import Cycle
 from beanpole.ids.rules import zone_named
 from beanpole.ids.sequence import Counter, Counting, Key, Mark, Shape
-from beanpole.ids.store import METADATA, NODES, Store
+from beanpole.ids.store import Store
+from tests.databases import Database
 
-DATABASES = ["sqlite", *os.environ.get("BEANPOLE_TEST_DATABASES", "").split()]
 KEY = Key(b"order", b"shop")
 DAY = Cycle("day", 0, zone_named("UTC"))
+ORIGINAL_TABLE = """
+CREATE TABLE counter (node_offset int NOT NULL, counter int NOT NULL, update_time int NOT NULL,
+rule_name varchar(64) NOT NULL, app_name varchar(64) NOT NULL, PRIMARY KEY (node_offset, rule_name, app_name))
+"""
 Open = Callable[..., Store]
 
 
-@pytest.fixture(params=DATABASES)
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """A database without our tables."""
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path / 'ids.db'}"
-    engine = sa.create_engine(request.param)
-    with engine.begin() as connection:
-        METADATA.drop_all(connection)
-        connection.execute(sa.text("DROP TABLE IF EXISTS counter"))
-    engine.dispose()
-    return str(request.param)
-
-
 @pytest.fixture
-def opened(url: str) -> Iterator[Open]:
+def opened(database: Database) -> Iterator[Open]:
     """Opens stores, and closes them."""
+    with opener(database) as open_store:
+        yield open_store
+
+
+@contextmanager
+def opener(database: Database) -> Iterator[Open]:
+    """Opens stores of a database, and closes them."""
     stores: list[Store] = []
 
     def open_store(node: int = 0, step: int = 1) -> Store:
-        stores.append(Store(url, node, step))
+        stores.append(Store(database.url, node, step))
         stores[-1].open()
         return stores[-1]
 
@@ -102,15 +96,12 @@ def test_second_process_is_refused(opened: Open) -> None:
     opened(1, 1)
 
 
-def test_owner_that_lost_its_node_writes_nothing_more(opened: Open, url: str) -> None:
+def test_owner_that_lost_its_node_writes_nothing_more(opened: Open, database: Database) -> None:
     """A connection that broke unnoticed took the lock with it, and another process came: the epoch tells."""
     store = opened()
     numbers = counter(store)
     take(numbers, store)
-    engine = sa.create_engine(url)
-    with engine.begin() as other:
-        other.execute(sa.update(NODES).values(epoch=NODES.c.epoch + 1))
-    engine.dispose()
+    database.run("UPDATE beanpole_ids_node SET epoch = epoch + 1")
     with pytest.raises(LeaseLostError):
         store.reserve([(KEY, Mark(0, 99, 0, "x"))])
     with pytest.raises(LeaseLostError):
@@ -161,22 +152,18 @@ def test_another_step_beside_running_nodes_is_refused(opened: Open) -> None:
         opened(1, 2)
 
 
-def test_failed_database_is_found_again(opened: Open, url: str) -> None:
+def test_failed_database_is_found_again(opened: Open, database: Database) -> None:
     """Holes 3 and 4: what failed was thrown away, and a reconnect was tried each minute."""
     store = opened()
     numbers = counter(store)
     numbers.open(100)
     mark = numbers.plan()
     assert mark
-    engine = sa.create_engine(url)
-    with engine.begin() as other:
-        other.execute(sa.text("ALTER TABLE beanpole_ids_counter RENAME TO gone"))
+    database.run("ALTER TABLE beanpole_ids_counter RENAME TO gone")
     with pytest.raises(StorageError):
         store.reserve([(KEY, mark)])
     numbers.fail(mark)
-    with engine.begin() as other:
-        other.execute(sa.text("ALTER TABLE gone RENAME TO beanpole_ids_counter"))
-    engine.dispose()
+    database.run("ALTER TABLE gone RENAME TO beanpole_ids_counter")
     assert take(numbers, store, 2) == [0, 1]
 
 
@@ -188,19 +175,11 @@ def test_counter_that_would_go_back_stops_us(opened: Open) -> None:
     store.reserve([(KEY, Mark(101, 0, 101, "x"))])
 
 
-def test_table_of_the_original_is_taken_over(url: str, opened: Open) -> None:
-    engine = sa.create_engine(url)
-    with engine.begin() as connection:
-        connection.execute(
-            sa.text(
-                "CREATE TABLE counter (node_offset int NOT NULL, counter int NOT NULL, update_time int NOT NULL,"
-                " rule_name varchar(64) NOT NULL, app_name varchar(64) NOT NULL)"
-            )
-        )
-        connection.execute(
-            sa.text("INSERT INTO counter VALUES (0, 200, 90, 'order', 'shop'), (1, 301, 95, 'order', 'shop')")
-        )
-    engine.dispose()
+def test_table_of_the_original_is_taken_over(database: Database, opened: Open) -> None:
+    database.run(
+        ORIGINAL_TABLE,
+        "INSERT INTO counter VALUES (0, 200, 90, 'order', 'shop'), (1, 301, 95, 'order', 'shop')",
+    )
     store = opened()
     numbers = counter(store, margin=100)
     assert take(numbers, store, 2) == [402, 403], "above what any node saved, and a batch more"

@@ -1,0 +1,211 @@
+"""What differs between databases: connecting, locks, how long to wait, and what makes a commit durable.
+
+A lock has a number, belongs to a connection, and ends with it or with the process. No answer is waited for longer than
+`limits.IDS_STORE_TIMEOUT_S`, whether the database is slow, hangs, or its machine is gone. The database's clock is not
+used.
+"""
+
+import fcntl
+from abc import ABC, abstractmethod
+from pathlib import Path
+from typing import IO, Any
+
+import sqlalchemy as sa
+
+from beanpole import limits
+from beanpole.errors import ExitCode, StartError, StorageError
+
+START = -1
+"""The number of the lock that only one process has while it starts. Those of nodes are their own."""
+
+TIMEOUT_S = limits.IDS_STORE_TIMEOUT_S
+DRIVERS = {"mysql": "mysql+pymysql", "mariadb": "mariadb+pymysql", "postgresql": "postgresql+psycopg"}
+
+
+class Database(ABC):
+    """A database, as one that wants to connect sees it."""
+
+    def __init__(self, url: sa.URL, isolation_level: str, **connect_arguments: object) -> None:
+        self.engine = sa.create_engine(
+            url,
+            poolclass=sa.NullPool,
+            isolation_level=isolation_level,
+            connect_args={key: value for key, value in connect_arguments.items() if key not in url.query},
+        )
+
+    @abstractmethod
+    def prepare(self, connection: sa.Connection) -> None:
+        """Make a new connection durable and impatient.
+
+        Raises:
+            StorageError: the database does not keep what it commits.
+        """
+
+    @abstractmethod
+    def lock(self, connection: sa.Connection, number: int) -> bool:
+        """Take a lock; return whether we have it."""
+
+    @abstractmethod
+    def unlock(self, connection: sa.Connection, number: int) -> None:
+        """Give a lock back."""
+
+    def close(self) -> None:
+        """Give back what does not end with the connection."""
+        self.engine.dispose()
+
+
+class Sqlite(Database):
+    """A file. Its locks are files beside it."""
+
+    def __init__(self, url: sa.URL) -> None:
+        if not url.database or url.database == ":memory:":
+            raise StartError("cannot use the database: SQLite in memory forgets; name a file", ExitCode.FAILED)
+        super().__init__(url, "SERIALIZABLE", timeout=TIMEOUT_S)
+        self._path = Path(url.database).resolve()
+        self._files: dict[int, IO[bytes]] = {}
+
+    def prepare(self, connection: sa.Connection) -> None:
+        """Sync each commit."""
+        connection.exec_driver_sql("PRAGMA journal_mode = WAL")
+        connection.exec_driver_sql("PRAGMA synchronous = FULL")
+
+    def lock(self, connection: sa.Connection, number: int) -> bool:  # noqa: ARG002 - it is the process that has it
+        """Lock a file."""
+        if number in self._files:
+            return True
+        name = "start" if number == START else f"node-{number}"
+        file = Path(f"{self._path}.{name}").open("ab")  # noqa: SIM115 - closed by `unlock`
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            file.close()
+            return False
+        self._files[number] = file
+        return True
+
+    def unlock(self, connection: sa.Connection | None, number: int) -> None:  # noqa: ARG002 - see `lock`
+        """Close the file, which unlocks it."""
+        self._files.pop(number).close()
+
+    def close(self) -> None:
+        """Give all locks back."""
+        super().close()
+        for number in list(self._files):
+            self.unlock(None, number)
+
+
+class Mysql(Database):
+    """MySQL or MariaDB. Its locks are for all databases of a server, so their names have that of ours."""
+
+    def __init__(self, url: sa.URL) -> None:
+        waits = {"connect_timeout": TIMEOUT_S, "read_timeout": TIMEOUT_S, "write_timeout": TIMEOUT_S}
+        super().__init__(url, "REPEATABLE READ", **waits)
+
+    def prepare(self, connection: sa.Connection) -> None:
+        """Wait no longer than told, and cut nothing."""
+        level = connection.exec_driver_sql("SELECT @@GLOBAL.innodb_flush_log_at_trx_commit").scalar()
+        if int(level or 0) != 1:
+            raise StorageError(
+                f"storage: innodb_flush_log_at_trx_commit is {level}: a crash would lose what was committed, "
+                "and numbers would repeat; set it to 1"
+            )
+        connection.exec_driver_sql(
+            "SET SESSION sql_mode = 'STRICT_ALL_TABLES',"
+            f" SESSION innodb_lock_wait_timeout = {TIMEOUT_S}, SESSION wait_timeout = {limits.IDS_STORE_IDLE_S}"
+        )
+
+    def _name(self, number: int) -> Any:  # noqa: ANN401 - an expression of SQL
+        # A name has up to 64 characters, like that of a database.
+        return sa.func.concat(f"beanpole_ids_{number}_", sa.func.sha1(sa.func.database()))
+
+    def lock(self, connection: sa.Connection, number: int) -> bool:
+        """Take a lock by its name."""
+        return connection.execute(sa.select(sa.func.get_lock(self._name(number), 0))).scalar() == 1
+
+    def unlock(self, connection: sa.Connection, number: int) -> None:
+        """Give it back."""
+        connection.execute(sa.select(sa.func.release_lock(self._name(number))))
+
+
+class Postgresql(Database):
+    """PostgreSQL. Its locks are for one database; ours are for one schema in it."""
+
+    def __init__(self, url: sa.URL) -> None:
+        super().__init__(
+            url,
+            "READ COMMITTED",
+            connect_timeout=TIMEOUT_S,
+            application_name="beanpole ids",
+            tcp_user_timeout=TIMEOUT_S * 1000,
+        )
+        connection_class = impatient_connection()
+        sa.event.listen(
+            self.engine, "do_connect", lambda _, __, given, named: connection_class.connect(*given, **named)
+        )
+
+    def prepare(self, connection: sa.Connection) -> None:
+        """Wait no longer than told, and let nobody wait for us longer than that."""
+        if connection.exec_driver_sql("SHOW fsync").scalar() != "on":
+            raise StorageError(
+                "storage: fsync is off: a crash would lose what was committed, and numbers would repeat; set it to on"
+            )
+        if connection.exec_driver_sql("SHOW synchronous_commit").scalar() == "off":
+            connection.exec_driver_sql("SET synchronous_commit = on")
+        connection.exec_driver_sql(
+            f"SET statement_timeout = '{TIMEOUT_S}s'; SET lock_timeout = '{TIMEOUT_S}s';"
+            f"SET idle_in_transaction_session_timeout = '{2 * TIMEOUT_S}s';"
+            f"SET tcp_keepalives_idle = {limits.IDS_STORE_IDLE_S // 2};"
+            f"SET tcp_keepalives_interval = {limits.IDS_STORE_IDLE_S // 6}; SET tcp_keepalives_count = 3"
+        )
+
+    def _ours(self, number: int) -> tuple[Any, int]:
+        return sa.func.hashtext(sa.func.concat("beanpole_ids_", sa.func.current_schema())), number
+
+    def lock(self, connection: sa.Connection, number: int) -> bool:
+        """Take an advisory lock."""
+        return bool(connection.execute(sa.select(sa.func.pg_try_advisory_lock(*self._ours(number)))).scalar())
+
+    def unlock(self, connection: sa.Connection, number: int) -> None:
+        """Give it back."""
+        connection.execute(sa.select(sa.func.pg_advisory_unlock(*self._ours(number))))
+
+
+def impatient_connection() -> Any:  # noqa: ANN401 - a class of a package that is optional
+    """Return psycopg's class of connections, made so that it waits for an answer only so long."""
+    import psycopg  # noqa: PLC0415 - see above
+
+    class Impatient(psycopg.Connection[Any]):
+        """A connection that gives up a server that hangs: libpq by itself waits for ever."""
+
+        def wait(self, gen: Any, interval: float = 0.1, timeout: float | None = TIMEOUT_S) -> Any:  # noqa: ANN401
+            try:
+                return super().wait(gen, interval, timeout)
+            except psycopg.OperationalError:
+                if self.pgconn.transaction_status == psycopg.pq.TransactionStatus.ACTIVE:
+                    self.pgconn.finish()  # its answer would be taken for that of the next question
+                raise
+
+    return Impatient
+
+
+def database_at(address: str) -> Database:
+    """Return the database at an address as SQLAlchemy has it.
+
+    Raises:
+        StartError: there is no such kind of database, or its driver is not installed.
+    """
+    try:
+        url = sa.make_url(address)
+        kind = url.get_backend_name()
+        if kind == "sqlite":
+            return Sqlite(url)
+        if kind not in DRIVERS or url.drivername not in {kind, DRIVERS[kind]}:
+            known = ", ".join(["sqlite", *DRIVERS.values()])
+            raise StartError(f"cannot use the database: {url.drivername} is none of {known}", ExitCode.FAILED)
+        url = url.set(drivername=DRIVERS[kind])
+        return Postgresql(url) if kind == "postgresql" else Mysql(url)
+    except ImportError as error:
+        reason = f"{error.name} is not installed: pip install 'beanpole[ids-databases]'"
+        raise StartError(f"cannot use the database: {reason}", ExitCode.FAILED) from error
+    except sa.exc.ArgumentError as error:
+        raise StartError(f"cannot use the database: {error}", ExitCode.FAILED) from error

@@ -1,0 +1,223 @@
+"""Real databases for tests: MariaDB and PostgreSQL servers of our own, in a folder that goes with them.
+
+A server listens on a socket in its folder, and nowhere else. It may be killed, frozen and started again at any time;
+its address stays. Each test gets a database of its own. They refuse to run as root, so root runs them as `nobody`.
+"""
+
+import os
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+
+from tests.servers import START_TIMEOUT_S, STOP_TIMEOUT_S, missing_peer
+
+NAMES = ("sqlite", "mariadb", "postgresql")
+"""What the ID service keeps its numbers in."""
+
+PROGRAMS = {"mariadb": ("mariadb-install-db", "mariadbd"), "postgresql": ("initdb", "postgres")}
+"""What makes a folder, and what serves it."""
+
+
+def program(name: str) -> str | None:
+    """The path of a program; Debian has those of databases where a user's PATH does not lead."""
+    folders = sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
+    return shutil.which(name, path=os.pathsep.join([os.environ["PATH"], "/usr/sbin", *map(str, folders)]))
+
+
+def is_there(name: str) -> bool:
+    """Whether a database can be started here."""
+    return all(program(each) for each in PROGRAMS.get(name, ()))
+
+
+class DatabaseServer:
+    """A server process of MariaDB or PostgreSQL."""
+
+    def __init__(self, name: str, folder: Path) -> None:
+        self.name = name
+        self.folder = folder
+        self.data = folder / "data"
+        self.process: subprocess.Popen[bytes] | None = None
+        self.database_count = 0
+        self._as_whom: dict[str, Any] = {}
+        if os.geteuid() == 0:
+            nobody = pwd.getpwnam("nobody")
+            os.chown(folder, nobody.pw_uid, nobody.pw_gid)
+            self._as_whom = {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
+        make, self._serve = (program(each) or missing_peer(each) for each in PROGRAMS[name])
+        if name == "mariadb":
+            flags = ["--no-defaults", f"--datadir={self.data}", "--auth-root-authentication-method=normal"]
+        else:
+            flags = ["--pgdata", str(self.data), "--username=beanpole", "--auth=trust", "--no-sync", "--locale=C"]
+            flags.append("--encoding=UTF8")
+        with (folder / "messages").open("ab") as output:
+            subprocess.run([make, *flags], cwd=folder, stdout=output, stderr=output, check=True, **self._as_whom)
+
+    def url(self, database: str) -> str:
+        """The address of a database."""
+        if self.name == "mariadb":
+            return f"mysql+pymysql://root@localhost/{database}?unix_socket={self.folder}/socket"
+        return f"postgresql+psycopg://beanpole@/{database}?host={self.folder}"
+
+    def start(self) -> None:
+        """Starts the server; it answers when this returns."""
+        assert self.process is None
+        flags = ["--no-defaults", f"--datadir={self.data}", f"--socket={self.folder}/socket", "--skip-networking"]
+        flags += ["--skip-log-bin", "--innodb-buffer-pool-size=16M", f"--pid-file={self.folder}/pid"]
+        if self.name == "postgresql":
+            flags = [
+                "-D",
+                str(self.data),
+                "-k",
+                str(self.folder),
+                "-c",
+                "listen_addresses=",
+                "-c",
+                "shared_buffers=16MB",
+            ]
+        give_up_at = time.monotonic() + START_TIMEOUT_S
+        with (self.folder / "messages").open("ab") as output:
+            while True:
+                command = [self._serve, *flags]
+                popen = subprocess.Popen(command, cwd=self.folder, stdout=output, stderr=output, **self._as_whom)
+                while popen.poll() is None and time.monotonic() < give_up_at:
+                    if self._answers():
+                        self.process = popen
+                        return
+                    time.sleep(0.01)
+                # Processes of a server that was killed may hold its memory for a moment; then the next one ends.
+                popen.kill()
+                popen.wait()
+                said = (self.folder / "messages").read_text(errors="replace")[-2000:]
+                assert time.monotonic() < give_up_at, f"{self.name} does not start:\n{said}"
+
+    def _answers(self) -> bool:
+        with socket.socket(socket.AF_UNIX) as probe:  # PyMySQL does not close a socket that can't be connected
+            if probe.connect_ex(str(self.folder / ("socket" if self.name == "mariadb" else ".s.PGSQL.5432"))):
+                return False
+        try:
+            self._administer("SELECT 1")
+        except sa.exc.OperationalError:
+            return False
+        return True
+
+    def _administer(self, statement: str) -> None:
+        url = self.url("mysql" if self.name == "mariadb" else "postgres")
+        engine = sa.create_engine(url, poolclass=sa.NullPool, isolation_level="AUTOCOMMIT")
+        with engine.connect() as connection:
+            connection.exec_driver_sql(statement)
+
+    def new_database(self) -> str:
+        """The address of a new database."""
+        self.database_count += 1
+        name = f"test{self.database_count}"
+        self._administer(f"CREATE DATABASE {name}")
+        return self.url(name)
+
+    def signal(self, number: int) -> None:
+        """Sends a signal to all processes of the server; PostgreSQL has one for each connection."""
+        assert self.process is not None
+        first = self.process.pid
+        children = Path(f"/proc/{first}/task/{first}/children").read_text().split()
+        for pid in (first, *map(int, children)):
+            try:
+                os.kill(pid, number)
+            except ProcessLookupError:
+                assert pid != first, "the server ended by itself"
+
+    def kill(self) -> None:
+        """Ends the server as a crash does."""
+        self.signal(signal.SIGKILL)
+        assert self.process is not None
+        self.process.wait()
+        self.process = None
+
+    @contextmanager
+    def frozen(self) -> Iterator[None]:
+        """Stops the processes: connections stay, and nothing answers."""
+        self.signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self.signal(signal.SIGCONT)
+
+    def stop(self) -> None:
+        """Ends the server, whatever it is doing."""
+        if self.process is not None:
+            self.signal(signal.SIGCONT)
+            self.process.send_signal(signal.SIGINT if self.name == "postgresql" else signal.SIGTERM)
+            try:
+                self.process.wait(STOP_TIMEOUT_S)
+            except subprocess.TimeoutExpired:
+                self.kill()
+            self.process = None
+
+
+@contextmanager
+def database_server(name: str) -> Iterator[DatabaseServer]:
+    """A running server."""
+    folder = Path(tempfile.mkdtemp(prefix="beanpole-"))
+    try:
+        server = DatabaseServer(name, folder)
+        try:
+            server.start()
+            yield server
+        finally:
+            server.stop()
+    finally:
+        shutil.rmtree(folder)
+
+
+@dataclass(frozen=True)
+class Database:
+    """A database of a test's own."""
+
+    name: str
+    url: str
+    server: DatabaseServer | None
+    """None: SQLite, which has no server."""
+
+    def run(self, *statements: str) -> None:
+        """Executes statements in a transaction of a connection of its own."""
+        engine = sa.create_engine(self.url, poolclass=sa.NullPool)
+        with engine.begin() as connection:
+            for each in statements:
+                connection.exec_driver_sql(each)
+
+
+class DatabaseServers:
+    """Starts servers when a test needs them first, and ends them all."""
+
+    def __init__(self) -> None:
+        self._running: dict[str, DatabaseServer] = {}
+        self._ends: list[Any] = []
+
+    def database(self, name: str, folder: Path) -> Database:
+        """A new database; `folder` is for a file of SQLite."""
+        if name == "sqlite":
+            return Database(name, f"sqlite:///{folder / 'ids.db'}", None)
+        if name not in self._running:
+            if not is_there(name):
+                missing_peer(name)
+            end = database_server(name)
+            self._running[name] = end.__enter__()
+            self._ends.append(end)
+        server = self._running[name]
+        if server.process is None:
+            server.start()  # a test that failed has left it so
+        return Database(name, server.new_database(), server)
+
+    def stop(self) -> None:
+        """Ends all servers."""
+        for end in self._ends:
+            end.__exit__(None, None, None)
