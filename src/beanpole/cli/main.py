@@ -14,6 +14,7 @@ VERBS = {
     "ids": ("ids", "Make unique, readable numbers."),
     "bury": ("finish", "Put jobs aside until they are kicked."),
     "delete": ("finish", "Delete jobs."),
+    "jobs": ("jobs", "List the jobs of a tube."),
     "kick": ("finish", "Make buried or delayed jobs ready."),
     "peek": ("look", "Show jobs."),
     "put": ("put", "Put jobs."),
@@ -22,10 +23,14 @@ VERBS = {
     "stats": ("look", "Show statistics of the server, a tube or a job."),
     "touch": ("finish", "Hold a job, so that no worker gets it."),
     "tubes": ("look", "Show all tubes."),
+    "doctor": ("doctor", "Check the health of a server, and explain what is found."),
+    "tail": ("tail", "Show jobs as they come."),
+    "top": ("top", "Watch a server."),
     "pause": ("pause", "Keep the jobs of a tube from being reserved."),
     "resume": ("pause", "End the pause of a tube."),
     "serve": ("serve", "Run the server."),
     "wal": ("wal", "Look into a data directory, and repair what damage left."),
+    "worker": ("worker", "Run the handlers of a program."),
 }
 """The verbs: the module of `beanpole.cli` that holds the click command of the same name, and what it is for.
 
