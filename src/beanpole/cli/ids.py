@@ -41,7 +41,8 @@ def serve(config: Path, ready_file: Path | None, log_format: str) -> int:
 def check(config: Path, at_s: int, rate: float | None) -> int:
     """Verify the rules of CONFIG; show the first, the next and the last number of each."""
     need_extra()
-    from beanpole.ids.rules import load, preview
+    from beanpole.ids.rule import preview
+    from beanpole.ids.rules import load
 
     try:
         found = load(config)

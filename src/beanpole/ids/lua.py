@@ -10,22 +10,21 @@ processes, `require`, `debug`, `load` or coroutines, and no way to a Python obje
 instructions and the state only so much memory; what is caught by `pcall` does not lift the limit.
 """
 
-from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+from typing import TYPE_CHECKING, NoReturn
 
 from lupa import lua51
 
 from beanpole import limits
-from beanpole.errors import BeanpoleError, RuleError, RuleFailedError
+from beanpole.errors import NeedRangeError, RuleError, RuleFailedError
 
 if TYPE_CHECKING:
     from beanpole.ids.cycle import Cycle
 
 PRELUDE = """
 local sethook, loadstring, setfenv, xpcall, error = debug.sethook, loadstring, setfenv, xpcall, error
-local raw_pcall, select, real_time = pcall, select, os.time
-local instructions_max, code, name = ...
+local raw_pcall, select, real_time, unpack = pcall, select, os.time, unpack
+local instructions_max, code, name, date = ...
 local exceeded = false
 
 local function stop()
@@ -39,7 +38,8 @@ local function checked(...)
 end
 
 string.dump = nil
-local moment, take, date = {}, nil, nil
+local year, month, day, hour, minute, second, time_s
+local counter_value, counter_step, counters_left, short
 local env = {
     assert = assert, error = error, getmetatable = getmetatable, ipairs = ipairs, next = next, pairs = pairs,
     rawequal = rawequal, rawget = rawget, rawset = rawset, select = select, setmetatable = setmetatable,
@@ -48,8 +48,8 @@ local env = {
     pcall = function(...) return checked(raw_pcall(...)) end,
     xpcall = function(...) return checked(xpcall(...)) end,
     os = {
-        time = function(given) if given then return real_time(given) end return moment[7] end,
-        date = function(format, time_s) return date(format or "%c", time_s or moment[7]) end,
+        time = function(given) if given then return real_time(given) end return time_s end,
+        date = function(format, given) return date(format or "%c", given or time_s) end,
         clock = os.clock, difftime = os.difftime,
     },
 }
@@ -61,11 +61,20 @@ local function limited(call, ...)
     return call(...)
 end
 
-local counter = {generate_counter = function() return take() end}
+local function generate_counter()
+    if counters_left == 0 then
+        short = true
+        error("no counter is left", 0)
+    end
+    local value = counter_value
+    counters_left, counter_value = counters_left - 1, value + counter_step
+    return value
+end
+
+local counter = {generate_counter = generate_counter}
 local now = {
-    year = function() return moment[1] end, month = function() return moment[2] end,
-    day = function() return moment[3] end, hour = function() return moment[4] end,
-    minute = function() return moment[5] end, second = function() return moment[6] end,
+    year = function() return year end, month = function() return month end, day = function() return day end,
+    hour = function() return hour end, minute = function() return minute end, second = function() return second end,
 }
 
 local chunk, problem = loadstring(code, name)
@@ -80,22 +89,26 @@ local function ask(which)
     return id
 end
 
-local function create(python_take, python_date, salt, ...)
-    take, date, moment = python_take, python_date, {...}
-    local id = limited(env.create_id, counter, now, salt)
+local function at(...) year, month, day, hour, minute, second, time_s = ... end
+
+local function create(first, step, left, count, salt)
+    counter_value, counter_step, counters_left, short = first, step, left, false
+    local made, create_id = {}, env.create_id
+    for i = 1, count do
+        local before = counters_left
+        exceeded = false
+        sethook(stop, "", instructions_max)
+        local id = create_id(counter, now, salt)
+        if short then break end
+        if counters_left == before then error("a number without generate_counter(): numbers would repeat", 0) end
+        made[i] = id or false
+    end
     sethook()
-    return id
+    return short, left - counters_left, unpack(made)
 end
 
-return ask, create
+return ask, at, create, function() return short end
 """
-
-
-class Take(Protocol):
-    """Takes the next number of a counter."""
-
-    def __call__(self) -> int:
-        """Return it."""
 
 
 def no_attribute(_holder: object, _name: object, _setting: bool) -> NoReturn:
@@ -131,11 +144,18 @@ class LuaRule:
         self._runtime = runtime
         try:
             prelude = runtime.compile(PRELUDE.encode())
-            self._ask, self._create = prelude(limits.IDS_LUA_INSTRUCTIONS_MAX, code, f"={name}".encode())
+            self._ask, self._at, self._create, self._is_short = prelude(
+                limits.IDS_LUA_INSTRUCTIONS_MAX, code, f"={name}".encode(), self._date
+            )
         except lua51.LuaError as error:
             raise RuleError(f"{name}: {sentence(error)}") from error
         self.cycle: Cycle | None = None
-        self._moment: tuple[int, ...] = ()
+        """The rule's cycle, which tells the local time."""
+
+        self.step = 1
+        """The distance of two counters."""
+
+        self._time_s = -1
 
     def ask(self, which: str) -> int:
         """Return what ``min_counter``, ``max_counter`` or ``reset_seconds`` says.
@@ -153,37 +173,29 @@ class LuaRule:
             raise RuleError(f"{which}() returns {value!r}, not a whole number")
         return value
 
-    def make(self, take: Take, time_s: int, salt: bytes) -> str:
-        """Return what ``create_id`` makes.
+    def make(self, first: int, left: int, count: int, time_s: int, salt: bytes) -> tuple[list[str], int]:
+        """Return what ``create_id`` makes, called once for each number; see `rule.Maker`.
 
         Raises:
-            BeanpoleError: what `take` has raised.
+            NeedRangeError: it takes more counters than there are left.
             RuleFailedError: it fails, or makes nothing.
         """
-        if not self._moment or self._moment[6] != time_s:
-            assert self.cycle, "the cycle of the rule is set when it is loaded"
-            local = self.cycle.local(time_s)
-            self._moment = (local.year, local.month, local.day, local.hour, local.minute, local.second, time_s)
-        raised: list[BeanpoleError] = []
-
-        def careful_take() -> int:
-            try:
-                return take()
-            except BeanpoleError as error:
-                raised.append(error)
-                raise
-
-        made: Any = None
         try:
-            made = self._create(careful_take, self._date, salt, *self._moment)
+            if time_s != self._time_s:
+                assert self.cycle, "the cycle of the rule is set when it is loaded"
+                local = self.cycle.local(time_s)
+                self._at(local.year, local.month, local.day, local.hour, local.minute, local.second, time_s)
+                self._time_s = time_s
+            short, used, *made = self._create(first, self.step, left, count, salt)
         except lua51.LuaError as error:
-            if not raised:
-                raise RuleFailedError(f"system error: {sentence(error)}") from error
+            if self._is_short():
+                raise NeedRangeError from error
+            raise RuleFailedError(f"system error: {sentence(error)}") from error
         except (AttributeError, TypeError, ValueError, OverflowError) as error:
             raise RuleFailedError(f"system error: {sentence(error)}") from error
-        if raised:
-            raise raised[0]
-        return text_of(made)
+        if short:
+            raise NeedRangeError
+        return [text_of(each) for each in made], used
 
     def _date(self, form: bytes, time_s: float) -> bytes:
         """Do what ``os.date`` does, in the zone of the rule."""
@@ -206,7 +218,3 @@ def text_of(made: object) -> str:
     if isinstance(made, float):
         return format(made, ".14g")
     raise RuleFailedError("system error: the rule made no number")
-
-
-Maker = Callable[[Take, int, bytes], str]
-"""What makes a number: takes from a counter, for a moment, with the salt of the client."""

@@ -17,7 +17,8 @@ from beanpole import limits
 from beanpole.ids import wire
 from beanpole.ids.health import Health
 from beanpole.ids.openapi import PROBLEMS, docs_page, document
-from beanpole.ids.service import BAD_NAME, Service
+from beanpole.ids.request import BAD_NAME
+from beanpole.ids.service import Service
 
 JSON = "application/json"
 TEXT = "text/plain; version=0.0.4; charset=utf-8"

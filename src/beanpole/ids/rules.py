@@ -1,8 +1,7 @@
 """Rules: read from a configuration, verified, and refused with the reason if they could repeat a number.
 
 Two forms are read: our own, a TOML file, and the JSON file of the original. All of a file is good or none of it: who
-gets a `Config` has rules that were all tried out. Trying out means to make numbers of many cycles with the smallest and
-the largest counters, and to see that they are all different; this finds Lua that leaves out its counter or its date.
+gets a `Config` has rules that were all tried out.
 """
 
 import os
@@ -10,40 +9,23 @@ import string
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, tzinfo
+from datetime import UTC, date, datetime, time, tzinfo
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import quote
 from zoneinfo import ZoneInfo
 
 from beanpole import limits
-from beanpole.errors import NoNumberError, RuleError
-from beanpole.ids import wire
-from beanpole.ids.cycle import DAY_S, HOUR_S, UNITS, Cycle
-from beanpole.ids.lua import LuaRule, Maker
+from beanpole.errors import RuleError
+from beanpole.ids import timed, wire
+from beanpole.ids.cycle import UNITS, Cycle
+from beanpole.ids.lua import LuaRule
+from beanpole.ids.rule import Maker, Rule, tried
 from beanpole.ids.sequence import Counting, Shape
 from beanpole.ids.template import Template
 
-TRIED_FROM_S = int(datetime(2027, 1, 1, tzinfo=UTC).timestamp())
-"""Where trying out begins; the same for everybody, so that a rule is good or bad everywhere."""
-
-TRIED_AFTER_S = (
-    *(seconds for seconds in (0, 1, 59, 60, 3600, 7200, 12 * HOUR_S)),
-    *(days * DAY_S for days in (1, 2, 7, 10, 28, 30, 31, 59, 90, 180, 304, 365, 366, 731, 1461)),
-)
-"""Seconds after that: steps that a careless format does not show."""
-
-
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """A rule that was found to be safe."""
-
-    name: str
-    counting: Counting
-    cycle: Cycle
-    make: Maker
-    source: str
-    """The template, or the file of the Lua code."""
+EPOCH = date(2020, 1, 1)
+"""When the time of a snowflake begins, unless the rule says otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,6 +187,8 @@ def read_rule(table: Table, folder: Path, step: int, offset: int, zone: str) -> 
     table.what = f"rule {name!r}"
     try:
         place = zone_named(table.take("time_zone", str, zone))
+        if "kind" in table.rest:
+            return timed_rule(table, name, step, offset)
         common = Common(name, step, offset, table.take("batch", int, limits.IDS_BATCH_DEFAULT), place)
         lua_file = table.optional("lua", str)
         if lua_file is not None:
@@ -234,7 +218,50 @@ def template_rule(table: Table, common: Common) -> Rule:
     reach = min(len(alphabet) ** width - 1, limits.IDS_NUMBER_MAX)
     shape = Shape(minimum, reach if maximum is None else maximum, common.step, common.offset)
     template = Template(text, cycle, shape.maximum, alphabet, check)
+    template.step = common.step
     return tried(Rule(common.name, Counting(shape, cycle, common.batch), cycle, template.make, text))
+
+
+def timed_rule(table: Table, name: str, step: int, offset: int) -> Rule:
+    """Read a rule whose numbers begin with the time."""
+    kind = table.take("kind", str)
+    reserve_s = table.take("reserve_s", int, limits.IDS_RESERVE_S_DEFAULT)
+    if not 1 <= reserve_s <= limits.IDS_RESERVE_S_MAX:
+        raise RuleError(f"reserve_s must be 1 to {limits.IDS_RESERVE_S_MAX}, not {reserve_s}")
+    make: Maker
+    if kind == "snowflake":
+        time_bits, node_bits = table.take("time_bits", int, 41), table.take("node_bits", int, 10)
+        sequence_bits, unit_ms = table.take("sequence_bits", int, 12), table.take("unit_ms", int, 1)
+        timed.check_bits(time_bits, node_bits, sequence_bits, step)
+        if not 1 <= unit_ms <= 1000:
+            raise RuleError(f"unit_ms must be 1 to 1000, not {unit_ms}")
+        epoch_ms = epoch_of(table)
+        named = f"snowflake {time_bits}/{node_bits}/{sequence_bits} of {unit_ms} ms since {epoch_ms}"
+        layout = timed.Layout(named, epoch_ms, unit_ms, sequence_bits)
+        make = timed.Snowflake(layout, node_bits, offset).make
+    elif kind == "uuid7":
+        time_bits, layout = 48, timed.Layout("uuid7", 0, 1, timed.UUID7_SEQUENCE_BITS)
+        make = timed.Uuid7().make
+    elif kind == "ulid":
+        time_bits, layout = 48, timed.Layout("ulid", 0, 1, timed.ULID_SEQUENCE_BITS)
+        make = timed.Ulid().make
+    else:
+        raise RuleError(f"there is no kind {kind!r}; there are snowflake, uuid7, ulid")
+    table.end()
+    shape = Shape(0, (1 << time_bits + layout.sequence_bits) - 1)
+    window = (reserve_s * 1000 // layout.unit_ms or 1) << layout.sequence_bits
+    counting = timed.Timing(shape, timed.NoCycle(layout.kind), window, layout)
+    return Rule(name, counting, Cycle("never", 0, UTC), make, layout.kind, shared=True)
+
+
+def epoch_of(table: Table) -> int:
+    """Return the epoch of a rule in Unix milliseconds; it is a date of UTC, or these milliseconds."""
+    found: Any = table.rest.pop("epoch", EPOCH)
+    if type(found) is date:
+        return int(datetime.combine(found, time(), UTC).timestamp()) * 1000
+    if type(found) is int and found >= 0:
+        return found
+    raise RuleError(f"epoch must be a date as in epoch = {EPOCH}, or Unix milliseconds, not {found!r}")
 
 
 def lua_rule(common: Common, path: Path) -> Rule:
@@ -245,58 +272,11 @@ def lua_rule(common: Common, path: Path) -> Rule:
         raise RuleError(f"cannot read {path}: {error.strerror}") from error
     seconds = code.ask("reset_seconds")
     cycle = Cycle("seconds", seconds, common.zone) if seconds > 0 else Cycle("never", 0, common.zone)
-    code.cycle = cycle
+    code.cycle, code.step = cycle, common.step
     shape = Shape(code.ask("min_counter"), code.ask("max_counter"), common.step, common.offset)
     if shape.maximum > limits.IDS_LUA_NUMBER_MAX:
         raise RuleError(f"max_counter() is above 2^53, where numbers of Lua are not exact: {shape.maximum}")
     return tried(Rule(common.name, Counting(shape, cycle, common.batch), cycle, code.make, str(path)))
-
-
-def sample(rule: Rule, value: int, time_s: int) -> str:
-    """Return the number that a rule makes of a value of its counter, and of the values after it if it takes more.
-
-    Raises:
-        RuleError: it makes none, or without a counter.
-    """
-    taken: list[int] = []
-
-    def take() -> int:
-        taken.append(value + len(taken) * rule.counting.shape.step)
-        return taken[-1]
-
-    try:
-        made = rule.make(take, time_s, b"")
-    except NoNumberError as error:
-        raise RuleError(str(error)) from error
-    if not taken:
-        raise RuleError(f"it makes {made!r} without generate_counter(): numbers would repeat")
-    return made
-
-
-def tried(rule: Rule) -> Rule:
-    """Try a rule out.
-
-    Raises:
-        RuleError: it makes the same number twice.
-    """
-    shape, cycle = rule.counting.shape, rule.cycle
-    first = shape.after(shape.minimum - 1)
-    last = shape.after(shape.maximum - shape.step)
-    tried_values = {first, shape.after(first), shape.after(last // 2), last - shape.step, last}
-    values = sorted(each for each in tried_values if first <= each <= last)
-    seen: dict[str, tuple[int, int]] = {}
-    for after_s in sorted({*TRIED_AFTER_S, cycle.seconds, 2 * cycle.seconds}):
-        time_s = TRIED_FROM_S + after_s
-        start_s = cycle.start_s(time_s)
-        for value in values:
-            made = sample(rule, value, time_s)
-            before = seen.setdefault(made, (start_s, value))
-            if before[1] != value:
-                raise RuleError(f"it makes {made!r} of the counters {before[1]} and {value}: numbers would repeat")
-            if before[0] != start_s:
-                starts = " and ".join(cycle.local(each).isoformat(" ") for each in (before[0], start_s))
-                raise RuleError(f"it makes {made!r} in two cycles, which begin {starts}: numbers would repeat")
-    return rule
 
 
 def read_original(found: dict[str, Any] | None, folder: Path) -> Config:
@@ -332,15 +312,3 @@ def database_of(table: Table) -> str:
     name = quote(table.take("dbname", str), safe="")
     where, more = (f"{host}:{port}", "") if "/" not in host else ("", f"&unix_socket={quote(host, safe='')}")
     return f"mysql+pymysql://{user}:{password}@{where}/{name}?charset=utf8mb4{more}"
-
-
-def preview(rule: Rule, now_s: int) -> dict[str, str]:
-    """Return the first and the last number of the cycle of a moment, and the one after the first."""
-    shape = rule.counting.shape
-    first = shape.after(shape.minimum - 1)
-    values: dict[str, int] = {
-        "first": first,
-        "next": shape.after(first),
-        "last": shape.after(shape.maximum - shape.step),
-    }
-    return {name: sample(rule, value, now_s) for name, value in values.items() if value <= shape.maximum}

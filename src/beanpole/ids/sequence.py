@@ -3,7 +3,9 @@
 A counter hands out numbers of ranges that are durably reserved. Who drives it does this::
 
     time_s = counter.open(now_s)          the time that the number shows; begins a new cycle when one is due
-    value = counter.take()                or NeedRangeError: reserve first; or ExhaustedError: wait for the next cycle
+    first, left = counter.offer()         the next number, and how many from it on may be handed out
+    counter.need(count)                   if these are not enough; or ExhaustedError: wait for the next cycle
+    counter.took(first, used)             they are handed out
     wanted = counter.plan()               at the low-water mark: what to reserve next, or None
     counter.confirm(wanted)               it is durable. Or counter.fail(wanted): nobody knows, plan again
 
@@ -90,6 +92,19 @@ class Counting:
         if not 1 <= self.batch <= limits.IDS_BATCH_MAX:
             raise ValueError(f"batch must be 1 to {limits.IDS_BATCH_MAX}, not {self.batch}")
 
+    @property
+    def layout_kind(self) -> str:
+        """What numbers must have in common to be compared; empty for those that are only counted."""
+        return ""
+
+    def counter(self, key: Key, mark: "Mark | None", now_s: float) -> "Counter":
+        """Return a counter that counts so, and goes on from a mark."""
+        return Counter(key, self, mark, int(now_s))
+
+    def first(self, now_s: float) -> int:  # noqa: ARG002 - only some rules begin with the clock
+        """Return the number with which a new counter begins."""
+        return self.shape.after(self.shape.minimum - 1)
+
 
 @dataclass(frozen=True, slots=True)
 class Mark:
@@ -140,6 +155,9 @@ class Counter:
         self.given_count = 0
         """Numbers that they got."""
 
+        self.low_water = low_water(self.batch)
+        """When no more than so many are left of what is reserved, it is time to reserve more."""
+
         self.wanted = 0
         """Numbers that callers wait for."""
 
@@ -153,12 +171,13 @@ class Counter:
         self.kind = mark.kind if mark else cycles.kind
         self._follow(now_s)
 
-    def change(self, counting: Counting, now_s: int) -> None:
+    def change(self, counting: Counting, now_s: float) -> None:
         """Take over a changed rule; numbers go on above what is reserved."""
         shape = counting.shape
         assert (shape.step, shape.offset) == (self.shape.step, self.shape.offset), "a node keeps its numbers"
         self.shape, self.cycles, self.batch = shape, counting.cycles, counting.batch
-        self._follow(now_s)
+        self.low_water = low_water(self.batch)
+        self._follow(int(now_s))
 
     def _follow(self, now_s: int) -> None:
         # Starts of two kinds of cycle can't be compared: a month's start is long before that of a day in it. So the
@@ -171,12 +190,12 @@ class Counter:
                 if mark:
                     self._skip(mark)
 
-    def open(self, now_s: int) -> int:
+    def open(self, now_s: float) -> int:
         """Begin a new cycle when one is due; return the time that numbers taken now must show.
 
         A clock that went back does not bring a cycle back: time stands still until it has caught up.
         """
-        time_s = max(now_s, self.time_s)
+        time_s = max(int(now_s), self.time_s)
         start_s = self.cycles.start_s(time_s)
         if start_s < self.cycle_s:
             return self.time_s
@@ -186,6 +205,17 @@ class Counter:
         self.time_s = time_s
         return time_s
 
+    def offer(self) -> tuple[int, int]:
+        """Return the next number, and how many from it on are reserved: 0 if it is not reserved itself."""
+        shape = self.shape
+        first = shape.after(self.last)
+        upper = min(shape.maximum, self.reserved)
+        return first, (upper - first) // shape.step + 1 if first <= upper else 0
+
+    def took(self, first: int, used: int) -> None:
+        """Note that numbers of an offer are handed out: the first one and those after it."""
+        self.last = first + (used - 1) * self.shape.step
+
     def take(self) -> int:
         """Return the next number.
 
@@ -193,19 +223,12 @@ class Counter:
             NeedRangeError: none is reserved; reserve what `plan` says and try again.
             ExhaustedError: the cycle has no number left.
         """
-        value = self.shape.after(self.last)
-        if value > self.shape.maximum:
-            raise ExhaustedError(self.shape.maximum, self.cycles.end_s(self.time_s))
-        if value > self.reserved:
-            self.wanted = max(self.wanted, 1)
+        first, left = self.offer()
+        if not left:
+            self.need(1)
             raise NeedRangeError
-        self.last = value
-        return value
-
-    def give_back(self, last: int) -> None:
-        """Undo takes after which nothing was answered: `last` is what it was before them."""
-        assert last <= self.last, "numbers come back, they don't go on"
-        self.last = last
+        self.took(first, 1)
+        return first
 
     def need(self, count: int) -> None:
         """Say that callers wait for `count` numbers.
@@ -220,15 +243,13 @@ class Counter:
     @property
     def available(self) -> int:
         """How many numbers are reserved and not handed out."""
-        return self.shape.remaining(self.last) - self.shape.remaining(max(self.last, self.reserved))
+        return self.offer()[1]
 
     @property
     def low(self) -> bool:
         """Whether it is time to reserve more."""
         available = self.available
-        if available < self.wanted:
-            return True
-        return self.batch > 1 and available <= self.batch * limits.IDS_LOW_WATER_PERCENT // 100
+        return available < self.wanted or available <= self.low_water
 
     def plan(self) -> Mark | None:
         """Return what to reserve now, which then is under way; None if nothing needs to be."""
@@ -296,6 +317,11 @@ class Counter:
             assert self.reserved <= self.durable.reserved, "a range is in use that is not durable"
 
 
+def low_water(batch: int) -> int:
+    """Return at how many numbers left to reserve more; a batch of 1 is reserved when it is asked for."""
+    return batch * limits.IDS_LOW_WATER_PERCENT // 100 if batch > 1 else -1
+
+
 class Clock:
     """Guards against wall clocks that jump.
 
@@ -303,7 +329,7 @@ class Clock:
     against the monotonic clock: refused, for every date that is printed too early is one that can't be printed again.
     """
 
-    def __init__(self, wall_s: int, monotonic_s: float, ahead_s_max: int = limits.IDS_CLOCK_AHEAD_S_MAX) -> None:
+    def __init__(self, wall_s: float, monotonic_s: float, ahead_s_max: float = limits.IDS_CLOCK_AHEAD_S_MAX) -> None:
         self.ahead_s_max = ahead_s_max
         self.back_count = 0
         """Readings that were before an earlier one."""
@@ -312,7 +338,7 @@ class Clock:
         self._anchor_s = wall_s
         self._anchor_monotonic_s = monotonic_s
 
-    def read(self, wall_s: int, monotonic_s: float) -> int:
+    def read(self, wall_s: float, monotonic_s: float) -> float:
         """Return the time to use.
 
         Raises:
@@ -328,7 +354,7 @@ class Clock:
         self.latest_s = wall_s
         return wall_s
 
-    def accept(self, wall_s: int, monotonic_s: float) -> None:
+    def accept(self, wall_s: float, monotonic_s: float) -> None:
         """Take the wall clock for right, because an operator says so; time still never goes back."""
         self._anchor_s, self._anchor_monotonic_s = wall_s, monotonic_s
         self.latest_s = max(self.latest_s, wall_s)

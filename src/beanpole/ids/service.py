@@ -3,14 +3,17 @@
 A request is answered at once if its numbers are reserved. Else it waits while one task, the keeper, asks the store: for
 the marks of counters that are new, and for ranges, all that are wanted in one transaction. Then it is tried again
 from the beginning, in the order in which requests came. So nothing is answered that is not durable, and a slow store
-delays only who needs it. Time is read once for a request, and all its numbers show it.
+delays only who needs it. Time is read once for a request, and all its numbers show it. Numbers are taken from a counter
+when the reply that has them is ready to be sent: what fails before takes none.
+
+A counter that nobody has used for a while is forgotten: the keeper gives its unused range back, and loads it again when
+it is asked for. Meanwhile requests for it wait, so nothing is handed out of a range that is being given back.
 """
 
 import asyncio
-import re
-from collections import OrderedDict, deque
+import contextlib
+from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from beanpole import limits
@@ -24,14 +27,10 @@ from beanpole.errors import (
     StorageError,
 )
 from beanpole.ids import wire
-from beanpole.ids.rules import Config, Rule
+from beanpole.ids.request import Answer, BadRequestError, Reader, Request
+from beanpole.ids.rules import Config
 from beanpole.ids.sequence import Counter, Key, Mark
-
-BAD_NAME = re.compile(r"[\x00-#%&'<>]")
-"""What the original refuses in an application's name: controls, space ! " # % & ' < >."""
-
-Answer = Callable[[bytes], None]
-"""Sends a reply."""
+from beanpole.ids.window import Window
 
 
 class StoreCalls(Protocol):
@@ -47,35 +46,27 @@ class StoreCalls(Protocol):
         """Write final marks."""
 
 
-@dataclass(slots=True)
-class Request:
-    """A request that is well-formed."""
-
-    found: dict[str, Any]
-    answer: Answer
-    key: Key
-    rule: Rule
-    count: int
-    salt: bytes
-
-
 class Service:
     """All counters of a node."""
 
     def __init__(
-        self, config: Config, store: StoreCalls, now_s: Callable[[], int], monotonic_s: Callable[[], float]
+        self, config: Config, store: StoreCalls, now_s: Callable[[], float], monotonic_s: Callable[[], float]
     ) -> None:
         self.config = config
         self.store = store
         self.now_s = now_s
         self.monotonic_s = monotonic_s
+        self.reader = Reader(config.rules)
         self.counters: dict[Key, Counter] = {}
         self.waiting: dict[Key, deque[Request]] = {}
         self.waiting_count = 0
         self.wanted: dict[Key, None] = {}
         """Counters that the keeper must look at, in order."""
 
-        self.window: OrderedDict[tuple[Key, str, int], tuple[float, Any]] = OrderedDict()
+        self.window = Window()
+        self.gone: dict[str, tuple[int, int]] = {}
+        """Requests and numbers of counters that were forgotten, by rule; see `Counter.answered_count`."""
+
         self.counts = {"requests": 0, "numbers": 0, "dropped": 0, "refused": 0, "repeated": 0}
         self.refused: dict[tuple[str, int], int] = {}
         """Requests without a number, by rule (an unknown one is empty) and code. Those with one: see `Counter`."""
@@ -84,6 +75,7 @@ class Service:
         self._work = asyncio.Event()
         self._down_until_s = -1.0
         self._down = StorageError("storage: not available")
+        self._forget_at_s = monotonic_s() + limits.IDS_IDLE_S
 
     # --- A request ----------------------------------------------------------------------------------------------------
 
@@ -94,27 +86,12 @@ class Service:
             self.counts["dropped"] += 1
             return
         self.counts["requests"] += 1
-        for name in ("action", "app_name", "rule_name"):
-            if not isinstance(found.get(name), str):
-                self.refuse(found, answer, f"need {name}")
-                return
-        count, request_id = found.get("count", 1), found.get("request_id", "")
-        rule = self.config.rules.get(found["rule_name"])
-        app = to_bytes(found["app_name"])
-        is_get = found["action"] in {"get", "create"}
-        if type(count) is not int or not 1 <= count <= limits.IDS_COUNT_MAX:
-            self.refuse(found, answer, f"count must be 1 to {limits.IDS_COUNT_MAX}")
-        elif not isinstance(request_id, str | int):
-            self.refuse(found, answer, "request_id must be a string or a whole number")
-        elif rule is None:
-            self.refuse(found, answer, "system error: unknown rule" if is_get else "not exist")
-        elif (is_get and BAD_NAME.search(found["app_name"])) or len(app) > limits.IDS_NAME_BYTES_MAX:
-            self.refuse(found, answer, "system error: app_name has a bad character or is too long")
-        else:
-            salt = to_bytes(found["salt"]) if isinstance(found.get("salt"), str) else b""
-            key = Key(rule.name.encode(), app)
-            request = Request(found, answer, key, rule, count, salt)
-            self.serve(request)
+        try:
+            request = self.reader.read(found, answer)
+        except BadRequestError as error:
+            self.refuse(found, answer, str(error))
+            return
+        self.serve(request)
 
     def refuse(
         self, found: dict[str, Any], answer: Answer, message: str, code: int = -1, resets_at: str | None = None
@@ -130,11 +107,6 @@ class Service:
 
     def serve(self, request: Request) -> None:
         """Answer a request, or let it wait for the store."""
-        rule = self.config.rules.get(request.rule.name)
-        if rule is None:
-            self.refuse(request.found, request.answer, "system error: unknown rule")
-            return
-        request.rule = rule  # a reload may have come while it waited
         if request.key in self.waiting:
             self.wait(request)
             return
@@ -153,50 +125,39 @@ class Service:
             NoNumberError: it can't be, and waiting does not help.
         """
         counter = self.counters.get(request.key)
-        if request.found["action"] not in {"get", "create"}:
+        if not request.is_get:
             return counter is not None and self.monitor(request, counter)
-        if "request_id" in request.found and self.repeat(request):
+        found, count = request.found, request.count
+        if "request_id" in found and self.repeat(request):
             return True
         if counter is None:
             if len(self.counters) >= limits.IDS_COUNTERS_MAX:
                 raise RuleFailedError("system error: too many names")
             return False
-        now_s = self.now_s()
-        time_s = counter.open(now_s)
-        before = counter.last
-        try:
-            made = self.make(request, counter, time_s)
-        except NeedRangeError:
-            taken = counter.shape.remaining(before) - counter.shape.remaining(counter.last)
-            counter.give_back(before)
-            counter.need(max(request.count, taken + 1))
+        time_s = counter.open(self.now_s())
+        first, left = counter.offer()
+        if left < count:
+            counter.need(count)
             return False
-        except NoNumberError:
-            counter.give_back(before)
-            raise
-        data = made if "count" in request.found else made[0]
-        reply = wire.render(request.found | {"code": 0, "message": "success", "data": data})
+        try:
+            made, used = request.rule.make(first, left, count, time_s, request.salt)
+        except NeedRangeError:
+            counter.need(left + 1)
+            return False
+        data = made if "count" in found else made[0]
+        reply = wire.render(found | {"code": 0, "message": "success", "data": data})
         if len(reply) > limits.IDS_REPLY_BYTES_MAX:
-            counter.give_back(before)
             raise RuleFailedError("count is too large: the numbers don't fit into a datagram")
-        self.remember(request, data)
-        self.counts["numbers"] += len(made)
+        counter.took(first, used)
         counter.answered_count += 1
-        counter.given_count += len(made)
-        if counter.low and self.monotonic_s() >= self._down_until_s:
+        counter.given_count += count
+        self.counts["numbers"] += count
+        if "request_id" in found:
+            self.window.keep(request.name, data, self.monotonic_s())
+        if left - used <= counter.low_water and self.monotonic_s() >= self._down_until_s:
             self.want(counter.key)
         request.answer(reply)
         return True
-
-    def make(self, request: Request, counter: Counter, time_s: int) -> list[str]:
-        """Return the numbers of a request."""
-        made = []
-        for _ in range(request.count):
-            last = counter.last
-            made.append(request.rule.make(counter.take, time_s, request.salt))
-            if counter.last == last:
-                raise RuleFailedError("system error: the rule took no counter")
-        return made
 
     def monitor(self, request: Request, counter: Counter) -> bool:
         """Answer how a counter stands."""
@@ -227,25 +188,12 @@ class Service:
 
     def repeat(self, request: Request) -> bool:
         """Answer a repeated request as before; return whether it was one."""
-        name = (request.key, repr(request.found["request_id"]), request.count)
-        entry = self.window.get(name)
-        if entry is None or entry[0] < self.monotonic_s():
+        data = self.window.find(request.name, self.monotonic_s())
+        if data is None:
             return False
         self.counts["repeated"] += 1
-        request.answer(wire.render(request.found | {"code": 0, "message": "success", "data": entry[1]}))
+        request.answer(wire.render(request.found | {"code": 0, "message": "success", "data": data}))
         return True
-
-    def remember(self, request: Request, data: Any) -> None:  # noqa: ANN401 - a number or a list of them
-        """Keep an answer for a while, if the request has a name."""
-        if "request_id" not in request.found:
-            return
-        now_s = self.monotonic_s()
-        while self.window and next(iter(self.window.values()))[0] < now_s:
-            self.window.popitem(last=False)
-        while len(self.window) >= limits.IDS_WINDOW_COUNT_MAX:
-            self.window.popitem(last=False)
-        name = (request.key, repr(request.found["request_id"]), request.count)
-        self.window[name] = (now_s + limits.IDS_WINDOW_S, data)
 
     # --- The store ----------------------------------------------------------------------------------------------------
 
@@ -272,13 +220,17 @@ class Service:
             LeaseLostError: another process has the node; the service must end.
         """
         while not (self.stopping and not self.waiting):
-            await self._work.wait()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(limits.IDS_IDLE_S):
+                    await self._work.wait()
             self._work.clear()
             keys, self.wanted = list(self.wanted), {}
             try:
                 known = [self.counters[key] for key in keys if key in self.counters]
                 await self._load([key for key in keys if key not in self.counters])
                 await self._reserve(known)
+                if self.monotonic_s() >= self._forget_at_s:
+                    await self.forget_idle()
             except LeaseLostError:
                 raise
             except StorageError as error:
@@ -294,15 +246,41 @@ class Service:
             rule = requests[0].rule
             margin = rule.counting.batch * rule.counting.shape.step if self.config.original else 0
             mark = await self.store.load(key, margin)
-            if mark is None and not any(each.found["action"] in {"get", "create"} for each in requests):
+            if mark is None and not any(each.is_get for each in requests):
                 continue
             current = self.config.rules.get(rule.name, rule)
-            self.counters[key] = Counter(key, current.counting, mark, self.clock_floor_s())
+            try:
+                self.counters[key] = current.counting.counter(key, mark, self.clock_floor_s())
+            except RuleFailedError as error:
+                for request in self._no_longer_wait(key):
+                    self.tell(request, error)
+
+    def _no_longer_wait(self, key: Key) -> deque[Request]:
+        requests = self.waiting.pop(key, deque())
+        self.waiting_count -= len(requests)
+        return requests
+
+    async def forget_idle(self) -> None:
+        """Forget counters that nobody has used for a while. What they have reserved is given back before.
+
+        They are gone before the store is asked: who wants one meanwhile waits for the keeper, which is here.
+        """
+        self._forget_at_s = self.monotonic_s() + limits.IDS_IDLE_S / 2
+        before_s = self.clock_floor_s() - limits.IDS_IDLE_S
+        idle = [each for each in self.counters.values() if each.time_s < before_s and each.key not in self.waiting]
+        rests = [(each.key, rest) for each in idle if (rest := each.rest()) is not None]
+        for each in idle:
+            del self.counters[each.key]
+            rule = each.key.rule.decode()
+            answered, given = self.gone.get(rule, (0, 0))
+            self.gone[rule] = answered + each.answered_count, given + each.given_count
+        if rests:
+            await self.store.give_back(rests)
 
     def clock_floor_s(self) -> int:
         """Return the time for a counter that is loaded; 0 while the clock can't be trusted."""
         try:
-            return self.now_s()
+            return int(self.now_s())
         except NoNumberError:
             return 0
 
@@ -322,10 +300,13 @@ class Service:
     def _retry(self, keys: list[Key]) -> None:
         """Try again who has waited; who still lacks something waits further, or hears why not."""
         for key in keys:
-            requests = self.waiting.pop(key, deque())
-            self.waiting_count -= len(requests)
-            for request in requests:
-                if request.key not in self.counters and request.found["action"] not in {"get", "create"}:
+            for request in self._no_longer_wait(key):
+                rule = self.config.rules.get(request.rule.name)
+                if rule is None:  # a reload came while it waited
+                    self.refuse(request.found, request.answer, "system error: unknown rule")
+                    continue
+                request.rule = rule
+                if request.key not in self.counters and not request.is_get:
                     self.refuse(request.found, request.answer, "not exist")
                 else:
                     self.serve(request)
@@ -341,8 +322,12 @@ class Service:
         for name in ("step", "offset", "database", "host", "port", "http"):
             if getattr(config, name) != getattr(self.config, name):
                 raise RuleError(f"{name} has changed; only a restart takes it over")
+        for name, old in self.config.rules.items():
+            if name in config.rules and config.rules[name].counting.layout_kind != old.counting.layout_kind:
+                raise RuleError(f"rule {name!r}: its kind has changed, and numbers could repeat; give it another name")
         now_s = self.clock_floor_s()
         self.config = config
+        self.reader = Reader(config.rules)
         for key, counter in self.counters.items():
             rule = config.rules.get(key.rule.decode())
             if rule is not None:
@@ -365,11 +350,3 @@ class Service:
         """Let nothing wait any more; what waits already is answered."""
         self.stopping = True
         self._work.set()
-
-
-def to_bytes(text: str) -> bytes:
-    """Return the bytes of a string as they came, and of half a pair of UTF-16 what WTF-8 says."""
-    try:
-        return text.encode("utf-8", "surrogateescape")
-    except UnicodeEncodeError:
-        return text.encode("utf-8", "surrogatepass")

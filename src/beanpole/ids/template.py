@@ -81,6 +81,9 @@ class Template:
             RuleError: it could repeat a number, or can't be read.
         """
         self.cycle = cycle
+        self.step = 1
+        """The distance of two counters."""
+
         self.alphabet = alphabet
         self.decimal = alphabet == string.digits
         if len(alphabet) < 2 or len(set(alphabet)) != len(alphabet) or not alphabet.isprintable():
@@ -107,32 +110,33 @@ class Template:
                     f"counting begins anew each {cycle.seconds or ''} {cycle.unit}".replace("  ", " ")
                     + f", but the template does not show the {group[0]}: numbers would repeat"
                 )
-        self._cached_s = -1
-        self._head, self._tail = "", ""
+        self._cached: tuple[int, bytes] = (-1, b"")
+        self._form = ""
 
-    def make(self, take: Callable[[], int], time_s: int, salt: bytes) -> str:
-        """Return a number of a moment, with the next value of the counter."""
-        if time_s != self._cached_s or salt:
-            self._fill(time_s, salt)
-        value = take()
-        counter = f"{value:0{self.width}}" if self.decimal else self._spell(value)
-        text = self._head + counter + self._tail
-        return text + self.check(text) if self.check else text
+    def make(self, first: int, left: int, count: int, time_s: int, salt: bytes) -> tuple[list[str], int]:
+        """Return numbers of a moment, one of each counter from `first` on; see `rule.Maker`."""
+        assert count <= left, "the caller has reserved them"
+        if self._cached != (time_s, salt):
+            self._form = self._fill(time_s, salt)
+            self._cached = (time_s, salt)
+        form, spell, check = self._form, self._spell, self.check
+        values = range(first, first + count * self.step, self.step)
+        made = [form % value for value in values] if self.decimal else [form % spell(value) for value in values]
+        return [text + check(text) for text in made] if check else made, count
 
-    def _fill(self, time_s: int, salt: bytes) -> None:
-        """Fill in everything but the counter; without salt it stays the same for a second."""
+    def _fill(self, time_s: int, salt: bytes) -> str:
+        """Return the template with everything but the counter, which is left as a field of Python's ``%``."""
         local = self.cycle.local(time_s)
-        texts = [""]
+        form = ""
         for literal, name, width in self.parts:
-            texts[-1] += literal
+            form += literal.replace("%", "%%")
             if name == "counter":
-                texts.append("")
+                form += f"%0{width}d" if self.decimal else "%s"
             elif name == "salt":
-                texts[-1] += salt.decode("utf-8", "surrogateescape")
+                form += salt.decode("utf-8", "surrogateescape").replace("%", "%%")
             elif name:
-                texts[-1] += f"{TIMES[name][1](local) % 10**width:0{width}}"
-        self._head, self._tail = texts
-        self._cached_s = -1 if salt else time_s
+                form += f"{TIMES[name][1](local) % 10**width:0{width}}"
+        return form
 
     def _spell(self, value: int) -> str:
         """Write a number with the characters of the alphabet."""

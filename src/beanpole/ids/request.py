@@ -1,0 +1,101 @@
+"""What a request asks for, read from the object that came.
+
+The names in requests are few and come again and again, so what they were found to mean is kept.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from beanpole import limits
+from beanpole.ids.rule import Rule
+from beanpole.ids.sequence import Key
+
+BAD_NAME = re.compile(r"[\x00-#%&'<>]")
+"""What the original refuses in an application's name: controls, space ! " # % & ' < >."""
+
+GETS = frozenset({"get", "create"})
+"""The actions that make numbers; every other asks how a counter stands."""
+
+Answer = Callable[[bytes], None]
+"""Sends a reply."""
+
+
+class BadRequestError(Exception):
+    """A request makes no sense; one sentence says why."""
+
+
+@dataclass(slots=True)
+class Request:
+    """A request that is well-formed."""
+
+    found: dict[str, Any]
+    answer: Answer
+    key: Key
+    rule: Rule
+    count: int
+    salt: bytes
+    is_get: bool
+
+    @property
+    def name(self) -> tuple[object, ...]:
+        """What a repetition of the request has in common with it."""
+        return self.found["rule_name"], self.found["app_name"], repr(self.found["request_id"]), self.count
+
+
+class Reader:
+    """Reads requests for some rules."""
+
+    def __init__(self, rules: Mapping[str, Rule]) -> None:
+        self.rules = rules
+        self._names: dict[tuple[str, str], tuple[Rule, Key]] = {}
+        """Rules and keys by the names in a request, of those that were found to be good."""
+
+    def read(self, found: dict[str, Any], answer: Answer) -> Request:
+        """Return a request.
+
+        Raises:
+            BadRequestError: it is none.
+        """
+        try:
+            rule, key = self._names[found["rule_name"], found["app_name"]]
+            is_get = found["action"] in GETS
+        except (KeyError, TypeError):
+            rule, key = self._find(found)
+            is_get = found["action"] in GETS
+        count, salt = found.get("count", 1), found.get("salt", "")
+        if type(count) is not int or not 1 <= count <= limits.IDS_COUNT_MAX:
+            raise BadRequestError(f"count must be 1 to {limits.IDS_COUNT_MAX}")
+        if "request_id" in found and not isinstance(found["request_id"], str | int):
+            raise BadRequestError("request_id must be a string or a whole number")
+        return Request(
+            found, answer, key, rule, count, to_bytes(salt) if salt and isinstance(salt, str) else b"", is_get
+        )
+
+    def _find(self, found: dict[str, Any]) -> tuple[Rule, Key]:
+        """Return what names mean that are new."""
+        for name in ("action", "app_name", "rule_name"):
+            if not isinstance(found.get(name), str):
+                raise BadRequestError(f"need {name}")
+        names = found["rule_name"], found["app_name"]
+        rule, app = self.rules.get(names[0]), to_bytes(names[1])
+        is_get, is_bad = found["action"] in GETS, BAD_NAME.search(names[1]) is not None
+        if rule is None:
+            raise BadRequestError("system error: unknown rule" if is_get else "not exist")
+        if (is_get and is_bad) or len(app) > limits.IDS_NAME_BYTES_MAX:
+            raise BadRequestError("system error: app_name has a bad character or is too long")
+        key = Key(rule.name.encode(), b"" if rule.shared else app)
+        if not is_bad:
+            if len(self._names) >= limits.IDS_COUNTERS_MAX:
+                self._names.clear()
+            self._names[names] = rule, key
+        return rule, key
+
+
+def to_bytes(text: str) -> bytes:
+    """Return the bytes of a string as they came, and of half a pair of UTF-16 what WTF-8 says."""
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "surrogatepass")

@@ -1,0 +1,34 @@
+"""Answers that are kept for a while, so that a repeated request gets the same number again.
+
+Kept in memory only: a repetition after a restart gets a new number. That is a gap and no repetition, the safe side.
+"""
+
+from collections import OrderedDict
+from typing import Any
+
+from beanpole import limits
+
+Name = tuple[object, ...]
+"""What makes two requests one: the counter, the `request_id`, the count."""
+
+
+class Window:
+    """Answers by the name of their request, the oldest first."""
+
+    def __init__(self) -> None:
+        self.answers: OrderedDict[Name, tuple[float, Any]] = OrderedDict()
+        """Until when an answer is kept, and its data."""
+
+    def find(self, name: Name, now_s: float) -> Any:  # noqa: ANN401 - a number or a list of them
+        """Return the data of the answer to a request; None if it is new."""
+        entry = self.answers.get(name)
+        return entry[1] if entry is not None and entry[0] >= now_s else None
+
+    def keep(self, name: Name, data: Any, now_s: float) -> None:  # noqa: ANN401 - see `find`
+        """Keep an answer."""
+        while self.answers and next(iter(self.answers.values()))[0] < now_s:
+            self.answers.popitem(last=False)
+        while len(self.answers) >= limits.IDS_WINDOW_COUNT_MAX:
+            self.answers.popitem(last=False)
+        self.answers[name] = (now_s + limits.IDS_WINDOW_S, data)
+        self.answers.move_to_end(name)
