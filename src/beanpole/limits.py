@@ -181,6 +181,9 @@ WORKER_GRACE_S = 25
 WORKER_CANCEL_MS = 1_000
 """Milliseconds that a cancelled or killed handler has for its end until its job is given back."""
 
+WORKER_RELOAD_MS = 500
+"""Milliseconds between two looks at the files of a worker that runs with ``--reload``."""
+
 WORKER_RESERVE_S = 30
 """Seconds of a worker's reserve; then it asks again, so that a server that is gone without a word is noticed."""
 

@@ -11,6 +11,10 @@ from beanpole.errors import ExitCode, StartError
 
 VERBS = {
     "bench": ("bench", "Measure a server beside beanstalkd."),
+    "drain": ("moving", "Delete the jobs of a tube."),
+    "export": ("transfer", "Write the jobs of a tube as JSON lines."),
+    "import": ("transfer", "Put jobs that export has written."),
+    "move": ("moving", "Move the jobs of a tube into another."),
     "ids": ("ids", "Make unique, readable numbers."),
     "bury": ("finish", "Put jobs aside until they are kicked."),
     "delete": ("finish", "Delete jobs."),

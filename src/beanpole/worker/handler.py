@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from beanpole import limits
 from beanpole.errors import ArgumentError
 from beanpole.worker.policy import Delays
 
@@ -58,7 +59,7 @@ def make_handler(
     """Checks what a handler was registered with. Raises ArgumentError."""
     if not callable(function):
         raise ArgumentError(f"a handler is a function, not {function!r}")
-    if max_attempts is not None and (not isinstance(max_attempts, int) or max_attempts < 1):
+    if max_attempts is not None and max_attempts not in range(1, limits.PRI_MAX):
         raise ArgumentError(f"max_attempts is 1 or more, or None for no end, not {max_attempts!r}")
     if timeout_s is not None and not timeout_s > 0:
         raise ArgumentError(f"timeout is more than 0 seconds, or None, not {timeout_s!r}")

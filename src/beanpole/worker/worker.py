@@ -64,8 +64,8 @@ class Worker:
         """Jobs at a time."""
         self.grace_s = grace
         """Seconds that running handlers have when the worker stops."""
-        self.logger = structlog.get_logger("beanpole.worker") if logger is None else logger
-        """Where failures are told."""
+        self.logger = logger
+        """Where failures are told; None: to structlog's logger, as the program has configured it."""
         self.log_done = log_done
         """Whether successes are told, too."""
         self.counters = Counters()
@@ -157,12 +157,13 @@ class Worker:
             raise RuntimeError("this worker serves already")
         if not self._handlers:
             raise ArgumentError('the worker has no handler: register one with @worker.handler("tube")')
-        if not isinstance(self.concurrency, int) or self.concurrency < 1:
+        if self.concurrency not in range(1, limits.PRI_MAX):
             raise ArgumentError(f"concurrency is 1 or more, not {self.concurrency!r}")
         self._loop = asyncio.get_running_loop()
-        shift = self._shift = Shift(self._handlers, self._hooks, self.counters, self.logger, self.log_done, self._dial)
+        logger = self.logger or structlog.get_logger("beanpole.worker")
+        shift = self._shift = Shift(self._handlers, self._hooks, self.counters, logger, self.log_done, self._dial)
         slots = [Slot(shift, f"beanpole-{number}") for number in range(self.concurrency)]
-        self.logger.info(
+        logger.info(
             "worker started", server=str(self.address), tubes=list(self._handlers), concurrency=self.concurrency
         )
         if self._stop_wanted:
@@ -176,7 +177,7 @@ class Worker:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-        self.logger.info("worker stopped", done=self.counters.done, failed=self.counters.failed)
+        logger.info("worker stopped", done=self.counters.done, failed=self.counters.failed)
 
     def stop(self) -> None:
         """Takes no more jobs; handlers that run have `grace` seconds, then their jobs are released.
