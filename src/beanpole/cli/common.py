@@ -137,13 +137,20 @@ class Server:
         self._clients: list[Client[bytes]] = []
 
     def client(
-        self, tube: str = "default", *, watch: Iterable[str] = (), backoff: Backoff | None = None
+        self,
+        tube: str = "default",
+        *,
+        watch: Iterable[str] = (),
+        backoff: Backoff | None = None,
+        url: str | None = None,
     ) -> Client[bytes]:
         """Return a new client that uses a tube and watches it, or others; it is closed when the verb ends.
 
-        Bodies are bytes, and there is one attempt to connect: who sits before a terminal does not want to wait.
+        Bodies are bytes, and there is one attempt to connect: who sits before a terminal does not want to wait. `url`
+        is another server.
         """
-        client = Client(self.address, None, tube, tuple(watch) or tube, backoff=backoff or Backoff(attempts=1))
+        address = self.address if url is None else Address.from_url(url)
+        client = Client(address, None, tube, tuple(watch) or tube, backoff=backoff or Backoff(attempts=1))
         self._clients.append(client)
         return client
 

@@ -64,7 +64,7 @@ def jobs(
 
     left is how many seconds are left of a delay or a time to run. Exit code 1: not all jobs were found.
     """
-    client = server.client(tube)
+    client = server.client()
     found = look_for(client, tube, states or STATES, **scan)
     shown = bodies_of(client, found.jobs) if bodies else {}
     if out.as_json:

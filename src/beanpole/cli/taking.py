@@ -1,0 +1,134 @@
+"""Takes the jobs of a tube in batches, for verbs that delete each when it is safe elsewhere.
+
+Ready jobs are reserved, so that no worker has them as well; when the connection ends they are ready again. Delayed and
+buried jobs, and those of a paused tube, are left as they are until they are deleted: so whatever stops the verb leaves
+them in their state. If somebody kicks one in that moment, and a worker reserves it, it is worked on and copied.
+
+Whoever takes a batch deletes its jobs before it asks for the next.
+"""
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from beanpole.cli.scan import find
+from beanpole.client import Client, StatsJob
+from beanpole.errors import BatchError, DeadlineSoonError, NotFoundError, TimedOutError
+
+BATCH = 256
+"""Jobs of a batch: a few round trips serve all of them, and they are done long before their time to run is over."""
+
+SCAN_FROM = 16
+"""Jobs from which on they are looked for by their ids; peek gives one, and the next when that is deleted."""
+
+SCAN_IDS_PER_JOB = 20
+"""Ids that are looked at for each job that there is; if that does not find them, peek does."""
+
+STATES = ("ready", "delayed", "buried")
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """A job that may be copied, and must then be deleted."""
+
+    stats: StatsJob
+    """How the job was when it was taken; the state of a reserved job is ready."""
+
+    body: bytes
+
+    @property
+    def state(self) -> str:
+        """The state that a copy shall have."""
+        return "ready" if self.stats.state == "reserved" else self.stats.state
+
+    @property
+    def delay_s(self) -> int:
+        """Seconds until the job is ready."""
+        return self.stats.time_left if self.stats.state == "delayed" else 0
+
+
+def batches(
+    client: Client[bytes], tube: str, states: Collection[str] = STATES, count: int | None = None
+) -> Iterator[list[Taken]]:
+    """Take the jobs of a tube that are in some states, until there is none, or `count` are taken.
+
+    The client uses and watches the tube.
+    """
+    for state in states:
+        for batch in of_state(client, tube, state, count):
+            yield batch
+            if count is not None:
+                count -= len(batch)
+        if count == 0:
+            return
+
+
+def of_state(client: Client[bytes], tube: str, state: str, count: int | None) -> Iterator[list[Taken]]:
+    """Take the jobs that are in one state."""
+    if state == "ready":
+        while count != 0:
+            batch = reserve(client, BATCH if count is None else min(BATCH, count))
+            if not batch:
+                break
+            yield batch
+            count = None if count is None else count - len(batch)
+        if not client.stats_tube(tube).pause_time_left:
+            return
+    peek: Callable[[], Any] = {"ready": client.peek_ready, "delayed": client.peek_delayed}.get(
+        state, client.peek_buried
+    )
+    ids = scanned(client, tube, state)
+    while count != 0:
+        piece = ids[: BATCH if count is None else min(BATCH, count)]
+        ids = ids[len(piece) :]
+        try:
+            batch = look(client, piece or [peek().id], tube, state)
+        except NotFoundError:
+            return
+        if batch:
+            yield batch
+            count = None if count is None else count - len(batch)
+
+
+def reserve(client: Client[bytes], count: int) -> list[Taken]:
+    """Reserve ready jobs; return none if there is none, or the tube is paused."""
+    try:
+        jobs = client.reserve_many(count, timeout=0)
+    except (TimedOutError, DeadlineSoonError):
+        return []
+    with client.pipeline(raise_errors=False) as pipeline:
+        asked = [(job, pipeline.stats_job(job)) for job in jobs]
+    return [Taken(stats.result(), job.body) for job, stats in asked if not isinstance(stats.error, NotFoundError)]
+
+
+def scanned(client: Client[bytes], tube: str, state: str) -> list[int]:
+    """Return ids of many jobs that are in a state; none if it is faster to peek."""
+    stats = client.stats_tube(tube)
+    count = int(stats[f"current-jobs-{state}"])
+    if count < SCAN_FROM:
+        return []
+    return [job.id for job in find(client, tube, [state], id_count_max=count * SCAN_IDS_PER_JOB).jobs]
+
+
+def look(client: Client[bytes], ids: Sequence[int], tube: str, state: str) -> list[Taken]:
+    """Look at jobs by their ids; return those that are still in the state."""
+    with client.pipeline(raise_errors=False) as pipeline:
+        asked = [(pipeline.stats_job(id), pipeline.peek(id)) for id in ids]
+    found = [
+        Taken(stats.result(), peek.result().body)
+        for stats, peek in asked
+        if not isinstance(stats.error, NotFoundError) and not isinstance(peek.error, NotFoundError)
+    ]
+    return [each for each in found if each.stats.tube == tube and each.stats.state == state]
+
+
+def delete(client: Client[bytes], batch: Sequence[Taken]) -> int:
+    """Delete the jobs of a batch; return how many could not be, as a worker has taken them meanwhile."""
+    try:
+        client.delete_many(each.stats.id for each in batch)
+    except BatchError as error:
+        others = [each for each in error.results if each is not None and not isinstance(each, NotFoundError)]
+        if others:
+            raise
+        return sum(each is not None for each in error.results)
+    return 0

@@ -1,0 +1,217 @@
+"""``beanpole export`` and ``beanpole import``: jobs as lines of JSON, and back.
+
+A line is an object: id, tube, state, pri, ttr, delay (what is left of it), and the body as ``body`` if it is UTF-8, or
+else as ``body_base64``. Import needs a body; it takes what a put would for the rest.
+"""
+
+import base64
+import json
+import os
+import stat
+import sys
+from collections.abc import Sequence
+from itertools import islice
+from typing import IO, Any
+
+import click
+
+from beanpole import limits
+from beanpole.cli.common import TUBE, Failure, Output, Server, body_fields, exit_code_of, note, progress, verb
+from beanpole.cli.copying import Copy, put_copies
+from beanpole.cli.jobs import bodies_of, look_for, scan_options
+from beanpole.cli.scan import STATES, count_of
+from beanpole.cli.taking import STATES as REMOVABLE
+from beanpole.cli.taking import batches, delete
+from beanpole.client import StatsJob
+from beanpole.errors import ArgumentError, BeanpoleError, ConnectionLostError, DrainingError, ExitCode, OutOfMemoryError
+
+PIECE = 1_000
+"""Jobs that are exported or imported in one round trip."""
+
+
+# --- Export -----------------------------------------------------------------------------------------------------------
+
+
+@verb("export")
+@click.argument("tube", type=TUBE)
+@click.option(
+    "-o", "--output", type=click.File("ab", lazy=False), help="Append to this file.  [default: standard output]"
+)
+@click.option("--state", "states", type=click.Choice(STATES), multiple=True, help="Only these; may be repeated.")
+@click.option("--remove", is_flag=True, help="Delete each job when its line is on disk.")
+@scan_options
+def export(
+    server: Server,
+    out: Output,
+    *,
+    tube: str,
+    output: IO[bytes] | None,
+    states: tuple[str, ...],
+    remove: bool,
+    **scan: int | None,
+) -> ExitCode:
+    """Write the jobs of TUBE, each as a line of JSON.
+
+    Nothing is changed: the jobs are found by their ids, as "beanpole jobs" does it. Jobs that are put or finished
+    meanwhile may be missing or there.
+
+    With --remove, each job is deleted when its line is written to the file and synced. NONE IS LOST, whatever breaks,
+    but if this command is interrupted, UP TO 256 JOBS MAY BE IN THE FILE AND IN THE TUBE, and the last line may be cut
+    off. Jobs that a worker has reserved stay. The output must be a file: what a pipe has taken is nowhere yet.
+
+    Exit code 1: not all jobs were found, or a line could not be written.
+    """
+    file = output or sys.stdout.buffer
+    if remove:
+        if set(states) - set(REMOVABLE) or any(scan[name] is not None for name in ("first", "last")):
+            raise click.UsageError("--remove takes jobs that nobody has reserved, whatever their ids")
+        return export_and_remove(server, out, file, tube, states or REMOVABLE)
+    client = server.client()
+    found = look_for(client, tube, states or STATES, **scan)
+    count = 0
+    with progress("Exporting", len(found.jobs)) as tell:
+        for start in range(0, len(found.jobs), PIECE):
+            piece = found.jobs[start : start + PIECE]
+            bodies = bodies_of(client, piece)
+            file.write(b"".join(line_of(job, bodies[job.id], job.state) for job in piece if job.id in bodies))
+            count += len(bodies)
+            tell(len(piece))
+    file.flush()
+    tell_exported(tube, count)
+    return ExitCode.FAILED if found.left_count else ExitCode.OK
+
+
+def export_and_remove(server: Server, out: Output, file: IO[bytes], tube: str, states: Sequence[str]) -> ExitCode:
+    """Write jobs, sync the file, delete them; and so on."""
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        raise click.UsageError("--remove writes to a file: give --output FILE, or > FILE")
+    client = server.client(tube)
+    out.flush()
+    count = 0
+    with progress("Exporting", sum(count_of(client, tube, [state]) for state in states)) as tell:
+        for batch in batches(client, tube, states):
+            file.write(b"".join(line_of(each.stats, each.body, each.state) for each in batch))
+            file.flush()
+            os.fsync(file.fileno())
+            delete(client, batch)
+            count += len(batch)
+            tell(len(batch))
+    tell_exported(tube, count)
+    return ExitCode.OK
+
+
+def line_of(job: StatsJob, body: bytes, state: str) -> bytes:
+    """Return the line of a job that was in a state."""
+    delay = job.time_left if job.state == "delayed" else 0
+    record = {"id": job.id, "tube": job.tube, "state": state, "pri": job.pri, "ttr": job.ttr, "delay": delay}
+    return json.dumps(record | body_fields(body), ensure_ascii=False).encode() + b"\n"
+
+
+def tell_exported(tube: str, count: int) -> None:
+    """Say how much was written, to who sits before a terminal."""
+    if sys.stderr.isatty():
+        note(f"{count} jobs of {tube} exported")
+
+
+# --- Import -----------------------------------------------------------------------------------------------------------
+
+
+@verb("import")
+@click.argument("tube", type=TUBE)
+@click.argument("file", type=click.File("rb"), default="-")
+@click.option("--ready", is_flag=True, help="Make them ready, also those that were delayed or buried.")
+@click.option(
+    "--skip", type=click.IntRange(0), default=0, show_default=True, help="Lines to leave out at the beginning."
+)
+def import_(server: Server, out: Output, *, tube: str, file: IO[bytes], ready: bool, skip: int) -> ExitCode:
+    """Put the jobs of FILE (or standard input) into TUBE: lines of JSON, as export writes them.
+
+    Body, priority and time to run are as they were. A delayed job has the rest of its delay again, a buried one is
+    buried, any other is ready. Ids are new. A line needs "body" or "body_base64"; "pri", "ttr", "delay" (seconds) and
+    "state" may be left out.
+
+    A line that is no job, or that the server refuses, is reported and left out: exit code 1. If the import ends before
+    its time, it says how to go on; up to 1000 jobs may then be put a second time.
+    """
+    client, done, refused = server.client(), 0, 0
+    numbered = enumerate(file, 1)
+    for _ in islice(numbered, skip):
+        pass
+    with progress("Importing", size_of(file)) as tell:
+        while piece := list(islice(numbered, PIECE)):
+            first = piece[0][0]
+            jobs, bad = read(piece, ready=ready)
+            try:
+                results = put_copies(client, tube, list(jobs.values()))
+            except BeanpoleError as error:
+                raise Failure(f"{error}; {go_on(done, first)}", exit_code_of(error)) from error
+            for number, result in zip(jobs, results, strict=True):
+                if isinstance(result.error, (ConnectionLostError, DrainingError, OutOfMemoryError)):
+                    raise Failure(f"line {number}: {result.error}; {go_on(done, number)}", exit_code_of(result.error))
+                if result.error is not None:
+                    bad[number] = str(result.error)
+                else:
+                    done += 1
+            for number, reason in sorted(bad.items()):
+                note(f"line {number}: {reason}")
+            refused += len(bad)
+            tell(sum(len(line) for _, line in piece))
+    out.record({"tube": tube, "imported": done, "refused": refused}, f"{done} jobs imported into {tube}")
+    return ExitCode.FAILED if refused else ExitCode.OK
+
+
+def go_on(done: int, number: int) -> str:
+    """Say how an import goes on that has ended at a line."""
+    return f"{done} jobs were imported; go on with --skip {number - 1}"
+
+
+def size_of(file: IO[bytes]) -> int | None:
+    """Return the size of a file; None if it is none."""
+    status = os.fstat(file.fileno())
+    return status.st_size if stat.S_ISREG(status.st_mode) else None
+
+
+def read(piece: Sequence[tuple[int, bytes]], *, ready: bool) -> tuple[dict[int, Copy], dict[int, str]]:
+    """Return the jobs of some lines by the numbers of these, and what is wrong with the others."""
+    jobs: dict[int, Copy] = {}
+    bad: dict[int, str] = {}
+    for number, line in piece:
+        try:
+            jobs[number] = copy_of(json.loads(line), ready=ready)
+        except ValueError as error:
+            bad[number] = f"this is no job: {error}"
+    return jobs, bad
+
+
+def copy_of(record: Any, *, ready: bool) -> Copy:
+    """Return the job that an object of JSON describes.
+
+    Raises:
+        ArgumentError: it describes none; the text says why.
+    """
+    if not isinstance(record, dict):
+        raise ArgumentError("it is no object")
+    if isinstance(record.get("body"), str):
+        body = record["body"].encode()
+    elif isinstance(record.get("body_base64"), str):
+        body = base64.b64decode(record["body_base64"], validate=True)
+    else:
+        raise ArgumentError("it has neither body nor body_base64")
+    state = record.get("state", "ready")
+    if state not in STATES:
+        raise ArgumentError(f"state is one of {', '.join(STATES)}, not {state!r}")
+    return Copy(
+        body,
+        number_of(record, "pri", limits.CLIENT_PRI_DEFAULT),
+        number_of(record, "ttr", limits.CLIENT_TTR_S_DEFAULT),
+        delay_s=0 if ready else number_of(record, "delay", 0),
+        buried=state == "buried" and not ready,
+    )
+
+
+def number_of(record: dict[str, Any], key: str, default: int) -> int:
+    """Return a number of a job."""
+    value = record.get(key, default)
+    if type(value) is not int or not 0 <= value <= limits.PRI_MAX:
+        raise ArgumentError(f"{key} is a whole number from 0 to {limits.PRI_MAX}, not {value!r}")
+    return value
