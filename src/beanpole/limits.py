@@ -207,6 +207,9 @@ IDS_COUNT_MAX = 1_000
 IDS_SOCKET_BYTES = 20_971_520
 """Bytes of the socket's buffers that we ask the system for, as the original; and of replies that wait to be sent."""
 
+IDS_TURN_DATAGRAMS_MAX = 64
+"""Datagrams that are read before the event loop sees to the database and to HTTP: a millisecond or less."""
+
 IDS_NAME_BYTES_MAX = 255
 """Bytes of the name of a rule, and of an application: two of them are a key that MySQL can index."""
 

@@ -59,14 +59,12 @@ class App:
         config = self.config
         store = ThreadedStore(Store(config.database, config.offset, config.step))
         await store.open()
-        self.clock = Clock(int(self.wall_s()), loop.time(), config.ahead_s_max)
+        self.clock = Clock(self.wall_s(), loop.time(), config.ahead_s_max)
         measured = Measured(store, time.monotonic)
-        self.service = Service(config, measured, lambda: self.clock.read(int(self.wall_s()), loop.time()), loop.time)
+        self.service = Service(config, measured, lambda: self.clock.read(self.wall_s(), loop.time()), loop.time)
         try:
-            transport, datagrams = await loop.create_datagram_endpoint(
-                lambda: Datagrams(self.service), local_addr=(config.host, config.port)
-            )
-            addresses = [udp_address(*transport.get_extra_info("sockname")[:2])]
+            datagrams = Datagrams(self.service)
+            addresses = [udp_address(*datagrams.open(config.host, config.port)[:2])]
             if config.http:
                 addresses += await self.open_web(config.http, measured, store.store.epoch, datagrams)
         except OSError as error:
@@ -86,7 +84,7 @@ class App:
         await self.stop(keeper, beat)
         if self.web:
             await self.web.finish()
-        transport.close()
+        datagrams.close()
         await store.close()
         self.logger.info("stopped", exit_code=int(self.exit_code), **self.service.counts)
         return self.exit_code
@@ -127,7 +125,7 @@ class App:
 
     def reload(self) -> None:
         """Read the rules again; if anything is wrong with them, nothing changes."""
-        self.clock.accept(int(self.wall_s()), asyncio.get_running_loop().time())
+        self.clock.accept(self.wall_s(), asyncio.get_running_loop().time())
         try:
             config = rules.load(self.path)
             self.service.reload(config)

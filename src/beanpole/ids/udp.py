@@ -1,18 +1,22 @@
 """The socket: one JSON object in a datagram, one reply in a datagram.
 
-Whatever arrives, the next datagram is read: an error of a socket or a request is counted and forgotten.
+Whatever arrives, the next datagram is read: an error of a socket or a request is counted and forgotten. The socket is
+read until it is empty, some datagrams at a time, and each is answered before the next is read: a turn of the event loop
+and a call of the selector are paid for many requests.
 """
 
 import asyncio
 import contextlib
 import socket
+from collections import deque
+from functools import partial
 from typing import Any
 
 from beanpole import limits
 from beanpole.ids.service import Service
 
 
-class Datagrams(asyncio.DatagramProtocol):
+class Datagrams:
     """Gives datagrams to a service."""
 
     def __init__(self, service: Service) -> None:
@@ -20,36 +24,91 @@ class Datagrams(asyncio.DatagramProtocol):
         self.failed_count = 0
         """Datagrams that could not be answered."""
 
-        self._transport: Any = None
+        self._unsent: deque[tuple[bytes, Any]] = deque()
+        """Replies that the system has not taken, and to whom."""
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Take the socket, with large buffers if the system lets us have them."""
-        self._transport = transport
-        found = transport.get_extra_info("socket")
-        for option in (socket.SO_RCVBUF, socket.SO_SNDBUF):
-            with contextlib.suppress(OSError):
-                found.setsockopt(socket.SOL_SOCKET, option, limits.IDS_SOCKET_BYTES)
+        self._unsent_bytes = 0
 
-    def datagram_received(self, data: bytes, address: Any) -> None:  # noqa: ANN401 - of any family
-        """Serve a datagram."""
+    def open(self, host: str, port: int) -> tuple[Any, ...]:
+        """Bind an address, and serve what comes; return the address. Large buffers if the system lets us have them.
+
+        Raises:
+            OSError: it can't be bound.
+        """
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_DGRAM, flags=socket.AI_PASSIVE
+        )[0]
+        self._loop = asyncio.get_running_loop()
+        self._socket = socket.socket(family, kind, protocol)
         try:
-            self.service.receive(data, lambda reply: self.send(reply, address))
-        except (ValueError, RecursionError):
-            self.failed_count += 1
+            self._socket.setblocking(False)
+            for option in (socket.SO_RCVBUF, socket.SO_SNDBUF):
+                with contextlib.suppress(OSError):
+                    self._socket.setsockopt(socket.SOL_SOCKET, option, limits.IDS_SOCKET_BYTES)
+            self._socket.bind(address)
+        except BaseException:
+            self._socket.close()
+            raise
+        self._loop.add_reader(self._socket, self._read)
+        bound: tuple[Any, ...] = self._socket.getsockname()
+        return bound
 
-    def send(self, reply: bytes, address: Any) -> None:  # noqa: ANN401 - of any family
+    def _read(self) -> None:
+        """Serve what has come, up to a number of datagrams: others have their turn too."""
+        receive, serve, send = self._socket.recvfrom, self.service.receive, self.send
+        for _ in range(limits.IDS_TURN_DATAGRAMS_MAX):
+            try:
+                data, address = receive(limits.IDS_REQUEST_BYTES_MAX + 1)
+            except BlockingIOError:
+                return
+            except OSError:  # what the system says of an earlier reply: its receiver is gone
+                self.failed_count += 1
+                continue
+            try:
+                serve(data, partial(send, address))
+            except (ValueError, RecursionError):
+                self.failed_count += 1
+
+    def send(self, address: Any, reply: bytes) -> None:  # noqa: ANN401 - of any family
         """Send a reply; one that does not fit, or that nobody takes, is lost as any datagram may be."""
-        transport = self._transport
-        if (
-            transport is None
-            or transport.is_closing()
-            or transport.get_write_buffer_size() > limits.IDS_SOCKET_BYTES
-            or len(reply) > limits.IDS_REPLY_BYTES_MAX
-        ):
+        if len(reply) > limits.IDS_REPLY_BYTES_MAX or self._unsent_bytes > limits.IDS_SOCKET_BYTES:
             self.failed_count += 1
-            return
-        transport.sendto(reply, address)
+        elif self._unsent:
+            self._keep(address, reply)
+        else:
+            try:
+                self._socket.sendto(reply, address)
+            except BlockingIOError:
+                self._keep(address, reply)
+                self._loop.add_writer(self._socket, self._send_more)
+            except OSError:
+                self.failed_count += 1
 
-    def error_received(self, exc: Exception) -> None:  # noqa: ARG002 - whatever it is
-        """Count what the system says of an earlier reply: its receiver is gone."""
-        self.failed_count += 1
+    def _keep(self, address: Any, reply: bytes) -> None:  # noqa: ANN401 - see `send`
+        self._unsent.append((reply, address))
+        self._unsent_bytes += len(reply)
+
+    def _send_more(self) -> None:
+        """Send what the system would not take before."""
+        while self._unsent:
+            reply, address = self._unsent[0]
+            try:
+                self._socket.sendto(reply, address)
+            except BlockingIOError:
+                return
+            except OSError:
+                self.failed_count += 1
+            self._unsent.popleft()
+            self._unsent_bytes -= len(reply)
+        self._loop.remove_writer(self._socket)
+
+    def close(self) -> None:
+        """Send what the system takes at once, and close the socket."""
+        if self._unsent:
+            self._send_more()
+        self.failed_count += len(self._unsent)
+        self._unsent.clear()
+        self._unsent_bytes = 0
+        self._loop.remove_reader(self._socket)
+        self._loop.remove_writer(self._socket)
+        self._socket.close()
