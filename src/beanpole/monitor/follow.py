@@ -30,7 +30,10 @@ PROBE_DELAY_S = limits.PRI_MAX
 
 
 class Reckoning:
-    """Which ids are new. Numbers in, numbers out."""
+    """Which ids are new. Numbers in, numbers out.
+
+    Invariant: every id below `next_id` was looked at, or belongs to a time in which nothing came into the tube.
+    """
 
     def __init__(self, last_id: int, server_total: int, tube_total: int) -> None:
         self.next_id = last_id + 1
@@ -38,19 +41,22 @@ class Reckoning:
         self.owed = 0
         """Jobs that came into the tube and were not seen; negative: seen before they were counted."""
         self._offset = last_id - server_total
-        """By how much ids are ahead of `total-jobs`."""
+        """By how much ids were ahead of `total-jobs` in the beginning; they are at least that now."""
+        self._drift = 0
+        """By how much more they may be ahead by now: what was found beyond the certain ids."""
         self._tube_total = tube_total
-        self._expected = last_id
+        self._certain = last_id
 
     def due(self, server_total: int, tube_total: int) -> range:
         """The ids to look at, after both counts were read in this order."""
         self.owed += tube_total - self._tube_total
         self._tube_total = tube_total
-        self._expected = max(server_total + self._offset, self.next_id - 1)
+        self._certain = server_total + self._offset
         if self.owed <= 0:
-            self.next_id = self._expected + 1
+            self.next_id = max(self.next_id, self._certain + 1)
             return range(0)
-        return range(max(self.next_id, self._expected + 1 - IDS_PER_LOOK), self._expected + 1 + IDS_AHEAD)
+        last = max(self._certain + self._drift, self.next_id)
+        return range(max(self.next_id, last + 1 - IDS_PER_LOOK), last + 1 + IDS_AHEAD)
 
     def looked(self, alive: Iterable[int], seen_count: int) -> int:
         """Takes in which ids there are, in whatever tube, and how many jobs of the tube were seen.
@@ -58,8 +64,8 @@ class Reckoning:
         Returns how many were missed.
         """
         last = max(alive, default=0)
-        self._offset += max(last - self._expected, 0)
-        self.next_id = max(last, self._expected) + 1
+        self._drift = max(self._drift, last - self._certain)
+        self.next_id = max(self.next_id, last + 1, self._certain + 1)
         self.owed -= seen_count
         missed = max(self.owed, 0)
         self.owed -= missed

@@ -19,8 +19,8 @@ HEAD_LINES = 7
 
 FOOT_LINES = 1
 
-SPARK_WIDTH = 40
-"""Characters of a line of bars at most."""
+RATE_WIDTH = 22
+"""Characters of a line with a rate, without its bars and the fact to its right."""
 
 TITLE = "reverse bold"
 
@@ -53,7 +53,8 @@ def rows_in(height: int) -> int:
 
 def screen(top: Top, address: str, width: int, height: int) -> Group:
     """The whole window."""
-    lines = [*head(top, address, width), *(help_page() if top.mode is Mode.HELP else table(top, width))]
+    helping = top.mode is Mode.HELP
+    lines = [*help_page()] if helping else [*head(top, address, width), *table(top, width)]
     lines = lines[: height - FOOT_LINES]
     lines += [Text()] * (height - FOOT_LINES - len(lines))
     return Group(*(cut(line, width) for line in (*lines, foot(top, width))))
@@ -86,13 +87,12 @@ def head(top: Top, address: str, width: int) -> Iterator[Text]:
     yield bar(sample, width)
     right = facts(sample)
     rates = top.history[-1] if top.history else None
-    bars = max(min(SPARK_WIDTH, width - 60), 0)
+    bars = max(width - RATE_WIDTH - max(len(fact) for fact in right), 0)
     for (name, of, style), fact in zip(RATES, right, strict=True):
-        line = Text.assemble(f" {name:<8}", (f"{rate(of(rates)) if rates else '-':>8}", style), "/s ")
+        line = Text.assemble(f" {name:<8}", (f"{rate(of(rates)) if rates else '-':>7}", style), "/s ")
         line.append(spark([of(each) for each in top.history], bars), style)
-        yield line.append("   ").append_text(fact)
-    if top.mode is not Mode.HELP:
-        yield titles(top, width)
+        yield line.append("  ").append_text(fact)
+    yield titles(top, width)
 
 
 def title(top: Top, address: str, width: int) -> Text:
@@ -142,7 +142,7 @@ def bar(sample: Sample, width: int) -> Text:
 def facts(sample: Sample) -> tuple[Text, Text, Text]:
     """What stands to the right of the rates."""
     server = sample.server
-    who = f"{count(server.current_producers)} producers, {count(server.current_workers)} workers"
+    who = f"{plural(server.current_producers, 'producer')}, {plural(server.current_workers, 'worker')}"
     connections = Text(f"{plural(server.current_connections, 'connection')}: {who}, ")
     connections.append(f"{count(server.current_waiting)} waiting")
     timeouts = sample.rates.timeout if sample.rates else None
@@ -205,13 +205,13 @@ def row_line(row: Row, columns: Sequence[Column], width: int, *, selected: bool)
 
 
 def help_page() -> Iterator[Text]:
-    """What keys and columns mean."""
+    """What keys and columns mean, on the 23 lines that a small terminal has."""
     yield Text(" Keys", "bold")
     for key, meaning in HELP:
-        yield Text.assemble(f"   {key:<24}", meaning)
+        yield Text.assemble(f"   {key:<18}", meaning)
     yield Text(" Columns", "bold")
     for column in COLUMNS:
-        yield Text.assemble(f"   {column.title:<24}", column.help)
+        yield Text.assemble(f"   {column.title:<18}", column.help)
 
 
 # --- The foot ---------------------------------------------------------------------------------------------------------

@@ -297,13 +297,13 @@ ACTIONS: dict[str, Callable[[Top], "Order | None"]] = {
 """What the other keys do."""
 
 HELP: tuple[tuple[str, str], ...] = (
-    ("↑ ↓  page  home end", "select a tube"),
-    ("< >  or  ← →", "sort by another column"),
+    ("↑ ↓ page home end", "select a tube"),
+    ("< > or ← →", "sort by another column"),
     ("r", "sort the other way round"),
-    ("/", "show only tubes that have a text in their name; Esc shows all"),
-    ("k", "kick buried jobs of the tube, or delayed ones if none is buried"),
-    ("p", "pause the tube: its jobs are not reserved for a time"),
-    ("u", "end the pause of the tube"),
+    ("/", "only tubes with a text in their name; Esc: all"),
+    ("k", "kick its buried jobs, or its delayed ones if none is buried"),
+    ("p", "pause it: its jobs are not reserved for a time"),
+    ("u", "end its pause"),
     ("space", "ask the server now"),
     ("? or h", "this page"),
     ("q", "quit"),

@@ -49,7 +49,7 @@ def plural(number: int, noun: str) -> str:
 
 def spark(values: "list[float]", width: int) -> str:
     """The last `width` values as a line of bars, the largest of them full height."""
-    shown = values[-width:]
+    shown = values[-width:] if width else []
     top = max(shown, default=0.0)
     bars = "▁▂▃▄▅▆▇█"
     return "".join(bars[min(int(each / top * 8), 7)] if top and each else " " for each in shown).rjust(width)

@@ -1,0 +1,57 @@
+"""Made-up servers, tubes and jobs: what a test does not name is as quiet as can be."""
+
+from beanpole.client.stats import Stats, StatsJob, StatsTube
+from beanpole.monitor.diagnosis import Visit
+from beanpole.monitor.sampling import Looked, Rates, Row, Sample
+
+SECOND_NS = 1_000_000_000
+
+SERVER = {"id": "a", "version": '"1.13"', "uptime": 90_061, "pid": 7, "hostname": '"host"', "max-job-size": 65535}
+OURS = {"beanpole-version": "0.1.0", "durability": "always"}
+
+
+def yaml(values: dict[str, object]) -> bytes:
+    """What a server would send."""
+    lines = [f"{key.replace('_', '-')}: {value}\n" for key, value in values.items()]
+    return ("---\n" + "".join(lines)).encode()
+
+
+def server(*, ours: bool = True, **values: object) -> Stats:
+    """A server, by default Beanpole with a log."""
+    base: dict[str, object] = {**SERVER, "binlog_current_index": 3, "binlog_oldest_index": 2}
+    return Stats.parse(yaml({**base, **(OURS if ours else {}), **values}))
+
+
+def tube(name: str, **values: object) -> StatsTube:
+    """A tube."""
+    return StatsTube.parse(yaml({"name": name, **values}))
+
+
+def job(**values: object) -> StatsJob:
+    """A job."""
+    return StatsJob.parse(yaml({"id": 1, "state": "ready", "ttr": 60, **values}))
+
+
+def row(name: str, **values: object) -> Row:
+    """A row of a tube that was asked twice."""
+    rates = {key: values.pop(key) for key in ("put_rate", "delete_rate", "next_job") if key in values}
+    return Row(tube(name, **values), 0, **rates)  # type: ignore[arg-type]
+
+
+def sample(*rows: Row, stats: Stats | None = None, at_s: float = 0, rates: Rates | None = None) -> Sample:
+    """A sample."""
+    rates = rates or Rates(10.0, 20.0, 30.0, 0.0)
+    return Sample(int(at_s * SECOND_NS), stats or server(), rates, {each.stats.name: each for each in rows}, len(rows))
+
+
+def visit(
+    before: Sample | None = None,
+    after: Sample | None = None,
+    *,
+    ready: dict[str, Looked] | None = None,
+    buried: dict[str, Looked] | None = None,
+    files_max: int | None = None,
+) -> Visit:
+    """A visit of two seconds; what is not given is a healthy server."""
+    after = after or sample(at_s=2)
+    return Visit(before or sample(stats=after.server), after, ready or {}, buried or {}, files_max)

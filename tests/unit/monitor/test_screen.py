@@ -1,0 +1,145 @@
+"""What the view looks like, as text: nothing is lost in a narrow window, and nothing takes a line too many."""
+
+import io
+
+import pytest
+from rich.console import Console
+
+from beanpole.monitor.columns import COLUMNS, fitting
+from beanpole.monitor.sampling import Rates, Sample
+from beanpole.monitor.screen import plain, rows_in, screen
+from beanpole.monitor.top import Top
+from tests.unit.monitor.made import job, row, sample, server
+
+
+def drawn(top: Top, width: int = 120, height: int = 24) -> list[str]:
+    """The lines of a window, as a terminal without colours shows them."""
+    file = io.StringIO()
+    console = Console(file=file, width=width, height=height, color_system=None, legacy_windows=False)
+    top.resize(rows_in(height))
+    console.print(screen(top, "beanstalk://127.0.0.1:11300", width, height))
+    return file.getvalue().split("\n")[:-1]
+
+
+def busy() -> Sample:
+    """A sample of a server with something to see."""
+    stats = server(
+        current_jobs_ready=900,
+        current_jobs_urgent=3,
+        current_jobs_buried=1,
+        current_connections=1,
+        current_workers=12,
+        job_timeouts=7,
+        binlog_records_written=1234,
+    )
+    rows = [
+        row("mail", current_jobs_ready=900, put_rate=12.5, delete_rate=0.0, next_job=job(age=125)),
+        row("reports", current_jobs_buried=1, current_waiting=2, pause=60, pause_time_left=59),
+    ]
+    return sample(*rows, stats=stats, rates=Rates(12.5, 3.0, 0.0, 0.5))
+
+
+@pytest.fixture
+def top() -> Top:
+    top = Top()
+    top.show(busy())
+    return top
+
+
+def test_everything_is_there(top: Top) -> None:
+    text = "\n".join(drawn(top))
+    for part in (
+        "beanpole 0.1.0  beanstalk://127.0.0.1:11300  up 1d01h  pid 7 on host",
+        "ready 900 (3 urgent)   reserved 0   delayed 0   buried 1",
+        "put          12/s",
+        "1 connection: 0 producers, 12 workers, 0 waiting",
+        "timeouts 0.5/s, 7 in all",
+        "log: synced always, 2 files, 1 234 records",
+        "READY▼",
+        "q quit",
+        "2 tubes",
+    ):
+        assert part in text
+    mail = next(line for line in text.split("\n") if line.startswith(" mail"))
+    assert mail.split() == ["mail", "900", "0", "0", "0", "0", "0", "12", "0", "2m05s", "-"]
+    assert next(line for line in text.split("\n") if line.startswith(" reports")).split()[-1] == "59s"
+
+
+def test_beanstalkd_without_a_log() -> None:
+    top = Top()
+    top.show(sample(stats=server(ours=False, binlog_current_index=0, hostname='""', draining="true")))
+    text = "\n".join(drawn(top))
+    assert "beanstalkd 1.13  beanstalk://127.0.0.1:11300  up 1d01h  pid 7  DRAINING" in text
+    assert "no log: jobs are in memory only" in text
+    assert "no tube yet" in text
+
+
+@pytest.mark.parametrize("width", [20, 40, 80, 120, 300])
+@pytest.mark.parametrize("height", [9, 24, 60])
+@pytest.mark.parametrize("keys", ["", "?", "/xy", "k", "p1"])
+def test_window_is_filled_and_never_overfilled(top: Top, width: int, height: int, keys: str) -> None:
+    top.show(sample(*(row(f"tube-with-a-long-name-{i}" * 4, current_jobs_buried=1) for i in range(50))))
+    for key in keys:
+        top.press(key)
+    lines = drawn(top, width, height)
+    assert len(lines) == height
+    assert max(len(line) for line in lines) <= width
+
+
+def test_columns_that_matter_stay() -> None:
+    assert list(fitting(200)) == list(COLUMNS)
+    assert [column.title for column in fitting(40)] == ["TUBE", "READY", "RESERVED"]
+    assert [column.title for column in fitting(5)] == ["TUBE"]
+
+
+def test_before_the_first_answer() -> None:
+    assert any("asking the server" in line for line in drawn(Top()))
+
+
+def test_lost_connection_is_told_and_the_old_table_stays(top: Top) -> None:
+    top.problem = "lost the connection, trying again"
+    lines = drawn(top)
+    assert lines[0].strip() == "lost the connection, trying again"
+    assert any(line.startswith(" mail") for line in lines)
+
+
+def test_prompts_say_what_they_are_about(top: Top) -> None:
+    top.press("down")
+    top.press("k")
+    assert "Kick how many of the 1 buried jobs of reports?" in drawn(top)[-1]
+    top.press("escape")
+    top.press("p")
+    top.press("7")
+    assert "Pause reports for how many seconds? 7" in drawn(top)[-1]
+    top.press("escape")
+    for key in "/nothing":
+        top.press(key)
+    assert "Tubes with: nothing" in drawn(top)[-1]
+    assert any("no tube has 'nothing' in its name" in line for line in drawn(top))
+
+
+def test_what_came_of_an_order_takes_the_place_of_the_keys(top: Top) -> None:
+    top.message = "kicked 2 of mail"
+    assert drawn(top)[-1].strip() == "kicked 2 of mail"
+
+
+def test_tubes_that_were_not_asked_are_counted(top: Top) -> None:
+    whole = busy()
+    top.show(Sample(0, whole.server, None, whole.rows, 5000))
+    assert "4 998 not asked yet" in drawn(top)[-1]
+
+
+def test_help_fits_a_small_terminal(top: Top) -> None:
+    top.press("?")
+    lines = drawn(top, 80, 24)
+    assert not [line for line in lines if "…" in line]
+    assert COLUMNS[-1].help in lines[-2]
+
+
+def test_on_paper_there_is_no_selection() -> None:
+    file = io.StringIO()
+    top = Top(height=10**9)
+    top.show(busy())
+    Console(file=file, width=100, color_system=None).print(plain(top, "somewhere", 100))
+    assert "reports" in file.getvalue()
+    assert "quit" not in file.getvalue()

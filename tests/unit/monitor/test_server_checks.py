@@ -1,0 +1,149 @@
+"""What the doctor finds out about a server as a whole, on made-up visits."""
+
+import pytest
+
+from beanpole.client.stats import Stats
+from beanpole.monitor import server_checks
+from beanpole.monitor.diagnosis import Check, Severity, Visit
+from beanpole.monitor.examine import CHECKS, diagnose, is_healthy, name_of
+from tests.unit.monitor.made import job, sample, server, visit
+
+
+def twice(before: Stats, after: Stats, **more: object) -> Visit:
+    """A visit of two seconds."""
+    return visit(sample(stats=before), sample(stats=after, at_s=2), **more)  # type: ignore[arg-type]
+
+
+def found(check: Check, seen: Visit) -> list[Severity]:
+    return [each.severity for each in check(seen)]
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=name_of)
+def test_healthy_server_has_no_finding(check: Check) -> None:
+    assert found(check, visit()) == []
+
+
+def test_nothing_is_healthy_and_so_are_notes() -> None:
+    assert diagnose(visit()) == []
+    assert is_healthy([])
+    notes = diagnose(twice(server(), server(durability="never")))
+    assert [name for name, _ in notes] == ["durability"]
+    assert is_healthy(notes)
+
+
+def test_worst_comes_first() -> None:
+    before, after = server(binlog_current_index=0), server(binlog_current_index=0, id="b", draining="true")
+    every = diagnose(twice(before, after))
+    assert [name for name, _ in every] == ["restarted", "draining", "durability"]
+    assert not is_healthy(every)
+
+
+def test_restart_hides_what_grew() -> None:
+    seen = twice(server(job_timeouts=1), server(id="b", job_timeouts=9))
+    assert found(server_checks.restarted, seen) == [Severity.ERROR]
+    assert seen.grown("job_timeouts") == 0
+
+
+def test_draining() -> None:
+    assert found(server_checks.draining, visit(None, sample(stats=server(draining="true")))) == [Severity.WARNING]
+
+
+@pytest.mark.parametrize(
+    ("jobs", "severities"), [(10, []), (9, []), (8, []), (7, [Severity.ERROR]), (0, [Severity.ERROR])]
+)
+def test_refused_puts(jobs: int, severities: list[Severity]) -> None:
+    after = server(cmd_put=110, total_jobs=100 + jobs, current_producers=2)
+    assert found(server_checks.refused_puts, twice(server(cmd_put=100, total_jobs=100), after)) == severities
+
+
+def test_draining_server_is_not_told_twice() -> None:
+    seen = twice(server(), server(cmd_put=50, draining="true"))
+    assert found(server_checks.refused_puts, seen) == []
+
+
+def test_log_that_is_not_written() -> None:
+    stopped = twice(server(ours=False), server(ours=False, total_jobs=3))
+    assert found(server_checks.log_stopped, stopped) == [Severity.ERROR]
+    assert found(server_checks.log_stopped, twice(server(), server(total_jobs=3, binlog_records_written=3))) == []
+    memory = twice(server(binlog_current_index=0), server(binlog_current_index=0, total_jobs=3))
+    assert found(server_checks.log_stopped, memory) == []
+
+
+@pytest.mark.parametrize(
+    ("stats", "said"),
+    [
+        (server(binlog_current_index=0, current_jobs_ready=1, current_jobs_buried=2), "3 jobs now"),
+        (server(durability="every 50 ms"), "the log is synced every 50 ms"),
+        (server(ours=False), "the log is at file 3"),
+    ],
+)
+def test_durability(stats: Stats, said: str) -> None:
+    (finding,) = server_checks.durability(visit(None, sample(stats=stats)))
+    assert finding.severity is Severity.NOTE
+    assert finding.evidence == (said,)
+
+
+@pytest.mark.parametrize(
+    ("connections", "severities"),
+    [(79, []), (80, [Severity.WARNING]), (94, [Severity.WARNING]), (95, [Severity.ERROR])],
+)
+def test_connections(connections: int, severities: list[Severity]) -> None:
+    after = sample(stats=server(current_connections=connections))
+    assert found(server_checks.connections, visit(None, after, files_max=100)) == severities
+    assert found(server_checks.connections, visit(None, after)) == [], "nobody knows how many there may be"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "severities"),
+    [
+        ({"job_timeouts": 5}, {"job_timeouts": 6, "total_jobs": 10**6}, [Severity.WARNING]),
+        ({"job_timeouts": 50}, {"job_timeouts": 50, "total_jobs": 1000}, [Severity.WARNING]),
+        ({"job_timeouts": 49}, {"job_timeouts": 49, "total_jobs": 1000}, []),
+        ({"job_timeouts": 19}, {"job_timeouts": 19, "total_jobs": 19}, []),
+    ],
+)
+def test_timeouts(before: dict[str, object], after: dict[str, object], severities: list[Severity]) -> None:
+    assert found(server_checks.timeouts, twice(server(ours=True, **before), server(ours=True, **after))) == severities
+
+
+@pytest.mark.parametrize(
+    ("after", "severities"),
+    [
+        ({"cmd_reserve": 40, "current_jobs_reserved": 1}, [Severity.WARNING]),
+        ({"cmd_reserve_with_timeout": 40, "current_jobs_reserved": 1}, [Severity.WARNING]),
+        ({"cmd_reserve_with_timeout": 40}, [Severity.NOTE]),
+        ({"cmd_reserve": 19}, []),
+        ({"cmd_reserve": 1000, "cmd_delete": 1000}, []),
+        ({"cmd_reserve": 1000, "cmd_release": 400, "cmd_bury": 300, "job_timeouts": 300}, []),
+        ({"cmd_reserve": 1000, "current_jobs_reserved": 1000}, []),
+        ({"cmd_reserve": 1000, "current_waiting": 1000}, []),
+        ({"cmd_reserve": 40, "current_jobs_reserved": 1, "current_workers": 3}, []),
+    ],
+)
+def test_empty_reserves(after: dict[str, object], severities: list[Severity]) -> None:
+    assert found(server_checks.empty_reserves, twice(server(), server(ours=True, **after))) == severities
+
+
+def test_bodies() -> None:
+    large = {"mail": (300_000, job()), "small": (99, job())}
+    (finding,) = server_checks.bodies(visit(ready=large, buried={"mail": (400_000, job())}))
+    assert finding.severity is Severity.WARNING
+    assert finding.tubes == ("mail",)
+    assert finding.evidence == ("mail: a body of 391 KiB", "mail: a body of 293 KiB")
+    limit = visit(None, sample(stats=server(max_job_size=1 << 30)))
+    assert found(server_checks.bodies, limit) == [Severity.NOTE]
+
+
+@pytest.mark.parametrize(
+    ("version", "old"),
+    [("1.4.6", True), ("1.11", True), ("1.12", False), ("1.13+4+gabc", False), ("2.0", False), ("unknown", False)],
+)
+def test_version(version: str, *, old: bool) -> None:
+    after = sample(stats=server(ours=False, version=f'"{version}"'))
+    assert found(server_checks.version, visit(None, after)) == [Severity.WARNING] * old
+
+
+def test_many_tubes_are_trouble_for_beanstalkd_only() -> None:
+    theirs, ours = server(ours=False, current_tubes=5000), server(current_tubes=5000)
+    assert found(server_checks.many_tubes, visit(None, sample(stats=theirs))) == [Severity.NOTE]
+    assert found(server_checks.many_tubes, visit(None, sample(stats=ours))) == []

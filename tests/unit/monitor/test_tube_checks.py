@@ -1,0 +1,119 @@
+"""What the doctor finds out about tubes, on made-up visits."""
+
+import pytest
+
+from beanpole.monitor import tube_checks
+from beanpole.monitor.diagnosis import Check, Severity, Visit
+from beanpole.monitor.sampling import Row
+from tests.unit.monitor.made import job, row, sample, server, visit
+
+
+def seen(*rows: Row, before: tuple[Row, ...] = (), **more: object) -> Visit:
+    """A visit of tubes, which were the same before unless told otherwise."""
+    return visit(sample(*(before or rows)), sample(*rows, at_s=2), **more)  # type: ignore[arg-type]
+
+
+def told(check: Check, made: Visit) -> list[tuple[Severity, tuple[str, ...]]]:
+    return [(each.severity, each.tubes) for each in check(made)]
+
+
+def test_buried() -> None:
+    buried = {"old": (1, job(age=3600)), "new": (1, job(age=3599))}
+    rows = [row(name, current_jobs_buried=2) for name in ("old", "new", "not looked at")] + [row("well")]
+    assert told(tube_checks.buried, seen(*rows, buried=buried)) == [
+        (Severity.WARNING, ("old",)),
+        (Severity.NOTE, ("new", "not looked at")),
+    ]
+
+
+def test_no_workers() -> None:
+    rows = [
+        row("a", current_jobs_ready=1),
+        row("b", current_jobs_ready=9),
+        row("watched", current_jobs_ready=9, current_watching=1),
+        row("empty"),
+        row("default", current_jobs_ready=2, current_watching=1),
+    ]
+    (finding,) = tube_checks.no_workers(seen(*rows, ready={"b": (1, job(age=61))}))
+    assert finding.severity is Severity.WARNING
+    assert finding.tubes == ("b", "default", "a"), "the doctor itself watches default"
+    assert finding.evidence[0] == "b: 9 ready, the next one put 1m01s ago"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "age_s", "is_told"),
+    [
+        ({}, {}, 60, True),
+        ({}, {}, 59, False),
+        ({}, {"current_jobs_reserved": 1}, 60, False),
+        ({"current_jobs_reserved": 1}, {}, 60, False),
+        ({}, {"current_waiting": 1, "pause": 5}, 60, False),
+        ({}, {"cmd_delete": 1}, 60, False),
+        ({}, {"current_watching": 0}, 60, False),
+    ],
+)
+def test_idle_workers(before: dict[str, object], after: dict[str, object], age_s: int, *, is_told: bool) -> None:
+    values: dict[str, object] = {"current_jobs_ready": 3, "current_watching": 2}
+    made = seen(
+        row("a", **{**values, **after}), before=(row("a", **values, **before),), ready={"a": (1, job(age=age_s))}
+    )
+    assert told(tube_checks.idle_workers, made) == [(Severity.WARNING, ("a",))] * is_told
+
+
+def test_far_behind() -> None:
+    ready = {name: (1, job(age=90_000)) for name in ("busy", "nobody")} | {"quick": (1, job(age=5))}
+    rows = [
+        row("busy", current_jobs_ready=5, current_jobs_reserved=2),
+        row("nobody", current_jobs_ready=5),
+        row("quick", current_jobs_ready=5, current_jobs_reserved=2),
+    ]
+    assert told(tube_checks.far_behind, seen(*rows, ready=ready)) == [(Severity.WARNING, ("busy",))]
+
+
+def test_failing_jobs() -> None:
+    made = seen(ready={"a": (1, job(id=7, timeouts=3)), "b": (1, job(timeouts=2))}, buried={"c": (1, job(timeouts=9))})
+    (finding,) = tube_checks.failing_jobs(made)
+    assert finding.tubes == ("c", "a")
+    assert finding.evidence[1] == "a: job 7 timed out 3 times, its ttr is 1m00s"
+
+
+@pytest.mark.parametrize(
+    ("pause", "left", "ready", "severity"),
+    [
+        (7200, 7199, 1, Severity.WARNING),
+        (7200, 10, 1, Severity.WARNING),
+        (7200, 7199, 0, Severity.NOTE),
+        (3599, 10, 1, Severity.NOTE),
+    ],
+)
+def test_pauses(pause: int, left: int, ready: int, severity: Severity) -> None:
+    made = seen(row("a", pause=pause, pause_time_left=left, current_jobs_ready=ready))
+    assert told(tube_checks.pauses, made) == [(severity, ("a",))]
+
+
+def test_growing() -> None:
+    before = (row("urgent", current_jobs_ready=5, current_jobs_urgent=1), row("a", current_jobs_ready=5), row("b"))
+    rows = [
+        row("urgent", current_jobs_ready=5, current_jobs_urgent=2),
+        row("a", current_jobs_ready=8, cmd_delete=3),
+        row("b"),
+        row("new", current_jobs_ready=100),
+    ]
+    made = seen(*rows, before=before)
+    assert told(tube_checks.growing, made) == [(Severity.WARNING, ("urgent",)), (Severity.NOTE, ("a",))]
+    restarted = visit(sample(*before, stats=server(id="b")), sample(*rows, at_s=2))
+    assert told(tube_checks.growing, restarted) == []
+
+
+def test_waiting_in_vain() -> None:
+    rows = [
+        row("emails", current_jobs_ready=4),
+        row("email", current_waiting=2, current_watching=2),
+        row("later", current_waiting=1, current_watching=1),
+        row("used", current_waiting=1, current_watching=1, current_using=1),
+        row("done", current_waiting=1, current_watching=1, total_jobs=9),
+    ]
+    assert told(tube_checks.waiting_in_vain, seen(*rows)) == [
+        (Severity.WARNING, ("email",)),
+        (Severity.NOTE, ("later",)),
+    ]
