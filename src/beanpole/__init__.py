@@ -36,8 +36,10 @@ if TYPE_CHECKING:
         DrainingError,
         ExpectedCrlfError,
         HandlerDiedError,
+        IdServiceError,
         InternalError,
         JobTooBigError,
+        NoNodeError,
         NoReplyError,
         NotFoundError,
         NotIgnoredError,
@@ -47,6 +49,7 @@ if TYPE_CHECKING:
         UnexpectedReplyError,
         UnknownCommandError,
     )
+    from beanpole.idclient import AsyncIdClient, IdClient
     from beanpole.worker import Bury, Outcome, Retry, Task, Worker, exponential
 
     Error = BeanpoleError
@@ -60,6 +63,7 @@ __all__ = [
     "DEFAULT_TUBE",
     "ArgumentError",
     "AsyncClient",
+    "AsyncIdClient",
     "AsyncPool",
     "Backoff",
     "BadFormatError",
@@ -79,10 +83,13 @@ __all__ = [
     "Error",
     "ExpectedCrlfError",
     "HandlerDiedError",
+    "IdClient",
+    "IdServiceError",
     "InternalError",
     "Job",
     "JobTooBigError",
     "JsonCodec",
+    "NoNodeError",
     "NoReplyError",
     "NotFoundError",
     "NotIgnoredError",
@@ -118,15 +125,17 @@ _GREENSTALK = {
 }
 """What greenstalk calls some of the errors."""
 
-_WORKER = {"Bury", "Outcome", "Retry", "Task", "Worker", "exponential"}
-"""What is in the worker's package."""
+_ELSEWHERE = dict.fromkeys(("Bury", "Outcome", "Retry", "Task", "Worker", "exponential"), "worker") | dict.fromkeys(
+    ("AsyncIdClient", "IdClient"), "idclient"
+)
+"""Which package a name is in, if it is neither an error nor the queue's client."""
 
 
 def __getattr__(name: str) -> object:
     """Imports what a client needs, when it is asked for."""
     if name not in __all__:
         raise AttributeError(f"module 'beanpole' has no attribute {name!r}")
-    package = "errors" if name.endswith("Error") else "worker" if name in _WORKER else "client"
+    package = "errors" if name.endswith("Error") else _ELSEWHERE.get(name, "client")
     module = importlib.import_module(f"beanpole.{package}")
     found: object = getattr(module, _GREENSTALK.get(name, name))
     return found

@@ -1,0 +1,195 @@
+"""Requests, what replies mean, and in which order nodes are asked. No sockets, and no waiting.
+
+A request has a random name of 128 bits, sent as `seq` and as `request_id`. By `seq` a reply is known, so that one to an
+earlier request is dropped; by `request_id` a node gives what is sent twice the same number. The name comes from the
+system, not from a generator that two processes of one parent would share.
+"""
+
+import json
+import re
+import secrets
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from beanpole import limits
+from beanpole.errors import ArgumentError, IdServiceError, NoNodeError, UnexpectedReplyError
+
+REPLY_BYTES_MAX = 65_535
+"""What a datagram can hold."""
+
+STRAYS_MAX = 100
+"""Datagrams that are no reply to the request, after which a node counts as silent."""
+
+
+ADDRESS = re.compile(r"(\[[^\[\]/@]+\]|[^\[\]:/?#@]+)(?::([0-9]{1,5}))?")
+"""A host and perhaps a port; an address of IPv6 is in brackets."""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """Where a node is."""
+
+    host: str
+    port: int = limits.IDS_PORT_DEFAULT
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+Given = str | tuple[str, int] | Iterable[tuple[str, int]]
+"""What may be given as nodes: a URL, an address, or several."""
+
+
+def read_url(url: str) -> list[Node]:
+    """Return the nodes of ``ids://host:port,host:port``; the port is 11310 if there is none.
+
+    Raises:
+        ArgumentError: it is no such URL.
+    """
+    scheme, _, rest = url.partition("://")
+    found = [ADDRESS.fullmatch(each) for each in rest.split(",")]
+    nodes = [Node(each[1].strip("[]"), int(each[2] or limits.IDS_PORT_DEFAULT)) for each in found if each]
+    if scheme != "ids" or len(nodes) != len(found):
+        raise ArgumentError(f"ids://host:port,host:port, not {url!r}")
+    return nodes
+
+
+class Nodes:
+    """The nodes, and which of them is asked first: the one that has answered last, so that numbers of a client grow.
+
+    The first of all is chosen at random, so that many clients share the nodes.
+    """
+
+    def __init__(self, given: Given, chance: Callable[[], float]) -> None:
+        if isinstance(given, str):
+            self.all = read_url(given)
+        elif isinstance(given, tuple) and given and isinstance(given[0], str):
+            self.all = [Node(*given)]
+        else:
+            self.all = [Node(*each) for each in given]  # type: ignore[misc] # a tuple of addresses comes here too
+        if not self.all:
+            raise ArgumentError("a client needs at least one node")
+        self._first = int(chance() * len(self.all))
+
+    def order(self) -> list[Node]:
+        """Return all nodes, in the order in which they are to be asked now."""
+        return self.all[self._first :] + self.all[: self._first]
+
+    def answered(self, node: Node) -> None:
+        """Ask this node first from now on."""
+        self._first = self.all.index(node)
+
+
+class Call:
+    """One request, and what comes of it."""
+
+    def __init__(self, **fields: object) -> None:
+        self.name = secrets.token_hex(16)
+        whole = fields | {"seq": self.name, "request_id": self.name}
+        try:
+            self.data = json.dumps(whole, ensure_ascii=False, separators=(",", ":")).encode()
+        except (TypeError, ValueError) as error:
+            raise ArgumentError(f"a request that can't be sent: {error}") from None
+        if len(self.data) > limits.IDS_REQUEST_BYTES_MAX:
+            raise ArgumentError(f"a request has at most {limits.IDS_REQUEST_BYTES_MAX} bytes, not {len(self.data)}")
+        self._refusal: IdServiceError | None = None
+        self._failures: dict[Node, OSError] = {}
+
+    def read(self, data: bytes) -> dict[str, Any] | None:
+        """Return the reply in a datagram, or None if it is none to this request."""
+        reply = read_reply(data)
+        return reply if reply is not None and reply["seq"] == self.name else None
+
+    def take(self, reply: dict[str, Any]) -> bool:
+        """Take a reply; return whether it has what was asked for. If not, another node may have it.
+
+        Raises:
+            IdServiceError: the request is wrong, and so it would be for every node.
+        """
+        code = reply["code"]
+        if code == 0:
+            return True
+        self._refusal = IdServiceError(str(reply.get("message", "")), code, reply.get("resets_at"))
+        if code == -1:
+            raise self._refusal
+        return False
+
+    def failed(self, node: Node, error: OSError) -> None:
+        """Note that a node did not answer."""
+        self._failures[node] = error
+
+    def end_round(self) -> bool:
+        """Return, when every node was asked, whether to wait before the next round: if all have failed at once.
+
+        Raises:
+            IdServiceError: some node has answered that there is no number; none has one.
+        """
+        if self._refusal is not None:
+            raise self._refusal
+        return not any(isinstance(error, TimeoutError) for error in self._failures.values())
+
+    def no_node(self) -> NoNodeError:
+        """Return the error after the last round."""
+        why = ", ".join(f"{node} ({str(error) or type(error).__name__})" for node, error in self._failures.items())
+        return NoNodeError(f"no node of the ID service has answered: {why}")
+
+
+def read_reply(data: bytes) -> dict[str, Any] | None:
+    """Return a reply; None if a datagram is none."""
+    try:
+        reply = json.loads(data.decode("utf-8", "surrogateescape"))
+    except (ValueError, RecursionError):
+        return None
+    if isinstance(reply, dict) and type(reply.get("code")) is int and isinstance(reply.get("seq"), str):
+        return reply
+    return None
+
+
+def get(rule: str, app: str, salt: str | None, count: int | None = None) -> Call:
+    """Return a request for a number, or for `count` in a list."""
+    more: dict[str, object] = {} if count is None else {"count": count}
+    if salt is not None:
+        more["salt"] = salt
+    return Call(action="get", rule_name=rule, app_name=app, **more)
+
+
+def monitor(rule: str, app: str) -> Call:
+    """Return the question how a counter stands."""
+    return Call(action="monitor", rule_name=rule, app_name=app)
+
+
+def pieces(count: int) -> Iterator[int]:
+    """Return how many numbers to ask for at a time."""
+    if type(count) is not int or count < 1:
+        raise ArgumentError(f"count must be 1 or more, not {count!r}")
+    while count > 0:
+        yield min(count, limits.IDS_COUNT_MAX)
+        count -= limits.IDS_COUNT_MAX
+
+
+def number_of(reply: dict[str, Any]) -> str:
+    """Return the number of a reply."""
+    data = reply.get("data")
+    if not isinstance(data, str):
+        raise UnexpectedReplyError(f"a number was asked for, and {data!r} came")
+    return data
+
+
+def numbers_of(reply: dict[str, Any]) -> list[str]:
+    """Return the numbers of a reply."""
+    data = reply.get("data")
+    if not isinstance(data, list):
+        raise UnexpectedReplyError("the node knows no `count`: it is another service, or older")
+    return data
+
+
+class Options:
+    """The arguments of both clients."""
+
+    def __init__(self, nodes: Given, timeout: float, rounds: int, chance: Callable[[], float]) -> None:
+        if not timeout > 0 or rounds < 1:
+            raise ArgumentError("timeout must be above 0, and rounds 1 or more")
+        self.nodes = Nodes(nodes, chance)
+        self.timeout_s = timeout
+        self.rounds = rounds

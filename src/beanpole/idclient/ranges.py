@@ -1,0 +1,162 @@
+"""Numbers that are fetched ahead and handed out here: millions a second, and none waits for the network.
+
+The next numbers are fetched while some are left. Whoever ends or crashes loses what is not handed out: a gap. Numbers
+are made when they are fetched, so they show that time and belong to that cycle. A forked process begins with an empty
+range: the parent's numbers stay the parent's.
+"""
+
+import asyncio
+import contextlib
+import os
+import threading
+import weakref
+from collections import deque
+from collections.abc import Callable, Coroutine
+from typing import Any, Self
+
+from beanpole import limits
+from beanpole.errors import ArgumentError, BeanpoleError
+
+
+class Forkable:
+    """Something that a forked process must not share with its parent."""
+
+    def __init__(self) -> None:
+        _FORKABLES.add(self)
+
+    def after_fork(self) -> None:
+        """Forget, in the child, what is the parent's."""
+        raise AssertionError("a subclass says what that is")
+
+
+_FORKABLES: "weakref.WeakSet[Forkable]" = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for each in list(_FORKABLES):
+        each.after_fork()
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+def check_size(size: int) -> None:
+    """Check the size of a range.
+
+    Raises:
+        ArgumentError: it is none.
+    """
+    if type(size) is not int or size < 1:
+        raise ArgumentError(f"size must be 1 or more, not {size!r}")
+
+
+class Range(Forkable):
+    """Numbers of a rule and an application, an iterator without end. Threads may share it."""
+
+    def __init__(self, fetch: Callable[[int], list[str]], size: int) -> None:
+        check_size(size)
+        super().__init__()
+        self._fetch = fetch
+        self._size = size
+        self._low = size * limits.IDS_RANGE_LOW_PERCENT // 100
+        self.after_fork()
+
+    def after_fork(self) -> None:
+        """Begin with nothing."""
+        self._numbers: deque[str] = deque()
+        self._fetching = threading.Lock()
+        """Held while numbers are fetched: one fetch at a time keeps them in order."""
+
+    def next_id(self) -> str:
+        """Return the next number; wait only if none is left.
+
+        Raises:
+            IdServiceError, NoNodeError: none is left, and none can be fetched.
+        """
+        numbers = self._numbers
+        try:
+            number = numbers.popleft()
+        except IndexError:
+            return self._wait_for_more()
+        if self._low and len(numbers) <= self._low and self._fetching.acquire(blocking=False):
+            threading.Thread(target=self._fetch_ahead, name="ids-range", daemon=True).start()
+        return number
+
+    def _wait_for_more(self) -> str:
+        with self._fetching:
+            try:
+                return self._numbers.popleft()  # another thread has fetched some
+            except IndexError:
+                first, *rest = self._fetch(self._size)
+                self._numbers.extend(rest)
+                return first
+
+    def _fetch_ahead(self) -> None:
+        """Fetch more. An error here is nobody's: who finds no number left tries again and hears of it."""
+        try:
+            with contextlib.suppress(BeanpoleError, RuntimeError):
+                self._numbers.extend(self._fetch(self._size))
+        finally:
+            self._fetching.release()
+
+    def __len__(self) -> int:
+        """How many numbers are here."""
+        return len(self._numbers)
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> str:
+        return self.next_id()
+
+
+class AsyncRange(Forkable):
+    """The same for asyncio. Tasks may share it."""
+
+    def __init__(self, fetch: Callable[[int], Coroutine[Any, Any, list[str]]], size: int) -> None:
+        check_size(size)
+        super().__init__()
+        self._fetch = fetch
+        self._size = size
+        self._low = size * limits.IDS_RANGE_LOW_PERCENT // 100
+        self.after_fork()
+
+    def after_fork(self) -> None:
+        """Begin with nothing."""
+        self._numbers: deque[str] = deque()
+        self._task: asyncio.Task[None] | None = None
+
+    async def next_id(self) -> str:
+        """Return the next number; wait only if none is left.
+
+        Raises:
+            IdServiceError, NoNodeError: none is left, and none can be fetched.
+        """
+        while not self._numbers:
+            # Who is cancelled here must not cancel what others wait for.
+            await asyncio.shield(self._more())
+        number = self._numbers.popleft()
+        if len(self._numbers) <= self._low and self._low:
+            self._more()
+        return number
+
+    def _more(self) -> "asyncio.Task[None]":
+        """Return the fetch that is under way, or begin one."""
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._run())
+            # An error of a fetch ahead is nobody's: who finds no number left begins another one.
+            self._task.add_done_callback(lambda task: task.cancelled() or task.exception())
+        return self._task
+
+    async def _run(self) -> None:
+        self._numbers.extend(await self._fetch(self._size))
+
+    def __len__(self) -> int:
+        """How many numbers are here."""
+        return len(self._numbers)
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> str:
+        return await self.next_id()
