@@ -50,10 +50,10 @@ class Connection(asyncio.Protocol):
         assert isinstance(transport, asyncio.Transport) or hasattr(transport, "write"), "a stream"
         self._transport: asyncio.Transport = transport  # type: ignore[assignment] # uvloop's has no common base
         self.server.connections.add(self)
-        if len(self.server.connections) > limits.IDS_HTTP_CONNECTIONS_MAX:
+        if len(self.server.connections) > self.server.connections_max:
             self._respond(problem("busy", "there are too many connections"), close=True)
         else:
-            self._arm(limits.IDS_HTTP_TIMEOUT_MS)
+            self._arm(self.server.timeout_ms)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - whatever the reason
         """Forget a connection; an answer that is owed to it goes nowhere."""
@@ -126,7 +126,7 @@ class Connection(asyncio.Protocol):
         self._owes = True
         self._number += 1
         number = self._number
-        self._arm(limits.IDS_HTTP_TIMEOUT_MS)
+        self._arm(self.server.timeout_ms)
         method, target = self._request.method.decode("latin-1"), self._request.target.decode("latin-1")
         self.server.routes.handle(method, target, lambda response: self._answer(number, response))
         if self._owes:
@@ -162,7 +162,7 @@ class Connection(asyncio.Protocol):
         self._request = None
         if parser.our_state is h11.DONE and parser.their_state is h11.DONE:
             parser.start_next_cycle()
-            self._arm(limits.IDS_HTTP_TIMEOUT_MS)
+            self._arm(self.server.timeout_ms)
             if was_paused:
                 self._transport.resume_reading()
         else:
@@ -222,8 +222,15 @@ class Connection(asyncio.Protocol):
 class Server:
     """All HTTP connections."""
 
-    def __init__(self, routes: Routes) -> None:
+    def __init__(
+        self,
+        routes: Routes,
+        timeout_ms: int = limits.IDS_HTTP_TIMEOUT_MS,
+        connections_max: int = limits.IDS_HTTP_CONNECTIONS_MAX,
+    ) -> None:
         self.routes = routes
+        self.timeout_ms = timeout_ms
+        self.connections_max = connections_max
         self.connections: set[Connection] = set()
         self.stopping = False
         self._empty = asyncio.Event()

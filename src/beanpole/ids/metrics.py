@@ -110,6 +110,8 @@ class Metrics:
 
     async def _look(self) -> dict[str, Seen]:
         seen = {name: Seen() for name in self.service.config.rules}
+        for rule, (answered, given) in self.service.gone.items():
+            seen[rule] = Seen(answered, given)
         now_s = self.service.clock_floor_s()
         for number, (key, counter) in enumerate(list(self.service.counters.items())):
             seen.setdefault(key.rule.decode(), Seen()).add(counter, now_s)
@@ -130,7 +132,7 @@ class Metrics:
         )
         by_rule: tuple[tuple[type[GaugeMetricFamily | CounterMetricFamily], str, str, str], ...] = (
             (CounterMetricFamily, "numbers", "given", "Numbers that were given."),
-            (GaugeMetricFamily, "counters", "counters", "Applications that have asked since the start."),
+            (GaugeMetricFamily, "counters", "counters", "Applications whose counters are in memory."),
             (GaugeMetricFamily, "counters_exhausted", "exhausted", "Those of them whose cycle has no number left."),
             (GaugeMetricFamily, "held_numbers", "held", "Reserved and not given: what a crash would lose as a gap."),
         )

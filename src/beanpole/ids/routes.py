@@ -17,7 +17,6 @@ from beanpole import limits
 from beanpole.ids import wire
 from beanpole.ids.health import Health
 from beanpole.ids.openapi import PROBLEMS, docs_page, document
-from beanpole.ids.request import BAD_NAME
 from beanpole.ids.service import Service
 
 JSON = "application/json"
@@ -178,8 +177,6 @@ class Routes:
         if rule not in self.service.config.rules:
             answer(problem("unknown-rule", f"there is no rule {rule!r}"))
             return
-        if BAD_NAME.search(app) or len(app.encode()) > limits.IDS_NAME_BYTES_MAX:
-            raise BadRequestError("the name of the application has a bad character or is too long")
         data = wire.render(found | {"rule_name": rule, "app_name": app})
         if len(data) > limits.IDS_REQUEST_BYTES_MAX:
             raise BadRequestError(f"the request has more than {limits.IDS_REQUEST_BYTES_MAX} bytes")
@@ -232,6 +229,8 @@ def refused(reply: dict[str, Any]) -> Response:
     code, message = reply["code"], reply["message"]
     name = OUTCOMES.get(code)
     if name is None:
-        name = "unused" if message == "not exist" else "failed" if message.startswith("system error") else "bad-request"
+        name = "unused" if message == "not exist" else "bad-request"
+        if message.startswith("system error") and "app_name" not in message:
+            name = "failed"
     more = {"resets_at": reply["resets_at"]} if "resets_at" in reply else {}
     return problem(name, message.removeprefix("system error: "), code=code, **more)
