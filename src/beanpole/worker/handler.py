@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from beanpole import limits
 from beanpole.errors import ArgumentError
 from beanpole.worker.policy import Delays
 
@@ -53,13 +52,18 @@ def is_async(function: Function) -> bool:
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004 - an object may be callable
 
 
+def is_count(value: object) -> bool:
+    """Whether a value is a whole number from 1 on."""
+    return isinstance(value, int) and value >= 1
+
+
 def make_handler(
     function: Function, *, max_attempts: int | None, backoff: Delays, timeout_s: float | None, process: bool
 ) -> Handler:
     """Checks what a handler was registered with. Raises ArgumentError."""
     if not callable(function):
         raise ArgumentError(f"a handler is a function, not {function!r}")
-    if max_attempts is not None and max_attempts not in range(1, limits.PRI_MAX):
+    if max_attempts is not None and not is_count(max_attempts):
         raise ArgumentError(f"max_attempts is 1 or more, or None for no end, not {max_attempts!r}")
     if timeout_s is not None and not timeout_s > 0:
         raise ArgumentError(f"timeout is more than 0 seconds, or None, not {timeout_s!r}")

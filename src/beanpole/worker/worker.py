@@ -20,7 +20,7 @@ from beanpole.client.codec import BytesCodec, Codec, TextCodec
 from beanpole.client.settings import Given
 from beanpole.errors import ArgumentError
 from beanpole.protocol import wire
-from beanpole.worker.handler import Handler, Hooks, make_handler
+from beanpole.worker.handler import Handler, Hooks, is_count, make_handler
 from beanpole.worker.line import Line
 from beanpole.worker.policy import Delays, exponential
 from beanpole.worker.shift import Shift
@@ -157,7 +157,7 @@ class Worker:
             raise RuntimeError("this worker serves already")
         if not self._handlers:
             raise ArgumentError('the worker has no handler: register one with @worker.handler("tube")')
-        if self.concurrency not in range(1, limits.PRI_MAX):
+        if not is_count(self.concurrency):
             raise ArgumentError(f"concurrency is 1 or more, not {self.concurrency!r}")
         self._loop = asyncio.get_running_loop()
         logger = self.logger or structlog.get_logger("beanpole.worker")

@@ -1,0 +1,41 @@
+"""Handlers that run in processes: these import them from here."""
+
+import os
+import signal
+import time
+from pathlib import Path
+
+from beanpole import Bury, Retry, Task
+
+
+class PrivateError(Exception):
+    """An error that can't be rebuilt from its arguments."""
+
+    def __init__(self, one: str, two: str) -> None:
+        super().__init__(one + two)
+
+
+ERRORS = {
+    "raise": ValueError("as the body says"),
+    "raise-private": PrivateError("as the body ", "says"),
+    "retry": Retry(delay=70),
+    "bury": Bury("as the body says"),
+}
+SIGNALS = {"die": signal.SIGKILL, "terminate": signal.SIGTERM, "interrupt": signal.SIGINT}
+
+
+def in_process(task: Task[str]) -> None:
+    """Does what the body says: a verb, and a file to which this process writes its number."""
+    verb, _, path = task.body.partition(" ")
+    if path:
+        Path(path).write_text(str(os.getpid()))
+    if verb in ERRORS:
+        raise ERRORS[verb]
+    if verb in SIGNALS:
+        os.kill(os.getpid(), SIGNALS[verb])
+    elif verb == "exit":
+        os._exit(7)
+    elif verb == "hang":
+        time.sleep(100)
+    elif verb == "fork" and os.fork() != 0:
+        os.wait()
