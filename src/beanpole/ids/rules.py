@@ -20,7 +20,7 @@ from beanpole.errors import RuleError
 from beanpole.ids import timed, wire
 from beanpole.ids.cycle import UNITS, Cycle
 from beanpole.ids.lua import LuaRule
-from beanpole.ids.rule import Maker, Rule, tried
+from beanpole.ids.rule import TRIED_FROM_S, Maker, Rule, tried
 from beanpole.ids.sequence import Counting, Shape
 from beanpole.ids.template import Template
 
@@ -248,6 +248,9 @@ def timed_rule(table: Table, name: str, step: int, offset: int) -> Rule:
     else:
         raise RuleError(f"there is no kind {kind!r}; there are snowflake, uuid7, ulid")
     table.end()
+    if (end_ms := layout.epoch_ms + (layout.unit_ms << time_bits)) < TRIED_FROM_S * 1000:
+        end = datetime.fromtimestamp(end_ms / 1000, UTC)
+        raise RuleError(f"its time_bits run out on {end:%Y-%m-%d}")
     shape = Shape(0, (1 << time_bits + layout.sequence_bits) - 1)
     window = (reserve_s * 1000 // layout.unit_ms or 1) << layout.sequence_bits
     counting = timed.Timing(shape, timed.NoCycle(layout.kind), window, layout)

@@ -116,7 +116,8 @@ class TimedCounter(Counter):
         self.layout = layout
         # The sequence begins anew with the unit, as a ULID's random bits do when a process starts.
         self.last = self.reserved = self.reserved | (1 << layout.sequence_bits) - 1 if mark else -1
-        self._begun = self.last
+        self._now = self.last
+        """The position of the latest moment that was seen, or where numbers went on if that was later."""
 
     def change(self, counting: Counting, now_s: float) -> None:
         """Take over a changed rule, which has the same layout."""
@@ -131,12 +132,11 @@ class TimedCounter(Counter):
             ClockBehindError: numbers would run further ahead of the clock than what is reserved at a time.
         """
         position = self.layout.position(now_s)
-        if position < 0 or self.last >= max(position, self._begun) + self.batch:
-            raise ClockBehindError(
-                "clock: it is before the rule's epoch"
-                if position < 0
-                else "clock: numbers are too far ahead of it; it went back, or too many are asked for"
-            )
+        if position < 0:
+            raise ClockBehindError("clock: it is before the rule's epoch")
+        self._now = max(self._now, position)
+        if self.last >= self._now + self.batch - 1:
+            raise ClockBehindError("clock: numbers are too far ahead of it; it went back, or too many are asked for")
         self.last = max(self.last, position - 1)
         self.cycle_s = 0
         self.time_s = max(self.time_s, int(now_s))
@@ -144,7 +144,7 @@ class TimedCounter(Counter):
 
     def check(self) -> None:
         """Assert the invariants."""
-        if self.last < self.reserved and self.reserved != self._begun:
+        if self.last < self.reserved:
             assert self.durable, "a range is in use and nothing is durable"
             assert self.reserved <= self.durable.reserved, "a range is in use that is not durable"
 
