@@ -256,7 +256,7 @@ class Times(RuleBasedStateMachine):
         assert old is None or mark.may_follow(old), "the row would go back"
         self.stored[which] = mark
 
-    @rule(which=st.integers(0, 2), count=st.integers(1, 20))
+    @rule(which=st.integers(0, 2), count=st.integers(0, 20))
     def take(self, which: int, count: int) -> None:
         counter = self.counters[which]
         try:
@@ -264,6 +264,7 @@ class Times(RuleBasedStateMachine):
         except ClockBehindError:
             return
         first, left = counter.offer()
+        count = count or max(1, left)  # 0: whatever is reserved
         if left < count:
             counter.need(count)
             return
