@@ -35,12 +35,21 @@ def database_servers() -> Iterator[DatabaseServers]:
 
 
 @pytest.fixture(params=NAMES)
-def database(request: pytest.FixtureRequest, database_servers: DatabaseServers, tmp_path: Path) -> Database:
+def database(request: pytest.FixtureRequest, database_servers: DatabaseServers, tmp_path: Path) -> Iterator[Database]:
     """A new database of each kind."""
-    return database_servers.database(request.param, tmp_path)
+    with database_servers.database(request.param, tmp_path) as found:
+        yield found
 
 
 @pytest.fixture(params=PROGRAMS)
-def served(request: pytest.FixtureRequest, database_servers: DatabaseServers, tmp_path: Path) -> Database:
+def served(request: pytest.FixtureRequest, database_servers: DatabaseServers, tmp_path: Path) -> Iterator[Database]:
     """A new database of each kind that has a server, which a test may kill, freeze and start."""
-    return database_servers.database(request.param, tmp_path)
+    with database_servers.database(request.param, tmp_path) as found:
+        yield found
+
+
+@pytest.fixture
+def mariadb(database_servers: DatabaseServers, tmp_path: Path) -> Iterator[Database]:
+    """A new database of MariaDB."""
+    with database_servers.database("mariadb", tmp_path) as found:
+        yield found

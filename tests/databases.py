@@ -13,14 +13,14 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
 
-from tests.servers import START_TIMEOUT_S, STOP_TIMEOUT_S, missing_peer
+from tests.servers import START_TIMEOUT_S, missing_peer
 
 NAMES = ("sqlite", "mariadb", "postgresql")
 """What the ID service keeps its numbers in."""
@@ -117,12 +117,16 @@ class DatabaseServer:
         with engine.connect() as connection:
             connection.exec_driver_sql(statement)
 
-    def new_database(self) -> str:
-        """The address of a new database."""
+    @contextmanager
+    def new_database(self) -> Iterator[str]:
+        """The address of a new database, which goes when the test is over: each makes a start after a crash slower."""
         self.database_count += 1
         name = f"test{self.database_count}"
         self._administer(f"CREATE DATABASE {name}")
-        return self.url(name)
+        yield self.url(name)
+        if self.process is None:
+            self.start()
+        self._administer(f"DROP DATABASE {name}" + (" WITH (FORCE)" if self.name == "postgresql" else ""))
 
     def signal(self, number: int) -> None:
         """Sends a signal to all processes of the server; PostgreSQL has one for each connection."""
@@ -152,14 +156,12 @@ class DatabaseServer:
             self.signal(signal.SIGCONT)
 
     def stop(self) -> None:
-        """Ends the server, whatever it is doing."""
+        """Ends the server at once; what it has kept goes with it."""
         if self.process is not None:
+            # Killed by us, PostgreSQL would leave shared memory behind.
             self.signal(signal.SIGCONT)
-            self.process.send_signal(signal.SIGINT if self.name == "postgresql" else signal.SIGTERM)
-            try:
-                self.process.wait(STOP_TIMEOUT_S)
-            except subprocess.TimeoutExpired:
-                self.kill()
+            self.process.send_signal(signal.SIGQUIT if self.name == "postgresql" else signal.SIGKILL)
+            self.process.wait()
             self.process = None
 
 
@@ -187,12 +189,26 @@ class Database:
     server: DatabaseServer | None
     """None: SQLite, which has no server."""
 
-    def run(self, *statements: str) -> None:
-        """Executes statements in a transaction of a connection of its own."""
+    @contextmanager
+    def connected(self, isolation_level: str | None = None) -> Iterator[sa.Connection]:
+        """A connection."""
         engine = sa.create_engine(self.url, poolclass=sa.NullPool)
-        with engine.begin() as connection:
+        with engine.connect() as connection:
+            if isolation_level:
+                connection.execution_options(isolation_level=isolation_level)
+            yield connection
+
+    def run(self, *statements: str) -> None:
+        """Executes statements in one transaction."""
+        with self.connected() as connection:
             for each in statements:
                 connection.exec_driver_sql(each)
+            connection.commit()
+
+    def run_alone(self, statement: str) -> None:
+        """Executes a statement without a transaction."""
+        with self.connected("AUTOCOMMIT") as connection:
+            connection.exec_driver_sql(statement)
 
 
 class DatabaseServers:
@@ -200,24 +216,20 @@ class DatabaseServers:
 
     def __init__(self) -> None:
         self._running: dict[str, DatabaseServer] = {}
-        self._ends: list[Any] = []
+        self._ends = ExitStack()
 
-    def database(self, name: str, folder: Path) -> Database:
+    @contextmanager
+    def database(self, name: str, folder: Path) -> Iterator[Database]:
         """A new database; `folder` is for a file of SQLite."""
         if name == "sqlite":
-            return Database(name, f"sqlite:///{folder / 'ids.db'}", None)
+            yield Database(name, f"sqlite:///{folder / 'ids.db'}", None)
+            return
         if name not in self._running:
-            if not is_there(name):
-                missing_peer(name)
-            end = database_server(name)
-            self._running[name] = end.__enter__()
-            self._ends.append(end)
+            self._running[name] = self._ends.enter_context(database_server(name))
         server = self._running[name]
-        if server.process is None:
-            server.start()  # a test that failed has left it so
-        return Database(name, server.new_database(), server)
+        with server.new_database() as url:
+            yield Database(name, url, server)
 
     def stop(self) -> None:
         """Ends all servers."""
-        for end in self._ends:
-            end.__exit__(None, None, None)
+        self._ends.close()

@@ -1,8 +1,7 @@
 """What differs between databases: connecting, locks, how long to wait, and what makes a commit durable.
 
 A lock has a number, belongs to a connection, and ends with it or with the process. No answer is waited for longer than
-`limits.IDS_STORE_TIMEOUT_S`, whether the database is slow, hangs, or its machine is gone. The database's clock is not
-used.
+`timeout_s`, whether the database is slow, hangs, or its machine is gone. The database's clock is not used.
 """
 
 import fcntl
@@ -18,14 +17,14 @@ from beanpole.errors import ExitCode, StartError, StorageError
 START = -1
 """The number of the lock that only one process has while it starts. Those of nodes are their own."""
 
-TIMEOUT_S = limits.IDS_STORE_TIMEOUT_S
 DRIVERS = {"mysql": "mysql+pymysql", "mariadb": "mariadb+pymysql", "postgresql": "postgresql+psycopg"}
 
 
 class Database(ABC):
     """A database, as one that wants to connect sees it."""
 
-    def __init__(self, url: sa.URL, isolation_level: str, **connect_arguments: object) -> None:
+    def __init__(self, url: sa.URL, timeout_s: int, isolation_level: str, **connect_arguments: object) -> None:
+        self.timeout_s = timeout_s
         self.engine = sa.create_engine(
             url,
             poolclass=sa.NullPool,
@@ -57,10 +56,10 @@ class Database(ABC):
 class Sqlite(Database):
     """A file. Its locks are files beside it."""
 
-    def __init__(self, url: sa.URL) -> None:
+    def __init__(self, url: sa.URL, timeout_s: int) -> None:
         if not url.database or url.database == ":memory:":
             raise StartError("cannot use the database: SQLite in memory forgets; name a file", ExitCode.FAILED)
-        super().__init__(url, "SERIALIZABLE", timeout=TIMEOUT_S)
+        super().__init__(url, timeout_s, "SERIALIZABLE", timeout=timeout_s)
         self._path = Path(url.database).resolve()
         self._files: dict[int, IO[bytes]] = {}
 
@@ -97,9 +96,9 @@ class Sqlite(Database):
 class Mysql(Database):
     """MySQL or MariaDB. Its locks are for all databases of a server, so their names have that of ours."""
 
-    def __init__(self, url: sa.URL) -> None:
-        waits = {"connect_timeout": TIMEOUT_S, "read_timeout": TIMEOUT_S, "write_timeout": TIMEOUT_S}
-        super().__init__(url, "REPEATABLE READ", **waits)
+    def __init__(self, url: sa.URL, timeout_s: int) -> None:
+        waits = {"connect_timeout": timeout_s, "read_timeout": timeout_s, "write_timeout": timeout_s}
+        super().__init__(url, timeout_s, "REPEATABLE READ", **waits)
 
     def prepare(self, connection: sa.Connection) -> None:
         """Wait no longer than told, and cut nothing."""
@@ -111,7 +110,7 @@ class Mysql(Database):
             )
         connection.exec_driver_sql(
             "SET SESSION sql_mode = 'STRICT_ALL_TABLES',"
-            f" SESSION innodb_lock_wait_timeout = {TIMEOUT_S}, SESSION wait_timeout = {limits.IDS_STORE_IDLE_S}"
+            f" SESSION innodb_lock_wait_timeout = {self.timeout_s}, SESSION wait_timeout = {limits.IDS_STORE_IDLE_S}"
         )
 
     def _name(self, number: int) -> Any:  # noqa: ANN401 - an expression of SQL
@@ -130,15 +129,16 @@ class Mysql(Database):
 class Postgresql(Database):
     """PostgreSQL. Its locks are for one database; ours are for one schema in it."""
 
-    def __init__(self, url: sa.URL) -> None:
+    def __init__(self, url: sa.URL, timeout_s: int) -> None:
         super().__init__(
             url,
+            timeout_s,
             "READ COMMITTED",
-            connect_timeout=TIMEOUT_S,
+            connect_timeout=timeout_s,
             application_name="beanpole ids",
-            tcp_user_timeout=TIMEOUT_S * 1000,
+            tcp_user_timeout=timeout_s * 1000,
         )
-        connection_class = impatient_connection()
+        connection_class = impatient_connection(timeout_s)
         sa.event.listen(
             self.engine, "do_connect", lambda _, __, given, named: connection_class.connect(*given, **named)
         )
@@ -152,8 +152,8 @@ class Postgresql(Database):
         if connection.exec_driver_sql("SHOW synchronous_commit").scalar() == "off":
             connection.exec_driver_sql("SET synchronous_commit = on")
         connection.exec_driver_sql(
-            f"SET statement_timeout = '{TIMEOUT_S}s'; SET lock_timeout = '{TIMEOUT_S}s';"
-            f"SET idle_in_transaction_session_timeout = '{2 * TIMEOUT_S}s';"
+            f"SET statement_timeout = '{self.timeout_s}s'; SET lock_timeout = '{self.timeout_s}s';"
+            f"SET idle_in_transaction_session_timeout = '{2 * self.timeout_s}s';"
             f"SET tcp_keepalives_idle = {limits.IDS_STORE_IDLE_S // 2};"
             f"SET tcp_keepalives_interval = {limits.IDS_STORE_IDLE_S // 6}; SET tcp_keepalives_count = 3"
         )
@@ -170,14 +170,14 @@ class Postgresql(Database):
         connection.execute(sa.select(sa.func.pg_advisory_unlock(*self._ours(number))))
 
 
-def impatient_connection() -> Any:  # noqa: ANN401 - a class of a package that is optional
+def impatient_connection(timeout_s: int) -> Any:  # noqa: ANN401 - a class of a package that is optional
     """Return psycopg's class of connections, made so that it waits for an answer only so long."""
     import psycopg  # noqa: PLC0415 - see above
 
     class Impatient(psycopg.Connection[Any]):
         """A connection that gives up a server that hangs: libpq by itself waits for ever."""
 
-        def wait(self, gen: Any, interval: float = 0.1, timeout: float | None = TIMEOUT_S) -> Any:  # noqa: ANN401
+        def wait(self, gen: Any, interval: float = 0.1, timeout: float | None = timeout_s) -> Any:  # noqa: ANN401
             try:
                 return super().wait(gen, interval, timeout)
             except psycopg.OperationalError:
@@ -188,8 +188,8 @@ def impatient_connection() -> Any:  # noqa: ANN401 - a class of a package that i
     return Impatient
 
 
-def database_at(address: str) -> Database:
-    """Return the database at an address as SQLAlchemy has it.
+def database_at(address: str, timeout_s: int) -> Database:
+    """Return the database at an address as SQLAlchemy has it, of which an answer is waited for so many seconds.
 
     Raises:
         StartError: there is no such kind of database, or its driver is not installed.
@@ -198,12 +198,12 @@ def database_at(address: str) -> Database:
         url = sa.make_url(address)
         kind = url.get_backend_name()
         if kind == "sqlite":
-            return Sqlite(url)
+            return Sqlite(url, timeout_s)
         if kind not in DRIVERS or url.drivername not in {kind, DRIVERS[kind]}:
             known = ", ".join(["sqlite", *DRIVERS.values()])
             raise StartError(f"cannot use the database: {url.drivername} is none of {known}", ExitCode.FAILED)
         url = url.set(drivername=DRIVERS[kind])
-        return Postgresql(url) if kind == "postgresql" else Mysql(url)
+        return Postgresql(url, timeout_s) if kind == "postgresql" else Mysql(url, timeout_s)
     except ImportError as error:
         reason = f"{error.name} is not installed: pip install 'beanpole[ids-databases]'"
         raise StartError(f"cannot use the database: {reason}", ExitCode.FAILED) from error

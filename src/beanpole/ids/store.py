@@ -68,13 +68,13 @@ ORIGINAL = sa.table(
 class Store:
     """The numbers of one node in one database."""
 
-    def __init__(self, url: str, node: int, step: int) -> None:
+    def __init__(self, url: str, node: int, step: int, timeout_s: int = limits.IDS_STORE_TIMEOUT_S) -> None:
         self.node = node
         self.step = step
         self.epoch = 0
         self.generation = 0
         self.has_original = False
-        self._database = database_at(url)
+        self._database = database_at(url, timeout_s)
         self._connection: sa.Connection | None = None
         self._has_lock = False
 
@@ -187,17 +187,20 @@ class Store:
         return marks or (self._original(connection, key, margin) if self.has_original else [])
 
     def _original(self, connection: sa.Connection, key: Key, margin: int) -> list[Mark]:
-        """Return where the original stood: above what any of its nodes has saved, and a batch more.
+        """Return where the original stood: above what any of its nodes has saved, and `margin` numbers more.
 
-        It handed out numbers before they were saved, so `margin` numbers above may be gone. Its table compares names as
-        the database does, so several of our counters may go on from one of its rows: a gap, not a repetition.
+        It handed out numbers before they were saved, so those above may be gone. Its database took names for one that
+        differ in case, and could cut them to 64 characters: several of our counters may go on from one of its rows,
+        which is a gap and not a repetition.
         """
-        rows = connection.execute(
-            sa.select(ORIGINAL).where(
-                (ORIGINAL.c.rule_name == key.rule.decode("utf-8", "replace"))
-                & (ORIGINAL.c.app_name == key.app.decode("utf-8", "replace"))
-            )
-        ).all()
+
+        def is_name(column: sa.ColumnElement[str], name: bytes) -> sa.ColumnElement[bool]:
+            text = name.decode("utf-8", "replace")
+            # The cast is for MySQL: it refuses to compare a column with a character that the column can't hold.
+            return sa.func.lower(sa.cast(column, sa.Unicode)).in_([sa.func.lower(text), sa.func.lower(text[:64])])
+
+        wanted = is_name(ORIGINAL.c.rule_name, key.rule) & is_name(ORIGINAL.c.app_name, key.app)
+        rows = connection.execute(sa.select(ORIGINAL).where(wanted)).all()
         # Another kind than any rule has: the cycle that is current when it is loaded inherits the number.
         return [Mark(0, int(row.counter) + margin, int(row.update_time), "original") for row in rows]
 

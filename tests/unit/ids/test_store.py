@@ -15,6 +15,9 @@ from beanpole.ids.store import Store
 from tests.databases import Database
 
 KEY = Key(b"order", b"shop")
+TIMEOUT_S = 2
+"""Seconds that a store waits for a database here. libpq makes two of one."""
+
 DAY = Cycle("day", 0, zone_named("UTC"))
 ORIGINAL_TABLE = """
 CREATE TABLE counter (node_offset int NOT NULL, counter int NOT NULL, update_time int NOT NULL,
@@ -36,7 +39,7 @@ def opener(database: Database) -> Iterator[Open]:
     stores: list[Store] = []
 
     def open_store(node: int = 0, step: int = 1) -> Store:
-        stores.append(Store(database.url, node, step))
+        stores.append(Store(database.url, node, step, TIMEOUT_S))
         stores[-1].open()
         return stores[-1]
 
