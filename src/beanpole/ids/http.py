@@ -64,9 +64,11 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Take bytes; those after the last answer are thrown away."""
-        if not self._closing:
-            self._parser.receive_data(data)
-            self._advance()
+        # In pieces, for h11 measures what is incomplete: a head that is too large must not come whole.
+        for start in range(0, len(data), limits.IDS_HTTP_HEAD_BYTES_MAX):
+            if not self._closing:
+                self._parser.receive_data(data[start : start + limits.IDS_HTTP_HEAD_BYTES_MAX])
+                self._advance()
 
     def eof_received(self) -> bool:
         """Take the client's end; an answer that is owed is still sent."""
