@@ -1,0 +1,226 @@
+"""Both clients against nodes that are silent, slow, wrong or gone."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from beanpole import limits
+from beanpole.errors import ArgumentError, IdServiceError, NoNodeError, UnexpectedReplyError
+from beanpole.idclient import IdClient
+from beanpole.idclient.calls import Node, Nodes, read_url
+from tests.unit.idclient.node import (
+    TIMEOUT_S,
+    AnyClient,
+    Asked,
+    Asyncio,
+    closed_port,
+    counting,
+    node,
+    reply,
+    silent,
+)
+
+Make = Callable[..., AnyClient]
+
+
+@pytest.fixture(params=[IdClient, Asyncio])
+def make(request: pytest.FixtureRequest) -> Iterator[Make]:
+    """Makes clients that begin with the first node, and closes them."""
+    made: list[AnyClient] = []
+
+    def make_one(nodes: Any, **options: Any) -> AnyClient:  # noqa: ANN401 - what the client takes
+        made.append(request.param(nodes, **{"timeout": TIMEOUT_S, "chance": lambda: 0.0} | options))
+        return made[-1]
+
+    yield make_one
+    for each in made:
+        each.close()
+
+
+def test_request_and_number(make: Make) -> None:
+    with node(counting) as one:
+        client = make(one.address)
+        assert client.get("order", "shop") == "0"
+        assert client.get("order", "größe", salt="x") == "1"
+        first, second = one.asked
+        assert first.pop("seq") == first.pop("request_id")
+        assert first == {"action": "get", "rule_name": "order", "app_name": "shop"}
+        assert (second["app_name"], second["salt"]) == ("größe", "x")
+        assert client.monitor("order", "shop") == {"counter": 2}
+
+
+def test_names_of_requests_differ(make: Make) -> None:
+    with node(counting) as one:
+        for _ in range(20):
+            make(one.address).get("order", "shop")
+        names = {each["request_id"] for each in one.asked}
+        assert len(names) == 20
+        assert {len(each) for each in names} == {32}
+
+
+def test_many_are_asked_for_in_pieces(make: Make) -> None:
+    with node(counting) as one:
+        client = make(one.address)
+        assert len(set(client.get_many("order", "shop", 2500))) == 2500
+        assert [each["count"] for each in one.asked] == [1000, 1000, 500]
+        assert client.get_many("order", "shop", 1) == ["3-0"]
+        wrong: list[Any] = [0, -1, True, 1.5, "1"]
+        for count in wrong:
+            with pytest.raises(ArgumentError):
+                client.get_many("order", "shop", count)
+
+
+def test_strays_are_dropped(make: Make) -> None:
+    def script(asked: Asked, number: int) -> list[bytes]:
+        strays = [b"", b"x", b"[]", b"\xff", b"{}", reply({"seq": "other"}, data="wrong"), reply({}, data="wrong")]
+        strays.append(reply(asked | {"seq": 1}, data="wrong"))
+        return [*strays, *counting(asked, number)]
+
+    with node(script) as one:
+        assert make(one.address).get("order", "shop") == "0"
+
+
+def test_only_strays_are_no_answer(make: Make) -> None:
+    with node(lambda _, __: [b"x"] * 100) as one, pytest.raises(NoNodeError):
+        make(one.address, timeout=0.05, rounds=1).get("order", "shop")
+
+
+def test_silent_node_is_asked_again_with_the_same_name(make: Make) -> None:
+    with node(silent) as one:
+        with pytest.raises(NoNodeError) as caught:
+            make(one.address, timeout=0.02, rounds=3).get("order", "shop")
+        assert str(Node(*one.address)) in str(caught.value)
+        assert isinstance(caught.value, ConnectionError)
+        assert len(one.asked) == 3
+        assert len({each["request_id"] for each in one.asked}) == 1
+
+
+def test_repetition_gets_what_the_first_sending_got(make: Make) -> None:
+    given: dict[str, bytes] = {}
+
+    def script(asked: Asked, number: int) -> list[bytes]:
+        is_known = asked["request_id"] in given
+        answer = given.setdefault(asked["request_id"], reply(asked, data=str(number)))
+        return [answer] if is_known else []
+
+    with node(script) as one:
+        client = make(one.address, timeout=0.1)
+        assert [client.get("order", "shop") for _ in range(3)] == ["0", "2", "4"]
+
+
+def test_next_node_is_asked_and_stays_the_first(make: Make) -> None:
+    with node(silent) as one, node(counting) as two:
+        client = make([one.address, two.address], timeout=0.1)
+        assert [client.get("order", "shop") for _ in range(3)] == ["0", "1", "2"]
+        assert len(one.asked) == 1
+
+
+def test_closed_port_costs_no_time(make: Make) -> None:
+    with node(counting) as two:
+        client = make([closed_port(), two.address])
+        assert [client.get("order", "shop") for _ in range(3)] == ["0", "1", "2"]
+
+
+def test_closed_ports_are_tried_again_after_a_pause(make: Make) -> None:
+    with pytest.raises(NoNodeError, match=r"refused"):
+        make([closed_port(), closed_port()], timeout=0.01).get("order", "shop")
+
+
+def test_late_answer_is_dropped(make: Make) -> None:
+    late: list[bytes] = []
+
+    def script(asked: Asked, number: int) -> list[bytes]:
+        late.append(reply(asked, data=f"{number}"))
+        return late if number else []
+
+    with node(script) as one:
+        client = make(one.address, timeout=0.2, rounds=1)
+        with pytest.raises(NoNodeError):
+            client.get("order", "shop")
+        assert client.get("order", "shop") == "1"
+        assert client.get("order", "shop") == "2"
+
+
+def refusing(code: int, **more: object) -> Callable[[Asked, int], list[bytes]]:
+    """Answers that there is no number."""
+    return lambda asked, _: [reply(asked, code=code, message="why", **more)]
+
+
+def test_wrong_request_is_raised_at_once(make: Make) -> None:
+    with node(refusing(-1)) as one, node(counting) as two:
+        with pytest.raises(IdServiceError, match="why") as caught:
+            make([one.address, two.address]).get("none", "shop")
+        assert caught.value.code == -1
+        assert not two.asked
+
+
+@pytest.mark.parametrize("code", [-2, -3, -4])
+def test_node_without_numbers_is_passed_over(make: Make, code: int) -> None:
+    with node(refusing(code, resets_at="2026-11-22T00:00:00+00:00")) as one, node(counting) as two:
+        assert make([one.address, two.address]).get("order", "shop") == "0"
+        with pytest.raises(IdServiceError) as caught:
+            make([one.address, one.address]).get("order", "shop")
+        assert (caught.value.code, caught.value.resets_at) == (code, "2026-11-22T00:00:00+00:00")
+        assert len(one.asked) == 3
+
+
+def test_service_without_count_is_found_out(make: Make) -> None:
+    def script(asked: Asked, number: int) -> list[bytes]:
+        return [reply(asked, data=str(number))]
+
+    with node(script) as one:
+        client = make(one.address)
+        assert client.get("order", "shop") == "0"
+        with pytest.raises(UnexpectedReplyError, match="knows no `count`"):
+            client.get_many("order", "shop", 2)
+
+
+def test_number_that_is_none_is_found_out(make: Make) -> None:
+    with node(lambda asked, _: [reply(asked, data=None)]) as one, pytest.raises(UnexpectedReplyError):
+        make(one.address).get("order", "shop")
+
+
+def test_wrong_arguments(make: Make) -> None:
+    with pytest.raises(ArgumentError):
+        make([])
+    with pytest.raises(ArgumentError):
+        make("ids://a", timeout=0)
+    with pytest.raises(ArgumentError):
+        make("ids://a", rounds=0)
+    client = make(closed_port())
+    with pytest.raises(ArgumentError, match="at most 20459 bytes"):
+        client.get("order", "a" * 30_000)
+    with pytest.raises(ArgumentError):
+        client.get("order", "\ud800")
+    with pytest.raises(ArgumentError):
+        client.range("order", "shop", 0)
+
+
+def test_closed_client_says_so(make: Make) -> None:
+    with node(counting) as one:
+        client = make(one.address)
+        client.get("order", "shop")
+        if isinstance(client, IdClient):
+            client.close()
+            with pytest.raises(RuntimeError, match="closed"):
+                client.get("order", "shop")
+
+
+def test_urls() -> None:
+    assert read_url("ids://a:1,b,[::1]:2,[::1]") == [
+        Node("a", 1),
+        Node("b", limits.IDS_PORT_DEFAULT),
+        Node("::1", 2),
+        Node("::1", limits.IDS_PORT_DEFAULT),
+    ]
+    assert [str(each) for each in read_url("ids://a:1,[::1]:2")] == ["a:1", "[::1]:2"]
+    for wrong in ("", "ids://", "ids://a,", "http://a", "ids:a", "ids://a:x", "ids://a/b", "ids://u@a", "ids://::1"):
+        with pytest.raises(ArgumentError, match="ids://host:port"):
+            read_url(wrong)
+
+
+def test_first_node_is_any() -> None:
+    nodes = [("a", 1), ("b", 2), ("c", 3)]
+    chances = iter((0.0, 0.34, 0.67, 0.99))
+    assert [Nodes(nodes, chances.__next__).order()[0].host for _ in range(4)] == ["a", "b", "c", "c"]
