@@ -57,8 +57,11 @@ class Sqlite(Database):
     """A file. Its locks are files beside it."""
 
     def __init__(self, url: sa.URL, timeout_s: int) -> None:
-        if not url.database or url.database == ":memory:":
-            raise StartError("cannot use the database: SQLite in memory forgets; name a file", ExitCode.FAILED)
+        if not url.database or url.database == ":memory:" or url.database.startswith("file:"):
+            raise StartError(
+                f"cannot use the database: {url} is no file, and what is in memory is forgotten; write sqlite:///FILE",
+                ExitCode.FAILED,
+            )
         super().__init__(url, timeout_s, "SERIALIZABLE", timeout=timeout_s)
         self._path = Path(url.database).resolve()
         self._files: dict[int, IO[bytes]] = {}

@@ -110,7 +110,7 @@ def read_own(found: dict[str, Any], folder: Path) -> Config:
     http = read_http(table)
     config = Config(
         rules=unique(rules),
-        database=table.take("database", str, "sqlite:///ids.db"),
+        database=with_whole_path(table.take("database", str, "sqlite:///ids.db"), folder),
         host=host,
         port=port,
         http=http,
@@ -131,6 +131,16 @@ def read_http(table: Table) -> tuple[str, int] | None:
     place = address(http.take("listen", str, f"127.0.0.1:{limits.IDS_HTTP_PORT_DEFAULT}"))
     http.end()
     return place
+
+
+def with_whole_path(database: str, folder: Path) -> str:
+    """Return the address of a database; a file counts from the configuration's folder.
+
+    Where a server is started may change. The file would change with it, and numbers would begin anew.
+    """
+    kind, slashes, path = database.partition(":///")
+    is_file = kind.partition("+")[0] == "sqlite" and path and not path.startswith(":memory:")
+    return f"{kind}{slashes}{folder.resolve() / path}" if is_file else database
 
 
 def address(text: str) -> tuple[str, int]:

@@ -340,6 +340,23 @@ def test_own_configuration_is_refused(tmp_path: Path, text: str) -> None:
         load(path)
 
 
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("", "sqlite:///{folder}/ids.db"),
+        ('database = "sqlite:///a/b.db?timeout=1"', "sqlite:///{folder}/a/b.db?timeout=1"),
+        ('database = "sqlite+pysqlite:///b.db"', "sqlite+pysqlite:///{folder}/b.db"),
+        ('database = "sqlite:////var/b.db"', "sqlite:////var/b.db"),
+        ('database = "postgresql://me@here/b"', "postgresql://me@here/b"),
+    ],
+)
+def test_file_of_numbers_is_found_from_the_configuration(tmp_path: Path, written: str, meant: str) -> None:
+    """A server that was started in another folder made a new file, and all numbers came again."""
+    path = tmp_path / "rules.toml"
+    path.write_text(f'{written}\n[[rule]]\nname = "x"\ntemplate = "{{counter:04}}"\n')
+    assert load(path).database == meant.format(folder=tmp_path)
+
+
 def test_two_rules_of_one_name_are_refused(tmp_path: Path) -> None:
     with pytest.raises(RuleError, match="two rules"):
         rule(tmp_path, 'template = "{counter:03}"\n[[rule]]\nname = "r"\ntemplate = "{counter:03}"')

@@ -25,6 +25,8 @@ rule_name varchar(64) NOT NULL, app_name varchar(64) NOT NULL, PRIMARY KEY (node
 """
 Open = Callable[..., Store]
 
+pytestmark = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")  # PyMySQL's, when it can't connect
+
 
 @pytest.fixture
 def opened(database: Database) -> Iterator[Open]:
@@ -191,6 +193,30 @@ def test_table_of_the_original_is_taken_over(database: Database, opened: Open) -
 
 
 def test_database_that_is_not_there(tmp_path: Path) -> None:
-    for url in (f"sqlite:///{tmp_path}/no/such/ids.db", "nonsense", f"{uuid.uuid4().hex}://x"):
+    lost = "/no/such/folder"
+    addresses = [
+        f"sqlite:///{tmp_path}/no/such/ids.db",
+        "nonsense",
+        f"{uuid.uuid4().hex}://x",
+        "sqlite://",
+        "sqlite:///:memory:",
+        "sqlite:///file:ids.db?uri=true",
+        "postgresql+pg8000://x",
+        "oracle://x",
+        f"postgresql://x@/x?host={lost}",
+        f"mysql://x@localhost/x?unix_socket={lost}",
+    ]
+    for address in addresses:
         with pytest.raises(StartError, match="cannot use the database"):
-            Store(url, 0, 1).open()
+            Store(address, 0, 1).open()
+
+
+def test_other_paths_to_the_same_file_have_the_same_lock(tmp_path: Path) -> None:
+    """Hole 12, with a link."""
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    first = Store(f"sqlite:///{tmp_path}/real/ids.db", 0, 1)
+    first.open()
+    with pytest.raises(StartError, match="node 0 is in use"):
+        Store(f"sqlite:///{tmp_path}/link/../link/ids.db", 0, 1).open()
+    first.close()
