@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from tests.differential.differences import normal_reply
 
 if TYPE_CHECKING:
+    from beanpole.testing.world import World
     from tests.servers import Server
-    from tests.world import World
 
 ID_DIGITS = 12
 """Ids are sent with leading zeros, so that a command is as long for every server."""

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from beanpole.testing.world import World
 from tests.differential.conversation import BODY_BYTES_MAX, Conversation
 from tests.differential.differences import DIFFERENCES, NORMALISED
 from tests.differential.side import OBSERVER, Part, ServerSide, WorldSide, split_replies
 from tests.servers import beanpole_server, beanstalkd_server, beanstalkd_version, missing_peer
-from tests.world import World
 
 CONVERSATIONS = int(os.environ.get("BEANPOLE_CONVERSATIONS", "400"))
 """How many conversations one run of the tests has; about 30 s. Set the variable for a longer search."""

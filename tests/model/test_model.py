@@ -19,9 +19,9 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from beanpole.testing.world import START_NS, World
 from tests.model.bookkeeping import NEVER, SECOND
 from tests.model.model import NEEDS, Model
-from tests.world import START_NS, World
 
 NAMES = "abcd"
 OBSERVER = "o"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 from tests.servers import REPLY_TIMEOUT_S, Server, beanpole_server, beanstalkd_server
 
 if TYPE_CHECKING:
-    from tests.world import World
+    from beanpole.testing.world import World
 
 SETTLE_S = 0.015
 """How long a real server is given to send what it must not send, or to notice a FIN.
@@ -108,7 +108,7 @@ class ServerTarget:
 def open_target(kind: str, body_bytes_max: int) -> Iterator[Target]:
     """A fresh target: "engine", "beanpole" or "beanstalkd"."""
     if kind == "engine":
-        from tests.world import World  # noqa: PLC0415 - the other targets must not need the compiled engine
+        from beanpole.testing.world import World  # noqa: PLC0415 - the other targets must not need the compiled engine
 
         yield EngineTarget(World(body_bytes_max))
         return

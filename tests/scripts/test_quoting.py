@@ -5,7 +5,7 @@ import yaml
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tests.world import World
+from beanpole.testing.world import World
 
 NAME_BYTES = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-+/;.$_()"
 PLAIN = ["default", "mail", "a.b", "v1.5", "orders-created", "a/b;c", "$(x)", "+a", "_", "1-2", "nullable", "yesterday"]

@@ -74,12 +74,16 @@ class World:
         """Lets time pass as it does for a server that is never late: a tick at every deadline on the way."""
         end_ns = self.now_ns + duration_ns
         for _ in range(TICKS_MAX):
-            if not 0 <= self.engine.next_deadline_ns <= end_ns:
-                break
-            self.jump(max(self.engine.next_deadline_ns - self.now_ns, 0))
-        else:
-            raise AssertionError("ticks do not move the next deadline")
-        self.jump(end_ns - self.now_ns)
+            if not self.step(end_ns):
+                return
+        raise AssertionError("ticks do not move the next deadline")
+
+    def step(self, end_ns: int) -> bool:
+        """Lets time pass up to the next deadline, or to `end_ns` and returns False if there is none until then."""
+        due_ns = self.engine.next_deadline_ns
+        is_due = 0 <= due_ns <= end_ns
+        self.jump(max(due_ns - self.now_ns, 0) if is_due else end_ns - self.now_ns)
+        return is_due
 
     def jump(self, duration_ns: int) -> None:
         """Lets time pass unnoticed: one tick at the end, as after a stall of the server."""

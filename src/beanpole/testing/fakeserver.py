@@ -1,0 +1,303 @@
+"""A server for tests: the real decoder and engine in a thread of the test's process, with a clock that the test moves.
+
+Clients connect to a socket on 127.0.0.1 as to any server. Bytes are moved by asyncio in a thread of its own; the queue
+itself is a :class:`~beanpole.testing.world.World`, which is used under one lock, by that thread for what clients send
+and by the test's for the clock and for looking. No clock is ever read: time passes in :meth:`FakeServer.advance` alone.
+
+Invariants:
+
+- Who changes the world, notifies; what the world wants to say is sent by the thread of the sockets.
+- The clock stands still while a client that it has woken is at work; see :meth:`FakeServer.advance`.
+"""
+
+import asyncio
+import math
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Self, cast
+
+from beanpole import limits
+from beanpole.client.sync import Client
+from beanpole.engine import stats
+from beanpole.errors import ArgumentError
+from beanpole.testing.job import FakeJob
+from beanpole.testing.world import NS_PER_S, START_NS, World
+
+HOST = "127.0.0.1"
+
+END_NS = 2**63 - 1 - 2**32 * NS_PER_S
+"""Where the clock ends: the engine counts nanoseconds in 63 bits, and a delay is less than 2**32 seconds."""
+
+
+class Peer(asyncio.Protocol):
+    """One connection of a client."""
+
+    def __init__(self, server: "FakeServer", name: str) -> None:
+        self._server = server
+        self.name = name
+        """What the world calls it."""
+        self.held_count = 0
+        """How many jobs it held when the clock woke it."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """A client has connected."""
+        self.transport = cast("asyncio.Transport", transport)
+        with self._server.event() as world:
+            world.connect(self.name)
+            self.session = world.connections[self.name].session
+            self._server.peers[self.name] = self
+
+    def data_received(self, data: bytes) -> None:
+        """A client has sent something."""
+        with self._server.event() as world:
+            if not world.is_closed(self.name):
+                world.send(self.name, data)
+
+    def eof_received(self) -> bool:
+        """A client will send no more; True: it may still read."""
+        with self._server.event() as world:
+            world.half_close(self.name)
+        return True
+
+    def connection_lost(self, _: Exception | None) -> None:
+        """A client is gone."""
+        with self._server.event() as world:
+            world.disconnect(self.name)
+            del self._server.peers[self.name]
+
+
+class FakeServer:
+    """A server on a free port of 127.0.0.1, whose time passes only when :meth:`advance` is called.
+
+    ``with FakeServer() as server:`` starts and stops it, and so do :meth:`start` and :meth:`stop`. Each is empty in the
+    beginning: the first job has the id 1. All methods may be called from any thread.
+
+    With `auto_advance` the clock goes on by itself to the next deadline when a client waits in a reserve and nobody
+    works: no other client holds a job. That is for code that reserves with a timeout in the thread of the test. It is
+    wrong where another thread or task is about to say something, for the server can't know of it.
+
+    `patience` is how many seconds (of the real clock) :meth:`advance` waits for a client that it has woken.
+    `body_bytes_max` is the largest body, as ``beanpole serve -z`` sets it.
+    """
+
+    def __init__(
+        self,
+        *,
+        auto_advance: bool = False,
+        patience: float = 1.0,
+        body_bytes_max: int = limits.BODY_BYTES_MAX_DEFAULT,
+    ) -> None:
+        self._auto_advance = auto_advance
+        self._patience_s = patience
+        self._world = World(body_bytes_max)
+        self._changed = threading.Condition()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._count = 0
+        self.peers: dict[str, Peer] = {}
+
+    # --- The server ---
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Listens, in a thread of its own. Raises RuntimeError if it does so already, OSError if there is no port."""
+        if self._loop is not None:
+            raise RuntimeError("the server is running")
+        self._socket = socket.create_server((HOST, 0))
+        self._loop = asyncio.new_event_loop()
+        self._stopping = asyncio.Event()
+        self._thread = threading.Thread(target=self._run, args=(self._loop,), name="FakeServer", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Closes all connections and stops listening; what is in the queue stays to be looked at."""
+        with self._changed:
+            loop, self._loop = self._loop, None
+        if loop is not None:
+            loop.call_soon_threadsafe(self._stopping.set)
+            self._thread.join()
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Host and port, for clients that take them so. Raises RuntimeError if the server is not running."""
+        if self._loop is None:
+            raise RuntimeError("the server is not running: use it within `with`, or call start()")
+        host, port = self._socket.getsockname()
+        return host, port
+
+    @property
+    def url(self) -> str:
+        """The same as ``beanstalk://host:port``."""
+        return "beanstalk://{}:{}".format(*self.address)
+
+    # --- The clock ---
+
+    @property
+    def now(self) -> float:
+        """Seconds on the server's clock, which begins at 0."""
+        return (self._world.now_ns - START_NS) / NS_PER_S
+
+    @property
+    def auto_advance(self) -> bool:
+        """Whether the clock goes on by itself; may be set at any time."""
+        return self._auto_advance
+
+    @auto_advance.setter
+    def auto_advance(self, wanted: bool) -> None:
+        with self.event():
+            self._auto_advance = wanted
+
+    def advance(self, seconds: float) -> None:
+        """Lets time pass: delays, TTRs, pauses and the timeouts of reserves end, each at its moment.
+
+        Where that gives something to waiting clients, time does not go on before each of them is done: it waits again
+        and holds no more jobs than before, or it has closed its connection. So a worker in another thread retries as
+        often as it would in that time. A client that does not come back is left alone after `patience` seconds.
+
+        When the last moment has come the method returns, and does not wait for clients: :meth:`join` does.
+        Raises ArgumentError for what is no number of seconds, or beyond the longest time that the server can count.
+        """
+        if not (math.isfinite(seconds) and 0 <= seconds <= (END_NS - self._world.now_ns) / NS_PER_S):
+            raise ArgumentError(f"seconds to advance by are 0 or more, and not for ever: {seconds!r}")
+        end_ns = self._world.now_ns + round(seconds * NS_PER_S)
+        while True:
+            with self.event():
+                woken = self._step(end_ns)
+                if self._world.now_ns >= end_ns and not self._is_due(end_ns):
+                    return
+            self._wait_for(woken)
+
+    def join(self, *tubes: str, timeout: float = 5.0) -> None:
+        """Waits until workers in other threads are done: no job of these tubes (none: of any) is ready or reserved.
+
+        Then it gives each client that has ever reserved `patience` seconds to wait for the next job or to close its
+        connection, so that an :meth:`advance` after this finds it waiting. Time stands still meanwhile.
+
+        Raises TimeoutError if jobs are left after `timeout` seconds of the real clock.
+        """
+
+        def left() -> list[FakeJob]:
+            return [
+                job for job in self.jobs() if job.state in {"ready", "reserved"} and job.tube in (tubes or {job.tube})
+            ]
+
+        with self._changed:
+            if not self._changed.wait_for(lambda: not left(), timeout):
+                raise TimeoutError(f"after {timeout} s nobody has finished {left()}")
+            self._wait_for([peer for peer in self.peers.values() if peer.session.worker])
+
+    # --- The queue ---
+
+    def put(
+        self,
+        body: str | bytes,
+        priority: int = limits.CLIENT_PRI_DEFAULT,
+        delay: int = 0,
+        ttr: int = limits.CLIENT_TTR_S_DEFAULT,
+        *,
+        tube: str = "default",
+    ) -> int:
+        """Puts a job as :meth:`beanpole.Client.put` does, over a connection of its own."""
+        with Client(self.address) as client:
+            return client.put(cast("str", body), priority, delay, ttr, tube=tube)
+
+    def jobs(self, tube: str | None = None, state: str | None = None) -> list[FakeJob]:
+        """The jobs of a tube (None: of any) in a state (None: in any), the oldest first. Looking changes nothing."""
+        with self._changed:
+            found = [
+                replace(FakeJob.parse(stats.job(job, self._world.now_ns)), body=job.text)
+                for job in self._world.engine.jobs.jobs()
+            ]
+        found = [job for job in found if tube in {None, job.tube} and state in {None, job.state}]
+        return sorted(found, key=lambda job: job.id)
+
+    def tubes(self) -> list[str]:
+        """The names of all tubes (``list-tubes``), over a connection of its own."""
+        with Client(self.address) as client:
+            return client.tubes()
+
+    # --- Inside ---
+
+    @contextmanager
+    def event(self) -> Iterator[World]:
+        """Something happens to the world: whoever waits for it is told, and what it has to say is sent."""
+        with self._changed:
+            yield self._world
+            if self._loop is not None:
+                self._loop.call_soon_threadsafe(self._speak)
+            self._changed.notify_all()
+
+    def _run(self, loop: asyncio.AbstractEventLoop) -> None:
+        try:
+            loop.run_until_complete(self._serve(loop))
+        finally:
+            loop.close()
+
+    async def _serve(self, loop: asyncio.AbstractEventLoop) -> None:
+        server = await loop.create_server(self._accept, sock=self._socket)
+        await self._stopping.wait()
+        while accepting := asyncio.all_tasks() - {asyncio.current_task()}:
+            await asyncio.wait(accepting)  # asyncio forgets to close who is being accepted when the server closes
+        server.close()
+        for peer in self.peers.values():
+            peer.transport.abort()
+        await asyncio.sleep(0)  # the loop tells of the end of each in its next turn
+
+    def _accept(self) -> Peer:
+        self._count += 1
+        return Peer(self, str(self._count))
+
+    def _speak(self) -> None:
+        """Sends what clients are to be told; then, if time goes on by itself and nobody has said anything, it does."""
+        with self._changed:
+            for name, peer in self.peers.items():
+                output = self._world.output(name)
+                if output:
+                    peer.transport.write(output)
+                if self._world.is_closed(name):
+                    peer.transport.close()
+            self._world.resumed.clear()
+            if self._auto_advance and self._all_wait():
+                with self.event():
+                    self._step(END_NS)
+
+    def _step(self, end_ns: int) -> list[Peer]:
+        """Moves the clock to the next deadline, at the most to `end_ns`; returns who got something by that."""
+        held = {name: peer.session.reserved_count for name, peer in self.peers.items()}
+        self._world.resumed.clear()
+        self._world.step(end_ns)
+        woken = [self.peers[name] for name in self._world.resumed]
+        for peer in woken:
+            peer.held_count = held[peer.name]
+        return woken
+
+    def _wait_for(self, clients: list[Peer]) -> None:
+        """Waits until clients have done what they wanted to do with what they got; not for ever."""
+        with self._changed:
+            self._changed.wait_for(lambda: all(map(self._is_back, clients)), self._patience_s)
+
+    def _is_due(self, end_ns: int) -> bool:
+        return 0 <= self._world.engine.next_deadline_ns <= end_ns
+
+    def _is_back(self, peer: Peer) -> bool:
+        """Whether a client waits for a job, without what the clock gave it, or is gone."""
+        if peer.name not in self.peers:
+            return True
+        return peer.session.waiting and peer.session.reserved_count <= peer.held_count
+
+    def _all_wait(self) -> bool:
+        """Whether some client waits, time would change something, and nobody works: who does not wait holds no job."""
+        sessions = [peer.session for peer in self.peers.values()]
+        return (
+            any(session.waiting for session in sessions)
+            and all(session.waiting or not session.reserved_count for session in sessions)
+            and self._is_due(END_NS)
+        )

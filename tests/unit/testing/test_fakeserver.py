@@ -1,0 +1,304 @@
+"""The fake server: its clock moves only as it is told, and clients can't tell it from a server otherwise."""
+
+import asyncio
+import threading
+from collections.abc import Iterator
+
+import greenstalk
+import pytest
+
+import beanpole
+from beanpole.testing import FakeServer
+
+
+@pytest.fixture
+def server() -> Iterator[FakeServer]:
+    """A server with so much patience that a test would be seen to need it."""
+    with FakeServer(patience=60) as running:
+        yield running
+
+
+@pytest.fixture
+def client(server: FakeServer) -> Iterator[beanpole.Client[str]]:
+    """A client of it."""
+    with beanpole.Client(server.url) as connected:
+        yield connected
+
+
+# --- The clock --------------------------------------------------------------------------------------------------------
+
+
+def test_a_delay_ends_when_the_clock_says_so(server: FakeServer, client: beanpole.Client[str]) -> None:
+    id = client.put("later", delay=3600)
+    server.advance(3599.5)
+    with pytest.raises(beanpole.TimedOutError):
+        client.reserve(timeout=0)
+    server.advance(0.5)
+    assert client.reserve(timeout=0).id == id
+    assert server.now == 3600
+
+
+def test_a_ttr_ends_when_the_clock_says_so(server: FakeServer, client: beanpole.Client[str]) -> None:
+    job = client.reserve_job(client.put("x", ttr=10))
+    server.advance(10)
+    with pytest.raises(beanpole.NotFoundError):
+        client.touch(job)
+    assert server.jobs()[0].timeouts == 1
+
+
+def test_a_client_that_waits_gets_what_becomes_ready(server: FakeServer) -> None:
+    got: list[tuple[float, str]] = []
+
+    def work() -> None:
+        with beanpole.Client(server.url) as worker:
+            got.extend((server.now, job.body) for job in worker.reserve_iter(timeout=1000))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    wait_for_waiting(server, 1)
+    server.put("late", delay=600, ttr=10_000)
+    server.advance(600)
+    wait_for_waiting(server, 1)
+    server.advance(1000)
+    thread.join()
+    assert got == [(600, "late")]
+
+
+def wait_for_waiting(server: FakeServer, count: int) -> None:
+    """Returns when so many clients wait for a job."""
+    with beanpole.Client(server.url) as client:
+        for _ in range(100_000):
+            if client.stats().current_waiting == count:
+                return
+    raise AssertionError("nobody waits")
+
+
+def test_a_worker_retries_as_often_as_time_allows(server: FakeServer) -> None:
+    tries: list[float] = []
+
+    def work() -> None:
+        with beanpole.Client(server.url, watch="emails") as worker:
+            for job in worker.reserve_iter():
+                tries.append(server.now)
+                if len(tries) == 5:
+                    worker.bury(job)
+                    return
+                worker.release(job, delay=60 * 2 ** len(tries))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    server.put("again", tube="emails")
+    server.join()
+    server.advance(86_400)
+    thread.join()
+    assert tries == [0, 120, 360, 840, 1800]
+    assert [job.state for job in server.jobs("emails")] == ["buried"]
+    assert server.now == 86_400
+
+
+def test_the_clock_leaves_a_client_alone_that_does_not_come_back() -> None:
+    with FakeServer(patience=0.01) as server:
+        leave = threading.Event()
+
+        def work() -> None:
+            with beanpole.Client(server.url) as worker:
+                worker.reserve()
+                leave.wait()
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        wait_for_waiting(server, 1)
+        server.put("x", delay=5, ttr=10)
+        server.advance(60)
+        assert [(job.state, job.timeouts) for job in server.jobs()] == [("ready", 1)]
+        leave.set()
+        thread.join()
+
+
+@pytest.mark.parametrize("seconds", [-1, float("nan"), float("inf"), 1e20])
+def test_what_is_no_time(server: FakeServer, seconds: float) -> None:
+    with pytest.raises(beanpole.ArgumentError, match="seconds to advance by"):
+        server.advance(seconds)
+
+
+def test_a_long_time_is_no_problem(server: FakeServer, client: beanpole.Client[str]) -> None:
+    client.put("in the last century", delay=2**32 - 1)
+    server.advance(50 * 365 * 86_400)
+    client.put("as late as can be", delay=2**32 - 1)
+    assert server.jobs()[1].time_left == 2**32 - 1
+    server.advance(0)
+
+
+# --- The clock that goes on by itself ---------------------------------------------------------------------------------
+
+
+def test_auto_advance_ends_a_reserve_at_once(server: FakeServer, client: beanpole.Client[str]) -> None:
+    server.auto_advance = True
+    with pytest.raises(beanpole.TimedOutError):
+        client.reserve(timeout=3600)
+    assert server.now == 3600
+    client.put("x", delay=100)
+    job = client.reserve()
+    assert server.now == 3700
+    with pytest.raises(beanpole.DeadlineSoonError):
+        client.reserve()
+    client.delete(job)
+
+
+def test_auto_advance_stands_still_while_somebody_works(server: FakeServer, client: beanpole.Client[str]) -> None:
+    server.auto_advance = True
+    client.reserve_job(client.put("work"))
+    answers: list[str] = []
+
+    def wait() -> None:
+        with beanpole.Client(server.url) as other:
+            answers.append(other.reserve(timeout=5).body)
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    wait_for_waiting(server, 1)
+    assert server.now == 0
+    client.put("more")
+    thread.join()
+    assert answers == ["more"]
+
+
+def test_auto_advance_can_begin_while_a_client_waits(server: FakeServer) -> None:
+    errors: list[Exception] = []
+
+    def wait() -> None:
+        with beanpole.Client(server.url) as waiting:
+            try:
+                waiting.reserve(timeout=60)
+            except beanpole.TimedOutError as error:
+                errors.append(error)
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    wait_for_waiting(server, 1)
+    assert (server.now, server.auto_advance) == (0, False)
+    server.auto_advance = True
+    thread.join()
+    assert len(errors) == 1
+    assert server.now == 60
+
+
+# --- Looking ----------------------------------------------------------------------------------------------------------
+
+
+def test_jobs_tell_everything(server: FakeServer, client: beanpole.Client[str]) -> None:
+    id = server.put("to: you", priority=7, delay=30, ttr=90, tube="emails")
+    client.watch("emails")
+    client.put(b"\xff")  # type: ignore[arg-type]  # as greenstalk allows it
+    server.advance(10)
+    delayed, ready = server.jobs()
+    assert (delayed.id, delayed.tube, delayed.state, delayed.body, delayed.text) == (
+        id,
+        "emails",
+        "delayed",
+        b"to: you",
+        "to: you",
+    )
+    assert (delayed.pri, delayed.delay, delayed.ttr, delayed.age, delayed.time_left) == (7, 30, 90, 10, 20)
+    assert (ready.tube, ready.state, ready.body) == ("default", "ready", b"\xff")
+    assert server.jobs("emails") == server.jobs(state="delayed") == [delayed]
+    assert server.jobs("emails", "ready") == server.jobs("nowhere") == []
+    assert sorted(server.tubes()) == ["default", "emails"]
+
+
+def test_put_refuses_what_a_client_would_refuse(server: FakeServer) -> None:
+    with pytest.raises(beanpole.ArgumentError):
+        server.put("x", tube="no tube")
+    assert server.jobs() == []
+
+
+def test_body_bytes_max() -> None:
+    with FakeServer(body_bytes_max=3) as server:
+        assert server.put("abc") == 1
+        with pytest.raises(beanpole.JobTooBigError):
+            server.put("abcd")
+
+
+def test_join_names_what_is_left(server: FakeServer) -> None:
+    server.put("nobody takes this", tube="left")
+    server.put("not now", delay=1)
+    server.join("other", "default")
+    with pytest.raises(TimeoutError, match="nobody takes this"):
+        server.join(timeout=0.01)
+
+
+# --- Clients ----------------------------------------------------------------------------------------------------------
+
+
+def test_greenstalk_knows_no_difference(server: FakeServer) -> None:
+    with greenstalk.Client(server.address) as other:
+        id = other.put("x" * 60_000, delay=60)
+        server.advance(60)
+        job = other.reserve(timeout=0)
+        assert (job.id, len(job.body)) == (id, 60_000)
+        other.delete(job)
+    assert server.jobs() == []
+
+
+def test_asyncio_in_the_thread_of_the_test(server: FakeServer) -> None:
+    async def main() -> None:
+        async with beanpole.AsyncClient(server.url) as worker, beanpole.AsyncClient(server.url) as producer:
+            waiting = asyncio.create_task(worker.reserve(timeout=100))
+            await producer.put("x", delay=60)
+            await asyncio.to_thread(server.advance, 60)
+            job = await waiting
+            await worker.release(job, delay=3600)
+            server.advance(3600)
+            await worker.delete(await worker.reserve(timeout=0))
+
+    asyncio.run(main())
+    assert (server.now, server.jobs()) == (3660, [])
+
+
+def test_pipelines_larger_than_every_buffer(server: FakeServer) -> None:
+    with beanpole.Client(server.url, None) as client:
+        ids = client.put_many([b"x" * 1000] * 4000)
+        assert [job.id for job in client.reserve_many(4000, timeout=0)] == ids
+        client.delete_many(ids)
+        assert client.stats().current_jobs_ready == 0
+
+
+def test_a_client_that_goes_gives_its_jobs_back(server: FakeServer, client: beanpole.Client[str]) -> None:
+    id = client.put("x")
+    with beanpole.Client(server.url) as other:
+        other.reserve()
+        assert server.jobs()[0].state == "reserved"
+    assert client.reserve().id == id
+
+
+# --- Start and stop ---------------------------------------------------------------------------------------------------
+
+
+def test_stop_closes_connections_and_keeps_the_queue() -> None:
+    server = FakeServer()
+    server.start()
+    with pytest.raises(RuntimeError, match="is running"):
+        server.start()
+    client = beanpole.Client(server.url, backoff=beanpole.Backoff(attempts=1))
+    client.put("x")
+    server.stop()
+    server.stop()
+    with pytest.raises(ConnectionError):
+        client.put("y")
+    server.advance(60)
+    assert [job.text for job in server.jobs()] == ["x"]
+    with pytest.raises(RuntimeError, match="not running"):
+        _ = server.url
+
+
+def test_it_can_start_again() -> None:
+    server = FakeServer()
+    for id in (1, 2):
+        with server:
+            assert server.put("x") == id
+
+
+def test_nothing_is_left_behind() -> None:
+    with FakeServer() as server, beanpole.Client(server.url) as client:
+        client.connect()
+    assert not [thread for thread in threading.enumerate() if thread.name == "FakeServer"]
