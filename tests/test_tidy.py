@@ -28,7 +28,13 @@ FILE_LINES_MAX = 400
 PRINTING = ("src/beanpole/cli/", "src/beanpole/bench/")
 """Where `print` is the point. A server says things through its log."""
 
-WITH_A_CLOCK = ("src/beanpole/server/", "src/beanpole/bench/", "src/beanpole/ids/app.py", "src/beanpole/cli/looking.py")
+WITH_A_CLOCK = (
+    "src/beanpole/server/",
+    "src/beanpole/bench/",
+    "src/beanpole/ids/app.py",
+    "src/beanpole/cli/looking.py",
+    "src/beanpole/cli/ids.py",
+)
 """Where time may be read. Everywhere else `now_ns` is an argument, so that tests decide what time it is."""
 
 CLOCKS = re.compile(

@@ -1,10 +1,17 @@
 """``beanpole ids``: run the ID service, and check its rules."""
 
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime, tzinfo
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from beanpole.errors import ExitCode, RuleError, StartError
+
+if TYPE_CHECKING:
+    from beanpole.ids.rule import Rule
 
 CONFIG = click.Path(dir_okay=False, path_type=Path)
 
@@ -14,12 +21,21 @@ def ids() -> None:
     """Make unique, readable numbers."""
 
 
-@ids.command()
+@ids.command(short_help="Serve numbers over UDP, and over HTTP if that is configured.")
 @click.argument("config", type=CONFIG)
 @click.option("--ready-file", type=CONFIG, help="Write the bound address into this file when clients are answered.")
-@click.option("--log-format", type=click.Choice(["auto", "console", "json"]), default="auto", show_default=True)
+@click.option(
+    "--log-format",
+    type=click.Choice(["auto", "console", "json"]),
+    default="auto",
+    show_default=True,
+    help="How messages on standard error look; auto is console on a terminal, and json elsewhere.",
+)
 def serve(config: Path, ready_file: Path | None, log_format: str) -> int:
-    """Serve the rules of CONFIG, a TOML file or a JSON file of the original."""
+    """Serve the rules of CONFIG, a TOML file or a JSON file of lxyfirst/id_server.
+
+    SIGHUP and SIGUSR1 read the rules again, all or none. SIGTERM and SIGINT stop, and give unused ranges back.
+    """
     need_extra()
     from beanpole.ids import app
     from beanpole.server.app import write_ready_file
@@ -32,33 +48,85 @@ def serve(config: Path, ready_file: Path | None, log_format: str) -> int:
     return int(app.serve(config, open_logger(log_format), ready))
 
 
-@ids.command()
+class Moment(click.ParamType[int]):
+    """A moment: Unix seconds, or a date and time in the form of ISO 8601, of UTC unless it says otherwise."""
+
+    name = "moment"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Return it in Unix seconds."""
+        try:
+            if str(value).isdecimal():
+                return int(value)
+            found = datetime.fromisoformat(str(value))
+            return int((found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp())
+        except ValueError:
+            self.fail(f"{value!r} is neither Unix seconds nor a date as in 2026-12-31T23:59", param, ctx)
+
+
+@ids.command(short_help="Verify rules, show what they make, and how long they last.")
 @click.argument("config", type=CONFIG)
 @click.option(
-    "--at", "at_s", type=int, default=0, show_default=True, help="The moment that numbers show, in Unix seconds."
+    "--at",
+    "at_s",
+    type=Moment(),
+    help="The moment that numbers show: Unix seconds, or a date as in 2026-12-31T23:59 (UTC). The default is now.",
 )
 @click.option("--rate", type=click.FloatRange(0, min_open=True), help="Numbers a second: tell when the range runs out.")
-def check(config: Path, at_s: int, rate: float | None) -> int:
-    """Verify the rules of CONFIG; show the first, the next and the last number of each."""
+def check(config: Path, at_s: int | None, rate: float | None) -> int:
+    """Verify the rules of CONFIG, as `serve` does before it starts; show the first, next and last number of each.
+
+    Below them: how many numbers there are until counting begins anew, and the rate at which they last so long.
+    """
     need_extra()
     from beanpole.ids.rule import preview
     from beanpole.ids.rules import load
 
+    if at_s is None:
+        at_s = int(time.time())
     try:
         found = load(config)
+        for name, rule in found.rules.items():
+            numbers = "  ".join(f"{which} {number}" for which, number in preview(rule, at_s).items())
+            print(f"{name}: {numbers}")
+            for line in outlook(rule, at_s, rate):
+                print(f"  {line}")
     except RuleError as error:
-        click.echo(f"refused: {error}", err=True)
-        return ExitCode.FAILED
-    for name, rule in found.rules.items():
-        shape, end_s = rule.counting.shape, rule.cycle.end_s(at_s)
-        left = shape.remaining(shape.minimum - 1)
-        numbers = "  ".join(f"{which} {number}" for which, number in preview(rule, at_s).items())
-        print(f"{name}: {numbers}  ({left} numbers each cycle: {rule.cycle.kind})")
-        if rate is not None:
-            runs_out_s = left / rate
-            enough = end_s is not None and runs_out_s >= end_s - rule.cycle.start_s(at_s)
-            print(f"  at {rate:g}/s: {'enough for the cycle' if enough else f'runs out after {runs_out_s:.0f} s'}")
+        raise StartError(str(error), ExitCode.USAGE) from error
     return ExitCode.OK
+
+
+def outlook(rule: "Rule", at_s: int, rate: float | None) -> Iterator[str]:
+    """Tell how long the numbers of a rule last, from a moment on."""
+    shape, cycle = rule.counting.shape, rule.cycle
+    first = rule.counting.first(at_s)
+    left, end_s = shape.remaining(first - 1), cycle.end_s(at_s)
+    layout = getattr(rule.counting, "layout", None)
+    if layout is not None:
+        most = (1 << layout.sequence_bits) * 1000 / layout.unit_ms
+        yield f"{rule.source}: until {moment(layout.moment_ms(shape.maximum) / 1000)}, up to {most:.0f}/s"
+        if rate is not None:
+            yield f"at {rate:g}/s: {'enough' if rate <= most else 'too fast, numbers run ahead of the clock'}"
+    elif end_s is None:
+        yield f"{left} numbers in all"
+        if rate is not None:
+            yield f"at {rate:g}/s: runs out after {left / rate:.0f} s, {moment(at_s + left / rate)}"
+    else:
+        start_s = cycle.start_s(at_s)
+        each = f"{cycle.seconds} s" if cycle.seconds else cycle.unit
+        yield f"{left} numbers each {each} of {cycle.zone}, enough for {left / (end_s - start_s):.3g}/s"
+        if rate is not None:
+            out_s = start_s + left / rate
+            text = "enough" if out_s >= end_s else f"runs out after {left / rate:.0f} s, {moment(out_s, cycle.zone)}"
+            yield f"at {rate:g}/s: {text}; the cycle ends {moment(end_s, cycle.zone)}"
+
+
+def moment(seconds: float, zone: tzinfo = UTC) -> str:
+    """Return a moment as people read it."""
+    try:
+        return datetime.fromtimestamp(int(seconds), zone).isoformat(" ")
+    except (ValueError, OverflowError):
+        return "after the year 9999"
 
 
 def need_extra() -> None:
@@ -69,6 +137,7 @@ def need_extra() -> None:
     """
     try:
         import lupa  # noqa: F401 - whether it is there is the question
+        import orjson  # noqa: F401 - see above
         import sqlalchemy  # noqa: F401 - see above
     except ImportError as error:
         raise StartError(f"{error.name} is not installed: pip install 'beanpole[ids]'", ExitCode.FAILED) from error

@@ -40,5 +40,5 @@ def test_lua_of_the_page(tmp_path: Path) -> None:
     (tmp_path / "order.lua").write_text(BLOCKS["lua"])
     path = tmp_path / "rules.toml"
     path.write_text('[[rule]]\nname = "order"\nlua = "order.lua"\n')
-    done = check(path)
+    done = check(path, "--at", "0")
     assert "order: first O700101000000" in done.stdout, done.stderr

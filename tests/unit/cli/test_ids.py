@@ -1,0 +1,66 @@
+"""`beanpole ids check`: what it says of rules."""
+
+from pathlib import Path
+
+import pytest
+
+from beanpole.cli.main import main
+
+AT = "2026-11-21T12:00"
+
+
+@pytest.mark.parametrize(
+    ("rule", "rate", "expected"),
+    [
+        (
+            'template = "{counter:03}"',
+            "2",
+            ["r: first 000  next 001  last 999", "1000 numbers in all", "2026-11-21 12:08:20+00:00"],
+        ),
+        (
+            'template = "{year:04}{yday:03}{counter:02}"\ncycle = "day"\ntime_zone = "Europe/Berlin"',
+            "0.001",
+            [
+                "100 numbers each day of Europe/Berlin, enough for 0.00116/s",
+                "at 0.001/s: enough; the cycle ends 2026-11-22 00:00:00+01:00",
+            ],
+        ),
+        (
+            'template = "{year:04}{yday:03}{hour:02}{counter:01}"\ncycle = 3600',
+            "1",
+            [
+                "10 numbers each 3600 s of UTC, enough for 0.00278/s",
+                "at 1/s: runs out after 10 s, 2026-11-21 12:00:10+00:00; the cycle ends 2026-11-21 13:00:00+00:00",
+            ],
+        ),
+        (
+            'kind = "snowflake"\nsequence_bits = 4',
+            "20000",
+            ["until 2089-09-06 15:47:35+00:00, up to 16000/s", "too fast, numbers run ahead of the clock"],
+        ),
+        ('kind = "uuid7"', "1", ["until after the year 9999, up to 4096000/s", "at 1/s: enough"]),
+    ],
+)
+def test_check_says_how_long_numbers_last(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], rule: str, rate: str, expected: list[str]
+) -> None:
+    path = tmp_path / "rules.toml"
+    path.write_text(f'[[rule]]\nname = "r"\n{rule}\n')
+    assert main(["ids", "check", str(path), "--at", AT, "--rate", rate]) == 0
+    printed = capsys.readouterr().out
+    for each in expected:
+        assert each in printed
+
+
+@pytest.mark.parametrize("rule", ['template = "{counter:03}"\ncycle = "day"', 'kind = "snowflake"\nepoch = 2026-12-01'])
+def test_check_ends_as_serve_does(tmp_path: Path, capsys: pytest.CaptureFixture[str], rule: str) -> None:
+    path = tmp_path / "rules.toml"
+    path.write_text(f'[[rule]]\nname = "r"\n{rule}\n')
+    assert main(["ids", "check", str(path), "--at", AT]) == 5
+    assert "beanpole: " in capsys.readouterr().err
+
+
+def test_help_is_whole(capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments in ([], ["serve"], ["check"]):
+        assert main(["ids", *arguments, "--help"]) == 0
+        assert "..." not in capsys.readouterr().out.replace("[ARGS]...", "")
