@@ -50,6 +50,9 @@ Exit codes:
 
 SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
+PROGRESS_FROM = 1_000
+"""Jobs, or bytes, from which on a progress bar is shown: below, it would be over at once."""
+
 CODES: tuple[tuple[type[Exception], ExitCode], ...] = (
     (NotFoundError, ExitCode.NOT_FOUND),
     (TimedOutError, ExitCode.TIMED_OUT),
@@ -240,10 +243,10 @@ def draw(columns: Sequence[str], rows: Sequence[Mapping[str, object]]) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=0)
     for column in columns:
         numbers = bool(rows) and all(type(row[column]) in {int, float} for row in rows)
-        table.add_column(column, justify="right" if numbers else "left", no_wrap=numbers)
+        table.add_column(column, justify="right" if numbers else "left", no_wrap=numbers, overflow="fold")
     for row in rows:
         table.add_row(*(Text(cell(row[column])) for column in columns))
     Console().print(table)
@@ -251,8 +254,8 @@ def draw(columns: Sequence[str], rows: Sequence[Mapping[str, object]]) -> None:
 
 @contextmanager
 def progress(label: str, total: int | None) -> Iterator[Callable[[int], object]]:
-    """Show on a terminal's standard error how far something is; what is returned is told each step."""
-    if not sys.stderr.isatty() or not total:
+    """Show on a terminal's standard error how far something large is; what is returned is told each step."""
+    if not sys.stderr.isatty() or total is None or total < PROGRESS_FROM:
         yield lambda _: None
         return
     with click.progressbar(length=total, label=label, file=sys.stderr) as bar:

@@ -4,7 +4,7 @@ A job that another client has reserved is in that client's hands alone, and the 
 has reserved is reserved here first, by ``reserve-job``, if the command wants that.
 """
 
-import time
+import signal
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -198,21 +198,18 @@ def touch(server: Server, out: Output, id: int, hold_s: int | None) -> ExitCode:
     if not isinstance(before, StatsJob):
         note(why(client, id, "touch", before))
         return exit_code_of(before)
+    stops = {signal.SIGINT, signal.SIGTERM}
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, stops)  # so that none comes within a command
     try:
         note(f"job {id} is held" + ("; Ctrl-C gives it back" if hold_s is None else f" for {hold_s} s"))
         left_s = float("inf") if hold_s is None else float(hold_s)
-        while True:
+        while left_s > 0:
             client.touch(id)
             step_s = min(left_s, before.ttr / 2)
-            time.sleep(step_s)
-            left_s -= step_s
-            if left_s <= 0:
-                break
-    except KeyboardInterrupt:
-        if hold_s is not None:
-            raise
-    finally:
+            left_s = 0 if signal.sigtimedwait(stops, step_s) else left_s - step_s
         give_back(client, before)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
     out.record({"id": id, "result": before.state}, f"{id} {before.state} again")
     return ExitCode.OK
 

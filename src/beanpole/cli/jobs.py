@@ -12,7 +12,7 @@ from beanpole.cli.scan import STATES, Found, count_of, find
 from beanpole.client import Client, StatsJob
 from beanpole.errors import ExitCode, NotFoundError
 
-COLUMNS = ("id", "state", "pri", "age", "left", "ttr", "reserves", "timeouts", "releases", "buries", "kicks")
+COLUMNS = ("id", "state", "pri", "age", "left", "ttr", "reserves", "timeouts")
 BODY_SHOWN = 60
 """Characters of a body that stand in a table."""
 
@@ -62,7 +62,8 @@ def jobs(
     delayed and buried job and the newest one, until as many jobs are found as the tube has. That takes a few seconds
     for a million ids, and the server as many lookups. --from and --to look at certain ids instead.
 
-    left is how many seconds are left of a delay or a time to run. Exit code 1: not all jobs were found.
+    left is how many seconds are left of a delay or a time to run; --json has more. Exit code 1: not all jobs were
+    found.
     """
     client = server.client()
     found = look_for(client, tube, states or STATES, **scan)

@@ -166,9 +166,13 @@ def go_on(done: int, number: int) -> str:
 
 
 def size_of(file: IO[bytes]) -> int | None:
-    """Return the size of a file; None if it is none."""
-    status = os.fstat(file.fileno())
-    return status.st_size if stat.S_ISREG(status.st_mode) else None
+    """Return how many bytes of a file there are to read; None if it is a pipe."""
+    if not file.seekable():
+        return None
+    here = file.tell()
+    size = file.seek(0, os.SEEK_END) - here
+    file.seek(here)
+    return size
 
 
 def read(piece: Sequence[tuple[int, bytes]], *, ready: bool) -> tuple[dict[int, Copy], dict[int, str]]:

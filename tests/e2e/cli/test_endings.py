@@ -1,0 +1,176 @@
+"""How verbs end when something is wrong: one line, and an exit code that says what kind of thing it is."""
+
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from beanpole import Client
+from tests.e2e.cli.conftest import Cli, command, run
+from tests.e2e.process import environment, wait_until
+from tests.servers import HOST, beanpole_server
+
+
+def test_nobody_listens() -> None:
+    with socket.socket() as taken:
+        taken.bind((HOST, 0))  # bound and not listening: nobody else gets it
+        url = f"beanstalk://{HOST}:{taken.getsockname()[1]}"
+        done = run("put", "x", "--url", url)
+    where = "(--url or BEANPOLE_URL says where the server is)"
+    assert (done.code, done.err) == (4, f"beanpole: can't connect to {url}: Connection refused {where}\n")
+    done = run("tubes", "--url", "unix:/nonexistent/socket")
+    assert (done.code, done.err.count("\n")) == (4, 1)
+    assert "can't connect to unix:/nonexistent/socket: No such file or directory" in done.err
+
+
+@pytest.mark.parametrize("url", ["127.0.0.1:11300", "http://127.0.0.1", "beanstalk://", "beanstalk://h:x", "unix:"])
+def test_url_that_is_none(url: str) -> None:
+    done = run("tubes", "--url", url)
+    assert (done.code, done.err.count("\n")) == (5, 1)
+    assert "'--url'" in done.err
+
+
+def test_variable_that_is_no_url() -> None:
+    done = subprocess.run(
+        command("tubes"), env=environment({"BEANPOLE_URL": "nonsense"}), capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr.count("\n")) == (5, 1)
+    assert "BEANPOLE_URL" in done.stderr
+    assert "'nonsense'" in done.stderr
+
+
+@pytest.mark.parametrize("name", ["two words", "", "-x", "ü", "x" * 201])
+def test_name_that_no_tube_has(cli: Cli, name: str) -> None:
+    done = cli("stats", "--", f"tube:{name}", code=5)
+    assert done.err.count("\n") == 1
+    assert "a tube's name" in done.err
+
+
+def test_server_that_is_gone_in_the_middle() -> None:
+    with beanpole_server() as server:
+        cli = Cli(server)
+        pipe = subprocess.PIPE
+        process = cli.start("put", "--each-line", stdin=pipe, stdout=pipe, stderr=pipe)
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(b"first\n")
+        process.stdin.flush()
+        assert process.stdout.readline() == b"1\n"
+    with process:
+        _, err = process.communicate(b"second\n", timeout=60)
+    assert process.returncode == 4
+    assert err.count(b"\n") == 1, err
+    assert err.startswith(b"beanpole: can't connect to ")
+
+
+def test_server_that_closes_the_connection_unasked() -> None:
+    with socket.create_server((HOST, 0)) as listener:
+
+        def close_the_first() -> None:
+            connection, _ = listener.accept()
+            with connection:
+                connection.recv(100)
+
+        thread = threading.Thread(target=close_the_first)
+        thread.start()
+        done = run("stats", "--url", f"beanstalk://{HOST}:{listener.getsockname()[1]}")
+        thread.join(60)
+    assert (done.code, done.err) == (4, "beanpole: the server closed the connection before it answered\n")
+
+
+def test_what_answers_is_no_server() -> None:
+    with socket.create_server((HOST, 0)) as listener:
+
+        def be_something_else() -> None:
+            connection, _ = listener.accept()
+            with connection:
+                connection.recv(100)
+                connection.sendall(b"HTTP/1.0 400 Bad Request\r\n\r\n")
+
+        thread = threading.Thread(target=be_something_else)
+        thread.start()
+        done = run("stats", "--url", f"beanstalk://{HOST}:{listener.getsockname()[1]}")
+        thread.join(60)
+    assert (done.code, done.err.count("\n")) == (1, 1)
+
+
+def test_interrupted_while_it_waits(cli: Cli, client: Client[bytes], tube: str) -> None:
+    process = cli.start("reserve", tube, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    with process:
+        wait_until(lambda: client.stats_tube(tube).current_waiting == 1, "waiting")
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    assert (process.returncode, out, err.strip()) == (130, b"", b"")
+
+
+def test_reader_that_leaves(cli: Cli, client: Client[bytes], tube: str) -> None:
+    client.put_many([b"x" * 1000] * 500)
+    done = subprocess.run(
+        ["bash", "-c", '"$@" | head -c 10', "-", *command("export", tube, "--url", cli.url)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (len(done.stdout), done.stderr) == (10, "")
+
+
+def test_reader_that_leaves_keeps_the_job(cli: Cli, client: Client[bytes], tube: str) -> None:
+    client.put_many([b"x" * 1000] * 200)
+    process = cli.start("reserve", tube, "--count", 0, "--timeout", 0, "--delete", stdout=subprocess.PIPE)
+    with process:
+        assert process.stdout is not None
+        process.stdout.close()
+        assert process.wait(60) == 1
+    wait_until(lambda: client.stats_tube(tube).current_jobs_reserved == 0, "given back")
+    assert client.stats_tube(tube).current_jobs_ready == 200
+
+
+def test_unix_socket(tmp_path: Path) -> None:
+    path = f"{tmp_path}/socket"
+    with beanpole_server("-l", f"unix:{path}"):
+        assert run("put", "--url", f"unix:{path}", "x").lines == ["1"]
+
+
+def test_verbs_read_no_standard_input_that_they_do_not_need(cli: Cli, tube: str) -> None:
+    with subprocess.Popen(command("put", "-t", tube, "x", "--url", cli.url), stdin=subprocess.PIPE) as process:
+        assert process.wait(60) == 0
+
+
+def test_serving_imports_no_client() -> None:
+    """A server starts fast: nothing that only the other verbs need is imported for it."""
+    code = (
+        "import sys; from beanpole.cli.main import cli; cli.get_command(None, 'serve');"
+        "print([name for name in ('rich', 'beanpole.client', 'beanpole.cli.common') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+# --- completion -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_prints_a_script(shell: str) -> None:
+    done = run("completion", shell)
+    assert done.code == 0
+    assert f"_BEANPOLE_COMPLETE={shell}_complete" in done.out.decode()
+
+
+def test_completion_knows_verbs_and_options() -> None:
+    def complete(line: str) -> list[str]:
+        words = line.split(" ")
+        asked = {"COMP_WORDS": line, "COMP_CWORD": str(len(words) - 1), "_BEANPOLE_COMPLETE": "bash_complete"}
+        done = subprocess.run(command(), env=environment(asked), capture_output=True, text=True, check=True)
+        return [each.partition(",")[2] for each in done.stdout.splitlines()]
+
+    assert complete("beanpole re") == ["release", "reserve", "resume"]
+    assert complete("beanpole peek --st") == ["--state"]
+    assert complete("beanpole peek --state b") == ["buried"]
+
+
+def test_unknown_shell() -> None:
+    assert run("completion", "tcsh").code == 5

@@ -1,0 +1,138 @@
+"""`beanpole peek|stats|tubes|jobs|pause|resume`: what there is, for people and for programs."""
+
+import json
+import os
+import pty
+
+from beanpole import Client
+from tests.e2e.cli.conftest import Cli
+
+
+def test_peek_by_id_and_by_tube(cli: Cli, client: Client[bytes], tube: str) -> None:
+    ready, delayed, buried = client.put(b"ready"), client.put(b"delayed", delay=100), client.put(b"bu\xffried")
+    client.bury(client.reserve_job(buried))
+    assert cli("peek", delayed, tube).lines == ["delayed", "ready"]
+    assert cli("peek", tube, "--state", "buried", "--raw").out == b"bu\xffried"
+    found = cli("peek", "--json", ready, buried).objects
+    assert [(each["id"], each["state"], each["tube"]) for each in found] == [
+        (ready, "ready", tube),
+        (buried, "buried", tube),
+    ]
+    assert (found[0]["body"], found[1]["body_base64"]) == ("ready", "YnX/cmllZA==")
+
+
+def test_peek_of_nothing(cli: Cli, client: Client[bytes], tube: str) -> None:
+    id = client.put(b"x")
+    done = cli("peek", 987654321, id, code=2)
+    assert (done.out, done.err) == (b"x\n", "beanpole: there is no job 987654321\n")
+    assert cli("peek", tube, "--state", "buried", code=2).err == f"beanpole: no job of {tube} is buried\n"
+
+
+def test_stats(cli: Cli, client: Client[bytes], tube: str) -> None:
+    id = client.put(b"x", ttr=77)
+    [server] = cli("stats", "--json").objects
+    assert server["current-jobs-ready"] == client.stats().current_jobs_ready
+    assert server["draining"] is False
+    assert isinstance(server["rusage-utime"], float)
+    assert cli("stats", tube, "--json").objects[0]["total-jobs"] == 1
+    lines = cli("stats", id).lines
+    assert lines[0] == "key\tvalue"
+    assert f"tube\t{tube}" in lines
+    assert "ttr\t77" in lines
+    assert cli("stats", "tube:123", code=2).err == "beanpole: there is no tube 123\n"
+    assert cli("stats", 987654321, code=2).err == "beanpole: there is no job 987654321\n"
+
+
+def test_tubes(cli: Cli, client: Client[bytes], tube: str) -> None:
+    client.put_many([b"x"] * 3)
+    client.put(b"x", delay=100)
+    lines = [line.split("\t") for line in cli("tubes").lines]
+    assert lines[0] == [
+        "tube",
+        "ready",
+        "reserved",
+        "delayed",
+        "buried",
+        "waiting",
+        "using",
+        "watching",
+        "paused",
+        "total",
+    ]
+    assert [tube, "3", "0", "1", "0", "0", "1", "1", "0", "4"] in lines
+    names = [line[0] for line in lines[1:]]
+    assert names == sorted(names)
+    found = {each["name"]: each for each in cli("tubes", "--json").objects}
+    assert found[tube]["current-jobs-ready"] == 3
+    totals = [int(line.split("\t")[-1]) for line in cli("tubes", "--sort", "total").lines[1:]]
+    assert totals == sorted(totals, reverse=True)
+
+
+def test_table_on_a_terminal(cli: Cli, client: Client[bytes], tube: str) -> None:
+    client.put(b"\x1b[31mred\nline")
+    ours, theirs = pty.openpty()
+    assert cli.process("jobs", tube, "--bodies", stdout=theirs).code == 0
+    os.close(theirs)
+    shown = os.read(ours, 65536).decode()
+    os.close(ours)
+    assert "─" in shown
+    assert "\\x1b[31mred" in shown
+    assert " ready " in shown
+    assert "[31m" not in shown.replace("\\x1b[31m", "")
+
+
+# --- jobs -------------------------------------------------------------------------------------------------------------
+
+
+def test_jobs_in_every_state(cli: Cli, client: Client[bytes], tube: str) -> None:
+    client.put_many([b"x"] * 3000, tube=f"{tube}-noise")
+    ids = [client.put(b"ready"), client.put(b"x", delay=100), client.put(b"x"), client.put(b"held")]
+    client.put_many([b"x"] * 3000, tube=f"{tube}-noise")
+    ids.append(client.put(b"later", priority=9))
+    client.bury(client.reserve_job(ids[2]))
+    client.reserve_job(ids[3])
+    found = cli("jobs", tube, "--json").objects
+    assert [(each["id"], each["state"]) for each in found] == list(
+        zip(ids, ["ready", "delayed", "buried", "reserved", "ready"], strict=True)
+    )
+    done = cli("jobs", tube, "--state", "ready", "--bodies")
+    assert [line.split("\t")[-1] for line in done.lines] == ["body", "ready", "later"]
+    assert done.err == ""
+    assert cli("jobs", tube, "--state", "buried", "--state", "delayed").lines[1].split("\t")[:2] == [
+        str(ids[1]),
+        "delayed",
+    ]
+    client.delete(ids[3])
+
+
+def test_jobs_says_what_it_has_not_found(cli: Cli, client: Client[bytes], tube: str) -> None:
+    first = client.put(b"x", priority=1)
+    client.put_many([b"x"] * 10_000, tube=f"{tube}-noise")
+    middle = client.put(b"x", priority=2)
+    client.put_many([b"x"] * 10_000, tube=f"{tube}-noise")
+    last = client.put(b"x", priority=3)
+    done = cli("jobs", tube, "--scan", 1024, "--json", code=1)
+    assert [each["id"] for each in done.objects] == [first]
+    assert f"2 more jobs of {tube} are not among the 1024 ids" in done.err
+    assert [each["id"] for each in cli("jobs", tube, "--json").objects] == [first, middle, last]
+    done = cli("jobs", tube, "--from", middle, "--to", last, "--json")
+    assert [each["id"] for each in done.objects] == [middle, last]
+    assert done.err == ""
+
+
+def test_jobs_of_no_tube(cli: Cli, tube: str) -> None:
+    assert cli("jobs", tube, code=2).err == f"beanpole: there is no tube {tube}\n"
+    assert cli("tubes").out.find(tube.encode() + b"\t") == -1
+
+
+# --- pause, resume ----------------------------------------------------------------------------------------------------
+
+
+def test_pause_and_resume(cli: Cli, client: Client[bytes], tube: str) -> None:
+    client.put(b"x")
+    assert cli("pause", tube, "--for", 100).lines == [f"{tube} is paused for 100 s"]
+    assert client.stats_tube(tube).pause == 100
+    cli("reserve", tube, "--timeout", 0, code=3)
+    assert json.loads(cli("resume", tube, "--json").out) == {"tube": tube, "pause": 0}
+    cli("reserve", tube, "--timeout", 0)
+    assert cli("pause", f"{tube}-none", code=2).err == f"beanpole: there is no tube {tube}-none\n"

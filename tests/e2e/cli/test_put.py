@@ -1,0 +1,101 @@
+"""`beanpole put`: bodies from everywhere, unchanged."""
+
+import os
+import pty
+import subprocess
+from pathlib import Path
+
+from beanpole import Client
+from tests.e2e.cli.conftest import Cli
+
+BINARY = bytes(range(256))
+
+
+def bodies(client: Client[bytes]) -> list[bytes]:
+    """The bodies of all ready jobs, in their order."""
+    return [job.body for job in client.reserve_iter(timeout=0)]
+
+
+def test_arguments_are_bodies(cli: Cli, client: Client[bytes], tube: str) -> None:
+    done = cli("put", "--tube", tube, "one", "zwei ü", "")
+    ids = [int(line) for line in done.lines]
+    assert [(job.id, job.body) for job in client.reserve_many(9, timeout=0)] == list(
+        zip(ids, [b"one", "zwei ü".encode(), b""], strict=True)
+    )
+
+
+def test_argument_that_is_no_text_survives(cli: Cli, client: Client[bytes], tube: str) -> None:
+    assert cli.process("put", "-t", tube, os.fsdecode(b"\xff\xfe")).code == 0
+    assert bodies(client) == [b"\xff\xfe"]
+
+
+def test_options_are_those_of_the_protocol(cli: Cli, client: Client[bytes], tube: str) -> None:
+    [found] = cli("put", "-t", tube, "--priority", 7, "--delay", 100, "--ttr", 9, "--json", "x").objects
+    stats = client.stats_job(found["id"])
+    assert (stats.pri, stats.delay, stats.ttr, stats.state) == (7, 100, 9, "delayed")
+
+
+def test_standard_input_is_a_body(cli: Cli, client: Client[bytes], tube: str) -> None:
+    assert len(cli("put", "-t", tube, given=BINARY).lines) == 1
+    assert len(cli("put", "-t", tube, "-", "more", given=b"from\nstdin\n").lines) == 2
+    assert bodies(client) == [BINARY, b"from\nstdin\n", b"more"]
+
+
+def test_files_are_bodies(cli: Cli, client: Client[bytes], tube: str, tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(BINARY)
+    (tmp_path / "b").write_bytes(b"")
+    cli("put", "-t", tube, "--file", tmp_path / "a", "--file", tmp_path / "b")
+    assert bodies(client) == [BINARY, b""]
+    assert "none" in cli("put", "--file", tmp_path / "none", code=5).err
+
+
+def test_each_line_is_a_job(cli: Cli, client: Client[bytes], tube: str, tmp_path: Path) -> None:
+    assert len(cli("put", "-t", tube, "--each-line", given=b"a\n\n\xffb\r\nlast").lines) == 4
+    (tmp_path / "lines").write_bytes(b"x\ny\n")
+    cli("put", "-t", tube, "--each-line", "--file", tmp_path / "lines")
+    assert bodies(client) == [b"a", b"", b"\xffb\r", b"last", b"x", b"y"]
+    assert cli("put", "-t", tube, "--each-line", given=b"").lines == []
+
+
+def test_each_line_of_many(cli: Cli, client: Client[bytes], tube: str) -> None:
+    wanted = [b"%d %s" % (number, b"x" * (number % 300)) for number in range(5000)]
+    assert len(cli("put", "-t", tube, "--each-line", given=b"\n".join(wanted) + b"\n").lines) == 5000
+    assert client.stats_tube(tube).current_jobs_ready == 5000
+    found: list[bytes] = []
+    while len(found) < 5000:
+        jobs = client.reserve_many(1000, timeout=0)
+        found += [job.body for job in jobs]
+        client.delete_many(jobs)
+    assert found == wanted
+
+
+def test_lines_are_put_as_they_come(cli: Cli, tube: str) -> None:
+    pipe = subprocess.PIPE
+    with cli.start("put", "-t", tube, "--each-line", stdin=pipe, stdout=pipe) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        for _ in range(3):
+            process.stdin.write(b"a line\n")
+            process.stdin.flush()
+            assert process.stdout.readline().strip().isdigit()
+        process.stdin.close()
+        assert process.wait(60) == 0
+
+
+def test_body_that_is_too_big(cli: Cli, client: Client[bytes], tube: str) -> None:
+    done = cli("put", "-t", tube, given=b"x" * 65536, code=1)
+    assert done.err == "beanpole: JOB_TOO_BIG: the body is larger than the server's limit\n"
+    done = cli("put", "-t", tube, "--each-line", given=b"a\n" + b"x" * 65536 + b"\nb\n", code=1)
+    assert done.err == "beanpole: body 2 was not put: JOB_TOO_BIG: the body is larger than the server's limit\n"
+    assert len(done.lines) == 2
+    assert bodies(client) == [b"a", b"b"]
+
+
+def test_nothing_to_put(cli: Cli) -> None:
+    ours, theirs = pty.openpty()
+    done = cli.process("put", stdin=theirs)
+    assert done.code == 5
+    assert "nothing to put" in done.err
+    os.close(ours)
+    os.close(theirs)
+    assert "no BODY" in cli("put", "--each-line", "x", code=5).err

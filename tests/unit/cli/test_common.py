@@ -1,0 +1,33 @@
+"""What every verb shares: targets, cells of tables, exit codes."""
+
+import click
+import pytest
+
+from beanpole import errors
+from beanpole.cli.common import TARGET, cell, exit_code_of
+
+
+@pytest.mark.parametrize(("text", "wanted"), [("7", 7), ("tube:7", "7"), ("emails", "emails"), ("7a", "7a")])
+def test_target(text: str, wanted: int | str) -> None:
+    assert TARGET(text) == wanted
+
+
+@pytest.mark.parametrize("text", ["0", str(2**64), "tube:", "two words", "tube:tube:x"])
+def test_what_is_no_target(text: str) -> None:
+    with pytest.raises(click.BadParameter):
+        TARGET(text)
+
+
+@pytest.mark.parametrize(
+    ("value", "wanted"), [("a\tb\n", "a\\tb\\n"), ("\x1b[1m", "\\x1b[1m"), (True, "yes"), (0, "0"), ("ü", "ü")]
+)
+def test_cell_is_one_line_that_moves_no_cursor(value: object, wanted: str) -> None:
+    assert cell(value) == wanted
+
+
+def test_exit_codes() -> None:
+    lost = errors.NoReplyError("silent")
+    batch = errors.BatchError("1 of 1", [lost])
+    batch.__cause__ = lost
+    found = [errors.NotFoundError("x"), errors.TimedOutError("x"), lost, batch, errors.ArgumentError("x"), OSError()]
+    assert [int(exit_code_of(each)) for each in found] == [2, 3, 4, 4, 5, 1]
