@@ -7,7 +7,6 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,7 +14,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from tests.e2e.ids.process import Ids, hammer, running, write_rules
+from tests.e2e.ids.process import Ids, running, write_rules
 from tests.e2e.process import environment, wait_until
 
 
@@ -100,38 +99,6 @@ def test_exhausted_says_so(service: Ids) -> None:
         assert reply["message"] == "exhausted: no number is left up to 20; counting begins anew: never"
 
 
-def test_graceful_stop_leaves_no_gap(tmp_path: Path) -> None:
-    """Hole 18, on a process."""
-    config = write_rules(tmp_path)
-    for expected in (0, 1, 2):
-        with running(tmp_path, config) as service:
-            assert service.ask()["data"][7:] == f"{expected:06}"
-            assert service.end() == 0
-
-
-def test_kill_repeats_nothing(tmp_path: Path) -> None:
-    """Holes 2 to 6 and 9: killed in the middle of requests, again and again."""
-    config = write_rules(tmp_path, batch=50)
-    numbers: list[str] = []
-    for run in range(5):
-        with running(tmp_path, config) as service:
-            killer = threading.Timer(0.2 + run * 0.07, service.popen.kill)
-            killer.start()
-            numbers += hammer(service, 5)
-            killer.join()
-    assert len(numbers) > 500
-    assert len(set(numbers)) == len(numbers)
-
-
-def test_second_process_is_refused(service: Ids) -> None:
-    """Hole 12, on processes."""
-    command = [sys.executable, "-m", "beanpole", "ids", "serve", str(service.folder / "rules.toml")]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment(), check=False, timeout=30)
-    assert done.returncode == 10
-    assert "node 0 is in use" in done.stderr
-    assert service.ask()["code"] == 0
-
-
 def test_store_down_serves_what_is_reserved_then_refuses(service: Ids) -> None:
     """Holes 3 and 4, on a process."""
     given = [service.ask()["data"] for _ in range(3)]
@@ -149,19 +116,6 @@ def test_store_down_serves_what_is_reserved_then_refuses(service: Ids) -> None:
     wait_until(lambda: service.ask()["code"] == 0, "numbers go on")
     given += service.ask(count=200)["data"]
     assert len(set(given)) == len(given)
-
-
-def test_owner_of_a_lost_node_ends(service: Ids) -> None:
-    service.ask()
-    engine = sa.create_engine(f"sqlite:///{service.folder}/ids.db")
-    with engine.begin() as connection:
-        connection.execute(sa.text("UPDATE beanpole_ids_node SET epoch = epoch + 1"))
-    engine.dispose()
-    given = {service.ask()["data"] for _ in range(40)}
-    assert len(given) == 40
-    service.socket.send(b'{"action":"get","app_name":"new","rule_name":"order"}')
-    assert service.popen.wait(10) == 10
-    assert "taken over" in service.messages()
 
 
 @pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGUSR1])
@@ -219,21 +173,6 @@ def test_reply_that_does_not_fit_takes_no_number(service: Ids) -> None:
     big = head + b"\x01" * (20_000 - len(head)) + tail
     assert json.loads(service.raw(big))["message"].startswith("count is too large")
     assert service.ask(app_name="f")["data"][7:] == "000000"
-
-
-def test_two_nodes_share_a_database(tmp_path: Path) -> None:
-    folders = [tmp_path / "0", tmp_path / "1"]
-    configs = []
-    for offset, folder in enumerate(folders):
-        folder.mkdir()
-        path = write_rules(folder, 10, f"step = 2\noffset = {offset}")
-        path.write_text(path.read_text().replace(f"{folder}/ids.db", f"{tmp_path}/ids.db"))
-        configs.append(path)
-    with running(folders[0], configs[0]) as first, running(folders[1], configs[1]) as second:
-        given = [each.ask(count=100)["data"] for each in (first, second, first, second)]
-        flat = [each for some in given for each in some]
-        assert len(set(flat)) == 400
-        assert {int(each[1:]) % 2 for each in given[0]} == {0}
 
 
 def check(path: Path, *flags: str) -> "subprocess.CompletedProcess[str]":

@@ -1,0 +1,178 @@
+"""The ID service as a process on each database; and with a database that is killed, hangs, or comes back."""
+
+import json
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+from tests.databases import Database
+from tests.e2e.ids.process import Ids, hammer, running, write_rules
+from tests.e2e.process import environment, wait_until
+from tests.unit.ids.test_store import ORIGINAL_TABLE
+
+LUA = """
+function min_counter() return 0 end
+function max_counter() return 999999 end
+function reset_seconds() return 86400 end
+function create_id(counter, now, salt)
+    return ("O%02d%02d%02d%06d"):format(now:year() % 100, now:month(), now:day(), counter:generate_counter())
+end
+"""
+
+
+def configure(folder: Path, database: Database, batch: int = 100, more: str = "") -> Path:
+    """The rules of `process.RULES` on a database, in a folder of their own."""
+    folder.mkdir(exist_ok=True)
+    path = write_rules(folder, batch, more)
+    path.write_text(path.read_text().replace(f"sqlite:///{folder}/ids.db", database.url))
+    return path
+
+
+def start(config: Path) -> "subprocess.CompletedProcess[str]":
+    """A start that is expected to fail."""
+    command = [sys.executable, "-m", "beanpole", "ids", "serve", str(config)]
+    return subprocess.run(command, capture_output=True, text=True, env=environment(), check=False, timeout=30)
+
+
+def until_refused(service: Ids) -> tuple[list[str], dict[str, object]]:
+    """What is given until nothing more is, and the refusal."""
+    given: list[str] = []
+    while True:
+        reply = service.ask()
+        if reply["code"] != 0:
+            return given, reply
+        given.append(reply["data"])
+        assert len(given) <= 200, "more than can be reserved"
+
+
+def test_graceful_stop_leaves_no_gap(database: Database, tmp_path: Path) -> None:
+    """Hole 18."""
+    config = configure(tmp_path, database)
+    for expected in (0, 1, 2):
+        with running(tmp_path, config) as service:
+            assert service.ask()["data"][7:] == f"{expected:06}"
+            assert service.end() == 0
+
+
+def test_kill_repeats_nothing(database: Database, tmp_path: Path) -> None:
+    """Holes 2 to 6 and 9; and the next one starts at once."""
+    config = configure(tmp_path, database, batch=50)
+    numbers: list[str] = []
+    for run in range(3):
+        with running(tmp_path, config) as service:
+            killer = threading.Timer(0.1 + run * 0.07, service.popen.kill)
+            killer.start()
+            numbers += hammer(service, 3)
+            killer.join()
+    assert len(numbers) > 100
+    assert len(set(numbers)) == len(numbers)
+
+
+def test_second_process_is_refused(database: Database, tmp_path: Path) -> None:
+    """Hole 12, and what a step beside it would do."""
+    config = configure(tmp_path, database)
+    with running(tmp_path, config) as service:
+        done = start(config)
+        assert done.returncode == 10
+        assert "node 0 is in use" in done.stderr
+        done = start(configure(tmp_path / "other", database, more="step = 2\noffset = 1"))
+        assert done.returncode == 10
+        assert "node 0 runs with step 1" in done.stderr
+        assert service.ask()["code"] == 0
+
+
+def test_node_that_is_added_repeats_nothing(database: Database, tmp_path: Path) -> None:
+    """Hole 13."""
+    alone = configure(tmp_path, database, 10)
+    given = []
+    with running(tmp_path, alone) as service:
+        given += service.ask(count=105)["data"]
+        assert service.end(signal.SIGKILL) == -signal.SIGKILL
+    configs = [configure(tmp_path / str(node), database, 10, f"step = 2\noffset = {node}") for node in (0, 1)]
+    with running(tmp_path / "0", configs[0]) as first, running(tmp_path / "1", configs[1]) as second:
+        for service in (first, second, second, first):
+            given += service.ask(count=100)["data"]
+    assert len(set(given)) == len(given) == 505
+
+
+def test_original_is_taken_over(mariadb: Database, tmp_path: Path) -> None:
+    """The original's configuration and its table, as it left them."""
+    mariadb.run(
+        ORIGINAL_TABLE,
+        "INSERT INTO counter VALUES (0, 818, UNIX_TIMESTAMP(), 'order', 'a'), (1, 901, UNIX_TIMESTAMP(), 'order', 'a')",
+    )
+    assert mariadb.server
+    (tmp_path / "order.lua").write_text(LUA)
+    config = {
+        "log_prefix": "x", "log_level": 3, "service_host": "127.0.0.1", "service_port": 0, "id_step": 2, "id_offset": 0,
+        "database": {
+            "host": f"{mariadb.server.folder}/socket", "port": 0, "user": "root", "password": "", "charset": "utf8",
+            "dbname": mariadb.url.partition("localhost/")[2].partition("?")[0],
+        },
+        "rules": [{"name": "order", "lua_file": "order.lua", "batch_save": 100}],
+    }  # fmt: skip
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    with running(tmp_path, tmp_path / "config.json") as service:
+        assert service.ask()["data"][7:] == "001102"
+        assert service.ask(app_name="A")["data"][7:] == "001102", "its database did not tell A from a"
+        assert service.ask(app_name="b")["data"][7:] == "000000"
+        assert service.end() == 0
+    with running(tmp_path, tmp_path / "config.json") as service:
+        assert service.ask()["data"][7:] == "001104"
+
+
+def test_killed_database(served: Database, tmp_path: Path) -> None:
+    """Holes 3 and 4: what is reserved is given, then requests are refused, then all goes on; a kill repeats nothing."""
+    assert served.server
+    config = configure(tmp_path, served)
+    with running(tmp_path, config) as service:
+        given = [service.ask()["data"]]
+        for _ in range(2):
+            served.server.kill()
+            some, refusal = until_refused(service)
+            given += some
+            assert refusal["code"] == -3
+            assert str(refusal["message"]).startswith("storage: ")
+            served.server.start()
+            wait_until(lambda: service.ask()["code"] == 0, "numbers go on")
+            given += service.ask(count=30)["data"]
+        assert service.end(signal.SIGKILL) == -signal.SIGKILL
+    with running(tmp_path, config) as service:
+        given += service.ask(count=250)["data"]
+        given.append(service.ask()["data"])
+        served.server.kill()
+        assert service.end() == 0, "a stop does not wait for a database"
+        assert "ranges not given back" in service.messages()
+        served.server.start()
+    with running(tmp_path, config) as service:
+        given += service.ask(count=300)["data"]
+    assert len(set(given)) == len(given)
+
+
+def test_hanging_database(served: Database, tmp_path: Path) -> None:
+    """Who needs nothing of it does not wait for it; who does is refused after a while."""
+    assert served.server
+    with running(tmp_path, configure(tmp_path, served)) as service:
+        given = service.ask(count=10)["data"]
+        service.ask(app_name="b")
+        with served.server.frozen():
+            some, refusal = until_refused(service)
+            given += some
+            assert refusal["code"] == -3
+            assert service.ask(app_name="b")["code"] == 0, "it is not held up by those that wait"
+        wait_until(lambda: service.ask(app_name="c")["code"] == 0, "numbers go on")
+        given += service.ask(count=300)["data"]
+        assert len(set(given)) == len(given)
+        assert service.end() == 0
+
+
+def test_owner_of_a_lost_node_ends(database: Database, tmp_path: Path) -> None:
+    with running(tmp_path, configure(tmp_path, database)) as service:
+        service.ask()
+        database.run("UPDATE beanpole_ids_node SET epoch = epoch + 1")
+        assert len({service.ask()["data"] for _ in range(40)}) == 40
+        service.socket.send(b'{"action":"get","app_name":"new","rule_name":"order"}')
+        assert service.popen.wait(10) == 10
+        assert "taken over" in service.messages()
