@@ -7,6 +7,7 @@ import signal
 import socket
 import threading
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -345,16 +346,21 @@ def test_stop_gives_back_after_the_last_answer(tmp_path: Path) -> None:
     for _ in range(3):
         with web(tmp_path, config=config) as api:
             threads = [threading.Thread(target=hammer, args=(api, given)) for _ in range(4)]
-            before = len(given)
+            enough = len(given) + 100
             for each in threads:
                 each.start()
-            wait_until(lambda before=before: len(given) > before + 100, "numbers are given")
+            wait_until(partial(is_longer, given, enough), "numbers are given")
             assert api.service.end() == 0
             for each in threads:
                 each.join()
     assert len(set(given)) == len(given)
     lost = int(max(given)[7:]) + 1 - len(given)
     assert lost == 0, f"{lost} numbers were lost by stops in good order"
+
+
+def is_longer(given: list[str], count: int) -> bool:
+    """Whether there are more than so many."""
+    return len(given) > count
 
 
 def hammer(api: Web, given: list[str]) -> None:
