@@ -48,6 +48,8 @@ class HeldStore:
         self.marks: dict[Key, Mark] = {}
         self.open = asyncio.Event()
         self.open.set()
+        self.giving = asyncio.Event()
+        self.giving.set()
         self.error: Exception | None = None
         self.reserve_count = 0
 
@@ -63,6 +65,9 @@ class HeldStore:
         self.marks.update(wanted)
 
     async def give_back(self, rests: list[tuple[Key, Mark]]) -> None:
+        await self.giving.wait()
+        if self.error:
+            raise self.error
         self.marks.update(rests)
 
 
@@ -74,9 +79,10 @@ class World:
         (folder / "pair.lua").write_text(PAIR)
         self.store = HeldStore()
         self.now_s = MIDNIGHT_S
+        self.seconds = 0.0
         self.error: Exception | None = None
         self.replies: list[dict[str, Any]] = []
-        self.service = Service(load(folder / "rules.toml"), self.store, self.read_clock, lambda: 0.0)
+        self.service = Service(load(folder / "rules.toml"), self.store, self.read_clock, lambda: self.seconds)
         self.keeper = asyncio.create_task(self.service.keep())
 
     def read_clock(self) -> int:
@@ -112,6 +118,7 @@ def play(folder: Path, story: Story) -> None:
         world = World(folder)
         await story(world)
         world.store.open.set()
+        world.store.giving.set()
         world.service.begin_stop()
         if not world.keeper.done():
             await world.keeper
@@ -231,5 +238,60 @@ def test_names_of_strangers_are_bounded(tmp_path: Path) -> None:
         for number in range(limits.IDS_WAITING_MAX + 1):
             world.send(app_name=f"n{number % 7}")
         assert "too many requests wait" in world.replies[-1]["message"]
+
+    play(tmp_path, story)
+
+
+def test_counter_that_nobody_uses_is_given_back_and_forgotten(tmp_path: Path) -> None:
+    async def story(world: World) -> None:
+        service = world.service
+        given = [(await world.ask(app_name=app))["data"] for app in ("idle", "idle", "busy")]
+        world.now_s += limits.IDS_IDLE_S
+        await world.ask(app_name="busy")
+        await service.forget_idle()
+        assert len(service.counters) == 2, "not before the time is over"
+        world.now_s += 1
+        await service.forget_idle()
+        assert [key.app for key in service.counters] == [b"busy"]
+        assert world.store.marks[Key(b"day", b"idle")].reserved == 1, "its unused range is given back"
+        assert service.gone == {"day": (2, 2)}
+        given.append((await world.ask(app_name="idle"))["data"])
+        assert given == ["20261124-0000", "20261124-0001", "20261124-0000", "20261124-0002"]
+
+    play(tmp_path, story)
+
+
+def test_request_for_a_counter_that_is_being_forgotten_waits(tmp_path: Path) -> None:
+    async def story(world: World) -> None:
+        service = world.service
+        given = [(await world.ask())["data"]]
+        world.now_s += limits.IDS_IDLE_S + 1
+        world.seconds += limits.IDS_IDLE_S + 1
+        world.store.giving.clear()
+        world.send(app_name="other")  # wakes the keeper, which then forgets
+        await settle()
+        assert Key(b"day", b"a") not in service.counters
+        world.send()
+        await settle()
+        assert len(world.replies) == 1, "the range is not given back yet"
+        world.store.giving.set()
+        await settle()
+        given.append(world.replies[-1]["data"])
+        assert given == ["20261124-0000", "20261124-0001"]
+
+    play(tmp_path, story)
+
+
+def test_store_that_fails_while_a_counter_is_forgotten(tmp_path: Path) -> None:
+    """What nobody knows to be given back is a gap."""
+
+    async def story(world: World) -> None:
+        first = (await world.ask())["data"]
+        world.now_s += limits.IDS_IDLE_S + 1
+        world.store.error = StorageError("storage: gone")
+        with pytest.raises(StorageError):
+            await world.service.forget_idle()
+        world.store.error = None
+        assert (first, (await world.ask())["data"]) == ("20261124-0000", "20261124-0010")
 
     play(tmp_path, story)
