@@ -112,6 +112,8 @@ class Metrics:
         seen = {name: Seen() for name in self.service.config.rules}
         for rule, (answered, given) in self.service.gone.items():
             seen[rule] = Seen(answered, given)
+        for name, (answered, given) in self.service.gone.items():
+            seen[name] = Seen(answered, given)
         now_s = self.service.clock_floor_s()
         for number, (key, counter) in enumerate(list(self.service.counters.items())):
             seen.setdefault(key.rule.decode(), Seen()).add(counter, now_s)
