@@ -13,20 +13,23 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from beanpole.bench import grid, machine, report, rows, rows_durable
-from beanpole.bench.dial import SetupError, parse_address
+from beanpole.bench import grid, guest, machine, report, rows, rows_durable
+from beanpole.bench.dial import SetupError
 from beanpole.bench.load import LoadError
-from beanpole.bench.measure import Contestant, load_at, take_sample
-from beanpole.bench.plan import Group, Row, Scenario
+from beanpole.bench.measure import Contestant, take_sample
+from beanpole.bench.plan import Group, Row
 from beanpole.bench.reply import ReplyError
 from beanpole.bench.report import Outcome
-from beanpole.bench.server import OURS, THEIRS, Server, installed
+from beanpole.bench.server import OURS, THEIRS, Address, installed
 
 ROUNDS = 3
 SECONDS = 2.0
 """Length of a measured load: enough for some hundred thousand commands of a slow server."""
 QUICK_ROUNDS = 1
 QUICK_SECONDS = 0.5
+
+STANDARD_OUTPUT = Path("-")
+"""As a file: what is written goes to standard output."""
 
 INTERRUPTED = 130
 """The shell's exit code for a program that was interrupted."""
@@ -178,18 +181,27 @@ def main(options: Options, say: Callable[[str], None] = say_on_stderr) -> int:
     return 1 if failed else 0
 
 
-def drive(address: str, group: Group, seconds: float, pid: int = 0) -> int:
-    """Drives one load at a server that runs already, and prints its figures. It leaves no jobs that it can delete."""
-    scenario = Scenario(groups=(group,))
-    row = Row("load", "one load", "rate", scenario)
+def drive(address: Address, group: Group, seconds: float, pid: int = 0, json_file: Path | None = None) -> int:
+    """Drives one load at a server that runs already, and prints its figures; 2 when that did not work."""
     try:
-        where = parse_address(address)
-        sample = load_at(where, scenario, seconds, Server(pid, where, 0.0) if pid else None)
-    except (SetupError, LoadError, ReplyError, OSError) as error:
-        say_on_stderr(f"{address}: {error}")
+        with terminate_as_interrupt():
+            measured = guest.measure(address, group, seconds, pid)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except (SetupError, LoadError, ReplyError) as error:
+        say_on_stderr(f"beanpole bench: {error}")
         return 2
-    outcome = Outcome(row, {("ours", "scenario"): [sample]})
-    sys.stdout.write(report.as_text(report.FIGURES_HEAD, report.figures_table([outcome])) + "\n")
+    except OSError as error:
+        where = address if isinstance(address, str) else f"{address[0]}:{address[1]}"
+        say_on_stderr(f"beanpole bench: {where}: {error.strerror or error}")
+        return 2
+    if json_file is not None:
+        text = json.dumps(measured.as_json()) + "\n"
+        if json_file == STANDARD_OUTPUT:
+            sys.stdout.write(text)
+            return 0
+        json_file.write_text(text)
+    sys.stdout.write(measured.as_text() + "\n")
     return 0
 
 

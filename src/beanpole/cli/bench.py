@@ -4,11 +4,42 @@ Only options are here; what they start is in `beanpole.bench.run`, imported when
 """
 
 from pathlib import Path
+from typing import Any
 
 import click
 
+from beanpole.cli.common import TUBE, URL
 
-@click.command("bench", short_help="Measure this server beside beanstalkd, or drive a load at a running one.")
+CYCLES = {"put": "p", "put+delete": "pd", "put+reserve": "pr", "put+reserve+delete": "prd"}
+"""What each connection does again and again, as the programme of a load."""
+
+FILE = click.Path(dir_okay=False, allow_dash=True, path_type=Path)
+FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
+COMMANDS = "{ready_file} or {host} {port} are filled in."
+
+
+@click.command("bench", short_help="Measure a server beside beanstalkd, or your own with --url.")
+@click.option("--url", type=URL, help="Only measure this server: beanstalk://HOST:PORT or unix:PATH.")
+@click.option("--connections", default=50, type=click.IntRange(1, 100_000), show_default=True, help="With --url.")
+@click.option(
+    "--in-flight",
+    default=16,
+    type=click.IntRange(1, 10_000),
+    show_default=True,
+    help="With --url: commands in a batch.",
+)
+@click.option("--body-bytes", default=100, type=click.IntRange(0, 1 << 30), show_default=True, help="With --url.")
+@click.option(
+    "--cycle",
+    default="put+reserve+delete",
+    type=click.Choice([*CYCLES]),
+    show_default=True,
+    help="With --url: what each connection does again and again.",
+)
+@click.option("--tubes", default=0, type=click.IntRange(0), help="With --url: how many; 0: one for each connection.")
+@click.option("--held", default=0, type=click.IntRange(0), help="With --url: jobs each connection keeps reserved.")
+@click.option("--tube-prefix", type=TUBE, help="With --url: what its tubes begin with.  [default: a new name]")
+@click.option("--pid", default=0, type=click.IntRange(0), help="With --url: its process, to measure its CPU too.")
 @click.option("--only", multiple=True, metavar="ROW", help="Only rows whose name is, or begins with, ROW. May repeat.")
 @click.option("--table", "tables", multiple=True, type=click.Choice(["speed", "durable", "grid"]), help="May repeat.")
 @click.option("--full", is_flag=True, help="All tables: the asked ones and the whole grid. Takes most of an hour.")
@@ -16,47 +47,33 @@ import click
 @click.option("--list", "list_rows", is_flag=True, help="Name all rows and end.")
 @click.option("--rounds", type=click.IntRange(1, 100), help="Rounds, of which the median counts (3).")
 @click.option("--seconds", type=click.FloatRange(0.05, 600), help="Length of each measured load (2).")
-@click.option("--ours", default="", metavar="COMMAND", help="Our server; {ready_file} or {host} {port} are filled in.")
+@click.option("--ours", default="", metavar="COMMAND", help=f"Our server; {COMMANDS}")
 @click.option("--theirs", default="", metavar="COMMAND", help="The other server, likewise.")
-@click.option(
-    "--data-dir", type=click.Path(exists=True, file_okay=False, path_type=Path), help="Where logs are written."
-)
-@click.option(
-    "--json", "json_file", type=click.Path(dir_okay=False, path_type=Path), help="Every sample, to this file."
-)
+@click.option("--data-dir", type=FOLDER, help="Where logs are written.")
+@click.option("--json", "json_file", type=FILE, help="Every sample, to this file; with --url, - is standard output.")
 @click.option("--markdown", is_flag=True, help="Tables in Markdown.")
 @click.option("--check", is_flag=True, help="End with 1 when a row does not meet what is asked.")
-@click.option("--address", metavar="HOST:PORT", help="Only drive a load at this server (also unix:PATH).")
-@click.option(
-    "--pid", default=0, type=click.IntRange(min=0), help="With --address: its process, to measure its CPU too."
-)
-@click.option("--connections", default=50, type=click.IntRange(1, 100_000), show_default=True, help="With --address.")
-@click.option("--in-flight", default=16, type=click.IntRange(1, 10_000), show_default=True, help="With --address.")
-@click.option("--body-bytes", default=100, type=click.IntRange(0, 1 << 30), show_default=True, help="With --address.")
-@click.option("--tubes", default=0, type=click.IntRange(min=0), help="With --address; 0 is one for each connection.")
-@click.option(
-    "--held", default=0, type=click.IntRange(min=0), help="With --address: jobs each connection keeps reserved."
-)
-@click.option(
-    "--programme",
-    default="prd",
-    type=click.Choice(["prd", "p", "pd", "pr"]),
-    show_default=True,
-    help="With --address: batches in turn; p put, r reserve, d delete.",
-)
 @click.pass_context
-def bench(context: click.Context, /, **given: object) -> None:
-    """Measure this server beside beanstalkd (commands/s, latency, CPU, memory), or a load at one that runs."""
-    from beanpole.bench import run
-    from beanpole.bench.plan import Group
+def bench(
+    context: click.Context, /, url: str, cycle: str, tube_prefix: str | None, pid: int, *, full: bool, **given: Any
+) -> None:
+    """Measure this server beside beanstalkd (commands/s, latency, CPU, memory), or with --url one that runs already.
 
-    load = {key: given.pop(key) for key in ("connections", "in_flight", "body_bytes", "tubes", "held", "programme")}
-    address, pid = given.pop("address"), given.pop("pid")
+    The server of --url is measured in tubes of its own, which are empty and gone at the end; no other tube is touched.
+    A cycle without a delete ends early when it has left a million jobs, or 256 MiB of them.
+    """
+    from beanpole.bench import guest, run
+    from beanpole.bench.plan import Group
+    from beanpole.client import Address
+
+    load = {key: given.pop(key) for key in ("connections", "in_flight", "body_bytes", "tubes", "held")}
     if given.pop("list_rows"):
         click.echo(run.names())
-    elif address:
-        context.exit(run.drive(str(address), Group(**load), given["seconds"] or run.SECONDS, pid))  # type: ignore[arg-type]
+    elif url:
+        address = Address.from_url(url)
+        group = Group(programme=CYCLES[cycle], name=tube_prefix or guest.new_name(), **load)
+        where = address.path or (address.host, address.port)
+        context.exit(run.drive(where, group, given["seconds"] or run.SECONDS, pid, given["json_file"]))
     else:
-        full = given.pop("full")
         given["tables"] = tuple(run.TABLES) if full else given["tables"] or ("speed",)
-        context.exit(run.main(run.Options(**given)))  # type: ignore[arg-type]
+        context.exit(run.main(run.Options(**given)))

@@ -166,16 +166,18 @@ def test_load_at_a_running_server() -> None:
     peer("beanstalkd")
     with server.running(server.THEIRS) as started:
         assert isinstance(started.address, tuple)
-        address = f"{started.address[0]}:{started.address[1]}"
-        arguments = ["--address", address, "--seconds", "0.05", "--connections", "2", "--pid", str(started.pid)]
+        url = f"beanstalk://{started.address[0]}:{started.address[1]}"
+        arguments = ["--url", url, "--seconds", "0.05", "--connections", "2", "--pid", str(started.pid)]
         result = CliRunner().invoke(bench, arguments)
     assert result.exit_code == 0, result.output
-    assert "commands/s" in result.output
+    for line in ("jobs/s", "commands/s", "latency", "server CPU"):
+        assert f"\n{line} " in "\n" + result.output
 
 
 def test_load_at_nobody_is_an_error() -> None:
-    result = CliRunner().invoke(bench, ["--address", "127.0.0.1:1", "--seconds", "0.05"])
+    result = CliRunner().invoke(bench, ["--url", "beanstalk://127.0.0.1:1", "--seconds", "0.05"])
     assert result.exit_code == 2
+    assert "127.0.0.1:1: Connection refused" in result.output
 
 
 def test_unknown_row_is_an_error() -> None:

@@ -1,0 +1,218 @@
+"""Measures a server that somebody else runs, as a guest: only in tubes of its own, which are empty and gone afterwards.
+
+It looks first and refuses to begin where it would not be welcome: a server that drains, bodies that are too large, or a
+name for its tubes that a tube begins with already. Jobs that a cycle leaves behind are bounded by their number and
+bytes, as they are in the memory of a server that others need; a run ends early when there are that many. However it
+ends, connections are closed, which gives back what they hold, and then what is left is taken out and deleted.
+"""
+
+import re
+import secrets
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import asdict, dataclass
+
+from beanpole.bench.dial import SetupError, allow_descriptors, converse, dial, open_group, tubes_of
+from beanpole.bench.load import Load
+from beanpole.bench.measure import SETUP_LIMIT_S, SPARE_DESCRIPTORS, WARM_UP_S
+from beanpole.bench.plan import Group
+from beanpole.bench.reply import Kind, ReplyReader
+from beanpole.bench.report import BUSY, number
+from beanpole.bench.server import Address, Server
+
+LEFT_JOBS_MAX = 1_000_000
+"""Jobs that a cycle without a delete may leave behind until the end."""
+LEFT_BYTES_MAX = 256 * 1024 * 1024
+"""Bytes that these may have, with what a job itself takes."""
+JOB_BYTES = 300
+"""About what a server needs for a job besides its body."""
+
+CLEAN_UP_LIMIT_S = 120.0
+"""How long it may take to delete what is left."""
+CLEAN_UP_PAUSE_S = 0.01
+"""Between two looks whether closed connections have given back what they held."""
+CLEAN_UP_COMMANDS = 500
+"""Commands of a round trip of that."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What came of a load. Latencies are from sending a batch of commands to reading the reply of each."""
+
+    seconds: float
+    jobs: int
+    jobs_per_s: float
+    commands_per_s: float
+    p50_us: float
+    p99_us: float
+    p999_us: float
+    generator_busy: float
+    """Share of a core that we used ourselves; near 1, the rates are lower bounds."""
+    server_cpu_us: float | None = None
+    """Processor time of the server for a command; None: nobody said which process it is."""
+
+    def as_text(self) -> str:
+        """For people, a line each."""
+        latencies = {"p50": self.p50_us, "p99": self.p99_us, "p99.9": self.p999_us}
+        lines = [
+            f"jobs/s         {number(self.jobs_per_s)}",
+            f"commands/s     {number(self.commands_per_s)}",
+            "latency        " + ", ".join(f"{name} {number(value)} µs" for name, value in latencies.items()),
+        ]
+        if self.server_cpu_us is not None:
+            lines.append(f"server CPU     {number(self.server_cpu_us)} µs a command")
+        if self.generator_busy >= BUSY:
+            lines.append("The load generator was at its limit: the rates are lower bounds.")
+        return "\n".join(lines)
+
+    def as_json(self) -> dict[str, object]:
+        """For programs."""
+        return asdict(self)
+
+
+def new_name() -> str:
+    """What the names of the tubes of a run begin with: no other run has it."""
+    return f"beanpole-bench-{secrets.token_hex(4)}"
+
+
+def measure(address: Address, group: Group, seconds: float, pid: int = 0) -> Measured:
+    """Drives a load, for so long or until it has left enough behind. The group's name is that of its tubes.
+
+    Raises SetupError, LoadError, ReplyError or OSError; the tubes are cleaned up all the same, if that is possible.
+    """
+    allow_descriptors(group.connections + SPARE_DESCRIPTORS)
+    with closing(dial(address)) as sock:
+        look_first(sock, group)
+    server = Server(pid, address, 0.0) if pid else None
+    with cleaned_up(address, group), closing(Load()) as load:
+        deadline = time.monotonic() + SETUP_LIMIT_S
+        load.add(group, open_group(group, address, deadline))
+        load.fill_held(deadline - time.monotonic())
+        most = commands_max(group)
+        load.run(min(WARM_UP_S, seconds), most // 10)
+        before_s = server.cpu_s() if server else 0.0
+        run_s, own_cpu_s = load.run(seconds, most)
+        cpu_s = server.cpu_s() - before_s if server else 0.0
+        latencies = load.groups[0].latencies
+        jobs = load.commands // len(group.programme)
+        return Measured(
+            seconds=run_s,
+            jobs=jobs,
+            jobs_per_s=jobs / run_s,
+            commands_per_s=load.commands / run_s,
+            p50_us=latencies.percentile(0.5) / 1e3,
+            p99_us=latencies.percentile(0.99) / 1e3,
+            p999_us=latencies.percentile(0.999) / 1e3,
+            generator_busy=own_cpu_s / run_s,
+            server_cpu_us=cpu_s / load.commands * 1e6 if server else None,
+        )
+
+
+def commands_max(group: Group) -> int:
+    """The commands after which a load has left enough behind; 0: it leaves nothing."""
+    if "d" in group.programme:
+        return 0
+    jobs = min(LEFT_JOBS_MAX, LEFT_BYTES_MAX // (group.body_bytes + JOB_BYTES))
+    return max(jobs * len(group.programme), 10)
+
+
+# --- Before -----------------------------------------------------------------------------------------------------------
+
+
+def ask(sock: socket.socket, command: bytes) -> str:
+    """The text that answers a statistic; empty if there is none."""
+    sock.sendall(command + b"\r\n")
+    received = b""
+    while b"\r\n" not in received:
+        received += some(sock)
+    line, _, rest = received.partition(b"\r\n")
+    if line == b"NOT_FOUND":
+        return ""
+    if not line.startswith(b"OK "):
+        raise SetupError(f"{command.decode()} was answered with {line[:100]!r}")
+    while len(rest) < int(line[3:]) + 2:
+        rest += some(sock)
+    return rest.decode(errors="replace")
+
+
+def some(sock: socket.socket) -> bytes:
+    """What comes next."""
+    piece = sock.recv(1 << 16)
+    if not piece:
+        raise SetupError("the server closed the connection")
+    return piece
+
+
+def statistic(text: str, key: str) -> str:
+    """A value of a statistic."""
+    found = re.search(rf"^{key}: (.*)$", text, re.MULTILINE)
+    return found[1].strip() if found else ""
+
+
+def look_first(sock: socket.socket, group: Group) -> None:
+    """Raises SetupError where the load would do harm, or could not run."""
+    stats = ask(sock, b"stats")
+    if statistic(stats, "draining") == "true":
+        raise SetupError("the server drains: it takes no jobs")
+    body_bytes_max = int(statistic(stats, "max-job-size") or 0)
+    if group.body_bytes > body_bytes_max:
+        raise SetupError(f"bodies of {group.body_bytes} bytes are too large for the server: {body_bytes_max} at most")
+    names = [line.removeprefix("- ").strip('"') for line in ask(sock, b"list-tubes").splitlines()]
+    taken = [name for name in names if name.startswith(group.name)]
+    if taken:
+        raise SetupError(f"the tube {taken[0]} begins with {group.name}: choose a name that is nobody's")
+
+
+# --- After ------------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def cleaned_up(address: Address, group: Group) -> Iterator[None]:
+    """Leaves none of the group's jobs behind, whatever ends the block."""
+    try:
+        yield
+    finally:
+        tubes = sorted({tube for index in range(group.connections) for tube in tubes_of(group, index)})
+        try:
+            with closing(dial(address)) as sock:
+                clean_up(sock, tubes, time.monotonic() + CLEAN_UP_LIMIT_S)
+        except OSError as error:
+            raise SetupError(f"jobs may be left in the tubes {group.name}*: {error}") from error
+
+
+def clean_up(sock: socket.socket, tubes: list[bytes], deadline: float) -> None:
+    """Deletes every job in some tubes, also those that closed connections are about to give back."""
+    commands = [*(b"watch " + tube + b"\r\n" for tube in tubes), b"ignore default\r\n"]
+    converse(sock, commands, [b"WATCHING "] * len(commands), deadline)
+    while True:
+        while ids := reserve_some(sock):
+            converse(sock, [b"delete %d\r\n" % id for id in ids], [b"DELETED"] * len(ids), deadline)
+        left = [tube for tube in tubes if jobs_in(sock, tube)]
+        if not left:
+            return
+        if time.monotonic() > deadline:
+            raise SetupError(f"jobs are left in {left[0].decode()} and its like: delete them")
+        # A server without memory buries what it is given; and closed connections still hold what it has not noticed.
+        kicks = [line for tube in left for line in (b"use " + tube + b"\r\n", b"kick 1000000\r\n")]
+        converse(sock, kicks, [b"USING ", b"KICKED "] * len(left), deadline)
+        time.sleep(CLEAN_UP_PAUSE_S)
+
+
+def reserve_some(sock: socket.socket) -> list[int]:
+    """The ids of some jobs that were ready, now reserved."""
+    sock.sendall(b"reserve-with-timeout 0\r\n" * CLEAN_UP_COMMANDS)
+    reader = ReplyReader()
+    replies: list[tuple[int, int, int]] = []
+    while len(replies) < CLEAN_UP_COMMANDS:
+        replies += reader.feed(some(sock))
+    return [id for kind, id, _ in replies if kind == Kind.RESERVED]
+
+
+def jobs_in(sock: socket.socket, tube: bytes) -> int:
+    """The jobs of a tube, in whatever state."""
+    stats = ask(sock, b"stats-tube " + tube)
+    return sum(
+        int(statistic(stats, f"current-jobs-{state}") or 0) for state in ("ready", "reserved", "delayed", "buried")
+    )
