@@ -102,13 +102,36 @@ TUBE = Checked("tube", wire.tube_name)
 URL = Checked("url", Address.from_url)
 """The address of a server."""
 
-ID = click.IntRange(1, 2**64 - 1)
+
+class Number(click.ParamType[int]):
+    """A whole number that is called something. Help does not show its limits, which hardly anybody meets."""
+
+    def __init__(self, name: str, minimum: int, maximum: int) -> None:
+        self.name = name
+        self.minimum = minimum
+        self.maximum = maximum
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Return the number if it is one."""
+        try:
+            number = int(value)
+        except ValueError:
+            number = self.minimum - 1
+        if not self.minimum <= number <= self.maximum:
+            self.fail(f"{value!r} is no whole number from {self.minimum} to {self.maximum}", param, ctx)
+        return number
+
+
+ID = Number("id", 1, 2**64 - 1)
 """The id of a job."""
 
-SECONDS = click.IntRange(0, limits.PRI_MAX)
+COUNT = Number("n", 1, limits.PRI_MAX)
+"""How many jobs."""
+
+SECONDS = Number("seconds", 0, limits.PRI_MAX)
 """Seconds of a delay, a time to run or a pause."""
 
-PRIORITY = click.IntRange(0, limits.PRI_MAX)
+PRIORITY = Number("priority", 0, limits.PRI_MAX)
 """The priority of a job; the smallest comes first."""
 
 
@@ -122,7 +145,7 @@ class Target(click.ParamType[int | str]):
         if not isinstance(value, str):
             return int(value)
         if value.isascii() and value.isdigit():
-            return int(ID(value, param, ctx))
+            return ID(value, param, ctx)
         return TUBE.convert(value.removeprefix("tube:"), param, ctx)
 
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import click
 
-from beanpole import limits
 from beanpole.cli.common import (
+    COUNT,
     ID,
     PRIORITY,
     SECONDS,
@@ -93,9 +93,7 @@ def delete(server: Server, out: Output, ids: tuple[int, ...]) -> ExitCode:
 
 @verb("kick")
 @click.argument("what", type=TARGET, nargs=-1, required=True, metavar="TUBE|ID...")
-@click.option(
-    "--count", type=click.IntRange(1, limits.PRI_MAX), default=1, show_default=True, help="The most jobs of a TUBE."
-)
+@click.option("--count", type=COUNT, default=1, show_default=True, help="The most jobs of a TUBE.")
 def kick(server: Server, out: Output, what: tuple[int | str, ...], count: int) -> ExitCode:
     """Make buried or delayed jobs ready.
 

@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from beanpole import limits
-from beanpole.cli.common import ID, TUBE, Output, Server, body_fields, cell, note, progress, verb
+from beanpole.cli.common import COUNT, ID, TUBE, Output, Server, body_fields, cell, note, progress, verb
 from beanpole.cli.look import typed
 from beanpole.cli.scan import STATES, Found, count_of, find
 from beanpole.client import Client, StatsJob
@@ -25,7 +25,7 @@ def scan_options(function: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--scan",
             "id_count_max",
-            type=click.IntRange(1),
+            type=COUNT,
             default=limits.SCAN_IDS_DEFAULT,
             show_default=True,
             help="The most ids to look at.",

@@ -6,7 +6,19 @@ from typing import Any
 
 import click
 
-from beanpole.cli.common import TUBE, URL, Failure, Output, Server, exit_code_of, note, progress, sentence_of, verb
+from beanpole.cli.common import (
+    COUNT,
+    TUBE,
+    URL,
+    Failure,
+    Output,
+    Server,
+    exit_code_of,
+    note,
+    progress,
+    sentence_of,
+    verb,
+)
 from beanpole.cli.copying import Copy, put_copies
 from beanpole.cli.scan import count_of
 from beanpole.cli.taking import STATES, Taken, batches, delete
@@ -19,7 +31,7 @@ def choice_options(function: Callable[..., Any]) -> Callable[..., Any]:
     states = click.option(
         "--state", "states", type=click.Choice(STATES), multiple=True, help="Only these; may be repeated."
     )
-    count = click.option("--count", type=click.IntRange(1), help="The most jobs.  [default: all]")
+    count = click.option("--count", type=COUNT, help="The most jobs.  [default: all]")
     return states(count(function))
 
 

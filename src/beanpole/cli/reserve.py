@@ -7,7 +7,7 @@ import sys
 import click
 
 from beanpole import limits
-from beanpole.cli.common import PRIORITY, SECONDS, TUBE, Output, Server, note, verb
+from beanpole.cli.common import PRIORITY, SECONDS, TUBE, Number, Output, Server, note, verb
 from beanpole.cli.look import show
 from beanpole.client import Client, Job, StatsJob
 from beanpole.errors import BeanpoleError, ExitCode, TimedOutError
@@ -17,10 +17,12 @@ from beanpole.errors import BeanpoleError, ExitCode, TimedOutError
 @click.argument("tubes", type=TUBE, nargs=-1, metavar="[TUBE]...")
 @click.option(
     "--timeout",
-    type=click.IntRange(0, limits.RESERVE_TIMEOUT_S_MAX),
+    type=Number("seconds", 0, limits.RESERVE_TIMEOUT_S_MAX),
     help="Seconds to wait for a job; 0: don't wait.  [default: for ever]",
 )
-@click.option("--count", type=click.IntRange(0), default=1, show_default=True, help="Jobs to take; 0: all that come.")
+@click.option(
+    "--count", type=Number("n", 0, limits.PRI_MAX), default=1, show_default=True, help="Jobs to take; 0: all that come."
+)
 @click.option("--delete", "finish", flag_value="delete", help="Delete the job when it is written.")
 @click.option("--bury", "finish", flag_value="bury", help="Bury the job when it is written; with --exec: if CMD fails.")
 @click.option(

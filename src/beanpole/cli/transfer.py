@@ -16,7 +16,7 @@ from typing import IO, Any
 import click
 
 from beanpole import limits
-from beanpole.cli.common import TUBE, Failure, Output, Server, body_fields, exit_code_of, note, progress, verb
+from beanpole.cli.common import TUBE, Failure, Number, Output, Server, body_fields, exit_code_of, note, progress, verb
 from beanpole.cli.copying import Copy, put_copies
 from beanpole.cli.jobs import bodies_of, look_for, scan_options
 from beanpole.cli.scan import STATES, count_of
@@ -121,7 +121,11 @@ def tell_exported(tube: str, count: int) -> None:
 @click.argument("file", type=click.File("rb"), default="-")
 @click.option("--ready", is_flag=True, help="Make them ready, also those that were delayed or buried.")
 @click.option(
-    "--skip", type=click.IntRange(0), default=0, show_default=True, help="Lines to leave out at the beginning."
+    "--skip",
+    type=Number("n", 0, sys.maxsize),
+    default=0,
+    show_default=True,
+    help="Lines to leave out at the beginning.",
 )
 def import_(server: Server, out: Output, *, tube: str, file: IO[bytes], ready: bool, skip: int) -> ExitCode:
     """Put the jobs of FILE (or standard input) into TUBE: lines of JSON, as export writes them.
