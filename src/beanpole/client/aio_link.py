@@ -90,11 +90,11 @@ class Link(asyncio.Protocol):
         exchange = Exchange(count, silence_s, replies, self._loop.create_future(), waits=wait_s != 0)
         if self.is_over:
             raise ConnectionLostError("the connection is closed", outcome_unknown=False)
-        if not self._owed:
-            self._heard_at_s = self._loop.time()
+        is_next = not self._owed
         self._owed.append(exchange)
         self._transport.write(data)
-        if self._timer is None:
+        if is_next:
+            self._heard_at_s = self._loop.time()
             self._watch()
         return exchange
 
@@ -179,11 +179,16 @@ class Link(asyncio.Protocol):
             self.fail(ConnectionLostError(f"job {id} could not be given back: {error}"))
 
     def _watch(self) -> None:
-        """Sets the timer for the silence that is allowed now; asks nothing of it while it is set."""
-        if self._timer is None and self._owed:
-            silence_s = self._owed[0].silence_s
-            if silence_s is not None:
-                self._timer = self._loop.call_at(self._heard_at_s + silence_s, self._silent)
+        """Sets the timer for the silence that is allowed now, unless it looks sooner than that anyway."""
+        silence_s = self._owed[0].silence_s if self._owed else None
+        if silence_s is None:
+            return
+        silent_at_s = self._heard_at_s + silence_s
+        if self._timer is not None:
+            if self._timer.when() <= silent_at_s:
+                return
+            self._timer.cancel()
+        self._timer = self._loop.call_at(silent_at_s, self._silent)
 
     def _silent(self) -> None:
         """The timer: looks whether what is owed now is late, or only was not owed yet when the timer was set."""

@@ -27,6 +27,7 @@ RESET = object()
 SILENCE = object()
 """As an answer: the peer says nothing until the client goes."""
 
+# As an answer, an Event is TIMED_OUT as soon as it is set.
 Steps = list[tuple[bytes, Any]]
 
 
@@ -66,7 +67,10 @@ class Peer:
             if answer is RESET:
                 connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
                 return
-            if answer is not SILENCE:
+            if isinstance(answer, threading.Event):
+                answer.wait(WAIT_S)
+                connection.sendall(b"TIMED_OUT\r\n")
+            elif answer is not SILENCE:
                 connection.sendall(answer)
         with contextlib.suppress(ConnectionResetError):
             assert connection.recv(100) == b"", "the client sent more than the script knows"

@@ -1,6 +1,7 @@
 """Connections that break, servers that are silent or confused: nothing is done twice, and nothing hangs."""
 
 import socket
+import threading
 
 import pytest
 
@@ -13,6 +14,7 @@ from beanpole import (
     ConnectionLostError,
     NoReplyError,
     NotFoundError,
+    TimedOutError,
     UnexpectedReplyError,
 )
 from tests.unit.client.peer import CLOSE, RESET, SILENCE, Maker, Peer, Steps
@@ -124,6 +126,17 @@ def test_reserve_may_wait_longer_than_the_timeout(make: Maker) -> None:
         client = make(peer.address, timeout=0.05)
         with pytest.raises(NoReplyError, match=r"1\.05 s"):
             client.reserve(1)
+
+
+def test_an_answer_may_come_later_than_the_timeout(make: Maker) -> None:
+    late = threading.Event()
+    with Peer([(b"reserve-with-timeout 9\r\n", late), (PUT, SILENCE)]) as peer:
+        client = make(peer.address, timeout=0.05)
+        threading.Timer(0.2, late.set).start()
+        with pytest.raises(TimedOutError):
+            client.reserve(9)
+        with pytest.raises(NoReplyError, match=r"0\.05 s"):
+            client.put("x")
 
 
 @pytest.mark.parametrize("answer", [b"HELLO\r\n", b"DELETED\r\n", b"INSERTED 1\r\nDELETED\r\n"])
