@@ -41,8 +41,6 @@ class Link:
     def __init__(self, connection: socket.socket, timeout_s: float | None) -> None:
         self._socket = connection
         self._timeout_s = timeout_s
-        self._silence_s: float | None = -1.0
-        """The silence that the kernel allows now; None: any; -1: not set yet."""
         self._reader = ReplyReader()
         self._poll = select.poll()
         self._poll.register(connection, select.POLLIN)
@@ -50,6 +48,7 @@ class Link:
         with contextlib.suppress(OSError):  # a unix socket has neither
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        self._allow(timeout_s)
 
     def is_over(self) -> bool:
         """Whether the server has closed the connection, or said something without being asked."""
@@ -65,21 +64,21 @@ class Link:
         Raises ConnectionLostError or UnexpectedReplyError; the link is to be closed then.
         """
         reader = self._reader
-        silence_s = None if self._timeout_s is None or wait_s is None else self._timeout_s + wait_s
         try:
-            if silence_s != self._silence_s:
-                self._allow(silence_s)
             if len(data) <= SEND_AT_ONCE_BYTES:
                 self._socket.sendall(data)
             else:
-                self._send_while_receiving(data)
+                self._send_while_receiving(data, wait_s)
             while not reader.read_into(replies, count):
-                received = self._socket.recv(RECEIVE_BYTES)
+                try:
+                    received = self._socket.recv(RECEIVE_BYTES)
+                except BlockingIOError:
+                    received = self._receive_late(wait_s)
                 if not received:
                     raise ConnectionLostError("the server closed the connection before it answered")
                 reader.receive(received)
         except BlockingIOError:
-            raise NoReplyError(f"no answer within {silence_s} s") from None
+            raise NoReplyError(f"no answer within {self._silence_s(wait_s)} s") from None
         except ConnectionLostError:
             raise
         except OSError as error:
@@ -87,21 +86,38 @@ class Link:
         if reader.buffered_bytes:
             raise UnexpectedReplyError("the server sent more than was asked for")
 
+    def _silence_s(self, wait_s: int | None) -> float | None:
+        """The seconds for which the server may be silent; None: for ever."""
+        return None if self._timeout_s is None or wait_s is None else self._timeout_s + wait_s
+
+    def _receive_late(self, wait_s: int | None) -> bytes:
+        """Receives when the timeout is over, for the server may wait beyond that. Raises BlockingIOError."""
+        if wait_s == 0:
+            raise BlockingIOError
+        self._allow(wait_s)
+        try:
+            return self._socket.recv(RECEIVE_BYTES)
+        finally:
+            self._allow(self._timeout_s)
+
     def _allow(self, silence_s: float | None) -> None:
-        """Sets the silence that the kernel allows; 0 would mean any."""
+        """Sets the silence that the kernel allows; 0 would mean any.
+
+        That is two system calls, so it is done when a reply is late, and not before each command that may wait.
+        """
         seconds = 0.0 if silence_s is None else max(silence_s, 0.001)
         value = struct.pack("ll", int(seconds), int(seconds % 1 * 1e6))
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, value)
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, value)
-        self._silence_s = silence_s
 
-    def _send_while_receiving(self, data: bytes) -> None:
+    def _send_while_receiving(self, data: bytes, wait_s: int | None) -> None:
         """Sends all, and takes replies meanwhile: a server that can't send its replies reads no further commands."""
         view = memoryview(data)
+        silence_s = self._silence_s(wait_s)
         self._poll.modify(self._socket, select.POLLIN | select.POLLOUT)
         try:
             while view:
-                ready = self._poll.poll(None if self._silence_s is None else self._silence_s * 1000)
+                ready = self._poll.poll(None if silence_s is None else silence_s * 1000)
                 if not ready:
                     raise BlockingIOError
                 if ready[0][1] & ~select.POLLOUT:
