@@ -168,6 +168,9 @@ class Counter:
         self.attempted: Mark | None = None
         """A range that failed and may be durable nevertheless; the next one must not be below it."""
 
+        self._opened_s = -1
+        """The second for which the counter is open already."""
+
         self.kind = mark.kind if mark else cycles.kind
         self._follow(now_s)
 
@@ -177,6 +180,7 @@ class Counter:
         assert (shape.step, shape.offset) == (self.shape.step, self.shape.offset), "a node keeps its numbers"
         self.shape, self.cycles, self.batch = shape, counting.cycles, counting.batch
         self.low_water = low_water(self.batch)
+        self._opened_s = -1
         self._follow(int(now_s))
 
     def _follow(self, now_s: int) -> None:
@@ -195,22 +199,26 @@ class Counter:
 
         A clock that went back does not bring a cycle back: time stands still until it has caught up.
         """
-        time_s = max(int(now_s), self.time_s)
+        if (time_s := int(now_s)) == self._opened_s:
+            return time_s
+        time_s = max(time_s, self.time_s)
         start_s = self.cycles.start_s(time_s)
         if start_s < self.cycle_s:
             return self.time_s
         if start_s > self.cycle_s:
             self.cycle_s = start_s
             self.last = self.reserved = self.shape.minimum - 1
-        self.time_s = time_s
+        self.time_s = self._opened_s = time_s
         return time_s
 
     def offer(self) -> tuple[int, int]:
         """Return the next number, and how many from it on are reserved: 0 if it is not reserved itself."""
-        shape = self.shape
-        first = shape.after(self.last)
+        shape, step = self.shape, self.shape.step
+        first = shape.minimum + shape.offset
+        if self.last >= first:  # as `Shape.after`, which is called here too often to be called
+            first = self.last + step - (self.last - first) % step
         upper = min(shape.maximum, self.reserved)
-        return first, (upper - first) // shape.step + 1 if first <= upper else 0
+        return first, (upper - first) // step + 1 if first <= upper else 0
 
     def took(self, first: int, used: int) -> None:
         """Note that numbers of an offer are handed out: the first one and those after it."""

@@ -13,6 +13,7 @@ positions: such a number is unique by itself, not only within its application.
 
 import hashlib
 import os
+import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -28,8 +29,11 @@ UUID7_SEQUENCE_BITS = 12
 ULID_SEQUENCE_BITS = 15
 """What 63 bits leave beside the 48 of the time."""
 
-RANDOM_BYTES = 8_000
-"""Bytes that are asked of the system at a time."""
+CROCKFORD_PAIRS = [high + low for high in CROCKFORD for low in CROCKFORD]
+"""What ten bits are in it."""
+
+RANDOM_COUNT = 1_000
+"""How many random numbers of 64 bits are asked of the system at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,18 +174,18 @@ class Uuid7:
 
     def __init__(self, random: Callable[[int], bytes] = os.urandom) -> None:
         self.random = random
-        self._random = b""
+        self._pool: list[int] = []
 
     def make(self, first: int, left: int, count: int, time_s: int, salt: bytes) -> tuple[list[str], int]:  # noqa: ARG002
         """Return UUIDs as text; see `rule.Maker`."""
+        pool = self._pool
+        while len(pool) < count:
+            pool += struct.unpack(f">{RANDOM_COUNT}Q", self.random(8 * RANDOM_COUNT))
         made = []
         for position in range(first, first + count):
-            if not self._random:
-                self._random = self.random(RANDOM_BYTES)
-            chance = int.from_bytes(self._random[:8]) & (1 << 62) - 1
-            self._random = self._random[8:]
-            text = f"{position >> 12:012x}7{position & 0xFFF:03x}{1 << 63 | chance:016x}"
-            made.append(f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}")
+            ms, low = position >> UUID7_SEQUENCE_BITS, pool.pop()
+            head = f"{ms >> 16:08x}-{ms & 0xFFFF:04x}-7{position & 0xFFF:03x}"
+            made.append(f"{head}-{0x8000 | low >> 50:04x}-{low & 0xFFFF_FFFF_FFFF:012x}")
         return made, count
 
 
@@ -197,6 +201,7 @@ class Ulid:
     def make(self, first: int, left: int, count: int, time_s: int, salt: bytes) -> tuple[list[str], int]:  # noqa: ARG002
         """Return ULIDs as text; see `rule.Maker`."""
         made = []
+        pairs, head_of, head = CROCKFORD_PAIRS, -1, ""
         known_ms, chance, sequences = -1, 0, 1 << ULID_SEQUENCE_BITS
         for position in range(first, first + count):
             ms, sequence = divmod(position, sequences)
@@ -204,7 +209,10 @@ class Ulid:
                 digest = hashlib.blake2b(ms.to_bytes(8), key=self._key, digest_size=16).digest()
                 known_ms, chance = ms, int.from_bytes(digest) % ((1 << 80) - sequences)
             value = ms << 80 | chance + sequence
-            made.append("".join([CROCKFORD[value >> shift & 31] for shift in range(125, -1, -5)]))
+            if value >> 20 != head_of:
+                head_of = value >> 20
+                head = "".join([pairs[head_of >> shift & 1023] for shift in range(100, -1, -10)])
+            made.append(head + pairs[value >> 10 & 1023] + pairs[value & 1023])
         return made, count
 
 
