@@ -1,8 +1,8 @@
 """HTTP/1.1 on asyncio, in the loop of the datagrams: a thin skin around h11, which knows the protocol.
 
-A connection has one request under way; what comes meanwhile stays with the kernel. What a stranger can cost us is
-bounded: a head or body that is too large, a request that does not end, an answer that nobody takes, and too many
-connections are all cut off.
+A connection has one request under way, and one is served in a turn of the loop; the rest stays with the kernel. What a
+stranger can cost us is bounded: a head or body that is too large, a request that does not end, an answer that nobody
+takes, and too many connections are all cut off.
 """
 
 import asyncio
@@ -33,6 +33,9 @@ class Connection(asyncio.Protocol):
 
         self._busy = False
         """Whether `_advance` is at work: it goes on after an answer by itself."""
+
+        self._queued = False
+        """Whether more has come than was served in this turn of the loop: others have their turn too."""
 
         self._full = False
         """Whether the client does not take its answers."""
@@ -76,32 +79,51 @@ class Connection(asyncio.Protocol):
         if not self._closing:
             self._parser.receive_data(b"")
             self._advance()
-        return self._owes
+        return self._owes or self._queued
 
     def pause_writing(self) -> None:
-        """Serve no more while answers are not taken."""
+        """Serve and read no more while answers are not taken."""
         self._full = True
+        self._transport.pause_reading()
 
     def resume_writing(self) -> None:
         """Go on."""
         self._full = False
+        if not self._owes:
+            self._transport.resume_reading()
         self._advance()
 
     # --- Requests -----------------------------------------------------------------------------------------------------
 
     def _advance(self) -> None:
-        """Serve what has come, one request after the other."""
-        if self._busy:
+        """Serve one request of what has come; leave the next to the next turn."""
+        if self._busy or self._queued:
             return
         self._busy = True
+        number = self._number
         try:
-            while not (self._owes or self._full or self._closing) and self._step():
+            while not self._must_wait() and self._number == number and self._step():
                 pass
         except h11.RemoteProtocolError as error:
             name = REFUSALS.get(error.error_status_hint, "bad-request")
             self._respond(problem(name, str(error)), close=True)
         finally:
             self._busy = False
+        if self._number != number and not self._must_wait() and self._parser.trailing_data[0]:
+            self._queued = True
+            self._transport.pause_reading()
+            asyncio.get_running_loop().call_soon(self._go_on)
+
+    def _must_wait(self) -> bool:
+        """Return whether no request can be served now."""
+        return self._owes or self._full or self._closing
+
+    def _go_on(self) -> None:
+        """Serve what was left over."""
+        self._queued = False
+        if not self._must_wait():
+            self._transport.resume_reading()
+            self._advance()
 
     def _step(self) -> bool:
         """Take what h11 has found; return whether there may be more."""
@@ -165,7 +187,7 @@ class Connection(asyncio.Protocol):
         if parser.our_state is h11.DONE and parser.their_state is h11.DONE:
             parser.start_next_cycle()
             self._arm(self.server.timeout_ms)
-            if was_paused:
+            if was_paused and not self._full:
                 self._transport.resume_reading()
         else:
             self._close()

@@ -157,6 +157,31 @@ def test_answer_may_come_later_and_holds_back_what_is_behind_it() -> None:
     play(story)
 
 
+def test_requests_that_are_sent_all_at_once_leave_others_their_turn() -> None:
+    async def story(world: World) -> None:
+        one, two = await world.connect(), await world.connect(get("/first"))
+        await two.response()
+        one.writer.write(get("/a") * 2000)
+        await world.until(lambda: len(world.stub.asked) > 1)
+        two.writer.write(get("/b"))
+        assert (await two.response())[2] == b"/b"
+        assert len(world.stub.asked) < 1000
+        assert [(await one.response())[0] for _ in range(2000)] == [200] * 2000
+        await peer_end(one)
+        await peer_end(two)
+
+    play(story)
+
+
+def test_client_that_sends_all_and_ends_gets_all() -> None:
+    async def story(world: World) -> None:
+        peer = await world.connect(get("/a") * 50)
+        peer.writer.write_eof()
+        assert (await peer.rest()).count(b"200 OK") == 50
+
+    play(story)
+
+
 def test_client_that_ends_its_side_gets_its_answer() -> None:
     async def story(world: World) -> None:
         peer = await world.connect(get("/held"))
@@ -247,6 +272,9 @@ def test_client_that_takes_no_answers_is_served_no_further_and_cut_off() -> None
         peer = await world.connect(get("/big") * 100)
         peer.writer.transport.pause_reading()  # type: ignore[attr-defined] # a stream's transport can
         await world.until(lambda: world.stub.asked)
+        (connection,) = world.server.connections
+        await world.until(lambda: connection._full)
+        assert not connection._transport.is_reading(), "it can't fill our memory either"
         await world.until(lambda: not world.server.connections)
         assert len(world.stub.asked) < 100
         peer.writer.close()
