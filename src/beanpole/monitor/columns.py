@@ -97,8 +97,8 @@ COLUMNS: tuple[Column, ...] = (
 GAP = 1
 """Characters between two columns."""
 
-TUBE_WIDTH_MIN = 16
-"""Characters that a name has before another column has to go."""
+TUBE_WIDTH_MIN = 18
+"""Characters that a name and the margins have before another column has to go."""
 
 
 def fitting(width: int) -> Sequence[Column]:

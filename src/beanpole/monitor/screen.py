@@ -173,13 +173,13 @@ def titles(top: Top, width: int) -> Text:
         if column is top.column:
             text += "▼" if top.descending else "▲"
         line.append(aligned(text, column, width), "bold yellow" if column is top.column else "")
-    return line
+    return line.append(" ")
 
 
 def aligned(text: str, column: Column, width: int) -> str:
     """A cell's text in the width of its column: the tube to the left, all else to the right."""
     if column is COLUMNS[0]:
-        room = width - sum(each.width + GAP for each in fitting(width)[1:]) - 1
+        room = width - sum(each.width + GAP for each in fitting(width)[1:]) - 2
         return " " + (text if len(text) <= room else text[: room - 1] + "…").ljust(room)
     return text[: column.width + GAP].rjust(column.width + GAP)
 
@@ -201,7 +201,7 @@ def row_line(row: Row, columns: Sequence[Column], width: int, *, selected: bool)
     for column in columns:
         text, style = column.cell(row)
         line.append(aligned(text, column, width), "" if selected else style)
-    return line
+    return line.append(" ")
 
 
 def help_page() -> Iterator[Text]:

@@ -54,7 +54,7 @@ def test_keys(server: Server) -> None:
         shown.press("x")
         shown.wait_for("q quit")
         shown.resize(12, 40)
-        shown.wait_for(r"\n TUBE +READY▼ RESERVED\n")
+        shown.wait_for(r"\n TUBE +READY▼ RESERVED +\n")
         leave(shown, mode)
 
 
