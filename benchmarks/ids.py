@@ -42,6 +42,16 @@ cycle = "day"
 batch = 10000
 
 [[rule]]
+name = "large"
+template = "O{{year:02}}{{month:02}}{{day:02}}{{counter:012}}"
+cycle = "day"
+batch = 500000
+
+[[rule]]
+name = "snowflake"
+kind = "snowflake"
+
+[[rule]]
 name = "lua"
 lua = "order.lua"
 batch = 10000
@@ -78,9 +88,10 @@ ROWS = {
     "template": Row("get, template", "template", least=70_000),
     "one": Row("get, template, one in flight", "template", in_flight=1),
     "slow": Row("get, template, database + 20 ms", "template", latency_ms=20),
-    "count": Row("count 1000, template", "template", count=1000, in_flight=1, least=2_000_000),
-    "count-slow": Row("count 1000, database + 20 ms", "template", count=1000, in_flight=1, latency_ms=20),
+    "count": Row("count 1000, template", "large", count=1000, in_flight=1, least=2_000_000),
+    "count-slow": Row("count 1000, database + 20 ms", "large", count=1000, in_flight=1, latency_ms=20),
     "count-lua": Row("count 1000, Lua", "lua", count=1000, in_flight=1),
+    "snowflake": Row("get, snowflake", "snowflake"),
 }
 
 

@@ -225,8 +225,8 @@ IDS_STEP_MAX = 1_000_000
 IDS_BATCH_DEFAULT = 1_000
 """Numbers that are reserved at a time, and so the largest gap of a crash, unless the rule says otherwise."""
 
-IDS_BATCH_MAX = 10_000
-"""The largest batch, as in the original."""
+IDS_BATCH_MAX = 1_000_000
+"""The largest batch: half a second's numbers at the rate of large requests, so that a slow database holds up none."""
 
 IDS_RESERVE_S_DEFAULT = 10
 """Seconds of time that numbers which begin with it reserve at once; and how far they may run ahead of the clock."""
