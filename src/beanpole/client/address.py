@@ -1,11 +1,15 @@
 """Where a server is: a host and a port, or the path of a unix socket."""
 
+import re
 from dataclasses import dataclass
 from typing import Self
 from urllib.parse import urlsplit
 
 from beanpole import limits
 from beanpole.errors import ArgumentError
+
+HOST_AND_PORT = re.compile(r"(\[[0-9A-Fa-f:.%]+\]|[^:/\[\]]+):\d+")
+"""What is not taken for the path of a socket, though a file could have this name: write ``./name:1`` or ``unix:``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,18 +20,34 @@ class Address:
     port: int = limits.PORT_DEFAULT
     path: str = ""
 
+    def __post_init__(self) -> None:
+        """Raises ArgumentError for what can't be an address."""
+        host: object = self.host
+        port: object = self.port
+        if not (isinstance(host, str) and host and isinstance(port, int) and 0 < port < 65536):
+            raise ArgumentError(f"a host is a name and a port a number from 1 to 65535, not {host!r} and {port!r}")
+
     @classmethod
     def of(cls, given: "Address | tuple[str, int] | str") -> Self:
-        """The address that is meant by a pair of host and port, a URL, or the path of a unix socket.
+        """The address that is meant by a pair of host and port, a URL, ``host:port``, or the path of a unix socket.
 
-        Raises ArgumentError for a URL that is none.
+        Raises ArgumentError for what is none of them.
         """
-        if isinstance(given, Address):
-            return cls(given.host, given.port, given.path)
-        if isinstance(given, tuple):
-            host, port = given
-            return cls(host, port)
-        return cls.from_url(given) if "://" in given or given.startswith("unix:") else cls(path=given)
+        match given:
+            case Address():
+                return cls(given.host, given.port, given.path)
+            case (host, port):
+                return cls(host, port)
+            case str() if "://" in given or given.startswith("unix:"):
+                return cls.from_url(given)
+            case str() if HOST_AND_PORT.fullmatch(given):
+                return cls.from_url("beanstalk://" + given)
+            case str() if given:
+                return cls(path=given)
+        raise ArgumentError(
+            f"an address is beanstalk://host:port, host:port, unix:path, a pair of host and port, or the path of a unix"
+            f" socket, not {given!r}"
+        )
 
     @classmethod
     def from_url(cls, url: str) -> Self:

@@ -73,6 +73,8 @@ def put_many(
     session: Session[B], bodies: Iterable[B], priority: int, delay: int, ttr: int, tube: str = USED
 ) -> Plan[list[int]]:
     """Puts a job for each body and returns their ids. After a shipment with an error nothing more is sent."""
+    if isinstance(bodies, str | bytes):
+        raise ArgumentError("put_many takes a list of bodies, or any iterable of them, and not one body")
     encode = session.codec.encode
     ids: list[int] = []
     for piece in pieces(encode(body) for body in bodies):

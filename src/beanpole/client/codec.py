@@ -4,6 +4,7 @@ A codec is any object with `encode` and `decode`. A body that can't be encoded i
 that can't be decoded is a :class:`~beanpole.errors.BodyError` with the job's id, for the job is reserved all the same.
 """
 
+import codecs
 import json
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
@@ -41,9 +42,19 @@ class TextCodec:
 
     encoding: str = "utf-8"
 
+    def __post_init__(self) -> None:
+        """Raises LookupError for an encoding that Python does not have."""
+        codecs.lookup(self.encoding)
+
     def encode(self, body: str | bytes) -> bytes:
-        """The string in the encoding; bytes stay as they are."""
-        return body.encode(self.encoding) if isinstance(body, str) else body
+        """The string in the encoding; bytes stay as they are. Raises TypeError for anything else."""
+        if isinstance(body, str):
+            return body.encode(self.encoding)
+        if isinstance(body, bytes):
+            return body
+        raise TypeError(
+            f"a body is a string, not {type(body).__name__}: choose a codec, codec=beanpole.JsonCodec() say"
+        )
 
     def decode(self, data: bytes) -> str:
         """The string."""

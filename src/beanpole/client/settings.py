@@ -9,7 +9,7 @@ from beanpole.client.address import Address
 from beanpole.client.backoff import Backoff
 from beanpole.client.codec import BytesCodec, Codec, TextCodec
 from beanpole.client.session import DEFAULT_TUBE, Session
-from beanpole.errors import CannotConnectError
+from beanpole.errors import ArgumentError, CannotConnectError
 
 B = TypeVar("B")
 T = TypeVar("T")
@@ -43,6 +43,12 @@ class Settings(Generic[B]):
         backoff: Backoff | None = None,
         repeat: bool = False,
     ) -> None:
+        durations: dict[str, object] = {"timeout": timeout, "connect_timeout": connect_timeout}
+        for name, seconds in durations.items():
+            if not (seconds is None or (isinstance(seconds, int | float) and seconds > 0)):
+                raise ArgumentError(f"{name} is a number of seconds above 0, or None for no limit, not {seconds!r}")
+        if isinstance(codec, type):
+            raise ArgumentError(f"a codec is an object: codec={codec.__name__}(), not codec={codec.__name__}")
         self._given = address if isinstance(address, socket.socket) else None
         self.address = Address() if isinstance(address, socket.socket) else Address.of(address)
         self.codec = cast("Codec[B]", codec or (BytesCodec() if encoding is None else TextCodec(encoding)))

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
@@ -13,6 +14,7 @@ from beanpole.client.job import Job, job_id
 from beanpole.client.pool import Pool, Ring
 from beanpole.client.stats import Stats, StatsJob, StatsTube, parse_list
 from beanpole.errors import ArgumentError, UnexpectedReplyError
+from beanpole.testing import FakeServer
 
 
 @pytest.mark.parametrize(
@@ -27,6 +29,10 @@ from beanpole.errors import ArgumentError, UnexpectedReplyError
         ("unix:b", Address(path="b"), "unix:b"),
         ("/run/b", Address(path="/run/b"), "unix:/run/b"),
         (("h", 3), Address("h", 3), "beanstalk://h:3"),
+        ("h:3", Address("h", 3), "beanstalk://h:3"),
+        ("[::1]:3", Address("::1", 3), "beanstalk://[::1]:3"),
+        ("./h:3", Address(path="./h:3"), "unix:./h:3"),
+        ("b.sock", Address(path="b.sock"), "unix:b.sock"),
     ],
 )
 def test_address(given: tuple[str, int] | str, wanted: Address, shown: str) -> None:
@@ -41,6 +47,50 @@ def test_address(given: tuple[str, int] | str, wanted: Address, shown: str) -> N
 def test_what_is_no_url(url: str) -> None:
     with pytest.raises(ArgumentError):
         Address.from_url(url)
+
+
+@pytest.mark.parametrize(
+    "given", [None, 5, "", b"h", (), ("h",), ("h", 1, 2), ("h", "1"), ("h", 0), ("h", 65536), "h:0"]
+)
+def test_what_is_no_address(given: Any) -> None:
+    with pytest.raises(ArgumentError, match=r"address|host"):
+        beanpole.Client(given)
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ({"timeout": 0}, "timeout is a number of seconds above 0, or None"),
+        ({"timeout": "5"}, "timeout is a number"),
+        ({"connect_timeout": -1}, "connect_timeout is a number"),
+        ({"codec": JsonCodec}, r"codec=JsonCodec\(\)"),
+        ({"watch": []}, "at least one tube"),
+        ({"use": "no tube"}, "a tube's name"),
+    ],
+)
+def test_wrong_options_are_found_at_once(option: Any, message: str) -> None:
+    for kind in (beanpole.Client, beanpole.AsyncClient):
+        with pytest.raises(ArgumentError, match=message):
+            kind("beanstalk://h", **option)
+
+
+def test_an_encoding_that_there_is_not() -> None:
+    with pytest.raises(LookupError, match="nonsense"):
+        beanpole.Client("beanstalk://h", "nonsense")
+
+
+def test_bodies_of_a_wrong_type() -> None:
+    with pytest.raises(TypeError, match=r"a body is a string, not dict: .* codec"):
+        beanpole.Client("beanstalk://h").put({"a": 1})  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="a body is bytes here, not str"):
+        beanpole.Client("beanstalk://h", None).put("x")  # type: ignore[arg-type]
+
+
+def test_put_many_of_one_body() -> None:
+    with FakeServer() as server, beanpole.Client(server.url) as client:
+        with pytest.raises(ArgumentError, match="not one body"):
+            client.put_many("abc")
+        assert server.jobs() == []
 
 
 def test_pauses_double_up_to_the_longest() -> None:
