@@ -14,9 +14,7 @@ Invariants:
 - After a failed write or sync nothing is written, synced or promised any more.
 """
 
-import errno
 from collections.abc import Callable
-from operator import itemgetter
 from typing import NamedTuple, Protocol
 
 from beanpole import limits
@@ -26,12 +24,9 @@ from beanpole.wal.compaction import Compaction
 from beanpole.wal.disk import Directory, File
 from beanpole.wal.format import Encoder
 from beanpole.wal.log import Policy, Segment
-from beanpole.wal.names import segment_name, spare_name
+from beanpole.wal.names import segment_name
 from beanpole.wal.runner import Runner
-
-NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
-"""What the system says when there is no space: not a failure, but a reason to refuse puts."""
-
+from beanpole.wal.spares import NO_SPACE, Spares
 
 END_RECORD_BYTES = 17
 """Bytes of the record that ends a segment."""
@@ -83,8 +78,7 @@ class FileLog:
         self.segment_bytes = segment_bytes
         self.on_durable: Callable[[], None] = lambda: None
         self.on_failure: Callable[[OSError], None] = lambda _: None
-        self.spares: list[tuple[File, int]] = []
-        self.spare_number = 0
+        self.spares = Spares(directory, records, segment_bytes)
         self.preparing = False
         self.full = False
         self.unsynced: list[File | Directory] = []
@@ -216,7 +210,7 @@ class FileLog:
             self.sealed.append(Segment(self.records.segment, self.records.used_bytes))
             self.sealed_bytes += self.records.used_bytes
             self.unsealed = self.file
-            self.file, capacity = self.take_spare(size + limits.SEGMENT_OVERHEAD_BYTES)
+            self.file, capacity = self.spares.take(size)
             number = self.records.segment + 1
             self.records.open_segment(number, capacity, self.engine.next_job_id, self.wall_ns())
         except OSError as error:
@@ -248,27 +242,12 @@ class FileLog:
         except OSError as error:
             self.fail(error)
 
-    def take_spare(self, size: int) -> tuple[File, int]:
-        """Return an empty file that takes `size` bytes, and how many it takes."""
-        for file, capacity in sorted(self.spares, key=itemgetter(1)):
-            if capacity >= size:
-                self.spares.remove((file, capacity))
-                self.records.spare_bytes -= capacity - limits.SEGMENT_OVERHEAD_BYTES
-                return file, capacity
-        capacity = max(self.segment_bytes, size)
-        return self.directory.create(self.next_spare_name(), capacity), capacity
-
-    def next_spare_name(self) -> str:
-        """Return a name that no spare had."""
-        self.spare_number += 1
-        return spare_name(self.spare_number)
-
     def prepare_spare(self) -> None:
         """Prepare the next segment in the background, unless one is there."""
-        if self.preparing or self.spares or self.full or self.failure is not None or self.closed:
+        if self.preparing or self.spares.files or self.full or self.failure is not None or self.closed:
             return
         self.preparing = True
-        name = self.next_spare_name()
+        name = self.spares.next_name()
         self.runner.background(lambda: self.directory.create(name, self.segment_bytes), self.spare_prepared)
 
     def spare_prepared(self, file: File | OSError) -> None:
@@ -277,20 +256,15 @@ class FileLog:
         if isinstance(file, OSError):
             if file.errno not in NO_SPACE:
                 self.fail(file)
-        elif self.closed or self.spares:
+        elif self.closed or self.spares.files:
             file.close()
             try:
                 self.directory.unlink(file.name)
             except OSError as error:
                 self.fail(error)
         else:
-            self.add_spare(file, self.segment_bytes)
+            self.spares.add(file, self.segment_bytes)
             self.ask_for_space()
-
-    def add_spare(self, file: File, capacity: int) -> None:
-        """Count a spare as space."""
-        self.spares.append((file, capacity))
-        self.records.spare_bytes += capacity - limits.SEGMENT_OVERHEAD_BYTES
 
     # --- space --------------------------------------------------------------------------------------------------------
 
@@ -306,14 +280,14 @@ class FileLog:
         try:
             if left < size:
                 left = 0
-                if all(capacity < size + limits.SEGMENT_OVERHEAD_BYTES for _, capacity in self.spares):
+                if not self.spares.fit(size):
                     if self.full:
                         return False
-                    self.create_spare(size)
+                    self.spares.create(size)
             while left + self.records.spare_bytes - size < rest:
                 if self.full:
                     return False
-                self.create_spare(0)
+                self.spares.create(0)
         except OSError as error:
             if error.errno not in NO_SPACE:
                 self.fail(error)
@@ -323,11 +297,6 @@ class FileLog:
             self.runner.later(limits.SPACE_RETRY_MS / 1000, self.try_for_space)
             return False
         return True
-
-    def create_spare(self, size: int) -> None:
-        """Prepare a segment that takes a record of `size` bytes now. Raise OSError(ENOSPC) when there is no space."""
-        capacity = max(self.segment_bytes, size + limits.SEGMENT_OVERHEAD_BYTES)
-        self.add_spare(self.directory.create(self.next_spare_name(), capacity), capacity)
 
     def try_for_space(self) -> None:
         """See whether the disk has space again, and again in a while if not; puts resume when it has."""
@@ -342,7 +311,7 @@ class FileLog:
             return
         try:
             while not self.records.has_plenty():
-                self.create_spare(0)
+                self.spares.create(0)
         except OSError as error:
             if error.errno not in NO_SPACE:
                 self.fail(error)
@@ -377,10 +346,7 @@ class FileLog:
             for each in [*self.unsynced, self.file]:
                 each.sync()
             self.synced = self.written
-            for file, _ in self.spares:
-                file.close()
-                self.directory.unlink(file.name)
-            self.spares = []
+            self.spares.remove()
         self.closed = True
         self.file.close()
 

@@ -1,0 +1,66 @@
+"""The files that the log goes on in: empty, with their space allocated on disk, each for one segment.
+
+What records they can take is part of the room that the encoder promises, so it is counted here and nowhere else.
+"""
+
+import errno
+from operator import itemgetter
+
+from beanpole import limits
+from beanpole.wal.disk import Directory, File
+from beanpole.wal.format import Encoder
+from beanpole.wal.names import spare_name
+
+NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+"""What the system says when there is no space: not a failure, but a reason to refuse puts."""
+
+
+class Spares:
+    """Files that wait to become a segment, and how many bytes each of them takes."""
+
+    def __init__(self, directory: Directory, records: Encoder, segment_bytes: int) -> None:
+        self.directory = directory
+        self.records = records
+        self.segment_bytes = segment_bytes
+        self.files: list[tuple[File, int]] = []
+        self.named_count = 0
+
+    def next_name(self) -> str:
+        """Return a name that no spare had."""
+        self.named_count += 1
+        return spare_name(self.named_count)
+
+    def fit(self, size: int) -> bool:
+        """Whether a record of `size` bytes fits into one of them."""
+        return any(capacity >= size + limits.SEGMENT_OVERHEAD_BYTES for _, capacity in self.files)
+
+    def create(self, size: int) -> None:
+        """Create one that takes a record of `size` bytes. Raise OSError(ENOSPC) when there is no space."""
+        capacity = max(self.segment_bytes, size + limits.SEGMENT_OVERHEAD_BYTES)
+        self.add(self.directory.create(self.next_name(), capacity), capacity)
+
+    def add(self, file: File, capacity: int) -> None:
+        """Count a file that was created."""
+        self.files.append((file, capacity))
+        self.records.spare_bytes += capacity - limits.SEGMENT_OVERHEAD_BYTES
+
+    def take(self, size: int) -> tuple[File, int]:
+        """Return the smallest that takes a record of `size` bytes, or a new one, and how many bytes it takes.
+
+        Raises:
+            OSError: there is none, and none can be created.
+        """
+        if not self.fit(size):
+            self.create(size)
+        needed = size + limits.SEGMENT_OVERHEAD_BYTES
+        file, capacity = min((each for each in self.files if each[1] >= needed), key=itemgetter(1))
+        self.files.remove((file, capacity))
+        self.records.spare_bytes -= capacity - limits.SEGMENT_OVERHEAD_BYTES
+        return file, capacity
+
+    def remove(self) -> None:
+        """Remove them all."""
+        for file, _ in self.files:
+            file.close()
+            self.directory.unlink(file.name)
+        self.files = []
