@@ -1,9 +1,11 @@
 """Every call of the disk fails once: the log stops for good, and what it had promised is there after a restart."""
 
 import errno
+from random import Random
 
 import pytest
 
+from beanpole.errors import StartError
 from beanpole.wal.log import Policy
 from tests.simulation.disk import SimDisk
 from tests.simulation.life import Life, Promises
@@ -63,17 +65,21 @@ def test_no_space_for_a_write_stops_the_log(seed: int) -> None:
 
 SEGMENT_BYTES = 4096
 
+STUCK_SEED = 134
+"""A history that left a log too little room to move its oldest segment, when segments could only be whole ones."""
+
 
 class Full:
     """A disk that has become full."""
 
-    def __init__(self, segments: int) -> None:
+    def __init__(self, segments: int, segment_bytes: int = SEGMENT_BYTES) -> None:
         self.disk = SimDisk(segments)
+        self.segment_bytes = segment_bytes
         self.clock = Clock()
         self.promises = Promises()
-        self.life = Life(self.disk, self.clock, Policy(0), SEGMENT_BYTES, self.promises)
+        self.life = Life(self.disk, self.clock, Policy(0), self.segment_bytes, self.promises)
         self.client = self.life.connect()
-        self.disk.capacity = segments * SEGMENT_BYTES
+        self.disk.capacity = segments * segment_bytes
         while not self.life.refused_put_count:
             self.ask(b"put", b"put 1 0 100 100", body=bytes(100))
         assert self.life.space.full
@@ -91,6 +97,12 @@ class Full:
         assert len(self.client.asked) < size, f"{line!r} is not answered"
         return self.client.last_reply
 
+    def kill(self) -> None:
+        """The process ends, and another starts on the same disk."""
+        self.disk.kill()
+        self.life = Life(self.disk, self.clock, Policy(0), self.segment_bytes, self.promises)
+        self.client = self.life.connect()
+
     def pass_time(self) -> None:
         self.clock.now_ns += NS_PER_S
         self.life.runner.run_timers()
@@ -99,7 +111,7 @@ class Full:
     def ids_after_loss_of_power(self) -> set[int]:
         self.disk.lose_power()
         self.disk.capacity = None
-        life = Life(self.disk, self.clock, Policy(0), SEGMENT_BYTES, self.promises)
+        life = Life(self.disk, self.clock, Policy(0), self.segment_bytes, self.promises)
         return {job.id for job in life.engine.jobs.jobs()}
 
 
@@ -148,11 +160,50 @@ def test_jobs_change_on_a_full_disk() -> None:
 
 def test_changes_without_end_never_stop_a_full_log() -> None:
     full = Full(40)
-    for _ in range(2000):
+    for _ in range(300):
         full.ask(b"reserve", b"reserve")
         id = full.client.held[-1]
         assert full.ask(b"release", b"release %d 1 0" % id, id) == b"RELEASED"
     assert full.ids_after_loss_of_power() == full.promises.put
+
+
+@pytest.mark.parametrize("seed", [*range(20), STUCK_SEED])
+def test_puts_resume_after_kills_unless_live_jobs_fill_the_disk(seed: int) -> None:
+    """A start takes what it finds: the segment that a kill cut short, and less free space than a whole one takes."""
+    chance = Random(seed)
+    segment_bytes = 4 * SEGMENT_BYTES
+    full = Full(16, segment_bytes)
+    full.disk.capacity = 16 * segment_bytes + chance.randrange(segment_bytes)
+    for _ in range(12):
+        for _ in range(chance.randrange(200)):
+            live = sorted(full.promises.put - full.promises.deleted)
+            if live and (chance.random() < 0.4 or full.life.records.live_bytes > full.disk.capacity * 70 // 100):
+                id = chance.choice(live)
+                assert full.ask(b"delete", b"delete %d" % id, id) == b"DELETED"
+            else:
+                size = chance.choice((10, 100, 1000, 4000, 10_000))
+                full.ask(b"put", b"put 1 0 100 %d" % size, body=bytes(size))
+        full.kill()
+        for _ in range(20):
+            if full.ask(b"put", b"put 1 0 100 1", body=b"x") == b"INSERTED":
+                break
+            full.pass_time()
+        else:
+            assert full.life.records.live_bytes > full.disk.capacity * 73 // 100
+
+
+def test_start_takes_less_than_a_segment() -> None:
+    disk = SimDisk()
+    disk.capacity = SEGMENT_BYTES // 2
+    life = Life(disk, Clock(), Policy(0), SEGMENT_BYTES, Promises())
+    assert life.records.segment_bytes == disk.capacity
+
+
+def test_start_without_space_says_so() -> None:
+    disk = SimDisk()
+    disk.capacity = 100
+    with pytest.raises(StartError, match="No space left on device"):
+        Life(disk, Clock(), Policy(0), SEGMENT_BYTES, Promises())
 
 
 @pytest.mark.parametrize("segments", [40, 200])

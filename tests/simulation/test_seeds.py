@@ -33,6 +33,7 @@ REPAIRED = {
     7: "a job larger than a segment was accepted although no file could be created for it",
     840: "the pause of a tube that was empty at a start came back at the next",
     1074: "the same, when the pause was about to end",
+    1415: "the end of a pause that found no room was not written when there was room",
 }
 """Seeds that failed once, and why; what the seeds do now may be different."""
 

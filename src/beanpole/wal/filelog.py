@@ -26,7 +26,7 @@ from beanpole.wal.format import Encoder
 from beanpole.wal.log import Policy, Segment
 from beanpole.wal.names import segment_name
 from beanpole.wal.runner import Runner
-from beanpole.wal.spares import NO_SPACE, Spares
+from beanpole.wal.spares import NO_SPACE, Spares, create_largest
 
 END_RECORD_BYTES = 17
 """Bytes of the record that ends a segment."""
@@ -101,8 +101,9 @@ class FileLog:
             StartError: there is no space for it.
         """
         try:
-            file = self.directory.create(segment_name(number), self.segment_bytes)
-            self.records.open_segment(number, self.segment_bytes, self.engine.next_job_id, self.wall_ns())
+            least = 2 * limits.SEGMENT_OVERHEAD_BYTES
+            file, capacity = create_largest(self.directory, segment_name(number), self.segment_bytes, least)
+            self.records.open_segment(number, capacity, self.engine.next_job_id, self.wall_ns())
             self.file = file
             self.write()
             file.sync()
@@ -116,8 +117,6 @@ class FileLog:
         """Begin what happens by itself: syncs by time and the preparation of the next segment."""
         self.records.make_room()
         self.prepare_spare()
-        for name in self.records.stale_pauses:
-            self.records.unpaused(name)
         self.append()
         if self.policy.interval_ms:
             self.runner.later(self.policy.interval_ms / 1000, self.sync_by_time)
@@ -134,6 +133,8 @@ class FileLog:
         if self.failure is not None or self.closed:
             return
         try:
+            if self.records.stale_pauses:
+                self.records.tell_stale_pauses()
             if self.unsealed is None:
                 self.compaction.step(self.records.size)
             if self.unsealed is None and self.records.size:

@@ -54,7 +54,7 @@ cdef class Encoder(Records):
     cdef unsigned char *buffer           # records that are not written to the file yet
     cdef readonly Py_ssize_t size        # bytes in it
     cdef Py_ssize_t capacity             # bytes allocated
-    cdef public list stale_pauses        # tubes that recovery found paused and empty: they are gone, with the pause
+    cdef public set stale_pauses         # tubes whose pause must not come back, which is still to be written
     cdef object space                    # asked for another segment and for room; see wal.filelog.FileLog
     cdef readonly int64_t wall_offset_ns # wall clock minus engine clock
 
@@ -80,6 +80,9 @@ cdef class Encoder(Records):
     cdef int settle(self, Job job, int64_t size) except -1
     cdef bint has_room(self, int64_t size, int64_t rest) except -1
     cdef int64_t kept(self, int parts) noexcept
+    cdef int64_t kept_from_moves(self) noexcept
+    cdef int64_t rest_behind(self, int64_t size) noexcept
+    cdef bint room_for_unpause(self, int64_t size) noexcept
     cpdef bint room_to_move(self, int64_t size) except -1
     cpdef bint room_for_note(self, int64_t size) except -1
 

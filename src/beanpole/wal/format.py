@@ -102,7 +102,7 @@ class Encoder(Records):
 
     def __init__(self, space=None):
         self.space = space
-        self.stale_pauses = []
+        self.stale_pauses = set()
 
     def set_space(self, space) -> None:
         """Set who is asked for another segment and for room."""
@@ -151,13 +151,23 @@ class Encoder(Records):
         """Write a tube's pause."""
         if tube.paused_until_ns == 0:
             return self.unpaused(tube.name)
+        self.stale_pauses.discard(tube.name)
         self.pause(tube.name, tube.pause_s, tube.paused_until_ns + self.wall_offset_ns)
         tube.segment = self.segment
         return 0
 
     def unpaused(self, name: bytes) -> int:
-        """Write that a tube has no pause, unless space is short: what can't be written must not stop a tube's end."""
-        return self.pause(name, 0, 0) if self.room_for_note(TUBE_FIXED + len(name)) else 0
+        """Write that a tube has no pause; later, if there is no room: that must not stop a tube's end."""
+        if not self.room_for_unpause(TUBE_FIXED + len(name)):
+            self.stale_pauses.add(name)
+            return 0
+        self.stale_pauses.discard(name)
+        return self.pause(name, 0, 0)
+
+    def tell_stale_pauses(self) -> None:
+        """Write of which tubes a pause must not come back, as far as there is room."""
+        for name in list(self.stale_pauses):
+            self.unpaused(name)
 
     def pause(self, name, pause_s, until_wall_ns):
         """Write a pause."""
@@ -345,17 +355,29 @@ class Encoder(Records):
 
     def room_for_note(self, size: int64_t) -> bool:
         """Whether a record may be written that can be left out; no room is made for it."""
+        return self.rest_behind(size) >= self.kept(1)
+
+    def room_for_unpause(self, size):
+        """Whether the end of a pause may be written: as much may be used up as by compaction."""
+        return self.rest_behind(size) >= self.kept_from_moves()
+
+    def rest_behind(self, size):
+        """Return the bytes that small records can take behind a record of `size` bytes; no room is made for it."""
         left: int64_t = self.segment_bytes - self.used_bytes - END_RECORD
-        return (left if left >= size else 0) + self.spare_bytes - size >= self.kept(1)
+        return (left if left >= size else 0) + self.spare_bytes - size
+
+    def kept_from_moves(self):
+        """Return the bytes that compaction leaves free: for every job's delete, and to end what it does."""
+        return self.live_count * DELETED_RECORD + self.kept_free_bytes // 16
 
     def room_to_move(self, size: int64_t) -> bool:
         """Whether compaction may write a record: every job's delete must still find room."""
-        return self.has_room(size, self.live_count * DELETED_RECORD + self.kept_free_bytes // 4)
+        return self.has_room(size, self.kept_from_moves())
 
     def room_for_round(self, size: int64_t) -> bool:
         """Whether compaction may write `size` bytes of records; no room is made for them."""
         left: int64_t = self.segment_bytes - self.used_bytes - END_RECORD
-        return left + self.spare_bytes - size >= self.live_count * DELETED_RECORD + self.kept_free_bytes // 4
+        return left + self.spare_bytes - size >= self.kept_from_moves()
 
     def has_plenty(self) -> bool:
         """Whether there is so much room that the next few puts will not use it up."""

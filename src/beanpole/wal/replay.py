@@ -244,9 +244,9 @@ class Replay:
                     engine.arm(tube, tube.number, tube.paused_until_ns)
                 else:
                     tube.pause_s = 0
-        records.stale_pauses = [
+        records.stale_pauses = {
             name for name, (_, until_ns, _) in self.pauses.items() if until_ns > wall_ns and name not in engine.tubes
-        ]
+        }
 
 
 @cython.cfunc

@@ -15,6 +15,28 @@ NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 """What the system says when there is no space: not a failure, but a reason to refuse puts."""
 
 
+LEAST_PART = 32
+"""A segment of this part of the usual size is worth having where the disk has no space for more."""
+
+
+def create_largest(directory: Directory, name: str, size: int, least: int) -> tuple[File, int]:
+    """Create a file of `size` bytes, or of what the disk has left if that is `least` at the least; return its size too.
+
+    A nearly full disk is used up to the end, for a start after a kill may find less than a whole segment free, and what
+    compaction has to move may need all of it.
+
+    Raises:
+        OSError: there is no space for `least` bytes, or the disk fails.
+    """
+    try:
+        return directory.create(name, size), size
+    except OSError as error:
+        left = directory.free_bytes()
+        if error.errno not in NO_SPACE or not least <= left < size:
+            raise
+    return directory.create(name, left), left
+
+
 class Spares:
     """Files that wait to become a segment, and how many bytes each of them takes."""
 
@@ -36,8 +58,9 @@ class Spares:
 
     def create(self, size: int) -> None:
         """Create one that takes a record of `size` bytes. Raise OSError(ENOSPC) when there is no space."""
-        capacity = max(self.segment_bytes, size + limits.SEGMENT_OVERHEAD_BYTES)
-        self.add(self.directory.create(self.next_name(), capacity), capacity)
+        needed = size + limits.SEGMENT_OVERHEAD_BYTES
+        wanted = max(self.segment_bytes, needed)
+        self.add(*create_largest(self.directory, self.next_name(), wanted, max(needed, wanted // LEAST_PART)))
 
     def add(self, file: File, capacity: int) -> None:
         """Count a file that was created."""
