@@ -102,6 +102,9 @@ SEGMENT_OVERHEAD_BYTES = 256
 COMPACTION_PERCENT = 175
 """Bytes of sealed segments in percent of live bytes at which the oldest goes: below 200, for what is under way."""
 
+COMPACTION_WORTH_PERCENT = 125
+"""Bytes of sealed segments in percent of live bytes up to which a round would move much and gain little."""
+
 COMPACTION_BYTES_PER_TURN = 131_072
 """Bytes of jobs that compaction moves in a turn, and so what it may delay others by: well below a millisecond."""
 

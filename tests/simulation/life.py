@@ -107,7 +107,7 @@ class Life:
         self.clock = clock
         self.promises = promises
         self.space = Space()
-        self.records = Encoder()
+        self.records = Encoder(salt=disk.rng.randrange(2**32))
         self.engine = Engine(BODY_BYTES_MAX, clock.now_ns, records=self.records)
         self.recovered = recover(disk, self.engine, self.records, now_ns=clock.now_ns, wall_ns=clock.wall_ns())
         self.offset_ns = self.records.wall_offset_ns
@@ -121,7 +121,7 @@ class Life:
             self.records,
             self.recovered.sealed,
             runner=self.runner,
-            wall_ns=clock.wall_ns,
+            clock=self.log_clock,
             observer=self.space,
             policy=policy,
             segment_bytes=segment_bytes,
@@ -134,6 +134,11 @@ class Life:
         self.log.on_failure = self.note_failure
         self.guard(self.log.start)
         self.noted_index = self.appended_index = self.records.index
+
+    def log_clock(self) -> tuple[int, int]:
+        """What the server's clocks say."""
+        log_ns = self.clock.now_ns + self.offset_ns
+        return log_ns, self.clock.wall_ns() - log_ns
 
     # --- what can end it ----------------------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from beanpole.engine.engine import Engine
-from beanpole.wal.format import Encoder, Kind
+from beanpole.wal.format import SEGMENT_HEADER, Encoder, Kind
 from beanpole.wal.log import Policy
 from beanpole.wal.names import segment_name, segment_number
 from beanpole.wal.recovery import DamageError, recover
@@ -142,7 +142,7 @@ def recovered(files: dict[str, bytes]) -> State | None:
 def kinds_in(files: dict[str, bytes]) -> set[int]:
     kinds = set()
     for content in files.values():
-        at = 48
+        at = SEGMENT_HEADER
         while at + 8 < len(content) and (size := int.from_bytes(content[at : at + 4], "little")):
             kinds.add(content[at + 8])
             at += size + 8

@@ -5,7 +5,10 @@ import errno
 
 import pytest
 
+from beanpole.wal.format import Encoder
 from beanpole.wal.log import Policy
+from beanpole.wal.names import segment_name
+from beanpole.wal.recovery import DamageError
 from tests.simulation.disk import CrashError, SimDisk
 from tests.simulation.life import Client, Life, Promises
 from tests.simulation.runner import NS_PER_S, Clock
@@ -135,3 +138,51 @@ def test_nothing_is_waited_for_after_a_failure() -> None:
     for _ in range(3):
         with pytest.raises(OSError, match=r"Input/output error"):
             server.life.log.roll(100)
+
+
+def forged(salt: int) -> bytes:
+    """A record that says that the log was durable far beyond."""
+    records = Encoder(salt=salt)
+    records.open_segment(1, 4096, 1, (0, 0))
+    records.take()
+    records.spare_bytes = 1 << 20
+    records.turn((0, 0), 1, 4000)
+    return bytes(records.take())
+
+
+@pytest.mark.parametrize("guessed", [False, True], ids=["any salt", "the log's salt"])
+def test_body_that_looks_like_a_turn_record_is_a_body(*, guessed: bool) -> None:
+    """A crash tears the record of a job whose body says that the log was durable behind it."""
+    server = Server(0)
+    body = forged(server.life.records.salt ^ (0 if guessed else 1))
+    server.say(put(10))
+    server.life.runner.settle()
+    at = server.life.records.used_bytes
+    server.say(b"put 0 0 100 %d\r\n%b\r\n" % (len(body), body))
+    name = segment_name(server.life.records.segment)
+    content = bytearray(server.disk.cache[name].cache)
+    assert body in content
+    content[at] ^= 1
+    server.disk.put_file(name, bytes(content))
+    server.disk.kill()
+    if guessed:
+        with pytest.raises(DamageError):
+            server.start()
+    else:
+        server.start()
+        assert server.ids() == [1]
+
+
+@pytest.mark.parametrize("step_s", [-100_000, -30, 30, 100_000])
+def test_clock_that_is_set_while_the_server_runs_moves_no_delay(step_s: int) -> None:
+    server = Server(0)
+    server.say(b"put 0 1000 100 1\r\nx\r\n")
+    server.clock.offset_ns += step_s * NS_PER_S
+    server.clock.now_ns += 100 * NS_PER_S
+    server.say(put(1))
+    server.life.runner.settle()
+    server.disk.kill()
+    server.clock.now_ns += 10 * NS_PER_S
+    server.start()
+    [job] = [job for job in server.life.engine.jobs.jobs() if job.id == 1]
+    assert job.deadline_at_ns == server.clock.now_ns + 890 * NS_PER_S

@@ -202,7 +202,9 @@ def text_of(record: "Report") -> str:
         return f"{record['offset']:>10} damage  {record['bytes']} bytes are no good record"
     parts = [f"{record['offset']:>10} {record['kind']:<7}"]
     for name, value in itertools.islice(record.items(), 4, None):
-        if name[-3:] == "_ns":
+        if name == "clock_lead_ns":
+            parts.append(f"clock_lead={cast('int', value) / 1e9:+.6f}s")
+        elif name[-3:] == "_ns":
             if value:
                 seconds, rest_ns = divmod(cast("int", value), 1_000_000_000)
                 parts.append(f"{name[:-3]}={second_text(seconds)}.{rest_ns:09}Z")

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from beanpole import limits
+from beanpole.wal.format import END_RECORD, SEGMENT_HEADER, TURN_RECORD
 from beanpole.wal.moving import move_jobs, move_pauses
 from beanpole.wal.names import segment_name
 from beanpole.wal.replay import whole_ids
@@ -21,10 +22,7 @@ if TYPE_CHECKING:
     from beanpole.wal.filelog import FileLog
     from beanpole.wal.log import Segment
 
-WORTH_PERCENT = 125
-"""Bytes of sealed segments in percent of live ones up to which a round would move much and gain little."""
-
-FRAME_BYTES = 131
+FRAME_BYTES = SEGMENT_HEADER + END_RECORD + 2 * TURN_RECORD
 """What compaction itself writes beside jobs: a segment's header and end, and the end of a turn or two."""
 
 
@@ -74,7 +72,7 @@ class Compaction:
                 FRAME_BYTES + FRAME_BYTES * log.segment_bytes // limits.COMPACTION_BYTES_PER_TURN
             )
             return dead_or_alive + log.records.used_bytes > live + frames + log.records.kept_free_bytes // 4
-        if dead_or_alive <= live * WORTH_PERCENT // 100:
+        if dead_or_alive <= live * limits.COMPACTION_WORTH_PERCENT // 100:
             return False
         return dead_or_alive + extra_spare > live * limits.COMPACTION_PERCENT // 100
 

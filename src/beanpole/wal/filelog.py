@@ -22,14 +22,11 @@ from beanpole.engine.engine import Engine
 from beanpole.errors import ExitCode, StartError
 from beanpole.wal.compaction import Compaction
 from beanpole.wal.disk import Directory, File
-from beanpole.wal.format import Encoder
-from beanpole.wal.log import Policy, Segment
+from beanpole.wal.format import END_RECORD, Encoder
+from beanpole.wal.log import Clock, Policy, Segment
 from beanpole.wal.names import segment_name
 from beanpole.wal.runner import Runner
 from beanpole.wal.spares import NO_SPACE, Spares, create_largest
-
-END_RECORD_BYTES = 17
-"""Bytes of the record that ends a segment."""
 
 
 class Position(NamedTuple):
@@ -61,7 +58,7 @@ class FileLog:
         sealed: list[Segment],
         *,
         runner: Runner,
-        wall_ns: Callable[[], int],
+        clock: Callable[[], Clock],
         observer: Observer,
         policy: Policy,
         segment_bytes: int = limits.SEGMENT_BYTES_DEFAULT,
@@ -72,7 +69,7 @@ class FileLog:
         self.sealed = sealed
         self.sealed_bytes = sum(each.used_bytes for each in sealed)
         self.runner = runner
-        self.wall_ns = wall_ns
+        self.clock = clock
         self.observer = observer
         self.policy = policy
         self.segment_bytes = segment_bytes
@@ -103,7 +100,7 @@ class FileLog:
         try:
             least = 2 * limits.SEGMENT_OVERHEAD_BYTES
             file, capacity = create_largest(self.directory, segment_name(number), self.segment_bytes, least)
-            self.records.open_segment(number, capacity, self.engine.next_job_id, self.wall_ns())
+            self.records.open_segment(number, capacity, self.engine.next_job_id, self.clock())
             self.file = file
             self.write()
             file.sync()
@@ -138,7 +135,7 @@ class FileLog:
             if self.unsealed is None:
                 self.compaction.step(self.records.size)
             if self.unsealed is None and self.records.size:
-                self.records.turn(self.wall_ns(), self.synced.segment, self.synced.used_bytes)
+                self.records.turn(self.clock(), self.synced.segment, self.synced.used_bytes)
             if self.unsealed is None:
                 self.write()
         except OSError as error:
@@ -213,7 +210,7 @@ class FileLog:
             self.unsealed = self.file
             self.file, capacity = self.spares.take(size)
             number = self.records.segment + 1
-            self.records.open_segment(number, capacity, self.engine.next_job_id, self.wall_ns())
+            self.records.open_segment(number, capacity, self.engine.next_job_id, self.clock())
         except OSError as error:
             self.fail(error)
             raise
@@ -277,7 +274,7 @@ class FileLog:
         """
         if self.failure is not None:
             return False
-        left = self.records.segment_bytes - self.records.used_bytes - END_RECORD_BYTES
+        left = self.records.segment_bytes - self.records.used_bytes - END_RECORD
         try:
             if left < size:
                 left = 0
@@ -340,7 +337,7 @@ class FileLog:
             self.closed = True
             if self.records.used_bytes + limits.SEGMENT_OVERHEAD_BYTES <= self.records.segment_bytes:
                 # So that a start can tell damage in the last turn from what a crash leaves: it was durable.
-                self.records.turn(self.wall_ns(), self.synced.segment, self.synced.used_bytes)
+                self.records.turn(self.clock(), self.synced.segment, self.synced.used_bytes)
             self.records.end_segment(self.engine.next_job_id)
             self.write()
             self.file.truncate(self.records.used_bytes)

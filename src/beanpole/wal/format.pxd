@@ -21,16 +21,16 @@ cpdef enum Kind:
     TURN = 5                             # the end of what one turn wrote
     END = 6                              # the segment is complete
 
-cdef enum:
+cpdef enum:
     # Sizes in bytes. A record is FRAME and a payload; the payload begins with its kind.
-    SEGMENT_HEADER = 48
+    SEGMENT_HEADER = 56
     FRAME = 8
     JOB_NUMBERS = 65                     # a job's numbers
     WHOLE_FIXED = 75                     # FRAME, kind, JOB, length of the name; name and body follow
     CHANGED_RECORD = 74
     DELETED_RECORD = 17
     TUBE_FIXED = 22                      # FRAME, kind, pause, until, length of the name; the name follows
-    TURN_RECORD = 33
+    TURN_RECORD = 45
     END_RECORD = 17
 
 cdef struct JobNumbers:
@@ -56,7 +56,8 @@ cdef class Encoder(Records):
     cdef Py_ssize_t capacity             # bytes allocated
     cdef public set stale_pauses         # tubes whose pause must not come back, which is still to be written
     cdef object space                    # asked for another segment and for room; see wal.filelog.FileLog
-    cdef readonly int64_t wall_offset_ns # wall clock minus engine clock
+    cdef readonly int64_t wall_offset_ns # the log's clock minus the engine's
+    cdef readonly uint32_t salt          # what the checksums of this process's records begin with
 
     cdef readonly uint64_t segment       # number of the segment that is written
     cdef readonly uint64_t used_bytes    # bytes of it, those in the buffer too
@@ -88,7 +89,7 @@ cdef class Encoder(Records):
 
 cdef int64_t whole_bytes(Job job) noexcept
 cdef const unsigned char *read_job(const unsigned char *at, JobNumbers *numbers) noexcept
-cdef uint32_t record_crc(const unsigned char *at, Py_ssize_t size) noexcept
+cdef uint32_t record_crc(const unsigned char *at, Py_ssize_t size, uint32_t salt) noexcept
 cdef uint32_t get_u32(const unsigned char *at) noexcept nogil
 cdef uint64_t get_u64(const unsigned char *at) noexcept nogil
 cdef unsigned char *put_u32(unsigned char *at, uint32_t number) noexcept

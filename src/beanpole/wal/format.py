@@ -1,12 +1,16 @@
 """The log's format: records as bytes. docs/wal-format.md describes it byte by byte.
 
 A record is ``length u32 | crc u32 | payload``; the CRC-32C covers the length and the payload, so that neither can lie.
+It begins with a random number, the salt, so that nobody can put a body that is taken for records.
+
 The encoder is what an engine with a log tells its changes to (:class:`~beanpole.engine.records.Records`): it writes
 each record at once into a buffer, which :class:`~beanpole.wal.filelog.FileLog` writes to the file once a turn. It also
 knows how many bytes of live jobs each segment holds, which is what compaction and the promise of space go by.
 
 Invariants: ``live[job.segment]`` includes ``whole_bytes(job)`` for each job of the engine, and nothing else.
 """
+
+import secrets
 
 import cython
 from cython.cimports.beanpole.engine.job import State
@@ -19,7 +23,7 @@ from cython.cimports.libc.stdlib import free, realloc
 from cython.cimports.libc.string import memcpy, memset
 
 MAGIC = b"BEANPOLE"
-VERSION = 1
+VERSION = 2
 
 FIRST_CAPACITY = cython.declare(cython.Py_ssize_t, 65536)
 KEPT_CAPACITY = cython.declare(cython.Py_ssize_t, 4_194_304)
@@ -53,9 +57,9 @@ def put_u64(at, number):
     return at + 8
 
 
-def record_crc(at, size):
+def record_crc(at, size, salt):
     """Return the checksum that a record of `size` bytes must have: over its length and its payload."""
-    return ~extend(extend(0xFFFFFFFF, at, 4), at + FRAME, size - FRAME)
+    return ~extend(extend(~salt, at, 4), at + FRAME, size - FRAME)
 
 
 def read_job(at, numbers):
@@ -81,9 +85,11 @@ def whole_bytes(job):
     return WHOLE_FIXED + len(job.tube.name) + job.body_bytes
 
 
-def segment_header(number: uint64_t, next_job_id: uint64_t, wall_ns: int64_t) -> bytes:
-    """Return the header of a segment."""
-    header: cython.uchar[48]
+def segment_header(number: uint64_t, next_job_id: uint64_t, clock: tuple, salt: uint32_t) -> bytes:
+    """Return the header of a segment; `clock` is (the log's clock, the wall clock's lead), in nanoseconds."""
+    header: cython.uchar[56]
+    log_ns: int64_t = clock[0]
+    lead_ns: int64_t = clock[1]
     at: cython.p_uchar = header
     memset(at, 0, SEGMENT_HEADER)
     memcpy(at, cython.cast(cython.p_const_char, MAGIC), 8)
@@ -91,17 +97,20 @@ def segment_header(number: uint64_t, next_job_id: uint64_t, wall_ns: int64_t) ->
     put_u32(at + 12, SEGMENT_HEADER)
     put_u64(at + 16, number)
     put_u64(at + 24, next_job_id)
-    put_u64(at + 32, wall_ns)
-    put_u32(at + 44, crc32c(at, 44))
-    return at[:48]
+    put_u64(at + 32, log_ns)
+    put_u64(at + 40, lead_ns)
+    put_u32(at + 48, salt)
+    put_u32(at + 52, crc32c(at, 52))
+    return at[:56]
 
 
 @cython.cclass
 class Encoder(Records):
     """Writes records into a buffer, and counts what is alive. The fields stand in ``format.pxd``."""
 
-    def __init__(self, space=None):
+    def __init__(self, space=None, salt=None):
         self.space = space
+        self.salt = secrets.randbits(32) if salt is None else salt
         self.stale_pauses = set()
 
     def set_space(self, space) -> None:
@@ -180,15 +189,19 @@ class Encoder(Records):
         memcpy(at + TUBE_FIXED, cython.cast(cython.p_const_char, name), name_bytes)
         return self.finish(at, TUBE_FIXED + name_bytes)
 
-    def turn(self, wall_ns: int64_t, durable_segment: uint64_t, durable_bytes: uint64_t) -> None:
+    def turn(self, clock: tuple, durable_segment: uint64_t, durable_bytes: uint64_t) -> None:
         """Write the end of a turn, with the time and how far the log was durable then, unless space is short."""
         if not self.room_for_note(TURN_RECORD):
             return
+        log_ns: int64_t = clock[0]
+        lead_ns: int64_t = clock[1]
         at: cython.p_uchar = self.begin(TURN_RECORD)
         at[FRAME] = Kind.TURN
-        put_u64(at + FRAME + 1, wall_ns)
-        put_u64(at + FRAME + 9, durable_segment)
-        put_u64(at + FRAME + 17, durable_bytes)
+        put_u64(at + FRAME + 1, log_ns)
+        put_u64(at + FRAME + 9, lead_ns)
+        put_u64(at + FRAME + 17, durable_segment)
+        put_u64(at + FRAME + 25, durable_bytes)
+        put_u32(at + FRAME + 33, self.salt)
         self.finish(at, TURN_RECORD)
         self.index -= 1
         self.record_count -= 1
@@ -231,7 +244,7 @@ class Encoder(Records):
     def finish(self, at, size):
         """Close a record: its length and its checksum."""
         put_u32(at, size - FRAME)
-        put_u32(at + 4, record_crc(at, size))
+        put_u32(at + 4, record_crc(at, size, self.salt))
         self.size += size
         self.used_bytes += size
         self.index += 1
@@ -255,14 +268,14 @@ class Encoder(Records):
 
     # --- segments -----------------------------------------------------------------------------------------------------
 
-    def open_segment(self, number: uint64_t, segment_bytes: uint64_t, next_job_id: uint64_t, wall_ns: int64_t) -> None:
+    def open_segment(self, number: uint64_t, segment_bytes: uint64_t, next_job_id: uint64_t, clock: tuple) -> None:
         """Begin a segment: the header is the first thing in the buffer. What was buffered must be taken before."""
         assert self.size == 0, "a segment begins with records of the one before in the buffer"
         self.segment = number
         self.segment_bytes = segment_bytes
         self.used_bytes = 0
         self.count_live(number, 0)
-        header: bytes = segment_header(number, next_job_id, wall_ns)
+        header: bytes = segment_header(number, next_job_id, clock, self.salt)
         memcpy(self.begin(SEGMENT_HEADER), cython.cast(cython.p_const_char, header), SEGMENT_HEADER)
         self.size += SEGMENT_HEADER
         self.used_bytes += SEGMENT_HEADER
@@ -278,7 +291,7 @@ class Encoder(Records):
         self.record_count -= 1
 
     def set_clock(self, wall_offset_ns: int64_t) -> None:
-        """Set the wall clock minus the engine clock, in nanoseconds."""
+        """Set the log's clock minus the engine's, in nanoseconds."""
         self.wall_offset_ns = wall_offset_ns
 
     def settle(self, job, size):
@@ -388,12 +401,12 @@ class Encoder(Records):
         return self.has_room(0, self.kept(4))
 
 
-def end_record(next_job_id: uint64_t) -> bytes:
+def end_record(next_job_id: uint64_t, salt: uint32_t) -> bytes:
     """Return the END record that recovery puts where it cuts a segment."""
     record: cython.uchar[17]
     at: cython.p_uchar = record
     at[FRAME] = Kind.END
     put_u64(at + FRAME + 1, next_job_id)
     put_u32(at, END_RECORD - FRAME)
-    put_u32(at + 4, record_crc(at, END_RECORD))
+    put_u32(at + 4, record_crc(at, END_RECORD, salt))
     return at[:17]

@@ -13,15 +13,12 @@ from typing import Literal, NamedTuple
 
 from beanpole.engine.engine import Engine
 from beanpole.errors import BeanpoleError
-from beanpole.wal.format import VERSION, Encoder, Kind, segment_header
+from beanpole.wal.format import SEGMENT_HEADER, VERSION, Encoder, Kind, segment_header
 from beanpole.wal.names import segment_name
 from beanpole.wal.recovery import DamageError, recover
-from beanpole.wal.replay import Replay, durable_beyond, read_header
-from beanpole.wal.scan import decode, next_record, walk
+from beanpole.wal.replay import Header, Replay, durable_beyond, read_header
+from beanpole.wal.scan import decode, find_salt, next_record, walk
 from beanpole.wal.snapshot import Snapshot
-
-HEADER_BYTES = 48
-"""The size of a segment's header."""
 
 Fields = tuple[int | bytes, ...]
 """What :func:`beanpole.wal.scan.decode` returns of a record."""
@@ -71,8 +68,11 @@ class Found:
     ended: bool = False
     """Whether an END record was found."""
 
-    header: tuple[int, int, int] | None = None
-    """Number, next job id and wall clock in ns; None: the header is damaged."""
+    header: Header | None = None
+    """None: the header is damaged."""
+
+    salt: int = 0
+    """What the checksums of its records begin with."""
 
     @property
     def name(self) -> str:
@@ -151,24 +151,26 @@ def look(number: int, data: bytes, result: Survey, *, is_last: bool) -> Found:
     name = found.name
     try:
         found.header = read_header(data)
-        if found.header[0] != number:
-            what = f"its header says that it is segment {found.header[0]}"
+        found.salt = found.header.salt
+        if found.header.number != number:
+            what = f"its header says that it is segment {found.header.number}"
             result.findings.append(Finding(name, 16, what, "refuses"))
     except ValueError as error:
         if data[:8] == b"BEANPOLE" and f"version {VERSION}" in str(error):
             result.newer = f"{name}: {error}"
-        harmless = is_last and not durable_beyond(data, number, 0)
+        harmless = is_last and not durable_beyond(data, number, 0, None)
         start = "nothing: the server is about to write it" if result.growing else "removes the file"
-        lost = min(HEADER_BYTES, len(data))
+        lost = min(SEGMENT_HEADER, len(data))
         result.findings.append(
             Finding(name, 0, str(error), start if harmless else "refuses", lost, damage=not harmless)
         )
         found.gaps.append((0, lost))
         if harmless:
             return found
-    at = HEADER_BYTES
+        found.salt = find_salt(data)
+    at = SEGMENT_HEADER
     while at >= 0:
-        stop, found.ended = walk(data, at, found.counts, result.changed, result.deleted)
+        stop, found.ended = walk(data, at, found.salt, found.counts, result.changed, result.deleted)
         if stop > at:
             found.runs.append((at, stop))
         if found.ended:
@@ -180,7 +182,7 @@ def look(number: int, data: bytes, result: Survey, *, is_last: bool) -> Found:
 def behind_damage(found: Found, data: bytes, stop: int, result: Survey, *, is_last: bool) -> int:
     """Say what is wrong at `stop`, where no good record is; return where the next one begins, or -1."""
     end = stop + len(data[stop:].rstrip(b"\0"))
-    if is_last and not durable_beyond(data, found.number, stop):
+    if is_last and not durable_beyond(data, found.number, stop, found.salt):
         if result.growing:
             return -1
         torn = end - stop
@@ -190,7 +192,7 @@ def behind_damage(found: Found, data: bytes, stop: int, result: Survey, *, is_la
         if torn:
             found.gaps.append((stop, end))
         return -1
-    after = next_record(data, stop)
+    after = next_record(data, stop, found.salt)
     end = after if after >= 0 else end
     if end > stop:
         what = f"{end - stop} bytes are no good record: a wrong length, checksum, kind or state"
@@ -218,15 +220,15 @@ class Loader:
         self.segment_count += 1
         number = self.segment_count if as_segment is None else as_segment
         self.records.count_live(number, 0)
-        _, next_job_id, wall_ns = found.header or (0, 0, 0)
-        header = segment_header(number, next_job_id, wall_ns)
+        _, next_job_id, log_ns, lead_ns, _ = found.header or Header(0, 0, 0, 0, 0)
+        header = segment_header(number, next_job_id, (log_ns, lead_ns), found.salt)
         for start, end in found.runs:
             self.replay.segment(header + data[start:end], number)
 
     def finish(self) -> None:
-        """Let the engine's clock be the wall clock, at the last moment that the log mentions."""
-        wall_ns = self.replay.last_wall_ns
-        self.replay.finish(wall_ns, wall_ns, self.records)
+        """Let the engine's clock be the log's, at the last moment that the log mentions."""
+        log_ns = self.replay.last_ns
+        self.replay.finish(log_ns, log_ns + self.replay.lead_ns, self.records)
 
 
 def lost_ids(result: Survey, engine: Engine) -> list[int]:
@@ -325,7 +327,7 @@ def lines(found: Found, data: bytes) -> Iterator[Line]:
             yield Line(found, start, end - start, None, ())
             continue
         while at < end:
-            record = decode(data, at)
+            record = decode(data, at, found.salt)
             assert record is not None, f"{found.name} has no record at byte {at}, where one was found"
             size, kind, fields = record
             yield Line(found, at, size, kind, fields, body_of(data, at, size, fields) if kind == Kind.WHOLE else None)

@@ -18,7 +18,7 @@ from beanpole import limits
 from beanpole.engine.engine import Engine
 from beanpole.errors import ExitCode, StartError
 from beanpole.wal.disk import Directory
-from beanpole.wal.format import Encoder, end_record
+from beanpole.wal.format import END_RECORD, Encoder, end_record
 from beanpole.wal.log import Segment
 from beanpole.wal.names import is_spare, segment_name, segment_number
 from beanpole.wal.replay import Replay, durable_beyond, read_header
@@ -91,21 +91,23 @@ def read_segment(directory: Directory, replay: Replay, number: int, recovered: R
     name = segment_name(number)
     data = directory.read(name)
     try:
-        if read_header(data)[0] != number:
-            raise DamageError(name, 16, f"its header says that it is segment {read_header(data)[0]}")
+        header = read_header(data)
+        if header.number != number:
+            raise DamageError(name, 16, f"its header says that it is segment {header.number}")
     except ValueError as error:
-        if not is_last or durable_beyond(data, number, 0):
+        if not is_last or durable_beyond(data, number, 0, None):
             raise DamageError(name, 0, str(error)) from error
         directory.unlink(name)
         directory.sync()
         recovered.notes.append(f"{name} was removed: a crash came before anything in it was durable")
         return
     replay.segment(data, number)
-    if not replay.ended and (not is_last or replay.nonsense or durable_beyond(data, number, replay.good_bytes)):
+    at = replay.good_bytes
+    if not replay.ended and (not is_last or replay.nonsense or durable_beyond(data, number, at, header.salt)):
         raise DamageError(name, replay.good_bytes, str(replay.problem))
     if is_last:
         settle(directory, replay, name, data, recovered)
-    recovered.sealed.append(Segment(number, replay.good_bytes + (0 if replay.ended else len(end_record(0)))))
+    recovered.sealed.append(Segment(number, replay.good_bytes + (0 if replay.ended else END_RECORD)))
 
 
 def settle(directory: Directory, replay: Replay, name: str, data: bytes, recovered: Recovered) -> None:
@@ -120,7 +122,7 @@ def settle(directory: Directory, replay: Replay, name: str, data: bytes, recover
         recovered.notes.append(
             f"{name} was cut at byte {end}: a crash tore the {torn} bytes behind, none of them durable"
         )
-    whole = data[:end] if replay.ended else data[:end] + end_record(replay.next_job_id)
+    whole = data[:end] if replay.ended else data[:end] + end_record(replay.next_job_id, replay.salt)
     file = directory.open(name)
     file.write(0, whole)
     file.truncate(len(whole))

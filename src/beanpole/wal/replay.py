@@ -2,11 +2,14 @@
 
 Segments are given in order, oldest first. A change or a delete of a job that is not there is ignored: compaction has
 dropped the segment that held the job, so either a later record holds it whole or it is gone. Until :meth:`finish`,
-times in the engine are wall clock; then they become moments of the engine's clock, guarded against a wall clock that
-went back: the log mentions the time at every turn, and a delay can't be longer than it was asked to be.
+times in the engine are those of the log's clock; then they become moments of the engine's clock. The log's clock is
+the wall clock of the log's first start, and goes on steadily while the wall clock is set: how far that was ahead is
+mentioned at every turn. The log's clock never goes back, and a delay can't be longer than it was asked to be.
 
 Nothing is trusted before its checksum is. What a bad record means is decided in :mod:`beanpole.wal.recovery`.
 """
+
+from typing import NamedTuple
 
 import cython
 from cython.cimports.beanpole.engine.engine import Engine
@@ -42,34 +45,53 @@ SECOND_NS = cython.declare(int64_t, 1_000_000_000)
 
 @cython.cfunc
 @cython.exceptval(check=False)
-def good_record(at: cython.p_const_uchar, left: cython.Py_ssize_t) -> cython.Py_ssize_t:
+def good_record(at: cython.p_const_uchar, left: cython.Py_ssize_t, salt: uint32_t) -> cython.Py_ssize_t:
     """Return the size of the record at the start of `left` bytes; 0: there is none; -1: there is something else."""
     if left < FRAME or get_u32(at) == 0:
         return 0
     size: cython.Py_ssize_t = cython.cast(cython.Py_ssize_t, get_u32(at)) + FRAME
     if size > left or size < DELETED_RECORD:
         return -1
-    return size if record_crc(at, size) == get_u32(at + 4) else -1
+    return size if record_crc(at, size, salt) == get_u32(at + 4) else -1
 
 
-def read_header(data: bytes):
-    """Return (number, next job id, wall clock ns) of a segment's header; raise ValueError with what is wrong."""
+class Header(NamedTuple):
+    """What a segment's header says."""
+
+    number: int
+    next_job_id: int
+    log_ns: int
+    """The log's clock when the segment was begun."""
+
+    lead_ns: int
+    """The wall clock minus that."""
+
+    salt: int
+
+
+def read_header(data: bytes) -> Header:
+    """Read a segment's header. Raise ValueError with what is wrong."""
     if len(data) < SEGMENT_HEADER:
         raise ValueError(f"it has {len(data)} bytes, less than a header")
     at: cython.p_const_uchar = data
     if memcmp(at, cython.cast(cython.p_const_char, MAGIC), 8) != 0:
         raise ValueError("it does not begin with BEANPOLE")
-    if crc32c(at, 44) != get_u32(at + 44):
+    version: uint32_t = get_u32(at + 8)
+    header_bytes: cython.Py_ssize_t = get_u32(at + 12)
+    if not 16 <= header_bytes <= len(data) or crc32c(at, header_bytes - 4) != get_u32(at + header_bytes - 4):
         raise ValueError("its header has a wrong checksum")
-    if get_u32(at + 8) != VERSION:
-        raise ValueError(f"it has version {get_u32(at + 8)}; this program reads version {VERSION}")
-    return get_u64(at + 16), get_u64(at + 24), cython.cast(int64_t, get_u64(at + 32))
+    if version != VERSION or header_bytes != SEGMENT_HEADER:
+        raise ValueError(f"it has version {version}; this program reads version {VERSION}")
+    log_ns: int64_t = get_u64(at + 32)
+    lead_ns: int64_t = get_u64(at + 40)
+    return Header(get_u64(at + 16), get_u64(at + 24), log_ns, lead_ns, get_u32(at + 48))
 
 
-def durable_beyond(data: bytes, number: uint64_t, start: cython.Py_ssize_t) -> bool:
+def durable_beyond(data: bytes, number: uint64_t, start: cython.Py_ssize_t, salt: object) -> bool:
     """Whether a good turn record behind `start` says that segment `number` was durable beyond `start`.
 
-    If so, what is wrong at `start` is not what a crash leaves.
+    If so, what is wrong at `start` is not what a crash leaves. `salt` is the segment's; None: its header is not good,
+    and each turn record is taken at its word.
     """
     at: cython.p_const_uchar = data
     length: cython.int = TURN_RECORD - FRAME
@@ -80,10 +102,14 @@ def durable_beyond(data: bytes, number: uint64_t, start: cython.Py_ssize_t) -> b
         if found is cython.NULL:
             return False
         i = found - at
-        if get_u32(found) == length and good_record(found, TURN_RECORD) == TURN_RECORD and found[FRAME] == Kind.TURN:
-            durable_segment: uint64_t = get_u64(found + FRAME + 9)
-            if durable_segment > number or (
-                durable_segment == number and get_u64(found + FRAME + 17) > cython.cast(uint64_t, start)
+        if get_u32(found) == length and found[FRAME] == Kind.TURN:
+            named: uint32_t = get_u32(found + FRAME + 33)
+            durable_segment: uint64_t = get_u64(found + FRAME + 17)
+            durable_bytes: uint64_t = get_u64(found + FRAME + 25)
+            if (
+                (salt is None or named == salt)
+                and good_record(found, TURN_RECORD, named) == TURN_RECORD
+                and (durable_segment, durable_bytes) > (number, start)
             ):
                 return True
         i += 1
@@ -119,15 +145,17 @@ class Replay:
         """
         at: cython.p_const_uchar = data
         end: cython.Py_ssize_t = len(data)
-        _, next_job_id, wall_ns = read_header(data)
-        self.next_job_id = max(self.next_job_id, next_job_id)
-        self.last_wall_ns = max(self.last_wall_ns, wall_ns)
+        header: object = read_header(data)
+        self.next_job_id = max(self.next_job_id, header.next_job_id)
+        self.last_ns = max(self.last_ns, header.log_ns)
+        self.lead_ns = header.lead_ns
+        self.salt = header.salt
         self.ended = False
         self.problem = None
         self.good_bytes = SEGMENT_HEADER
         size: cython.Py_ssize_t
         while not self.ended:
-            size = good_record(at + self.good_bytes, end - self.good_bytes)
+            size = good_record(at + self.good_bytes, end - self.good_bytes, self.salt)
             if size < 0:
                 self.problem = "a record has a wrong length or checksum"
                 return
@@ -157,9 +185,10 @@ class Replay:
             self.pauses[name] = (get_u32(at + FRAME + 1), cython.cast(int64_t, get_u64(at + FRAME + 5)), segment)
             return 0
         if kind == Kind.TURN and size == TURN_RECORD:
-            self.last_wall_ns = max(self.last_wall_ns, cython.cast(int64_t, get_u64(at + FRAME + 1)))
-            self.durable_segment = get_u64(at + FRAME + 9)
-            self.durable_bytes = get_u64(at + FRAME + 17)
+            self.last_ns = max(self.last_ns, cython.cast(int64_t, get_u64(at + FRAME + 1)))
+            self.lead_ns = get_u64(at + FRAME + 9)
+            self.durable_segment = get_u64(at + FRAME + 17)
+            self.durable_bytes = get_u64(at + FRAME + 25)
             return 0
         if kind == Kind.END and size == END_RECORD:
             self.next_job_id = max(self.next_job_id, get_u64(at + FRAME + 1))
@@ -220,12 +249,12 @@ class Replay:
         return self.engine.jobs.remove(job)
 
     def finish(self, now_ns: int64_t, wall_ns: int64_t, records: Encoder) -> None:
-        """Turn wall clock into the engine's clock, and tell the encoder where everything lies and what the time is."""
+        """Turn the log's clock into the engine's, and tell the encoder where everything lies and what the time is."""
         engine: Engine = self.engine
         job: Job
         tube: Tube
-        wall_ns = max(wall_ns, self.last_wall_ns)
-        records.set_clock(wall_ns - now_ns)
+        log_ns: int64_t = max(wall_ns - self.lead_ns, self.last_ns)
+        records.set_clock(log_ns - now_ns)
         engine.next_job_id = max(engine.next_job_id, self.next_job_id)
         for each in engine.jobs.jobs():
             job = each
@@ -235,17 +264,17 @@ class Replay:
             records.live_bytes += whole_bytes(job)
         for each in list(engine.tube_list):
             tube = each
-            finish_delays(engine, tube, now_ns, wall_ns)
+            finish_delays(engine, tube, now_ns, log_ns)
             if tube.name in self.pauses:
                 tube.pause_s, until_ns, tube.segment = self.pauses[tube.name]
-                left_ns: int64_t = min(until_ns - wall_ns, tube.pause_s * SECOND_NS)
+                left_ns: int64_t = min(until_ns - log_ns, tube.pause_s * SECOND_NS)
                 tube.paused_until_ns = now_ns + left_ns if left_ns > 0 else 0
                 if tube.paused_until_ns:
                     engine.arm(tube, tube.number, tube.paused_until_ns)
                 else:
                     tube.pause_s = 0
         records.stale_pauses = {
-            name for name, (_, until_ns, _) in self.pauses.items() if until_ns > wall_ns and name not in engine.tubes
+            name for name, (_, until_ns, _) in self.pauses.items() if until_ns > log_ns and name not in engine.tubes
         }
 
 
@@ -314,7 +343,7 @@ def place(engine: Engine, job: Job, numbers: cython.pointer(JobNumbers)) -> cyth
 
 @cython.cfunc
 @cython.exceptval(-1)
-def finish_delays(engine: Engine, tube: Tube, now_ns: int64_t, wall_ns: int64_t) -> cython.int:
+def finish_delays(engine: Engine, tube: Tube, now_ns: int64_t, log_ns: int64_t) -> cython.int:
     """Turn the deadlines of a tube's delayed jobs into moments of the engine's clock."""
     job: Job
     left_ns: int64_t
@@ -322,7 +351,7 @@ def finish_delays(engine: Engine, tube: Tube, now_ns: int64_t, wall_ns: int64_t)
     for each in delayed:
         job = cython.cast(Job, cython.cast(Item, each))
         engine.leave(job)
-        left_ns = min(job.deadline_at_ns - wall_ns, job.delay_s * SECOND_NS)
+        left_ns = min(job.deadline_at_ns - log_ns, job.delay_s * SECOND_NS)
         job.deadline_at_ns = now_ns + max(left_ns, 0)
     for each in delayed:
         job = cython.cast(Job, cython.cast(Item, each))

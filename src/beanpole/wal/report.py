@@ -37,7 +37,7 @@ FIELDS: dict[int, tuple[str, ...]] = {
     Kind.CHANGED: JOB_FIELDS[:13],
     Kind.DELETED: ("job",),
     Kind.TUBE: ("pause_s", "paused_until_ns", "tube"),
-    Kind.TURN: ("wall_ns", "durable_segment", "durable_bytes"),
+    Kind.TURN: ("time_ns", "clock_lead_ns", "durable_segment", "durable_bytes"),
     Kind.END: ("next_job_id",),
 }
 """The names of what :func:`beanpole.wal.scan.decode` returns."""
@@ -121,7 +121,7 @@ def of_stat(snapshot: Snapshot) -> Report:
         "records": result.records_by_kind(),
         "durable_segment": loader.replay.durable_segment,
         "durable_bytes": loader.replay.durable_bytes,
-        "last_wall_ns": loader.replay.last_wall_ns,
+        "last_time_ns": loader.replay.last_ns,
         "next_job_id": loader.engine.next_job_id,
         "problems": of_findings(result),
     }

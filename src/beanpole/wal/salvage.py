@@ -22,8 +22,9 @@ from pathlib import Path
 from beanpole import limits
 from beanpole.errors import BeanpoleError
 from beanpole.wal.disk import DiskDirectory, File
-from beanpole.wal.format import Encoder
+from beanpole.wal.format import WHOLE_FIXED, Encoder
 from beanpole.wal.inspect import Loader, Survey, lost_ids, survey
+from beanpole.wal.log import Clock
 from beanpole.wal.moving import move_jobs, move_pauses
 from beanpole.wal.names import segment_name
 from beanpole.wal.snapshot import Snapshot
@@ -33,9 +34,6 @@ UNFINISHED = "salvage.unfinished"
 
 CHUNK_BYTES = 1_048_576
 """Bytes of jobs that are written at once."""
-
-JOB_BYTES_MIN = 75
-"""Bytes that a job takes in a log at least, and so what tells how many ids may be lost in a damaged place."""
 
 
 class SalvageError(BeanpoleError):
@@ -107,7 +105,8 @@ def salvage(
     loader.engine.check()
     if result.needed and not dry_run:
         first = snapshot.numbers[-1] + 2
-        writer = Writer(directory.path, first, result.next_job_id, loader.replay.last_wall_ns, segment_bytes)
+        clock = (loader.replay.last_ns, loader.replay.lead_ns)
+        writer = Writer(directory.path, first, result.next_job_id, clock, segment_bytes)
         try:
             writer.write(loader)
         except OSError:
@@ -121,19 +120,19 @@ def salvage(
 def next_id(result: Salvaged, loader: Loader) -> int:
     """Return an id that no job can have had: each lost byte may have been part of a put."""
     known = max(loader.replay.next_job_id, loader.engine.next_job_id, max(result.survey.changed, default=0) + 1)
-    return known + (result.lost_bytes + JOB_BYTES_MIN - 1) // JOB_BYTES_MIN
+    return known + (result.lost_bytes + WHOLE_FIXED - 1) // WHOLE_FIXED
 
 
 class Writer:
     """Writes what an engine holds as a log of its own, in a folder of its own."""
 
-    def __init__(self, parent: Path, first_number: int, next_job_id: int, wall_ns: int, segment_bytes: int) -> None:
+    def __init__(self, parent: Path, first_number: int, next_job_id: int, clock: Clock, segment_bytes: int) -> None:
         path = parent / UNFINISHED
         path.mkdir(mode=0o700)
         give_to_owner(parent, path)
         self.directory = DiskDirectory(path)
         self.next_job_id = next_job_id
-        self.wall_ns = wall_ns
+        self.clock = clock
         self.segment_bytes = segment_bytes
         self.names: list[str] = []
         self.records = Encoder(self)
@@ -156,7 +155,7 @@ class Writer:
         file = self.directory.create(name, 0)
         give_to_owner(self.directory.path, self.directory.path / name)
         self.names.append(name)
-        self.records.open_segment(number, size, self.next_job_id, self.wall_ns)
+        self.records.open_segment(number, size, self.next_job_id, self.clock)
         return file
 
     def flush(self) -> None:

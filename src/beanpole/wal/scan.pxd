@@ -1,4 +1,6 @@
 # The header of scan.py.
 cimport cython
 
-cdef Py_ssize_t sound(const unsigned char *at, Py_ssize_t left) noexcept
+from libc.stdint cimport uint32_t
+
+cdef Py_ssize_t sound(const unsigned char *at, Py_ssize_t left, uint32_t salt) noexcept

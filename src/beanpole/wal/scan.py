@@ -12,6 +12,7 @@ from cython.cimports.beanpole.wal.format import (
     DELETED_RECORD,
     FRAME,
     JOB_NUMBERS,
+    SEGMENT_HEADER,
     TUBE_FIXED,
     TURN_RECORD,
     WHOLE_FIXED,
@@ -22,10 +23,10 @@ from cython.cimports.beanpole.wal.format import (
     read_job,
     record_crc,
 )
-from cython.cimports.libc.stdint import int64_t
+from cython.cimports.libc.stdint import int64_t, uint32_t
 
 
-def sound(at, left):
+def sound(at, left, salt):
     """Return the size of the record at the start of `left` bytes; 0: there is none."""
     if left < DELETED_RECORD:
         return 0
@@ -52,10 +53,31 @@ def sound(at, left):
         return 0
     if state != State.READY and state != State.DELAYED and state != State.BURIED:
         return 0
-    return size if record_crc(at, size) == get_u32(at + 4) else 0
+    return size if record_crc(at, size, salt) == get_u32(at + 4) else 0
 
 
-def walk(data: bytes, start: cython.Py_ssize_t, counts: list, changed: set, deleted: set):
+def find_salt(data: bytes) -> int:
+    """Return the salt of a segment whose header is not good: the one that the header or most turn records name.
+
+    The one in the header counts if the first record is good with it.
+    """
+    at: cython.p_const_uchar = data
+    i: cython.Py_ssize_t
+    salt: uint32_t
+    if len(data) >= SEGMENT_HEADER:
+        salt = get_u32(at + SEGMENT_HEADER - 8)
+        if sound(at + SEGMENT_HEADER, len(data) - SEGMENT_HEADER, salt):
+            return salt
+    named: dict = {}
+    for i in range(len(data) - TURN_RECORD + 1):
+        if at[i + FRAME] == Kind.TURN:
+            salt = get_u32(at + i + TURN_RECORD - 4)
+            if sound(at + i, len(data) - i, salt):
+                named[salt] = named.get(salt, 0) + 1
+    return max(named, key=named.get) if named else 0
+
+
+def walk(data: bytes, start: cython.Py_ssize_t, salt: uint32_t, counts: list, changed: set, deleted: set):
     """Pass over records that count, from `start` on; return where that ended and whether an END record did it.
 
     `counts` of records by kind and the ids of jobs that were changed or deleted are added to.
@@ -63,7 +85,7 @@ def walk(data: bytes, start: cython.Py_ssize_t, counts: list, changed: set, dele
     at: cython.p_const_uchar = data
     end: cython.Py_ssize_t = len(data)
     i: cython.Py_ssize_t = start
-    size: cython.Py_ssize_t = sound(at + i, end - i)
+    size: cython.Py_ssize_t = sound(at + i, end - i, salt)
     kind: cython.int = 0
     seen: cython.long[7] = [0, 0, 0, 0, 0, 0, 0]
     while size:
@@ -76,31 +98,31 @@ def walk(data: bytes, start: cython.Py_ssize_t, counts: list, changed: set, dele
         i += size
         if kind == Kind.END:
             break
-        size = sound(at + i, end - i)
+        size = sound(at + i, end - i, salt)
     for kind_number in range(7):
         counts[kind_number] += seen[kind_number]
     return i, kind == Kind.END
 
 
-def next_record(data: bytes, start: cython.Py_ssize_t) -> int:
+def next_record(data: bytes, start: cython.Py_ssize_t, salt: uint32_t) -> int:
     """Return where the next record that counts begins, at `start` or behind; -1: nowhere."""
     at: cython.p_const_uchar = data
     end: cython.Py_ssize_t = len(data)
     i: cython.Py_ssize_t = start
     while i <= end - DELETED_RECORD:
-        if Kind.WHOLE <= at[i + FRAME] <= Kind.END and sound(at + i, end - i):
+        if Kind.WHOLE <= at[i + FRAME] <= Kind.END and sound(at + i, end - i, salt):
             return i
         i += 1
     return -1
 
 
-def decode(data: bytes, start: cython.Py_ssize_t):
+def decode(data: bytes, start: cython.Py_ssize_t, salt: uint32_t):
     """Return (size, kind, fields) of the record at `start`; None: there is none that counts.
 
     The fields stand in the order of docs/wal-format.md, without lengths of names; of a job's body there is its size.
     """
     at: cython.p_const_uchar = cython.cast(cython.p_const_uchar, data) + start
-    size: cython.Py_ssize_t = sound(at, len(data) - start)
+    size: cython.Py_ssize_t = sound(at, len(data) - start, salt)
     numbers: JobNumbers
     name_bytes: cython.Py_ssize_t
     if size == 0:
@@ -132,6 +154,7 @@ def decode(data: bytes, start: cython.Py_ssize_t):
         name = at[TUBE_FIXED:size]
         return size, kind, (get_u32(at + FRAME + 1), cython.cast(int64_t, get_u64(at + FRAME + 5)), name)
     if kind == Kind.TURN:
-        wall_ns = cython.cast(int64_t, get_u64(at + FRAME + 1))
-        return size, kind, (wall_ns, get_u64(at + FRAME + 9), get_u64(at + FRAME + 17))
+        log_ns: int64_t = get_u64(at + FRAME + 1)
+        lead_ns: int64_t = get_u64(at + FRAME + 9)
+        return size, kind, (log_ns, lead_ns, get_u64(at + FRAME + 17), get_u64(at + FRAME + 25))
     return size, kind, (get_u64(at + FRAME + 1),)

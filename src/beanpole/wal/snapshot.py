@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import NoReturn
 
 from beanpole.wal.disk import LOCK_NAME
+from beanpole.wal.format import SEGMENT_HEADER
 from beanpole.wal.names import is_spare, segment_number
-from beanpole.wal.replay import durable_beyond
+from beanpole.wal.replay import durable_beyond, read_header
 from beanpole.wal.scan import walk
 
 LOCK = struct.Struct("hhqqi4x")
@@ -170,8 +171,12 @@ def read_growing(fd: int, number: int) -> bytes:
     """
     data, seen_at = read_all(fd), -1
     for _ in range(READINGS_MAX):
-        stop, ended = walk(data, 48, [0] * 7, set(), set()) if len(data) > 48 else (0, False)
-        if ended or stop == seen_at or not durable_beyond(data, number, stop):
+        try:
+            salt = read_header(data).salt
+        except ValueError:
+            break
+        stop, ended = walk(data, SEGMENT_HEADER, salt, [0] * 7, set(), set())
+        if ended or stop == seen_at or not durable_beyond(data, number, stop, salt):
             break
         data, seen_at = read_all(fd), stop
     return data

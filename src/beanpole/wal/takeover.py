@@ -36,7 +36,7 @@ class ImportSegments:
         self.directory = directory
         self.next_job_id = next_job_id
         self.segment_bytes = segment_bytes
-        self.wall_ns = wall_ns
+        self.clock = (wall_ns, 0)
         self.records = Encoder(self)
         self.file: DiskFile | None = None
 
@@ -46,7 +46,7 @@ class ImportSegments:
         number = self.records.segment + 1
         capacity = max(self.segment_bytes, size + limits.SEGMENT_OVERHEAD_BYTES)
         self.file = self.directory.create(import_name(number), 0)
-        self.records.open_segment(number, capacity, self.next_job_id, self.wall_ns)
+        self.records.open_segment(number, capacity, self.next_job_id, self.clock)
 
     def finish(self) -> None:
         """Finish the segment: it is on disk when this returns."""

@@ -96,7 +96,7 @@ def test_dump_has_a_line_for_each_record(written: Path) -> None:
     assert sum(" whole " in line for line in lines) >= JOB_COUNT + 1
     first = next(line for line in lines if " whole " in line)
     for part in (
-        "48 whole",
+        "56 whole",
         "job=1",
         "tube=default",
         "state=ready",

@@ -26,7 +26,7 @@ def block(title: str) -> str:
 
 def test_sizes() -> None:
     header = (ROOT / "src/beanpole/wal/format.pxd").read_text()
-    actual = dict(re.findall(r"^    ([A-Z_]+) = (\d+)", header.partition("cdef enum:")[2], re.MULTILINE))
+    actual = dict(re.findall(r"^    ([A-Z_]+) = (\d+)", header.partition("    # Sizes in bytes.")[2], re.MULTILINE))
     assert dict(re.findall(r"^\| `([A-Z_]+)` \| (\d+) \|", PAGE, re.MULTILINE)) == actual
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from beanpole.engine.engine import Engine
 from beanpole.wal import disk
-from beanpole.wal.format import Encoder, Kind
+from beanpole.wal.format import SEGMENT_HEADER, Encoder, Kind
 from beanpole.wal.inspect import Filter, NoLogError, check, lines, survey
 from beanpole.wal.recovery import DamageError, recover
 from beanpole.wal.report import of_stat
@@ -179,7 +179,7 @@ def test_asking_for_the_lock_does_not_take_it(tmp_path: Path) -> None:
 def test_lines_tell_every_byte(log: Path) -> None:
     at: dict[str, int] = {}
     for place in places(log):
-        assert place.line.offset == at.get(place.path.name, 48)
+        assert place.line.offset == at.get(place.path.name, SEGMENT_HEADER)
         at[place.path.name] = place.line.offset + place.line.size
     assert at == {name: (log / name).stat().st_size for name in segment_names(log)}
 
@@ -221,15 +221,15 @@ def test_stat_adds_up(log: Path) -> None:
 def test_scan_takes_no_byte_for_a_record(log: Path) -> None:
     place = place_of(log, Kind.CHANGED, 25)
     data = bytearray(place.path.read_bytes())
-    offset, size = place.line.offset, place.line.size
+    offset, size, salt = place.line.offset, place.line.size, place.line.segment.salt
     for i in range(offset, offset + size):
         data[i] ^= 0x10
-        assert decode(bytes(data), offset) is None
-        assert next_record(bytes(data), offset) == offset + size
+        assert decode(bytes(data), offset, salt) is None
+        assert next_record(bytes(data), offset, salt) == offset + size
         data[i] ^= 0x10
-    assert decode(bytes(data), offset) is not None
-    assert next_record(b"\0" * 1000, 0) == -1
-    assert next_record(b"", 0) == -1
+    assert decode(bytes(data), offset, salt) is not None
+    assert next_record(b"\0" * 1000, 0, salt) == -1
+    assert next_record(b"", 0, salt) == -1
 
 
 def test_lines_of_a_segment_need_no_engine(log: Path) -> None:

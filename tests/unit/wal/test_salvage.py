@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from beanpole.wal import disk, salvage
-from beanpole.wal.format import Kind
+from beanpole.wal.format import SEGMENT_HEADER, VERSION, Kind
 from beanpole.wal.report import of_stat
 from beanpole.wal.snapshot import Snapshot
 from tests.unit.wal import real_log
@@ -76,9 +76,9 @@ def test_salvage_without_a_header_and_a_segment(log: Path) -> None:
     names = segment_names(log)
     gone = [each.line.fields[0] for each in places(log) if each.path.name == names[2] and each.line.kind == Kind.WHOLE]
     (log / names[2]).unlink()
-    (log / names[1]).write_bytes(b"\0" * 48 + (log / names[1]).read_bytes()[48:])
+    (log / names[1]).write_bytes(b"\0" * SEGMENT_HEADER + (log / names[1]).read_bytes()[SEGMENT_HEADER:])
     done = salvaged(log)
-    assert done.lost_bytes == 48
+    assert done.lost_bytes == SEGMENT_HEADER
     assert start(log) == [id for id in ALIVE if id not in gone]
 
 
@@ -143,11 +143,11 @@ def test_salvage_on_a_full_disk_changes_nothing(log: Path) -> None:
 def test_newer_version_is_left_alone(log: Path) -> None:
     path = log / segment_names(log)[0]
     data = bytearray(path.read_bytes())
-    data[8] = 2
+    data[8] = VERSION + 1
     path.write_bytes(data)
-    data[44:48] = checksum_of(bytes(data[:44]))
+    data[52:56] = checksum_of(bytes(data[:52]))
     path.write_bytes(data)
-    with pytest.raises(salvage.SalvageError, match="version 2"):
+    with pytest.raises(salvage.SalvageError, match=f"version {VERSION + 1}"):
         salvaged(log)
     assert not (log / "damaged.1").exists()
 
