@@ -6,12 +6,6 @@ from beanpole.engine.job cimport Job
 from beanpole.engine.records cimport Records
 from beanpole.engine.tube cimport Tube
 
-cdef extern from "<endian.h>" nogil:
-    uint32_t htole32(uint32_t number)
-    uint64_t htole64(uint64_t number)
-    uint32_t le32toh(uint32_t number)
-    uint64_t le64toh(uint64_t number)
-
 cpdef enum Kind:
     # The first byte of a record's payload.
     WHOLE = 1                            # a job with its tube and body
@@ -90,7 +84,3 @@ cdef class Encoder(Records):
 cdef int64_t whole_bytes(Job job) noexcept
 cdef const unsigned char *read_job(const unsigned char *at, JobNumbers *numbers) noexcept
 cdef uint32_t record_crc(const unsigned char *at, Py_ssize_t size, uint32_t salt) noexcept
-cdef uint32_t get_u32(const unsigned char *at) noexcept nogil
-cdef uint64_t get_u64(const unsigned char *at) noexcept nogil
-cdef unsigned char *put_u32(unsigned char *at, uint32_t number) noexcept
-cdef unsigned char *put_u64(unsigned char *at, uint64_t number) noexcept

@@ -16,6 +16,7 @@ import cython
 from cython.cimports.beanpole.engine.job import State
 from cython.cimports.beanpole.engine.records import Records
 from cython.cimports.beanpole.wal.crc32c import crc32c, extend
+from cython.cimports.beanpole.wal.endian import get_u32, get_u64, put_u32, put_u64
 from cython.cimports.cpython.buffer import PyBUF_READ
 from cython.cimports.cpython.memoryview import PyMemoryView_FromMemory
 from cython.cimports.libc.stdint import int64_t, uint8_t, uint32_t, uint64_t
@@ -27,34 +28,6 @@ VERSION = 2
 
 FIRST_CAPACITY = cython.declare(cython.Py_ssize_t, 65536)
 KEPT_CAPACITY = cython.declare(cython.Py_ssize_t, 4_194_304)
-
-
-def get_u32(at):
-    """Read four bytes as a number."""
-    number: uint32_t
-    memcpy(cython.address(number), at, 4)
-    return le32toh(number)
-
-
-def get_u64(at):
-    """Read eight bytes as a number."""
-    number: uint64_t
-    memcpy(cython.address(number), at, 8)
-    return le64toh(number)
-
-
-def put_u32(at, number):
-    """Write a number as four bytes; return what is behind."""
-    number = htole32(number)
-    memcpy(at, cython.address(number), 4)
-    return at + 4
-
-
-def put_u64(at, number):
-    """Write a number as eight bytes; return what is behind."""
-    number = htole64(number)
-    memcpy(at, cython.address(number), 8)
-    return at + 8
 
 
 def record_crc(at, size, salt):

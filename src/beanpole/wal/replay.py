@@ -17,6 +17,7 @@ from cython.cimports.beanpole.engine.heap import Item
 from cython.cimports.beanpole.engine.job import Job, State, new_job
 from cython.cimports.beanpole.engine.tube import Tube
 from cython.cimports.beanpole.wal.crc32c import crc32c
+from cython.cimports.beanpole.wal.endian import get_u32, get_u64
 from cython.cimports.beanpole.wal.format import (
     CHANGED_RECORD,
     DELETED_RECORD,
@@ -29,8 +30,6 @@ from cython.cimports.beanpole.wal.format import (
     Encoder,
     JobNumbers,
     Kind,
-    get_u32,
-    get_u64,
     read_job,
     record_crc,
     whole_bytes,

@@ -7,6 +7,7 @@ The server itself does not pass here: see :mod:`beanpole.wal.replay`.
 
 import cython
 from cython.cimports.beanpole.engine.job import State
+from cython.cimports.beanpole.wal.endian import get_u32, get_u64
 from cython.cimports.beanpole.wal.format import (
     CHANGED_RECORD,
     DELETED_RECORD,
@@ -18,8 +19,6 @@ from cython.cimports.beanpole.wal.format import (
     WHOLE_FIXED,
     JobNumbers,
     Kind,
-    get_u32,
-    get_u64,
     read_job,
     record_crc,
 )
