@@ -32,8 +32,7 @@ def test_failure_stops_the_server_without_a_reply(tmp_path: Path, switches: Swit
     with keeping(tmp_path / "log", env=switches.env) as process, process.connect() as client:
         jobs = {put(client, body): body for body in (b"one", b"two", b"three")}
         switches.set(failure)
-        for command in (put_line(b"lost"), b"delete 1\r\n", b"pause-tube default 5\r\n"):
-            client.send(command)
+        client.send(put_line(b"lost") + b"delete 1\r\n" + b"pause-tube default 5\r\n")
         assert client.rest() == b""
         assert_stopped(process)
     switches.clear(failure)
