@@ -1,0 +1,82 @@
+"""The run: clients ask while things happen; then everything stops, and what they got is judged."""
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.databases import Database
+from tests.soak.ids.client import Client
+from tests.soak.ids.verdict import Verdict, judge
+from tests.soak.ids.world import World
+
+CLIENT_COUNT = 8
+
+
+def table(counts: dict[str, int]) -> str:
+    """Counts in a line."""
+    return ", ".join(f"{name} {count}" for name, count in sorted(counts.items())) or "none"
+
+
+@dataclass
+class Report:
+    """How it went."""
+
+    database: str
+    seconds: float
+    happened: dict[str, int]
+    losses: list[int]
+    refused: dict[str, int]
+    verdict: Verdict
+
+    def __str__(self) -> str:
+        verdict = self.verdict
+        return (
+            f"{self.database}: {verdict.numbers} numbers in {self.seconds:.0f} s, {len(verdict.duplicates)} twice\n"
+            f"gaps: {verdict.gap_count}, of together {verdict.missing} numbers, after {sum(self.losses)} crashes\n"
+            f"what happened: {table(self.happened)}\n"
+            f"refused: {table(self.refused)}"
+        )
+
+    def check(self) -> None:
+        """Fails if a number was given twice, or a gap has no reason."""
+        assert not self.verdict.duplicates, f"given twice: {self.verdict.duplicates[:10]}\n{self}"
+        unexplained = self.verdict.unexplained(self.losses)
+        assert not unexplained, "\n".join(unexplained) + f"\n{self}"
+
+
+def run(
+    database: Database, folder: Path, seed: int, *, numbers: int, events: int, seconds: float, kills: bool = True
+) -> Report:
+    """Runs until so many numbers were given and so much has happened, or the time is over."""
+    world = World(database, folder, seed, kills=kills)
+    clients = [Client(seed * 1_000 + number, world.nodes) for number in range(CLIENT_COUNT)]
+    started_s = time.monotonic()
+    try:
+        world.start()
+        for client in clients:
+            client.start()
+        while time.monotonic() < started_s + seconds:
+            given = sum(client.given_count for client in clients)
+            if given >= numbers and sum(world.happened.values()) >= events:
+                break
+            failed = [client.failure for client in clients if client.failure]
+            if failed:
+                raise failed[0]
+            time.sleep(world.chance.uniform(0.05, 0.6))
+            world.happen()
+        world.stop()
+    finally:
+        world.kill()
+        for client in clients:
+            client.ending.set()
+        for client in clients:
+            if client.ident:
+                client.join()
+    assert not any(client.failure for client in clients), [client.failure for client in clients]
+    refused: dict[str, int] = {}
+    for client in clients:
+        for name, count in client.refused.items():
+            refused[name] = refused.get(name, 0) + count
+    verdict = judge(client.got for client in clients)
+    losses = [node.losses for node in world.nodes]
+    return Report(database.name, time.monotonic() - started_s, dict(world.happened), losses, refused, verdict)
