@@ -10,7 +10,7 @@ import beanpole
 from beanpole.errors import ExitCode, StartError
 
 VERBS = {
-    "bench": ("bench", "Measure a server beside beanstalkd."),
+    "bench": ("bench", "Measure a server beside beanstalkd, or your own."),
     "bury": ("finish", "Put jobs aside until they are kicked."),
     "completion": ("completion", "Print what makes a shell complete verbs and options."),
     "delete": ("finish", "Delete jobs."),
