@@ -143,6 +143,16 @@ def write_ready_file(path: Path, addresses: list[str]) -> None:
         raise StartError(f"cannot write the ready file {path}: {error.strerror}", ExitCode.FAILED) from error
 
 
+def remove_ready_file(path: Path, addresses: list[str] | None = None) -> None:
+    """Remove the file, so that nobody takes it for that of a running server; with addresses, only if it has them.
+
+    Another server may have written it meanwhile. That it can't be removed is no reason to fail.
+    """
+    with contextlib.suppress(OSError):
+        if addresses is None or path.read_text() == "".join(f"{address}\n" for address in addresses):
+            path.unlink()
+
+
 class Server:
     """One server: an engine, a log, a poller and its listeners, on one loop."""
 
@@ -152,6 +162,7 @@ class Server:
         self.settings = settings
         self.connections_max = max(1, descriptors_max - open_descriptor_count() - limits.DESCRIPTORS_RESERVED)
         self.listeners = listeners
+        self.addresses = [listener.address_text(each) for each in listeners]
         self.logger = logger
         self.observer = Observer(logger)
         self.stopping = asyncio.Event()
@@ -185,6 +196,8 @@ class Server:
         self.tell_ready()
         await self.stopping.wait()
         notify_systemd("STOPPING=1")
+        if self.settings.ready_file is not None:
+            remove_ready_file(self.settings.ready_file, self.addresses)
         poller.stop_accepting()
         loop.remove_reader(poller.fileno())
         if self.exit_code == ExitCode.OK:
@@ -212,10 +225,9 @@ class Server:
 
     def tell_ready(self) -> None:
         """Tell everybody who asked that clients are answered from now on."""
-        addresses = [listener.address_text(each) for each in self.listeners]
         if self.settings.ready_file is not None:
-            write_ready_file(self.settings.ready_file, addresses)
-        self.logger.info("listening", addresses=addresses, pid=os.getpid(), version=beanpole.__version__)
+            write_ready_file(self.settings.ready_file, self.addresses)
+        self.logger.info("listening", addresses=self.addresses, pid=os.getpid(), version=beanpole.__version__)
         notify_systemd("READY=1")
 
     def stop(self, number: signal.Signals) -> None:
@@ -260,6 +272,8 @@ def serve(settings: Settings) -> ExitCode:
     if listeners and settings.listen:
         logger.warning("listen ignored", reason="systemd handed over the sockets")
     listeners = listeners or listener.open_all(settings.listen, settings.port)
+    if settings.ready_file is not None:
+        remove_ready_file(settings.ready_file)
     if settings.user is not None:
         become_user(settings.user)
 

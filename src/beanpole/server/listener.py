@@ -87,16 +87,17 @@ def bind(address: str, port: int) -> socket.socket:
     Raises:
         StartError: it can't be resolved or bound.
     """
+    where = address
     try:
         if address.startswith(UNIX):
             return bind_unix(address.removeprefix(UNIX))
         host, port = split_address(address, port)
+        where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         family, _, _, _, target = found[0]
         return bind_tcp(family, target)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        where = address if address.startswith(UNIX) else f"{address} port {port}"
         raise StartError(f"cannot listen on {where}: {reason}", ExitCode.CANNOT_LISTEN) from error
 
 
