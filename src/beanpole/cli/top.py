@@ -7,6 +7,7 @@ are read as keys, so that they find the terminal in order too.
 
 import asyncio
 import contextlib
+import io
 import os
 import shutil
 import signal
@@ -46,10 +47,17 @@ def top(server: Server, out: Output, interval_s: float, *, once: bool) -> None:
     Keys pause tubes and kick jobs; ? shows them all. With --json, with --once, or when standard input or output is no
     terminal, the state is printed once.
     """
-    if out.as_json or once or not (sys.stdin.isatty() and sys.stdout.isatty()):
+    if out.as_json or once or not is_terminal():
         asyncio.run(show_once(server, out, interval_s))
     else:
         asyncio.run(watch(server, interval_s))
+
+
+def is_terminal() -> bool:
+    """Whether there are keys to read and a screen to draw on; what it can't show is replaced."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")
+    return sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb"
 
 
 # --- Once -------------------------------------------------------------------------------------------------------------
@@ -207,13 +215,11 @@ class View:
     # --- The server ---
 
     async def _ask_again_and_again(self) -> None:
-        loop = asyncio.get_running_loop()
         while True:
-            ask_at_s = loop.time() + self._interval_s
             await self._sample()
             self._draw()
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout_at(ask_at_s):
+                async with asyncio.timeout(self._interval_s):
                     order = await self._orders.get()
                 while not self._orders.empty():  # a fast typist orders many refreshes
                     await self._obey(order)

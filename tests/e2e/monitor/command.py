@@ -95,7 +95,7 @@ class Terminal:
 
 
 @contextmanager
-def terminal(*arguments: str, url: str) -> Iterator[Terminal]:
+def terminal(*arguments: str, url: str, term: str = "xterm", encoding: str = "utf-8") -> Iterator[Terminal]:
     """A command in a terminal of 30 lines with 120 characters."""
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 120, 0, 0))
@@ -104,7 +104,7 @@ def terminal(*arguments: str, url: str) -> Iterator[Terminal]:
         stdin=slave,
         stdout=slave,
         stderr=slave,
-        env=environment({"TERM": "xterm-256color"}),
+        env=environment({"TERM": term, "PYTHONIOENCODING": encoding}),
         start_new_session=True,
     )
     try:

@@ -97,6 +97,32 @@ def test_signal_and_background_leave_the_terminal_in_order(beanpole: Server) -> 
         assert shown.mode() == mode
 
 
+def test_quit_while_the_server_is_silent() -> None:
+    with serving() as process:
+        url = f"beanstalk://127.0.0.1:{process.port}"
+        with terminal("top", "--interval", "0.1", url=url) as shown:
+            mode = shown.mode()
+            shown.wait_for("q quit")
+            with process.frozen():
+                shown.press(" ?")
+                shown.wait_for("any key: back")
+                shown.press("x")
+                leave(shown, mode)
+
+
+def test_terminal_that_can_do_nothing(beanpole: Server) -> None:
+    with terminal("top", "--interval", "0.1", url=url_of(beanpole), term="dumb") as shown:
+        shown.wait_for(r"\n default ")
+        assert shown.wait_end() == 0
+
+
+def test_characters_that_a_terminal_lacks(beanpole: Server) -> None:
+    with terminal("top", "--interval", "0.1", url=url_of(beanpole), encoding="latin-1") as shown:
+        mode = shown.mode()
+        shown.wait_for(r"\n default ")
+        leave(shown, mode)
+
+
 def test_control_c_quits(beanpole: Server) -> None:
     with terminal("top", url=url_of(beanpole)) as shown:
         mode = shown.mode()

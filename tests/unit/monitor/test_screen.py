@@ -74,8 +74,8 @@ def test_beanstalkd_without_a_log() -> None:
     assert "no tube yet" in text
 
 
-@pytest.mark.parametrize("width", [20, 40, 80, 120, 300])
-@pytest.mark.parametrize("height", [9, 24, 60])
+@pytest.mark.parametrize("width", [1, 7, 20, 40, 80, 120, 300])
+@pytest.mark.parametrize("height", [1, 3, 9, 24, 60])
 @pytest.mark.parametrize("keys", ["", "?", "/xy", "k", "p1"])
 def test_window_is_filled_and_never_overfilled(top: Top, width: int, height: int, keys: str) -> None:
     top.show(sample(*(row(f"tube-with-a-long-name-{i}" * 4, current_jobs_buried=1) for i in range(50))))
