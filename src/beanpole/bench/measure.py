@@ -14,7 +14,7 @@ from pathlib import Path
 from beanpole.bench.dial import allow_descriptors, dial, make_tubes, open_group
 from beanpole.bench.load import Load
 from beanpole.bench.plan import Measure, Sample, Scenario
-from beanpole.bench.server import Address, Server, running
+from beanpole.bench.server import Server, running
 
 SETUP_LIMIT_S = 60.0
 """How long it may take to bring a server into the state of a scenario; slower is reported instead of waited for."""
@@ -43,22 +43,22 @@ class Contestant:
         return scenario.args_ours if self.ours else scenario.args_theirs
 
 
-def load_at(address: Address, scenario: Scenario, seconds: float, server: Server | None) -> Sample:
-    """Drives the load at a server, which is `None` if we did not start it: then only the client's side is measured."""
+def load_at(server: Server, scenario: Scenario, seconds: float) -> Sample:
+    """Drives the load at a server that we started."""
     allow_descriptors(sum(group.connections for group in scenario.groups) + SPARE_DESCRIPTORS)
     deadline = time.monotonic() + SETUP_LIMIT_S
-    with apart(server), closing(dial(address)) as keeper, closing(Load()) as load:
+    with apart(server), closing(dial(server.address)) as keeper, closing(Load()) as load:
         make_tubes(keeper, scenario.other_tubes, deadline)
         for group in scenario.groups:
-            load.add(group, open_group(group, address, deadline))
+            load.add(group, open_group(group, server.address, deadline))
         load.fill_held(deadline - time.monotonic())
         if not scenario.operations:
             load.run(min(WARM_UP_S, seconds))
         before = observe(server)
-        by_letter = server is not None and wants_letters(scenario)
+        by_letter = wants_letters(scenario)
         limit_s = LOAD_LIMIT_S if scenario.operations else seconds
         machine_before_s = machine_cpu_s()
-        run_s, own_cpu_s = load.run(limit_s, scenario.operations, server.pid if server and by_letter else 0)
+        run_s, own_cpu_s = load.run(limit_s, scenario.operations, server.pid if by_letter else 0)
         after = observe(server)
         machine_s = machine_cpu_s() - machine_before_s
         sample = Sample(commands=load.commands, generator_busy=own_cpu_s / run_s)
@@ -69,17 +69,16 @@ def load_at(address: Address, scenario: Scenario, seconds: float, server: Server
             "p99_us": counted.percentile(0.99) / 1e3,
             "p999_us": counted.percentile(0.999) / 1e3,
         }
-        if server is not None:
-            cpu_s, resident, disk = (b - a for a, b in zip(before, after, strict=True))
-            sample.figures["cpu_us"] = cpu_s / load.commands * 1e6
-            sample.figures["bytes_per_job"] = resident / load.commands
-            sample.figures["disk_bytes"] = disk / load.commands
-            sample.server_busy = cpu_s / run_s
-            sample.others_busy = max(machine_s - cpu_s - own_cpu_s, 0.0) / run_s
-            sample.peak_bytes = server.memory_bytes()[1]
-            if by_letter:
-                deletes = load.cpu_by_letter()["d"]
-                sample.figures["cpu_delete_us"] = deletes[0] / deletes[1] / 1e3
+        cpu_s, resident, disk = (b - a for a, b in zip(before, after, strict=True))
+        sample.figures["cpu_us"] = cpu_s / load.commands * 1e6
+        sample.figures["bytes_per_job"] = resident / load.commands
+        sample.figures["disk_bytes"] = disk / load.commands
+        sample.server_busy = cpu_s / run_s
+        sample.others_busy = max(machine_s - cpu_s - own_cpu_s, 0.0) / run_s
+        sample.peak_bytes = server.memory_bytes()[1]
+        if by_letter:
+            deletes = load.cpu_by_letter()["d"]
+            sample.figures["cpu_delete_us"] = deletes[0] / deletes[1] / 1e3
         return sample
 
 
@@ -90,14 +89,14 @@ def machine_cpu_s() -> float:
 
 
 @contextmanager
-def apart(server: Server | None) -> Iterator[None]:
+def apart(server: Server) -> Iterator[None]:
     """Keeps server and generator on a core each, where there are two, as long as a block runs.
 
     Left alone, the kernel sometimes puts both on the same core, which makes a wake-up three times cheaper: the latency
     of one connection would then say where the two ran, not how fast the server is.
     """
     cores = sorted(os.sched_getaffinity(0))
-    if server is None or len(cores) < 2:
+    if len(cores) < 2:
         yield
         return
     for task in Path(f"/proc/{server.pid}/task").iterdir():
@@ -115,9 +114,9 @@ def wants_letters(scenario: Scenario) -> bool:
     return len(busy) == 1 and busy[0].connections == 1 and busy[0].held > 0
 
 
-def observe(server: Server | None) -> tuple[float, int, int]:
+def observe(server: Server) -> tuple[float, int, int]:
     """CPU seconds, resident bytes and disk bytes of a server so far."""
-    return (server.cpu_s(), server.memory_bytes()[0], server.disk_bytes()) if server else (0.0, 0, 0)
+    return server.cpu_s(), server.memory_bytes()[0], server.disk_bytes()
 
 
 def measure_load(contestant: Contestant, scenario: Scenario, seconds: float, data: Path) -> Sample:
@@ -125,7 +124,7 @@ def measure_load(contestant: Contestant, scenario: Scenario, seconds: float, dat
     args = contestant.args(scenario)
     sync_us = fdatasync_us(data) if any("{data}" in arg for arg in args) else 0.0
     with running(contestant.command, args, data) as server:
-        sample = load_at(server.address, scenario, seconds, server)
+        sample = load_at(server, scenario, seconds)
     if sync_us:
         sample.figures["over_sync_us"] = sample.figures["p50_us"] - sync_us
     return sample
@@ -140,7 +139,7 @@ def measure_start(contestant: Contestant, scenario: Scenario, _seconds: float, d
 def measure_replay(contestant: Contestant, scenario: Scenario, seconds: float, data: Path) -> Sample:
     """The start of a server that finds what the scenario's load left in its log."""
     with running(contestant.command, contestant.args(scenario), data) as server:
-        load_at(server.address, scenario, seconds, server)
+        load_at(server, scenario, seconds)
     return measure_start(contestant, scenario, seconds, data)
 
 
