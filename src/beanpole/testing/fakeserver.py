@@ -15,16 +15,21 @@ import math
 import socket
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Self, cast
+from typing import TYPE_CHECKING, Self, cast
 
 from beanpole import limits
+from beanpole.client.address import Address
 from beanpole.client.sync import Client
 from beanpole.engine import stats
 from beanpole.errors import ArgumentError
 from beanpole.testing.job import FakeJob
 from beanpole.testing.world import NS_PER_S, START_NS, World
+
+if TYPE_CHECKING:
+    from beanpole.worker import Worker
 
 HOST = "127.0.0.1"
 
@@ -193,6 +198,22 @@ class FakeServer:
             if not self._changed.wait_for(lambda: not left(), timeout):
                 raise TimeoutError(f"after {timeout} s nobody has finished {left()}")
             self._wait_for([peer for peer in self.peers.values() if peer.session.worker])
+
+    @contextmanager
+    def running(self, worker: "Worker") -> Iterator[None]:
+        """Runs a worker in a thread, against this server and not its own, as long as the with block lasts.
+
+        Raises in the end what :meth:`beanpole.Worker.serve` raises.
+        """
+        address, worker.address = worker.address, Address(*self.address)
+        with ThreadPoolExecutor(1, "beanpole worker") as thread:
+            served = thread.submit(lambda: asyncio.run(worker.serve()))
+            try:
+                yield
+            finally:
+                worker.stop()
+                served.result()
+                worker.address = address
 
     # --- The queue ---
 

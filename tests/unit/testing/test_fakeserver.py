@@ -271,6 +271,30 @@ def test_a_client_that_goes_gives_its_jobs_back(server: FakeServer, client: bean
     assert client.reserve().id == id
 
 
+def test_a_worker_retries_for_an_hour(server: FakeServer) -> None:
+    worker = beanpole.Worker("beanstalk://nowhere.invalid", concurrency=2)
+    tries: list[float] = []
+
+    @worker.handler("mails", max_attempts=5, backoff=beanpole.exponential(120, 86_400, jitter=0))
+    def send(_: object) -> None:
+        tries.append(server.now)
+        raise OSError("no network")
+
+    with server.running(worker):
+        server.put("to: you@example.org", tube="mails")
+        server.join()
+        server.advance(3600)
+        server.join()
+    assert tries == [0, 120, 360, 840, 1800]
+    assert [job.state for job in server.jobs("mails")] == ["buried"]
+    assert str(worker.address) == "beanstalk://nowhere.invalid:11300"
+
+
+def test_a_worker_that_cannot_serve_is_told_of(server: FakeServer) -> None:
+    with pytest.raises(beanpole.ArgumentError, match="no handler"), server.running(beanpole.Worker()):
+        pass
+
+
 # --- Start and stop ---------------------------------------------------------------------------------------------------
 
 
