@@ -78,6 +78,7 @@ def main(arguments: list[str] | None = None) -> int:
         click.echo(error.format_message(), err=True)
         return ExitCode.USAGE
     except click.UsageError as error:
+        blame_variable(error)
         where = error.ctx.command_path if error.ctx else "beanpole"
         click.echo(f"{where}: {error.format_message()} (see {where} --help)", err=True)
         return ExitCode.USAGE
@@ -89,6 +90,14 @@ def main(arguments: list[str] | None = None) -> int:
         return error.exit_code
     except click.Abort:
         return 128 + 2
+
+
+def blame_variable(error: click.UsageError) -> None:
+    """Name the environment's variable where a wrong value comes from it, beside the flag that it stands for."""
+    if not isinstance(error, click.BadParameter) or error.param is None or error.ctx is None:
+        return
+    if error.ctx.get_parameter_source(str(error.param.name)) == click.core.ParameterSource.ENVIRONMENT:
+        error.param_hint = f"{error.param.envvar} (the variable for {error.param.opts[-1]})"
 
 
 if __name__ == "__main__":

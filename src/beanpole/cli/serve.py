@@ -11,6 +11,16 @@ import beanpole
 from beanpole import limits
 from beanpole.errors import ExitCode
 
+EXIT_CODES = """\b
+Exit codes, the same as beanstalkd's:
+  0    stopped by SIGTERM or SIGINT
+  1    a fault; the last line of the log says which
+  5    a wrong flag, variable or file
+  10   another server uses the data directory
+  33   the user does not exist, or the server may not become it
+  111  an address can't be resolved or bound
+"""
+
 
 def read_config(ctx: click.Context, parameter: click.Parameter, path: str | None) -> None:
     """Take the defaults from a TOML file: one key for each long option."""
@@ -43,12 +53,17 @@ def config_value(ctx: click.Context, option: click.Option, path: str, key: str, 
     for each in values:
         if type(each) is not wanted:
             name = {bool: "true or false", int: "a whole number", str: "a string"}[wanted]
-            raise click.BadParameter(f"{path}: {key} must be {name}, not {each!r}", ctx)
+            raise click.BadParameter(f"{path}: {key} must be {name}, not {text_of(each)}", ctx)
         try:
             option.type.convert(each, option, ctx)
         except click.BadParameter as error:
             raise click.BadParameter(f"{path}: {key}: {error.message}", ctx) from error
     return values if option.multiple else value
+
+
+def text_of(value: object) -> str:
+    """Return a value as TOML would say it."""
+    return str(value).lower() if isinstance(value, bool) else repr(value)
 
 
 def option_key(option: click.Parameter) -> str:
@@ -83,12 +98,32 @@ def check_listen(ctx: click.Context, parameter: click.Parameter, value: tuple[st
     return value
 
 
+def tell_ignored(ctx: click.Context, given: dict[str, Any]) -> None:
+    """Say which settings have no effect, a line for each kind."""
+    explicit = [
+        each
+        for each in ctx.command.params
+        if each.name and ctx.get_parameter_source(each.name) not in {None, click.core.ParameterSource.DEFAULT}
+    ]
+    for each in explicit:
+        if each.name in {"compact", "no_compact"} and given[each.name]:
+            click.echo(f"beanpole serve: {each.opts[0]} does nothing and is ignored", err=True)
+    if given["data_dir"] is None:
+        flags = [each.opts[0] for each in explicit if each.name in {"fsync_ms", "no_fsync", "segment_bytes"}]
+        if flags:
+            click.echo(f"beanpole serve: {', '.join(flags)} without -b: ignored, as no jobs are kept on disk", err=True)
+    known = {each.envvar for each in ctx.command.params} | {"BEANPOLE_URL"}
+    unknown = sorted(name for name in os.environ if name.startswith("BEANPOLE_") and name not in known)
+    if unknown:
+        click.echo(f"beanpole serve: no such setting, ignored: {', '.join(unknown)}", err=True)
+
+
 def set_user(_ctx: click.Context, _parameter: click.Parameter, value: str | None) -> str | None:
     """Take an empty user as none."""
     return value or None
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.command(epilog=EXIT_CODES, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.option(
     "-l",
     "--listen",
@@ -144,7 +179,7 @@ def set_user(_ctx: click.Context, _parameter: click.Parameter, value: str | None
     default=limits.SEGMENT_BYTES_DEFAULT,
     show_default=True,
     envvar="BEANPOLE_SEGMENT_BYTES",
-    help="With -b: bytes of a file of the log.",
+    help=f"With -b: bytes of a file of the log, {limits.SEGMENT_BYTES_MIN} at least.",
 )
 @click.option("-c", "compact", is_flag=True, help="Does nothing; accepted as beanstalkd does.")
 @click.option("-n", "no_compact", is_flag=True, help="Does nothing; accepted as beanstalkd does.")
@@ -179,7 +214,8 @@ def set_user(_ctx: click.Context, _parameter: click.Parameter, value: str | None
     help="A TOML file with a key for each long option.",
 )
 @click.version_option(beanpole.__version__, "-v", "--version", message="beanpole %(version)s")
-def serve(**given: Any) -> int:
+@click.pass_context
+def serve(ctx: click.Context, /, **given: Any) -> int:
     """Run the server.
 
     Each option can be set in the environment (BEANPOLE_PORT for --port) and in the --config file (port = 11300); the
@@ -192,9 +228,7 @@ def serve(**given: Any) -> int:
 
     if given["no_fsync"] and given["fsync_ms"] is not None:
         raise click.UsageError("-f and -F contradict each other; give one of them")
-    ignored = [flag for flag, name in (("-c", "compact"), ("-n", "no_compact")) if given[name]]
-    for flag in ignored:
-        click.echo(f"beanpole serve: {flag} does nothing and is ignored", err=True)
+    tell_ignored(ctx, given)
     settings = Settings(
         listen=given["listen"],
         port=given["port"],

@@ -284,7 +284,7 @@ def say_stat(found: "Report") -> None:
 @verb(EXIT_CODES_SALVAGE)
 @click.option("--dry-run", is_flag=True, help="Only say what would be kept and what is lost.")
 def salvage(directory: Path, *, as_json: bool, dry_run: bool) -> ExitCode:
-    """Make a log that the server starts with, of what is good in a damaged one.
+    """Keep what is good in a damaged log, so that the server starts.
 
     The damaged files stay as they are, in a folder damaged.N of DIR. Nothing is done to a log that is not damaged, and
     none to one that a server uses. May be interrupted and called again.

@@ -31,3 +31,38 @@ def test_ready_file_is_there_only_while_clients_are_answered(tmp_path: Path) -> 
     stale.write_text("tcp:of a server that was killed\n")
     assert start_in_vain("--ready-file", str(stale), "-u", "nobody-of-that-name").code == 33
     assert not stale.exists()
+
+
+def test_variable_is_blamed_for_its_value() -> None:
+    outcome = start_in_vain(env={"BEANPOLE_PORT": "tcp://10.0.0.1:11300"}, listen=False)
+    assert outcome.code == 5
+    assert outcome.error.startswith("beanpole serve: Invalid value for BEANPOLE_PORT (the variable for --port): ")
+    assert "BEANPOLE" not in start_in_vain("-p", "x", env={"BEANPOLE_PORT": "1"}).error
+
+
+def test_unknown_variables_are_told() -> None:
+    with serving(env={"BEANPOLE_PROT": "1", "BEANPOLE_DATADIR": "x", "BEANPOLE_URL": "unix:x"}) as process:
+        assert process.messages.startswith(
+            "beanpole serve: no such setting, ignored: BEANPOLE_DATADIR, BEANPOLE_PROT\n"
+        )
+
+
+def test_flags_that_need_a_data_directory_are_told(tmp_path: Path) -> None:
+    with serving("-F", "-s", "100000") as process:
+        assert "beanpole serve: -F, -s without -b: ignored, as no jobs are kept on disk\n" in process.messages
+    with serving("-f", "50", "-b", str(tmp_path / "data")) as process:
+        assert "without -b" not in process.messages
+    with serving() as process:
+        assert "without -b" not in process.messages
+
+
+def test_help_tells_limits_and_exit_codes() -> None:
+    text = start_in_vain("--help", listen=False).output
+    assert "65536 at least" in " ".join(text.split())
+    assert "  111  an address can't be resolved or bound" in text
+
+
+def test_wrong_type_in_the_file_is_told_in_the_files_words(tmp_path: Path) -> None:
+    (tmp_path / "server.toml").write_text("verbose = true\n")
+    error = start_in_vain("--config", str(tmp_path / "server.toml")).error
+    assert error.endswith("verbose must be a whole number, not true (see beanpole serve --help)\n")
