@@ -19,7 +19,7 @@ class Line(AsyncClient[Any]):
     _was_made = False
 
     async def _connected(self) -> "Link":
-        if self._was_made:
+        if self._was_made and (self._link is None or self._link.is_over):
             raise ConnectionLostError("the connection is over", outcome_unknown=False)
         link = await super()._connected()
         self._was_made = True

@@ -39,6 +39,12 @@ class Shift:
 
     _is_away: bool = False
 
+    async def until_stopped_or(self, future: "asyncio.Future[None]") -> None:
+        """Waits for a future, or until no further job is taken."""
+        stopping: asyncio.Future[Any] = asyncio.ensure_future(self.stopping.wait())
+        await asyncio.wait({future, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        stopping.cancel()
+
     def connected(self) -> None:
         """A slot has a connection."""
         self.counters.connections += 1

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from beanpole import limits
-from beanpole.client import Backoff, Job
+from beanpole.client import Backoff, Job, StatsJob
 from beanpole.errors import (
     BeanpoleError,
     BodyError,
@@ -107,7 +107,7 @@ class Slot:
             return
         self._shift.counters.reserved += 1
         try:
-            stats = await line.stats_job(job.id)
+            stats = await self._take_hold(line, job.id)
         except (NotFoundError, ConnectionLostError) as error:
             self._shift.counters.count(Outcome.LOST)
             self._shift.logger.warning("job lost before it began", id=job.id, error=str(error))
@@ -141,6 +141,16 @@ class Slot:
             self._reserving.cancel()
             self._reserving = None
 
+    async def _take_hold(self, line: Line, id: int) -> StatsJob:
+        """What the server knows of a job, which is still held: a loop that was blocked may see it late.
+
+        Raises NotFoundError or ConnectionLostError if it is lost.
+        """
+        async with line.pipeline() as both:
+            both.touch(id)
+            stats = both.stats_job(id)
+        return stats.result()
+
     async def _run(self, line: Line, task: Task[Any], handler: Handler) -> None:
         """Runs the handler, and tells the server what came of it."""
         shift = self._shift
@@ -156,7 +166,7 @@ class Slot:
             await self._settle(line, task, handler, result)
             if not attempt.over.done():
                 shift.logger.error("a handler runs on and occupies its slot", id=task.id, tube=task.tube)
-                await attempt.over
+                await shift.until_stopped_or(attempt.over)
         finally:
             shift.counters.running -= 1
             self._forget(attempt)

@@ -182,7 +182,8 @@ class Worker:
     def stop(self) -> None:
         """Takes no more jobs; handlers that run have `grace` seconds, then their jobs are released.
 
-        It returns at once and may be called from any thread; :meth:`run` and :meth:`serve` return when all is over.
+        It returns at once and may be called from any thread; :meth:`run` and :meth:`serve` return when all is over. A
+        worker that does not serve yet stops as soon as it does.
         """
         self._stop_wanted = True
         loop, shift = self._loop, self._shift
