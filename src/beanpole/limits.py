@@ -213,6 +213,9 @@ IDS_SOCKET_BYTES = 20_971_520
 IDS_TURN_DATAGRAMS_MAX = 64
 """Datagrams that are read before the event loop sees to the database and to HTTP: a millisecond or less."""
 
+IDS_SWITCH_US = 200
+"""Microseconds after which the thread of the store lets the one run that answers requests."""
+
 IDS_NAME_BYTES_MAX = 255
 """Bytes of the name of a rule, and of an application: two of them are a key that MySQL can index."""
 

@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import os
 import signal
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import uvloop
 
+from beanpole import limits
 from beanpole.errors import ExitCode, LeaseLostError, RuleError, StartError, StorageError
 from beanpole.ids import rules
 from beanpole.ids.measured import Measured
@@ -159,5 +161,7 @@ def serve(
     async def main() -> ExitCode:
         return await App(path, config, logger, ready, wall_s).run()
 
+    # The thread of the store computes for a millisecond a reservation. With Python's 5 ms requests would wait for its end.
+    sys.setswitchinterval(limits.IDS_SWITCH_US / 1e6)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(main())
