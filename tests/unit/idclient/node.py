@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import uvloop
+
 from beanpole.idclient import AsyncIdClient, AsyncRange, IdClient, Range
 
 Asked = dict[str, Any]
@@ -86,8 +88,10 @@ def counting(asked: Asked, number: int) -> list[bytes]:
 class Asyncio:
     """The asyncio client, driven as the blocking one is."""
 
+    make_loop: Callable[[], asyncio.AbstractEventLoop] = asyncio.new_event_loop
+
     def __init__(self, nodes: Any, **options: Any) -> None:  # noqa: ANN401 - what the client takes
-        self._runner = asyncio.Runner()
+        self._runner = asyncio.Runner(loop_factory=type(self).make_loop)
         self._client = AsyncIdClient(nodes, **options)
 
     def get(self, *args: Any, **options: Any) -> str:  # noqa: ANN401 - what the client takes
@@ -105,6 +109,12 @@ class Asyncio:
     def close(self) -> None:
         self._runner.run(self._client.close())
         self._runner.close()
+
+
+class Uvloop(Asyncio):
+    """The same on the loop that many use."""
+
+    make_loop = uvloop.new_event_loop
 
 
 class AsyncioRange:

@@ -14,6 +14,7 @@ from tests.unit.idclient.node import (
     AnyClient,
     Asked,
     Asyncio,
+    Uvloop,
     closed_port,
     counting,
     node,
@@ -24,7 +25,7 @@ from tests.unit.idclient.node import (
 Make = Callable[..., AnyClient]
 
 
-@pytest.fixture(params=[IdClient, Asyncio])
+@pytest.fixture(params=[IdClient, Asyncio, Uvloop])
 def make(request: pytest.FixtureRequest) -> Iterator[Make]:
     """Makes clients that begin with the first node, and closes them."""
     made: list[AnyClient] = []
