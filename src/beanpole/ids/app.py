@@ -161,7 +161,7 @@ def serve(
     async def main() -> ExitCode:
         return await App(path, config, logger, ready, wall_s).run()
 
-    # The thread of the store computes for a millisecond a reservation. With Python's 5 ms requests would wait for its end.
+    # The thread of the store computes for a millisecond a reservation; with Python's 5 ms, requests wait for its end.
     sys.setswitchinterval(limits.IDS_SWITCH_US / 1e6)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(main())
