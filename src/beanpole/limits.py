@@ -258,6 +258,9 @@ IDS_WINDOW_S = 60
 IDS_WINDOW_COUNT_MAX = 100_000
 """Answers that are kept for that; the oldest goes first."""
 
+IDS_WINDOW_NUMBERS_MAX = 1_000_000
+"""Numbers in these answers, about 100 MB: an answer may have a thousand."""
+
 IDS_CLOCK_AHEAD_S_MAX = 3_600
 """Seconds that the wall clock may jump ahead; further and numbers are refused until an operator reloads."""
 
@@ -306,8 +309,8 @@ IDS_STORE_TIMEOUT_S = 5
 IDS_STORE_LOCK_WAIT_S = 2
 """Seconds in which a start waits for the lock of its node: a database needs a moment to see that a process was killed."""
 
-IDS_STORE_BEAT_S = 20
+IDS_STORE_BEAT_S = 2
 """Seconds between two questions whether the node is still ours."""
 
-IDS_STORE_IDLE_S = 60
-"""Seconds of silence after which a database gives the lock up of a node whose machine is gone: three beats."""
+IDS_STORE_IDLE_S = 20
+"""Seconds of silence after which a database gives the lock up of a node whose machine is gone: ten beats."""

@@ -19,6 +19,9 @@ class Window:
         self.answers: OrderedDict[Name, tuple[float, Any]] = OrderedDict()
         """Until when an answer is kept, and its data."""
 
+        self.number_count = 0
+        """Numbers in all of them."""
+
     def find(self, name: Name, now_s: float) -> Any:  # noqa: ANN401 - a number or a list of them
         """Return the data of the answer to a request; None if it is new."""
         entry = self.answers.get(name)
@@ -26,9 +29,20 @@ class Window:
 
     def keep(self, name: Name, data: Any, now_s: float) -> None:  # noqa: ANN401 - see `find`
         """Keep an answer."""
-        while self.answers and next(iter(self.answers.values()))[0] < now_s:
-            self.answers.popitem(last=False)
-        while len(self.answers) >= limits.IDS_WINDOW_COUNT_MAX:
-            self.answers.popitem(last=False)
+        if name in self.answers:
+            self._drop(name)
         self.answers[name] = (now_s + limits.IDS_WINDOW_S, data)
-        self.answers.move_to_end(name)
+        self.number_count += size(data)
+        while self._is_full() or next(iter(self.answers.values()))[0] < now_s:
+            self._drop(next(iter(self.answers)))
+
+    def _is_full(self) -> bool:
+        return len(self.answers) > limits.IDS_WINDOW_COUNT_MAX or self.number_count > limits.IDS_WINDOW_NUMBERS_MAX
+
+    def _drop(self, name: Name) -> None:
+        self.number_count -= size(self.answers.pop(name)[1])
+
+
+def size(data: Any) -> int:  # noqa: ANN401 - see `find`
+    """Return how many numbers an answer has."""
+    return len(data) if isinstance(data, list) else 1
