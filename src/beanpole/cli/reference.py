@@ -4,6 +4,7 @@
 this writes.
 """
 
+import inspect
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,10 +32,10 @@ def section(context: click.Context) -> str:
     """Return what the page says of a command."""
     command = context.command
     usage = " ".join([context.command_path, *command.collect_usage_pieces(context)])
-    records = [each.get_help_record(context) for each in command.get_params(context)]
+    records = [each.get_help_record(context) for each in command.get_params(context) if "--help" not in each.opts]
     options = [f"- `{record[0]}`: {' '.join(record[1].split())}" for record in records if record and record[1]]
     parts = [f"### {context.command_path}", block(usage), paragraphs(command.help or "")]
-    parts += ["\n".join(each for each in options if "`-h, --help`" not in each)]
+    parts += ["\n".join(options)]
     if command.epilog and command.epilog != EXIT_CODES:
         parts.append(block(command.epilog.replace("\b\n", "")))
     return "\n\n".join(each for each in parts if each) + "\n"
@@ -48,7 +49,8 @@ def block(text: str) -> str:
 def paragraphs(text: str) -> str:
     """Return the paragraphs of a help text; click marks with a backspace those that are not to be wrapped."""
     return "\n\n".join(
-        block(each.removeprefix("\b\n")) if each.startswith("\b\n") else each for each in text.strip().split("\n\n")
+        block(each.removeprefix("\b\n")) if each.startswith("\b\n") else each
+        for each in inspect.cleandoc(text).split("\n\n")
     )
 
 
