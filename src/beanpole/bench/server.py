@@ -6,6 +6,7 @@ The process is ended by its own id, and its directory removed, when the `with` b
 """
 
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -30,6 +31,9 @@ POLL_S = 0.0005
 
 OURS = (sys.executable, "-m", "beanpole", "serve", "-l", HOST, "-p", "0", "--ready-file", "{ready_file}")
 THEIRS = ("beanstalkd", "-l", HOST, "-p", "{port}")
+
+INTERRUPTIONS = (signal.SIGINT, signal.SIGTERM)
+"""What ends a benchmark early."""
 
 Address = str | tuple[str, int]
 
@@ -103,6 +107,20 @@ def stop(process: subprocess.Popen[bytes]) -> None:
 
 
 @contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Puts signals off until a block is over: one that came while a process is started would leave it to nobody."""
+    came: list[int] = []
+    before = {each: signal.signal(each, lambda number, _: came.append(number)) for each in INTERRUPTIONS}
+    try:
+        yield
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
+        for number in came:
+            signal.raise_signal(number)
+
+
+@contextmanager
 def running(command: Sequence[str], args: Sequence[str] = (), data: Path | None = None) -> Iterator[Server]:
     """Runs a server for the length of a `with` block. `{data}` in its arguments becomes the directory `data`."""
     scratch = Path(tempfile.mkdtemp(prefix="beanpole-bench-"))
@@ -117,7 +135,8 @@ def running(command: Sequence[str], args: Sequence[str] = (), data: Path | None 
             with (scratch / "log").open("wb") as log:
                 start = time.monotonic()
                 try:
-                    process = subprocess.Popen(line, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+                    with uninterrupted():
+                        process = subprocess.Popen(line, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
                 except OSError as error:
                     raise SetupError(f"cannot start {line[0]}: {error.strerror}") from error
             address = wait_for_answer(process, ready_file, port, start + START_TIMEOUT_S)

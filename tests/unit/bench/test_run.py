@@ -154,6 +154,15 @@ def children_of(pid: int) -> list[int]:
     return [child for child, name in names.items() if name.exists() and name.read_text().strip() == "beanstalkd"]
 
 
+def test_interrupt_waits_until_a_started_process_is_known() -> None:
+    known = []
+    with pytest.raises(KeyboardInterrupt), server.uninterrupted():  # noqa: PT012 - the order is what is tested
+        signal.raise_signal(signal.SIGINT)
+        known.append("process")
+    assert known == ["process"]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
 @pytest.mark.parametrize(("flags", "code"), [([], 0), (["--check"], 1)])
 def test_row_that_is_not_met_is_a_failure_when_asked(flags: list[str], code: int) -> None:
     peer("beanstalkd")
