@@ -350,7 +350,7 @@ class BinlogReplay:
         id_max = self._id_max + ID_JUMP_MAX if self._id_max else ID_MAX
         search_end = min(len(data), used_end + layout.record.size)
         lost: list[int] = []
-        found = len(data)
+        found, found_id = len(data), 0
         for match in layout.candidate.finditer(data, bad, search_end):
             record_at = match.start()
             fields = layout.record.unpack_from(data, record_at)
@@ -358,9 +358,11 @@ class BinlogReplay:
                 continue
             start = _start_of(data, layout, record_at, fields)
             if start > bad:
-                found = start
+                found, found_id = start, fields[0]
                 break
             lost.append(fields[0])
+        if near := max(self._id_max, found_id):  # every put is in the log, so what is missing has room for few ids
+            lost = [id for id in lost if id <= near + (found - bad) // layout.record.size]
         self._id_max = max([self._id_max, *lost])
         self._problem(name, bad, _damage(data, bad, found, used_end, list(dict.fromkeys(lost))))
         return found

@@ -265,6 +265,19 @@ def test_absurd_id_behind_damage_is_not_believed() -> None:
     assert (sorted(jobs), report.next_id, len(report.problems)) == ([1, 2], 3, 1)
 
 
+def test_absurd_id_within_damage_is_neither_named_nor_passed() -> None:
+    """A job's numbers that lost their name and their body: its id is the next, or it is damaged too."""
+    for lost, is_named in ((3, True), (4, False), (58_195_969, False)):
+        torn = Record(lost).encode().replace(b"default", b"defa\0lt").replace(b"hello\r\n", b"hello\0\0")
+        jobs, report = read_binlog(
+            "binlog.1", binlog(Record(1), Record(2)) + torn + Record(2, tube=b"", pri=7).encode()
+        )
+        assert sorted(jobs) == [1, 2]
+        assert jobs[2].pri == 7
+        assert report.next_id == (lost + 1 if is_named else 3)
+        assert (f"job {lost}" in report.problems[0]) == is_named
+
+
 @VERSIONS
 def test_every_cut_keeps_what_was_whole(version: int) -> None:
     records = [*MANY[:4], of(MANY[1], state=BURIED, counts=(1, 0, 0, 1, 0)), of(MANY[0], state=DELETED), MANY[4]]
