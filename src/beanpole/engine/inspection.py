@@ -18,23 +18,20 @@ def check(store: Store) -> None:
     store.timers.check()
     check_counts(store)
     sessions = {}
+    jobs = {tube: [] for tube in store.tube_list}
+    for each in store.jobs.jobs():
+        job: Job = each
+        jobs[job.tube].append(job)
+        if job.holder is not None:
+            sessions[job.holder.number] = job.holder
     for tube in store.tube_list:
-        check_tube(store, tube)
+        check_tube(store, tube, jobs[tube])
         for session in waiting_sessions(tube):
             sessions[session.number] = session
-        for held in tube_jobs(store, tube):
-            holder = cython.cast(Job, held).holder
-            if holder is not None:
-                sessions[holder.number] = holder
     for session in sessions.values():
         check_session(store, session)
     waiting = sum(1 for session in sessions.values() if session.waiting)
     assert waiting == store.waiting_count, f"{waiting} sessions wait, but {store.waiting_count} are counted"
-
-
-def tube_jobs(store: Store, tube: Tube) -> list:
-    """Return the jobs of a tube, by a search through all jobs."""
-    return [job for job in store.jobs.jobs() if cython.cast(Job, job).tube is tube]
 
 
 def waiting_sessions(tube: Tube) -> list:
@@ -70,10 +67,9 @@ def check_counts(store: Store) -> None:
     assert urgent == store.urgent_count, f"{urgent} jobs are urgent, but {store.urgent_count} are counted"
 
 
-def check_tube(store: Store, tube: Tube) -> None:
-    """Assert what concerns one tube."""
+def check_tube(store: Store, tube: Tube, jobs: list) -> None:
+    """Assert what concerns one tube, which has these jobs."""
     name = tube.name
-    jobs = tube_jobs(store, tube)
     assert store.tubes.get(name) is tube, f"tube {name} is listed but not found by name"
     assert store.tube_list[tube.list_index] is tube, f"tube {name} does not know its place in the list"
     for heap in (tube.ready, tube.delayed, tube.buried):
