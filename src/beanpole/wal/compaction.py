@@ -51,6 +51,8 @@ class Compaction:
         self.round: Round | None = None
         self.scheduled = False
         self.moved_count = 0
+        self.seen_bytes = 0
+        """Bytes of the log up to which what was written had its share of compaction, or is compaction's own."""
 
     @property
     def wants_sync(self) -> bool:
@@ -76,8 +78,10 @@ class Compaction:
             return False
         return dead_or_alive + extra_spare > live * limits.COMPACTION_PERCENT // 100
 
-    def step(self, written_bytes: int) -> None:
-        """Do some of what is due, more when more is written."""
+    def step(self, log_bytes: int) -> None:
+        """Do some of what is due, more when more was written; `log_bytes` is what this process ever wrote."""
+        budget = limits.COMPACTION_BYTES_PER_TURN + limits.COMPACTION_BYTES_PER_BYTE * (log_bytes - self.seen_bytes)
+        self.seen_bytes = log_bytes
         if self.round is None and self.is_due():
             self.begin()
         round_ = self.round
@@ -88,12 +92,13 @@ class Compaction:
         if log.full and not log.records.room_for_round(log.records.live_in(number)):
             return
         live_before, before = log.records.live_in(number), log.records.record_count
-        budget = limits.COMPACTION_BYTES_PER_TURN + limits.COMPACTION_BYTES_PER_BYTE * written_bytes
         began_at = round_.at
         round_.at = move_jobs(log.engine, log.records, number, round_.ids, round_.at, budget)
         if round_.at == len(round_.ids) and move_pauses(log.engine, log.records, number):
             round_.moved_index = log.records.index
-        log.records.moved_bytes += live_before - log.records.live_in(number)
+        moved_bytes = live_before - log.records.live_in(number)
+        log.records.moved_bytes += moved_bytes
+        self.seen_bytes += moved_bytes
         self.moved_count += log.records.record_count - before
         if round_.at > began_at or round_.moved_index is not None:
             self.schedule()

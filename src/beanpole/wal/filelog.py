@@ -82,6 +82,7 @@ class FileLog:
         self.unsealed: File | None = None
         self.sealing: File | None = None
         self.rolling = False
+        self.written_bytes = 0
         self.written = self.synced = Position(records.index, 0, 0)
         self.syncing: Position | None = None
         self.failure: OSError | None = None
@@ -133,7 +134,7 @@ class FileLog:
             if self.records.stale_pauses:
                 self.records.tell_stale_pauses()
             if self.unsealed is None:
-                self.compaction.step(self.records.size)
+                self.compaction.step(self.written_bytes + self.records.size)
             if self.unsealed is None and self.records.size:
                 self.records.turn(self.clock(), self.synced.segment, self.synced.used_bytes)
             if self.unsealed is None:
@@ -149,6 +150,7 @@ class FileLog:
         data = self.records.take()
         if data:
             self.file.write(self.records.used_bytes - len(data), data)
+            self.written_bytes += len(data)
             self.records.give_back()
         self.written = Position(self.records.index, self.records.segment, self.records.used_bytes)
 
@@ -300,7 +302,7 @@ class FileLog:
         """See whether the disk has space again, and again in a while if not; puts resume when it has."""
         self.ask_for_space()
         if self.full and self.failure is None and not self.closed:
-            self.compaction.step(0)
+            self.compaction.step(self.written_bytes + self.records.size)
             self.runner.later(limits.SPACE_RETRY_MS / 1000, self.try_for_space)
 
     def ask_for_space(self) -> None:
