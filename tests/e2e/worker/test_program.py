@@ -1,0 +1,308 @@
+"""The worker as a process: signals, deaths, servers that come and go, and jobs that survive all of it."""
+
+import contextlib
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from beanpole import Client, ConnectionLostError
+from tests.e2e.process import environment, serving, wait_until
+from tests.e2e.worker.program import MODULE, Program, program
+from tests.servers import HOST, START_TIMEOUT_S, STOP_TIMEOUT_S, Server, beanpole_server
+
+TUBES = ("loop", "thread", "process")
+
+
+@pytest.fixture
+def client(beanpole: Server) -> Iterator[Client[str]]:
+    """A client of the server."""
+    with Client((HOST, beanpole.port)) as made:
+        yield made
+
+
+# --- Signals ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_an_idle_worker(beanpole: Server, tmp_path: Path, number: int) -> None:
+    with program(tmp_path, beanpole.port) as worker:
+        worker.wait_event("worker started")
+        worker.signal(number)
+        assert worker.wait_exit() == 0
+        assert worker.events("worker stopped")
+
+
+@pytest.mark.parametrize("tube", TUBES)
+def test_a_signal_lets_a_handler_finish(beanpole: Server, client: Client[str], tmp_path: Path, tube: str) -> None:
+    client.put("sleep 0.7", tube=tube)
+    with program(tmp_path, beanpole.port) as worker:
+        worker.wait_ledger("begin")
+        assert worker.stop() == 0
+        assert worker.ledger("end") == ["sleep 0.7"]
+    assert client.stats_tube(tube).total_jobs == 1
+    assert client.stats().current_jobs_ready == 0
+
+
+@pytest.mark.parametrize("tube", TUBES)
+def test_a_handler_that_hangs_is_left_behind(beanpole: Server, client: Client[str], tmp_path: Path, tube: str) -> None:
+    id = client.put("sleep 100", tube=tube, priority=5)
+    with program(tmp_path, beanpole.port, "--grace", "0.2") as worker:
+        worker.wait_ledger("begin")
+        assert worker.stop() == 0
+        assert [line["id"] for line in worker.events("job released")] == [id]
+    stats = client.stats_job(id)
+    assert (stats.state, stats.pri, stats.releases) == ("ready", 5, 1)
+
+
+@pytest.mark.parametrize(("tube", "number"), [("thread", signal.SIGTERM), ("blocking", signal.SIGINT)])
+def test_a_second_signal_ends_the_worker_at_once(
+    beanpole: Server, client: Client[str], tmp_path: Path, tube: str, number: int
+) -> None:
+    """Even if a handler blocks the loop."""
+    id = client.put("sleep 100", tube=tube)
+    with program(tmp_path, beanpole.port) as worker:
+        worker.wait_ledger("begin")
+        worker.signal(number)
+        if tube != "blocking":
+            wait_until(lambda: client.stats_tube(tube).current_waiting == 0, "it reserves no more")
+        time.sleep(0.1)  # two signals at the same moment are one
+        worker.signal(number)
+        assert worker.wait_exit() == 128 + number
+    wait_until(lambda: client.stats_job(id).state == "ready", "the server gives the job to others")
+
+
+# --- Deaths -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("tube", TUBES)
+def test_a_worker_that_is_killed_gives_its_jobs_back(
+    beanpole: Server, client: Client[str], tmp_path: Path, tube: str
+) -> None:
+    client.put("sleep 3", tube=tube)
+    with program(tmp_path, beanpole.port) as worker:
+        worker.wait_ledger("begin")
+        worker.signal(signal.SIGKILL)
+        worker.wait_exit()
+    pid = int((tmp_path / "ledger").read_text().split()[-1])
+    wait_until(lambda: not is_alive(pid), "what ran the handler is dead as well")
+    wait_until(lambda: client.stats_tube(tube).current_jobs_ready == 1, "the job is ready")
+
+
+def is_alive(pid: int) -> bool:
+    """Whether there is a process."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def test_a_job_that_kills_its_worker_is_buried_in_the_end(
+    beanpole: Server, client: Client[str], tmp_path: Path
+) -> None:
+    (tmp_path / "handlers.py").write_text(MODULE.replace("task.attempt == 1", "True") + "\nworker.concurrency = 1\n")
+    id = client.put("kill", tube="thread")
+    for _ in range(5):
+        with program(tmp_path, beanpole.port) as worker:
+            assert worker.popen.wait(START_TIMEOUT_S) == -signal.SIGKILL
+    with program(tmp_path, beanpole.port) as worker:
+        worker.wait_event("job buried")
+        assert worker.stop() == 0
+    assert client.stats_job(id).state == "buried"
+    assert len(worker.ledger("begin")) == 5
+
+
+@pytest.mark.parametrize("tube", TUBES)
+def test_a_handler_that_forks_does_not_make_two_workers(
+    beanpole: Server, client: Client[str], tmp_path: Path, tube: str
+) -> None:
+    client.put("fork", tube=tube)
+    client.put("after", tube=tube)
+    with program(tmp_path, beanpole.port) as worker:
+        worker.wait_ledger("end", 2)
+        assert worker.stop() == 0
+        assert sorted(worker.ledger("begin")) == ["after", "fork"]
+        assert worker.events("worker stopped")[0]["done"] == 2
+    assert len(worker.events("worker stopped")) == 1
+
+
+# --- Servers that come and go -----------------------------------------------------------------------------------------
+
+
+def test_a_worker_waits_for_its_server(tmp_path: Path) -> None:
+    with beanpole_server() as gone:
+        port = gone.port
+    with program(tmp_path, port) as worker:
+        worker.wait_event("no connection")
+        with serving("-l", HOST, "-p", str(port), listen=False), Client((HOST, port)) as client:
+            client.put("x", tube="thread")
+            worker.wait_ledger("end")
+            worker.wait_event("connected again")
+        assert worker.stop() == 0
+        assert len(worker.events("connected again")) == 1
+
+
+def test_a_server_that_starts_again_loses_no_job(tmp_path: Path) -> None:
+    """Nor does the worker delete what it began before: that is done again."""
+    flags = ("-b", str(tmp_path / "data"), "-l", HOST)
+    with serving(*flags, "-p", "0", listen=False) as server:
+        port = server.port
+        with Client((HOST, port)) as client:
+            client.put("sleep 1", tube="thread", ttr=1)
+            client.put("sleep 1", tube="loop", ttr=1)
+        with program(tmp_path, port) as worker:
+            worker.wait_ledger("begin", 2)
+            server.signal(signal.SIGKILL)
+            server.wait_exit()
+            with serving(*flags, "-p", str(port), listen=False), Client((HOST, port)) as client:
+                wait_until(lambda: client.stats().cmd_delete == 2, "both are done")
+                assert client.stats().current_jobs_reserved == 0
+            assert worker.stop() == 0
+            assert worker.events("worker stopped")[0]["done"] == 2
+    assert len(worker.events("job lost")) == 2
+    assert len(worker.ledger("begin")) == 4
+    assert 2 <= len(worker.ledger("end")) <= 3  # the thread could not be stopped
+
+
+def test_a_server_that_forgot_its_jobs_keeps_those_that_have_their_ids_now(tmp_path: Path) -> None:
+    """A job that was begun before must not be deleted over a new connection: the id is another job's."""
+    with serving() as server:
+        port = server.port
+        with Client((HOST, port)) as client:
+            assert client.put("sleep 1", tube="thread") == 1
+        with program(tmp_path, port) as worker:
+            worker.wait_ledger("begin")
+            server.stop()
+            with serving("-l", HOST, "-p", str(port), listen=False), Client((HOST, port)) as client:
+                assert client.put("precious", tube="elsewhere") == 1
+                worker.wait_event("connected again")
+                worker.wait_event("job lost")
+                assert worker.ledger("end") == ["sleep 1"]
+                assert client.peek(1).body == "precious"
+            assert worker.stop() == 0
+
+
+# --- All of it --------------------------------------------------------------------------------------------------------
+
+
+def test_no_job_is_lost_while_workers_and_servers_are_killed(tmp_path: Path) -> None:
+    """Each job is done, and only what a death interrupted is done again."""
+    chance = random.Random(1)
+    bodies = [f"{chance.choice(('do', 'fail', 'sleep 0.01'))} {number}" for number in range(400)]
+    bodies = [body.replace("sleep 0.01 ", "sleep 0.0") for body in bodies]
+    deaths = 0
+    with contextlib.ExitStack() as servers:
+        server = servers.enter_context(serving("-b", str(tmp_path / "data")))
+        port = server.port
+        put(port, bodies)
+        for _ in range(4):
+            with program(tmp_path, port) as worker, program(tmp_path, port):
+                count = len(worker.ledger("end"))
+                wait_until(lambda count=count: len(worker.ledger("end")) >= count + 40, "they work")  # type: ignore[misc]
+            deaths += 2
+        with program(tmp_path, port) as worker:
+            count = len(worker.ledger("end"))
+            wait_until(lambda: len(worker.ledger("end")) >= count + 20, "it works")
+            server.signal(signal.SIGKILL)
+            server.wait_exit()
+            deaths += 1
+            servers.enter_context(serving("-b", str(tmp_path / "data"), "-l", HOST, "-p", str(port), listen=False))
+            wait_until(lambda: is_empty(port), "all is done", 60.0)
+            assert worker.stop() == 0
+            ended = Counter(worker.ledger("end"))
+    assert set(ended) == set(bodies)
+    assert sum(ended.values()) - len(bodies) <= deaths * 4  # as many as four slots a worker can have had in hand
+
+
+def put(port: int, bodies: list[str]) -> None:
+    """Puts jobs in turn into the tubes."""
+    with Client((HOST, port)) as client:
+        for number, tube in enumerate(TUBES):
+            client.put_many(bodies[number::3], tube=tube)
+
+
+def is_empty(port: int) -> bool:
+    """Whether a server answers, and has no job."""
+    try:
+        with Client((HOST, port)) as client:
+            stats = client.stats()
+    except ConnectionLostError:
+        return False
+    states = ("urgent", "ready", "reserved", "delayed", "buried")
+    return not any(stats[f"current-jobs-{state}"] for state in states)
+
+
+# --- The command line -------------------------------------------------------------------------------------------------
+
+
+def run(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    """What the command does with some arguments."""
+    command = [sys.executable, "-m", "beanpole", "worker", *arguments]
+    return subprocess.run(
+        command, cwd=folder, env=environment(), capture_output=True, text=True, timeout=STOP_TIMEOUT_S, check=False
+    )
+
+
+@pytest.mark.parametrize(
+    ("target", "code", "sentence"),
+    [
+        ("handlers", 5, "MODULE:WORKER is meant, for example tasks:worker"),
+        ("handlers.py:worker", 5, "for example tasks:worker, not 'handlers.py:worker'"),
+        ("nothing:worker", 5, "there is no module 'nothing'"),
+        ("handlers:wroker", 5, "handlers has no 'wroker'; its workers are worker"),
+        ("handlers:note", 5, "handlers:note is no beanpole.Worker, but of type function"),
+        ("empty:worker", 5, "the worker has no handler"),
+        ("broken:worker", 1, "broken can't be imported, see above"),
+    ],
+)
+def test_what_is_no_worker_is_one_clear_error(tmp_path: Path, target: str, code: int, sentence: str) -> None:
+    (tmp_path / "handlers.py").write_text(MODULE)
+    (tmp_path / "empty.py").write_text("from beanpole import Worker\nworker = Worker()\n")
+    (tmp_path / "broken.py").write_text("import a_module_that_is_not_there\n")
+    done = run(tmp_path, target)
+    assert done.returncode == code
+    assert sentence in done.stderr.splitlines()[-1]
+    assert ("Traceback" in done.stderr) == (code == 1)
+
+
+def test_reload_starts_a_worker_again_when_a_file_changes(
+    beanpole: Server, client: Client[str], tmp_path: Path
+) -> None:
+    with program(tmp_path, beanpole.port, "--reload", "--log-format", "json") as worker:
+        worker.wait_event("worker started")
+        (tmp_path / "handlers.py").write_text("this is wrong")
+        wait_until(lambda: "can't be imported" in worker.messages, "the mistake is shown")
+        (tmp_path / "handlers.py").write_text(MODULE.replace('"end"', '"finish"'))
+        worker.wait_event("worker started", 2)
+        client.put("x", tube="thread")
+        worker.wait_ledger("finish")
+        assert worker.stop() == 0
+        assert len(worker.events("worker stopped")) == 2
+
+
+def test_settings_come_from_flags_and_the_environment(beanpole: Server, tmp_path: Path) -> None:
+    (tmp_path / "handlers.py").write_text(MODULE)
+    url = f"beanstalk://{HOST}:{beanpole.port}"
+    command = [sys.executable, "-m", "beanpole", "worker", "handlers:worker", "-c", "7", "-V"]
+    with (tmp_path / "messages").open("wb") as output:
+        popen = subprocess.Popen(command, cwd=tmp_path, stderr=output, env=environment({"BEANPOLE_URL": url}))
+    worker = Program(popen, tmp_path)
+    try:
+        worker.wait_event("worker started")
+        (line,) = worker.events("worker started")
+        assert (line["server"], line["concurrency"]) == (url, 7)
+        with Client((HOST, beanpole.port)) as client:
+            client.put("x", tube="loop")
+        worker.wait_event("job done")
+        assert worker.stop() == 0
+    finally:
+        popen.kill()
+        popen.wait()
