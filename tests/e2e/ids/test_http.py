@@ -159,12 +159,6 @@ def test_health_finds_a_database_that_is_gone_and_comes_back(api: Web) -> None:
     wait_until(lambda: api.get("/health").status == 200, "the database is found again")
 
 
-def test_health_finds_a_node_that_is_lost(api: Web) -> None:
-    execute(api, "UPDATE beanpole_ids_node SET epoch = epoch + 1")
-    wait_until(lambda: api.get("/health").status == 503, "the loss is found")
-    assert "taken over" in api.get("/health").json()["reasons"][0]
-
-
 def metrics(api: Web) -> dict[tuple[str, ...], float]:
     """All samples, by name and the values of their labels."""
     found = api.get("/metrics")

@@ -1,5 +1,6 @@
 """How HTTP ends: with the node's loss, with a database that hangs, with clients in the middle of something."""
 
+import contextlib
 import http.client
 import signal
 import socket
@@ -16,8 +17,9 @@ from tests.e2e.process import wait_until
 def test_owner_of_a_lost_node_tells_who_waits_and_ends(tmp_path: Path) -> None:
     with web(tmp_path) as api:
         execute(api, "UPDATE beanpole_ids_node SET epoch = epoch + 1")
-        found = api.get("/v1/ids/order/new")
-        assert (found.status, found.json()["type"]) == (503, "/docs#storage")
+        with contextlib.suppress(OSError, http.client.HTTPException):  # it may have found the loss by itself
+            found = api.get("/v1/ids/order/new")
+            assert (found.status, found.json()["type"]) == (503, "/docs#storage")
         assert api.service.popen.wait(10) == 10
 
 
