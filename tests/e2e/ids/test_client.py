@@ -162,6 +162,7 @@ def test_one_node_dies_and_clients_go_on(tmp_path: Path) -> None:
 
 FORKING = """
 import os, sys
+from pathlib import Path
 import beanpole
 
 client = beanpole.IdClient.from_url(sys.argv[1])
@@ -171,7 +172,8 @@ children = []
 for _ in range(4):
     child = os.fork()
     if child == 0:
-        print(*[numbers.next_id() for _ in range(40)], *[client.get("order", "a") for _ in range(40)], flush=True)
+        given = [numbers.next_id() for _ in range(40)] + [client.get("order", "a") for _ in range(40)]
+        Path(sys.argv[2], str(os.getpid())).write_text(" ".join(given))
         os._exit(0)
     children.append(child)
 print(*[numbers.next_id() for _ in range(40)], flush=True)
@@ -181,16 +183,18 @@ client.close()
 """
 
 
-def test_forked_processes_share_no_number(service: Ids) -> None:
+def test_forked_processes_share_no_number(service: Ids, tmp_path: Path) -> None:
+    folder = tmp_path / "given"
+    folder.mkdir()
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", FORKING, url(service)],
+        [sys.executable, "-W", "error", "-c", FORKING, url(service), str(folder)],
         capture_output=True,
         text=True,
         timeout=60,
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    given = done.stdout.split()
+    given = done.stdout.split() + [number for each in folder.iterdir() for number in each.read_text().split()]
     assert len(set(given)) == len(given) == 2 + 4 * 80 + 40
 
 
