@@ -1,19 +1,27 @@
-"""The examples of docs/ids.md and of examples/ids run."""
+"""The examples of docs/ids*.md and of examples/ids run."""
 
 import json
 import re
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
+from beanpole.ids.rule import preview
+from beanpole.ids.rules import load
 from tests.e2e.ids.process import running
 from tests.e2e.ids.test_ids import check
 
 pytestmark = pytest.mark.repository
 
 ROOT = Path(__file__).resolve().parents[3]
-PAGE = (ROOT / "docs/ids.md").read_text()
-BLOCKS = dict(re.findall(r"^```(\w+)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL))
+GUIDE, RULES, WIRE = ((ROOT / "docs" / name).read_text() for name in ("ids.md", "ids-rules.md", "ids-wire.md"))
+NOON_S = int(datetime(2026, 11, 21, 12, tzinfo=UTC).timestamp())
+
+
+def blocks(page: str, language: str) -> list[str]:
+    """The fenced blocks of a page in a language."""
+    return re.findall(rf"^```{language}\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
 
 
 def test_examples_are_good() -> None:
@@ -24,9 +32,9 @@ def test_examples_are_good() -> None:
 
 def test_configuration_and_requests_of_the_page(tmp_path: Path) -> None:
     path = tmp_path / "rules.toml"
-    path.write_text(BLOCKS["toml"].replace("sqlite:///", f"sqlite:///{tmp_path}/"))
-    requests = re.findall(r"`(\{\"action\".*?\})`", PAGE)
-    fields = re.findall(r"with `(\"\w+\":.*?)`", PAGE)
+    path.write_text(blocks(GUIDE, "toml")[0].replace("sqlite:///", f"sqlite:///{tmp_path}/"))
+    requests = re.findall(r"`(\{\"action\".*?\})`", WIRE)
+    fields = re.findall(r"with `(\"\w+\":.*?)`", WIRE)
     assert requests
     assert len(fields) == 3
     with running(tmp_path, path) as service:
@@ -37,8 +45,37 @@ def test_configuration_and_requests_of_the_page(tmp_path: Path) -> None:
 
 
 def test_lua_of_the_page(tmp_path: Path) -> None:
-    (tmp_path / "order.lua").write_text(BLOCKS["lua"])
+    (tmp_path / "order.lua").write_text(blocks(RULES, "lua")[0])
     path = tmp_path / "rules.toml"
     path.write_text('[[rule]]\nname = "order"\nlua = "order.lua"\n')
     done = check(path, "--at", "0")
     assert "order: first O700101000000" in done.stdout, done.stderr
+
+
+def test_cookbook(tmp_path: Path) -> None:
+    """The comment after a rule is its first number."""
+    recipes = blocks(RULES, "toml")
+    assert len(recipes) > 8
+    for number, recipe in enumerate(recipes):
+        path = tmp_path / f"{number}.toml"
+        path.write_text(recipe)
+        shown = re.findall(r"^\[\[rule\]\] +# (\S+)$", recipe, re.MULTILINE)
+        made = [preview(rule, NOON_S)["first"] for rule in load(path).rules.values()]
+        assert len(shown) == len(made)
+        for expected, first in zip(shown, made, strict=True):
+            assert first == expected or (expected.endswith("...") and first.startswith(expected[:-3])), recipe
+
+
+def test_what_check_shows(tmp_path: Path) -> None:
+    command, *shown = blocks(RULES, "text")[0].splitlines()
+    path = tmp_path / "rules.toml"
+    path.write_text(blocks(GUIDE, "toml")[0].replace("Europe/Berlin", "UTC").replace("step = 2", "step = 1"))
+    assert check(path, *command.split()[5:]).stdout.splitlines() == shown
+
+
+def test_every_key_of_a_rule_is_described() -> None:
+    source = (ROOT / "src/beanpole/ids/rules.py").read_text().partition("def read_original")[0]
+    keys = set(re.findall(r'table\.(?:take|optional|rest\.pop)\("(\w+)"', source))
+    assert {"template", "reserve_s", "listen", "cycle", "epoch"} <= keys
+    lacking = {key for key in keys if f"`{key}`" not in GUIDE + RULES}
+    assert lacking <= {"rule", "http"}, lacking
