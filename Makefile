@@ -7,6 +7,8 @@
 # Variables:
 #   PYTHON=python3.12       the interpreter of a new environment; a different version replaces .venv
 #   SERVE_FLAGS='-p 11301'  the flags of `make serve`
+#   IDS_DATA=/a/folder      where `make serve-ids` has its configuration and its numbers
+#   IDS_FLAGS='--help'      its flags
 #   PYTEST='-k heap -x'     more arguments for pytest
 #   BENCH_FLAGS='--help'    the arguments of `make bench`
 #   ENVIRONMENT=/a/venv     test what is installed in that environment, and build nothing
@@ -21,6 +23,8 @@ VENV := .venv
 PYTHON ?= $(shell test -x $(VENV)/bin/python && echo $(VENV)/bin/python || echo python3)
 PYTHON_VERSION := $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null)
 SERVE_FLAGS ?= -l 127.0.0.1 -p 11300 -b beanpole-data
+IDS_DATA ?= beanpole-ids-data
+IDS_FLAGS ?=
 BENCH_FLAGS ?=
 PYTEST ?=
 JACKD := jackd@2.2.2
@@ -35,10 +39,12 @@ ENVIRONMENT ?=
 ifeq ($(ENVIRONMENT),)
 BIN := $(VENV)/bin
 BUILT := $(VENV)/.done-build
+IDS_BUILT := $(BUILT) $(VENV)/.done-ids
 TESTABLE := $(BUILT) $(VENV)/.done-dev
 else
 BIN := $(ENVIRONMENT)/bin
 BUILT :=
+IDS_BUILT :=
 TESTABLE :=
 endif
 
@@ -50,15 +56,20 @@ REQUIREMENTS := $(VENV)/bin/python -c 'import sys, tomllib; \
            **project["project"]["optional-dependencies"]}; \
   print(*(line.replace(" ", "") for name in sys.argv[1:] for line in lists[name]))'
 
-.PHONY: help serve build test lint format bench docs peers clean FORCE
+.PHONY: help serve serve-ids build test lint format bench bench-ids docs peers clean FORCE
 .DEFAULT_GOAL := help
 
 help: ## list the verbs
-	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | while IFS=$$'\t' read -r verb what; do \
-	  printf '  make %-8s %s\n' "$$verb" "$$what"; done
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | while IFS=$$'\t' read -r verb what; do \
+	  printf '  make %-9s %s\n' "$$verb" "$$what"; done
 
 serve: $(BUILT) ## build, and serve on 127.0.0.1:11300, with jobs in beanpole-data
 	@exec $(BIN)/beanpole serve $(SERVE_FLAGS)
+
+serve-ids: $(IDS_BUILT) ## build, and serve numbers on 127.0.0.1:11310; the rules and what is given are in beanpole-ids-data
+	@mkdir -p $(IDS_DATA)
+	@test -e $(IDS_DATA)/rules.toml || cp examples/ids/rules.toml $(IDS_DATA)
+	@exec $(BIN)/beanpole ids serve $(IDS_DATA)/rules.toml $(IDS_FLAGS)
 
 build: $(BUILT) ## install what is needed to run, and compile what has changed
 
@@ -80,6 +91,9 @@ format: $(VENV)/.done-dev ## format the sources and repair what ruff can repair
 
 bench: $(TESTABLE) ## measure against beanstalkd on this machine
 	@exec $(BIN)/beanpole bench $(BENCH_FLAGS)
+
+bench-ids: $(TESTABLE) ## measure what a number of the ID service costs
+	@exec $(BIN)/python -m benchmarks.ids $(BENCH_FLAGS)
 
 docs: $(VENV)/.done-docs ## build the documentation into site/, with every warning an error
 	@NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --strict --quiet
@@ -113,6 +127,11 @@ $(VENV)/.done-run: $(BUILD_FILES) | $(VENV)/.done-venv-$(PYTHON_VERSION)
 	@echo "Installing the build tools and the dependencies"
 	@$(PIP_INSTALL) $$($(REQUIREMENTS) build run)
 	@BEANPOLE_COMPILE=no $(PIP_INSTALL) --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(VENV)/.done-ids: $(BUILD_FILES) | $(VENV)/.done-run
+	@echo "Installing what the ID service needs"
+	@$(PIP_INSTALL) $$($(REQUIREMENTS) ids)
 	@touch $@
 
 $(VENV)/.done-dev: $(BUILD_FILES) | $(VENV)/.done-run

@@ -3,6 +3,7 @@
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -59,16 +60,16 @@ def run(command: list[str], **more: str) -> str:
 
 
 @contextmanager
-def make_serve(folder: Path) -> Iterator[str]:
-    """The port of the server that the README's command for it starts; SERVE_FLAGS choose another port than 11300."""
+def make_serve(folder: Path, block: int = 0, **more: str) -> Iterator[str]:
+    """The port of the server that one of the README's commands starts; SERVE_FLAGS choose another port than 11300."""
     ready_file, messages = folder / "ready", folder / "messages"
-    flags = f"-l 127.0.0.1 -p 0 --ready-file {ready_file}"
+    flags = more or {"SERVE_FLAGS": f"-l 127.0.0.1 -p 0 --ready-file {ready_file}"}
     run(["make", "build"])
     with messages.open("wb") as output:
         process = subprocess.Popen(
-            ["bash", "-c", blocks("sh")[0]],
+            ["bash", "-c", blocks("sh")[block]],
             cwd=ROOT,
-            env=environment(SERVE_FLAGS=flags),
+            env=environment(**flags),
             stdout=output,
             stderr=output,
             start_new_session=True,
@@ -89,7 +90,12 @@ def make_serve(folder: Path) -> Iterator[str]:
 
 
 def test_readme_has_the_commands_that_are_tested() -> None:
-    assert [block.split()[:2] for block in blocks("sh")] == [["make", "serve"], ["make", "test"], ["printf", "'put"]]
+    assert [block.split()[:2] for block in blocks("sh")] == [
+        ["make", "serve"],
+        ["make", "serve-ids"],
+        ["make", "test"],
+        ["printf", "'put"],
+    ]
     assert len(blocks("python")) == 1
     assert {name for name, _ in BLOCK.findall((ROOT / "README.md").read_text())} <= {"sh", "python", "text"}
 
@@ -97,8 +103,30 @@ def test_readme_has_the_commands_that_are_tested() -> None:
 def test_readme_make_serve_and_first_job(tmp_path: Path) -> None:
     peer("nc")
     with make_serve(tmp_path) as port:
-        printed = run(["bash", "-c", blocks("sh")[2].replace(PORT, port)])
+        printed = run(["bash", "-c", blocks("sh")[3].replace(PORT, port)])
         assert printed == blocks("text")[0]
+
+
+def test_readme_make_serve_ids(tmp_path: Path) -> None:
+    """It begins with the rules of the examples, and keeps what stands in its folder."""
+    data = tmp_path / "data"
+    data.mkdir()
+    rules = (ROOT / "examples/ids/rules.toml").read_text()
+    assert 'listen = "127.0.0.1:11310"' in rules
+    (data / "rules.toml").write_text(re.sub("127.0.0.1:1131[01]", "127.0.0.1:0", rules))
+    flags = f"--ready-file {tmp_path / 'ready'}"
+    with (
+        make_serve(tmp_path, 1, IDS_DATA=str(data), IDS_FLAGS=flags) as port,
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client,
+    ):
+        client.settimeout(10)
+        client.connect(("127.0.0.1", int(port)))
+        client.send(b'{"action":"get","app_name":"shop","rule_name":"order_id"}')
+        assert b'"code":0' in client.recv(4096)
+        assert (data / "ids.db").exists()
+    printed = run(["make", "--dry-run", "serve-ids"])
+    assert "cp examples/ids/rules.toml beanpole-ids-data" in printed
+    assert "ids serve beanpole-ids-data/rules.toml" in printed
 
 
 def test_readme_first_job_in_python(tmp_path: Path) -> None:
@@ -109,7 +137,7 @@ def test_readme_first_job_in_python(tmp_path: Path) -> None:
 
 def test_readme_make_test() -> None:
     """The command runs as it stands; PYTEST only makes it collect the tests instead of running them within a test."""
-    printed = run(["bash", "-c", blocks("sh")[1]], PYTEST="--collect-only --quiet")
+    printed = run(["bash", "-c", blocks("sh")[2]], PYTEST="--collect-only --quiet")
     assert "test_readme_make_test" in printed
 
 
