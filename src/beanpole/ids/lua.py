@@ -117,8 +117,8 @@ def no_attribute(_holder: object, _name: object, _setting: bool) -> NoReturn:
 
 
 def sentence(error: BaseException) -> str:
-    """Return the message of a Lua error without its stack."""
-    text = str(error).partition("\n")[0]
+    """Return the message of a Lua error without its stack; a rule may say as much as it wants, a reply may not."""
+    text = str(error).partition("\n")[0][:500]
     return text or "out of memory"
 
 

@@ -228,7 +228,7 @@ class Store:
             LeaseLostError: it is not.
             StorageError: the database can't be asked.
         """
-        self._write([], forward=True)
+        self._run(lambda _: None, is_held=False)
 
     def _write(self, marks: Sequence[tuple[Key, Mark]], *, forward: bool) -> None:
         def write(connection: sa.Connection) -> None:
@@ -255,20 +255,22 @@ class Store:
             assert mark.may_follow(old), f"the counter {key} would go back from {old} to {mark}"
         connection.execute(sa.update(COUNTERS).where(where).values(**values))
 
-    def _run(self, work: Callable[[sa.Connection], T]) -> T:
+    def _run(self, work: Callable[[sa.Connection], T], *, is_held: bool = True) -> T:
         """Do work in a transaction of the node's owner; again if the connection was lost since the last one.
+
+        `is_held`: nobody else can take the node until the commit.
 
         Doing it again is harmless: the same marks are written.
         """
         is_new = self._connection is None
         try:
             try:
-                return self._attempt(work)
+                return self._attempt(work, is_held)
             except sa.exc.DBAPIError as error:
                 if is_new or not error.connection_invalidated:
                     raise
                 self._drop()
-                return self._attempt(work)
+                return self._attempt(work, is_held)
         except sa.exc.SQLAlchemyError as error:
             self._drop()
             raise StorageError(f"storage: {sentence(error)}") from error
@@ -278,15 +280,19 @@ class Store:
             self._drop()
             raise
 
-    def _attempt(self, work: Callable[[sa.Connection], T]) -> T:
+    def _attempt(self, work: Callable[[sa.Connection], T], is_held: bool) -> T:
         connection = self._connection or self._connect()
         with connection.begin():
             # After a lost connection the database may think for a while that it is still there and has our lock. That
             # is for those who start; what protects the numbers is the epoch.
             self._has_lock = self._has_lock or self._database.lock(connection, self.node)
-            # A write, so that the row is locked until the commit: nobody can take the node in between.
             where = (NODES.c.node == self.node) & (NODES.c.epoch == self.epoch)
-            if connection.execute(sa.update(NODES).where(where).values(step=self.step)).rowcount != 1:
+            if is_held:
+                # A write that changes nothing, which locks the row.
+                count = connection.execute(sa.update(NODES).where(where).values(step=self.step)).rowcount
+            else:
+                count = len(connection.execute(sa.select(NODES.c.epoch).where(where)).all())
+            if count != 1:
                 raise LeaseLostError(f"storage: node {self.node} was taken over by another process")
             return work(connection)
 

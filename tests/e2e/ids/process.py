@@ -72,11 +72,13 @@ def write_rules(folder: Path, batch: int = 100, more: str = "") -> Path:
 
 
 @contextmanager
-def running(folder: Path, config: Path) -> Iterator[Ids]:
-    """A service that answers; it is killed if the test has not ended it."""
+def running(folder: Path, config: Path, *, has_own_clock: bool = False) -> Iterator[Ids]:
+    """A service that answers; it is killed if the test has not ended it. Its own clock is that of `clocked`."""
     ready_file = folder / "ready"
     ready_file.unlink(missing_ok=True)
     command = [sys.executable, "-m", "beanpole", "ids", "serve", str(config), "--ready-file", str(ready_file)]
+    if has_own_clock:
+        command = [sys.executable, "-m", "tests.e2e.ids.clocked", str(config), str(folder)]
     with (folder / "messages").open("ab") as output:
         popen = subprocess.Popen(command, stdout=output, stderr=output, env=environment())
     try:
@@ -93,12 +95,12 @@ def running(folder: Path, config: Path) -> Iterator[Ids]:
             popen.wait()
 
 
-def hammer(service: Ids, seconds: float) -> list[str]:
+def hammer(service: Ids, seconds: float, rule: str = "order") -> list[str]:
     """Numbers that were answered, with many requests under way, for some time or until the process is gone."""
     service.socket.settimeout(0.3)
     numbers: list[str] = []
     give_up_at = time.monotonic() + seconds
-    request = b'{"action":"get","app_name":"a","rule_name":"order"}'
+    request = b'{"action":"get","app_name":"a","rule_name":"%b"}' % rule.encode()
     try:
         for _ in range(32):
             service.socket.send(request)

@@ -29,7 +29,7 @@ def main() -> None:
                 database, folder, options.seed,
                 numbers=options.numbers, events=options.events, seconds=options.seconds,
             )  # fmt: skip
-            sys.stdout.write(f"seed {options.seed}, {report}\n\n")
+            sys.stdout.write(f"{report}\n\n")
             sys.stdout.flush()
             report.check()
 

@@ -17,6 +17,9 @@ WEIGHTS = [1 if rule == "strict" else 8 for rule in RULES]
 
 APPS = ("shop", "Shop", "ß")
 TIMEOUT_S = 0.4
+ANSWERS_MAX = 1_000
+"""Requests whose replies may still come again."""
+
 LAST_REPLIES_S = 2.0
 """How long a client listens at its end: all nodes have stopped by then."""
 
@@ -88,11 +91,13 @@ class Client(threading.Thread):
         data = reply["data"] if isinstance(reply["data"], list) else [reply["data"]]
         name = reply.get("request_id")
         if name is not None:
-            # The same again is the same number; after a crash of the node it is another one, which counts as well.
-            if any(set(data) & set(before) for before in self._answers.get(name, [])):
-                assert data in self._answers[name], "a repeated request got a mixture"
+            # Asked again, a node says the same; the other node, and one that was started meanwhile, say another number.
+            before = self._answers.setdefault(name, [])
+            if data in before:
                 return reply["seq"]
-            self._answers = {name: [*self._answers.get(name, []), data]}
+            before.append(data)
+            if len(self._answers) > ANSWERS_MAX:
+                del self._answers[next(iter(self._answers))]
         self.got[reply["rule_name"], reply["app_name"]].extend(int(each.lstrip("CO")) for each in data)
         self.given_count += len(data)
         return reply["seq"]

@@ -22,6 +22,7 @@ class Report:
     """How it went."""
 
     database: str
+    seed: int
     seconds: float
     happened: dict[str, int]
     losses: list[int]
@@ -30,8 +31,9 @@ class Report:
 
     def __str__(self) -> str:
         verdict = self.verdict
+        twice = len(verdict.duplicates)
         return (
-            f"{self.database}: {verdict.numbers} numbers in {self.seconds:.0f} s, {len(verdict.duplicates)} twice\n"
+            f"{self.database}, seed {self.seed}: {verdict.numbers} numbers in {self.seconds:.0f} s, {twice} twice\n"
             f"gaps: {verdict.gap_count}, of together {verdict.missing} numbers, after {sum(self.losses)} crashes\n"
             f"what happened: {table(self.happened)}\n"
             f"refused: {table(self.refused)}"
@@ -79,4 +81,4 @@ def run(
             refused[name] = refused.get(name, 0) + count
     verdict = judge(client.got for client in clients)
     losses = [node.losses for node in world.nodes]
-    return Report(database.name, time.monotonic() - started_s, dict(world.happened), losses, refused, verdict)
+    return Report(database.name, seed, time.monotonic() - started_s, dict(world.happened), losses, refused, verdict)

@@ -1,8 +1,10 @@
 """Two nodes, their database, and all that may happen to them."""
 
+import json
 import os
 import random
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -10,9 +12,9 @@ from collections import Counter
 from pathlib import Path
 
 from tests.databases import Database
-from tests.e2e.process import environment
+from tests.e2e.ids.clocked import set_clock
+from tests.e2e.process import environment, wait_until
 from tests.servers import START_TIMEOUT_S
-from tests.soak.ids.node import SECONDS
 
 BATCHES = {"order": 1_000, "code": 200, "plain": 5_000, "strict": 1}
 """Rules whose numbers end with a counter of eight digits, and how many are reserved at a time."""
@@ -78,17 +80,12 @@ class Node:
         """Ends of a process after which what it had reserved is lost."""
 
         self.popen: subprocess.Popen[bytes] | None = None
-        self.set_clock(0)
+        set_clock(folder, 0)
 
-    def set_clock(self, offset_s: float) -> None:
-        """Sets the clock of the node that many seconds ahead of ours."""
-        with (self.folder / "clock").open("r+b" if (self.folder / "clock").exists() else "wb") as file:
-            file.write(SECONDS.pack(offset_s))
-
-    def spawn(self) -> "subprocess.Popen[bytes]":
-        """Starts a process of this node."""
-        command = [sys.executable, "-m", "tests.soak.ids.node", str(self.folder / "rules.toml"), str(self.folder)]
-        with (self.folder / "messages").open("ab") as output:
+    def spawn(self, folder: Path) -> "subprocess.Popen[bytes]":
+        """Starts a process of this node that tells in a folder that it is ready."""
+        command = [sys.executable, "-m", "tests.e2e.ids.clocked", str(self.folder / "rules.toml"), str(folder)]
+        with (folder / "messages").open("ab") as output:
             return subprocess.Popen(command, stdout=output, stderr=output, env=environment())
 
     def start(self) -> None:
@@ -97,7 +94,7 @@ class Node:
         ready = self.folder / "ready"
         while time.monotonic() < give_up_at:
             ready.unlink(missing_ok=True)
-            self.popen = self.spawn()
+            self.popen = self.spawn(self.folder)
             while self.popen.poll() is None:
                 if ready.exists():
                     host, port = ready.read_text().split()[0].removeprefix("udp:").rsplit(":", 1)
@@ -107,6 +104,17 @@ class Node:
                 time.sleep(0.01)
             assert self.popen.returncode in ACCEPTABLE, self.said()
         raise AssertionError(f"the node does not start:\n{self.said()}")
+
+    def gives(self, app: str) -> bool:
+        """Whether the node gives a number to an application."""
+        request = {"action": "get", "rule_name": "plain", "app_name": app}
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
+            asking.settimeout(1)
+            asking.sendto(json.dumps(request).encode(), self.address)
+            try:
+                return bool(json.loads(asking.recv(1_000))["code"] == 0)
+            except TimeoutError:
+                return False
 
     def said(self) -> str:
         """The end of what it has logged."""
@@ -180,17 +188,28 @@ class World:
         node.popen.send_signal(signal.SIGHUP)
 
     def start_second(self, node: Node) -> None:
-        """A second process of the same node, which must end by itself."""
-        clock, ready = node.folder / "clock", node.folder / "second"
-        ready.mkdir(exist_ok=True)
-        (ready / "clock").write_bytes(clock.read_bytes())
-        command = [sys.executable, "-m", "tests.soak.ids.node", str(node.folder / "rules.toml"), str(ready)]
-        done = subprocess.run(command, capture_output=True, env=environment(), timeout=START_TIMEOUT_S, check=False)
-        assert done.returncode == 10, done.stderr.decode()[-2000:]
+        """A second process of the same node, which must end by itself.
+
+        A crash of the database takes the lock of the node away. So it is waited for that the node has it again.
+        """
+        self.happened["new_name"] += 1
+        wait_until(lambda: node.gives(f"new{self.happened['new_name']}"), "the node has its database", START_TIMEOUT_S)
+        folder = node.folder / "second"
+        folder.mkdir(exist_ok=True)
+        set_clock(folder, 0)
+        second = node.spawn(folder)
+        try:
+            code = second.wait(START_TIMEOUT_S)
+        finally:
+            second.kill()
+            second.wait()
+        assert code == 10, (folder / "messages").read_text()
 
     def move_clock(self, node: Node) -> None:
         """The clock jumps, back and ahead, sometimes further than the service believes."""
-        node.set_clock(self.chance.choice([0.0, self.chance.uniform(-9_000, 9_000), self.chance.uniform(-60, 60)]))
+        set_clock(
+            node.folder, self.chance.choice([0.0, self.chance.uniform(-9_000, 9_000), self.chance.uniform(-60, 60)])
+        )
 
     def kill_database(self, node: Node) -> None:
         """A crash of the database; sometimes a node is killed while it is away."""

@@ -180,6 +180,14 @@ def test_counter_that_would_go_back_stops_us(opened: Open) -> None:
     store.reserve([(KEY, Mark(101, 0, 101, "x"))])
 
 
+def test_numbers_and_times_beyond_32_bits(opened: Open) -> None:
+    """Hole 15: both were 32 bits wide, in its table too."""
+    store = opened()
+    mark = Mark(2**40, 2**63 - 1, 2**40 + 5, "x")
+    store.reserve([(KEY, mark)])
+    assert store.load(KEY, 0) == mark
+
+
 def test_table_of_the_original_is_taken_over(database: Database, opened: Open) -> None:
     database.run(
         ORIGINAL_TABLE,
