@@ -6,7 +6,7 @@ from pathlib import Path
 
 import beanpole as library
 from tests.e2e.monitor.command import Terminal, as_json, beanpole, terminal, url_of
-from tests.e2e.process import serving
+from tests.e2e.process import serving, wait_until
 from tests.servers import HOST, Server
 
 
@@ -49,10 +49,15 @@ def test_keys(server: Server) -> None:
         shown.press("u")
         shown.wait_for("mail is not paused")
         assert counts(server, "mail").pause == 0
+        with library.Client((HOST, server.port)) as client:
+            client.delete_many([1, 2, 3])
+            wait_until(lambda: client.tubes() == ["default", "reports"], "nobody uses the tube any more")
         shown.press("?")
         shown.wait_for("any key: back")
-        shown.press("x")
+        shown.press("\x1b")
         shown.wait_for("q quit")
+        shown.press("\x1b")
+        shown.wait_for("reports")
         shown.resize(12, 40)
         shown.wait_for(r"\n TUBE +READY▼ RESERVED +\n")
         leave(shown, mode)

@@ -47,6 +47,15 @@ def test_ids_that_failed_puts_took_are_made_up_for() -> None:
     assert ids(reckoning.due(103, 3)) == (108, 108)
 
 
+def test_what_ids_are_ahead_is_remembered_while_others_put() -> None:
+    reckoning = Reckoning(100, 100, 0)
+    for count in (1, 2):
+        reckoning.due(100 + count, count)
+        assert reckoning.looked([100 + count + 50 * count], 1) == 0  # fifty puts have failed each time
+    assert not reckoning.due(1102, 2)
+    assert 1203 in reckoning.due(1103, 3)
+
+
 def test_flood_is_looked_at_from_its_end() -> None:
     reckoning = Reckoning(0, 0, 0)
     due = reckoning.due(1_000_000, 10)
