@@ -44,8 +44,6 @@ class Peer(asyncio.Protocol):
         self._server = server
         self.name = name
         """What the world calls it."""
-        self.held_count = 0
-        """How many jobs it held when the clock woke it."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """A client has connected."""
@@ -163,9 +161,9 @@ class FakeServer:
     def advance(self, seconds: float) -> None:
         """Lets time pass: delays, TTRs, pauses and the timeouts of reserves end, each at its moment.
 
-        Where that gives something to waiting clients, time does not go on before each of them is done: it waits again
-        and holds no more jobs than before, or it has closed its connection. So a worker in another thread retries as
-        often as it would in that time. A client that does not come back is left alone after `patience` seconds.
+        Where that gives something to waiting clients, time does not go on before each of them is done: it waits again,
+        or has closed its connection. So a worker in another thread retries as often as it would in that time. A client
+        that does not come back is left alone after `patience` seconds.
 
         When the last moment has come the method returns, and does not wait for clients: :meth:`join` does.
         Raises ArgumentError for what is no number of seconds, or beyond the longest time that the server can count.
@@ -292,27 +290,21 @@ class FakeServer:
 
     def _step(self, end_ns: int) -> list[Peer]:
         """Moves the clock to the next deadline, at the most to `end_ns`; returns who got something by that."""
-        held = {name: peer.session.reserved_count for name, peer in self.peers.items()}
         self._world.resumed.clear()
-        self._world.step(end_ns)
-        woken = [self.peers[name] for name in self._world.resumed]
-        for peer in woken:
-            peer.held_count = held[peer.name]
-        return woken
+        self._world.step(max(end_ns, self._world.now_ns))  # by itself it may have gone further meanwhile
+        return [self.peers[name] for name in self._world.resumed]
 
     def _wait_for(self, clients: list[Peer]) -> None:
-        """Waits until clients have done what they wanted to do with what they got; not for ever."""
+        """Gives clients that got something time to come back: each waits for a job again, or is gone."""
+
+        def are_back() -> bool:
+            return all(client.session.waiting or client.name not in self.peers for client in clients)
+
         with self._changed:
-            self._changed.wait_for(lambda: all(map(self._is_back, clients)), self._patience_s)
+            self._changed.wait_for(are_back, self._patience_s)
 
     def _is_due(self, end_ns: int) -> bool:
         return 0 <= self._world.engine.next_deadline_ns <= end_ns
-
-    def _is_back(self, peer: Peer) -> bool:
-        """Whether a client waits for a job, without what the clock gave it, or is gone."""
-        if peer.name not in self.peers:
-            return True
-        return peer.session.waiting and peer.session.reserved_count <= peer.held_count
 
     def _all_wait(self) -> bool:
         """Whether some client waits, time would change something, and nobody works: who does not wait holds no job."""

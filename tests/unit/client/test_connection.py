@@ -130,11 +130,11 @@ def test_reserve_may_wait_longer_than_the_timeout(make: Maker) -> None:
 
 def test_an_answer_may_come_later_than_the_timeout(make: Maker) -> None:
     late = threading.Event()
-    with Peer([(b"reserve-with-timeout 9\r\n", late), (PUT, SILENCE)]) as peer:
+    with Peer([(b"reserve-with-timeout 10000\r\n", late), (PUT, SILENCE)]) as peer:
         client = make(peer.address, timeout=0.05)
         threading.Timer(0.2, late.set).start()
         with pytest.raises(TimedOutError):
-            client.reserve(9)
+            client.reserve(10_000)
         with pytest.raises(NoReplyError, match=r"0\.05 s"):
             client.put("x")
 
