@@ -93,7 +93,8 @@ def test_a_job_is_not_done_twice_at_the_same_time(shop: Shop) -> None:
     begun: list[int] = []
     ended: list[int] = []
     go_on = threading.Event()
-    worker = shop.worker(2)
+    worker = shop.worker(3)
+    worker.handler(f"{shop.tube}-other")(lambda _: None)
 
     @worker.handler(shop.tube)
     def work(task: Task[str]) -> None:
@@ -103,7 +104,7 @@ def test_a_job_is_not_done_twice_at_the_same_time(shop: Shop) -> None:
         ended.append(task.attempt)
 
     with shop.open(worker):
-        wait_until(lambda: shop.client.stats_tube(shop.tube).current_waiting == 2, "both slots wait")
+        wait_until(lambda: shop.client.stats_tube(shop.tube).current_waiting == 3, "all slots wait")
         shop.client.put("x", ttr=1)
         wait_until(lambda: begun, "the handler runs")
         shop.server.signal(signal.SIGSTOP)
@@ -111,9 +112,11 @@ def test_a_job_is_not_done_twice_at_the_same_time(shop: Shop) -> None:
         shop.server.signal(signal.SIGCONT)
         wait_until(lambda: worker.counters.lost == 1, "lost")
         wait_until(lambda: worker.counters.reserved == 2, "the job came again")
+        shop.client.put("y", tube=f"{shop.tube}-other")
+        wait_until(lambda: worker.counters.done == 1, "what came later is done")
         assert (begun, ended) == ([1], [])
         go_on.set()
-        wait_until(lambda: worker.counters.done == 1, "done by the second attempt")
+        wait_until(lambda: worker.counters.done == 2, "done by the second attempt")
         shop.wait_tube()
     assert (begun, ended) == ([1, 2], [1, 2])
     assert worker.counters.lost == 1

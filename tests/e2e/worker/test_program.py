@@ -86,7 +86,7 @@ def test_a_second_signal_ends_the_worker_at_once(
 def test_a_worker_that_is_killed_gives_its_jobs_back(
     beanpole: Server, client: Client[str], tmp_path: Path, tube: str
 ) -> None:
-    client.put("sleep 3", tube=tube)
+    client.put("sleep 100", tube=tube)
     with program(tmp_path, beanpole.port) as worker:
         worker.wait_ledger("begin")
         worker.signal(signal.SIGKILL)
