@@ -19,7 +19,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import IO, Any
 
 import click
 
@@ -212,6 +212,16 @@ def body_fields(body: bytes) -> dict[str, str]:
         return {"body_base64": base64.b64encode(body).decode()}
 
 
+def write_all(file: IO[bytes], data: bytes) -> None:
+    """Write bytes; with PYTHONUNBUFFERED, standard output may take only some of them and say so by their number."""
+    view = memoryview(data)
+    while view:
+        written = file.write(view)
+        if not written:
+            raise BlockingIOError("the output takes nothing now")
+        view = view[written:]
+
+
 class Output:
     """Standard output: JSON lines, a table on a terminal, or lines with tabs for other programs."""
 
@@ -220,7 +230,7 @@ class Output:
 
     def write(self, data: bytes) -> None:
         """Write bytes as they are."""
-        sys.stdout.buffer.write(data)
+        write_all(sys.stdout.buffer, data)
 
     def line(self, text: str) -> None:
         """Write a line; what is no text (a lone surrogate) is escaped as JSON does it."""
@@ -299,9 +309,10 @@ def verb(name: str) -> Callable[[Callable[..., ExitCode | None]], click.Command]
                 code = function(server, out, **given)
                 out.flush()
             except BrokenPipeError:
-                leave_pipe()
+                forget_output()
                 return ExitCode.FAILED
             except (BeanpoleError, OSError) as error:
+                forget_output()
                 raise Failure(sentence_of(error), exit_code_of(error)) from error
             finally:
                 server.close()
@@ -325,9 +336,12 @@ def verb(name: str) -> Callable[[Callable[..., ExitCode | None]], click.Command]
     return decorate
 
 
-def leave_pipe() -> None:
-    """Have the rest of the output go nowhere, as whoever read it is gone."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+def forget_output() -> None:
+    """Have what could not be written go nowhere, or the interpreter would try it again at its end, and complain."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def sentence_of(error: BaseException) -> str:

@@ -16,7 +16,19 @@ from typing import IO, Any
 import click
 
 from beanpole import limits
-from beanpole.cli.common import TUBE, Failure, Number, Output, Server, body_fields, exit_code_of, note, progress, verb
+from beanpole.cli.common import (
+    TUBE,
+    Failure,
+    Number,
+    Output,
+    Server,
+    body_fields,
+    exit_code_of,
+    note,
+    progress,
+    verb,
+    write_all,
+)
 from beanpole.cli.copying import Copy, put_copies
 from beanpole.cli.jobs import bodies_of, look_for, scan_options
 from beanpole.cli.scan import STATES, count_of
@@ -73,7 +85,7 @@ def export(
         for start in range(0, len(found.jobs), PIECE):
             piece = found.jobs[start : start + PIECE]
             bodies = bodies_of(client, piece)
-            file.write(b"".join(line_of(job, bodies[job.id], job.state) for job in piece if job.id in bodies))
+            write_all(file, b"".join(line_of(job, bodies[job.id], job.state) for job in piece if job.id in bodies))
             count += len(bodies)
             tell(len(piece))
     file.flush()
@@ -90,7 +102,7 @@ def export_and_remove(server: Server, out: Output, file: IO[bytes], tube: str, s
     count = 0
     with progress("Exporting", sum(count_of(client, tube, [state]) for state in states)) as tell:
         for batch in batches(client, tube, states):
-            file.write(b"".join(line_of(each.stats, each.body, each.state) for each in batch))
+            write_all(file, b"".join(line_of(each.stats, each.body, each.state) for each in batch))
             file.flush()
             os.fsync(file.fileno())
             delete(client, batch)

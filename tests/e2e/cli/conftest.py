@@ -61,7 +61,11 @@ class Cli:
     ) -> "subprocess.Popen[bytes]":
         """Starts a verb as a process."""
         return subprocess.Popen(
-            command(*arguments), env=environment({"BEANPOLE_URL": self.url}), stdin=stdin, stdout=stdout, stderr=stderr
+            command(*arguments),
+            env=environment({"BEANPOLE_URL": self.url, "PYTHONUNBUFFERED": ""}),
+            stdin=stdin,
+            stdout=stdout,
+            stderr=stderr,
         )
 
     def process(

@@ -4,15 +4,18 @@ import base64
 import json
 import os
 import pty
+import shlex
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from beanpole import Client, TimedOutError
-from tests.e2e.cli.conftest import Cli, command
-from tests.e2e.process import wait_until
+from beanpole import Client, NotFoundError, TimedOutError
+from beanpole.cli.taking import look
+from tests.e2e.cli.conftest import Cli, command, run
+from tests.e2e.cli.cutting import cut_at
+from tests.e2e.process import environment, wait_until
 from tests.servers import HOST, beanpole_server
 
 MANY = 20_000
@@ -179,19 +182,18 @@ def test_export_to_standard_output(cli: Cli, client: Client[bytes], tube: str, t
     assert client.stats_tube(tube).current_jobs_ready == 0
 
 
-def test_export_keeps_what_can_not_be_written(cli: Cli, client: Client[bytes], tube: str, tmp_path: Path) -> None:
-    client.put_many([b"x" * 1000] * 100)
-    script = 'ulimit -f 8; trap "" XFSZ; "$@"'
-    limited = [
-        "bash",
-        "-c",
-        script,
-        "-",
-        *command("export", tube, "--remove", "--output", tmp_path / "jobs", "--url", cli.url),
-    ]
-    done = subprocess.run(limited, capture_output=True, text=True, check=False)
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("output", ["--output {0}", "> {0}"])
+def test_export_keeps_what_can_not_be_written(
+    cli: Cli, client: Client[bytes], tube: str, tmp_path: Path, *, unbuffered: str, output: str
+) -> None:
+    client.put_many([b"x" * 100] * 20)  # less than a buffer, more than a block
+    verb = f"{shlex.join(command('export', tube, '--remove'))} {output.format(tmp_path / 'jobs')}"
+    given = environment({"BEANPOLE_URL": cli.url, "PYTHONUNBUFFERED": unbuffered})
+    limited = ["bash", "-c", f'ulimit -f 1; trap "" XFSZ; {verb}']
+    done = subprocess.run(limited, env=given, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (1, "beanpole: [Errno 27] File too large\n")
-    wait_until(lambda: client.stats_tube(tube).current_jobs_ready == 100, "given back")
+    wait_until(lambda: client.stats_tube(tube).current_jobs_ready == 20, "given back")
 
 
 def test_import_says_which_lines_are_no_jobs(cli: Cli, client: Client[bytes], tube: str) -> None:
@@ -221,6 +223,85 @@ def test_import_says_how_to_go_on(tube: str) -> None:
     assert done.err == (
         "beanpole: line 2: DRAINING: the server takes no more jobs; 0 jobs were imported; go on with --skip 1\n"
     )
+
+
+# --- stopped between any two steps ------------------------------------------------------------------------------------
+
+CUTS_MAX = 60
+"""More pieces than a verb sends for a few jobs."""
+
+WANTED = {b"ready 1", b"ready 2", b"delayed 1", b"delayed 2", b"buried 1", b"buried 2"}
+
+
+def fill_a_few(client: Client[bytes]) -> None:
+    """Two jobs of each state, whose bodies say it."""
+    for body in sorted(WANTED):
+        id = client.put(body, delay=1000 if body.startswith(b"delayed") else 0)
+        if body.startswith(b"buried"):
+            client.bury(client.reserve_job(id))
+
+
+def states(cli: Cli, tube: str) -> dict[bytes, str]:
+    """The states of the jobs of a tube, by their bodies."""
+    done = cli("export", tube) if tube in cli("tubes").out.decode().split() else None
+    return {body_of(each): each["state"] for each in done.objects} if done else {}
+
+
+def stop_everywhere(cli: Cli, client: Client[bytes], tube: str, *verb: object, executed: bool) -> Iterator[None]:
+    """Runs a verb again and again, and stops it at a later command each time until it comes to its end."""
+    for number in range(1, CUTS_MAX):
+        fill_a_few(client)
+        with cut_at(cli.server, number, executed=executed) as cut:
+            done = run(*verb, "--url", cut.url)
+        assert done.code == (4 if cut.happened else 0), done
+        yield
+        for each in (tube, f"{tube}-b"):
+            wait_until(lambda each=each: not held(client, each), "given back")  # type: ignore[misc]
+            cli("drain", each, "--yes")
+        if not cut.happened:
+            assert number > 5
+            return
+    raise AssertionError(f"the verb sends more than {CUTS_MAX} pieces")
+
+
+def held(client: Client[bytes], tube: str) -> int:
+    """How many jobs are reserved."""
+    try:
+        return client.stats_tube(tube).current_jobs_reserved
+    except NotFoundError:
+        return 0
+
+
+@pytest.mark.parametrize("executed", [False, True])
+def test_move_that_is_stopped_loses_nothing(cli: Cli, client: Client[bytes], tube: str, *, executed: bool) -> None:
+    other = f"{tube}-b"
+    for _ in stop_everywhere(cli, client, tube, "move", tube, other, executed=executed):
+        here, there = states(cli, tube), states(cli, other)
+        assert set(here) | set(there) == WANTED
+        for body, state in (here | there).items():
+            if not body.startswith(b"ready"):
+                assert here.get(body, body.split()[0].decode()) == body.split()[0].decode()
+                assert state in {"delayed", "buried"}, "a worker would get a job that was not ready"
+
+
+@pytest.mark.parametrize("executed", [False, True])
+def test_export_that_is_stopped_loses_nothing(
+    cli: Cli, client: Client[bytes], tube: str, tmp_path: Path, *, executed: bool
+) -> None:
+    file = tmp_path / "jobs"
+    verb = ("export", tube, "--remove", "--output", file)
+    for _ in stop_everywhere(cli, client, tube, *verb, executed=executed):
+        written = {body_of(json.loads(line)) for line in file.read_bytes().splitlines()}
+        assert written | set(states(cli, tube)) == WANTED
+        file.unlink()
+
+
+def test_only_jobs_in_the_asked_state_are_taken(client: Client[bytes], tube: str) -> None:
+    ids = client.put_many([b"1", b"2", b"3"])
+    client.bury(client.reserve_job(ids[1]))
+    other = client.put(b"4", tube=f"{tube}-b")
+    assert [each.body for each in look(client, [*ids, other], tube, "buried")] == [b"2"]
+    assert [each.body for each in look(client, [*ids, other], tube, "ready")] == [b"1", b"3"]
 
 
 # --- kill -9 ----------------------------------------------------------------------------------------------------------

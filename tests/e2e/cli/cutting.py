@@ -1,0 +1,55 @@
+"""A connection that is cut at a chosen command: how tests stop a verb between any two of its steps.
+
+To the server it looks as if the verb had been killed there. Unlike a kill, it happens at a known place.
+"""
+
+import select
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from tests.servers import HOST, REPLY_TIMEOUT_S, Server
+
+
+@dataclass
+class Cut:
+    """What a connection came to."""
+
+    url: str
+    happened: bool = False
+
+
+@contextmanager
+def cut_at(server: Server, number: int, *, executed: bool) -> Iterator[Cut]:
+    """Forwards one connection up to the client's `number`-th piece, which the server gets only if `executed`."""
+    with socket.create_server((HOST, 0)) as listener:
+        listener.settimeout(REPLY_TIMEOUT_S)
+        cut = Cut(f"beanstalk://{HOST}:{listener.getsockname()[1]}")
+        thread = threading.Thread(target=_forward, args=(listener, server.port, number, executed, cut))
+        thread.start()
+        yield cut
+        thread.join(REPLY_TIMEOUT_S)
+        assert not thread.is_alive()
+
+
+def _forward(listener: socket.socket, port: int, number: int, executed: bool, cut: Cut) -> None:
+    """Runs until either side closes, or the cut."""
+    client, _ = listener.accept()
+    listener.close()
+    with client, socket.create_connection((HOST, port), REPLY_TIMEOUT_S) as server:
+        while True:
+            for each in select.select([client, server], [], [], REPLY_TIMEOUT_S)[0]:
+                data = each.recv(1 << 20)
+                if not data:
+                    return
+                if each is client:
+                    number -= 1
+                    cut.happened = number == 0
+                if not cut.happened or executed:
+                    (server if each is client else client).sendall(data)
+                if cut.happened:
+                    if executed:
+                        server.recv(1 << 20)
+                    return
