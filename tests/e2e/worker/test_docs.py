@@ -1,0 +1,102 @@
+"""Every example of docs/worker.md runs, and the page names every setting."""
+
+import dataclasses
+import inspect
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from beanpole import Client, Worker
+from beanpole.worker import Counters, Outcome
+from tests.e2e.process import environment, wait_until
+from tests.e2e.worker.program import Program
+from tests.servers import HOST, START_TIMEOUT_S, Server
+
+pytestmark = pytest.mark.repository
+
+PAGE = (Path(__file__).resolve().parents[3] / "docs" / "worker.md").read_text()
+EXAMPLES = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+PROGRAMS = [each for each in EXAMPLES if "@worker.handler" not in each or "asyncio.run" in each]
+MODULES = [each for each in EXAMPLES if each not in PROGRAMS]
+BODY = '{"to": "you@example.org"}'
+
+
+def start(folder: Path, port: int, text: str) -> Program:
+    """Runs a worker of the page by the command of the page."""
+    (command,) = re.findall(r"^```sh\n(beanpole .*?)\n```$", PAGE, re.MULTILINE)
+    (folder / "tasks.py").write_text(text)
+    url = environment({"BEANPOLE_URL": f"beanstalk://{HOST}:{port}"})
+    with (folder / "messages").open("wb") as output:
+        arguments = [sys.executable, "-m", *command.split()]
+        return Program(subprocess.Popen(arguments, cwd=folder, stdout=output, stderr=output, env=url), folder)
+
+
+def run(text: str, port: int) -> None:
+    """Runs a program of the page."""
+    code = text.replace("11300", str(port))
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=START_TIMEOUT_S,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_page_has_examples_of_both_kinds() -> None:
+    assert (len(MODULES), len(PROGRAMS)) == (4, 2)
+
+
+def test_the_first_example(beanpole: Server, tmp_path: Path) -> None:
+    worker = start(tmp_path, beanpole.port, MODULES[0])
+    try:
+        run(PROGRAMS[0], beanpole.port)
+        wait_until(lambda: "sending to you@example.org\n" in worker.messages, "the job is done")
+        assert worker.stop() == 0
+    finally:
+        worker.popen.kill()
+
+
+def test_the_program_with_a_worker(beanpole: Server) -> None:
+    run(PROGRAMS[1], beanpole.port)
+
+
+@pytest.mark.parametrize("text", MODULES[1:])
+def test_module(beanpole: Server, tmp_path: Path, text: str) -> None:
+    tubes = re.findall(r'"(\w+)"', " ".join(re.findall(r"@worker\.handler\((.*)\)", text)))
+    assert tubes
+    with Client((HOST, beanpole.port)) as client:
+        for tube in tubes:
+            client.put(BODY, tube=tube)
+        worker = start(tmp_path, beanpole.port, text)
+        try:
+            wait_until(lambda: client.stats().cmd_delete == len(tubes), "all jobs are done")
+            assert worker.stop() == 0
+            assert not worker.events("a hook failed")
+        finally:
+            worker.popen.kill()
+
+
+def test_every_setting_is_named() -> None:
+    names = [
+        *(each for each in inspect.signature(Worker).parameters),
+        *(each for each in inspect.signature(Worker.handler).parameters if each not in {"self", "tubes"}),
+        *(each for each in dir(Worker) if not each.startswith("_")),
+        *(each.name for each in dataclasses.fields(Counters)),
+    ]
+    lacking = [name for name in names if not re.search(rf"`[^`]*\b{name}\b[^`]*`|@worker\.{name}\b", PAGE)]
+    assert not lacking, f"docs/worker.md does not mention {lacking}"
+    assert all(outcome.value in PAGE for outcome in Outcome)
+
+
+def test_every_flag_is_named() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "beanpole", "worker", "--help"], capture_output=True, text=True, check=True
+    )
+    flags = set(re.findall(r"(?<![\w-])--[a-z-]+", done.stdout)) - {"--help"}
+    assert len(flags) >= 6
+    assert not {flag for flag in flags if flag not in PAGE}
