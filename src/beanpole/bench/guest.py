@@ -9,6 +9,7 @@ ends, connections are closed, which gives back what they hold, and then what is 
 import re
 import secrets
 import socket
+import struct
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -88,7 +89,7 @@ def measure(address: Address, group: Group, seconds: float, pid: int = 0) -> Mea
     server = Server(pid, address, 0.0) if pid else None
     with cleaned_up(address, group), closing(Load()) as load:
         deadline = time.monotonic() + SETUP_LIMIT_S
-        load.add(group, open_group(group, address, deadline))
+        load.add(group, politely(open_group(group, address, deadline)))
         load.fill_held(deadline - time.monotonic())
         most = commands_max(group)
         load.run(min(WARM_UP_S, seconds), most // 10)
@@ -108,6 +109,13 @@ def measure(address: Address, group: Group, seconds: float, pid: int = 0) -> Mea
             generator_busy=own_cpu_s / run_s,
             server_cpu_us=cpu_s / load.commands * 1e6 if server else None,
         )
+
+
+def politely(members: Iterator[tuple[socket.socket, list[bytes]]]) -> Iterator[tuple[socket.socket, list[bytes]]]:
+    """Has connections end as others do, not with a reset, about each of which beanstalkd complains."""
+    for sock, tubes in members:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 0, 0))
+        yield sock, tubes
 
 
 def commands_max(group: Group) -> int:

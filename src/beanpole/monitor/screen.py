@@ -12,7 +12,7 @@ from rich.text import Text
 from beanpole.monitor.columns import COLUMNS, GAP, Column, fitting
 from beanpole.monitor.sampling import Rates, Row, Sample
 from beanpole.monitor.top import HELP, Mode, Top
-from beanpole.monitor.units import count, duration, plural, rate, spark
+from beanpole.monitor.units import count, duration, plural, rate, size, spark
 
 HEAD_LINES = 7
 """Lines above the first row."""
@@ -152,14 +152,14 @@ def facts(sample: Sample) -> tuple[Text, Text, Text]:
 
 
 def log_fact(sample: Sample) -> str:
-    """How jobs are kept: the policy of our log, and its files."""
+    """How jobs are kept: the policy of our log, and its files, of which only the last may be smaller."""
     server = sample.server
     if not server.binlog_current_index:
         return "no log: jobs are in memory only"
     files = plural(server.binlog_current_index - max(server.binlog_oldest_index, 1) + 1, "file")
     policy = server.get("durability")
     kept = f"log: synced {policy}" if policy else "log"
-    return f"{kept}, {files}, {count(server.binlog_records_written)} records"
+    return f"{kept}, {files} of {size(server.binlog_max_size)}, {count(server.binlog_records_written)} records"
 
 
 # --- The table --------------------------------------------------------------------------------------------------------

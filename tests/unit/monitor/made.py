@@ -6,7 +6,15 @@ from beanpole.monitor.sampling import Looked, Rates, Row, Sample
 
 SECOND_NS = 1_000_000_000
 
-SERVER = {"id": "a", "version": '"1.13"', "uptime": 90_061, "pid": 7, "hostname": '"host"', "max-job-size": 65535}
+SERVER = {
+    "id": "a",
+    "version": '"1.13"',
+    "uptime": 90_061,
+    "pid": 7,
+    "hostname": '"host"',
+    "max-job-size": 65535,
+    "binlog-max-size": 10_485_760,
+}
 OURS = {"beanpole-version": "0.1.0", "durability": "always"}
 
 

@@ -54,7 +54,7 @@ def test_everything_is_there(top: Top) -> None:
         "put          12/s",
         "1 connection: 0 producers, 12 workers, 0 waiting",
         "timeouts 0.5/s, 7 in all",
-        "log: synced always, 2 files, 1 234 records",
+        "log: synced always, 2 files of 10 MiB, 1 234 records",
         "READY▼",
         "q quit",
         "2 tubes",
