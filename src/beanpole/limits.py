@@ -306,7 +306,7 @@ IDS_RANGE_LOW_PERCENT = 25
 IDS_STORE_TIMEOUT_S = 5
 """Seconds that a database may take for an answer; then it counts as lost, and what waits is refused."""
 
-IDS_STORE_LOCK_WAIT_S = 2
+IDS_STORE_LOCK_WAIT_S = 1
 """Seconds in which a start waits for the lock of its node: a database needs a moment to see that a process was killed."""
 
 IDS_STORE_BEAT_S = 2

@@ -20,8 +20,8 @@ TIMEOUT_S = 0.4
 ANSWERS_MAX = 1_000
 """Requests whose replies may still come again."""
 
-LAST_REPLIES_S = 2.0
-"""How long a client listens at its end: all nodes have stopped by then."""
+LAST_REPLIES_S = 0.5
+"""How long a client listens at its end: all nodes have stopped by then, and what they said is there."""
 
 Got = dict[tuple[str, str], "array[int]"]
 """The digits of all numbers that came, by rule and application."""

@@ -16,7 +16,7 @@ SECONDS = 12.0
 def test_soak(database: Database, tmp_path: Path) -> None:
     """Nothing comes twice, and gaps are no larger than crashes make them."""
     seed = random.SystemRandom().getrandbits(30)
-    report = run(database, tmp_path, seed, numbers=100_000, events=10, seconds=SECONDS)
+    report = run(database, tmp_path, seed, numbers=100_000, events=7, seconds=SECONDS)
     assert report.verdict.numbers > 1_000, str(report)
     report.check()
 
@@ -24,7 +24,7 @@ def test_soak(database: Database, tmp_path: Path) -> None:
 def test_soak_without_crashes_of_nodes(database: Database, tmp_path: Path) -> None:
     """Then there is no gap at all."""
     seed = random.SystemRandom().getrandbits(30)
-    report = run(database, tmp_path, seed, numbers=50_000, events=7, seconds=SECONDS, kills=False)
+    report = run(database, tmp_path, seed, numbers=50_000, events=5, seconds=SECONDS, kills=False)
     report.check()
 
 

@@ -94,8 +94,6 @@ def test_server_that_hangs_is_given_up(served: Database, opened_there: Open) -> 
             store.reserve([(KEY, mark)])
         numbers.fail(mark)
         given += [numbers.take() for _ in range(13)]
-        with pytest.raises(StartError, match="cannot use the database"):
-            opened_there(1, 1)
     given += take(numbers, store, 80)
     assert given == list(range(100))
 

@@ -1,0 +1,67 @@
+"""Thousands of hostile datagrams to a real process, from senders that are gone or do not read: it is never deaf.
+
+A failure prints the seed; the same seed sends the same datagrams.
+"""
+
+import json
+import random
+import socket
+from pathlib import Path
+
+from tests.e2e.ids.process import Ids, running, write_rules
+from tests.e2e.process import wait_until
+
+VALID = '{"action":"get","app_name":"a","rule_name":"order","seq":1}'
+KEYS = ("action", "app_name", "rule_name", "salt", "count", "request_id", "seq", "code", "data", "message")
+VALUES = (
+    "0", "-1", "1000", "1001", "1e3", "1e999", "9" * 30, "9" * 19_000, "NaN", "null", "true", "[]", "{}", "/*", "//", '"',
+    '""', '"monitor"', '"small"', '"\\u0000"', '"\\ud800"', '"' + "x" * 255 + '"', '"' + "x" * 256 + '"', "",
+    "[" * 5_000, "[" * 900 + "]" * 900, '{"a":' * 3_000,
+)  # fmt: skip
+
+
+def datagram(chance: random.Random) -> bytes:
+    """One that is almost right, or not at all."""
+    kind = chance.random()
+    if kind < 0.1:
+        return chance.randbytes(chance.choice([0, 1, 2, 100, 20_459, 20_460, 65_000]))
+    fields = "".join(f'"{chance.choice(KEYS)}":{chance.choice(VALUES)},' for _ in range(chance.randrange(4)))
+    data = (VALID[:-1] + "," + fields).encode()[:-1] + b"}"
+    if kind < 0.4:
+        damaged = bytearray(data)
+        for _ in range(chance.randrange(1, 6)):
+            damaged[chance.randrange(len(damaged))] = chance.randrange(256)
+        return bytes(damaged[: chance.randrange(len(damaged) + 1)])
+    return data
+
+
+def answers(service: Ids, seq: str) -> bool:
+    """Whether the service answers the right request."""
+    service.socket.settimeout(1)
+    try:
+        return service.ask(seq=seq).get("seq") == seq
+    except TimeoutError:
+        return False
+
+
+def test_hostile_datagrams(tmp_path: Path) -> None:
+    """Also such as come faster than they can be served, and whose replies nobody wants."""
+    seed = random.SystemRandom().getrandbits(32)
+    chance = random.Random(seed)
+    with running(tmp_path, write_rules(tmp_path)) as service:
+        address = service.socket.getpeername()
+        for round_ in range(20):
+            # Each is closed with replies under way: the service's socket is told that nobody is there.
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+                for _ in range(150):
+                    sender.sendto(datagram(chance), address)
+            wait_until(lambda: answers(service, f"after {round_}"), f"it still answers, seed {seed}")  # noqa: B023
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+            sender.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
+            for _ in range(3_000):
+                sender.sendto(b'{"action":"get","app_name":"a","rule_name":"order","count":1000}', address)
+            wait_until(lambda: answers(service, "flood"), f"it answers after a flood, seed {seed}")
+        number = service.ask()
+        assert number["code"] == 0, f"seed {seed}: {json.dumps(number)}"
+        assert service.end() == 0
+        assert "Traceback" not in service.messages(), f"seed {seed}"
