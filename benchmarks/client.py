@@ -18,43 +18,44 @@ from beanpole import AsyncClient, Client
 from tests.servers import HOST, beanpole_server
 
 BODY = b"x" * 100
-CALLS = 4_000
+CALLS = 6_000
 JOBS = 100_000
 ROUNDS = 5
 IN_FLIGHT = 500
 
 
-def rate(work: Callable[[], None], count: int) -> float:
-    """How often a second `work` does what it does `count` times."""
-    begun_at = time.perf_counter()
+def rate(work: Callable[[], None], count: int) -> tuple[float, float]:
+    """How often a second `work` does what it does `count` times, and how much processor time each takes here."""
+    begun_at, used_before_s = time.perf_counter(), time.process_time()
     work()
-    return count / (time.perf_counter() - begun_at)
+    return count / (time.perf_counter() - begun_at), (time.process_time() - used_before_s) / count
 
 
 def one_at_a_time(client: "Client[bytes] | greenstalk.Client[bytes]") -> None:
-    """Puts a job and deletes it, again and again."""
-    for _ in range(CALLS // 2):
-        client.delete(client.put(BODY))
+    """Puts a job, reserves it and deletes it, again and again."""
+    for _ in range(CALLS // 3):
+        client.put(BODY)
+        client.delete(client.reserve())
 
 
 def raw(connection: socket.socket) -> None:
     """The same with a socket and nothing else."""
     put = b"put 65536 0 60 %d\r\n%s\r\n" % (len(BODY), BODY)
-    for _ in range(CALLS // 2):
+    for _ in range(CALLS // 3):
         connection.sendall(put)
         id = connection.recv(65536)[9:]
+        connection.sendall(b"reserve\r\n")
+        connection.recv(65536)
         connection.sendall(b"delete " + id)
         connection.recv(65536)
 
 
-async def asynchronous(port: int) -> float:
-    """The rate of the asyncio client, one at a time."""
+async def asynchronous(port: int) -> None:
+    """The asyncio client, one at a time."""
     async with AsyncClient((HOST, port), None) as client:
-        await client.connect()
-        begun_at = time.perf_counter()
-        for _ in range(CALLS // 2):
-            await client.delete(await client.put(BODY))
-        return CALLS / (time.perf_counter() - begun_at)
+        for _ in range(CALLS // 3):
+            await client.put(BODY)
+            await client.delete(await client.reserve())
 
 
 def reserve_and_delete(client: "Client[bytes]") -> None:
@@ -78,7 +79,7 @@ def pipeline(client: "Client[bytes]") -> None:
 
 def main() -> None:
     """Prints the median of the rounds; those that are compared take turns."""
-    rates: dict[str, list[float]] = {}
+    measured: dict[str, list[tuple[float, float]]] = {}
     with beanpole_server() as server:
         address = (HOST, server.port)
         with (
@@ -98,13 +99,20 @@ def main() -> None:
                     ("reserve_many and delete_many", lambda: reserve_and_delete(client), JOBS),
                     ("(put again)", lambda: client.put_many(bodies), JOBS),
                     ("pipeline of reserve and delete", lambda: pipeline(client), JOBS),
+                    ("one at a time, AsyncClient", lambda: asyncio.run(asynchronous(server.port)), CALLS),
                 ):
-                    rates.setdefault(name, []).append(rate(work, count))  # type: ignore[arg-type]
-                rates.setdefault("one at a time, AsyncClient", []).append(asyncio.run(asynchronous(server.port)))
-    medians = {name: statistics.median(found) for name, found in rates.items()}
-    for name, median in medians.items():
-        beside = f"  {median / medians['one at a time, greenstalk']:.2f} × greenstalk" if "one at" in name else ""
-        sys.stdout.write(f"{name:32} {median:10,.0f}/s{beside}\n")
+                    measured.setdefault(name, []).append(rate(work, count))  # type: ignore[arg-type]
+    medians = {
+        name: [statistics.median(column) for column in zip(*found, strict=True)] for name, found in measured.items()
+    }
+    other_rate, other_cpu_s = medians["one at a time, greenstalk"]
+    for name, (median, cpu_s) in medians.items():
+        sys.stdout.write(f"{name:32} {median:10,.0f}/s {cpu_s * 1e6:6.2f} us of processor time")
+        if "one at" in name:
+            sys.stdout.write(
+                f"  {median / other_rate:.2f} × the rate of greenstalk, {cpu_s / other_cpu_s:.2f} × its time"
+            )
+        sys.stdout.write("\n")
 
 
 if __name__ == "__main__":
