@@ -14,8 +14,8 @@ from tests.e2e.process import wait_until
 VALID = '{"action":"get","app_name":"a","rule_name":"order","seq":1}'
 KEYS = ("action", "app_name", "rule_name", "salt", "count", "request_id", "seq", "code", "data", "message")
 VALUES = (
-    "0", "-1", "1000", "1001", "1e3", "1e999", "9" * 30, "9" * 19_000, "NaN", "null", "true", "[]", "{}", "/*", "//", '"',
-    '""', '"monitor"', '"small"', '"\\u0000"', '"\\ud800"', '"' + "x" * 255 + '"', '"' + "x" * 256 + '"', "",
+    "0", "-1", "1000", "1001", "1e3", "1e999", "9" * 30, "9" * 19_000, "NaN", "null", "true", "[]", "{}", "/*", "//",
+    '"', '""', '"monitor"', '"small"', '"\\u0000"', '"\\ud800"', '"' + "x" * 255 + '"', '"' + "x" * 256 + '"', "",
     "[" * 5_000, "[" * 900 + "]" * 900, '{"a":' * 3_000,
 )  # fmt: skip
 
