@@ -84,12 +84,12 @@ def measure(address: Address, group: Group, seconds: float, pid: int = 0) -> Mea
     Raises SetupError, LoadError, ReplyError or OSError; the tubes are cleaned up all the same, if that is possible.
     """
     allow_descriptors(group.connections + SPARE_DESCRIPTORS)
-    with closing(dial(address)) as sock:
+    with closing(polite(dial(address))) as sock:
         look_first(sock, group)
     server = Server(pid, address, 0.0) if pid else None
     with cleaned_up(address, group), closing(Load()) as load:
         deadline = time.monotonic() + SETUP_LIMIT_S
-        load.add(group, politely(open_group(group, address, deadline)))
+        load.add(group, ((polite(sock), tubes) for sock, tubes in open_group(group, address, deadline)))
         load.fill_held(deadline - time.monotonic())
         most = commands_max(group)
         load.run(min(WARM_UP_S, seconds), most // 10)
@@ -111,11 +111,10 @@ def measure(address: Address, group: Group, seconds: float, pid: int = 0) -> Mea
         )
 
 
-def politely(members: Iterator[tuple[socket.socket, list[bytes]]]) -> Iterator[tuple[socket.socket, list[bytes]]]:
-    """Has connections end as others do, not with a reset, about each of which beanstalkd complains."""
-    for sock, tubes in members:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 0, 0))
-        yield sock, tubes
+def polite(sock: socket.socket) -> socket.socket:
+    """A connection that ends as others do, not with a reset, about each of which beanstalkd complains."""
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 0, 0))
+    return sock
 
 
 def commands_max(group: Group) -> int:
@@ -184,7 +183,7 @@ def cleaned_up(address: Address, group: Group) -> Iterator[None]:
     finally:
         tubes = sorted({tube for index in range(group.connections) for tube in tubes_of(group, index)})
         try:
-            with closing(dial(address)) as sock:
+            with closing(polite(dial(address))) as sock:
                 clean_up(sock, tubes, time.monotonic() + CLEAN_UP_LIMIT_S)
         except OSError as error:
             raise SetupError(f"jobs may be left in the tubes {group.name}*: {error}") from error
