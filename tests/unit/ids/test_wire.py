@@ -83,3 +83,36 @@ JSON = st.recursive(
 def test_any_object(given_object: dict[str, object]) -> None:
     assert wire.parse(json.dumps(given_object).encode()) == given_object
     assert wire.parse(wire.render(given_object)) == given_object
+
+
+def to_text(members: list[tuple[str, str]]) -> str:
+    return "{" + ",".join(f"{key}:{value}" for key, value in members) + "}"
+
+
+NUMBERS = st.from_regex(r"-?[0-9]{1,22}(\.[0-9]{1,18})?([eE][+-]?[0-9]{1,3})?", fullmatch=True)
+STRINGS = st.lists(
+    st.text(max_size=3)
+    | st.sampled_from(
+        ["\\u0000", "\\ud800", "\\ud83d\\ude00", "\\u00e4", "\\n", "\\/", "\\x", "\t", "\0", "/*", "\x7f", "\udcff"]
+    ),
+    max_size=4,
+).map(lambda parts: f'"{"".join(parts)}"')
+VALUES = st.recursive(
+    NUMBERS | STRINGS | st.sampled_from(["true", "false", "null", "NaN", "nul", "", "01", "/* x */ 1", "-0", "1.0"]),
+    lambda inner: (
+        st.lists(inner, max_size=2).map(lambda each: f"[{','.join(each)}]")
+        | st.lists(st.tuples(STRINGS, inner), max_size=2).map(to_text)
+    ),
+    max_leaves=4,
+)
+
+
+@settings(deadline=None, max_examples=500)  # machines are shared
+@given(st.lists(st.tuples(STRINGS, VALUES), max_size=4).map(to_text), st.sampled_from(["", " ", "x", "//", "}"]))
+def test_short_way_reads_and_writes_as_the_long_one(text: str, more: str) -> None:
+    """What orjson reads and writes is what the standard library would."""
+    data = (text + more).encode("utf-8", "surrogatepass")
+    found, expected = wire.parse(data), wire.parse_any(data)
+    assert repr(found) == repr(expected)
+    if found is not None:
+        assert wire.render(found) == wire.render_any(found)
