@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from beanpole.bench.dial import allow_descriptors, dial, make_tubes, open_group
-from beanpole.bench.load import Load
+from beanpole.bench.load import Load, LoadError
 from beanpole.bench.plan import Measure, Sample, Scenario
 from beanpole.bench.server import Server, running
 
@@ -24,10 +24,12 @@ LOAD_LIMIT_S = 120.0
 """End of a load that is bounded by its commands, in case that the server is slow."""
 SPARE_DESCRIPTORS = 200
 """Files that server and generator need besides the connections."""
-SYNC_WRITES = 200
-"""Writes of which the median tells what one fdatasync costs."""
-SYNC_WRITE_BYTES = 256
-"""Size of each, about one record."""
+LONE_PUTS_MIN = 200
+"""Puts of which a median is told at the least."""
+PROBE_BYTES = 256
+"""Size of the write whose fdatasync a lone put is held against, about one record."""
+PROBE_FILE_BYTES = 1 << 20
+"""Size of the file that it goes to, whose space is allocated before, as that of the log's prepared files."""
 
 
 @dataclass(frozen=True)
@@ -121,12 +123,33 @@ def observe(server: Server) -> tuple[float, int, int]:
 
 def measure_load(contestant: Contestant, scenario: Scenario, seconds: float, data: Path) -> Sample:
     """A fresh server under the scenario's load."""
-    args = contestant.args(scenario)
-    sync_us = fdatasync_us(data) if any("{data}" in arg for arg in args) else 0.0
-    with running(contestant.command, args, data) as server:
-        sample = load_at(server, scenario, seconds)
-    if sync_us:
-        sample.figures["over_sync_us"] = sample.figures["p50_us"] - sync_us
+    with running(contestant.command, contestant.args(scenario), data) as server:
+        return load_at(server, scenario, seconds)
+
+
+def measure_lone(contestant: Contestant, scenario: Scenario, seconds: float, data: Path) -> Sample:
+    """One connection puts and waits, and between two puts a small write is synced, so that both meet the same disk."""
+    body_bytes = scenario.groups[0].body_bytes
+    job = b"put 0 0 100 %d\r\n%b\r\n" % (body_bytes, b"x" * body_bytes)
+    puts: list[int] = []
+    syncs: list[int] = []
+    give_up_at = time.monotonic() + seconds
+    with running(contestant.command, contestant.args(scenario), data) as server, apart(server):
+        with closing(dial(server.address)) as sock, probe_file(data) as fd:
+            while time.monotonic() < give_up_at or len(puts) < LONE_PUTS_MIN:
+                start = time.perf_counter_ns()
+                sock.sendall(job)
+                reply = sock.recv(100)
+                puts.append(time.perf_counter_ns() - start)
+                if not reply.startswith(b"INSERTED "):
+                    raise LoadError(f"a put was answered with {reply!r}")
+                start = time.perf_counter_ns()
+                os.pwrite(fd, b"x" * PROBE_BYTES, len(syncs) * PROBE_BYTES % PROBE_FILE_BYTES)
+                os.fdatasync(fd)
+                syncs.append(time.perf_counter_ns() - start)
+        sample = Sample(commands=len(puts), peak_bytes=server.memory_bytes()[1])
+    put_us, sync_us = (sorted(times)[len(times) // 2] / 1e3 for times in (puts, syncs))
+    sample.figures = {"p50_us": put_us, "over_sync_us": put_us - sync_us}
     return sample
 
 
@@ -147,6 +170,7 @@ MEASURES: dict[Measure, Callable[[Contestant, Scenario, float, Path], Sample]] =
     "load": measure_load,
     "start": measure_start,
     "replay": measure_replay,
+    "lone": measure_lone,
 }
 
 
@@ -156,19 +180,15 @@ def take_sample(contestant: Contestant, scenario: Scenario, seconds: float, data
         return MEASURES[scenario.measure](contestant, scenario, scenario.seconds or seconds, Path(data))
 
 
-def fdatasync_us(directory: Path) -> float:
-    """The median time of a small write at the end of a preallocated file and its fdatasync."""
+@contextmanager
+def probe_file(directory: Path) -> Iterator[int]:
+    """The descriptor of a file whose space is allocated."""
     path = directory / "fdatasync-probe"
-    times = []
     fd = os.open(path, os.O_CREAT | os.O_WRONLY, 0o600)
     try:
-        os.posix_fallocate(fd, 0, SYNC_WRITES * SYNC_WRITE_BYTES)
-        for _ in range(SYNC_WRITES):
-            start = time.perf_counter_ns()
-            os.write(fd, b"x" * SYNC_WRITE_BYTES)
-            os.fdatasync(fd)
-            times.append(time.perf_counter_ns() - start)
+        os.posix_fallocate(fd, 0, PROBE_FILE_BYTES)
+        os.fsync(fd)
+        yield fd
     finally:
         os.close(fd)
         path.unlink()
-    return sorted(times)[len(times) // 2] / 1e3

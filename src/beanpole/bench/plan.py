@@ -33,8 +33,8 @@ FIGURES: dict[Figure, str] = {
     "over_sync_us": "p50 latency above one fdatasync, µs",
 }
 
-Measure = Literal["load", "start", "replay"]
-"""How a sample is taken: drive a load; start the server only; fill its log, end it, and start it again."""
+Measure = Literal["load", "start", "replay", "lone"]
+"""How a sample is taken: drive a load; start the server only; fill its log, end it, and start it again; put alone."""
 
 
 @dataclass(frozen=True)

@@ -57,7 +57,7 @@ ROWS = (
         "durable-lone-put",
         "always: one lone put, above one fdatasync",
         "over_sync_us",
-        always(one(replace(LONE, programme="p"))),
+        replace(always(one(replace(LONE, programme="p"))), measure="lone"),
         Ask(100, of="absolute"),
         table="durable",
     ),
