@@ -134,15 +134,18 @@ class Link:
 class Client(Commands[B], Blocking, Generic[B]):
     """A connection to a server, made when it is needed and made again when it is lost.
 
-    `address` is a pair of host and port, a URL (``beanstalk://host:port``, ``unix:path``), the path of a unix socket,
-    or a connected socket (which can't be made again). Bodies are strings in `encoding`, or bytes if that is None,
-    or what `codec` makes of them. `use` and `watch` are the tubes to begin with.
+    `address` is a pair of host and port, a URL (``beanstalk://host:port``, ``unix:path``), ``host:port``, the path of a
+    unix socket, or a connected socket (which can't be made again). Bodies are strings in `encoding`, or bytes if that
+    is None, or what `codec` makes of them. `use` and `watch` are the tubes to begin with.
 
     `timeout` is how many seconds the server may be silent when it owes a reply, beyond what a reserve may wait;
     `connect_timeout` is for one attempt to connect, of which `backoff` says how many there are. None: no limit.
 
     A command whose outcome is unknown, as the connection broke before its answer came, is sent again only with
     `repeat`: a job may then be put twice, and a second delete finds nothing.
+
+    Raises ArgumentError for an address, an option or a tube's name that is none, and LookupError for an encoding that
+    Python does not have. Nothing is connected before the first command.
     """
 
     @overload
