@@ -22,6 +22,7 @@ from contextlib import contextmanager
 from typing import IO, Any
 
 import click
+import click.shell_completion
 
 from beanpole import limits
 from beanpole.client import Address, Backoff, Client
@@ -96,7 +97,26 @@ class Checked(click.ParamType[str]):
         return str(value)
 
 
-TUBE = Checked("tube", wire.tube_name)
+class Tube(Checked):
+    """The name of a tube; a shell completes those that the server has."""
+
+    def __init__(self) -> None:
+        super().__init__("tube", wire.tube_name)
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[click.shell_completion.CompletionItem]:
+        """Return the names that begin so; none if the server does not answer at once."""
+        url = ctx.params.get("url") or os.environ.get("BEANPOLE_URL") or str(Address())
+        try:
+            with Client(url, backoff=Backoff(attempts=1), timeout=1, connect_timeout=1) as client:
+                names = client.tubes()
+        except (BeanpoleError, OSError):
+            return []
+        return [click.shell_completion.CompletionItem(name) for name in names if name.startswith(incomplete)]
+
+
+TUBE = Tube()
 """The name of a tube."""
 
 URL = Checked("url", Address.from_url)
@@ -139,6 +159,7 @@ class Target(click.ParamType[int | str]):
     """A job or a tube: a number is the id of a job, everything else the name of a tube; ``tube:123`` is one as well."""
 
     name = "target"
+    shell_complete = TUBE.shell_complete
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | str:
         """Return an id or a name."""

@@ -11,6 +11,7 @@ import stat
 import sys
 from collections.abc import Sequence
 from itertools import islice
+from pathlib import Path
 from typing import IO, Any
 
 import click
@@ -99,6 +100,7 @@ def export_and_remove(server: Server, out: Output, file: IO[bytes], tube: str, s
         raise click.UsageError("--remove writes to a file: give --output FILE, or > FILE")
     client = server.client(tube)
     out.flush()
+    sync_folder(file)
     count = 0
     with progress("Exporting", sum(count_of(client, tube, [state]) for state in states)) as tell:
         for batch in batches(client, tube, states):
@@ -110,6 +112,16 @@ def export_and_remove(server: Server, out: Output, file: IO[bytes], tube: str, s
             tell(len(batch))
     tell_exported(tube, count)
     return ExitCode.OK
+
+
+def sync_folder(file: IO[bytes]) -> None:
+    """Make the entry of a file in its folder durable: it may be a new one, and without it all is lost."""
+    path = Path(f"/proc/self/fd/{file.fileno()}").readlink()
+    fd = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
 
 
 def line_of(job: StatsJob, body: bytes, state: str) -> bytes:

@@ -160,16 +160,25 @@ def test_completion_prints_a_script(shell: str) -> None:
     assert f"_BEANPOLE_COMPLETE={shell}_complete" in done.out.decode()
 
 
-def test_completion_knows_verbs_and_options() -> None:
-    def complete(line: str) -> list[str]:
-        words = line.split(" ")
-        asked = {"COMP_WORDS": line, "COMP_CWORD": str(len(words) - 1), "_BEANPOLE_COMPLETE": "bash_complete"}
-        done = subprocess.run(command(), env=environment(asked), capture_output=True, text=True, check=True)
-        return [each.partition(",")[2] for each in done.stdout.splitlines()]
+def complete(line: str, url: str = "") -> list[str]:
+    """What bash would offer for the last word of a line."""
+    asked = {"COMP_WORDS": line, "COMP_CWORD": str(line.count(" ")), "_BEANPOLE_COMPLETE": "bash_complete"}
+    given = environment(asked | ({"BEANPOLE_URL": url} if url else {}))
+    done = subprocess.run(command(), env=given, capture_output=True, text=True, check=True)
+    return [each.partition(",")[2] for each in done.stdout.splitlines() if each]
 
+
+def test_completion_knows_verbs_and_options() -> None:
     assert complete("beanpole re") == ["release", "reserve", "resume"]
     assert complete("beanpole peek --st") == ["--state"]
     assert complete("beanpole peek --state b") == ["buried"]
+
+
+def test_completion_knows_tubes(cli: Cli, client: Client[bytes], tube: str) -> None:
+    client.put_many([b"x"], tube=f"{tube}-emails")
+    assert complete(f"beanpole drain {tube}-", cli.url) == [f"{tube}-emails"]
+    assert complete(f"beanpole peek --url {cli.url} {tube}-e", "beanstalk://127.0.0.1:1") == [f"{tube}-emails"]
+    assert complete("beanpole drain x", "unix:/nonexistent/socket") == []
 
 
 def test_unknown_shell() -> None:
