@@ -27,6 +27,13 @@ def api(tmp_path: Path) -> Iterator[Web]:
         yield started
 
 
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Web]:
+    """A service of all tests that leave it as it was."""
+    with web(tmp_path_factory.mktemp("shared")) as started:
+        yield started
+
+
 def execute(api: Web, statement: str) -> None:
     """Changes the database behind the service's back."""
     engine = sa.create_engine(f"sqlite:///{api.service.folder}/ids.db")
@@ -98,14 +105,14 @@ def test_counter(api: Web) -> None:
         ("/../../etc/passwd", 404, "unknown-path", "/docs"),
     ],
 )
-def test_problem(api: Web, path: str, status: int, problem: str, detail: str) -> None:
-    found = api.get(path)
+def test_problem(shared: Web, path: str, status: int, problem: str, detail: str) -> None:
+    found = shared.get(path)
     assert found.status == status
     assert found.fields["content-type"] == "application/problem+json"
     said = found.json()
     assert (said["type"], said["status"]) == (f"/docs#{problem}", status)
     assert detail in said["detail"]
-    assert f"id={problem}>".encode() in api.get("/docs").body, "the type leads to an explanation"
+    assert f"id={problem}>".encode() in shared.get("/docs").body, "the type leads to an explanation"
 
 
 def test_wrong_method(api: Web) -> None:
@@ -283,20 +290,20 @@ def test_description_is_what_is_answered(api: Web) -> None:
         assert each["name"] in {"rule", "app", "count", "request_id", "salt"}
 
 
-def test_references_of_the_description_lead_somewhere(api: Web) -> None:
-    text = api.get("/openapi.json").body.decode()
+def test_references_of_the_description_lead_somewhere(shared: Web) -> None:
+    text = shared.get("/openapi.json").body.decode()
     schemas = json.loads(text)["components"]["schemas"]
     assert set(re.findall(r"#/components/schemas/(\w+)", text)) == set(schemas)
 
 
-def test_page_needs_no_network(api: Web) -> None:
-    found = api.get("/docs")
+def test_page_needs_no_network(shared: Web) -> None:
+    found = shared.get("/docs")
     text = found.body.decode()
     assert "default-src 'none'" in found.fields["content-security-policy"]
     assert not re.search(r"https?://|<script|<link|@import|url\(", text)
     for path in ("/v1/ids/{rule}/{app}", "/health", "request_id"):
         assert path in text
-    assert api.get("/").fields["location"] == "/docs"
+    assert shared.get("/").fields["location"] == "/docs"
 
 
 # --- The process ------------------------------------------------------------------------------------------------------
