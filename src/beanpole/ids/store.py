@@ -86,11 +86,13 @@ class Store:
         """
         try:
             connection = self._connect()
-            self._wait_for_lock(connection, START, "another process is starting, and does not come to an end")
+            wait_s = self._database.timeout_s
+            self._wait_for_lock(connection, START, wait_s, "another process is starting, and does not come to an end")
             METADATA.create_all(connection)
             connection.commit()
             self.has_original = self._find_original(connection)
-            self._wait_for_lock(connection, self.node, f"node {self.node} is in use by another process")
+            wait_s = limits.IDS_STORE_LOCK_WAIT_S
+            self._wait_for_lock(connection, self.node, wait_s, f"node {self.node} is in use by another process")
             self._has_lock = True
             with connection.begin():
                 self._take_node(connection)
@@ -112,13 +114,13 @@ class Store:
         connection.commit()
         return connection
 
-    def _wait_for_lock(self, connection: sa.Connection, number: int, otherwise: str) -> None:
+    def _wait_for_lock(self, connection: sa.Connection, number: int, wait_s: int, otherwise: str) -> None:
         """Take a lock, if need be after a while: a database sees late that the process that had it was killed.
 
         Raises:
             LeaseLostError: somebody has it.
         """
-        for _ in range(limits.IDS_STORE_LOCK_WAIT_S * 50):
+        for _ in range(wait_s * 50):
             has_lock = self._database.lock(connection, number)
             connection.commit()
             if has_lock:
