@@ -98,16 +98,22 @@ local function create(first, step, left, count, salt)
         local before = counters_left
         exceeded = false
         sethook(stop, "", instructions_max)
-        local id = create_id(counter, now, salt)
+        local fine, id = raw_pcall(create_id, counter, now, salt)
         if short then break end
-        if counters_left == before then error("a number without generate_counter(): numbers would repeat", 0) end
+        if fine and counters_left == before then
+            fine, id = false, "a number without generate_counter(): numbers would repeat"
+        end
+        if not fine then
+            sethook()
+            error(id, 0)
+        end
         made[i] = id or false
     end
     sethook()
     return short, left - counters_left, unpack(made)
 end
 
-return ask, at, create, function() return short end
+return ask, at, create
 """
 
 
@@ -144,7 +150,7 @@ class LuaRule:
         self._runtime = runtime
         try:
             prelude = runtime.compile(PRELUDE.encode())
-            self._ask, self._at, self._create, self._is_short = prelude(
+            self._ask, self._at, self._create = prelude(
                 limits.IDS_LUA_INSTRUCTIONS_MAX, code, f"={name}".encode(), self._date
             )
         except lua51.LuaError as error:
@@ -188,8 +194,6 @@ class LuaRule:
                 self._time_s = time_s
             short, used, *made = self._create(first, self.step, left, count, salt)
         except lua51.LuaError as error:
-            if self._is_short():
-                raise NeedRangeError from error
             raise RuleFailedError(f"system error: {sentence(error)}") from error
         except (AttributeError, TypeError, ValueError, OverflowError) as error:
             raise RuleFailedError(f"system error: {sentence(error)}") from error
