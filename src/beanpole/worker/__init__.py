@@ -5,9 +5,8 @@ Read bottom-up: `policy` (what comes of a failed attempt), `task` and `handler` 
 stays reserved), `slot` (one connection, one job at a time), `worker`.
 """
 
-from beanpole.worker.handler import Handler
 from beanpole.worker.policy import Bury, Retry, exponential
 from beanpole.worker.task import Counters, Outcome, Task
 from beanpole.worker.worker import Worker
 
-__all__ = ["Bury", "Counters", "Handler", "Outcome", "Retry", "Task", "Worker", "exponential"]
+__all__ = ["Bury", "Counters", "Outcome", "Retry", "Task", "Worker", "exponential"]

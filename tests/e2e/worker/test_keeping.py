@@ -2,6 +2,7 @@
 
 import asyncio
 import signal
+import socket
 import threading
 import time
 
@@ -10,6 +11,7 @@ import pytest
 from beanpole import Task, exponential
 from tests.e2e.process import wait_until
 from tests.e2e.worker.conftest import Shop
+from tests.servers import HOST
 
 # Tests in which a TTR must run out are for our server only: beanstalkd 1.12 forgets it at times, when the job came to a
 # client that was waiting.
@@ -169,6 +171,29 @@ def test_a_thread_that_takes_too_long_occupies_its_slot_until_it_ends(shop: Shop
         wait_until(lambda: worker.counters.done == 5, "both slots go on")
     assert shop.tube_is(delayed=1)
     assert worker.counters.failed == 1
+
+
+@pytest.mark.parametrize("server", ["beanpole"], indirect=True)
+def test_a_job_that_comes_while_the_worker_stops_goes_back(shop: Shop) -> None:
+    """The server is asleep: when it wakes, it has the job and the worker's end to see to, in any order."""
+    worker = shop.worker(2)
+    seen: list[str] = []
+    worker.handler(shop.tube)(lambda task: seen.append(task.body))
+    with shop.open(worker), socket.create_connection((HOST, shop.server.port), 20) as producer:
+        wait_until(lambda: shop.client.stats_tube(shop.tube).current_waiting == 2, "both slots wait")
+        producer.sendall(b"use %s\r\n" % shop.tube.encode())
+        assert producer.recv(100).startswith(b"USING")
+        shop.server.signal(signal.SIGSTOP)
+        try:
+            producer.sendall(b"put 7 0 60 1\r\nx\r\n")
+            worker.stop()
+            wait_until(lambda: shop.events("worker stopped"), "it does not wait for the server")
+        finally:
+            shop.server.signal(signal.SIGCONT)
+        assert producer.recv(100).startswith(b"INSERTED")
+    shop.wait_tube(ready=1)
+    assert shop.client.stats_job(shop.client.peek_ready()).pri == 7
+    assert seen == []
 
 
 # --- The end ----------------------------------------------------------------------------------------------------------
