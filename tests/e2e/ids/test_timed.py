@@ -1,0 +1,36 @@
+"""Numbers that begin with the time, from a process that is killed and started again: they grow all the same."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.ids.process import running
+
+RULES = """
+listen = "127.0.0.1:0"
+database = "sqlite:///{folder}/ids.db"
+
+[[rule]]
+name = "r"
+kind = "{kind}"
+"""
+
+
+@pytest.mark.parametrize("kind", ["snowflake", "uuid7", "ulid"])
+def test_kill_and_stop(tmp_path: Path, kind: str) -> None:
+    config = tmp_path / "rules.toml"
+    config.write_text(RULES.format(folder=tmp_path, kind=kind))
+    numbers: list[str] = []
+    for run in range(4):
+        with running(tmp_path, config) as service:
+            for app in ("a", "b"):
+                numbers.append(service.ask(rule_name="r", app_name=app)["data"])
+                numbers += service.ask(rule_name="r", app_name=app, count=1000)["data"]
+            if run % 2:
+                assert service.end() == 0
+            else:
+                service.popen.kill()
+                service.popen.wait()
+    order = [int(each) for each in numbers] if kind == "snowflake" else numbers
+    assert len(set(order)) == 4 * 2002
+    assert order == sorted(order)
