@@ -178,7 +178,10 @@ class Store:
         if not marks:
             return None
         latest = max(marks, key=lambda mark: (mark.cycle_s, mark.reserved))
-        return Mark(latest.cycle_s, latest.reserved, max(mark.time_s for mark in marks), latest.kind)
+        # Starts of two kinds of cycle can't be compared: then the numbers must be above those of all.
+        of_one_kind = len({mark.kind for mark in marks}) == 1
+        reserved = latest.reserved if of_one_kind else max(mark.reserved for mark in marks)
+        return Mark(latest.cycle_s, reserved, max(mark.time_s for mark in marks), latest.kind)
 
     def _find_marks(self, connection: sa.Connection, key: Key, margin: int) -> list[Mark]:
         """Return the marks above which a counter goes on."""

@@ -151,6 +151,17 @@ def test_node_that_is_added_repeats_nothing(opened: Open) -> None:
     assert len(set(given)) == len(given)
 
 
+def test_nodes_that_have_counted_by_different_cycles(opened: Open) -> None:
+    """One was reloaded with another cycle, the other was not: starts of an hour and of a day can't be compared."""
+    stores = [opened(0, 2), opened(1, 2)]
+    stores[0].reserve([(KEY, Mark(0, 5_000, 40_000, "day UTC"))])
+    stores[1].reserve([(KEY, Mark(36_000, 101, 39_000, "hour UTC"))])
+    for store in stores:
+        store.close()
+    store = opened(0, 1)
+    assert take(counter(store, now_s=50_000), store, now_s=50_000) == [5_001]
+
+
 def test_another_step_beside_running_nodes_is_refused(opened: Open) -> None:
     opened(0, 1)
     with pytest.raises(StartError, match="node 0 runs with step 1"):
