@@ -145,17 +145,18 @@ def run_queue(session: Session[Any], queue: "deque[tuple[Call[Any], Result[Any]]
     while queue:
         batch: list[tuple[Call[Any], Result[Any], int]] = []
         parts: list[bytes] = []
-        size, wait_s = 0, 0
-        for_ever = False
+        size, reply_count = 0, 0
+        wait_s: int | None = 0
         while queue and size < limits.CLIENT_BATCH_BYTES and len(batch) < limits.CLIENT_BATCH_COMMANDS:
             call, result = queue.popleft()
             data, count = session.encode(call)
             parts.append(data)
-            size += len(data)
-            for_ever = for_ever or call.wait_s is None
-            wait_s += call.wait_s or 0
             batch.append((call, result, count))
-        shipment = Shipment(b"".join(parts), sum(count for _, _, count in batch), None if for_ever else wait_s)
+            size += len(data)
+            reply_count += count
+            if call.wait_s != 0:
+                wait_s = None if wait_s is None or call.wait_s is None else wait_s + call.wait_s
+        shipment = Shipment(b"".join(parts), reply_count, wait_s)
         broken = yield shipment
         settle(session, batch, shipment.replies, broken)
         if broken is not None:
@@ -169,22 +170,24 @@ def settle(
     broken: BeanpoleError | None,
 ) -> None:
     """Gives each result its value or error. Raises UnexpectedReplyError when an answer belongs to no command."""
-    at = 0
+    at, came = 0, len(replies)
+    unexpected: UnexpectedReplyError | None = None
     for call, result, count in batch:
-        if at + count > len(replies):
+        at += count
+        if at > came:
             assert broken is not None, "a reply is missing, and the connection is not broken"
             result.fail(broken)
             continue
         try:
             if count > 1:
-                check_prefix(replies[at])
-            result.succeed(session.finish(call, replies[at + count - 1]))
+                check_prefix(replies[at - count])
+            result.succeed(session.finish(call, replies[at - 1]))
         except BeanpoleError as error:
             result.fail(error)
-        at += count
-    for _, result, _ in batch:
-        if isinstance(result.error, UnexpectedReplyError):
-            raise result.error
+            if unexpected is None and isinstance(error, UnexpectedReplyError):
+                unexpected = error
+    if unexpected is not None:
+        raise unexpected
 
 
 def _failure(results: list[object], broken: BeanpoleError | None) -> BatchError:
