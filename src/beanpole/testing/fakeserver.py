@@ -224,12 +224,18 @@ class FakeServer:
         *,
         tube: str = "default",
     ) -> int:
-        """Puts a job as :meth:`beanpole.Client.put` does, over a connection of its own."""
+        """Puts a job as :meth:`beanpole.Client.put` does, over a connection of its own, and returns its id (``put``).
+
+        `delay` and `ttr` are in seconds. Raises what the client raises.
+        """
         with Client(self.address) as client:
             return client.put(cast("str", body), priority, delay, ttr, tube=tube)
 
     def jobs(self, tube: str | None = None, state: str | None = None) -> list[FakeJob]:
-        """The jobs of a tube (None: of any) in a state (None: in any), the oldest first. Looking changes nothing."""
+        """The jobs of a tube (None: of any) in a state (None: in any), by their ids.
+
+        Looking changes nothing, and no command of the protocol could tell it.
+        """
         with self._changed:
             found = [
                 replace(FakeJob.parse(stats.job(job, self._world.now_ns)), body=job.text)
