@@ -196,9 +196,9 @@ def read_rule(table: Table, folder: Path, step: int, offset: int, zone: str) -> 
     name = table.take("name", str)
     table.what = f"rule {name!r}"
     try:
-        place = zone_named(table.take("time_zone", str, zone))
         if "kind" in table.rest:
             return timed_rule(table, name, step, offset)
+        place = zone_named(table.take("time_zone", str, zone))
         common = Common(name, step, offset, table.take("batch", int, limits.IDS_BATCH_DEFAULT), place)
         lua_file = table.optional("lua", str)
         if lua_file is not None:

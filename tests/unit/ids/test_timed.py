@@ -123,6 +123,7 @@ def test_ulid_of_another_process_has_other_chance(tmp_path: Path) -> None:
         ('kind = "snowflake"\nepoch = -1', "epoch must be a date"),
         ('kind = "snowflake"\ntime_bits = 30', "run out"),
         ('kind = "uuid7"\nepoch = 2020-01-01', "unknown key 'epoch'"),
+        ('kind = "uuid7"\ntime_zone = "UTC"', "unknown key 'time_zone'"),
         ('kind = "uuid7"\nbatch = 10', "unknown key 'batch'"),
         ('kind = "ulid"\nreserve_s = 0', "reserve_s must be"),
         ('kind = "ulid"\ntemplate = "{counter:03}"', "unknown key 'template'"),
