@@ -66,16 +66,18 @@ class Attempt:
         try:
             if earlier is not None:
                 await self._wait(earlier.over)
-            hooks = self._loop.create_task(before(self.task))
-            if not await self._wait(hooks):
+            if not self._cut.done():
+                hooks = self._loop.create_task(before(self.task))
+                await self._wait(hooks)
+                if hooks.done() and hooks.result() is not None:
+                    return hooks.result()
                 hooks.cancel()
-                return self._cut.result()
-            if hooks.result() is not None:
-                return hooks.result()
-            self._running = start(self._handler, self.task)
-            if await self._wait(self._running.done):
-                return self._running.done.result()
-            await self._stop_handler()
+            if not self._cut.done():
+                self._running = start(self._handler, self.task)
+                await self._wait(self._running.done)
+                if self._running.done.done() and not (self._cut.done() and self._cut.result() is Cut.LOST):
+                    return self._running.done.result()
+                await self._stop_handler()
             return self._cut.result()
         finally:
             self._let_go()
@@ -110,10 +112,9 @@ class Attempt:
         if not self.over.done():
             self.over.set_result(None)
 
-    async def _wait(self, future: "asyncio.Future[Any]") -> bool:
-        """Waits for a future, or until the attempt is cut short; returns whether the future is what counts."""
+    async def _wait(self, future: "asyncio.Future[Any]") -> None:
+        """Waits for a future, or until the attempt is cut short."""
         await asyncio.wait({future, self._cut}, return_when=asyncio.FIRST_COMPLETED)
-        return future.done() and not (self._cut.done() and self._cut.result() is Cut.LOST)
 
     def _touch_soon(self) -> None:
         """Half of the TTR is over."""

@@ -1,0 +1,116 @@
+"""An attempt that is cut short before its handler begins, or while it runs."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from beanpole import StatsJob, Task
+from beanpole.errors import ConnectionLostError, InternalError, NotFoundError
+from beanpole.worker.attempt import Attempt, Cut
+from beanpole.worker.handler import make_handler
+from beanpole.worker.line import Line
+from beanpole.worker.station import Running
+from beanpole.worker.thread import Ended, call_async
+
+
+class Silence(Line):
+    """A connection on which touches have the answers that a test gives."""
+
+    def __init__(self, *answers: Exception | None) -> None:
+        super().__init__(("127.0.0.1", 1))
+        self.answers = list(answers)
+
+    async def touch(self, _job: object) -> None:
+        answer = self.answers.pop(0)
+        if answer is not None:
+            raise answer
+
+
+async def nothing(_task: Task[Any]) -> Ended:
+    return None
+
+
+def attempt(line: Line, timeout_s: float | None = None, ttr: int = 60) -> Attempt:
+    task: Task[object] = Task(1, "x", StatsJob(raw={}, ttr=ttr, tube="t"), 1, 5)
+    handler = make_handler(nothing, max_attempts=5, backoff=float, timeout_s=timeout_s, process=False)
+    return Attempt(line, task, handler)
+
+
+def running(function: Callable[..., Any], begun: list[str]) -> Callable[..., Running]:
+    """Starts an async handler, and notes that."""
+
+    def start(_handler: object, task: object) -> Running:
+        begun.append("begun")
+        done = asyncio.ensure_future(call_async(function, task))
+        return Running(done, done.cancel)
+
+    return start
+
+
+@pytest.mark.parametrize("why", list(Cut))
+def test_what_is_cut_while_it_waits_for_an_earlier_one_does_not_begin(why: Cut) -> None:
+    begun: list[str] = []
+
+    async def main() -> object:
+        earlier, later = attempt(Silence()), attempt(Silence())
+        asyncio.get_running_loop().call_soon(later.cut_short, why)
+        result = await later.run(nothing, running(nothing, begun), earlier)
+        assert later.over.done()
+        return result
+
+    assert asyncio.run(main()) is why
+    assert not begun
+
+
+@pytest.mark.parametrize("why", list(Cut))
+def test_what_is_cut_during_its_hooks_does_not_begin(why: Cut) -> None:
+    begun: list[str] = []
+
+    async def hook(_: Task[Any]) -> Ended:
+        await asyncio.sleep(100)
+        return None
+
+    async def main() -> object:
+        one = attempt(Silence())
+        asyncio.get_running_loop().call_soon(one.cut_short, why)
+        return await one.run(hook, running(nothing, begun), None)
+
+    assert asyncio.run(main()) is why
+    assert not begun
+
+
+def test_what_has_ended_counts_unless_the_job_is_lost() -> None:
+    async def main(why: Cut) -> object:
+        one = attempt(Silence())
+
+        async def handler(_: Task[Any]) -> None:
+            one.cut_short(why)
+
+        return await one.run(nothing, running(handler, []), None)
+
+    assert [asyncio.run(main(why)) for why in (Cut.TIMEOUT, Cut.STOP, Cut.LOST)] == [None, None, Cut.LOST]
+
+
+@pytest.mark.parametrize(
+    ("answers", "result"),
+    [
+        ([None, None], None),
+        ([InternalError("bug"), None], None),
+        ([None, NotFoundError("gone")], Cut.LOST),
+        ([ConnectionLostError("broken")], Cut.LOST),
+    ],
+)
+def test_what_a_touch_says(answers: list[Exception | None], result: object) -> None:
+    line = Silence(*answers)
+
+    async def until_all_is_answered(_: Task[Any]) -> None:
+        while line.answers:  # noqa: ASYNC110 - a test may look again and again
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.1 if result else 0)
+
+    async def main() -> object:
+        return await attempt(line, ttr=1).run(nothing, running(until_all_is_answered, []), None)
+
+    assert asyncio.run(main()) is result
