@@ -283,6 +283,11 @@ def note(text: str) -> None:
     click.echo(f"beanpole: {text}", err=True)
 
 
+def jobs_text(number: int) -> str:
+    """Return ``1 job`` or ``2 jobs``."""
+    return f"{number} job" if number == 1 else f"{number} jobs"
+
+
 def cell(value: object) -> str:
     """Return a value as it stands in a table: on one line, and without what could move a terminal's cursor."""
     if isinstance(value, bool):

@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from beanpole import limits
-from beanpole.cli.common import COUNT, ID, TUBE, Output, Server, body_fields, cell, note, progress, verb
+from beanpole.cli.common import COUNT, ID, TUBE, Output, Server, body_fields, cell, jobs_text, note, progress, verb
 from beanpole.cli.look import typed
 from beanpole.cli.scan import STATES, Found, count_of, find
 from beanpole.client import Client, StatsJob
@@ -42,8 +42,8 @@ def look_for(client: Client[bytes], tube: str, states: tuple[str, ...], **option
         found = find(client, tube, states, tell=tell, **options)
     if found.left_count:
         note(
-            f"{found.left_count} more jobs of {tube} are not among the {found.id_count} ids that were looked at;"
-            " --from, --to and --scan choose others"
+            f"{jobs_text(found.left_count)} of {tube} not found among {found.id_count} ids;"
+            " --from, --to and --scan say which ids to look at"
         )
     return found
 

@@ -14,6 +14,7 @@ from beanpole.cli.common import (
     Output,
     Server,
     exit_code_of,
+    jobs_text,
     note,
     progress,
     sentence_of,
@@ -56,7 +57,7 @@ def drain(server: Server, out: Output, *, tube: str, states: tuple[str, ...], co
         for batch in batches(client, tube, states, count):
             deleted += len(batch) - delete(client, batch)
             tell(len(batch))
-    out.record({"tube": tube, "deleted": deleted}, f"{deleted} jobs of {tube} deleted")
+    out.record({"tube": tube, "deleted": deleted}, f"{jobs_text(deleted)} of {tube} deleted")
     return ExitCode.OK
 
 
@@ -102,10 +103,10 @@ def move(
                 if failure is not None:
                     raise failure
         except BeanpoleError as error:
-            raise Failure(f"{moved} jobs were moved, then: {sentence_of(error)}", exit_code_of(error)) from error
+            raise Failure(f"moved {jobs_text(moved)}, then: {sentence_of(error)}", exit_code_of(error)) from error
     if twice:
-        note(f"{twice} of the jobs were taken by workers of {source} meanwhile, so they are in both tubes")
-    out.record({"from": source, "to": target, "moved": moved}, f"{moved} jobs moved from {source} to {target}")
+        note(f"in both tubes, as a worker of {source} took them meanwhile: {jobs_text(twice)}")
+    out.record({"from": source, "to": target, "moved": moved}, f"{jobs_text(moved)} moved from {source} to {target}")
     return ExitCode.OK
 
 

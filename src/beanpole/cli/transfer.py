@@ -25,6 +25,7 @@ from beanpole.cli.common import (
     Server,
     body_fields,
     exit_code_of,
+    jobs_text,
     note,
     progress,
     verb,
@@ -134,7 +135,7 @@ def line_of(job: StatsJob, body: bytes, state: str) -> bytes:
 def tell_exported(tube: str, count: int) -> None:
     """Say how much was written, to who sits before a terminal."""
     if sys.stderr.isatty():
-        note(f"{count} jobs of {tube} exported")
+        note(f"{jobs_text(count)} of {tube} exported")
 
 
 # --- Import -----------------------------------------------------------------------------------------------------------
@@ -184,13 +185,13 @@ def import_(server: Server, out: Output, *, tube: str, file: IO[bytes], ready: b
                 note(f"line {number}: {reason}")
             refused += len(bad)
             tell(sum(len(line) for _, line in piece))
-    out.record({"tube": tube, "imported": done, "refused": refused}, f"{done} jobs imported into {tube}")
+    out.record({"tube": tube, "imported": done, "refused": refused}, f"{jobs_text(done)} imported into {tube}")
     return ExitCode.FAILED if refused else ExitCode.OK
 
 
 def go_on(done: int, number: int) -> str:
     """Say how an import goes on that has ended at a line."""
-    return f"{done} jobs were imported; go on with --skip {number - 1}"
+    return f"imported {jobs_text(done)}; go on with --skip {number - 1}"
 
 
 def size_of(file: IO[bytes]) -> int | None:

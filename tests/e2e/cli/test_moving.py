@@ -110,7 +110,7 @@ def test_move_to_another_server(cli: Cli, client: Client[bytes], tube: str) -> N
         client.put_many([b"x"] * 3)
         other.drain()
         done = cli("move", tube, tube, "--to-url", f"beanstalk://{HOST}:{other.port}", code=1)
-        assert done.err == "beanpole: 0 jobs were moved, then: DRAINING: the server takes no more jobs\n"
+        assert done.err == "beanpole: moved 0 jobs, then: DRAINING: the server takes no more jobs\n"
     done = cli("move", tube, tube, "--to-url", f"beanstalk://{HOST}:{other.port}", code=4)
     assert "can't connect" in done.err
     wait_until(lambda: client.stats_tube(tube).current_jobs_ready == 3, "nothing is lost")
@@ -221,7 +221,7 @@ def test_import_says_how_to_go_on(tube: str) -> None:
         server.drain()
         done = Cli(server)("import", tube, "--skip", 1, given=b'{"body": "x"}\n{"body": "y"}\n', code=1)
     assert done.err == (
-        "beanpole: line 2: DRAINING: the server takes no more jobs; 0 jobs were imported; go on with --skip 1\n"
+        "beanpole: line 2: DRAINING: the server takes no more jobs; imported 0 jobs; go on with --skip 1\n"
     )
 
 
