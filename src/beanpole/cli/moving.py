@@ -85,7 +85,9 @@ def move(
 
     A job is put into TO, and deleted from FROM when the server has answered that it is there. So NONE IS LOST,
     whatever breaks, but if this command is interrupted, UP TO 256 JOBS MAY BE IN BOTH TUBES. Call it again to move the
-    rest. A worker sees a job only in one of them, unless somebody kicks a delayed or buried one at that moment.
+    rest. The copy of a buried job that was not buried in time is ready after a minute.
+
+    A worker sees a job only in one of the tubes, unless somebody kicks a delayed or buried one at that moment.
     """
     if source == target and to_url is None:
         raise click.UsageError("FROM and TO are the same tube")

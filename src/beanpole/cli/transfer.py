@@ -160,7 +160,8 @@ def import_(server: Server, out: Output, *, tube: str, file: IO[bytes], ready: b
     "state" may be left out.
 
     A line that is no job, or that the server refuses, is reported and left out: exit code 1. If the import ends before
-    its time, it says how to go on; up to 1000 jobs may then be put a second time.
+    its time, it says how to go on; up to 1000 jobs may then be put a second time, and one that was not buried in time
+    is ready after a minute.
     """
     client, done, refused = server.client(), 0, 0
     numbered = enumerate(file, 1)
