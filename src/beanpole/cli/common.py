@@ -330,6 +330,8 @@ def verb(name: str) -> Callable[[Callable[..., ExitCode | None]], click.Command]
     def decorate(function: Callable[..., ExitCode | None]) -> click.Command:
         @functools.wraps(function)
         def run(*, url: str, as_json: bool, **given: Any) -> ExitCode:
+            if None in {sys.stdin, sys.stdout, sys.stderr}:
+                raise Failure("standard input, output and error must be open; /dev/null will do")
             server, out = Server(url), Output(as_json=as_json)
             try:
                 code = function(server, out, **given)

@@ -60,9 +60,13 @@ def reserve(
     else it is released with its priority and --delay, or buried with --bury. It is touched as long as CMD runs.
 
     Exit code 3: no job came within --timeout. 1: a CMD failed. With --count 0, to run out of jobs is no error.
+
+    A worker in one line: beanpole reserve TUBE --count 0 --exec CMD --bury
     """
     if command is not None and finish == "delete":
         raise click.UsageError("--exec deletes the job if CMD succeeds; --bury or --release say what to do if it fails")
+    if not count and not delay and (finish == "release" or (command is not None and not finish)):
+        raise click.UsageError("--count 0 would take what is released again and again: add --delay, or --bury")
     client, code, taken = server.client(watch=tubes or ("default",)), ExitCode.OK, 0
     while not count or taken < count:
         try:

@@ -129,6 +129,16 @@ def test_reader_that_leaves_keeps_the_job(cli: Cli, client: Client[bytes], tube:
     assert client.stats_tube(tube).current_jobs_ready == 200
 
 
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-"])
+def test_closed_stream(cli: Cli, client: Client[bytes], tube: str, closed: str) -> None:
+    client.put(b"x")
+    verb = command("reserve", tube, "--delete", "--url", cli.url)
+    done = subprocess.run(["bash", "-c", f'"$@" {closed}', "-", *verb], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.count("\n") == (0 if closed == "2>&-" else 1)
+    assert client.stats_tube(tube).current_jobs_ready == 1
+
+
 def test_unix_socket(tmp_path: Path) -> None:
     path = f"{tmp_path}/socket"
     with beanpole_server("-l", f"unix:{path}"):

@@ -100,6 +100,18 @@ def test_exec_releases_or_buries_when_the_command_fails(cli: Cli, client: Client
     assert "--exec deletes" in cli("reserve", tube, "--exec", "true", "--delete", code=5).err
 
 
+def test_exec_of_all_jobs_needs_a_way_out(cli: Cli, client: Client[bytes], tube: str) -> None:
+    client.put_many([b"x", b"y", b"z"])
+    every = ("reserve", tube, "--count", 0, "--timeout", 0)
+    assert "again and again" in cli(*every, "--exec", "false", code=5).err
+    assert "again and again" in cli(*every, "--release", code=5).err
+    assert cli.process(*every, "--exec", "grep -q x", "--bury").code == 1
+    assert counts(client, tube) == (0, 0, 0, 2)
+    client.kick(9)
+    assert cli.process(*every, "--exec", "false", "--delay", 100).code == 1
+    assert counts(client, tube) == (0, 0, 2, 0)
+
+
 def test_exec_touches_while_the_command_runs(cli: Cli, client: Client[bytes], tube: str) -> None:
     id = client.put(b"x", ttr=1)
     done = cli.process("reserve", tube, "--exec", "sleep 2.5; exit 1", "--bury")
