@@ -8,6 +8,8 @@ from tests.e2e.process import wait_until
 from tests.e2e.worker.conftest import Shop
 from tests.e2e.worker.handlers import in_process
 
+pytestmark = pytest.mark.parametrize("server", ["beanpole"], indirect=True)  # which one it is does not matter here
+
 
 def is_alive(pid: int) -> bool:
     """Whether there is a process; one that has ended and was not waited for is none."""
