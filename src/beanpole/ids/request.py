@@ -60,18 +60,18 @@ class Reader:
         """
         try:
             rule, key = self._names[found["rule_name"], found["app_name"]]
-            is_get = found["action"] in GETS
         except (KeyError, TypeError):
             rule, key = self._find(found)
-            is_get = found["action"] in GETS
+        action = found.get("action")
+        if not isinstance(action, str):
+            raise BadRequestError("need action")
         count, salt = found.get("count", 1), found.get("salt", "")
         if type(count) is not int or not 1 <= count <= limits.IDS_COUNT_MAX:
             raise BadRequestError(f"count must be 1 to {limits.IDS_COUNT_MAX}")
         if "request_id" in found and not isinstance(found["request_id"], str | int):
             raise BadRequestError("request_id must be a string or a whole number")
-        return Request(
-            found, answer, key, rule, count, to_bytes(salt) if salt and isinstance(salt, str) else b"", is_get
-        )
+        salt = to_bytes(salt) if salt and isinstance(salt, str) else b""
+        return Request(found, answer, key, rule, count, salt, action in GETS)
 
     def _find(self, found: dict[str, Any]) -> tuple[Rule, Key]:
         """Return what names mean that are new."""

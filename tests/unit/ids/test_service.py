@@ -295,3 +295,16 @@ def test_store_that_fails_while_a_counter_is_forgotten(tmp_path: Path) -> None:
         assert (first, (await world.ask())["data"]) == ("20261124-0000", "20261124-0010")
 
     play(tmp_path, story)
+
+
+def test_names_that_are_known_excuse_nothing(tmp_path: Path) -> None:
+    async def story(world: World) -> None:
+        await world.ask()
+        actions: list[object] = [None, 1, ["get"], {}]
+        for action in actions:
+            assert (await world.ask(action=action))["message"] == "need action"
+        assert (await world.ask(count=0))["message"] == "count must be 1 to 1000"
+        assert (await world.ask(request_id=[]))["message"] == "request_id must be a string or a whole number"
+        assert (await world.ask(salt=[1]))["data"][9:] == "0001"
+
+    play(tmp_path, story)

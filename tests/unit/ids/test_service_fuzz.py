@@ -62,7 +62,7 @@ def test_any_datagram(tmp_path: Path, datagrams: list[bytes]) -> None:
                 assert len(replies[0]) <= limits.IDS_REPLY_BYTES_MAX
                 reply: dict[str, Any] = json.loads(replies[0].decode("utf-8", "surrogateescape"))
                 assert type(reply["code"]) is int
-                is_get = reply.get("action") in {"get", "create"}
+                is_get = str(reply.get("action")) in {"get", "create"}
                 if reply["code"] == 0 and is_get and "request_id" not in reply:
                     made = reply["data"] if "count" in reply else [reply["data"]]
                     numbers += [(reply["rule_name"], reply["app_name"], each) for each in made]
