@@ -54,7 +54,7 @@ kind = "snowflake"
 [[rule]]
 name = "lua"
 lua = "order.lua"
-batch = 10000
+batch = 100000
 """
 
 LUA = """

@@ -91,6 +91,7 @@ class Template:
         if check is not None and check not in CHECKS:
             raise RuleError(f"there is no check digit {check!r}; there are {', '.join(CHECKS)}")
         self.check = CHECKS[check] if check else None
+        self.is_plain = self.decimal and self.check is None
         self.parts = fields_of(template)
         names = [name for _, name, _ in self.parts]
         for _, name, width in self.parts:
@@ -120,6 +121,8 @@ class Template:
             self._form = self._fill(time_s, salt)
             self._cached = (time_s, salt)
         form, spell, check = self._form, self._spell, self.check
+        if count == 1 and self.is_plain:
+            return [form % first], 1
         values = range(first, first + count * self.step, self.step)
         made = [form % value for value in values] if self.decimal else [form % spell(value) for value in values]
         return [text + check(text) for text in made] if check else made, count
