@@ -16,6 +16,9 @@ from beanpole.server.logs import open_logger
 
 SECONDS = struct.Struct("d")
 
+COMMAND = [sys.executable, str(Path(__file__))]
+"""What starts a node; its two arguments follow."""
+
 
 def set_clock(folder: Path, ahead_s: float) -> None:
     """Sets the clock of a node."""

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tests.e2e.ids.clocked import COMMAND
 from tests.e2e.process import environment, wait_until
 from tests.servers import START_TIMEOUT_S, STOP_TIMEOUT_S
 
@@ -78,7 +79,7 @@ def running(folder: Path, config: Path, *, has_own_clock: bool = False) -> Itera
     ready_file.unlink(missing_ok=True)
     command = [sys.executable, "-m", "beanpole", "ids", "serve", str(config), "--ready-file", str(ready_file)]
     if has_own_clock:
-        command = [sys.executable, "-m", "tests.e2e.ids.clocked", str(config), str(folder)]
+        command = [*COMMAND, str(config), str(folder)]
     with (folder / "messages").open("ab") as output:
         popen = subprocess.Popen(command, stdout=output, stderr=output, env=environment())
     try:

@@ -6,13 +6,12 @@ import random
 import signal
 import socket
 import subprocess
-import sys
 import time
 from collections import Counter
 from pathlib import Path
 
 from tests.databases import Database
-from tests.e2e.ids.clocked import set_clock
+from tests.e2e.ids.clocked import COMMAND, set_clock
 from tests.e2e.process import environment, wait_until
 from tests.servers import START_TIMEOUT_S
 
@@ -84,7 +83,7 @@ class Node:
 
     def spawn(self, folder: Path) -> "subprocess.Popen[bytes]":
         """Starts a process of this node that tells in a folder that it is ready."""
-        command = [sys.executable, "-m", "tests.e2e.ids.clocked", str(self.folder / "rules.toml"), str(folder)]
+        command = [*COMMAND, str(self.folder / "rules.toml"), str(folder)]
         with (folder / "messages").open("ab") as output:
             return subprocess.Popen(command, stdout=output, stderr=output, env=environment())
 
