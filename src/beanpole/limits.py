@@ -111,6 +111,12 @@ COMPACTION_BYTES_PER_TURN = 131_072
 COMPACTION_BYTES_PER_BYTE = 4
 """Bytes that compaction may move besides for each byte that clients wrote: it must be faster than they are."""
 
+CLOCK_CHECK_MS = 5000
+"""Milliseconds between two looks of a log whether somebody has set the wall clock."""
+
+CLOCK_SET_NS = 1_000_000_000
+"""Nanoseconds by which the wall clock must have been set for an idle log to take note of it."""
+
 SPACE_RETRY_MS = 250
 """Milliseconds between two questions to a full disk whether it has space again."""
 

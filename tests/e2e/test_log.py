@@ -8,6 +8,7 @@ from tests.e2e.process import serving
 
 def test_lines_are_json_with_timestamp_level_and_event() -> None:
     with serving() as process:
+        addresses = process.addresses
         process.popen.terminate()
         assert process.wait_exit() == 0
         lines = [json.loads(line) for line in process.messages.splitlines()]
@@ -16,7 +17,7 @@ def test_lines_are_json_with_timestamp_level_and_event() -> None:
             assert line["level"] == "info"
             assert datetime.fromisoformat(line["timestamp"]).utcoffset() is not None
         assert lines[0]["pid"] == process.pid
-        assert lines[0]["addresses"] == process.addresses
+        assert lines[0]["addresses"] == addresses
         assert lines[1]["reason"] == "SIGTERM"
         assert lines[2]["exit_code"] == 0
 

@@ -176,9 +176,6 @@ class SimDisk:
         self.call("size")
         return len(self.cache[name].cache)
 
-    def free_bytes(self) -> int:
-        return 1 << 40 if self.capacity is None else max(0, self.capacity - self.used_bytes())
-
     def create(self, name: str, size: int) -> SimFile:
         self.call("create")
         if self.capacity is not None and self.used_bytes() + size > self.capacity:

@@ -121,7 +121,7 @@ class Life:
             self.records,
             self.recovered.sealed,
             runner=self.runner,
-            clock=self.log_clock,
+            clock=lambda: self.recovered.clock.read(clock.now_ns, clock.wall_ns()),
             observer=self.space,
             policy=policy,
             segment_bytes=segment_bytes,
@@ -134,11 +134,6 @@ class Life:
         self.log.on_failure = self.note_failure
         self.guard(self.log.start)
         self.noted_index = self.appended_index = self.records.index
-
-    def log_clock(self) -> tuple[int, int]:
-        """What the server's clocks say."""
-        log_ns = self.clock.now_ns + self.offset_ns
-        return log_ns, self.clock.wall_ns() - log_ns
 
     # --- what can end it ----------------------------------------------------------------------------------------------
 

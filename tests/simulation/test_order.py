@@ -5,10 +5,12 @@ import errno
 
 import pytest
 
-from beanpole.wal.format import Encoder
+from beanpole.wal.crc32c import checksum
+from beanpole.wal.format import SEGMENT_HEADER, Encoder
 from beanpole.wal.log import Policy
 from beanpole.wal.names import segment_name
-from beanpole.wal.recovery import DamageError
+from beanpole.wal.recovery import DamageError, OtherVersionError
+from beanpole.wal.scan import find_salt
 from tests.simulation.disk import CrashError, SimDisk
 from tests.simulation.life import Client, Life, Promises
 from tests.simulation.runner import NS_PER_S, Clock
@@ -186,3 +188,82 @@ def test_clock_that_is_set_while_the_server_runs_moves_no_delay(step_s: int) -> 
     server.start()
     [job] = [job for job in server.life.engine.jobs.jobs() if job.id == 1]
     assert job.deadline_at_ns == server.clock.now_ns + 890 * NS_PER_S
+
+
+def left_s(server: Server) -> float:
+    """The seconds that the first job is still delayed."""
+    [job] = [job for job in server.life.engine.jobs.jobs() if job.id == 1]
+    return (job.deadline_at_ns - server.clock.now_ns) / NS_PER_S if job.deadline_at_ns else 0.0
+
+
+def run_for(server: Server, seconds: int) -> None:
+    server.clock.now_ns += seconds * NS_PER_S
+    server.life.runner.run_timers()
+    server.life.runner.settle()
+
+
+def test_clock_that_is_set_while_the_server_is_idle_moves_no_delay() -> None:
+    server = Server(0)
+    server.say(b"put 0 100000 100 1\r\nx\r\n")
+    server.life.runner.settle()
+    server.clock.offset_ns += 86_400 * NS_PER_S
+    run_for(server, 10)
+    server.disk.kill()
+    server.start()
+    assert left_s(server) == 100_000 - 10
+
+
+@pytest.mark.parametrize("behind_s", [7200, 1_700_000_000], ids=["two hours", "no battery"])
+@pytest.mark.parametrize("put_right", ["while it runs", "while it is down"])
+def test_start_with_a_clock_that_is_behind_makes_no_delay_shorter(behind_s: int, put_right: str) -> None:
+    """Again and again: the clock is wrong at a start, and right at the next."""
+    server = Server(0)
+    server.say(b"put 0 100000 100 1\r\nx\r\n")
+    server.life.runner.settle()
+    for round_ in range(1, 4):
+        server.disk.kill()
+        server.clock.offset_ns -= behind_s * NS_PER_S
+        server.start()
+        run_for(server, 100)
+        if put_right == "while it runs":
+            server.clock.offset_ns += behind_s * NS_PER_S
+            run_for(server, 100)
+            server.disk.kill()
+        else:
+            server.disk.kill()
+            server.clock.offset_ns += behind_s * NS_PER_S
+            server.clock.now_ns += 100 * NS_PER_S
+        server.start()
+        assert 0 <= left_s(server) - (100_000 - 200 * round_) <= 100 * round_
+
+
+@pytest.mark.parametrize("version", [1, 3])
+def test_log_of_another_version_is_left_alone(version: int) -> None:
+    """Also one of a single segment, which might be torn."""
+    server = Server(0)
+    server.say(put(10))
+    server.life.runner.settle()
+    server.life.log.close()
+    name = segment_name(server.life.records.segment)
+    content = bytearray(server.disk.cache[name].cache)
+    content[8] = version
+    content[SEGMENT_HEADER - 4 : SEGMENT_HEADER] = checksum(bytes(content[: SEGMENT_HEADER - 4])).to_bytes(4, "little")
+    server.disk.put_file(name, bytes(content))
+    with pytest.raises(OtherVersionError, match=f"version {version} of the format"):
+        server.start()
+    assert bytes(server.disk.cache[name].cache) == bytes(content)
+
+
+@pytest.mark.parametrize("damaged", [slice(48, 52), slice(0, 512)], ids=["salt", "sector"])
+def test_forged_turn_records_do_not_lend_a_segment_their_salt(damaged: slice) -> None:
+    """A body holds more turn records than the segment; then the segment's header is damaged, and salvage looks."""
+    server = Server(0, segment_bytes=8192)
+    salt = server.life.records.salt
+    body = forged(salt ^ 1) * 31
+    server.say(*[put(10)] * 15, b"put 0 0 100 %d\r\n%b\r\n" % (len(body), body))
+    server.life.runner.settle()
+    server.life.log.close()
+    content = bytearray(server.disk.cache[segment_name(server.life.records.segment)].cache)
+    content[damaged] = bytes(damaged.stop - damaged.start)
+    assert find_salt(bytes(content), 0) == salt
+    assert find_salt(bytes(content[:-1]), salt) == salt

@@ -20,7 +20,7 @@ from beanpole.server.settings import Settings
 from beanpole.wal import disk
 from beanpole.wal.filelog import FileLog
 from beanpole.wal.format import Encoder
-from beanpole.wal.log import Clock, Log, NullLog, Policy
+from beanpole.wal.log import Log, NullLog, Policy
 from beanpole.wal.recovery import recover
 from beanpole.wal.runner import LoopRunner
 from beanpole.wal.takeover import TakenOver, take_over
@@ -90,12 +90,6 @@ def tell_takeover(taken: TakenOver | None, logger: Logger) -> None:
     )
 
 
-def log_clock(records: Encoder) -> Clock:
-    """Return the log's clock, which goes on steadily when the wall clock is set, and how far that is ahead."""
-    log_ns = now_ns() + records.wall_offset_ns
-    return log_ns, time.time_ns() - log_ns
-
-
 def keep_nothing(body_bytes_max: int, facts: Facts) -> Kept:
     """Return an engine that lives in memory only."""
     log = NullLog()
@@ -139,7 +133,7 @@ def keep_in(path: Path, settings: Settings, facts: Facts, logger: Logger, loop: 
         records,
         recovered.sealed,
         runner=runner,
-        clock=lambda: log_clock(records),
+        clock=lambda: recovered.clock.read(now_ns(), time.time_ns()),
         observer=SpaceObserver(logger),
         policy=policy,
         segment_bytes=settings.segment_bytes,

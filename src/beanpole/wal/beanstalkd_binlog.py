@@ -361,9 +361,10 @@ class BinlogReplay:
                 found, found_id = start, fields[0]
                 break
             lost.append(fields[0])
-        if near := max(self._id_max, found_id):  # every put is in the log, so what is missing has room for few ids
-            lost = [id for id in lost if id <= near + (found - bad) // layout.record.size]
+        near = max(self._id_max, found_id)
         self._id_max = max([self._id_max, *lost])
+        if near:  # what is missing here has hardly room for more ids; to pass them for nothing costs nothing
+            lost = [id for id in lost if id <= near + (found - bad) // layout.record.size]
         self._problem(name, bad, _damage(data, bad, found, used_end, list(dict.fromkeys(lost))))
         return found
 

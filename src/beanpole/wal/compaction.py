@@ -89,9 +89,9 @@ class Compaction:
             return
         log = self.log
         number = round_.segment.number
-        if log.full and not log.records.room_for_round(log.records.live_in(number)):
-            return
         live_before, before = log.records.live_in(number), log.records.record_count
+        if log.full and live_before and not log.records.room_for_round(live_before):
+            return
         began_at = round_.at
         round_.at = move_jobs(log.engine, log.records, number, round_.ids, round_.at, budget)
         if round_.at == len(round_.ids) and move_pauses(log.engine, log.records, number):

@@ -49,9 +49,6 @@ class Directory(Protocol):
     def size(self, name: str) -> int:
         """Return the bytes of a file."""
 
-    def free_bytes(self) -> int:
-        """Return about how many bytes more the disk can take."""
-
     def create(self, name: str, size: int) -> File:
         """Create a file of zeros with its space on disk. Raise OSError(ENOSPC), leaving nothing, when there is none."""
 
@@ -122,11 +119,6 @@ class DiskDirectory:
     def size(self, name: str) -> int:
         """Return the bytes of a file."""
         return (self.path / name).stat().st_size
-
-    def free_bytes(self) -> int:
-        """Return how many bytes more the file system can take, without a block for what it writes itself."""
-        facts = os.fstatvfs(self.fd)
-        return max(0, facts.f_bavail - 1) * facts.f_frsize
 
     def create(self, name: str, size: int) -> DiskFile:
         """Create a file of zeros with its space on disk."""

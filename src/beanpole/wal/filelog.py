@@ -20,10 +20,11 @@ from typing import NamedTuple, Protocol
 from beanpole import limits
 from beanpole.engine.engine import Engine
 from beanpole.errors import ExitCode, StartError
+from beanpole.wal.clock import Clock
 from beanpole.wal.compaction import Compaction
 from beanpole.wal.disk import Directory, File
-from beanpole.wal.format import END_RECORD, Encoder
-from beanpole.wal.log import Clock, Policy, Segment
+from beanpole.wal.format import DELETED_RECORD, END_RECORD, Encoder
+from beanpole.wal.log import Policy, Segment
 from beanpole.wal.names import segment_name
 from beanpole.wal.runner import Runner
 from beanpole.wal.spares import NO_SPACE, Spares, create_largest
@@ -83,6 +84,7 @@ class FileLog:
         self.sealing: File | None = None
         self.rolling = False
         self.written_bytes = 0
+        self.told_lead_ns = 0
         self.written = self.synced = Position(records.index, 0, 0)
         self.syncing: Position | None = None
         self.failure: OSError | None = None
@@ -99,9 +101,11 @@ class FileLog:
             StartError: there is no space for it.
         """
         try:
-            least = 2 * limits.SEGMENT_OVERHEAD_BYTES
+            least = 2 * limits.SEGMENT_OVERHEAD_BYTES + self.records.live_count * DELETED_RECORD
             file, capacity = create_largest(self.directory, segment_name(number), self.segment_bytes, least)
-            self.records.open_segment(number, capacity, self.engine.next_job_id, self.clock())
+            clock = self.clock()
+            self.told_lead_ns = clock[1]
+            self.records.open_segment(number, capacity, self.engine.next_job_id, clock)
             self.file = file
             self.write()
             file.sync()
@@ -118,6 +122,22 @@ class FileLog:
         self.append()
         if self.policy.interval_ms:
             self.runner.later(self.policy.interval_ms / 1000, self.sync_by_time)
+        self.runner.later(limits.CLOCK_CHECK_MS / 1000, self.check_clock)
+
+    def check_clock(self) -> None:
+        """Write the time if somebody has set the wall clock since it was written, and ask again in a while."""
+        if self.failure is None and not self.closed:
+            if abs(self.clock()[1] - self.told_lead_ns) > limits.CLOCK_SET_NS and self.unsealed is None:
+                self.tell_time()
+                self.append()
+            self.runner.later(limits.CLOCK_CHECK_MS / 1000, self.check_clock)
+
+    def tell_time(self) -> None:
+        """Write the end of a turn, unless space is short."""
+        if self.records.room_for_turn():
+            clock = self.clock()
+            self.told_lead_ns = clock[1]
+            self.records.turn(clock, self.synced.segment, self.synced.used_bytes)
 
     # --- persist ------------------------------------------------------------------------------------------------------
 
@@ -136,7 +156,7 @@ class FileLog:
             if self.unsealed is None:
                 self.compaction.step(self.written_bytes + self.records.size)
             if self.unsealed is None and self.records.size:
-                self.records.turn(self.clock(), self.synced.segment, self.synced.used_bytes)
+                self.tell_time()
             if self.unsealed is None:
                 self.write()
         except OSError as error:
@@ -339,7 +359,7 @@ class FileLog:
             self.closed = True
             if self.records.used_bytes + limits.SEGMENT_OVERHEAD_BYTES <= self.records.segment_bytes:
                 # So that a start can tell damage in the last turn from what a crash leaves: it was durable.
-                self.records.turn(self.clock(), self.synced.segment, self.synced.used_bytes)
+                self.tell_time()
             self.records.end_segment(self.engine.next_job_id)
             self.write()
             self.file.truncate(self.records.used_bytes)

@@ -23,11 +23,14 @@ from cython.cimports.libc.stdint import int64_t, uint8_t, uint32_t, uint64_t
 from cython.cimports.libc.stdlib import free, realloc
 from cython.cimports.libc.string import memcpy, memset
 
+from beanpole import limits
+
 MAGIC = b"BEANPOLE"
 VERSION = 2
 
 FIRST_CAPACITY = cython.declare(cython.Py_ssize_t, 65536)
 KEPT_CAPACITY = cython.declare(cython.Py_ssize_t, 4_194_304)
+MOVE_ROOM = cython.declare(int64_t, 2 * limits.SEGMENT_OVERHEAD_BYTES)
 
 
 def record_crc(at, size, salt):
@@ -150,6 +153,8 @@ class Encoder(Records):
         """Write of which tubes a pause must not come back, as far as there is room."""
         for name in list(self.stale_pauses):
             self.unpaused(name)
+            if name in self.stale_pauses:
+                return
 
     def pause(self, name, pause_s, until_wall_ns):
         """Write a pause."""
@@ -163,9 +168,7 @@ class Encoder(Records):
         return self.finish(at, TUBE_FIXED + name_bytes)
 
     def turn(self, clock: tuple, durable_segment: uint64_t, durable_bytes: uint64_t) -> None:
-        """Write the end of a turn, with the time and how far the log was durable then, unless space is short."""
-        if not self.room_for_note(TURN_RECORD):
-            return
+        """Write the end of a turn, with the time and how far the log was durable then."""
         log_ns: int64_t = clock[0]
         lead_ns: int64_t = clock[1]
         at: cython.p_uchar = self.begin(TURN_RECORD)
@@ -252,6 +255,16 @@ class Encoder(Records):
         memcpy(self.begin(SEGMENT_HEADER), cython.cast(cython.p_const_char, header), SEGMENT_HEADER)
         self.size += SEGMENT_HEADER
         self.used_bytes += SEGMENT_HEADER
+
+    def room_for_turn(self) -> bool:
+        """Whether the end of a turn may be written; it is left out when space is short."""
+        return self.room_for_note(TURN_RECORD)
+
+    def end_durable_segment(self, next_job_id: uint64_t, clock: tuple) -> None:
+        """End a segment that is synced before it gets its name, and say so: whatever is wrong in it is damage."""
+        self.segment_bytes = self.used_bytes + TURN_RECORD + 2 * END_RECORD
+        self.turn(clock, self.segment, self.used_bytes)
+        self.end_segment(next_job_id)
 
     def end_segment(self, next_job_id: uint64_t) -> None:
         """Write that the segment is complete."""
@@ -354,7 +367,7 @@ class Encoder(Records):
 
     def kept_from_moves(self):
         """Return the bytes that compaction leaves free: for every job's delete, and to end what it does."""
-        return self.live_count * DELETED_RECORD + self.kept_free_bytes // 16
+        return self.live_count * DELETED_RECORD + MOVE_ROOM
 
     def room_to_move(self, size: int64_t) -> bool:
         """Whether compaction may write a record: every job's delete must still find room."""

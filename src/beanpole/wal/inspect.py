@@ -13,10 +13,10 @@ from typing import Literal, NamedTuple
 
 from beanpole.engine.engine import Engine
 from beanpole.errors import BeanpoleError
-from beanpole.wal.format import SEGMENT_HEADER, VERSION, Encoder, Kind, segment_header
+from beanpole.wal.format import SEGMENT_HEADER, Encoder, Kind, segment_header
 from beanpole.wal.names import segment_name
-from beanpole.wal.recovery import DamageError, recover
-from beanpole.wal.replay import Header, Replay, durable_beyond, read_header
+from beanpole.wal.recovery import DamageError, OtherVersionError, recover
+from beanpole.wal.replay import Header, Replay, VersionError, durable_beyond, read_header
 from beanpole.wal.scan import decode, find_salt, next_record, walk
 from beanpole.wal.snapshot import Snapshot
 
@@ -101,7 +101,7 @@ class Survey:
     """Whether a server is writing the last segment."""
 
     newer: str | None = None
-    """What is known of a segment that a newer program wrote; None: there is none."""
+    """What is known of a segment that another version of the program wrote; None: there is none."""
 
     @property
     def damaged(self) -> bool:
@@ -156,9 +156,9 @@ def look(number: int, data: bytes, result: Survey, *, is_last: bool) -> Found:
             what = f"its header says that it is segment {found.header.number}"
             result.findings.append(Finding(name, 16, what, "refuses"))
     except ValueError as error:
-        if data[:8] == b"BEANPOLE" and f"version {VERSION}" in str(error):
+        if isinstance(error, VersionError):
             result.newer = f"{name}: {error}"
-        harmless = is_last and not durable_beyond(data, number, 0, None)
+        harmless = is_last and result.newer is None and not durable_beyond(data, number, 0, None)
         start = "nothing: the server is about to write it" if result.growing else "removes the file"
         lost = min(SEGMENT_HEADER, len(data))
         result.findings.append(
@@ -167,7 +167,7 @@ def look(number: int, data: bytes, result: Survey, *, is_last: bool) -> Found:
         found.gaps.append((0, lost))
         if harmless:
             return found
-        found.salt = find_salt(data)
+        found.salt = find_salt(data, result.segments[-1].salt if result.segments else 0)
     at = SEGMENT_HEADER
     while at >= 0:
         stop, found.ended = walk(data, at, found.salt, found.counts, result.changed, result.deleted)
@@ -285,6 +285,9 @@ def start_in_vain(snapshot: Snapshot, result: Check) -> None:
         result.reason = f"{error.name} at byte {error.offset}: {error.what}"
         if not result.survey.damaged:
             findings.append(Finding(error.name, error.offset, error.what, "refuses"))
+        return
+    except OtherVersionError as error:
+        result.outcome, result.reason = "refuses", str(error)
         return
     result.record_count = recovered.record_count
     result.job_count = engine.jobs.count

@@ -10,9 +10,6 @@ from typing import Protocol
 
 from beanpole.engine.records import Records
 
-Clock = tuple[int, int]
-"""The log's clock, and the wall clock minus that, in nanoseconds. See docs/wal-format.md, Time."""
-
 
 class Log(Protocol):
     """What the server needs of a log."""

@@ -17,11 +17,12 @@ from dataclasses import dataclass, field
 from beanpole import limits
 from beanpole.engine.engine import Engine
 from beanpole.errors import ExitCode, StartError
+from beanpole.wal.clock import LogClock
 from beanpole.wal.disk import Directory
 from beanpole.wal.format import END_RECORD, Encoder, end_record
 from beanpole.wal.log import Segment
 from beanpole.wal.names import is_spare, segment_name, segment_number
-from beanpole.wal.replay import Replay, durable_beyond, read_header
+from beanpole.wal.replay import Replay, VersionError, durable_beyond, read_header
 
 
 class DamageError(StartError):
@@ -38,10 +39,18 @@ class DamageError(StartError):
         self.what = what
 
 
+class OtherVersionError(StartError):
+    """Another version of this program wrote the log."""
+
+    def __init__(self, name: str, what: str) -> None:
+        super().__init__(f"{name}: {what}; nothing was changed. Start the program that wrote it", ExitCode.FAILED)
+
+
 @dataclass(slots=True)
 class Recovered:
     """What recovery found."""
 
+    clock: LogClock
     sealed: list[Segment] = field(default_factory=list)
     record_count: int = 0
     notes: list[str] = field(default_factory=list)
@@ -61,6 +70,7 @@ def recover(  # noqa: PLR0913 - everything replaceable is an argument
 
     Raises:
         DamageError: something is wrong that a crash can't have done.
+        OtherVersionError: another version of this program wrote the log.
         OSError: the disk can't be read or written.
     """
     names = directory.names()
@@ -68,7 +78,7 @@ def recover(  # noqa: PLR0913 - everything replaceable is an argument
         if is_spare(name):
             directory.unlink(name)
     numbers = sorted(number for name in names if (number := segment_number(name)) is not None)
-    recovered = Recovered()
+    recovered = Recovered(LogClock(wall_ns - now_ns, 0, 0))
     replay = Replay(engine)
     for i, number in enumerate(numbers):
         if number != numbers[0] + i:
@@ -82,6 +92,8 @@ def recover(  # noqa: PLR0913 - everything replaceable is an argument
     if numbers:
         directory.sync()  # a name that was read must be certain before the next segment's is
     replay.finish(now_ns, wall_ns, records)
+    behind_ns = now_ns + records.wall_offset_ns - (wall_ns - replay.lead_ns)
+    recovered.clock = LogClock(records.wall_offset_ns, replay.lead_ns, behind_ns)
     recovered.record_count = replay.record_count
     return recovered
 
@@ -94,6 +106,8 @@ def read_segment(directory: Directory, replay: Replay, number: int, recovered: R
         header = read_header(data)
         if header.number != number:
             raise DamageError(name, 16, f"its header says that it is segment {header.number}")
+    except VersionError as error:
+        raise OtherVersionError(name, str(error)) from error
     except ValueError as error:
         if not is_last or durable_beyond(data, number, 0, None):
             raise DamageError(name, 0, str(error)) from error

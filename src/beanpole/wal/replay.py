@@ -54,6 +54,10 @@ def good_record(at: cython.p_const_uchar, left: cython.Py_ssize_t, salt: uint32_
     return size if record_crc(at, size, salt) == get_u32(at + 4) else -1
 
 
+class VersionError(ValueError):
+    """A segment is whole, but of another version of the format."""
+
+
 class Header(NamedTuple):
     """What a segment's header says."""
 
@@ -69,7 +73,7 @@ class Header(NamedTuple):
 
 
 def read_header(data: bytes) -> Header:
-    """Read a segment's header. Raise ValueError with what is wrong."""
+    """Read a segment's header. Raise ValueError with what is wrong; VersionError when another program wrote it."""
     if len(data) < SEGMENT_HEADER:
         raise ValueError(f"it has {len(data)} bytes, less than a header")
     at: cython.p_const_uchar = data
@@ -80,7 +84,7 @@ def read_header(data: bytes) -> Header:
     if not 16 <= header_bytes <= len(data) or crc32c(at, header_bytes - 4) != get_u32(at + header_bytes - 4):
         raise ValueError("its header has a wrong checksum")
     if version != VERSION or header_bytes != SEGMENT_HEADER:
-        raise ValueError(f"it has version {version}; this program reads version {VERSION}")
+        raise VersionError(f"it has version {version} of the format; this program reads version {VERSION}")
     log_ns: int64_t = get_u64(at + 32)
     lead_ns: int64_t = get_u64(at + 40)
     return Header(get_u64(at + 16), get_u64(at + 24), log_ns, lead_ns, get_u32(at + 48))

@@ -4,6 +4,8 @@ from beanpole.engine.engine import Engine
 from beanpole.wal.beanstalkd_binlog import BinlogJob
 from beanpole.wal.format import Encoder
 
+class VersionError(ValueError): ...
+
 class Header(NamedTuple):
     number: int
     next_job_id: int

@@ -21,10 +21,10 @@ from pathlib import Path
 
 from beanpole import limits
 from beanpole.errors import BeanpoleError
+from beanpole.wal.clock import Clock
 from beanpole.wal.disk import DiskDirectory, File
 from beanpole.wal.format import WHOLE_FIXED, Encoder
 from beanpole.wal.inspect import Loader, Survey, lost_ids, survey
-from beanpole.wal.log import Clock
 from beanpole.wal.moving import move_jobs, move_pauses
 from beanpole.wal.names import segment_name
 from beanpole.wal.snapshot import Snapshot
@@ -165,7 +165,7 @@ class Writer:
 
     def seal(self) -> None:
         """End a segment for good."""
-        self.records.end_segment(self.next_job_id)
+        self.records.end_durable_segment(self.next_job_id, self.clock)
         self.flush()
         self.file.sync()
         self.file.close()

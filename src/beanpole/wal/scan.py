@@ -55,25 +55,35 @@ def sound(at, left, salt):
     return size if record_crc(at, size, salt) == get_u32(at + 4) else 0
 
 
-def find_salt(data: bytes) -> int:
-    """Return the salt of a segment whose header is not good: the one that the header or most turn records name.
+def find_salt(data: bytes, salt_before: uint32_t) -> int:
+    """Return the salt of a segment whose header is not good, given that of the segment before.
 
-    The one in the header counts if the first record is good with it.
+    Turn records name it, but a body may hold forged ones. So a salt is asked for that makes good what no client writes:
+    the record behind the header, or the END record. Where both are damaged, the one that most turn records name is
+    taken, unless any record is good with that of the segment before.
     """
     at: cython.p_const_uchar = data
     i: cython.Py_ssize_t
     salt: uint32_t
-    if len(data) >= SEGMENT_HEADER:
-        salt = get_u32(at + SEGMENT_HEADER - 8)
-        if sound(at + SEGMENT_HEADER, len(data) - SEGMENT_HEADER, salt):
-            return salt
     named: dict = {}
     for i in range(len(data) - TURN_RECORD + 1):
         if at[i + FRAME] == Kind.TURN:
             salt = get_u32(at + i + TURN_RECORD - 4)
             if sound(at + i, len(data) - i, salt):
                 named[salt] = named.get(salt, 0) + 1
-    return max(named, key=named.get) if named else 0
+    often: list = sorted(named, key=named.get, reverse=True)
+    in_header: list = [get_u32(at + SEGMENT_HEADER - 8)] if len(data) >= SEGMENT_HEADER else []
+    last: cython.Py_ssize_t = len(data) - DELETED_RECORD
+    for each in [*in_header, salt_before, *often]:
+        salt = each
+        if last >= SEGMENT_HEADER and (
+            sound(at + SEGMENT_HEADER, len(data) - SEGMENT_HEADER, salt)
+            or (at[last + FRAME] == Kind.END and sound(at + last, DELETED_RECORD, salt))
+        ):
+            return salt
+    if not often or next_record(data, 0, salt_before) >= 0:
+        return salt_before
+    return often[0]
 
 
 def walk(data: bytes, start: cython.Py_ssize_t, salt: uint32_t, counts: list, changed: set, deleted: set):

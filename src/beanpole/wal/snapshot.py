@@ -130,10 +130,6 @@ class Snapshot:
         """Return the bytes of a file."""
         return self.sizes[name]
 
-    def free_bytes(self) -> int:
-        """Return 0: recovery needs no space."""
-        return 0
-
     def create(self, name: str, size: int) -> NoReturn:
         """Fail: recovery creates nothing."""
         raise AssertionError(f"{name} of {size} bytes is created in a snapshot")

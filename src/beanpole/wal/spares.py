@@ -20,21 +20,21 @@ LEAST_PART = 32
 
 
 def create_largest(directory: Directory, name: str, size: int, least: int) -> tuple[File, int]:
-    """Create a file of `size` bytes, or of what the disk has left if that is `least` at the least; return its size too.
+    """Create a file of `size` bytes, or of a half, a quarter ... down to `least`; return its size too.
 
-    A nearly full disk is used up to the end, for a start after a kill may find less than a whole segment free, and what
-    compaction has to move may need all of it.
+    So a few calls use up a nearly full disk, for a start after a kill may find less than a whole segment free, and what
+    compaction has to move may need all of it. How much a disk still takes is known to nobody before it is asked.
 
     Raises:
         OSError: there is no space for `least` bytes, or the disk fails.
     """
-    try:
-        return directory.create(name, size), size
-    except OSError as error:
-        left = directory.free_bytes()
-        if error.errno not in NO_SPACE or not least <= left < size:
-            raise
-    return directory.create(name, left), left
+    while True:
+        try:
+            return directory.create(name, size), size
+        except OSError as error:
+            if error.errno not in NO_SPACE or size == least:
+                raise
+        size = max(size // 2, least)
 
 
 class Spares:

@@ -51,7 +51,7 @@ class ImportSegments:
     def finish(self) -> None:
         """Finish the segment: it is on disk when this returns."""
         if self.file is not None:
-            self.records.end_segment(self.next_job_id)
+            self.records.end_durable_segment(self.next_job_id, self.clock)
             self.file.write(0, self.records.take())
             self.file.sync()
             self.file.close()

@@ -82,6 +82,19 @@ def test_salvage_without_a_header_and_a_segment(log: Path) -> None:
     assert start(log) == [id for id in ALIVE if id not in gone]
 
 
+@pytest.mark.parametrize("at", [20, 60, 200])
+def test_damage_of_a_salvaged_log_is_no_torn_tail(log: Path, at: int) -> None:
+    """Nothing was written to it since, so no segment follows, and no turn of a server says how far it was durable."""
+    place_of(log, Kind.WHOLE, 100).overwrite(at=200)
+    salvaged(log)
+    path = log / segment_names(log)[-1]
+    data = bytearray(path.read_bytes())
+    data[at] ^= 4
+    path.write_bytes(data)
+    with pytest.raises(AssertionError, match="the log is damaged"):
+        start(log)
+
+
 def test_salvage_twice_keeps_both_logs(log: Path) -> None:
     place_of(log, Kind.WHOLE, 100).overwrite(at=200)
     salvaged(log)
