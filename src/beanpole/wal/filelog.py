@@ -100,8 +100,8 @@ class FileLog:
         Raises:
             StartError: there is no space for it.
         """
+        least = 2 * limits.SEGMENT_OVERHEAD_BYTES + self.records.live_count * DELETED_RECORD
         try:
-            least = 2 * limits.SEGMENT_OVERHEAD_BYTES + self.records.live_count * DELETED_RECORD
             file, capacity = create_largest(self.directory, segment_name(number), self.segment_bytes, least)
             clock = self.clock()
             self.told_lead_ns = clock[1]
@@ -111,7 +111,8 @@ class FileLog:
             file.sync()
             self.directory.sync()
         except OSError as error:
-            raise StartError(f"cannot begin a segment of the log: {error.strerror}", ExitCode.FAILED) from error
+            needed = f"; it takes {least} bytes, so that every job can be deleted" if error.errno in NO_SPACE else ""
+            raise StartError(f"cannot begin a segment of the log: {error.strerror}{needed}", ExitCode.FAILED) from error
         self.written = self.synced = Position(self.records.index, number, self.records.used_bytes)
         return file
 
