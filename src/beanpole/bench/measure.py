@@ -94,8 +94,9 @@ def machine_cpu_s() -> float:
 def apart(server: Server) -> Iterator[None]:
     """Keeps the server's loop and the generator on a core each, where there are two, as long as a block runs.
 
-    A thread of the server that syncs runs where the kernel wants it to, as it does for a user. Left alone, the kernel sometimes puts both on the same core, which makes a wake-up three times cheaper: the latency
-    of one connection would then say where the two ran, not how fast the server is.
+    A thread of the server that syncs runs where the kernel wants it to, as it does for a user. Left alone, the kernel
+    sometimes puts both on the same core, which makes a wake-up three times cheaper: the latency of one connection would
+    then say where the two ran, not how fast the server is.
     """
     cores = sorted(os.sched_getaffinity(0))
     if len(cores) < 2:
