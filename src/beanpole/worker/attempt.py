@@ -44,7 +44,12 @@ class Attempt:
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._touching: asyncio.Task[None] | None = None
         self.over: asyncio.Future[None] = self._loop.create_future()
-        """Done when the handler does not run any more, which may be long after :meth:`run`."""
+        """Done when neither this handler nor that of an earlier attempt runs any more: maybe long after :meth:`run`."""
+
+    @property
+    def runs(self) -> bool:
+        """Whether the handler runs, or still runs when :meth:`run` has returned."""
+        return self._running is not None and not self._running.done.done()
 
     def cut_short(self, why: Cut) -> None:
         """Ends the attempt; the first reason counts."""
@@ -59,13 +64,18 @@ class Attempt:
     ) -> Cut | Ended:
         """Runs the hooks before the handler, and the handler; returns why that was cut short, or what it raised.
 
-        If an `earlier` attempt of this worker lost the job and still runs, it is waited for: a job is not done twice at
-        the same time.
+        If the handler of an `earlier` attempt still runs here, it is waited for, at the most for the time that this one
+        may take: a job is not done twice at the same time.
         """
         self._keep()
         try:
-            if earlier is not None:
+            if earlier is not None and not earlier.over.done():
                 await self._wait(earlier.over)
+                if self._cut.done() and self._cut.result() is Cut.TIMEOUT:
+                    return TimeoutError(
+                        f"not begun: an earlier attempt ran on here for {self._handler.timeout_s} s more"
+                    )
+                self._count_time()
             if not self._cut.done():
                 hooks = self._loop.create_task(before(self.task))
                 await self._wait(hooks)
@@ -80,26 +90,34 @@ class Attempt:
                 await self._stop_handler()
             return self._cut.result()
         finally:
-            self._let_go()
+            self._let_go(earlier)
 
     def _keep(self) -> None:
         """Begins to touch the job, and to count the time."""
         self._timers["touch"] = self._loop.call_later(self.task.stats.ttr / 2, self._touch_soon)
+        self._count_time()
+
+    def _count_time(self) -> None:
+        """Lets the time that the attempt may take begin, or begin again."""
+        if "timeout" in self._timers:
+            self._timers["timeout"].cancel()
         if self._handler.timeout_s is not None:
             self._timers["timeout"] = self._loop.call_later(self._handler.timeout_s, self.cut_short, Cut.TIMEOUT)
 
-    def _let_go(self) -> None:
+    def _let_go(self, earlier: "Attempt | None") -> None:
         """Ends what :meth:`_keep` has begun, and whatever was not stopped properly."""
         for timer in self._timers.values():
             timer.cancel()
         if self._touching is not None:
             self._touching.cancel()
-        if self._running is None or self._running.done.done():
-            self._end()
-        else:
+        if self._running is not None and not self._running.done.done():
             self._running.done.add_done_callback(self._end)
             if self._running.stop is not None:
                 self._running.stop()
+        elif earlier is not None and not earlier.over.done():
+            earlier.over.add_done_callback(self._end)
+        else:
+            self._end()
 
     async def _stop_handler(self) -> None:
         """Stops the handler if that is possible, and gives it some time for its end."""

@@ -35,7 +35,7 @@ class Shift:
     """Set: no further job is taken."""
 
     attempts: "dict[int, Attempt]" = field(default_factory=dict)
-    """Those for jobs that this worker holds, by id; and for jobs that it has lost, while their handlers run on."""
+    """The latest for each job that a handler runs for, by id: also when the job is lost or given back meanwhile."""
 
     _is_away: bool = False
 

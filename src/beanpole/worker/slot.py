@@ -158,18 +158,16 @@ class Slot:
         if (earlier := shift.attempts.get(task.id)) is not None:
             earlier.cut_short(Cut.LOST)
         shift.attempts[task.id] = attempt
+        attempt.over.add_done_callback(lambda _: self._forget(attempt))
         shift.counters.running += 1
         try:
             result = await attempt.run(self._before, self._station.start, earlier)
-            if result is not Cut.LOST:
-                self._forget(attempt)
             await self._settle(line, task, handler, result)
-            if not attempt.over.done():
+            if attempt.runs:
                 shift.logger.error("a handler runs on and occupies its slot", id=task.id, tube=task.tube)
                 await shift.until_stopped_or(attempt.over)
         finally:
             shift.counters.running -= 1
-            self._forget(attempt)
             self._attempt = None
 
     def _forget(self, attempt: Attempt) -> None:

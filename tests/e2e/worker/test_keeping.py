@@ -173,6 +173,32 @@ def test_a_thread_that_takes_too_long_occupies_its_slot_until_it_ends(shop: Shop
     assert worker.counters.failed == 1
 
 
+def test_a_job_is_not_begun_again_while_its_first_handler_hangs(shop: Shop) -> None:
+    """A thread that took too long runs on: later attempts wait for its end, and fail if that takes too long."""
+    begun: list[int] = []
+    go_on = threading.Event()
+    worker = shop.worker(3)
+
+    @worker.handler(shop.tube, timeout=0.1, backoff=exponential(0, 0), max_attempts=5)
+    def work(task: Task[str]) -> None:
+        begun.append(task.attempt)
+        go_on.wait(20)
+
+    shop.client.put("x")
+    with shop.open(worker):
+        shop.wait_tube(buried=1)
+        wait_until(lambda: worker.counters.failed == 5, "all attempts have failed")
+        wait_until(lambda: worker.counters.running == 1, "nobody waits any more")
+        assert begun == [1]
+        assert len(shop.events("a handler runs on")) == 1
+        assert "an earlier attempt ran on" in shop.events("job buried")[0]["error"]
+        go_on.set()
+        wait_until(lambda: worker.counters.running == 0, "the first one has ended")
+        shop.client.kick(1)
+        wait_until(lambda: worker.counters.done == 1, "done")
+    assert len(begun) == 2
+
+
 @pytest.mark.parametrize("server", ["beanpole"], indirect=True)
 def test_a_job_that_comes_while_the_worker_stops_goes_back(shop: Shop) -> None:
     """The server is asleep: when it wakes, it has the job and the worker's end to see to, in any order."""

@@ -57,11 +57,30 @@ def test_what_is_cut_while_it_waits_for_an_earlier_one_does_not_begin(why: Cut) 
         earlier, later = attempt(Silence()), attempt(Silence())
         asyncio.get_running_loop().call_soon(later.cut_short, why)
         result = await later.run(nothing, running(nothing, begun), earlier)
-        assert later.over.done()
+        assert not later.runs
+        assert not later.over.done(), "who comes after it has to wait for the earlier one, too"
+        earlier.over.set_result(None)
+        await asyncio.wait_for(later.over, 5)
         return result
 
-    assert asyncio.run(main()) is why
+    result = asyncio.run(main())
+    assert isinstance(result, TimeoutError) if why is Cut.TIMEOUT else result is why
     assert not begun
+
+
+def test_the_time_of_an_attempt_begins_when_it_need_not_wait_any_more() -> None:
+    async def main() -> object:
+        loop = asyncio.get_running_loop()
+        earlier, later = attempt(Silence()), attempt(Silence(), timeout_s=100)
+        run = loop.create_task(later.run(nothing, running(nothing, []), earlier))
+        await asyncio.sleep(0)
+        first = later._timers["timeout"]
+        earlier.over.set_result(None)
+        assert await run is None
+        assert first.cancelled()
+        return later._timers["timeout"].when() > first.when()
+
+    assert asyncio.run(main())
 
 
 @pytest.mark.parametrize("why", list(Cut))
