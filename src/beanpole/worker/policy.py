@@ -20,10 +20,18 @@ Delays = Callable[[int], float]
 class Retry(Exception):  # noqa: N818 - it is no error: a handler raises it to say what it wants
     """Raised by a handler: try this job again, after `delay` seconds (None: as the handler's backoff says).
 
-    It counts as an attempt; after the last one the job is buried.
+    `reason` is for the log. The job is released (``release``) and ready after whole seconds, rounded up. It counts as
+    an attempt; after the last one the job is buried.
+
+    Raises TypeError for a number as the reason, and ArgumentError for a delay that is no number from 0 on.
     """
 
     def __init__(self, reason: str = "", *, delay: float | None = None) -> None:
+        given: object = reason
+        if isinstance(given, int | float):
+            raise TypeError(f"the delay is given by name, Retry(delay={given!r}): the first argument is a reason")
+        if delay is not None and not (isinstance(delay, int | float) and 0 <= delay < math.inf):
+            raise ArgumentError(f"a delay is a number of seconds from 0 on, not {delay!r}")
         super().__init__(reason)
         self.delay = delay
 
@@ -32,7 +40,10 @@ class Retry(Exception):  # noqa: N818 - it is no error: a handler raises it to s
 
 
 class Bury(Exception):  # noqa: N818 - see Retry
-    """Raised by a handler: no attempt will help, put this job aside until somebody kicks it."""
+    """Raised by a handler: no attempt will help, put this job aside until somebody kicks it (``bury``).
+
+    `reason` is for the log.
+    """
 
     def __init__(self, reason: str = "") -> None:
         super().__init__(reason)

@@ -65,7 +65,6 @@ def test_attempts_are_counted_from_the_last_kick(
         (Retry(), 1, 5, 3),
         (Retry(delay=0), 1, 5, 0),
         (Retry(delay=0.2), 1, 5, 1),  # the server counts whole seconds
-        (Retry(delay=-1), 1, 5, 0),
         (Retry(delay=1e12), 1, 5, limits.PRI_MAX),
         (Retry(delay=9), 5, 5, None),
         (Bury("why"), 1, None, None),
@@ -76,6 +75,17 @@ def test_what_comes_of_a_failure(
     error: BaseException, attempt: int, max_attempts: int | None, delay_s: int | None
 ) -> None:
     assert next_delay_s(error, attempt, max_attempts, constant(2.5)) == delay_s
+
+
+def test_a_retry_is_given_its_delay_by_name() -> None:
+    with pytest.raises(TypeError, match=r"Retry\(delay=60\)"):
+        Retry(60)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("delay", [-5, -0.1, float("nan"), float("inf"), "5"])
+def test_a_retry_takes_seconds_from_0_on(delay: Any) -> None:
+    with pytest.raises(ArgumentError, match="from 0 on"):
+        Retry(delay=delay)
 
 
 def test_what_a_handler_raises_can_come_from_another_process() -> None:
