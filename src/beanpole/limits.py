@@ -207,6 +207,12 @@ IDS_PORT_DEFAULT = 11310
 IDS_REQUEST_BYTES_MAX = 20_459
 """Bytes of a request; a longer datagram is dropped and counted, as by the original."""
 
+IDS_DEPTH_MAX = 100
+"""Levels of lists and objects in a request; it is refused beyond, for each takes a part of the stack."""
+
+IDS_FAILURE_LOG_S = 60
+"""Seconds after the message that a request has failed in which further failures are only counted."""
+
 IDS_REPLY_BYTES_MAX = 65_507
 """Bytes of a reply: what a datagram of IPv4 holds."""
 
@@ -269,6 +275,15 @@ IDS_WINDOW_NUMBERS_MAX = 1_000_000
 
 IDS_CLOCK_AHEAD_S_MAX = 3_600
 """Seconds that the wall clock may jump ahead; further and numbers are refused until an operator reloads."""
+
+IDS_ZONES_MAX = 64
+"""Time zones whose changes of local time are remembered, so that a reload needs not look for them again."""
+
+IDS_RECORD_MAX = 255
+"""Characters that a row has for what its rule looked like: about ten changes, then the rule needs another name."""
+
+IDS_WIDTH_MAX = 64
+"""Characters of a counter in a template: the largest has 63 in the smallest alphabet."""
 
 IDS_LUA_INSTRUCTIONS_MAX = 1_000_000
 """Instructions of Lua for one number, some milliseconds: a rule without end can't stop the service."""

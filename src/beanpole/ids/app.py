@@ -50,6 +50,8 @@ class App:
         self.web: Server | None = None
         self.stopping = asyncio.Event()
         self.exit_code = ExitCode.OK
+        self._silent_until_s = 0.0
+        """Until when failed requests are counted and not logged."""
 
     async def run(self) -> ExitCode:
         """Serve until a signal comes.
@@ -63,7 +65,9 @@ class App:
         await store.open()
         self.clock = Clock(self.wall_s(), loop.time(), config.ahead_s_max)
         measured = Measured(store, time.monotonic)
-        self.service = Service(config, measured, lambda: self.clock.read(self.wall_s(), loop.time()), loop.time)
+        self.service = Service(
+            config, measured, lambda: self.clock.read(self.wall_s(), loop.time()), loop.time, self.log_failure
+        )
         try:
             datagrams = Datagrams(self.service)
             addresses = [udp_address(*datagrams.open(config.host, config.port)[:2])]
@@ -124,6 +128,12 @@ class App:
         except Exception:
             self.exit_code = ExitCode.FAILED
             self.logger.critical("failed", exc_info=True)
+
+    def log_failure(self, error: Exception) -> None:
+        """Tell of a request that failed by an error of ours, once in a while: who sends it may send it again."""
+        if (now_s := time.monotonic()) >= self._silent_until_s:
+            self._silent_until_s = now_s + limits.IDS_FAILURE_LOG_S
+            self.logger.error("request failed", requests=self.service.counts["failed"], exc_info=error)
 
     def reload(self) -> None:
         """Read the rules again; if anything is wrong with them, nothing changes."""

@@ -169,6 +169,7 @@ class Metrics:
     def _traffic(self, page: Page) -> None:
         service = self.service
         page.counter("repeated_requests", "Requests that got what their first sending got.", service.counts["repeated"])
+        page.counter("failed_requests", "Requests that failed by an error of ours.", service.counts["failed"])
         page.counter("dropped_datagrams", "Datagrams that were no JSON object.", service.counts["dropped"])
         page.counter("unsent_replies", "Replies that could not be sent over UDP.", self.unsent_count())
         page.gauge("waiting_requests", "Requests that wait for a reservation.", service.waiting_count)

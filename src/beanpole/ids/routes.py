@@ -135,6 +135,9 @@ class Routes:
             count_and_answer(problem("unknown-path", "there is no such path; see /docs"))
         except (BadRequestError, ValueError) as error:
             count_and_answer(problem("bad-request", str(error)))
+        except Exception as error:  # noqa: BLE001 - the service tells of it
+            self.service.note(error)
+            count_and_answer(problem("failed", "an error of ours; the log has it"))
 
     def _find(self, path: str) -> tuple[str, tuple[str, ...], Callable[[str, Answer], None]]:
         """Return what is served at a path: its pattern, its methods, and who serves it."""

@@ -50,12 +50,20 @@ class Service:
     """All counters of a node."""
 
     def __init__(
-        self, config: Config, store: StoreCalls, now_s: Callable[[], float], monotonic_s: Callable[[], float]
+        self,
+        config: Config,
+        store: StoreCalls,
+        now_s: Callable[[], float],
+        monotonic_s: Callable[[], float],
+        on_failure: Callable[[Exception], None] = lambda _: None,
     ) -> None:
         self.config = config
         self.store = store
         self.now_s = now_s
         self.monotonic_s = monotonic_s
+        self.on_failure = on_failure
+        """Is told of a request that failed by an error of ours."""
+
         self.reader = Reader(config.rules)
         self.counters: dict[Key, Counter] = {}
         self.waiting: dict[Key, deque[Request]] = {}
@@ -67,7 +75,7 @@ class Service:
         self.gone: dict[str, tuple[int, int]] = {}
         """Requests and numbers of counters that were forgotten, by rule; see `Counter.answered_count`."""
 
-        self.counts = {"requests": 0, "numbers": 0, "dropped": 0, "refused": 0, "repeated": 0}
+        self.counts = {"requests": 0, "numbers": 0, "dropped": 0, "refused": 0, "repeated": 0, "failed": 0}
         self.refused: dict[tuple[str, int], int] = {}
         """Requests without a number, by rule (an unknown one is empty) and code. Those with one: see `Counter`."""
 
@@ -81,17 +89,33 @@ class Service:
 
     def receive(self, data: bytes, answer: Answer) -> None:
         """Take a datagram. What is no object is dropped and counted; every object is answered."""
-        found = wire.parse(data) if len(data) <= limits.IDS_REQUEST_BYTES_MAX else None
+        try:
+            found = wire.parse(data) if len(data) <= limits.IDS_REQUEST_BYTES_MAX else None
+        except wire.TooDeepError as error:
+            self.counts["requests"] += 1
+            self.refuse(error.plain, answer, str(error))
+            return
         if found is None:
             self.counts["dropped"] += 1
             return
         self.counts["requests"] += 1
         try:
-            request = self.reader.read(found, answer)
+            self.serve(self.reader.read(found, answer))
         except BadRequestError as error:
             self.refuse(found, answer, str(error))
-            return
-        self.serve(request)
+        except Exception as error:  # noqa: BLE001 - told of by `fail`
+            self.fail(found, answer, error)
+
+    def fail(self, found: dict[str, Any], answer: Answer, error: Exception) -> None:
+        """Note an error of ours, which must end nothing but its request, and answer that there was one."""
+        self.note(error)
+        with contextlib.suppress(Exception):  # such as the same again
+            self.refuse(found, answer, "system error: an error of ours; the log has it")
+
+    def note(self, error: Exception) -> None:
+        """Count and tell of a request that failed by an error of ours."""
+        self.counts["failed"] += 1
+        self.on_failure(error)
 
     def refuse(
         self, found: dict[str, Any], answer: Answer, message: str, code: int = -1, resets_at: str | None = None
@@ -253,7 +277,10 @@ class Service:
                 self.counters[key] = current.counting.counter(key, mark, self.clock_floor_s())
             except RuleFailedError as error:
                 for request in self._no_longer_wait(key):
-                    self.tell(request, error)
+                    self._guarded(self.tell, request, error)
+            except Exception as error:  # noqa: BLE001 - told of by `fail`
+                for request in self._no_longer_wait(key):
+                    self.fail(request.found, request.answer, error)
 
     def _no_longer_wait(self, key: Key) -> deque[Request]:
         requests = self.waiting.pop(key, deque())
@@ -301,15 +328,25 @@ class Service:
         """Try again who has waited; who still lacks something waits further, or hears why not."""
         for key in keys:
             for request in self._no_longer_wait(key):
-                rule = self.config.rules.get(request.rule.name)
-                if rule is None:  # a reload came while it waited
-                    self.refuse(request.found, request.answer, "system error: unknown rule")
-                    continue
-                request.rule = rule
-                if request.key not in self.counters and not request.is_get:
-                    self.refuse(request.found, request.answer, "not exist")
-                else:
-                    self.serve(request)
+                self._guarded(self._try_again, request)
+
+    def _try_again(self, request: Request) -> None:
+        rule = self.config.rules.get(request.rule.name)
+        if rule is None:  # a reload came while it waited
+            self.refuse(request.found, request.answer, "system error: unknown rule")
+            return
+        request.rule = rule
+        if request.key not in self.counters and not request.is_get:
+            self.refuse(request.found, request.answer, "not exist")
+        else:
+            self.serve(request)
+
+    def _guarded(self, act: Callable[..., None], request: Request, *more: object) -> None:
+        """Do something with a request; what goes wrong ends the request and not the keeper, so not the process."""
+        try:
+            act(request, *more)
+        except Exception as error:  # noqa: BLE001 - told of by `fail`
+            self.fail(request.found, request.answer, error)
 
     # --- Reload and stop ----------------------------------------------------------------------------------------------
 

@@ -14,14 +14,33 @@ from typing import Any, NoReturn
 
 import orjson
 
+from beanpole import limits
+
 COMMENT = re.compile(r'("(?:[^"\\]|\\.)*(?:"|\\?\Z))|/\*.*?(?:\*/|\Z)|//[^\n]*', re.DOTALL)
 """A string, which stays, or a comment. What is not closed goes to the end, so that nothing is read twice."""
+
+TOKEN = re.compile(r'"(?:[^"\\]|\\.)*(?:"|\\?\Z)|[][{}]', re.DOTALL)
+"""A string, or what begins or ends a level. What is not closed goes to the end, as above."""
+
+CLOSED_BY = {"[": "]", "{": "}"}
 
 LONE = re.compile("[\ud800-\udc7f\udd00-\udfff]")
 """Half a pair of UTF-16, which ``\\ud800`` gives and UTF-8 can't say."""
 
 WHOLE_MAX = 2**64 - 1
 """The largest exact integer; the least is ``-2**63``."""
+
+
+class TooDeepError(ValueError):
+    """An object has values within values within values, more than `limits.IDS_DEPTH_MAX`.
+
+    Such a one could be read and not written: both take a part of the stack for each level. `plain` is what it has
+    besides lists and objects, which goes into the answer.
+    """
+
+    def __init__(self, plain: dict[str, Any]) -> None:
+        super().__init__(f"the request is nested deeper than {limits.IDS_DEPTH_MAX}")
+        self.plain = plain
 
 
 def refuse_constant(name: str) -> NoReturn:
@@ -67,7 +86,11 @@ def cut_at_nul(value: Any) -> Any:  # noqa: ANN401 - any value of JSON, and the 
 
 
 def parse(data: bytes) -> dict[str, Any] | None:
-    """Return the object with which a datagram begins; None if there is none, whatever the datagram is."""
+    """Return the object with which a datagram begins; None if there is none, whatever the datagram is.
+
+    Raises:
+        TooDeepError: it is nested too deep.
+    """
     if data[:1] != b"{":
         return None
     try:
@@ -84,17 +107,55 @@ def parse_any(data: bytes) -> dict[str, Any] | None:
     text = data.decode("utf-8", "surrogateescape")
     try:
         try:
-            found = DECODER.raw_decode(text)[0]
+            found, is_deep = decode(text)
         except ValueError:
             if "/" not in text:
                 return None
-            found = DECODER.raw_decode(COMMENT.sub(lambda match: match[1] or " ", text))[0]
+            found, is_deep = decode(COMMENT.sub(lambda match: match[1] or " ", text))
         if "\0" in text or "\\u0000" in text:
             found = cut_at_nul(found)
-    except (ValueError, RecursionError):
+    except ValueError:
         return None
     assert isinstance(found, dict), "what begins with a brace is an object"
+    if is_deep:
+        raise TooDeepError({key: value for key, value in found.items() if not isinstance(value, dict | list)})
     return found
+
+
+def decode(text: str) -> tuple[Any, bool]:
+    """Return the value with which a text begins, and whether it is nested too deep; it then lacks what is deepest."""
+    shallow = text
+    if text.count("[") + text.count("{") > limits.IDS_DEPTH_MAX:
+        shallow = without_depths(text)
+    return DECODER.raw_decode(shallow)[0], shallow is not text
+
+
+def without_depths(text: str) -> str:
+    """Return a text with an empty list for each value that is nested too deep; the same text if none is.
+
+    Raises:
+        ValueError: what begins is not ended.
+    """
+    kept: list[str] = []
+    open_: list[str] = []
+    end = 0
+    for match in TOKEN.finditer(text):
+        sign = match[0]
+        if sign in CLOSED_BY:
+            open_.append(CLOSED_BY[sign])
+            if len(open_) == limits.IDS_DEPTH_MAX + 1:
+                kept.append(text[end : match.start()])
+        elif sign in "]}":
+            if open_.pop() != sign:
+                raise ValueError("one thing begins and another ends")
+            if len(open_) == limits.IDS_DEPTH_MAX:
+                kept.append("[]")
+                end = match.end()
+            if not open_:
+                break  # whatever follows the object is of no interest
+    if len(open_) > limits.IDS_DEPTH_MAX:
+        raise ValueError("what begins does not end")
+    return "".join([*kept, text[end:]]) if kept else text
 
 
 def render(reply: dict[str, Any]) -> bytes:

@@ -35,6 +35,19 @@ def datagram(chance: random.Random) -> bytes:
     return data
 
 
+def test_depths_and_new_names(tmp_path: Path) -> None:
+    """What is asked for a new application is answered later and elsewhere: an error there ended the process."""
+    with running(tmp_path, write_rules(tmp_path)) as service:
+        for depth in [50, *range(900, 1_101)]:
+            for inner in ("[" * depth + "]" * depth, '{"a":' * depth + "1" + "}" * depth):
+                fields = f'"action":"get","rule_name":"order","app_name":"{inner[:2]}{depth}","seq":{depth},"x":{inner}'
+                fields = fields.replace('"[[', '"a').replace('"{"', '"o')
+                reply = json.loads(service.raw(f"{{{fields}}}".encode()))
+                assert (reply["seq"], reply["code"]) == (depth, 0 if depth == 50 else -1), reply
+        assert service.end() == 0
+        assert "Traceback" not in service.messages()
+
+
 def answers(service: Ids, seq: str) -> bool:
     """Whether the service answers the right request."""
     service.socket.settimeout(1)

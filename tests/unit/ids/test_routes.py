@@ -10,6 +10,7 @@ import pytest
 import uvloop
 
 from beanpole.errors import StorageError
+from beanpole.ids import wire
 from beanpole.ids.http import Server
 from beanpole.ids.openapi import PROBLEMS, document
 from beanpole.ids.routes import Response, Routes
@@ -55,6 +56,21 @@ class Api(Watched):
                 await settle()
         assert len(found) == 1, f"{method} {target!r} has {len(found)} answers"
         return found[0]
+
+
+def test_error_of_ours_is_an_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        api = Api(tmp_path)
+
+        def render(_: object) -> bytes:
+            raise RecursionError("too deep")
+
+        monkeypatch.setattr(wire, "render", render)
+        assert (await api.get("/v1/ids/day/a")).status == 500
+        assert api.service.counts["failed"] == len(api.failures) == 1
+        api.keeper.cancel()
+
+    asyncio.run(main())
 
 
 def test_random_targets_are_answered_once(tmp_path: Path) -> None:

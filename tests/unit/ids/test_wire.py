@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from beanpole import limits
 from beanpole.ids import wire
 
 
@@ -52,6 +53,8 @@ def test_echo(data: bytes, expected: bytes) -> None:
         b'{"a":' + b"9" * 10_000 + b"}",
         b'{"a":' + b"[" * 20_000,
         b'{"a":' * 4_000,
+        b'{"a":' + b"[" * 979 + b"]" * 978 + b"}",
+        b'{"a":' + b"[" * 200 + b"]" * 100 + b"}" * 100,
         b'{"a":"' + b'\\"' * 10_000,
         b"{" + b"/*" * 10_000,
         b'{"a"' + b'"' * 20_000 + b"/",
@@ -59,6 +62,44 @@ def test_echo(data: bytes, expected: bytes) -> None:
 )
 def test_no_request(data: bytes) -> None:
     assert wire.parse(data) is None
+
+
+LEVELS = limits.IDS_DEPTH_MAX - 1
+"""Of lists within an object: what may be."""
+
+
+def lists(count: int) -> bytes:
+    return b"[" * count + b"]" * count
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b'{"a":' + lists(LEVELS) + b"}",
+        b'{"a":' * LEVELS + b"{}" + b"}" * LEVELS,
+        b'{"a":[' + b",".join([b"[]"] * 5_000) + b"]}",
+        b'{"a":"' + lists(LEVELS + 1) + b'"}',
+        b'{"a":"\\"' + b"[" * 500 + b'"}',
+    ],
+)
+@pytest.mark.parametrize("more", [b"", b"[" * 5_000])
+def test_what_is_not_too_deep(data: bytes, more: bytes) -> None:
+    assert wire.parse(b'{/*"' + b"[" * 500 + b"*/" + data[1:]) == json.loads(data)
+    found = wire.parse(data + more)
+    assert found is not None
+    assert found == json.loads(data)
+    assert wire.render(found) == data
+
+
+@pytest.mark.parametrize("depth", [LEVELS + 1, 500, *range(900, 1_101, 10), 3_000])
+@pytest.mark.parametrize("ends", ["[]", '{"x":}'])
+def test_too_deep(depth: int, ends: str) -> None:
+    """Between depths that can be written and those that can't even be read there were some that ended the process."""
+    inner = ends[:-1] * depth + "1" + ends[-1] * depth
+    for before, after in (("", ""), ("[", ',"]"]'), ("[/*]*/", "// ]\n]")):
+        with pytest.raises(wire.TooDeepError, match="deeper than 100") as caught:
+            wire.parse(f'{{"seq":1,"x":{before}{inner}{after},"y":[],"z":"[\\u0000"}}'.encode())
+        assert caught.value.plain == {"seq": 1, "z": "["}
 
 
 @settings(deadline=None)  # machines are shared
