@@ -27,10 +27,10 @@ class Retry(Exception):  # noqa: N818 - it is no error: a handler raises it to s
     """
 
     def __init__(self, reason: str = "", *, delay: float | None = None) -> None:
-        given: object = reason
-        if isinstance(given, int | float):
-            raise TypeError(f"the delay is given by name, Retry(delay={given!r}): the first argument is a reason")
-        if delay is not None and not (isinstance(delay, int | float) and 0 <= delay < math.inf):
+        given: tuple[object, object] = (reason, delay)
+        if isinstance(given[0], int | float):
+            raise TypeError(f"the delay is given by name, Retry(delay={given[0]!r}): the first argument is a reason")
+        if delay is not None and not (isinstance(given[1], int | float) and 0 <= delay < math.inf):
             raise ArgumentError(f"a delay is a number of seconds from 0 on, not {delay!r}")
         super().__init__(reason)
         self.delay = delay

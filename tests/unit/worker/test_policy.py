@@ -82,10 +82,10 @@ def test_a_retry_is_given_its_delay_by_name() -> None:
         Retry(60)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("delay", [-5, -0.1, float("nan"), float("inf"), "5"])
-def test_a_retry_takes_seconds_from_0_on(delay: Any) -> None:
+@pytest.mark.parametrize("wrong", [-5, -0.1, float("nan"), float("inf"), "5"])
+def test_a_retry_takes_seconds_from_0_on(wrong: float) -> None:
     with pytest.raises(ArgumentError, match="from 0 on"):
-        Retry(delay=delay)
+        Retry(delay=wrong)
 
 
 def test_what_a_handler_raises_can_come_from_another_process() -> None:
