@@ -2,7 +2,7 @@
 
 An attempt begins when a worker reserves the job, and the server counts them: ``reserves`` of ``stats-job``. So the
 count outlives the worker, and an attempt that killed its worker counts as well. A job that is kicked has all its
-attempts again.
+attempts again. One that was given back by a worker that stopped has one more: nobody knows what would have come of it.
 """
 
 import math
@@ -87,6 +87,16 @@ def attempt_number(stats: StatsJob, max_attempts: int | None) -> int:
     it has some more.
     """
     return max(1, stats.reserves - stats.kicks * (max_attempts or 0))
+
+
+def is_used_up(stats: StatsJob, number: int, max_attempts: int | None) -> bool:
+    """Whether a job has had all its attempts, and not all of them were brought to an end: it may kill its workers.
+
+    Those that ended were buried or released, a stopping worker's included; the others were lost: the connection broke,
+    or the TTR ran out.
+    """
+    lost = stats.reserves - 1 - stats.releases - stats.buries
+    return max_attempts is not None and number > max_attempts and lost > 0
 
 
 def next_delay_s(error: BaseException, attempt: int, max_attempts: int | None, delays: Delays) -> int | None:

@@ -24,7 +24,7 @@ from beanpole.errors import (
 from beanpole.worker.attempt import Attempt, Cut
 from beanpole.worker.handler import Function, Handler
 from beanpole.worker.line import Line
-from beanpole.worker.policy import Bury, attempt_number, next_delay_s
+from beanpole.worker.policy import Bury, attempt_number, is_used_up, next_delay_s
 from beanpole.worker.shift import Shift
 from beanpole.worker.station import Station
 from beanpole.worker.task import Outcome, Task
@@ -115,13 +115,13 @@ class Slot:
         handler = self._shift.handlers[stats.tube]
         number = attempt_number(stats, handler.max_attempts)
         body = job.body if isinstance(job, Job) else job.data
-        task: Task[Any] = Task(job.id, body, stats, number, handler.max_attempts)
+        task: Task[Any] = Task(job.id, body, stats, min(number, handler.max_attempts or number), handler.max_attempts)
         if self._shift.stopping.is_set():
             await self._settle(line, task, handler, Cut.STOP)
         elif isinstance(job, BodyError):
             await self._settle(line, task, handler, Bury(str(job)))
-        elif handler.max_attempts is not None and number > handler.max_attempts:
-            sentence = f"none of {handler.max_attempts} attempts came to an end: their workers died or lost the job"
+        elif is_used_up(stats, number, handler.max_attempts):
+            sentence = f"{handler.max_attempts} attempts have begun, and the workers of some died or lost the job"
             await self._settle(line, task, handler, Bury(sentence))
         else:
             await self._run(line, task, handler)

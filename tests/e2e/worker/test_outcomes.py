@@ -163,10 +163,29 @@ def test_a_job_whose_attempts_never_ended_is_buried_unseen(shop: Shop) -> None:
     worker.handler(shop.tube, max_attempts=2)(seen.append)
     shop.client.put("x")
     for _ in range(2):
-        shop.client.release(shop.client.reserve(0))
+        shop.client.reserve(10)
+        shop.client.close()
     with shop.open(worker):
         shop.wait_tube(buried=1)
     assert not seen
+
+
+def test_a_job_that_was_given_back_has_its_last_attempt_again(shop: Shop) -> None:
+    """As one that came to a worker that stopped."""
+    seen: list[tuple[int, int]] = []
+    worker = shop.worker()
+
+    @worker.handler(shop.tube, max_attempts=1)
+    def fail(task: Task[str]) -> None:
+        seen.append((task.attempt, task.stats.reserves))
+        raise ValueError
+
+    shop.client.put("x")
+    for _ in range(2):
+        shop.client.release(shop.client.reserve(10))
+    with shop.open(worker):
+        shop.wait_tube(buried=1)
+    assert seen == [(1, 3)]
 
 
 def test_a_plain_function_that_returns_a_coroutine_did_not_do_the_job(shop: Shop) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from beanpole import ArgumentError, Bury, HandlerDiedError, Retry, StatsJob, exponential, limits
-from beanpole.worker.policy import attempt_number, next_delay_s
+from beanpole.worker.policy import attempt_number, is_used_up, next_delay_s
 
 
 def constant(seconds: float):  # type: ignore[no-untyped-def] # noqa: ANN201 - a Delays
@@ -52,6 +52,27 @@ def test_attempts_are_counted_from_the_last_kick(
     reserves: int, kicks: int, max_attempts: int | None, number: int
 ) -> None:
     assert attempt_number(StatsJob(raw={}, reserves=reserves, kicks=kicks), max_attempts) == number
+
+
+@pytest.mark.parametrize(
+    ("reserves", "releases", "buries", "max_attempts", "used_up"),
+    [
+        (1, 0, 0, 1, False),
+        (2, 0, 0, 1, True),  # its worker died
+        (2, 1, 0, 1, False),  # its worker stopped
+        (3, 1, 0, 1, True),  # one stopped and one died
+        (6, 4, 0, 5, True),  # four failed and one died
+        (6, 5, 0, 5, False),  # four failed and one stopped
+        (7, 4, 1, 5, True),
+        (9, 0, 0, None, False),
+        (0, 0, 0, 1, False),
+    ],
+)
+def test_a_job_is_used_up_when_the_worker_of_its_last_attempt_may_have_died(
+    reserves: int, releases: int, buries: int, max_attempts: int | None, used_up: bool
+) -> None:
+    stats = StatsJob(raw={}, reserves=reserves, releases=releases, buries=buries)
+    assert is_used_up(stats, attempt_number(stats, max_attempts), max_attempts) is used_up
 
 
 @pytest.mark.parametrize(
