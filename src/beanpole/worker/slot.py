@@ -24,7 +24,7 @@ from beanpole.errors import (
 from beanpole.worker.attempt import Attempt, Cut
 from beanpole.worker.handler import Function, Handler
 from beanpole.worker.line import Line
-from beanpole.worker.policy import Bury, attempt_number, is_used_up, next_delay_s
+from beanpole.worker.policy import Bury, Retry, attempt_number, is_used_up, next_delay_s
 from beanpole.worker.shift import Shift
 from beanpole.worker.station import Station
 from beanpole.worker.task import Outcome, Task
@@ -186,9 +186,11 @@ class Slot:
     async def _settle(self, line: Line, task: Task[Any], handler: Handler, result: Cut | Ended) -> None:
         """Tells the server, the log and the hooks what came of a job."""
         error = TimeoutError(f"longer than {handler.timeout_s} s") if result is Cut.TIMEOUT else result
-        shift, about = self._shift, {"id": task.id, "tube": task.tube, "attempt": task.attempt}
+        shift, delay_s = self._shift, None
+        about: dict[str, object] = {"id": task.id, "tube": task.tube}
+        about |= {"attempt": task.attempt, "max_attempts": task.max_attempts}
         try:
-            outcome = await self._tell_server(line, task, handler, error)
+            outcome, delay_s = await self._tell_server(line, task, handler, error)
         except (NotFoundError, ConnectionLostError) as reason:
             outcome = Outcome.LOST
             about["error"] = str(reason)
@@ -198,9 +200,11 @@ class Slot:
         elif outcome is Outcome.RELEASED:
             shift.logger.info("job released: the worker stops", **about)
         elif outcome is Outcome.BURIED:
-            shift.logger.error("job buried", **about, error=_sentence(error), exc_info=_traceback(error))
+            shift.logger.error("job buried", **about, **_why(error), exc_info=_unforeseen(error))
+        elif outcome is Outcome.RETRIED and isinstance(error, Retry):
+            shift.logger.info("job retried", **about, delay_s=delay_s, **_why(error))
         elif outcome is Outcome.RETRIED:
-            shift.logger.warning("job failed", **about, error=_sentence(error))
+            shift.logger.warning("job failed", **about, delay_s=delay_s, **_why(error))
         elif shift.log_done:
             shift.logger.info("job done", **about)
         if isinstance(error, BaseException):
@@ -208,26 +212,31 @@ class Slot:
             await self._call_hooks(shift.hooks.on_error, task, error)
         await self._call_hooks(shift.hooks.after, task, outcome)
 
-    async def _tell_server(self, line: Line, task: Task[Any], handler: Handler, result: Cut | Ended) -> Outcome:
-        """Deletes, releases or buries a job. Raises NotFoundError or ConnectionLostError if it is lost."""
+    async def _tell_server(
+        self, line: Line, task: Task[Any], handler: Handler, result: Cut | Ended
+    ) -> tuple[Outcome, int | None]:
+        """Deletes, releases or buries a job; returns also in how many seconds it is ready again.
+
+        Raises NotFoundError or ConnectionLostError if it is lost.
+        """
         pri = task.stats.pri
         if result is Cut.LOST:
-            return Outcome.LOST
+            return Outcome.LOST, None
         if result is None:
             await line.delete(task.id)
-            return Outcome.DONE
+            return Outcome.DONE, None
         try:
             if isinstance(result, Cut):
                 await line.release(task.id, pri, 0)
-                return Outcome.RELEASED
+                return Outcome.RELEASED, 0
             delay_s = next_delay_s(result, task.attempt, handler.max_attempts, handler.backoff)
             if delay_s is not None:
                 await line.release(task.id, pri, delay_s)
-                return Outcome.RETRIED
+                return Outcome.RETRIED, delay_s
         except BuriedError:  # the server's answer to a release for which it has no room
-            return Outcome.BURIED
+            return Outcome.BURIED, None
         await line.bury(task.id, pri)
-        return Outcome.BURIED
+        return Outcome.BURIED, None
 
     async def _call_hooks(self, hooks: list[Function], *args: object) -> None:
         """Calls hooks when all is said; what they raise is logged."""
@@ -236,8 +245,16 @@ class Slot:
                 self._shift.logger.error("a hook failed", hook=repr(hook), exc_info=_traceback(error))
 
 
-def _sentence(error: object) -> str:
-    return f"{type(error).__name__}: {error}"
+def _why(error: object) -> dict[str, str]:
+    """What the log says of the cause: the reason that a handler gave, if it did, or else the error."""
+    if isinstance(error, Retry | Bury):
+        return {"reason": str(error)} if str(error) else {}
+    return {"error": f"{type(error).__name__}: {error}"}
+
+
+def _unforeseen(error: object) -> object:
+    """The traceback of what a handler did not raise on purpose."""
+    return None if isinstance(error, Retry | Bury) else _traceback(error)
 
 
 def _traceback(error: object) -> object:

@@ -81,7 +81,8 @@ def test_a_job_that_fails_is_tried_again_and_buried_after_the_last_attempt(shop:
         shop.wait_tube(buried=1)
     assert attempts == [1, 2, 3]
     assert shop.client.stats_job(id).pri == 9
-    assert [line["error"] for line in shop.events("job failed")] == ["ValueError: bad luck"] * 2
+    failures = [(line["error"], line["max_attempts"], line["delay_s"]) for line in shop.events("job failed")]
+    assert failures == [("ValueError: bad luck", 3, 0)] * 2
     (buried,) = shop.events("job buried")
     assert (buried["id"], buried["attempt"], buried["exc_info"][0]) == (id, 3, ValueError)
     counters = worker.counters
@@ -137,7 +138,28 @@ def test_bury_buries_at_once(shop: Shop) -> None:
     with shop.open(worker):
         shop.wait_tube(buried=1)
         wait_until(lambda: worker.counters.failed, "counted")
-    assert shop.events("job buried")[0]["error"] == "Bury: nobody can do this"
+    (buried,) = shop.events("job buried")
+    assert buried["reason"] == "nobody can do this"
+    assert buried["exc_info"] is None
+    assert "error" not in buried
+
+
+def test_a_retry_is_no_failure_in_the_log(shop: Shop) -> None:
+    worker = shop.worker()
+
+    @worker.handler(shop.tube)
+    def retry(task: Task[str]) -> None:
+        raise Retry("too early" if task.attempt == 1 else "", delay=0 if task.attempt < 3 else 60)
+
+    shop.client.put("x")
+    with shop.open(worker):
+        shop.wait_tube(delayed=1)
+        wait_until(lambda: len(shop.events("job retried")) == 3, "all are logged")
+    lines = shop.events("job retried")
+    assert [line["log_level"] for line in lines] == ["info"] * 3
+    assert [line.get("reason") for line in lines] == ["too early", None, None]
+    assert [(line["delay_s"], line["attempt"], line["max_attempts"]) for line in lines][1:] == [(0, 2, 5), (60, 3, 5)]
+    assert not shop.events("job failed")
 
 
 def test_a_body_that_cannot_be_decoded_is_buried_unseen(shop: Shop) -> None:

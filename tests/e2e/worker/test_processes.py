@@ -45,6 +45,15 @@ def test_what_a_process_raises_on_purpose_counts(shop: Shop) -> None:
     with shop.open(worker):
         shop.wait_tube(delayed=1, buried=1)
     assert shop.client.stats_job(shop.client.peek_delayed().id).delay == 70
+    assert shop.events("job buried")[0]["reason"] == "as the body says"
+
+
+def test_the_traceback_of_a_process_is_in_the_log(shop: Shop) -> None:
+    worker = shop.worker(1)
+    worker.handler(shop.tube, process=True, max_attempts=1)(in_process)
+    shop.client.put("raise")
+    with shop.open(worker):
+        shop.wait_tube(buried=1)
     note = str(shop.events("job buried")[0]["exc_info"][1].__notes__)
     assert "in process" in note
     assert "handlers.py" in note
