@@ -5,6 +5,8 @@ is the one after the last, or that of the present moment if this is higher. So p
 (`sequence.Counter`) that also moves forward with the clock, and what keeps counters from repeating keeps these: a
 window of positions, some seconds of time, is durably reserved before any of it is handed out, and a restart goes on
 above it. A clock that goes back changes nothing but that numbers show the last time before, until it has caught up.
+No position is reserved that lies further ahead than such a window of the latest time that was seen, which is durable
+too: else each crash would lead numbers further ahead, as it leaves a part of a window behind.
 
 A position is handed out once, so two numbers of a node differ; they also grow. Numbers of two nodes differ by the
 number of the node in a Snowflake, and in the others by their random bits (62 and 80). All applications share a rule's
@@ -15,7 +17,7 @@ import hashlib
 import os
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from beanpole.errors import ClockBehindError, RuleError, RuleFailedError
 from beanpole.ids.sequence import Counter, Counting, Key, Mark
@@ -31,6 +33,9 @@ ULID_SEQUENCE_BITS = 15
 
 CROCKFORD_PAIRS = [high + low for high in CROCKFORD for low in CROCKFORD]
 """What ten bits are in it."""
+
+GAINS = 8
+"""A range that nobody waits for is worth a commit if it has at least this part of a window."""
 
 RANDOM_COUNT = 1_000
 """How many random numbers of 64 bits are asked of the system at a time."""
@@ -120,8 +125,8 @@ class TimedCounter(Counter):
         self.layout = layout
         # The sequence begins anew with the unit, as a ULID's random bits do when a process starts.
         self.last = self.reserved = self.reserved | (1 << layout.sequence_bits) - 1 if mark else -1
-        self._now = self.last
-        """The position of the latest moment that was seen, or where numbers went on if that was later."""
+        self._now = layout.position(mark.time_s) if mark else -1
+        """The position of the latest moment that was seen."""
 
     def change(self, counting: Counting, now_s: float) -> None:
         """Take over a changed rule, which has the same layout."""
@@ -133,18 +138,49 @@ class TimedCounter(Counter):
         """Move forward with the clock; return the time.
 
         Raises:
-            ClockBehindError: numbers would run further ahead of the clock than what is reserved at a time.
+            ClockBehindError: it is before the epoch.
         """
         position = self.layout.position(now_s)
         if position < 0:
             raise ClockBehindError("clock: it is before the rule's epoch")
         self._now = max(self._now, position)
-        if self.last >= self._now + self.batch - 1:
-            raise ClockBehindError("clock: numbers are too far ahead of it; it went back, or too many are asked for")
         self.last = max(self.last, position - 1)
         self.cycle_s = 0
         self.time_s = max(self.time_s, int(now_s))
         return self.time_s
+
+    @property
+    def _bound(self) -> int:
+        """The last position that may be reserved now."""
+        return self._now + self.batch - 1
+
+    def need(self, count: int) -> None:
+        """Say that callers wait for `count` numbers.
+
+        Raises:
+            ClockBehindError: they would run further ahead of the clock than what is reserved at a time.
+            RuleFailedError: they always would.
+            ExhaustedError: time ends before.
+        """
+        if count > self.batch:
+            raise RuleFailedError(f"count is too large: reserve_s has {self.batch} numbers of this rule")
+        if self.last + count > self._bound:
+            raise ClockBehindError("clock: numbers are too far ahead of it; it went back, or too many are asked for")
+        super().need(count)
+
+    def plan(self) -> Mark | None:
+        """Return what to reserve now; None if nothing needs to be, or if it is too little to ask the store for."""
+        mark = super().plan()
+        if mark is None:
+            return None
+        upper = min(mark.reserved, self._bound)
+        gain = upper - self.reserved
+        if gain <= 0 or (gain < self.batch // GAINS and self.available >= self.wanted):
+            self.under_way = None
+            return None
+        tried = [each.reserved for each in (self.durable, self.attempted) if each]
+        self.under_way = replace(mark, reserved=max(upper, *tried)) if tried else replace(mark, reserved=upper)
+        return self.under_way
 
     def check(self) -> None:
         """Assert the invariants."""

@@ -2,16 +2,12 @@
 
 import asyncio
 import re
-from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
 from uuid import RFC_4122, UUID
 
 import pytest
-from hypothesis import settings
-from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from beanpole.errors import ClockBehindError, NeedRangeError, RuleError, RuleFailedError
 from beanpole.ids.rule import Rule, preview
@@ -177,9 +173,68 @@ def test_restart_after_a_crash_goes_on_above_the_window(tmp_path: Path) -> None:
     reserve(counter)
     again = counting.counter(KEY, counter.durable, NOW_S - 86_400)
     again.open(NOW_S - 86_400)
+    with pytest.raises(ClockBehindError, match="too far ahead"):
+        again.need(1)
+    again.open(NOW_S + 0.1)
+    again.need(1)
     reserve(again)
     assert again.take() > counter.reserved
     assert counting.layout.moment_ms(again.last) == int(NOW_S * 1000) + 2000
+    assert again.reserved == counter.reserved + (100 << counting.layout.sequence_bits)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("pause_s", [0.3, 3])
+def test_crash_after_crash_leads_no_further_ahead(tmp_path: Path, kind: str, pause_s: float) -> None:
+    counting = timing(read(tmp_path, f'kind = "{kind}"'))
+    mark, now_s = None, NOW_S
+    for _ in range(50):
+        counter = counting.counter(KEY, mark, now_s)
+        for _ in range(3):
+            counter.open(now_s)
+            if not counter.available:
+                counter.need(1)
+                reserve(counter)
+            counter.take()
+            assert counting.layout.moment_ms(counter.reserved) <= now_s * 1000 + 10_000
+        mark = counter.durable
+        now_s += pause_s
+
+
+def test_more_than_the_bits_have_is_never_given(tmp_path: Path) -> None:
+    counting = timing(read(tmp_path, 'kind = "snowflake"\nsequence_bits = 0\nunit_ms = 1000'))
+    counter = counting.counter(KEY, None, NOW_S)
+    counter.open(NOW_S)
+    with pytest.raises(RuleFailedError, match="count is too large: reserve_s has 10 numbers of this rule"):
+        counter.need(11)
+    counter.need(10)
+    reserve(counter)
+    for _ in range(10):
+        counter.take()
+    with pytest.raises(ClockBehindError, match="too far ahead"):
+        counter.need(1)
+    counter.open(NOW_S + 1)
+    counter.need(1)
+
+
+def test_what_nobody_waits_for_is_reserved_in_large_parts(tmp_path: Path) -> None:
+    counting = timing(read(tmp_path, 'kind = "snowflake"'))
+    counter = counting.counter(KEY, None, NOW_S)
+    counter.open(NOW_S)
+    reserve(counter)
+    again = counting.counter(KEY, counter.durable, NOW_S)
+    again.open(NOW_S + 1)
+    again.need(1)
+    reserve(again)
+    commits = 0
+    for ms in range(1_000, 11_000):
+        again.open(NOW_S + ms / 1000)
+        if mark := again.plan():
+            again.confirm(mark)
+            commits += 1
+        assert again.available
+        again.take()
+    assert 2 <= commits <= 10
 
 
 def test_graceful_restart_is_not_ahead(tmp_path: Path) -> None:
@@ -202,9 +257,11 @@ def test_numbers_run_ahead_of_the_clock_only_so_far(tmp_path: Path) -> None:
         if not counter.available:
             reserve(counter)
         counter.take()
+    counter.open(NOW_S)
     with pytest.raises(ClockBehindError, match="too far ahead"):
-        counter.open(NOW_S)
+        counter.need(1)
     assert counter.open(NOW_S + 0.002) == int(NOW_S)
+    counter.need(1)
 
 
 def test_idle_time_leaves_the_window_behind(tmp_path: Path) -> None:
@@ -225,102 +282,6 @@ def test_a_changed_layout_needs_another_name(tmp_path: Path) -> None:
     mark = Mark(0, 17, 0, timing(read(tmp_path, 'kind = "snowflake"\nunit_ms = 10')).layout.kind)
     with pytest.raises(RuleFailedError, match="give it another name"):
         counting.counter(KEY, mark, NOW_S)
-
-
-# --- All that may happen ----------------------------------------------------------------------------------------------
-
-
-WINDOW = 40
-"""Positions of a window: few, so that numbers come to its end."""
-
-TEXTS = ('kind = "snowflake"\nsequence_bits = 2', 'kind = "uuid7"', 'kind = "ulid"')
-
-
-class Times(RuleBasedStateMachine):
-    """A rule of a kind on one node; a clock that jumps; a store that may have what nobody was told of."""
-
-    @initialize(which=st.integers(0, 2))
-    def begin(self, which: int) -> None:
-        self.rule = RULES[which]
-        self.now_s = NOW_S
-        self.stored: Mark | None = None
-        self.last = ""
-        self.start()
-
-    def start(self) -> None:
-        self.counter = self.rule.counting.counter(KEY, self.stored, self.now_s)
-
-    def land(self, mark: Mark) -> None:
-        assert self.stored is None or mark.may_follow(self.stored), "the row would go back"
-        self.stored = mark
-
-    @rule(count=st.integers(0, 20))
-    def take(self, count: int) -> None:
-        try:
-            shown_s = self.counter.open(self.now_s)
-        except ClockBehindError:
-            return
-        first, left = self.counter.offer()
-        count = count or max(1, left)  # 0: whatever is reserved
-        if left < count:
-            self.counter.need(count)
-            return
-        numbers, used = self.rule.make(first, left, count, shown_s, b"")
-        self.counter.took(first, used)
-        for number in numbers:
-            padded = number.rjust(40, "0")
-            assert self.last < padded, "numbers grow, so none comes again"
-            self.last = padded
-
-    @precondition(lambda self: self.counter.cycle_s >= 0)
-    @rule(lands=st.booleans())
-    def plan(self, lands: bool) -> None:
-        mark = self.counter.plan()
-        if mark and lands:
-            self.land(mark)
-
-    @precondition(lambda self: self.counter.under_way)
-    @rule(told=st.booleans())
-    def finish(self, told: bool) -> None:
-        mark = self.counter.under_way
-        assert mark
-        if not told:
-            self.counter.fail(mark)
-            return
-        if self.stored != mark:
-            self.land(mark)
-        self.counter.confirm(mark)
-
-    @rule(ms=st.integers(-1, 1) | st.integers(-20_000, 20_000))
-    def time_passes(self, ms: int) -> None:
-        self.now_s += ms / 1000
-
-    @rule()
-    def crash(self) -> None:
-        self.start()
-
-    @precondition(lambda self: not self.counter.under_way)
-    @rule()
-    def stop(self) -> None:
-        self.stored = self.counter.rest() or self.stored
-        self.start()
-
-    @invariant()
-    def holds(self) -> None:
-        self.counter.check()
-
-
-def _rules() -> list[Rule]:
-    import tempfile  # noqa: PLC0415 - once, for all examples
-
-    with tempfile.TemporaryDirectory() as folder:
-        read_rules = [read(Path(folder), text) for text in TEXTS]
-    return [replace(each, counting=replace(timing(each), batch=WINDOW)) for each in read_rules]
-
-
-RULES = _rules()
-TestTimes = Times.TestCase
-TestTimes.settings = settings(max_examples=200, stateful_step_count=40, deadline=None)
 
 
 # --- Requests ---------------------------------------------------------------------------------------------------------
