@@ -23,6 +23,7 @@ from beanpole.ids.lua import LuaRule
 from beanpole.ids.rule import TRIED_FROM_S, Maker, Rule, tried
 from beanpole.ids.sequence import Counting, Shape
 from beanpole.ids.template import Template
+from beanpole.ids.texts import Text, fingerprint, zone_shape
 
 EPOCH = date(2020, 1, 1)
 """When the time of a snowflake begins, unless the rule says otherwise."""
@@ -189,6 +190,12 @@ class Common:
     offset: int
     batch: int
     zone: tzinfo
+    accept: str = ""
+
+    def text(self, length: int, cycle: Cycle, *shaping: str | None) -> Text:
+        """Return what numbers look like that these strings and the cycle shape; length 0: it is not fixed."""
+        begins = (cycle.unit, cycle.seconds, zone_shape(cycle.zone)) if cycle.unit != "never" else ()
+        return Text(fingerprint(shaping, begins), length, fingerprint(begins)[:6], self.accept)
 
 
 def read_rule(table: Table, folder: Path, step: int, offset: int, zone: str) -> Rule:
@@ -199,7 +206,8 @@ def read_rule(table: Table, folder: Path, step: int, offset: int, zone: str) -> 
         if "kind" in table.rest:
             return timed_rule(table, name, step, offset)
         place = zone_named(table.take("time_zone", str, zone))
-        common = Common(name, step, offset, table.take("batch", int, limits.IDS_BATCH_DEFAULT), place)
+        batch, accept = table.take("batch", int, limits.IDS_BATCH_DEFAULT), table.take("accept", str, "")
+        common = Common(name, step, offset, batch, place, accept)
         lua_file = table.optional("lua", str)
         if lua_file is not None:
             table.end()
@@ -229,7 +237,8 @@ def template_rule(table: Table, common: Common) -> Rule:
     shape = Shape(minimum, reach if maximum is None else maximum, common.step, common.offset)
     template = Template(text, cycle, shape.maximum, alphabet, check)
     template.step = common.step
-    return tried(Rule(common.name, Counting(shape, cycle, common.batch), cycle, template.make, text))
+    counting = Counting(shape, cycle, common.batch, text=common.text(template.length, cycle, text, alphabet, check))
+    return tried(Rule(common.name, counting, cycle, template.make, text))
 
 
 def timed_rule(table: Table, name: str, step: int, offset: int) -> Rule:
@@ -263,7 +272,8 @@ def timed_rule(table: Table, name: str, step: int, offset: int) -> Rule:
         raise RuleError(f"its time_bits run out on {end:%Y-%m-%d}")
     shape = Shape(0, (1 << time_bits + layout.sequence_bits) - 1)
     window = (reserve_s * 1000 // layout.unit_ms or 1) << layout.sequence_bits
-    counting = timed.Timing(shape, timed.NoCycle(layout.kind), window, layout)
+    look = Text(fingerprint(layout.kind))
+    counting = timed.Timing(shape, timed.NoCycle(layout.kind), window, layout, text=look)
     return Rule(name, counting, Cycle("never", 0, UTC), make, layout.kind, shared=True)
 
 
@@ -280,7 +290,8 @@ def epoch_of(table: Table) -> int:
 def lua_rule(common: Common, path: Path) -> Rule:
     """Read a rule in Lua."""
     try:
-        code = LuaRule(path.read_bytes(), path.name)
+        source = path.read_bytes()
+        code = LuaRule(source, path.name)
     except OSError as error:
         raise RuleError(f"cannot read {path}: {error.strerror}") from error
     seconds = code.ask("reset_seconds")
@@ -289,7 +300,9 @@ def lua_rule(common: Common, path: Path) -> Rule:
     shape = Shape(code.ask("min_counter"), code.ask("max_counter"), common.step, common.offset)
     if shape.maximum > limits.IDS_LUA_NUMBER_MAX:
         raise RuleError(f"max_counter() is above 2^53, where numbers of Lua are not exact: {shape.maximum}")
-    return tried(Rule(common.name, Counting(shape, cycle, common.batch), cycle, code.make, str(path)))
+    # Its zone is what it shows, even if counting never begins anew.
+    text = common.text(0, cycle, source.decode("latin-1"), fingerprint(zone_shape(cycle.zone)))
+    return tried(Rule(common.name, Counting(shape, cycle, common.batch, text=text), cycle, code.make, str(path)))
 
 
 def read_original(found: dict[str, Any] | None, folder: Path) -> Config:
@@ -303,7 +316,8 @@ def read_original(found: dict[str, Any] | None, folder: Path) -> Config:
         name = rule.take("name", str)
         batch = min(max(1, rule.take("batch_save", int)), limits.IDS_BATCH_MAX)
         try:
-            rules.append(lua_rule(Common(name, step, offset, batch, zone), folder / rule.take("lua_file", str)))
+            common = Common(name, step, offset, batch, zone, rule.take("accept", str, ""))
+            rules.append(lua_rule(common, folder / rule.take("lua_file", str)))
         except (RuleError, ValueError) as error:
             raise RuleError(f"rule {name!r}: {error}") from error
     return Config(

@@ -15,13 +15,15 @@ Invariants:
 - (cycle, number) only moves forward, whatever the clock does; a number is never above the maximum.
 - Every number is `offset` plus a multiple of `step`; a changed step or offset goes on above what is reserved.
 - One range is under way at a time, so that the store sees them in order.
+- A number is handed out only if its range says what its text looks like; see `texts`.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Protocol
 
 from beanpole import limits
-from beanpole.errors import ClockAheadError, ExhaustedError, NeedRangeError
+from beanpole.errors import ClockAheadError, ExhaustedError, NeedRangeError, RuleError, RuleFailedError
+from beanpole.ids.texts import Text, followed
 
 
 class Cycles(Protocol):
@@ -88,6 +90,9 @@ class Counting:
     batch: int = limits.IDS_BATCH_DEFAULT
     """Numbers of a range; 1 reserves each by itself and leaves no gap in a crash."""
 
+    text: Text = field(default=Text(), kw_only=True)
+    """What the numbers look like."""
+
     def __post_init__(self) -> None:
         if not 1 <= self.batch <= limits.IDS_BATCH_MAX:
             raise ValueError(f"batch must be 1 to {limits.IDS_BATCH_MAX}, not {self.batch}")
@@ -122,6 +127,9 @@ class Mark:
     kind: str
     """The kind of the cycle; see `Cycles.kind`."""
 
+    texts: str = ""
+    """What numbers looked like so far; see `texts`."""
+
     def may_follow(self, old: "Mark") -> bool:
         """Return whether this may be written over an older mark: (cycle, number) only moves forward.
 
@@ -136,6 +144,11 @@ class Counter:
     """The numbers of one key on one node."""
 
     def __init__(self, key: Key, counting: Counting, mark: Mark | None, now_s: int) -> None:
+        """Go on from a mark.
+
+        Raises:
+            RuleFailedError: the rule has changed, and numbers could repeat.
+        """
         shape, cycles = counting.shape, counting.cycles
         self.key = key
         self.shape = shape
@@ -172,11 +185,30 @@ class Counter:
         """The second for which the counter is open already."""
 
         self.kind = mark.kind if mark else cycles.kind
+        self.layout_kind = counting.layout_kind
+        try:
+            self.texts = self.texts_of(counting)
+        except RuleError as error:
+            raise RuleFailedError(f"system error: {error}") from error
         self._follow(now_s)
 
+    def texts_of(self, counting: Counting) -> str:
+        """Return what a range must say from which numbers of a changed rule are handed out.
+
+        Raises:
+            RuleError: the rule must not be taken over, as numbers could repeat.
+        """
+        if counting.layout_kind != self.layout_kind:
+            raise RuleError("its kind has changed, and numbers could repeat; give it another name")
+        durable = "" if self.durable is None else self.durable.texts
+        return followed(self.texts if self.under_way or self.attempted else durable, counting.text)
+
     def change(self, counting: Counting, now_s: float) -> None:
-        """Take over a changed rule; numbers go on above what is reserved."""
-        shape = counting.shape
+        """Take over a changed rule, which `texts_of` has let pass; numbers go on above what is handed out."""
+        shape, texts = counting.shape, self.texts_of(counting)
+        if texts != self.texts:
+            # What is reserved was so for the old text. The next range says the new one before a number shows it.
+            self.texts, self.reserved = texts, self.last
         assert (shape.step, shape.offset) == (self.shape.step, self.shape.offset), "a node keeps its numbers"
         self.shape, self.cycles, self.batch = shape, counting.cycles, counting.batch
         self.low_water = low_water(self.batch)
@@ -272,10 +304,10 @@ class Counter:
             return None
         count = max(self.batch, self.wanted - available)
         upper = min(first + (count - 1) * self.shape.step, self.shape.maximum)
-        tried = self.attempted
-        if tried and (tried.cycle_s, tried.kind) == (self.cycle_s, self.kind):
-            upper = max(upper, tried.reserved)
-        self.under_way = Mark(self.cycle_s, upper, self.time_s, self.kind)
+        for mark in (self.attempted, self.durable):
+            if mark and (mark.cycle_s, mark.kind) == (self.cycle_s, self.kind):
+                upper = max(upper, mark.reserved)
+        self.under_way = Mark(self.cycle_s, upper, self.time_s, self.kind, self.texts)
         return self.under_way
 
     def confirm(self, mark: Mark) -> None:
@@ -284,7 +316,7 @@ class Counter:
         self.under_way = self.attempted = None
         self.durable = mark
         self.wanted = 0
-        if (mark.cycle_s, mark.kind) == (self.cycle_s, self.kind):
+        if (mark.cycle_s, mark.kind, mark.texts) == (self.cycle_s, self.kind, self.texts):
             self.reserved = max(self.reserved, mark.reserved)
         elif mark.kind != self.kind:
             self._skip(mark)
@@ -310,7 +342,7 @@ class Counter:
         durable = self.durable
         if durable is None or (durable.cycle_s, durable.kind) != (self.cycle_s, self.kind):
             return None
-        return None if durable.reserved == self.last else Mark(self.cycle_s, self.last, self.time_s, self.kind)
+        return None if durable.reserved == self.last else replace(durable, reserved=self.last, time_s=self.time_s)
 
     @property
     def remaining(self) -> int:

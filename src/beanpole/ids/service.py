@@ -359,16 +359,22 @@ class Service:
         for name in ("step", "offset", "database", "host", "port", "http"):
             if getattr(config, name) != getattr(self.config, name):
                 raise RuleError(f"{name} has changed; only a restart takes it over")
+        rules = config.rules
         for name, old in self.config.rules.items():
-            if name in config.rules and config.rules[name].counting.layout_kind != old.counting.layout_kind:
+            if name in rules and rules[name].counting.layout_kind != old.counting.layout_kind:
                 raise RuleError(f"rule {name!r}: its kind has changed, and numbers could repeat; give it another name")
+        # What is in memory may be of a rule that an earlier reload has taken away.
+        changes = [(counter, rule) for key, counter in self.counters.items() if (rule := rules.get(key.rule.decode()))]
+        for counter, rule in changes:
+            try:
+                counter.texts_of(rule.counting)
+            except RuleError as error:
+                raise RuleError(f"rule {rule.name!r}: {error}") from error
         now_s = self.clock_floor_s()
-        self.config = config
-        self.reader = Reader(config.rules)
-        for key, counter in self.counters.items():
-            rule = config.rules.get(key.rule.decode())
-            if rule is not None:
-                counter.change(rule.counting, now_s)
+        reader = Reader(rules)
+        for counter, rule in changes:
+            counter.change(rule.counting, now_s)
+        self.config, self.reader = config, reader
 
     async def stop(self) -> int:
         """Give back what is reserved and not handed out; return of how many counters. The keeper must have ended.

@@ -21,6 +21,7 @@ from sqlalchemy.dialects import mysql
 
 from beanpole import limits
 from beanpole.errors import ExitCode, LeaseLostError, StartError, StorageError
+from beanpole.ids import texts
 from beanpole.ids.database import START, database_at
 from beanpole.ids.sequence import Key, Mark
 
@@ -54,6 +55,7 @@ COUNTERS = sa.Table(
     sa.Column("reserved", NUMBER, nullable=False),
     sa.Column("time_s", NUMBER, nullable=False),
     sa.Column("kind", sa.String(255), nullable=False),
+    sa.Column("texts", sa.String(limits.IDS_RECORD_MAX), nullable=False, server_default=""),
     mysql_engine="InnoDB",
     mariadb_engine="InnoDB",
 )
@@ -89,6 +91,7 @@ class Store:
             wait_s = self._database.timeout_s
             self._wait_for_lock(connection, START, wait_s, "another process is starting, and does not come to an end")
             METADATA.create_all(connection)
+            self._add_columns(connection)
             connection.commit()
             self.has_original = self._find_original(connection)
             wait_s = limits.IDS_STORE_LOCK_WAIT_S
@@ -127,6 +130,14 @@ class Store:
                 return
             time.sleep(1 / 50)
         raise LeaseLostError(f"storage: {otherwise}")
+
+    def _add_columns(self, connection: sa.Connection) -> None:
+        """Add what the table of an older version lacks. Its processes go on: what they don't write has a default."""
+        found = {each["name"] for each in sa.inspect(connection).get_columns(COUNTERS.name)}
+        for column in COUNTERS.columns:
+            if column.name not in found:
+                definition = sa.schema.CreateColumn(column).compile(dialect=connection.dialect)
+                connection.exec_driver_sql(f"ALTER TABLE {COUNTERS.name} ADD COLUMN {definition}")
 
     def _find_original(self, connection: sa.Connection) -> bool:
         """Return whether the database has the table of the original, and not just one of that name."""
@@ -181,14 +192,17 @@ class Store:
         # Starts of two kinds of cycle can't be compared: then the numbers must be above those of all.
         of_one_kind = len({mark.kind for mark in marks}) == 1
         reserved = latest.reserved if of_one_kind else max(mark.reserved for mark in marks)
-        return Mark(latest.cycle_s, reserved, max(mark.time_s for mark in marks), latest.kind)
+        return Mark(latest.cycle_s, reserved, max(mark.time_s for mark in marks), latest.kind, latest.texts)
 
     def _find_marks(self, connection: sa.Connection, key: Key, margin: int) -> list[Mark]:
         """Return the marks above which a counter goes on."""
         mine = (COUNTERS.c.rule == key.rule) & (COUNTERS.c.app == key.app)
-        rows = connection.execute(sa.select(COUNTERS).where(mine)).all()
-        own = [row for row in rows if row.node == self.node and row.generation == self.generation]
-        marks = [Mark(row.cycle_s, row.reserved, row.time_s, row.kind) for row in own or rows]
+        rows = connection.execute(
+            sa.select(COUNTERS).where(mine).order_by(COUNTERS.c.cycle_s, COUNTERS.c.reserved)
+        ).all()
+        own = [row for row in rows if row.node == self.node and row.generation == self.generation] or rows
+        record = texts.merged([row.texts for row in own], [row.texts for row in rows])
+        marks = [Mark(row.cycle_s, row.reserved, row.time_s, row.kind, record) for row in own]
         return marks or (self._original(connection, key, margin) if self.has_original else [])
 
     def _original(self, connection: sa.Connection, key: Key, margin: int) -> list[Mark]:
@@ -251,6 +265,7 @@ class Store:
             "reserved": mark.reserved,
             "time_s": mark.time_s,
             "kind": mark.kind,
+            "texts": mark.texts,
         }
         if row is None:
             connection.execute(sa.insert(COUNTERS).values(node=self.node, rule=key.rule, app=key.app, **values))

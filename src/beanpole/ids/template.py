@@ -114,6 +114,13 @@ class Template:
         self._cached: tuple[int, bytes] = (-1, b"")
         self._form = ""
 
+    @property
+    def length(self) -> int:
+        """Characters of each number; 0 if a salt makes it vary."""
+        if any(name == "salt" for _, name, _ in self.parts):
+            return 0
+        return sum(len(literal) + width for literal, _, width in self.parts) + len(self.check("") if self.check else "")
+
     def make(self, first: int, left: int, count: int, time_s: int, salt: bytes) -> tuple[list[str], int]:
         """Return numbers of a moment, one of each counter from `first` on; see `rule.Maker`."""
         assert count <= left, "the caller has reserved them"

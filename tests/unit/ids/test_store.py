@@ -3,6 +3,7 @@
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -239,3 +240,34 @@ def test_other_paths_to_the_same_file_have_the_same_lock(tmp_path: Path) -> None
     with pytest.raises(StartError, match="node 0 is in use"):
         Store(f"sqlite:///{tmp_path}/link/../link/ids.db", 0, 1).open()
     first.close()
+
+
+def test_table_of_an_older_version_gets_its_new_column(opened: Open, database: Database) -> None:
+    store = opened()
+    given = take(counter(store), store, 3)
+    store.close()
+    database.run("ALTER TABLE beanpole_ids_counter DROP COLUMN texts")
+    store = opened()
+    mark = store.load(KEY, 0)
+    assert mark
+    assert mark.texts == ""
+    given += take(counter(store), store)
+    assert given == [0, 1, 2, 10]
+    database.run("UPDATE beanpole_ids_counter SET reserved = 99")  # as a process of that version beside ours
+    mark = store.load(KEY, 0)
+    assert mark
+    store.reserve([(KEY, replace(mark, reserved=120, texts="a.6.x"))])
+    assert store.load(KEY, 0) == replace(mark, reserved=120, texts="a.6.x")
+
+
+def test_texts_of_other_nodes_are_known(opened: Open) -> None:
+    """They share the rule and its numbers' text, so none of them may make what another has made."""
+    stores = [opened(0, 2), opened(1, 2)]
+    stores[0].reserve([(KEY, Mark(0, 10, 0, "x", "a.6.x b.7.x"))])
+    stores[1].reserve([(KEY, Mark(0, 7, 0, "x", "a.6.x"))])
+    marks = [store.load(KEY, 0) for store in stores]
+    assert [mark.texts for mark in marks if mark] == ["a.6.x b.7.x", "b.7.- a.6.x"]
+    for store in stores:
+        store.close()
+    marks = [opened(2, 3).load(KEY, 0)]
+    assert [mark.texts for mark in marks if mark] == ["a.6.x b.7.x"], "with another step it goes on from all"

@@ -1,0 +1,124 @@
+"""What numbers look like, and which change of it can't repeat one.
+
+A rule makes different text of different (cycle, counter) pairs. Two versions of a rule may make the same text of
+different pairs: then a pair that only moves forward is not enough. So the row of a counter keeps its *record*: the
+texts that its numbers have had, the present one last. A rule with another text is refused, unless its numbers have a
+fixed length that none had before, or an operator accepts it. An older text may come back if the cycle never changed:
+its pairs have only moved forward since.
+
+A record is ``fingerprint.length.cycle`` for each text, with spaces between. The length is 0 if it is not fixed.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable
+from datetime import UTC, datetime, tzinfo
+from functools import lru_cache
+from typing import NamedTuple
+
+from beanpole import limits
+from beanpole.errors import RuleError
+
+OTHER_NODE = "-"
+"""The cycle of a text that another node has."""
+
+ZONE_FROM_S = int(datetime(2026, 1, 1, tzinfo=UTC).timestamp())
+ZONE_UNTIL_S = int(datetime(2100, 1, 1, tzinfo=UTC).timestamp())
+ZONE_STEP_S = 5 * 86_400
+"""In so short a time no zone changes twice."""
+
+
+class Text(NamedTuple):
+    """What the numbers of a rule look like."""
+
+    fingerprint: str = ""
+    """Names everything that shapes them; empty if nothing is known, and nothing checked."""
+
+    length: int = 0
+    """Characters of each number, 0 if it is not always the same."""
+
+    cycle: str = ""
+    """Names when counting begins anew."""
+
+    accept: str = ""
+    """The fingerprint that an operator has accepted."""
+
+
+def fingerprint(*parts: object) -> str:
+    """Return a short name of some strings, numbers and lists."""
+    return hashlib.blake2b(json.dumps(parts).encode(), digest_size=6).hexdigest()
+
+
+@lru_cache(limits.IDS_ZONES_MAX)
+def zone_shape(zone: tzinfo) -> tuple[tuple[int, int], ...]:
+    """Return how a zone's local time runs: when it changes, and its seconds from UTC since then.
+
+    Its name is not enough: that of the machine can change, and so can what the law says of any.
+    """
+
+    def offset_s(time_s: int) -> int:
+        offset = datetime.fromtimestamp(time_s, zone).utcoffset()
+        return int(offset.total_seconds()) if offset else 0
+
+    before = offset_s(ZONE_FROM_S)
+    shape = [(ZONE_FROM_S, before)]
+    for step_s in range(ZONE_FROM_S, ZONE_UNTIL_S, ZONE_STEP_S):
+        low, high = step_s, step_s + ZONE_STEP_S
+        after = offset_s(high)
+        if after == before:
+            continue
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if offset_s(middle) == before else (low, middle)
+        shape.append((high, after))
+        before = after
+    return tuple(shape)
+
+
+def parse(record: str) -> list[Text]:
+    """Return the texts of a record."""
+    found = (each.split(".") for each in record.split())
+    return [Text(name, int(length), cycle) for name, length, cycle in found]
+
+
+def render(texts: Iterable[Text]) -> str:
+    """Return the record of some texts."""
+    return " ".join(f"{each.fingerprint}.{each.length}.{each.cycle}" for each in texts)
+
+
+def merged(mine: Iterable[str], others: Iterable[str]) -> str:
+    """Return the record of a counter that goes on from some records, while other nodes have others."""
+    known = {each.fingerprint: each._replace(cycle=OTHER_NODE) for record in others for each in parse(record)}
+    for record in mine:
+        for each in parse(record):
+            known.pop(each.fingerprint, None)  # the present one is last
+            known[each.fingerprint] = each
+    return render(known.values())
+
+
+def followed(record: str, text: Text) -> str:
+    """Return the record of a counter whose numbers look like `text` from now on.
+
+    Raises:
+        RuleError: they could be numbers that it has given.
+    """
+    if not text.fingerprint:
+        return record
+    texts = parse(record)
+    mine = text._replace(accept="")
+    if texts and texts[-1] == mine:
+        return record
+    if text.accept != text.fingerprint:
+        lengths = {each.length for each in texts if each.fingerprint != text.fingerprint}
+        own = [each for each in texts if each.cycle != OTHER_NODE]
+        is_back = any(each.fingerprint == text.fingerprint for each in own)
+        is_longer = text.length and not lengths & {0, text.length}
+        if (lengths and not is_longer) or (is_back and any(each.cycle != text.cycle for each in own)):
+            raise RuleError(
+                "its text, cycle or time zone was another one, and numbers could repeat; give it another name, or make "
+                f'its numbers longer than any before, or if you are sure write accept = "{text.fingerprint}"'
+            )
+    after = render([*(each for each in texts if each.fingerprint != text.fingerprint), mine])
+    if len(after) > limits.IDS_RECORD_MAX:
+        raise RuleError("it has changed too often to be compared with all that it was; give it another name")
+    return after
