@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from beanpole import limits
+from beanpole.errors import RuleFailedError
+from beanpole.ids import wire
 from beanpole.ids.rule import Rule
 from beanpole.ids.sequence import Key
 
@@ -40,8 +42,25 @@ class Request:
 
     @property
     def name(self) -> tuple[object, ...]:
-        """What a repetition of the request has in common with it."""
-        return self.found["rule_name"], self.found["app_name"], repr(self.found["request_id"]), self.count
+        """What a repetition of the request has in common with it. Without a `count` the answer is no list."""
+        found = self.found
+        return found["rule_name"], found["app_name"], repr(found["request_id"]), found.get("count"), self.salt
+
+    def reply(self, message: str, data: object) -> bytes:
+        """Return the reply with some data.
+
+        Raises:
+            RuleFailedError: it is too large for a datagram.
+        """
+        reply = wire.render(self.found | {"code": 0, "message": message, "data": data})
+        if len(reply) > limits.IDS_REPLY_BYTES_MAX:
+            what = (
+                "count is too large: the numbers don't"
+                if self.count > 1
+                else "the request is too large: its echo does not"
+            )
+            raise RuleFailedError(f"{what} fit into the datagram of the reply")
+        return reply
 
 
 class Reader:

@@ -169,9 +169,7 @@ class Service:
             counter.need(left + 1)
             return False
         data = made if "count" in found else made[0]
-        reply = wire.render(found | {"code": 0, "message": "success", "data": data})
-        if len(reply) > limits.IDS_REPLY_BYTES_MAX:
-            raise RuleFailedError("count is too large: the numbers don't fit into a datagram")
+        reply = request.reply("success", data)
         counter.took(first, used)
         counter.answered_count += 1
         counter.given_count += count
@@ -196,7 +194,7 @@ class Service:
             "reserved": counter.reserved,
             "resets_at": request.rule.cycle.local(end_s).isoformat() if end_s is not None else None,
         }
-        request.answer(wire.render(request.found | {"code": 0, "message": "ok", "data": data}))
+        request.answer(request.reply("ok", data))
         return True
 
     def tell(self, request: Request, error: NoNumberError) -> None:
@@ -215,8 +213,9 @@ class Service:
         data = self.window.find(request.name, self.monotonic_s())
         if data is None:
             return False
+        reply = request.reply("success", data)
         self.counts["repeated"] += 1
-        request.answer(wire.render(request.found | {"code": 0, "message": "success", "data": data}))
+        request.answer(reply)
         return True
 
     # --- The store ----------------------------------------------------------------------------------------------------

@@ -10,9 +10,8 @@ import pytest
 
 from beanpole import limits
 from beanpole.errors import ClockAheadError, LeaseLostError, StorageError
-from beanpole.ids import wire
 from beanpole.ids.rules import load
-from beanpole.ids.sequence import Counting, Key, Mark
+from beanpole.ids.sequence import Key, Mark
 from beanpole.ids.service import Service
 
 RULES = """
@@ -310,57 +309,5 @@ def test_names_that_are_known_excuse_nothing(tmp_path: Path) -> None:
         assert (await world.ask(count=0))["message"] == "count must be 1 to 1000"
         assert (await world.ask(request_id=[]))["message"] == "request_id must be a string or a whole number"
         assert (await world.ask(salt=[1]))["data"][9:] == "0001"
-
-    play(tmp_path, story)
-
-
-def test_request_that_is_too_deep_is_answered(tmp_path: Path) -> None:
-    async def story(world: World) -> None:
-        for number, depth in enumerate([*range(90, 110), *range(900, 1_100)]):
-            data = b'{"action":"get","rule_name":"day","app_name":"n%d","seq":7,"x":' % number
-            world.service.receive(
-                data + b"[" * depth + b"]" * depth + b"}", lambda reply: world.replies.append(json.loads(reply))
-            )
-            await settle()
-            assert len(world.replies) == number + 1
-            assert world.replies[-1]["code"] == (0 if depth < limits.IDS_DEPTH_MAX else -1)
-            assert world.replies[-1]["seq"] == 7
-        assert world.replies[-1]["message"] == "the request is nested deeper than 100"
-        assert not world.failures
-
-    play(tmp_path, story)
-
-
-@pytest.mark.parametrize("action", ["get", "monitor"])
-def test_error_of_ours_ends_nothing_but_its_request(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, action: str
-) -> None:
-    """Whether it is answered at once or has waited for the store."""
-
-    async def story(world: World) -> None:
-        whole = wire.render
-
-        def render(reply: dict[str, Any]) -> bytes:
-            if "bad" in reply:
-                raise RecursionError("too deep")
-            return whole(reply)
-
-        monkeypatch.setattr(wire, "render", render)
-        for app in ("new", "new", "newer"):
-            world.send(app_name=app, action=action, bad=1)
-            world.send(app_name=app, seq=1)
-            await settle()
-            assert [each.get("seq") for each in world.replies] == [1], "an answer that can't be written is none"
-            assert world.replies.pop()["data"][9:] < "0003"
-        assert [str(each) for each in world.failures] == ["too deep"] * 3
-        assert world.service.counts["failed"] == 3
-
-        def counter(*_: object) -> None:
-            raise LookupError("no counter")
-
-        monkeypatch.setattr(Counting, "counter", counter)
-        assert (await world.ask(app_name="newest"))["message"] == "system error: an error of ours; the log has it"
-        monkeypatch.undo()
-        assert (await world.ask(app_name="newest"))["code"] == 0
 
     play(tmp_path, story)
