@@ -48,6 +48,7 @@ if TYPE_CHECKING:
         TimedOutError,
         UnexpectedReplyError,
         UnknownCommandError,
+        WorkerStuckError,
     )
     from beanpole.idclient import AsyncIdClient, IdClient
     from beanpole.worker import Bury, Outcome, Retry, Task, Worker, exponential
@@ -108,6 +109,7 @@ __all__ = [
     "UnknownCommandError",
     "UnknownResponseError",
     "Worker",
+    "WorkerStuckError",
     "exponential",
 ]
 

@@ -22,6 +22,7 @@
     ├── BodyError                    a body can't be decoded; carries the job; also a ValueError
     ├── BatchError                   some commands of a batch failed; carries a result or an error for each
     ├── HandlerDiedError             the process of a worker's handler ended before the handler did
+    ├── WorkerStuckError             all slots of a worker are occupied by handlers that hang
     ├── RuleError                    a rule of the ID service is refused: it could repeat a number, or makes no sense
     ├── NeedRangeError               no number is reserved; inside the ID service only
     ├── NoNumberError                the ID service has no number to give now; carries the code of the reply
@@ -54,6 +55,7 @@ class ExitCode(enum.IntEnum):
     USAGE = 5
     DATA_DIR_LOCKED = 10
     UNKNOWN_USER = 33
+    WORKER_STUCK = 75
     CANNOT_LISTEN = 111
 
 
@@ -194,6 +196,10 @@ class HandlerDiedError(BeanpoleError):
 
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.exit_code,)
+
+
+class WorkerStuckError(BeanpoleError):
+    """All slots of a worker were occupied by handlers that hang, for longer than they may be. The worker has ended."""
 
 
 # --- The ID service ---------------------------------------------------------------------------------------------------

@@ -187,6 +187,9 @@ WORKER_BACKOFF_MAX_S = 3_600
 WORKER_GRACE_S = 25
 """Seconds that running handlers have when a worker stops: below the 30 after which Kubernetes kills a process."""
 
+WORKER_STUCK_S = 60
+"""Seconds for which handlers that hang may occupy all slots of a worker until it ends, unless told otherwise."""
+
 WORKER_CANCEL_MS = 1_000
 """Milliseconds that a cancelled or killed handler has for its end until its job is given back."""
 

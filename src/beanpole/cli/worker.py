@@ -16,7 +16,7 @@ import click
 
 from beanpole import limits
 from beanpole.cli.common import SETTINGS, URL
-from beanpole.errors import ArgumentError, ExitCode
+from beanpole.errors import ArgumentError, ExitCode, WorkerStuckError
 
 if TYPE_CHECKING:
     from beanpole.client import Address
@@ -27,6 +27,7 @@ Exit codes:
   0    stopped by SIGTERM or SIGINT
   1    the module can't be imported
   5    wrong arguments: there is no such module or worker, or it has no handler
+  75   handlers that hang occupied all slots for too long: start it again
   130  a second SIGINT ended it at once (143: SIGTERM)
 """
 
@@ -87,6 +88,9 @@ def worker(
         found.run()
     except ArgumentError as error:
         raise click.BadParameter(f"{target}: {error}") from error
+    except WorkerStuckError as error:
+        click.echo(f"beanpole worker: {error}", err=True)
+        return ExitCode.WORKER_STUCK
     return ExitCode.OK
 
 

@@ -31,13 +31,44 @@ class Shift:
     dial: Callable[[], Line]
     """Makes a connection that is not connected yet."""
 
+    slots: int
+    """Jobs at a time."""
+
+    stuck_timeout_s: float | None
+    """Seconds for which all slots may be occupied by handlers that hang; None: for ever."""
+
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     """Set: no further job is taken."""
 
     attempts: "dict[int, Attempt]" = field(default_factory=dict)
     """The latest for each job that a handler runs for, by id: also when the job is lost or given back meanwhile."""
 
+    is_stuck: bool = False
+    """Whether the shift stopped as handlers that hang occupied all slots for too long."""
+
     _is_away: bool = False
+    _hanging: int = 0
+    """Slots that are occupied by handlers that hang."""
+    _stuck_timer: asyncio.TimerHandle | None = None
+
+    async def until_it_ends(self, over: "asyncio.Future[None]") -> None:
+        """Waits for the end of a handler that hangs, or until no further job is taken; watches whether all slots do."""
+        self._hanging += 1
+        if self._hanging == self.slots and not self.stopping.is_set():
+            sentence = "all slots are occupied by handlers that hang: this worker takes no jobs"
+            self.logger.error(sentence, slots=self.slots, ends_in_s=self.stuck_timeout_s)
+            if self.stuck_timeout_s is not None:
+                self._stuck_timer = asyncio.get_running_loop().call_later(self.stuck_timeout_s, self._give_up)
+        try:
+            await self.until_stopped_or(over)
+        finally:
+            self._hanging -= 1
+            if self._stuck_timer is not None:
+                self._stuck_timer.cancel()
+
+    def _give_up(self) -> None:
+        self.is_stuck = True
+        self.stopping.set()
 
     async def until_stopped_or(self, future: "asyncio.Future[None]") -> None:
         """Waits for a future, or until no further job is taken."""

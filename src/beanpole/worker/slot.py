@@ -165,7 +165,7 @@ class Slot:
             await self._settle(line, task, handler, result)
             if attempt.runs:
                 shift.logger.error("a handler runs on and occupies its slot", id=task.id, tube=task.tube)
-                await shift.until_stopped_or(attempt.over)
+                await shift.until_it_ends(attempt.over)
         finally:
             shift.counters.running -= 1
             self._attempt = None

@@ -18,7 +18,7 @@ from beanpole import limits
 from beanpole.client import Address, Backoff
 from beanpole.client.codec import BytesCodec, Codec, TextCodec
 from beanpole.client.settings import Given
-from beanpole.errors import ArgumentError
+from beanpole.errors import ArgumentError, WorkerStuckError
 from beanpole.protocol import wire
 from beanpole.worker.handler import Handler, Hooks, is_count, make_handler
 from beanpole.worker.line import Line
@@ -37,8 +37,9 @@ class Worker:
 
     `address` is what :class:`~beanpole.client.sync.Client` takes, but a socket: the worker connects again, for ever,
     when the connection breaks. `encoding`, `codec`, `timeout` and `connect_timeout` are those of the client. `grace` is
-    how many seconds running handlers have when the worker stops. `logger` has structlog's methods; `log_done` writes a
-    line for each job that was done, too.
+    how many seconds running handlers have when the worker stops. `stuck_timeout` is for how many seconds handlers that
+    took too long and did not stop may occupy all slots, until :meth:`serve` gives up (None: for ever). `logger` has
+    structlog's methods; `log_done` writes a line for each job that was done, too.
 
     Raises ArgumentError.
     """
@@ -53,17 +54,22 @@ class Worker:
         timeout: float | None = limits.CLIENT_TIMEOUT_MS / 1000,
         connect_timeout: float | None = limits.CLIENT_CONNECT_TIMEOUT_MS / 1000,
         grace: float = limits.WORKER_GRACE_S,
+        stuck_timeout: float | None = limits.WORKER_STUCK_S,
         logger: Any = None,  # noqa: ANN401 - any logger with structlog's methods
         log_done: bool = False,
     ) -> None:
         if isinstance(address, socket.socket):
             raise ArgumentError("a worker makes its connections itself: give it an address, not a socket")
+        if stuck_timeout is not None and not stuck_timeout > 0:
+            raise ArgumentError(f"stuck_timeout is more than 0 seconds, or None, not {stuck_timeout!r}")
         self.address = Address.of(address)
         """The server. It may be changed until the worker serves, as may the attributes below."""
         self.concurrency = concurrency
         """Jobs at a time."""
         self.grace_s = grace
         """Seconds that running handlers have when the worker stops."""
+        self.stuck_timeout_s = stuck_timeout
+        """Seconds for which handlers that hang may occupy all slots until the worker gives up; None: for ever."""
         self.logger = logger
         """Where failures are told; None: to structlog's logger, as the program has configured it."""
         self.log_done = log_done
@@ -143,7 +149,7 @@ class Worker:
         """Works until SIGTERM or SIGINT; call it from the main thread.
 
         The first signal stops the worker as :meth:`stop` does; a second one ends the process at once, with the exit
-        code 128 + the signal's number. Raises ArgumentError.
+        code 128 + the signal's number. Raises what :meth:`serve` does.
         """
         with self._signals(), asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(self.serve())
@@ -151,7 +157,8 @@ class Worker:
     async def serve(self) -> None:
         """Works until :meth:`stop` is called. Cancelling it ends the handlers at once; the jobs go back.
 
-        Raises ArgumentError when there is no handler, or the concurrency is none; RuntimeError if it serves already.
+        Raises ArgumentError when there is no handler, or the concurrency is none; RuntimeError if it serves already;
+        WorkerStuckError when handlers that hang have occupied all slots for `stuck_timeout` seconds.
         """
         if self._shift is not None:
             raise RuntimeError("this worker serves already")
@@ -161,7 +168,16 @@ class Worker:
             raise ArgumentError(f"concurrency is 1 or more, not {self.concurrency!r}")
         self._loop = asyncio.get_running_loop()
         logger = self.logger or structlog.get_logger("beanpole.worker")
-        shift = self._shift = Shift(self._handlers, self._hooks, self.counters, logger, self.log_done, self._dial)
+        shift = self._shift = Shift(
+            handlers=self._handlers,
+            hooks=self._hooks,
+            counters=self.counters,
+            logger=logger,
+            log_done=self.log_done,
+            dial=self._dial,
+            slots=self.concurrency,
+            stuck_timeout_s=self.stuck_timeout_s,
+        )
         slots = [Slot(shift, f"beanpole-{number}") for number in range(self.concurrency)]
         logger.info(
             "worker started", server=str(self.address), tubes=list(self._handlers), concurrency=self.concurrency
@@ -178,6 +194,9 @@ class Worker:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
         logger.info("worker stopped", done=self.counters.done, failed=self.counters.failed)
+        if shift.is_stuck:
+            sentence = f"handlers that hang occupied all {shift.slots} slots for {shift.stuck_timeout_s} s"
+            raise WorkerStuckError(sentence)
 
     def stop(self) -> None:
         """Takes no more jobs; handlers that run have `grace` seconds, then their jobs are released.

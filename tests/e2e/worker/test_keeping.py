@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from beanpole import Task, exponential
+from beanpole import Task, WorkerStuckError, exponential
 from tests.e2e.process import wait_until
 from tests.e2e.worker.conftest import Shop
 from tests.servers import HOST
@@ -171,6 +171,44 @@ def test_a_thread_that_takes_too_long_occupies_its_slot_until_it_ends(shop: Shop
         wait_until(lambda: worker.counters.done == 5, "both slots go on")
     assert shop.tube_is(delayed=1)
     assert worker.counters.failed == 1
+
+
+def test_a_worker_whose_slots_all_hang_gives_up(shop: Shop) -> None:
+    go_on = threading.Event()
+    worker = shop.worker(2, stuck_timeout=0.1)
+    worker.handler(shop.tube, timeout=0.05, backoff=lambda _: 60)(lambda _: go_on.wait(20))
+    shop.client.put_many(["1", "2"])
+    try:
+        with pytest.raises(WorkerStuckError, match="all 2 slots"):
+            asyncio.run(asyncio.wait_for(worker.serve(), 20))
+        assert len(shop.events("all slots are occupied by handlers that hang")) == 1
+        assert shop.tube_is(delayed=2)
+    finally:
+        go_on.set()
+
+
+def test_a_worker_goes_on_when_a_slot_is_free_again(shop: Shop) -> None:
+    go_on = [threading.Event(), threading.Event()]
+    worker = shop.worker(2, stuck_timeout=20)
+
+    @worker.handler(shop.tube, timeout=0.05, backoff=lambda _: 60)
+    def work(task: Task[str]) -> None:
+        if task.body:
+            go_on[int(task.body)].wait(20)
+
+    shop.client.put_many(["0", "1"])
+    with shop.open(worker):
+        for time_ in (1, 2):
+            wait_until(lambda time_=time_: len(shop.events("all slots")) == time_, "all hang")  # type: ignore[misc]
+            go_on[0].set()
+            wait_until(lambda: worker.counters.running == 1, "one is free")
+            shop.client.put("")
+            wait_until(lambda time_=time_: worker.counters.done == time_, "it goes on")  # type: ignore[misc]
+            go_on[0].clear()
+            shop.client.put("0")
+        wait_until(lambda: len(shop.events("all slots")) == 3, "all hang")
+        for event in go_on:
+            event.set()
 
 
 def test_a_job_is_not_begun_again_while_its_first_handler_hangs(shop: Shop) -> None:

@@ -61,6 +61,20 @@ def test_a_handler_that_hangs_is_left_behind(beanpole: Server, client: Client[st
     assert (stats.state, stats.pri, stats.releases) == ("ready", 5, 1)
 
 
+def test_a_worker_whose_slots_all_hang_ends_with_an_exit_code(
+    beanpole: Server, client: Client[str], tmp_path: Path
+) -> None:
+    module = MODULE.replace("concurrency=4", "concurrency=1, stuck_timeout=0.1").replace(
+        '"thread"', '"thread", timeout=0.1'
+    )
+    (tmp_path / "handlers.py").write_text(module)
+    client.put("sleep 100", tube="thread")
+    with program(tmp_path, beanpole.port) as worker:
+        assert worker.wait_exit() == 75
+        assert "beanpole worker: handlers that hang occupied all 1 slots for 0.1 s" in worker.messages
+        assert worker.events("worker stopped")
+
+
 @pytest.mark.parametrize(("tube", "number"), [("thread", signal.SIGTERM), ("blocking", signal.SIGINT)])
 def test_a_second_signal_ends_the_worker_at_once(
     beanpole: Server, client: Client[str], tmp_path: Path, tube: str, number: int

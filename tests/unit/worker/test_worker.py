@@ -61,6 +61,7 @@ def test_where_a_handler_runs() -> None:
         (lambda worker: worker.handler("a")("send"), "function"),
         (lambda worker: worker.handler("a", process=True)(send_async), "async"),
         (lambda worker: worker.handler("a", process=True)(lambda _: None), "top of a module"),
+        (lambda _: Worker(stuck_timeout=0), "stuck_timeout"),
         (lambda _: Worker("http://x"), "beanstalk://"),
     ],
 )
