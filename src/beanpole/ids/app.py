@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import uvloop
 
 from beanpole import limits
-from beanpole.errors import ExitCode, LeaseLostError, RuleError, StartError, StorageError
+from beanpole.errors import ClockAheadError, ExitCode, LeaseLostError, RuleError, StartError, StorageError
 from beanpole.ids import rules
 from beanpole.ids.measured import Measured
 from beanpole.ids.sequence import Clock
@@ -136,15 +136,21 @@ class App:
             self.logger.error("request failed", requests=self.service.counts["failed"], exc_info=error)
 
     def reload(self) -> None:
-        """Read the rules again; if anything is wrong with them, nothing changes."""
-        self.clock.accept(self.wall_s(), asyncio.get_running_loop().time())
+        """Read the rules again, and accept the clock; if anything is wrong with the rules, nothing changes."""
         try:
             config = rules.load(self.path)
             self.service.reload(config)
         except RuleError as error:
-            self.logger.warning("reload refused", reason=str(error), effect="the old rules stay")
-        else:
-            self.logger.info("reloaded", rules=sorted(config.rules))
+            self.logger.warning("reload refused", reason=str(error), effect="the old rules stay, and the old clock")
+            return
+        self.logger.info("reloaded", rules=sorted(config.rules))
+        self.clock.ahead_s_max = config.ahead_s_max
+        now_s, monotonic_s = self.wall_s(), asyncio.get_running_loop().time()
+        try:
+            self.clock.read(now_s, monotonic_s)
+        except ClockAheadError as error:
+            self.clock.accept(now_s, monotonic_s)
+            self.logger.warning("clock accepted", ahead_s=error.ahead_s)
 
 
 def udp_address(host: str, port: int) -> str:

@@ -268,6 +268,40 @@ def test_clock_that_jumps(tmp_path: Path) -> None:
     assert [each[:7] for each in given] == ["O261231", *["O270110"] * 6]
 
 
+def test_reload_and_the_clock(tmp_path: Path) -> None:
+    """Only a reload that is not refused accepts a clock, says so, and takes over how far it may jump."""
+    config = configure(tmp_path, ahead=3_600)
+    whole = config.read_text()
+    set_time(tmp_path, MIDNIGHT_S)
+    with running(tmp_path, config, has_own_clock=True) as service:
+
+        def reload(text: str, outcome: str) -> None:
+            config.write_text(text)
+            count = service.messages().count(outcome)
+            service.popen.send_signal(signal.SIGHUP)
+            wait_until(lambda: service.messages().count(outcome) > count, outcome)
+
+        assert service.ask()["code"] == 0
+        set_time(tmp_path, MIDNIGHT_S + 10_000)
+        for bad in ("bad[", whole.replace("database", "step = 2\ndatabase")):
+            reload(bad, "reload refused")
+            assert service.ask()["code"] == -4
+        reload(whole.replace("3600", "20000"), '"reloaded"')
+        assert service.ask()["code"] == 0, "that is within the new limit"
+        assert "clock accepted" not in service.messages()
+        reload(whole.replace("3600", "100"), '"reloaded"')
+        set_time(tmp_path, MIDNIGHT_S + 11_000)
+        assert service.ask()["code"] == -4
+        reload(whole, '"reloaded"')
+        assert service.ask()["code"] == 0
+        assert "clock accepted" not in service.messages()
+        set_time(tmp_path, MIDNIGHT_S + 86_400)
+        assert service.ask()["code"] == -4
+        reload(whole, "clock accepted")
+        assert '"ahead_s": 75' in service.messages() or '"ahead_s":75' in service.messages()
+        assert service.ask()["code"] == 0
+
+
 @pytest.mark.parametrize("size", [100, 5_000, 200_000])
 def test_long_error_of_a_rule(tmp_path: Path, size: int) -> None:
     with running(tmp_path, configure(tmp_path), has_own_clock=True) as service:
