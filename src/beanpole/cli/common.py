@@ -25,17 +25,9 @@ import click
 import click.shell_completion
 
 from beanpole import limits
+from beanpole.cli.ending import Failure, exit_code_of, forget_output, sentence_of
 from beanpole.client import Address, Backoff, Client
-from beanpole.errors import (
-    ArgumentError,
-    BatchError,
-    BeanpoleError,
-    CannotConnectError,
-    ConnectionLostError,
-    ExitCode,
-    NotFoundError,
-    TimedOutError,
-)
+from beanpole.errors import ArgumentError, BeanpoleError, ExitCode
 from beanpole.protocol import wire
 
 EXIT_CODES = """\b
@@ -46,37 +38,13 @@ Exit codes:
   3    no job came in time
   4    the server can't be reached, or the connection broke
   5    wrong arguments
-  130  interrupted
+  130  interrupted (143: by SIGTERM)
 """
 
 SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 PROGRESS_FROM = 1_000
 """Jobs, or bytes, from which on a progress bar is shown: below, it would be over at once."""
-
-CODES: tuple[tuple[type[Exception], ExitCode], ...] = (
-    (NotFoundError, ExitCode.NOT_FOUND),
-    (TimedOutError, ExitCode.TIMED_OUT),
-    (ConnectionLostError, ExitCode.NO_SERVER),
-    (ArgumentError, ExitCode.USAGE),
-)
-"""The exit code of an error; FAILED for all others."""
-
-
-def exit_code_of(error: BaseException) -> ExitCode:
-    """Return the exit code that says what kind of error it is."""
-    if isinstance(error, BatchError) and isinstance(error.__cause__, BeanpoleError):
-        error = error.__cause__
-    return next((code for kind, code in CODES if isinstance(error, kind)), ExitCode.FAILED)
-
-
-class Failure(click.ClickException):
-    """One line for the user, and the exit code."""
-
-    def __init__(self, message: str, exit_code: ExitCode = ExitCode.FAILED) -> None:
-        super().__init__(message)
-        self.exit_code = exit_code  # type: ignore[misc]  # click reads it of the object
-
 
 # --- Arguments --------------------------------------------------------------------------------------------------------
 
@@ -207,19 +175,6 @@ class Server:
             client.close()
 
 
-@contextmanager
-def missing(sentence: str) -> Iterator[None]:
-    """Say this where the server's answer is NOT_FOUND.
-
-    Raises:
-        Failure: it was.
-    """
-    try:
-        yield
-    except NotFoundError as error:
-        raise Failure(sentence, ExitCode.NOT_FOUND) from error
-
-
 # --- Output -----------------------------------------------------------------------------------------------------------
 
 
@@ -276,11 +231,6 @@ class Output:
     def flush(self) -> None:
         """Hand over everything that was written; raises BrokenPipeError if nobody reads it."""
         sys.stdout.flush()
-
-
-def note(text: str) -> None:
-    """Say something that is no result, on standard error."""
-    click.echo(f"beanpole: {text}", err=True)
 
 
 def jobs_text(number: int) -> str:
@@ -342,6 +292,9 @@ def verb(name: str) -> Callable[[Callable[..., ExitCode | None]], click.Command]
             except (BeanpoleError, OSError) as error:
                 forget_output()
                 raise Failure(sentence_of(error), exit_code_of(error)) from error
+            except Failure:
+                forget_output()
+                raise
             finally:
                 server.close()
             return code or ExitCode.OK
@@ -362,19 +315,3 @@ def verb(name: str) -> Callable[[Callable[..., ExitCode | None]], click.Command]
         return command
 
     return decorate
-
-
-def forget_output() -> None:
-    """Have what could not be written go nowhere, or the interpreter would try it again at its end, and complain."""
-    try:
-        sys.stdout.flush()
-    except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def sentence_of(error: BaseException) -> str:
-    """Return what an error says, as one line for people."""
-    if isinstance(error, CannotConnectError) and isinstance(error.__cause__, OSError) and error.__cause__.strerror:
-        where = str(error).rpartition(f": {error.__cause__}")[0]
-        return f"{where}: {error.__cause__.strerror} (--url or BEANPOLE_URL says where the server is)"
-    return str(error)

@@ -10,18 +10,8 @@ from typing import Any
 
 import click
 
-from beanpole.cli.common import (
-    COUNT,
-    ID,
-    PRIORITY,
-    SECONDS,
-    TARGET,
-    Output,
-    Server,
-    exit_code_of,
-    note,
-    verb,
-)
+from beanpole.cli.common import COUNT, ID, PRIORITY, SECONDS, TARGET, Output, Server, verb
+from beanpole.cli.ending import exit_code_of, note
 from beanpole.client import Client, Result, StatsJob
 from beanpole.client.pipeline import Pipeline
 from beanpole.errors import BeanpoleError, ExitCode, NotFoundError, UnknownCommandError
@@ -49,6 +39,8 @@ def why(client: Client[bytes], id: int, do: str, error: BeanpoleError) -> str:
         state = client.stats_job(id).state
     except NotFoundError:
         return f"there is no job {id}"
+    if state == "reserved" and do == "kick":
+        return f"job {id} is reserved, and nobody can kick a reserved job"
     if state == "reserved":
         return f"job {id} is reserved by another client, and only that one can {do} it"
     return f"job {id} is {state}: there is nothing to {do}"
@@ -103,6 +95,10 @@ def kick(server: Server, out: Output, what: tuple[int | str, ...], count: int) -
     client, code = server.client(), ExitCode.OK
     for each in what:
         if isinstance(each, str):
+            if each not in client.tubes():  # to use it would make it
+                note(f"there is no tube {each}")
+                code = code or ExitCode.NOT_FOUND
+                continue
             with client.using(each):
                 kicked = client.kick(count)
             out.record({"tube": each, "kicked": kicked}, f"{kicked} of {each} kicked")

@@ -6,7 +6,8 @@ from typing import Any
 
 import click
 
-from beanpole.cli.common import TARGET, Output, Server, body_fields, exit_code_of, missing, note, verb
+from beanpole.cli.common import TARGET, Output, Server, body_fields, verb
+from beanpole.cli.ending import Failure, missing, note
 from beanpole.client import Client, Job, StatsJob, StatsTube
 from beanpole.errors import ExitCode, NotFoundError
 
@@ -52,16 +53,22 @@ def peek(server: Server, out: Output, what: tuple[int | str, ...], state: str, *
         try:
             job = client.peek(each) if isinstance(each, int) else peek_tube(client, each, state)
             stats = client.stats_job(job)
-        except NotFoundError as error:
-            note(f"there is no job {each}" if isinstance(each, int) else f"no job of {each} is {state}")
-            code = code or exit_code_of(error)
+        except (NotFoundError, Failure) as error:
+            nothing = f"there is no job {each}" if isinstance(each, int) else f"no job of {each} is {state}"
+            note(error.message if isinstance(error, Failure) else nothing)
+            code = code or ExitCode.NOT_FOUND
         else:
             show(out, job, stats, raw=raw)
     return code
 
 
 def peek_tube(client: Client[bytes], tube: str, state: str) -> Job[bytes]:
-    """Look at the next job of a tube in a state."""
+    """Look at the next job of a tube in a state.
+
+    Raises:
+        Failure: there is no such tube; to use it first would make it.
+    """
+    stats_of(client, tube)
     with client.using(tube):
         return {"ready": client.peek_ready, "delayed": client.peek_delayed, "buried": client.peek_buried}[state]()
 

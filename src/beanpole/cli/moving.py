@@ -6,23 +6,10 @@ from typing import Any
 
 import click
 
-from beanpole.cli.common import (
-    COUNT,
-    TUBE,
-    URL,
-    Failure,
-    Output,
-    Server,
-    exit_code_of,
-    jobs_text,
-    note,
-    progress,
-    sentence_of,
-    verb,
-)
+from beanpole.cli.common import COUNT, TUBE, URL, Output, Server, jobs_text, progress, verb
 from beanpole.cli.copying import Copy, put_copies
-from beanpole.cli.scan import count_of
-from beanpole.cli.taking import STATES, Taken, batches, delete
+from beanpole.cli.ending import Failure, exit_code_of, explained, note, told
+from beanpole.cli.taking import STATES, Taken, batches, delete, enter, tell_reserved
 from beanpole.client import Client
 from beanpole.errors import BeanpoleError, ExitCode
 
@@ -45,18 +32,27 @@ def drain(server: Server, out: Output, *, tube: str, states: tuple[str, ...], co
 
     Jobs that a worker has reserved stay. To keep a copy, use export --remove.
     """
-    client, states = server.client(tube), states or STATES
-    there = {state: count_of(client, tube, [state]) for state in states}
+    client = server.client()
+    there = enter(client, tube, states or STATES)
     if not yes:
         if not sys.stdin.isatty():
             raise click.UsageError("nobody can be asked: say --yes")
         what = ", ".join(f"{number} {state}" for state, number in there.items())
-        click.confirm(f"Delete jobs of {tube} at {server.address} ({what})?", abort=True, err=True)
-    deleted = 0
-    with progress("Deleting", min(sum(there.values()), count or sys.maxsize)) as tell:
-        for batch in batches(client, tube, states, count):
+        if not click.confirm(f"Delete jobs of {tube} at {server.address} ({what})?", err=True):
+            raise Failure("nothing was deleted")
+    deleted = pending = 0
+
+    def story() -> str:
+        more = f"; of {jobs_text(pending)} more it is not known" if pending else ""
+        return f"{jobs_text(deleted)} of {tube} deleted{more}; call it again to delete the rest"
+
+    with told(story), progress("Deleting", min(sum(there.values()), count or sys.maxsize)) as tell:
+        for batch in batches(client, tube, dict.fromkeys(there, sys.maxsize), count):
+            pending = len(batch)
             deleted += len(batch) - delete(client, batch)
+            pending = 0
             tell(len(batch))
+    tell_reserved(client, tube)
     out.record({"tube": tube, "deleted": deleted}, f"{jobs_text(deleted)} of {tube} deleted")
     return ExitCode.OK
 
@@ -87,29 +83,42 @@ def move(
     whatever breaks, but if this command is interrupted, UP TO 256 JOBS MAY BE IN BOTH TUBES. Call it again to move the
     rest. The copy of a buried job that was not buried in time is ready after a minute.
 
+    The jobs that are there at the start are moved, and not what is put meanwhile: FROM and TO may feed each other.
+
     A worker sees a job only in one of the tubes, unless somebody kicks a delayed or buried one at that moment.
     """
-    if source == target and to_url is None:
-        raise click.UsageError("FROM and TO are the same tube")
-    client, states = server.client(source), states or STATES
+    client = server.client()
     putting = client if to_url is None else server.client(url=to_url)
-    total = sum(count_of(client, source, [state]) for state in states)
-    moved = twice = 0
-    with progress("Moving", min(total, count or sys.maxsize)) as tell:
-        try:
-            for batch in batches(client, source, states, count):
-                done, failure = move_batch(putting, target, batch, ready=ready)
-                moved += len(done)
-                twice += delete(client, done)
-                tell(len(done))
-                if failure is not None:
-                    raise failure
-        except BeanpoleError as error:
-            raise Failure(f"moved {jobs_text(moved)}, then: {sentence_of(error)}", exit_code_of(error)) from error
+    if source == target and (to_url is None or is_same(client, putting)):
+        raise click.UsageError("FROM and TO are the same tube of the same server")
+    there = enter(client, source, states or STATES)
+    moved = twice = pending = 0
+
+    def story() -> str:
+        more = f"; up to {jobs_text(pending)} may be in both tubes" if pending else ""
+        return f"moved {jobs_text(moved)}{more}; call it again to move the rest"
+
+    with told(story), progress("Moving", min(sum(there.values()), count or sys.maxsize)) as tell:
+        for batch in batches(client, source, there, count):
+            pending = len(batch)
+            done, failure = move_batch(putting, target, batch, ready=ready)
+            twice += delete(client, done)
+            moved += len(done)
+            pending = 0
+            tell(len(done))
+            if failure is not None:
+                raise Failure(f"{explained(putting, failure)}; {story()}", exit_code_of(failure))
     if twice:
         note(f"in both tubes, as a worker of {source} took them meanwhile: {jobs_text(twice)}")
+    tell_reserved(client, source)
     out.record({"from": source, "to": target, "moved": moved}, f"{jobs_text(moved)} moved from {source} to {target}")
     return ExitCode.OK
+
+
+def is_same(one: Client[bytes], other: Client[bytes]) -> bool:
+    """Tell whether two clients talk to the same server, by whatever address: each server has an id of its own."""
+    id = one.stats().get("id")
+    return id is not None and id == other.stats().get("id")
 
 
 def move_batch(

@@ -2,7 +2,8 @@
 
 import click
 
-from beanpole.cli.common import SECONDS, TUBE, Output, Server, missing, verb
+from beanpole.cli.common import SECONDS, TUBE, Output, Server, verb
+from beanpole.cli.ending import missing
 
 
 @verb("pause")
@@ -24,4 +25,4 @@ def resume(server: Server, out: Output, tube: str) -> None:
     """End the pause of TUBE. It is no error if there is none."""
     with missing(f"there is no tube {tube}"):
         server.client().pause_tube(tube, 0)
-    out.record({"tube": tube, "pause": 0}, f"{tube} is not paused")
+    out.record({"tube": tube, "pause": 0}, f"{tube} resumed")

@@ -8,7 +8,8 @@ from typing import IO
 import click
 
 from beanpole import limits
-from beanpole.cli.common import PRIORITY, SECONDS, TUBE, Output, Server, exit_code_of, note, verb
+from beanpole.cli.common import PRIORITY, SECONDS, TUBE, Output, Server, verb
+from beanpole.cli.ending import exit_code_of, note
 from beanpole.errors import BatchError, BeanpoleError, ExitCode
 
 READ_BYTES = 262_144

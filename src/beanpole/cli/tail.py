@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from beanpole.cli.common import TUBE, Output, Server, body_fields, cell, note, verb
+from beanpole.cli.common import TUBE, Output, Server, body_fields, cell, verb
+from beanpole.cli.ending import note
 from beanpole.cli.looking import interval, looking
 from beanpole.errors import ConnectionLostError
 from beanpole.monitor.units import plural

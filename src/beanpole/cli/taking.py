@@ -7,12 +7,15 @@ them in their state. If somebody kicks one in that moment, and a worker reserves
 Whoever takes a batch deletes its jobs before it asks for the next.
 """
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+import sys
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from beanpole.cli.scan import find
+from beanpole.cli.ending import note
+from beanpole.cli.scan import count_of, find
 from beanpole.client import Client, StatsJob
+from beanpole.client.session import DEFAULT_TUBE
 from beanpole.errors import BatchError, DeadlineSoonError, NotFoundError, TimedOutError
 
 BATCH = 256
@@ -47,39 +50,51 @@ class Taken:
         return self.stats.time_left if self.stats.state == "delayed" else 0
 
 
+def enter(client: Client[bytes], tube: str, states: Collection[str]) -> dict[str, int]:
+    """Use and watch a tube that there is; return how many jobs it has in each of some states.
+
+    Raises:
+        Failure: there is no such tube; to use it first would make it.
+    """
+    there = {state: count_of(client, tube, [state]) for state in states}
+    client.use(tube)
+    client.watch(tube)
+    if tube != DEFAULT_TUBE:
+        client.ignore(DEFAULT_TUBE)
+    return there
+
+
 def batches(
-    client: Client[bytes], tube: str, states: Collection[str] = STATES, count: int | None = None
+    client: Client[bytes], tube: str, most: Mapping[str, int], count: int | None = None
 ) -> Iterator[list[Taken]]:
-    """Take the jobs of a tube that are in some states, until there is none, or `count` are taken.
+    """Take the jobs of a tube, of each state as many as `most` says, and `count` in all, until there are no more.
 
     The client uses and watches the tube.
     """
-    for state in states:
-        for batch in of_state(client, tube, state, count):
+    left = sys.maxsize if count is None else count
+    for state, number in most.items():
+        for batch in of_state(client, tube, state, min(number, left)):
             yield batch
-            if count is not None:
-                count -= len(batch)
-        if count == 0:
-            return
+            left -= len(batch)
 
 
-def of_state(client: Client[bytes], tube: str, state: str, count: int | None) -> Iterator[list[Taken]]:
+def of_state(client: Client[bytes], tube: str, state: str, count: int) -> Iterator[list[Taken]]:
     """Take the jobs that are in one state."""
     if state == "ready":
-        while count != 0:
-            batch = reserve(client, BATCH if count is None else min(BATCH, count))
+        while count:
+            batch = reserve(client, min(BATCH, count))
             if not batch:
                 break
             yield batch
-            count = None if count is None else count - len(batch)
-        if not client.stats_tube(tube).pause_time_left:
+            count -= len(batch)
+        if not count or not client.stats_tube(tube).pause_time_left:
             return
     peek: Callable[[], Any] = {"ready": client.peek_ready, "delayed": client.peek_delayed}.get(
         state, client.peek_buried
     )
-    ids = scanned(client, tube, state)
-    while count != 0:
-        piece = ids[: BATCH if count is None else min(BATCH, count)]
+    ids = scanned(client, tube, state) if count else []
+    while count:
+        piece = ids[: min(BATCH, count)]
         ids = ids[len(piece) :]
         try:
             batch = look(client, piece or [peek().id], tube, state)
@@ -87,7 +102,7 @@ def of_state(client: Client[bytes], tube: str, state: str, count: int | None) ->
             return
         if batch:
             yield batch
-            count = None if count is None else count - len(batch)
+            count -= len(batch)
 
 
 def reserve(client: Client[bytes], count: int) -> list[Taken]:
@@ -132,3 +147,9 @@ def delete(client: Client[bytes], batch: Sequence[Taken]) -> int:
             raise
         return sum(each is not None for each in error.results)
     return 0
+
+
+def tell_reserved(client: Client[bytes], tube: str) -> None:
+    """Say how many jobs stay in a tube, as they are reserved."""
+    if number := count_of(client, tube, ["reserved"]):
+        note(f"{number} reserved {'job stays' if number == 1 else 'jobs stay'} in {tube}")

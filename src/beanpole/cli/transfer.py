@@ -17,27 +17,15 @@ from typing import IO, Any
 import click
 
 from beanpole import limits
-from beanpole.cli.common import (
-    TUBE,
-    Failure,
-    Number,
-    Output,
-    Server,
-    body_fields,
-    exit_code_of,
-    jobs_text,
-    note,
-    progress,
-    verb,
-    write_all,
-)
+from beanpole.cli.common import TUBE, Number, Output, Server, body_fields, jobs_text, progress, verb, write_all
 from beanpole.cli.copying import Copy, put_copies
+from beanpole.cli.ending import Failure, exit_code_of, explained, note, told
 from beanpole.cli.jobs import bodies_of, look_for, scan_options
-from beanpole.cli.scan import STATES, count_of
+from beanpole.cli.scan import STATES
 from beanpole.cli.taking import STATES as REMOVABLE
-from beanpole.cli.taking import batches, delete
+from beanpole.cli.taking import batches, delete, enter, tell_reserved
 from beanpole.client import StatsJob
-from beanpole.errors import ArgumentError, BeanpoleError, ConnectionLostError, DrainingError, ExitCode, OutOfMemoryError
+from beanpole.errors import ArgumentError, DrainingError, ExitCode, OutOfMemoryError
 
 PIECE = 1_000
 """Jobs that are exported or imported in one round trip."""
@@ -49,8 +37,9 @@ PIECE = 1_000
 @verb("export")
 @click.argument("tube", type=TUBE)
 @click.option(
-    "-o", "--output", type=click.File("ab", lazy=False), help="Append to this file.  [default: standard output]"
+    "-o", "--output", type=click.File("ab", lazy=False), help="Write to this new file.  [default: standard output]"
 )
+@click.option("--append", is_flag=True, help="Append to the file if there is one.")
 @click.option("--state", "states", type=click.Choice(STATES), multiple=True, help="Only these; may be repeated.")
 @click.option("--remove", is_flag=True, help="Delete each job when its line is on disk.")
 @scan_options
@@ -60,6 +49,7 @@ def export(
     *,
     tube: str,
     output: IO[bytes] | None,
+    append: bool,
     states: tuple[str, ...],
     remove: bool,
     **scan: int | None,
@@ -71,11 +61,15 @@ def export(
 
     With --remove, each job is deleted when its line is written to the file and synced. NONE IS LOST, whatever breaks,
     but if this command is interrupted, UP TO 256 JOBS MAY BE IN THE FILE AND IN THE TUBE, and the last line may be cut
-    off. Jobs that a worker has reserved stay. The output must be a file: what a pipe has taken is nowhere yet.
+    off: call it again with --append. Jobs that a worker has reserved stay, and so does what is put meanwhile. The
+    output must be a file: what a pipe has taken is nowhere yet.
 
     Exit code 1: not all jobs were found, or a line could not be written.
     """
     file = output or sys.stdout.buffer
+    if output is not None and not append and size_of_file(output):
+        raise click.UsageError(f"{output.name} is not empty: name another file, or say --append")
+    end_last_line(file)
     if remove:
         if set(states) - set(REMOVABLE) or any(scan[name] is not None for name in ("first", "last")):
             raise click.UsageError("--remove takes jobs that nobody has reserved, whatever their ids")
@@ -97,22 +91,49 @@ def export(
 
 def export_and_remove(server: Server, out: Output, file: IO[bytes], tube: str, states: Sequence[str]) -> ExitCode:
     """Write jobs, sync the file, delete them; and so on."""
-    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+    if size_of_file(file) is None:
         raise click.UsageError("--remove writes to a file: give --output FILE, or > FILE")
-    client = server.client(tube)
+    client = server.client()
+    there = enter(client, tube, states)
     out.flush()
     sync_folder(file)
-    count = 0
-    with progress("Exporting", sum(count_of(client, tube, [state]) for state in states)) as tell:
-        for batch in batches(client, tube, states):
+    count = pending = 0
+
+    def story() -> str:
+        more = f"; up to {jobs_text(pending)} may be in the file and in the tube" if pending else ""
+        return f"{jobs_text(count)} of {tube} exported and removed{more}; call it again with --append, or >>, to go on"
+
+    with told(story), progress("Exporting", sum(there.values())) as tell:
+        for batch in batches(client, tube, there):
+            pending = len(batch)
             write_all(file, b"".join(line_of(each.stats, each.body, each.state) for each in batch))
             file.flush()
             os.fsync(file.fileno())
             delete(client, batch)
             count += len(batch)
+            pending = 0
             tell(len(batch))
+    tell_reserved(client, tube)
     tell_exported(tube, count)
     return ExitCode.OK
+
+
+def size_of_file(file: IO[bytes]) -> int | None:
+    """Return how many bytes a file has; None if it is something else, a pipe or a terminal."""
+    try:
+        status = os.fstat(file.fileno())
+    except OSError:
+        return None
+    return status.st_size if stat.S_ISREG(status.st_mode) else None
+
+
+def end_last_line(file: IO[bytes]) -> None:
+    """End the last line of a file if an export before was stopped in it, so that the next job has its own line."""
+    if size_of_file(file):
+        with Path(f"/proc/self/fd/{file.fileno()}").open("rb") as reader:
+            reader.seek(-1, os.SEEK_END)
+            if reader.read() != b"\n":
+                write_all(file, b"\n")
 
 
 def sync_folder(file: IO[bytes]) -> None:
@@ -163,36 +184,37 @@ def import_(server: Server, out: Output, *, tube: str, file: IO[bytes], ready: b
     its time, it says how to go on; up to 1000 jobs may then be put a second time, and one that was not buried in time
     is ready after a minute.
     """
-    client, done, refused = server.client(), 0, 0
+    client, done, refused, first, unsure = server.client(), 0, 0, skip + 1, 0
     numbered = enumerate(file, 1)
     for _ in islice(numbered, skip):
         pass
-    with progress("Importing", size_of(file)) as tell:
+
+    def story() -> str:
+        more = f"; up to {jobs_text(unsure)} may be there twice then" if unsure else ""
+        return f"imported {jobs_text(done)}; go on with --skip {first - 1}{more}"
+
+    with told(story), progress("Importing", size_of(file)) as tell:
         while piece := list(islice(numbered, PIECE)):
             first = piece[0][0]
             jobs, bad = read(piece, ready=ready)
-            try:
-                results = put_copies(client, tube, list(jobs.values()))
-            except BeanpoleError as error:
-                raise Failure(f"{error}; {go_on(done, first)}", exit_code_of(error)) from error
-            for number, result in zip(jobs, results, strict=True):
-                if isinstance(result.error, (ConnectionLostError, DrainingError, OutOfMemoryError)):
-                    raise Failure(f"line {number}: {result.error}; {go_on(done, number)}", exit_code_of(result.error))
+            unsure = len(jobs)
+            results = dict(zip(jobs, put_copies(client, tube, list(jobs.values())), strict=True))
+            for number, result in results.items():
+                if isinstance(result.error, (DrainingError, OutOfMemoryError)):
+                    first = number
+                    unsure = sum(each.error is None for other, each in results.items() if other > number)
+                    raise Failure(f"line {number}: {result.error}; {story()}", exit_code_of(result.error))
                 if result.error is not None:
-                    bad[number] = str(result.error)
+                    bad[number] = explained(client, result.error)
                 else:
                     done += 1
+            first, unsure = piece[-1][0] + 1, 0
             for number, reason in sorted(bad.items()):
                 note(f"line {number}: {reason}")
             refused += len(bad)
             tell(sum(len(line) for _, line in piece))
     out.record({"tube": tube, "imported": done, "refused": refused}, f"{jobs_text(done)} imported into {tube}")
     return ExitCode.FAILED if refused else ExitCode.OK
-
-
-def go_on(done: int, number: int) -> str:
-    """Say how an import goes on that has ended at a line."""
-    return f"imported {jobs_text(done)}; go on with --skip {number - 1}"
 
 
 def size_of(file: IO[bytes]) -> int | None:
@@ -212,8 +234,10 @@ def read(piece: Sequence[tuple[int, bytes]], *, ready: bool) -> tuple[dict[int, 
     for number, line in piece:
         try:
             jobs[number] = copy_of(json.loads(line), ready=ready)
-        except ValueError as error:
+        except ArgumentError as error:
             bad[number] = f"this is no job: {error}"
+        except (ValueError, RecursionError):
+            bad[number] = "this is no job: it is not JSON"
     return jobs, bad
 
 
@@ -225,12 +249,15 @@ def copy_of(record: Any, *, ready: bool) -> Copy:
     """
     if not isinstance(record, dict):
         raise ArgumentError("it is no object")
-    if isinstance(record.get("body"), str):
-        body = record["body"].encode()
-    elif isinstance(record.get("body_base64"), str):
-        body = base64.b64decode(record["body_base64"], validate=True)
-    else:
+    key = next((key for key in ("body", "body_base64") if key in record), None)
+    if key is None:
         raise ArgumentError("it has neither body nor body_base64")
+    if not isinstance(record[key], str):
+        raise ArgumentError(f"{key} is a string, not {json.dumps(record[key])}")
+    try:
+        body = record[key].encode() if key == "body" else base64.b64decode(record[key], validate=True)
+    except ValueError:
+        raise ArgumentError(f"{key} is not {'text that UTF-8 has' if key == 'body' else 'base64'}") from None
     state = record.get("state", "ready")
     if state not in STATES:
         raise ArgumentError(f"state is one of {', '.join(STATES)}, not {state!r}")

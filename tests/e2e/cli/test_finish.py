@@ -1,5 +1,6 @@
 """`beanpole delete|release|bury|kick|touch`: by id, with an answer that explains itself."""
 
+import json
 import signal
 import subprocess
 
@@ -25,16 +26,23 @@ def test_delete_goes_on_after_an_error(cli: Cli, client: Client[bytes]) -> None:
     ids = [client.put(b"a"), 987654321, client.put(b"b")]
     done = cli("delete", "--json", *ids, code=2)
     assert done.objects == [{"id": ids[0], "result": "deleted"}, {"id": ids[2], "result": "deleted"}]
-    assert done.err == "beanpole: there is no job 987654321\n"
+    assert json.loads(done.err) == {"note": "there is no job 987654321"}
 
 
-@pytest.mark.parametrize("verb", ["delete", "release", "bury", "touch", "kick"])
+@pytest.mark.parametrize("verb", ["delete", "release", "bury", "touch"])
 def test_job_in_other_hands(cli: Cli, client: Client[bytes], verb: str) -> None:
     id = client.put(b"x")
     client.reserve_job(id)
     done = cli(verb, id, code=2)
     assert done.err == f"beanpole: job {id} is reserved by another client, and only that one can {verb} it\n"
     assert done.out == b""
+    client.delete(id)
+
+
+def test_kick_of_a_reserved_job(cli: Cli, client: Client[bytes]) -> None:
+    id = client.put(b"x")
+    client.reserve_job(id)
+    assert cli("kick", id, code=2).err == f"beanpole: job {id} is reserved, and nobody can kick a reserved job\n"
     client.delete(id)
 
 

@@ -4,7 +4,8 @@ import click
 import pytest
 
 from beanpole import errors
-from beanpole.cli.common import TARGET, cell, exit_code_of
+from beanpole.cli.common import TARGET, cell
+from beanpole.cli.ending import exit_code_of
 
 
 @pytest.mark.parametrize(("text", "wanted"), [("7", 7), ("tube:7", "7"), ("emails", "emails"), ("7a", "7a")])

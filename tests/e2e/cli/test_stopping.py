@@ -1,0 +1,178 @@
+"""`beanpole move|drain|export|import` that are stopped: nothing is lost, and they say how to go on."""
+
+import json
+import re
+import signal
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from beanpole import Client, NotFoundError
+from tests.e2e.cli.conftest import Cli, run
+from tests.e2e.cli.cutting import cut_at
+from tests.e2e.cli.test_moving import bodies, body_of
+from tests.e2e.process import wait_until
+
+MANY = 20_000
+"""Jobs that take long enough for a command to be killed among them."""
+
+BATCH = 256
+"""The most jobs that may be there twice, as the help says."""
+
+
+# --- stopped between any two steps ------------------------------------------------------------------------------------
+
+CUTS_MAX = 60
+"""More pieces than a verb sends for a few jobs."""
+
+WANTED = {b"ready 1", b"ready 2", b"delayed 1", b"delayed 2", b"buried 1", b"buried 2"}
+
+
+def fill_a_few(client: Client[bytes]) -> None:
+    """Two jobs of each state, whose bodies say it."""
+    for body in sorted(WANTED):
+        id = client.put(body, delay=1000 if body.startswith(b"delayed") else 0)
+        if body.startswith(b"buried"):
+            client.bury(client.reserve_job(id))
+
+
+def states(cli: Cli, tube: str) -> dict[bytes, str]:
+    """The states of the jobs of a tube, by their bodies."""
+    done = cli("export", tube) if tube in cli("tubes").out.decode().split() else None
+    return {body_of(each): each["state"] for each in done.objects} if done else {}
+
+
+def stop_everywhere(cli: Cli, client: Client[bytes], tube: str, *verb: object, executed: bool) -> Iterator[None]:
+    """Runs a verb again and again, and stops it at a later command each time until it comes to its end."""
+    for number in range(1, CUTS_MAX):
+        fill_a_few(client)
+        with cut_at(cli.server, number, executed=executed) as cut:
+            done = run(*verb, "--url", cut.url)
+        assert done.code == (4 if cut.happened else 0), done
+        yield
+        for each in (tube, f"{tube}-b"):
+            wait_until(lambda each=each: not held(client, each), "given back")  # type: ignore[misc]
+            if each in client.tubes():
+                cli("drain", each, "--yes")
+        if not cut.happened:
+            assert number > 5
+            return
+    raise AssertionError(f"the verb sends more than {CUTS_MAX} pieces")
+
+
+def held(client: Client[bytes], tube: str) -> int:
+    """How many jobs are reserved."""
+    try:
+        return client.stats_tube(tube).current_jobs_reserved
+    except NotFoundError:
+        return 0
+
+
+@pytest.mark.parametrize("executed", [False, True])
+def test_move_that_is_stopped_loses_nothing(cli: Cli, client: Client[bytes], tube: str, *, executed: bool) -> None:
+    other = f"{tube}-b"
+    for _ in stop_everywhere(cli, client, tube, "move", tube, other, executed=executed):
+        here, there = states(cli, tube), states(cli, other)
+        assert set(here) | set(there) == WANTED
+        for body, state in (here | there).items():
+            if not body.startswith(b"ready"):
+                assert here.get(body, body.split()[0].decode()) == body.split()[0].decode()
+                assert state in {"delayed", "buried"}, "a worker would get a job that was not ready"
+
+
+@pytest.mark.parametrize("executed", [False, True])
+def test_export_that_is_stopped_loses_nothing(
+    cli: Cli, client: Client[bytes], tube: str, tmp_path: Path, *, executed: bool
+) -> None:
+    file = tmp_path / "jobs"
+    verb = ("export", tube, "--remove", "--output", file)
+    for _ in stop_everywhere(cli, client, tube, *verb, executed=executed):
+        written = {body_of(json.loads(line)) for line in file.read_bytes().splitlines()}
+        assert written | set(states(cli, tube)) == WANTED
+        file.unlink()
+
+
+# --- kill -9 ----------------------------------------------------------------------------------------------------------
+
+
+def kill_when(process: "subprocess.Popen[bytes]", condition: Callable[[], object]) -> None:
+    """Kills a command in the middle of its work."""
+    wait_until(lambda: condition() or process.poll() is not None, "it has begun")
+    process.kill()
+    assert process.wait(60) == -9, "the command was done before it could be killed"
+
+
+def test_move_that_is_killed_loses_nothing(cli: Cli, client: Client[bytes], tube: str) -> None:
+    wanted = [b"%d" % number for number in range(MANY)]
+    client.put_many(wanted)
+    other = f"{tube}-b"
+    client.use(other)
+    kill_when(cli.start("move", tube, other), lambda: client.stats_tube(other).current_jobs_ready)
+    wait_until(lambda: client.stats_tube(tube).current_jobs_reserved == 0, "given back")
+    here, there = client.stats_tube(tube).current_jobs_ready, client.stats_tube(other).current_jobs_ready
+    assert here
+    assert there
+    assert MANY <= here + there <= MANY + BATCH
+    assert cli("move", tube, other).lines == [f"{here} jobs moved from {tube} to {other}"]
+    found = bodies(client, other)
+    assert set(found) == set(wanted)
+    assert len(found) == here + there
+
+
+def test_export_that_is_killed_loses_nothing(cli: Cli, client: Client[bytes], tube: str, tmp_path: Path) -> None:
+    wanted = [b"%d" % number for number in range(MANY)]
+    client.put_many(wanted)
+    file = tmp_path / "jobs"
+    kill_when(cli.start("export", tube, "--remove", "-o", file), lambda: file.exists() and file.stat().st_size)
+    wait_until(lambda: client.stats_tube(tube).current_jobs_reserved == 0, "given back")
+    complete = file.read_bytes().rpartition(b"\n")[0].split(b"\n")
+    written = [json.loads(line)["body"].encode() for line in complete]
+    left = bodies(client)
+    assert left
+    assert set(written) | set(left) == set(wanted)
+    assert MANY <= len(written) + len(left) <= MANY + BATCH
+
+
+# --- Ctrl-C, SIGTERM --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("verb", ["move", "drain", "export", "import"])
+def test_verb_that_is_interrupted_says_how_far_it_came(
+    cli: Cli, client: Client[bytes], tube: str, tmp_path: Path, *, verb: str, number: int
+) -> None:
+    file, other = tmp_path / "jobs", f"{tube}-b"
+    client.watch(other)
+    client.put_many([b"x"] * MANY)
+    file.write_text('{"body": "x"}\n' * MANY * 5 if verb == "import" else "")
+    arguments: dict[str, list[object]] = {
+        "move": [tube, other],
+        "drain": [tube, "--yes"],
+        "export": [tube, "--remove", "-o", file],
+        "import": [other, file],
+    }
+    with cli.start(verb, *arguments[verb], stderr=subprocess.PIPE) as process:
+        wait_until(
+            lambda: (
+                client.stats_tube(other).current_jobs_ready
+                or client.stats_tube(tube).cmd_delete
+                or process.poll() is not None
+            ),
+            "it has begun",
+        )
+        process.send_signal(number)
+        _, err = process.communicate(timeout=60)
+    said = err.decode()
+    assert process.returncode == 128 + number, said
+    assert re.fullmatch(r"beanpole: interrupted; [^\n]+\n", said)
+    assert {"import": "go on with --skip ", "export": "--append"}.get(verb, "call it again") in said
+    if verb == "import":
+        imported, skip = map(int, re.findall(r"imported (\d+) jobs; go on with --skip (\d+)", said)[0])
+        assert imported == skip <= client.stats_tube(other).total_jobs <= imported + 1000
+    if verb == "move":
+        assert int(re.findall(r"moved (\d+) jobs", said)[0]) <= client.stats_tube(other).total_jobs
+    wait_until(lambda: not held(client, tube), "given back")
+    for each in (tube, other):
+        bodies(client, each)
