@@ -5,9 +5,9 @@ A rule is a file with four functions: ``min_counter()``, ``max_counter()``, ``re
 ``day()``, ``hour()``, ``minute()`` and ``second()`` are the moment that the number shows. Each rule has a state
 of Lua 5.1 of its own, whose globals stay.
 
-The rule has string, math, table, and of os what tells the time: the same moment that `now` is. It has no files,
-processes, `require`, `debug`, `load` or coroutines, and no way to a Python object. A number may take only so many
-instructions and the state only so much memory; what is caught by `pcall` does not lift the limit.
+The rule has string, math without chance, table, and of os what tells the time: the moment that `now` is. It has no
+files, processes, `require`, `debug`, `load` or coroutines, and no way to a Python object. A number may take only so
+many instructions and the state only so much memory; what is caught by `pcall` does not lift the limit.
 """
 
 from datetime import UTC, datetime
@@ -37,7 +37,7 @@ local function checked(...)
     return ...
 end
 
-string.dump = nil
+string.dump, math.random, math.randomseed = nil
 local year, month, day, hour, minute, second, time_s
 local counter_value, counter_step, counters_left, short
 local env = {
@@ -50,7 +50,7 @@ local env = {
     os = {
         time = function(given) if given then return real_time(given) end return time_s end,
         date = function(format, given) return date(format or "%c", given or time_s) end,
-        clock = os.clock, difftime = os.difftime,
+        difftime = os.difftime,
     },
 }
 env._G = env

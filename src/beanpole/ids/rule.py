@@ -1,9 +1,11 @@
 """A rule: how it counts, what its numbers look like, and whether it was found to be safe.
 
-Trying out means to make numbers of many cycles with the smallest and the largest counters, and to see that they are all
-different; this finds Lua that leaves out its counter or its date.
+Trying out means to make numbers of many cycles, counters and salts, and to see that they are all different; this finds
+Lua that leaves out its counter or its date. Lua makes each of them three times, once in a state of its own: what comes
+from chance or from a variable that stays is none of the counter's, and is refused.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Protocol
@@ -18,9 +20,13 @@ TRIED_FROM_S = int(datetime(2027, 1, 1, tzinfo=UTC).timestamp())
 
 TRIED_AFTER_S = (
     *(seconds for seconds in (0, 1, 59, 60, 3600, 7200, 12 * HOUR_S)),
-    *(days * DAY_S for days in (1, 2, 7, 10, 28, 30, 31, 59, 90, 180, 304, 365, 366, 731, 1461)),
+    *(days * DAY_S for days in (1, 2, 7, 10, 28, 30, 31, 59, 90, 180, 304, 365, 366, 731, 1461, 1500)),
 )
 """Seconds after that: steps that a careless format does not show."""
+
+
+TRIED_SALTS = (b"", b"1", b"10", b"0", b"A")
+"""Salts: one that ends like a counter must not make the number of another counter."""
 
 
 class Maker(Protocol):
@@ -53,41 +59,75 @@ class Rule:
     """Whether all applications share one counter."""
 
 
-def sample(rule: Rule, value: int, time_s: int) -> str:
-    """Return the number that a rule makes of a value of its counter, and of the values after it if it takes more.
+def sample(make: Maker, value: int, time_s: int, salt: bytes = b"") -> str:
+    """Return the number that is made of a value of a counter, and of the values after it if it takes more.
 
     Raises:
         RuleError: it makes none, or without a counter.
     """
     try:
-        return rule.make(value, limits.IDS_BATCH_MAX, 1, time_s, b"")[0][0]
+        return make(value, limits.IDS_BATCH_MAX, 1, time_s, salt)[0][0]
     except (NoNumberError, NeedRangeError) as error:
         raise RuleError(str(error) or f"it takes more than {limits.IDS_BATCH_MAX} counters a number") from error
 
 
-def tried(rule: Rule) -> Rule:
-    """Try a rule out.
-
-    Raises:
-        RuleError: it makes the same number twice.
-    """
-    shape, cycle = rule.counting.shape, rule.cycle
+def cases(rule: Rule) -> Iterator[tuple[int, int, bytes]]:
+    """Return what is tried out: counters, moments and salts."""
+    shape, seconds = rule.counting.shape, rule.cycle.seconds
     first = shape.after(shape.minimum - 1)
     last = shape.after(shape.maximum - shape.step)
-    tried_values = {first, shape.after(first), shape.after(last // 2), last - shape.step, last}
-    values = sorted(each for each in tried_values if first <= each <= last)
+    few = {first, shape.after(first), shape.after(last // 2), last - shape.step, last}
+    # What a counter is cut to, or taken modulo of.
+    many = few | {shape.after(first + base**power - 1) for base in (2, 10) for power in range(63)}
+    for after_s in sorted({*TRIED_AFTER_S, seconds, 2 * seconds}):
+        for value in sorted(few if after_s else many):
+            if first <= value <= last:
+                yield from ((value, TRIED_FROM_S + after_s, salt) for salt in TRIED_SALTS)
+
+
+def sample_or_none(make: Maker, value: int, time_s: int, salt: bytes) -> str | None:
+    """Return a number, or None if the rule does not want this salt.
+
+    Raises:
+        RuleError: it makes none without a salt.
+    """
+    try:
+        return sample(make, value, time_s, salt)
+    except RuleError:
+        if not salt:
+            raise
+        return None
+
+
+def tried(rule: Rule, again: Maker | None = None) -> Rule:
+    """Try a rule out.
+
+    `again` is the same code in a state of its own, if it has a state.
+
+    Raises:
+        RuleError: it makes the same number twice, or another one of the same counter.
+    """
+    cycle = rule.cycle
     seen: dict[str, tuple[int, int]] = {}
-    for after_s in sorted({*TRIED_AFTER_S, cycle.seconds, 2 * cycle.seconds}):
-        time_s = TRIED_FROM_S + after_s
+    all_made = {case: sample_or_none(rule.make, *case) for case in cases(rule)}
+    for (value, time_s, _), made in all_made.items():
+        if made is None:
+            continue
         start_s = cycle.start_s(time_s)
-        for value in values:
-            made = sample(rule, value, time_s)
-            before = seen.setdefault(made, (start_s, value))
-            if before[1] != value:
-                raise RuleError(f"it makes {made!r} of the counters {before[1]} and {value}: numbers would repeat")
-            if before[0] != start_s:
-                starts = " and ".join(cycle.local(each).isoformat(" ") for each in (before[0], start_s))
-                raise RuleError(f"it makes {made!r} in two cycles, which begin {starts}: numbers would repeat")
+        before = seen.setdefault(made, (start_s, value))
+        if before[1] != value:
+            raise RuleError(f"it makes {made!r} of the counters {before[1]} and {value}: numbers would repeat")
+        if before[0] != start_s:
+            starts = " and ".join(cycle.local(each).isoformat(" ") for each in (before[0], start_s))
+            raise RuleError(f"it makes {made!r} in two cycles, which begin {starts}: numbers would repeat")
+    if again is not None:
+        for make in (rule.make, again):
+            for case in reversed(all_made):
+                if (made := sample_or_none(make, *case)) != all_made[case]:
+                    raise RuleError(
+                        f"it makes {all_made[case]!r} and then {made!r} of the counter {case[0]}: its numbers must be "
+                        "made of nothing but counter, now and salt, or they would repeat"
+                    )
     return rule
 
 
@@ -103,4 +143,4 @@ def preview(rule: Rule, now_s: int) -> dict[str, str]:
     except NoNumberError as error:
         raise RuleError(str(error)) from error
     values = {"first": first, "next": shape.after(first), "last": shape.after(shape.maximum - shape.step)}
-    return {name: sample(rule, value, now_s) for name, value in values.items() if value <= shape.maximum}
+    return {name: sample(rule.make, value, now_s) for name, value in values.items() if value <= shape.maximum}

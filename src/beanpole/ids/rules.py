@@ -291,18 +291,20 @@ def lua_rule(common: Common, path: Path) -> Rule:
     """Read a rule in Lua."""
     try:
         source = path.read_bytes()
-        code = LuaRule(source, path.name)
+        code, again = LuaRule(source, path.name), LuaRule(source, path.name)
     except OSError as error:
         raise RuleError(f"cannot read {path}: {error.strerror}") from error
     seconds = code.ask("reset_seconds")
     cycle = Cycle("seconds", seconds, common.zone) if seconds > 0 else Cycle("never", 0, common.zone)
-    code.cycle, code.step = cycle, common.step
+    for each in (code, again):
+        each.cycle, each.step = cycle, common.step
     shape = Shape(code.ask("min_counter"), code.ask("max_counter"), common.step, common.offset)
     if shape.maximum > limits.IDS_LUA_NUMBER_MAX:
         raise RuleError(f"max_counter() is above 2^53, where numbers of Lua are not exact: {shape.maximum}")
     # Its zone is what it shows, even if counting never begins anew.
     text = common.text(0, cycle, source.decode("latin-1"), fingerprint(zone_shape(cycle.zone)))
-    return tried(Rule(common.name, Counting(shape, cycle, common.batch, text=text), cycle, code.make, str(path)))
+    rule = Rule(common.name, Counting(shape, cycle, common.batch, text=text), cycle, code.make, str(path))
+    return tried(rule, again.make)
 
 
 def read_original(found: dict[str, Any] | None, folder: Path) -> Config:

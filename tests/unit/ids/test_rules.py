@@ -30,9 +30,9 @@ def rule(folder: Path, text: str) -> Rule:
     return load(path).rules["r"]
 
 
-def lua(folder: Path, body: str, maximum: str = "999", reset: str = "86400") -> Rule:
+def lua(folder: Path, body: str, maximum: str = "999", reset: str = "86400", minimum: int = 0) -> Rule:
     (folder / "r.lua").write_text(
-        "function min_counter() return 0 end\n"
+        f"function min_counter() return {minimum} end\n"
         f"function max_counter() return {maximum} end\n"
         f"function reset_seconds() return {reset} end\n"
         f"function create_id(counter, now, salt)\n{body}\nend\n"
@@ -232,6 +232,9 @@ def test_lua_makes_what_the_template_makes() -> None:
         ("return python.eval('1')", "global 'python'"),
         ("return coroutine.create(create_id)", "global 'coroutine'"),
         ("return getfenv(0)", "global 'getfenv'"),
+        ("return math.random(9)", "field 'random'"),
+        ("math.randomseed(1)", "field 'randomseed'"),
+        ("return os.clock()", "field 'clock'"),
         ("return newproxy(true)", "global 'newproxy'"),
     ],
 )
@@ -239,6 +242,34 @@ def test_lua_is_refused_with_the_reason(tmp_path: Path, body: str, reason: str) 
     """Hole 20: Lua that ignores the counter was not checked; and the sandbox."""
     with pytest.raises(RuleError, match=re.escape(reason)):
         lua(tmp_path, body)
+
+
+@pytest.mark.parametrize(
+    ("body", "maximum", "reason"),
+    [
+        ("counter:generate_counter() n = (n or 0) + 1 return n", "999999", "would repeat"),
+        ("n = (n or 0) + counter:generate_counter() return n", "999999", "would repeat"),
+        ("made = made or now:day() return made .. '-' .. counter:generate_counter()", "9", "nothing but counter"),
+        ("counter:generate_counter() return tostring({})", "999999", "would repeat"),
+        ("return counter:generate_counter() % 10000", "999999", "of the counters"),
+        ("return counter:generate_counter() % 4096", "999999", "of the counters"),
+        ("return string.sub(string.format('%06d', counter:generate_counter()), -5)", "999999", "of the counters"),
+        ("return salt .. tostring(counter:generate_counter())", "999999", "of the counters"),
+        ("return counter:generate_counter() .. salt", "999999", "of the counters"),
+    ],
+)
+@pytest.mark.parametrize("minimum", [0, 1])
+def test_lua_that_is_made_of_something_else_is_refused(
+    tmp_path: Path, body: str, maximum: str, reason: str, minimum: int
+) -> None:
+    """Of few counters, of which each is made once, all of these look good."""
+    with pytest.raises(RuleError, match=reason):
+        lua(tmp_path, body, maximum, "0", minimum)
+
+
+def test_lua_may_refuse_a_salt(tmp_path: Path) -> None:
+    made_by = lua(tmp_path, f"if #salt == 1 then error('salt') end {DAILY} .. salt")
+    assert make(made_by, salt=b"ab") == "20261120-000ab"
 
 
 @pytest.mark.parametrize(
