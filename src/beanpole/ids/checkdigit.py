@@ -1,6 +1,6 @@
 """Check digits: characters at the end of a number that show most mistakes of whoever types it.
 
-Each works on the characters of its alphabet and leaves out the others, so that a prefix does no harm. They depend on
+Each works on the characters of its own and leaves out the others, so that a prefix does no harm. They depend on
 nothing but the text before them and have a fixed width: they never make two different numbers one.
 
 - ``luhn``: ISO/IEC 7812; one digit. Finds single wrong digits and most swapped neighbours.
@@ -77,3 +77,12 @@ CHECKS: Mapping[str, Callable[[str], str]] = {
     "iso7064-97-10": mod_97_10,
 }
 """The check digits by the name that a rule gives."""
+
+CHARACTERS: Mapping[str, str] = {
+    "luhn": DIGITS,
+    "damm": DIGITS,
+    "iso7064-11-10": DIGITS,
+    "iso7064-37-36": ALPHANUMERIC,
+    "iso7064-97-10": ALPHANUMERIC,
+}
+"""What each looks at: of other characters it finds no mistake."""

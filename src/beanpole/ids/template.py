@@ -9,8 +9,9 @@ import string
 from collections.abc import Callable
 from datetime import datetime
 
+from beanpole import limits
 from beanpole.errors import RuleError
-from beanpole.ids.checkdigit import CHECKS
+from beanpole.ids.checkdigit import CHARACTERS, CHECKS
 from beanpole.ids.cycle import DAY_S, HOUR_S, Cycle
 
 TIMES: dict[str, tuple[tuple[int, ...], Callable[[datetime], int]]] = {
@@ -48,13 +49,33 @@ def fields_of(template: str) -> list[tuple[str, str, int]]:
                 parts.append((literal, "", 0))
             elif name == "salt" and not spec and not conversion:
                 parts.append((literal, name, 0))
-            elif conversion or not spec or not spec.startswith("0") or not spec.isdecimal() or not int(spec):
+            elif conversion or not spec or not spec.startswith("0") or not spec.isdecimal() or not spec.strip("0"):
                 raise RuleError(f"the field {name!r} needs a width, as in {{{name or 'counter'}:06}}")
+            elif len(spec) > len(str(limits.IDS_WIDTH_MAX)) + 1 or int(spec) > limits.IDS_WIDTH_MAX:
+                raise RuleError(f"the field {name!r} can be {limits.IDS_WIDTH_MAX} wide at the most, not {spec[:20]}")
             else:
                 parts.append((literal, name, int(spec)))
     except ValueError as error:
         raise RuleError(f"the template {template!r} can't be read: {error}") from error
     return parts
+
+
+def check_named(name: str | None, alphabet: str) -> Callable[[str], str] | None:
+    """Return what makes check digits of numbers with an alphabet.
+
+    Raises:
+        RuleError: there is no check digit of this name, or it would not look at all characters.
+    """
+    if name is None:
+        return None
+    if name not in CHECKS:
+        raise RuleError(f"there is no check digit {name!r}; there are {', '.join(CHECKS)}")
+    if blind := set(alphabet) - set(CHARACTERS[name]):
+        raise RuleError(
+            f"the check digit {name} does not look at {''.join(sorted(blind))!r} of the alphabet, so it would find no "
+            f"mistake there; it looks at {CHARACTERS[name]}"
+        )
+    return CHECKS[name]
 
 
 def precision(cycle: Cycle) -> str:
@@ -88,9 +109,7 @@ class Template:
         self.decimal = alphabet == string.digits
         if len(alphabet) < 2 or len(set(alphabet)) != len(alphabet) or not alphabet.isprintable():
             raise RuleError(f"the alphabet {alphabet!r} must be two or more different characters")
-        if check is not None and check not in CHECKS:
-            raise RuleError(f"there is no check digit {check!r}; there are {', '.join(CHECKS)}")
-        self.check = CHECKS[check] if check else None
+        self.check = check_named(check, alphabet)
         self.is_plain = self.decimal and self.check is None
         self.parts = fields_of(template)
         names = [name for _, name, _ in self.parts]

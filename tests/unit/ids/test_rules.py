@@ -80,6 +80,8 @@ def test_template_makes(tmp_path: Path, text: str, value: int, expected: str) ->
         ('template = "{counter}"', "needs a width"),
         ('template = "{counter:>6}"', "needs a width"),
         ('template = "{counter:03"', "can't be read"),
+        ('template = "{counter:0999999999}"', "can be 64 wide at the most"),
+        ('template = "{counter:00}"', "needs a width"),
         ('template = "{counter.x:03}"', "no field"),
         ('template = "{year:03}{counter:03}"', "wide"),
         ('template = "{counter:03}"\ncycle = "year"', "cycle must be"),
