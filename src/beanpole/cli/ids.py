@@ -1,5 +1,6 @@
 """``beanpole ids``: run the ID service, and check its rules."""
 
+import math
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, tzinfo
@@ -48,6 +49,22 @@ def serve(config: Path, ready_file: Path | None, log_format: str) -> int:
     return int(app.serve(config, open_logger(log_format), ready))
 
 
+class Rate(click.ParamType[float]):
+    """Numbers a second: above 0, and no infinity."""
+
+    name = "rate"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Return it."""
+        try:
+            found = float(value)
+        except ValueError:
+            found = math.nan
+        if not 0 < found < math.inf:
+            self.fail(f"{value!r} is no number above 0", param, ctx)
+        return found
+
+
 class Moment(click.ParamType[int]):
     """A moment: Unix seconds, or a date and time in the form of ISO 8601, of UTC unless it says otherwise."""
 
@@ -72,7 +89,7 @@ class Moment(click.ParamType[int]):
     type=Moment(),
     help="The moment that numbers show: Unix seconds, or a date as in 2026-12-31T23:59 (UTC). The default is now.",
 )
-@click.option("--rate", type=click.FloatRange(0, min_open=True), help="Numbers a second: tell when the range runs out.")
+@click.option("--rate", type=Rate(), help="Numbers a second: tell when the range runs out.")
 def check(config: Path, at_s: int | None, rate: float | None) -> int:
     """Verify the rules of CONFIG, as `serve` does before it starts; show the first, next and last number of each.
 

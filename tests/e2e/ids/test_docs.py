@@ -32,7 +32,9 @@ def test_examples_are_good() -> None:
 
 def test_configuration_and_requests_of_the_page(tmp_path: Path) -> None:
     path = tmp_path / "rules.toml"
-    path.write_text(blocks(GUIDE, "toml")[0].replace("sqlite:///", f"sqlite:///{tmp_path}/"))
+    text = blocks(GUIDE, "toml")[0]
+    assert "127.0.0.1:11310" in text, "the address of the page's other examples"
+    path.write_text(text.replace(":11310", ":0").replace("sqlite:///", f"sqlite:///{tmp_path}/"))
     requests = re.findall(r"`(\{\"action\".*?\})`", WIRE)
     fields = re.findall(r"with `(\"\w+\":.*?)`", WIRE)
     assert requests
