@@ -198,20 +198,27 @@ class FakeServer:
             self._wait_for([peer for peer in self.peers.values() if peer.session.worker])
 
     @contextmanager
-    def running(self, worker: "Worker") -> Iterator[None]:
+    def running(self, worker: "Worker", *, grace: float = 1.0) -> Iterator[None]:
         """Runs a worker in a thread, against this server and not its own, as long as the with block lasts.
+
+        At the end of the block, handlers that still run have `grace` seconds, whatever the worker's own is; then their
+        jobs are released. These seconds and the timeouts of handlers are of the real clock. The worker waits for jobs
+        without an end, so that :meth:`advance` need not stop each half minute.
 
         Raises in the end what :meth:`beanpole.Worker.serve` raises.
         """
-        address, worker.address = worker.address, Address(*self.address)
+        own = worker.address, worker.grace_s, worker.reserve_s
+        worker.address, worker.grace_s, worker.reserve_s = Address(*self.address), grace, None
         with ThreadPoolExecutor(1, "beanpole worker") as thread:
             served = thread.submit(lambda: asyncio.run(worker.serve()))
             try:
                 yield
             finally:
                 worker.stop()
-                served.result()
-                worker.address = address
+                try:
+                    served.result()
+                finally:
+                    worker.address, worker.grace_s, worker.reserve_s = own
 
     # --- The queue ---
 
@@ -226,8 +233,13 @@ class FakeServer:
     ) -> int:
         """Puts a job as :meth:`beanpole.Client.put` does, over a connection of its own, and returns its id (``put``).
 
-        `delay` and `ttr` are in seconds. Raises what the client raises.
+        `delay` and `ttr` are in seconds. Raises TypeError for a body that is no string and no bytes, and what the
+        client raises.
         """
+        given: object = body
+        if not isinstance(given, str | bytes):
+            kind = type(given).__name__
+            raise TypeError(f"a body is str or bytes, not {kind}: encode it as your program does, as json.dumps(body)")
         with Client(self.address) as client:
             return client.put(cast("str", body), priority, delay, ttr, tube=tube)
 

@@ -31,6 +31,9 @@ class Shift:
     dial: Callable[[], Line]
     """Makes a connection that is not connected yet."""
 
+    reserve_s: int | None
+    """Seconds of a reserve; None: for ever."""
+
     slots: int
     """Jobs at a time."""
 

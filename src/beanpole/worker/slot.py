@@ -11,7 +11,6 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from beanpole import limits
 from beanpole.client import Backoff, Job, StatsJob
 from beanpole.errors import (
     BeanpoleError,
@@ -129,7 +128,7 @@ class Slot:
     async def _reserve(self, line: Line) -> Job[Any] | BodyError | None:
         if self._shift.stopping.is_set():
             return None
-        self._reserving = asyncio.ensure_future(line.reserve(limits.WORKER_RESERVE_S))
+        self._reserving = asyncio.ensure_future(line.reserve(self._shift.reserve_s))
         try:
             await asyncio.wait({self._reserving})
             return None if self._reserving.cancelled() else self._reserving.result()

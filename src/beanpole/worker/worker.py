@@ -68,6 +68,8 @@ class Worker:
         """Jobs at a time."""
         self.grace_s = grace
         """Seconds that running handlers have when the worker stops."""
+        self.reserve_s: int | None = limits.WORKER_RESERVE_S
+        """Seconds of a reserve; then the worker asks again, and finds out if the server is gone. None: for ever."""
         self.stuck_timeout_s = stuck_timeout
         """Seconds for which handlers that hang may occupy all slots until the worker gives up; None: for ever."""
         self.logger = logger
@@ -175,6 +177,7 @@ class Worker:
             logger=logger,
             log_done=self.log_done,
             dial=self._dial,
+            reserve_s=self.reserve_s,
             slots=self.concurrency,
             stuck_timeout_s=self.stuck_timeout_s,
         )

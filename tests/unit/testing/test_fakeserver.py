@@ -8,6 +8,7 @@ import greenstalk
 import pytest
 
 import beanpole
+from beanpole import limits
 from beanpole.testing import FakeServer
 
 
@@ -212,6 +213,14 @@ def test_put_refuses_what_a_client_would_refuse(server: FakeServer) -> None:
     assert server.jobs() == []
 
 
+@pytest.mark.parametrize("body", [{"to": 1}, 5, None, bytearray(b"x")])
+def test_put_takes_str_or_bytes(server: FakeServer, body: str) -> None:
+    with pytest.raises(TypeError, match=f"a body is str or bytes, not {type(body).__name__}"):
+        server.put(body)
+    assert server.put("x") == 1
+    assert server.put(b"x") == 2
+
+
 def test_body_bytes_max() -> None:
     with FakeServer(body_bytes_max=3) as server:
         assert server.put("abc") == 1
@@ -288,6 +297,23 @@ def test_a_worker_retries_for_an_hour(server: FakeServer) -> None:
     assert tries == [0, 120, 360, 840, 1800]
     assert [job.state for job in server.jobs("mails")] == ["buried"]
     assert str(worker.address) == "beanstalk://nowhere.invalid:11300"
+
+
+def test_a_handler_that_hangs_does_not_hold_up_the_end(server: FakeServer) -> None:
+    worker, begun, go_on = beanpole.Worker(grace=1000), threading.Event(), threading.Event()
+
+    @worker.handler("hang")
+    def hang(_: beanpole.Task[str]) -> None:
+        begun.set()
+        go_on.wait(20)
+
+    with server.running(worker, grace=0.01):
+        server.put("x", tube="hang")
+        assert begun.wait(20)
+    assert not go_on.is_set()
+    go_on.set()
+    assert [job.state for job in server.jobs()] == ["ready"]
+    assert (worker.counters.released, worker.grace_s, worker.reserve_s) == (1, 1000, limits.WORKER_RESERVE_S)
 
 
 def test_a_worker_that_cannot_serve_is_told_of(server: FakeServer) -> None:
