@@ -1,9 +1,12 @@
 """Numbers that begin with the time, from a process that is killed and started again: they grow all the same."""
 
+import time
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
+from beanpole import limits
 from tests.e2e.ids.process import running
 
 RULES = """
@@ -34,3 +37,6 @@ def test_kill_and_stop(tmp_path: Path, kind: str) -> None:
     order = [int(each) for each in numbers] if kind == "snowflake" else numbers
     assert len(set(order)) == 4 * 2002
     assert order == sorted(order)
+    if kind == "snowflake":
+        shown_s = (int(numbers[-1]) >> 22) / 1000 + datetime(2020, 1, 1, tzinfo=UTC).timestamp()
+        assert shown_s < time.time() + limits.IDS_RESERVE_S_DEFAULT, "crashes do not add up"
