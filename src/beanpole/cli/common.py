@@ -29,6 +29,7 @@ from beanpole.cli.ending import Failure, exit_code_of, forget_output, sentence_o
 from beanpole.client import Address, Backoff, Client
 from beanpole.errors import ArgumentError, BeanpoleError, ExitCode
 from beanpole.protocol import wire
+from beanpole.protocol.arguments import NAME_BYTES
 
 EXIT_CODES = """\b
 Exit codes:
@@ -43,33 +44,28 @@ Exit codes:
 
 SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
+TUBE_PREFIX = "tube:"
+"""What tells a tube whose name is a number from a job; no name has a colon."""
+
 PROGRESS_FROM = 1_000
 """Jobs, or bytes, from which on a progress bar is shown: below, it would be over at once."""
 
 # --- Arguments --------------------------------------------------------------------------------------------------------
 
 
-class Checked(click.ParamType[str]):
-    """A value that a function of ours checks, which raises ArgumentError."""
+class Tube(click.ParamType[str]):
+    """The name of a tube, also as ``tube:NAME``; a shell completes those that the server has."""
 
-    def __init__(self, name: str, check: Callable[[str], object]) -> None:
-        self.name = name
-        self.check = check
+    name = "tube"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return the value if it is one."""
+        """Return the name if it is one."""
+        name = str(value).removeprefix(TUBE_PREFIX)
         try:
-            self.check(value)
+            wire.tube_name(name)
         except ArgumentError as error:
-            self.fail(str(error), param, ctx)
-        return str(value)
-
-
-class Tube(Checked):
-    """The name of a tube; a shell completes those that the server has."""
-
-    def __init__(self) -> None:
-        super().__init__("tube", wire.tube_name)
+            self.fail(str(error).replace(NAME_BYTES.decode(), "letters, digits and -+/;.$_()"), param, ctx)
+        return name
 
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
@@ -87,7 +83,21 @@ class Tube(Checked):
 TUBE = Tube()
 """The name of a tube."""
 
-URL = Checked("url", Address.from_url)
+
+class Url(click.ParamType[str]):
+    """The address of a server."""
+
+    name = "url"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the URL of an address; a word alone is rather a mistake than the path of a socket."""
+        try:
+            return str(Address.of(value) if ":" in value or "/" in value else Address.from_url(value))
+        except ArgumentError as error:
+            self.fail(str(error), param, ctx)
+
+
+URL = Url()
 """The address of a server."""
 
 
@@ -117,7 +127,10 @@ COUNT = Number("n", 1, limits.PRI_MAX)
 """How many jobs."""
 
 SECONDS = Number("seconds", 0, limits.PRI_MAX)
-"""Seconds of a delay, a time to run or a pause."""
+"""Seconds of a delay or a pause."""
+
+TTR = Number("seconds", 1, limits.PRI_MAX)
+"""Seconds that a worker has; a server makes 1 of 0, so nobody gets what 0 might mean."""
 
 PRIORITY = Number("priority", 0, limits.PRI_MAX)
 """The priority of a job; the smallest comes first."""
@@ -135,7 +148,7 @@ class Target(click.ParamType[int | str]):
             return int(value)
         if value.isascii() and value.isdigit():
             return ID(value, param, ctx)
-        return TUBE.convert(value.removeprefix("tube:"), param, ctx)
+        return TUBE.convert(value, param, ctx)
 
 
 TARGET = Target()
@@ -308,7 +321,7 @@ def verb(name: str) -> Callable[[Callable[..., ExitCode | None]], click.Command]
                 show_default=True,
                 envvar="BEANPOLE_URL",
                 show_envvar=True,
-                help="The server: beanstalk://HOST:PORT or unix:PATH.",
+                help="The server: beanstalk://HOST:PORT, HOST:PORT or unix:PATH.",
             ),
             click.Option(["--json", "as_json"], is_flag=True, help="Write JSON, one object a line."),
         ]

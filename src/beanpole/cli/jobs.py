@@ -39,6 +39,8 @@ def scan_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def look_for(client: Client[bytes], tube: str, states: tuple[str, ...], **options: Any) -> Found:
     """Look for jobs, with a progress bar, and say it if some were not found."""
+    if options["first"] is not None and options["last"] is not None and options["first"] > options["last"]:
+        raise click.UsageError("--from is after --to")
     with progress("Looking for jobs", count_of(client, tube, states)) as tell:
         found = find(client, tube, states, tell=tell, **options)
     if found.left_count:

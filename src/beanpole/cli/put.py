@@ -3,14 +3,23 @@
 import os
 import sys
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 from typing import IO
 
 import click
 
 from beanpole import limits
-from beanpole.cli.common import PRIORITY, SECONDS, TUBE, Output, Server, verb
-from beanpole.cli.ending import exit_code_of, note
-from beanpole.errors import BatchError, BeanpoleError, ExitCode
+from beanpole.cli.common import PRIORITY, SECONDS, TTR, TUBE, Output, Server, jobs_text, verb
+from beanpole.cli.ending import Failure, exit_code_of, explained, note, sentence_of
+from beanpole.client import Client
+from beanpole.errors import (
+    BatchError,
+    BeanpoleError,
+    CannotConnectError,
+    ConnectionLostError,
+    ExitCode,
+    UnexpectedReplyError,
+)
 
 READ_BYTES = 262_144
 """Bytes that are asked for at a time with --each-line; what is there goes at once, so that a slow pipe is no delay."""
@@ -28,7 +37,7 @@ READ_BYTES = 262_144
 )
 @click.option("--delay", type=SECONDS, default=0, show_default=True, help="Seconds until they are ready.")
 @click.option(
-    "--ttr", type=SECONDS, default=limits.CLIENT_TTR_S_DEFAULT, show_default=True, help="Seconds that a worker has."
+    "--ttr", type=TTR, default=limits.CLIENT_TTR_S_DEFAULT, show_default=True, help="Seconds that a worker has."
 )
 def put(
     server: Server,
@@ -58,12 +67,29 @@ def put(
         try:
             ids = client.put_many(piece, priority, delay, ttr)
         except BatchError as error:
-            return tell_failures(out, error, done, piece)
+            return tell_failures(client, out, error, done, piece, each_line=each_line)
+        except CannotConnectError as error:
+            if not done:
+                raise
+            raise Failure(f"{sentence_of(error)}; {done} put; {nothing_after(done)}", exit_code_of(error)) from error
         done += len(ids)
+        tell_ids(out, ids, done)
+    return ExitCode.OK
+
+
+def tell_ids(out: Output, ids: Sequence[int], done: int) -> None:
+    """Write ids.
+
+    Raises:
+        Failure: they can't be written; the jobs are put all the same, and so are `done` in all.
+    """
+    try:
         for id in ids:
             out.record({"id": id}, str(id))
         out.flush()
-    return ExitCode.OK
+    except OSError as error:
+        were = "was" if done == 1 else "were"
+        raise Failure(f"{jobs_text(done)} {were} put, but ids can't be written: {sentence_of(error)}") from error
 
 
 def whole(bodies: Sequence[str], files: Sequence[IO[bytes]]) -> Iterator[bytes]:
@@ -89,13 +115,38 @@ def all_lines(files: Sequence[IO[bytes]]) -> Iterator[list[bytes]]:
             yield [rest]
 
 
-def tell_failures(out: Output, error: BatchError, done: int, piece: Sequence[bytes]) -> ExitCode:
+def tell_failures(
+    client: Client[bytes], out: Output, error: BatchError, done: int, piece: Sequence[bytes], *, each_line: bool
+) -> ExitCode:
     """Print the ids of what was put after all, and say what was not; return the exit code."""
-    for number, result in enumerate(error.results, done + 1):
-        if isinstance(result, BeanpoleError):
-            note(f"body {number} was not put: {result}" if done + len(piece) > 1 else str(result))
-        else:
-            out.record({"id": result}, str(result))
-    if len(error.results) < len(piece):
-        note(f"nothing was sent from body {done + len(error.results) + 1} on")
-    return exit_code_of(error)
+    ids = [result for result in error.results if isinstance(result, int)]
+    sent, put = done + len(error.results), done + len(ids)
+    tell_ids(out, ids, put)
+    lost = error.__cause__ if isinstance(error.__cause__, ConnectionLostError | UnexpectedReplyError) else None
+    refused = [
+        (number, result)
+        for number, result in enumerate(error.results, done + 1)
+        if isinstance(result, BeanpoleError) and result is not lost
+    ]
+    # Neighbours that are refused with the same words are one line.
+    for _, neighbours in groupby(enumerate(refused), lambda each: (each[1][0] - each[0], str(each[1][1]))):
+        (first, reason), *others = (each for _, each in neighbours)
+        was = f"{bodies_text(first, first + len(others))} {'were' if others else 'was'} not put: "
+        note((was if done + len(piece) > 1 else "") + explained(client, reason))
+    rest = [nothing_after(sent)] if each_line or sent < done + len(piece) else []
+    if lost is None:
+        for text in rest:
+            note(text)
+        return exit_code_of(error)
+    unknown = f"of {bodies_text(sent - sum(each is lost for each in error.results) + 1, sent)} it is not known"
+    raise Failure("; ".join([sentence_of(lost), f"{put} put", unknown, *rest]), exit_code_of(lost))
+
+
+def bodies_text(first: int, last: int) -> str:
+    """Return ``body 1`` or ``bodies 1 to 2``."""
+    return f"body {first}" if first == last else f"bodies {first} to {last}"
+
+
+def nothing_after(number: int) -> str:
+    """Say where this has ended."""
+    return f"nothing after body {number} was sent"

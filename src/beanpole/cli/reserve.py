@@ -24,11 +24,9 @@ from beanpole.errors import BeanpoleError, ExitCode, TimedOutError
 @click.option(
     "--count", type=Number("n", 0, limits.PRI_MAX), default=1, show_default=True, help="Jobs to take; 0: all that come."
 )
-@click.option("--delete", "finish", flag_value="delete", help="Delete the job when it is written.")
-@click.option("--bury", "finish", flag_value="bury", help="Bury the job when it is written; with --exec: if CMD fails.")
-@click.option(
-    "--release", "finish", flag_value="release", help="Release it when it is written; with --exec: if CMD fails."
-)
+@click.option("--delete", is_flag=True, help="Delete the job when it is written.")
+@click.option("--bury", is_flag=True, help="Bury the job when it is written; with --exec: if CMD fails.")
+@click.option("--release", is_flag=True, help="Release it when it is written; with --exec: if CMD fails.")
 @click.option(
     "--exec",
     "command",
@@ -45,11 +43,11 @@ def reserve(
     tubes: tuple[str, ...],
     timeout: int | None,
     count: int,
-    finish: str | None,
     command: str | None,
     priority: int | None,
     delay: int,
     raw: bool,
+    **ways: bool,
 ) -> ExitCode:
     """Take jobs of the TUBEs ("default" if none is named), and write them to standard output.
 
@@ -64,6 +62,10 @@ def reserve(
 
     A worker in one line: beanpole reserve TUBE --count 0 --exec CMD --bury
     """
+    chosen = [way for way, said in ways.items() if said]
+    if len(chosen) > 1:
+        raise click.UsageError(f"a job can't have two ends: --{chosen[0]} or --{chosen[1]}")
+    finish = chosen[0] if chosen else None
     if command is not None and finish == "delete":
         raise click.UsageError("--exec deletes the job if CMD succeeds; --bury or --release say what to do if it fails")
     if not count and not delay and (finish == "release" or (command is not None and not finish)):

@@ -27,11 +27,16 @@ def test_nobody_listens() -> None:
     assert "can't connect to unix:/nonexistent/socket: No such file or directory" in done.err
 
 
-@pytest.mark.parametrize("url", ["127.0.0.1:11300", "http://127.0.0.1", "beanstalk://", "beanstalk://h:x", "unix:"])
+@pytest.mark.parametrize("url", ["localhost", "http://127.0.0.1", "beanstalk://", "beanstalk://h:x", "unix:"])
 def test_url_that_is_none(url: str) -> None:
     done = run("tubes", "--url", url)
     assert (done.code, done.err.count("\n")) == (5, 1)
     assert "'--url'" in done.err
+
+
+def test_url_without_a_scheme(cli: Cli, tube: str) -> None:
+    assert run("put", "-t", f"tube:{tube}", "x", "--url", f"{HOST}:{cli.server.port}").code == 0
+    assert run("drain", f"tube:{tube}", "-y", "--url", cli.url).lines == [f"1 job of {tube} deleted"]
 
 
 def test_variable_that_is_no_url() -> None:
@@ -48,6 +53,7 @@ def test_name_that_no_tube_has(cli: Cli, name: str) -> None:
     done = cli("stats", "--", f"tube:{name}", code=5)
     assert done.err.count("\n") == 1
     assert "a tube's name" in done.err
+    assert ("made of letters, digits and -+/;.$_(): " in done.err) == (name in {"two words", "ü"})
 
 
 def test_server_that_is_gone_in_the_middle() -> None:
@@ -65,6 +71,7 @@ def test_server_that_is_gone_in_the_middle() -> None:
     assert process.returncode == 4
     assert err.count(b"\n") == 1, err
     assert err.startswith(b"beanpole: can't connect to ")
+    assert err.endswith(b"; 1 put; nothing after body 1 was sent\n")
 
 
 def test_server_that_closes_the_connection_unasked() -> None:

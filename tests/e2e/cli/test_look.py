@@ -136,3 +136,14 @@ def test_pause_and_resume(cli: Cli, client: Client[bytes], tube: str) -> None:
     assert json.loads(cli("resume", tube, "--json").out) == {"tube": tube, "pause": 0}
     cli("reserve", tube, "--timeout", 0)
     assert cli("pause", f"{tube}-none", code=2).err == f"beanpole: there is no tube {tube}-none\n"
+
+
+def test_ids_the_wrong_way_round(cli: Cli) -> None:
+    assert "--from is after --to" in cli("jobs", "default", "--from", 5, "--to", 3, code=5).err
+
+
+def test_resume(cli: Cli, client: Client[bytes], tube: str) -> None:
+    client.put(b"x")
+    cli("pause", tube)
+    assert cli("resume", tube).lines == [f"{tube} resumed"]
+    assert client.stats_tube(tube).pause == 0

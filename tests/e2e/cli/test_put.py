@@ -2,11 +2,13 @@
 
 import os
 import pty
+import re
 import subprocess
 from pathlib import Path
 
 from beanpole import Client
-from tests.e2e.cli.conftest import Cli
+from tests.e2e.cli.conftest import Cli, run
+from tests.e2e.cli.cutting import cut_at
 
 BINARY = bytes(range(256))
 
@@ -83,12 +85,47 @@ def test_lines_are_put_as_they_come(cli: Cli, tube: str) -> None:
 
 
 def test_body_that_is_too_big(cli: Cli, client: Client[bytes], tube: str) -> None:
+    reason = "JOB_TOO_BIG: the body is larger than the server's limit of 65535 bytes\n"
     done = cli("put", "-t", tube, given=b"x" * 65536, code=1)
-    assert done.err == "beanpole: JOB_TOO_BIG: the body is larger than the server's limit\n"
-    done = cli("put", "-t", tube, "--each-line", given=b"a\n" + b"x" * 65536 + b"\nb\n", code=1)
-    assert done.err == "beanpole: body 2 was not put: JOB_TOO_BIG: the body is larger than the server's limit\n"
+    assert done.err == f"beanpole: {reason}"
+    big = b"x" * 65536 + b"\n"
+    done = cli("put", "-t", tube, "--each-line", given=b"a\n" + big * 2 + b"b\n" + big, code=1)
+    assert done.err == (
+        f"beanpole: bodies 2 to 3 were not put: {reason}"
+        f"beanpole: body 5 was not put: {reason}"
+        "beanpole: nothing after body 5 was sent\n"
+    )
     assert len(done.lines) == 2
     assert bodies(client) == [b"a", b"b"]
+
+
+def test_server_that_is_lost_among_many(cli: Cli, client: Client[bytes], tube: str) -> None:
+    lines = b"".join(b"%d\n" % number for number in range(30_000))
+    with cut_at(cli.server, 3, executed=False) as cut:
+        done = run("put", "-t", tube, "--each-line", "--url", cut.url, given=lines)
+    assert cut.happened
+    found = re.fullmatch(
+        r"beanpole: [^;]+; (\d+) put; of bodies (\d+) to (\d+) it is not known; nothing after body (\d+) was sent\n",
+        done.err,
+    )
+    assert found, done.err
+    put, first, last, end = map(int, found.groups())
+    assert (done.code, len(done.lines)) == (4, put)
+    assert put == first - 1
+    assert put <= client.stats_tube(tube).total_jobs <= last
+    assert first < last == end < 30_000
+
+
+def test_ids_that_can_not_be_written(cli: Cli, client: Client[bytes], tube: str) -> None:
+    with Path("/dev/full").open("wb") as full:
+        done = cli.process("put", "-t", tube, "x", stdout=full)
+    said = "beanpole: 1 job was put, but ids can't be written: No space left on device\n"
+    assert (done.code, done.err) == (1, said)
+    assert bodies(client) == [b"x"]
+
+
+def test_ttr_of_nothing(cli: Cli) -> None:
+    assert "from 1 to" in cli("put", "--ttr", 0, "x", code=5).err
 
 
 def test_nothing_to_put(cli: Cli) -> None:

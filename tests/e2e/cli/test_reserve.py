@@ -3,6 +3,8 @@
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from beanpole import Client
 from tests.e2e.cli.conftest import Cli
 from tests.e2e.process import wait_until
@@ -123,3 +125,8 @@ def test_command_that_does_not_read_its_input(cli: Cli, client: Client[bytes], t
     client.put(b"x" * 65535)
     assert cli.process("reserve", tube, "--exec", "exec <&-; true").code == 0
     assert counts(client, tube) == (0, 0, 0, 0)
+
+
+@pytest.mark.parametrize("ends", [["--bury", "--delete"], ["--release", "--bury", "--exec", "true"]])
+def test_two_ends(cli: Cli, tube: str, ends: list[str]) -> None:
+    assert "two ends" in cli("reserve", tube, *ends, code=5).err

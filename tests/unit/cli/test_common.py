@@ -13,7 +13,7 @@ def test_target(text: str, wanted: int | str) -> None:
     assert TARGET(text) == wanted
 
 
-@pytest.mark.parametrize("text", ["0", str(2**64), "tube:", "two words", "tube:tube:x"])
+@pytest.mark.parametrize("text", ["0", str(2**64), "tube:", "two words", "tube:tube:x", "a:b"])
 def test_what_is_no_target(text: str) -> None:
     with pytest.raises(click.BadParameter):
         TARGET(text)
