@@ -34,10 +34,10 @@ class Measured:
         self.failure = ""
         """Why the last call failed; empty if it did not."""
 
-    async def load(self, key: Key, margin: int) -> Mark | None:
+    async def load(self, key: Key, batch: int) -> Mark | None:
         """Return the mark of a counter."""
         with self:
-            return await self.store.load(key, margin)
+            return await self.store.load(key, batch)
 
     async def reserve(self, wanted: list[tuple[Key, Mark]]) -> None:
         """Make ranges durable."""

@@ -8,7 +8,7 @@ import os
 import string
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, tzinfo
 from pathlib import Path
 from typing import Any, TypeVar
@@ -47,8 +47,6 @@ class Config:
     """The number of this node, from 0; `step` is how many there are."""
 
     ahead_s_max: int = limits.IDS_CLOCK_AHEAD_S_MAX
-    original: bool = field(default=False)
-    """Whether this is a file of the original, whose table is then taken over."""
 
 
 def load(path: Path) -> Config:
@@ -330,7 +328,6 @@ def read_original(found: dict[str, Any] | None, folder: Path) -> Config:
         http=read_http(table),
         step=step,
         offset=offset,
-        original=True,
     )
 
 

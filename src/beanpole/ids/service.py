@@ -36,8 +36,8 @@ from beanpole.ids.window import Window
 class StoreCalls(Protocol):
     """What the service asks of the store, each call in the store's own thread."""
 
-    async def load(self, key: Key, margin: int) -> Mark | None:
-        """Return the mark of a counter."""
+    async def load(self, key: Key, batch: int) -> Mark | None:
+        """Return the mark of a counter of a rule that reserves `batch` numbers at a time."""
 
     async def reserve(self, wanted: list[tuple[Key, Mark]]) -> None:
         """Make ranges durable."""
@@ -267,8 +267,7 @@ class Service:
             if not requests:
                 continue
             rule = requests[0].rule
-            margin = rule.counting.batch * rule.counting.shape.step if self.config.original else 0
-            mark = await self.store.load(key, margin)
+            mark = await self.store.load(key, rule.counting.batch)
             if mark is None and not any(each.is_get for each in requests):
                 continue
             current = self.config.rules.get(rule.name, rule)

@@ -178,14 +178,14 @@ class Store:
         else:
             connection.execute(sa.insert(NODES).values(node=self.node, **values))
 
-    def load(self, key: Key, margin: int) -> Mark | None:
-        """Return the mark from which a counter goes on; None if nobody has used it. `margin`: see `_original`.
+    def load(self, key: Key, batch: int) -> Mark | None:
+        """Return the mark from which a counter goes on; None if nobody has used it. `batch`: see `_original`.
 
         Raises:
             LeaseLostError: another process has the node now.
             StorageError: the database can't be asked.
         """
-        marks = self._run(lambda connection: self._find_marks(connection, key, margin))
+        marks = self._run(lambda connection: self._find_marks(connection, key, batch))
         if not marks:
             return None
         latest = max(marks, key=lambda mark: (mark.cycle_s, mark.reserved))
@@ -194,7 +194,7 @@ class Store:
         reserved = latest.reserved if of_one_kind else max(mark.reserved for mark in marks)
         return Mark(latest.cycle_s, reserved, max(mark.time_s for mark in marks), latest.kind, latest.texts)
 
-    def _find_marks(self, connection: sa.Connection, key: Key, margin: int) -> list[Mark]:
+    def _find_marks(self, connection: sa.Connection, key: Key, batch: int) -> list[Mark]:
         """Return the marks above which a counter goes on."""
         mine = (COUNTERS.c.rule == key.rule) & (COUNTERS.c.app == key.app)
         rows = connection.execute(
@@ -203,12 +203,13 @@ class Store:
         own = [row for row in rows if row.node == self.node and row.generation == self.generation] or rows
         record = texts.merged([row.texts for row in own], [row.texts for row in rows])
         marks = [Mark(row.cycle_s, row.reserved, row.time_s, row.kind, record) for row in own]
-        return marks or (self._original(connection, key, margin) if self.has_original else [])
+        return marks or (self._original(connection, key, batch) if self.has_original else [])
 
-    def _original(self, connection: sa.Connection, key: Key, margin: int) -> list[Mark]:
-        """Return where the original stood: above what any of its nodes has saved, and `margin` numbers more.
+    def _original(self, connection: sa.Connection, key: Key, batch: int) -> list[Mark]:
+        """Return where the original stood: above what any of its nodes has saved, and a batch of its steps more.
 
-        It handed out numbers before they were saved, so those above may be gone. Its database took names for one that
+        It handed out numbers before they were saved, so those above may be gone. Of its step we know that it was not
+        less than its nodes were; of its batch nothing, so ours must not be less. Its database took names for one that
         differ in case, and could cut them to 64 characters: several of our counters may go on from one of its rows,
         which is a gap and not a repetition.
         """
@@ -220,6 +221,8 @@ class Store:
 
         wanted = is_name(ORIGINAL.c.rule_name, key.rule) & is_name(ORIGINAL.c.app_name, key.app)
         rows = connection.execute(sa.select(ORIGINAL).where(wanted)).all()
+        nodes = (connection.execute(sa.select(sa.func.max(ORIGINAL.c.node_offset))).scalar() or 0) + 1
+        margin = batch * max(self.step, nodes)
         # Another kind than any rule has: the cycle that is current when it is loaded inherits the number.
         return [Mark(0, int(row.counter) + margin, int(row.update_time), "original") for row in rows]
 

@@ -53,9 +53,9 @@ class ThreadedStore:
             except StorageError:
                 continue  # who needs the store will hear of it
 
-    async def load(self, key: Key, margin: int) -> Mark | None:
+    async def load(self, key: Key, batch: int) -> Mark | None:
         """Return the mark of a counter."""
-        mark: Mark | None = await self._call(self.store.load, key, margin)
+        mark: Mark | None = await self._call(self.store.load, key, batch)
         return mark
 
     async def reserve(self, wanted: list[tuple[Key, Mark]]) -> None:

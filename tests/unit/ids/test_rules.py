@@ -334,7 +334,7 @@ def test_lua_error_while_making_is_an_answer(tmp_path: Path) -> None:
 
 def test_original_configuration() -> None:
     config = load(EXAMPLES / "config.json")
-    assert (config.host, config.port, config.step, config.offset, config.original) == ("127.0.0.1", 11310, 1, 0, True)
+    assert (config.host, config.port, config.step, config.offset) == ("127.0.0.1", 11310, 1, 0)
     assert config.database == "mysql+pymysql://ids:secret@127.0.0.1:3306/ids?charset=utf8mb4"
     assert {name: each.counting.batch for name, each in config.rules.items()} == {"order_id": 100, "task": 1}
 

@@ -51,9 +51,9 @@ def opener(database: Database) -> Iterator[Open]:
         store.close()
 
 
-def counter(store: Store, key: Key = KEY, now_s: int = 100, margin: int = 0) -> Counter:
+def counter(store: Store, key: Key = KEY, now_s: int = 100, batch: int = 0) -> Counter:
     counting = Counting(Shape(0, 10_000, store.step, store.node), DAY, 10)
-    return Counter(key, counting, store.load(key, margin), now_s)
+    return Counter(key, counting, store.load(key, batch), now_s)
 
 
 def take(numbers: Counter, store: Store, count: int = 1, now_s: int = 100) -> list[int]:
@@ -206,8 +206,8 @@ def test_table_of_the_original_is_taken_over(database: Database, opened: Open) -
         "INSERT INTO counter VALUES (0, 200, 90, 'order', 'shop'), (1, 301, 95, 'order', 'shop')",
     )
     store = opened()
-    numbers = counter(store, margin=100)
-    assert take(numbers, store, 2) == [402, 403], "above what any node saved, and a batch more"
+    numbers = counter(store, batch=100)
+    assert take(numbers, store, 2) == [502, 503], "above what any node saved, and a batch of its step, which was 2"
     assert take(numbers, store, 1, now_s=90_000) == [0], "the next day"
     assert take(counter(store, Key(b"order", b"new")), store) == [0]
 
