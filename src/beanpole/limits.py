@@ -244,7 +244,7 @@ IDS_STEP_MAX = 1_000_000
 """The largest step, so the most nodes."""
 
 IDS_BATCH_DEFAULT = 1_000
-"""Numbers that are reserved at a time, and so the largest gap of a crash, unless the rule says otherwise."""
+"""Numbers that are reserved at a time, unless the rule says otherwise; the gap of a crash is up to half as much again."""
 
 IDS_BATCH_MAX = 1_000_000
 """The largest batch: half a second's numbers at the rate of large requests, so that a slow database holds up none."""
@@ -274,7 +274,7 @@ IDS_WINDOW_COUNT_MAX = 100_000
 """Answers that are kept for that; the oldest goes first."""
 
 IDS_WINDOW_NUMBERS_MAX = 1_000_000
-"""Numbers in these answers, about 100 MB: an answer may have a thousand."""
+"""Numbers in these answers, about 100 MB: an answer may have a thousand. A long number counts as several."""
 
 IDS_CLOCK_AHEAD_S_MAX = 3_600
 """Seconds that the wall clock may jump ahead; further and numbers are refused until an operator reloads."""

@@ -6,6 +6,7 @@ The names in requests are few and come again and again, so what they were found 
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import Any
 
 from beanpole import limits
@@ -41,10 +42,14 @@ class Request:
     is_get: bool
 
     @property
-    def name(self) -> tuple[object, ...]:
-        """What a repetition of the request has in common with it. Without a `count` the answer is no list."""
+    def name(self) -> bytes:
+        """What a repetition of the request has in common with it. Without a `count` the answer is no list.
+
+        It is a hash, as ids and salts may be long and many names are kept.
+        """
         found = self.found
-        return found["rule_name"], found["app_name"], repr(found["request_id"]), found.get("count"), self.salt
+        parts = found["rule_name"], found["app_name"], found["request_id"], found.get("count"), self.salt
+        return blake2b(repr(parts).encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
     def reply(self, message: str, data: object) -> bytes:
         """Return the reply with some data.

@@ -4,12 +4,17 @@ Kept in memory only: a repetition after a restart gets a new number. That is a g
 """
 
 from collections import OrderedDict
+from collections.abc import Hashable
 from typing import Any
 
 from beanpole import limits
 
-Name = tuple[object, ...]
-"""What makes two requests one: the counter, the `request_id`, the count."""
+Name = Hashable
+"""What makes two requests one; see `request.Request.name`."""
+
+
+LONG = 100
+"""Characters for which a number counts as one more."""
 
 
 class Window:
@@ -44,5 +49,6 @@ class Window:
 
 
 def size(data: Any) -> int:  # noqa: ANN401 - see `find`
-    """Return how many numbers an answer has."""
-    return len(data) if isinstance(data, list) else 1
+    """Return how many numbers an answer has; a long one counts as several, for the limit is of memory."""
+    count, first = (len(data), data[0]) if isinstance(data, list) else (1, data)
+    return count * (1 + len(first) // LONG)

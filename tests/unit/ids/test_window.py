@@ -42,3 +42,15 @@ def test_answers_and_their_numbers_are_bounded() -> None:
     for each in range(2_000, 2_000 + limits.IDS_WINDOW_COUNT_MAX + 5):
         window.keep((each,), "x", 0)
     assert len(window.answers) == window.number_count == limits.IDS_WINDOW_COUNT_MAX
+
+
+def test_long_numbers_count_as_several() -> None:
+    window = Window()
+    for each in range(200):
+        window.keep((each,), "x" * 20_000, 0)
+        window.keep((each, "many"), ["x" * 250] * 100, 0)
+    assert window.number_count == 200 * (201 + 300)
+    for each in range(5_000):
+        window.keep((each, "later"), "x" * 20_000, 0)
+    assert 199 * 5_000 < window.number_count <= limits.IDS_WINDOW_NUMBERS_MAX
+    assert len(window.answers) < 5_000
