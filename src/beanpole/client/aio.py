@@ -15,6 +15,7 @@ from beanpole import limits
 from beanpole.client import batch
 from beanpole.client.address import Address
 from beanpole.client.aio_link import Link
+from beanpole.client.backoff import Backoff
 from beanpole.client.codec import Codec
 from beanpole.client.commands import Awaiting, Commands
 from beanpole.client.job import Job
@@ -71,8 +72,26 @@ class AsyncClient(Commands[B], Awaiting, Generic[B]):
         codec: Codec[B],
         **options: Unpack[Options],
     ) -> None: ...
-    def __init__(self, address: Given, *args: Any, **kwargs: Any) -> None:
-        self._settings: Settings[B] = Settings(address, *args, **kwargs)
+    def __init__(
+        self,
+        address: Given,
+        encoding: str | None = "utf-8",
+        use: str = DEFAULT_TUBE,
+        watch: str | Iterable[str] = DEFAULT_TUBE,
+        *,
+        codec: Codec[B] | None = None,
+        timeout: float | None = limits.CLIENT_TIMEOUT_MS / 1000,
+        connect_timeout: float | None = limits.CLIENT_CONNECT_TIMEOUT_MS / 1000,
+        backoff: Backoff | None = None,
+        repeat: bool = False,
+    ) -> None:
+        options: Options = {
+            "timeout": timeout,
+            "connect_timeout": connect_timeout,
+            "backoff": backoff,
+            "repeat": repeat,
+        }
+        self._settings = Settings(address, encoding, use, watch, codec=codec, **options)
         self._session = self._settings.session()
         self._link: Link | None = None
         self._dialing = asyncio.Lock()
@@ -154,7 +173,10 @@ class AsyncClient(Commands[B], Awaiting, Generic[B]):
         await self._drive(batch.delete_many(self._session, jobs))
 
     def pipeline(self, *, raise_errors: bool = True) -> AsyncPipeline[B]:
-        """Collects commands in an async with block and sends them together at its end."""
+        """Collects commands in an async with block and sends them together at its end.
+
+        Commands are called without await, and each returns a Result. Raises what :meth:`Client.pipeline` does.
+        """
         return AsyncPipeline(self._session, self._send, raise_errors=raise_errors)
 
     # --- The connection ---

@@ -90,8 +90,9 @@ class Commands(Generic[B]):
     ) -> "Call[int]":
         """Puts a job into the used tube, or into `tube`, and returns its id (``put``).
 
-        Smaller priorities come first, from 0 to 2**32 - 1. The job becomes ready after `delay` seconds. A worker that
-        reserves it has `ttr` seconds. Another `tube` costs no round trip, and the used tube stays what it is.
+        Smaller priorities come first, from 0 to 2**32 - 1. The job becomes ready after `delay` seconds. Who reserves it
+        has `ttr` seconds until the server gives it to another, unless it is touched; 0 is taken for 1. All are whole
+        numbers. Another `tube` costs no round trip, and the used tube stays what it is.
 
         Raises BuriedError, DrainingError, JobTooBigError, ExpectedCrlfError, and TypeError or ValueError if the codec
         can't encode the body.
@@ -106,18 +107,19 @@ class Commands(Generic[B]):
 
     @command
     def reserve(self, timeout: int | None = None) -> "Call[Job[B]]":
-        """Waits for a job of the watched tubes and reserves it (``reserve``, ``reserve-with-timeout``).
+        """Waits for a job of the watched tubes, reserves and returns it (``reserve``, ``reserve-with-timeout``).
 
         `timeout` is in whole seconds; 0 does not wait, None waits for ever. Raises TimedOutError when no job came,
-        DeadlineSoonError when one that this client holds is in its last second, and BodyError.
+        DeadlineSoonError when one that this client holds is in its last second, and BodyError if the body can't be
+        decoded: then the job is reserved all the same, and the error has its id.
         """
         return Call(wire.reserve(timeout), Word.RESERVED, self._session.reserved, wait_s=timeout)
 
     @command
     def reserve_job(self, id: Job[B] | int) -> "Call[Job[B]]":
-        """Reserves one job, ready, delayed or buried, of any tube (``reserve-job``).
+        """Reserves the job with an id, ready, delayed or buried, of any tube, and returns it (``reserve-job``).
 
-        Raises NotFoundError if there is none or somebody holds it, and BodyError.
+        Raises NotFoundError if there is none or somebody holds it, and BodyError as :meth:`reserve` does.
         """
         return Call(wire.with_id(b"reserve-job", job_id(id)), Word.RESERVED, self._session.reserved)
 
@@ -132,9 +134,10 @@ class Commands(Generic[B]):
 
     @command
     def release(self, job: Job[B] | int, priority: int = limits.CLIENT_PRI_DEFAULT, delay: int = 0) -> "Call[None]":
-        """Gives a job back that this client holds; it is ready again after `delay` seconds (``release``).
+        """Gives a job back that this client holds; it is ready again after `delay` whole seconds (``release``).
 
-        Raises NotFoundError if this client does not hold it, and BuriedError.
+        Its priority becomes `priority`: the default, not what it was. Raises NotFoundError if this client does not hold
+        it, and BuriedError if the server had no room and buried it.
         """
         id = job_id(job)
         return Call(wire.release(id, priority, delay), Word.RELEASED, self._session.lets_go(id))
@@ -143,7 +146,8 @@ class Commands(Generic[B]):
     def bury(self, job: Job[B] | int, priority: int = limits.CLIENT_PRI_DEFAULT) -> "Call[None]":
         """Puts a job that this client holds aside until it is kicked (``bury``).
 
-        Raises NotFoundError if this client does not hold it.
+        Its priority becomes `priority`: the default, not what it was. Raises NotFoundError if this client does not hold
+        it.
         """
         id = job_id(job)
         return Call(wire.bury(id, priority), Word.BURIED, self._session.lets_go(id))
@@ -183,42 +187,57 @@ class Commands(Generic[B]):
 
     @command
     def peek(self, id: Job[B] | int) -> "Call[Job[B]]":
-        """Looks at a job in any state (``peek``). Raises NotFoundError and BodyError."""
+        """Returns the job with an id, of any tube and in any state, and does not reserve it (``peek``).
+
+        Raises NotFoundError if there is none, and BodyError if its body can't be decoded.
+        """
         return Call(wire.with_id(b"peek", job_id(id)), Word.FOUND, self._session.found)
 
     @command
     def peek_ready(self) -> "Call[Job[B]]":
-        """Looks at the next ready job of the used tube (``peek-ready``). Raises NotFoundError and BodyError."""
+        """Returns the next ready job of the used tube, and does not reserve it (``peek-ready``).
+
+        Raises NotFoundError if none is ready, and BodyError if its body can't be decoded.
+        """
         return Call(b"peek-ready\r\n", Word.FOUND, self._session.found, tube=USED)
 
     @command
     def peek_delayed(self) -> "Call[Job[B]]":
-        """Looks at the next delayed job of the used tube (``peek-delayed``). Raises NotFoundError and BodyError."""
+        """Returns the delayed job of the used tube that is ready first (``peek-delayed``).
+
+        Raises NotFoundError if none is delayed, and BodyError if its body can't be decoded.
+        """
         return Call(b"peek-delayed\r\n", Word.FOUND, self._session.found, tube=USED)
 
     @command
     def peek_buried(self) -> "Call[Job[B]]":
-        """Looks at the oldest buried job of the used tube (``peek-buried``). Raises NotFoundError and BodyError."""
+        """Returns the job of the used tube that was buried first (``peek-buried``).
+
+        Raises NotFoundError if none is buried, and BodyError if its body can't be decoded.
+        """
         return Call(b"peek-buried\r\n", Word.FOUND, self._session.found, tube=USED)
 
     @command
     def kick(self, bound: int) -> "Call[int]":
         """Makes up to `bound` buried jobs of the used tube ready, or delayed ones if none is buried (``kick``).
 
-        Returns how many.
+        `bound` is from 0 to 2**32 - 1. Returns how many became ready.
         """
         return Call(wire.kick(bound), Word.KICKED, number, tube=USED)
 
     @command
     def kick_job(self, job: Job[B] | int) -> "Call[None]":
-        """Makes one buried or delayed job of any tube ready (``kick-job``). Raises NotFoundError."""
+        """Makes one buried or delayed job of any tube ready (``kick-job``).
+
+        Raises NotFoundError if there is none, or it is neither buried nor delayed.
+        """
         return Call(wire.with_id(b"kick-job", job_id(job)), Word.KICKED)
 
     @command
     def pause_tube(self, tube: str, delay: int) -> "Call[None]":
-        """Keeps jobs of a tube from being reserved for `delay` seconds; 0 ends a pause (``pause-tube``).
+        """Keeps jobs of a tube from being reserved for `delay` whole seconds; 0 ends a pause (``pause-tube``).
 
-        Raises NotFoundError.
+        Raises NotFoundError if there is no such tube.
         """
         return Call(wire.pause_tube(tube, delay), Word.PAUSED)
 
@@ -229,12 +248,12 @@ class Commands(Generic[B]):
 
     @command
     def stats_tube(self, tube: str) -> "Call[StatsTube]":
-        """The statistics of a tube (``stats-tube``). Raises NotFoundError."""
+        """The statistics of a tube (``stats-tube``). Raises NotFoundError if there is no such tube."""
         return Call(wire.with_tube(b"stats-tube", tube), Word.OK, lambda reply: StatsTube.parse(reply.body))
 
     @command
     def stats_job(self, job: Job[B] | int) -> "Call[StatsJob]":
-        """The statistics of a job (``stats-job``). Raises NotFoundError."""
+        """The statistics of a job in any state (``stats-job``). Raises NotFoundError if there is none."""
         data = wire.with_id(b"stats-job", job_id(job))
         return Call(data, Word.OK, lambda reply: StatsJob.parse(reply.body))
 

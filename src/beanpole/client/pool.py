@@ -146,11 +146,32 @@ class _Pool(Generic[C]):
 
 
 class Pool(_Pool[Client[Any]]):
-    """Clients for many threads. `idle_max` connections a server are kept; `options` are those of a Client."""
+    """Clients of several servers for many threads.
 
-    def __init__(self, urls: Sequence[str], *, strategy: Strategy = "round-robin", **options: Any) -> None:  # noqa: ANN401 - see above
-        own = {key: options.pop(key) for key in ("idle_max", "backoff", "chance") if key in options}
-        super().__init__(lambda address: Client(address, backoff=ONCE, **options), urls, strategy=strategy, **own)
+    `urls` are the addresses of the servers, as a Client takes them. `strategy` says which is chosen next:
+    ``round-robin`` each in its turn, ``random`` any, ``first`` the first of the list that can be reached, so that the
+    others are spares. One that can't be reached is left out for some choices. When none can be reached, the pool pauses
+    and tries all again, as `backoff` says. `idle_max` is how many unused connections to each server are kept.
+    `options` are the other arguments of :class:`~beanpole.client.sync.Client`: `use`, `watch`, `codec`, `timeout` and
+    so on.
+
+    Raises ArgumentError for an address, a strategy or an option that is none.
+    """
+
+    def __init__(
+        self,
+        urls: Sequence[str],
+        *,
+        strategy: Strategy = "round-robin",
+        idle_max: int = limits.POOL_IDLE_CLIENTS_MAX,
+        backoff: Backoff | None = None,
+        chance: Callable[[], float] = random.random,
+        **options: Any,  # noqa: ANN401 - see above
+    ) -> None:
+        def make(address: Address) -> Client[Any]:
+            return Client(address, backoff=ONCE, **options)
+
+        super().__init__(make, urls, strategy=strategy, idle_max=idle_max, backoff=backoff, chance=chance)
 
     def __enter__(self) -> Self:
         return self
@@ -167,7 +188,8 @@ class Pool(_Pool[Client[Any]]):
     def client(self, url: str | None = None) -> Iterator[Client[Any]]:
         """Lends a connected client: of the server at `url`, or of the next that can be reached.
 
-        Jobs that it still holds at the end of the with block are given to others. Raises CannotConnectError.
+        Jobs that it still holds at the end of the with block are given to others. Raises CannotConnectError when no
+        server can be reached, ArgumentError for a URL that is none of the pool's, RuntimeError if the pool is closed.
         """
         with self._lend(url, {}) as (_, client):
             yield client
@@ -175,8 +197,9 @@ class Pool(_Pool[Client[Any]]):
     def put(self, body: Any, *args: Any, **kwargs: Any) -> int:  # noqa: ANN401 - as Client.put
         """Puts a job as :meth:`Client.put` does, on the next server that takes it. The id is that server's.
 
-        A server that can't be reached, drains or has no space is passed over. Raises ConnectionLostError when it is not
-        known whether the job was put; then no other server is tried.
+        A server that can't be reached, drains or has no space is passed over (``put``). Raises ConnectionLostError when
+        it is not known whether the job was put, and tries no other server then; CannotConnectError, DrainingError or
+        OutOfMemoryError when no server takes it; and what else :meth:`Client.put` raises.
         """
         refused: Refused = {}
         while True:
@@ -218,11 +241,22 @@ class Pool(_Pool[Client[Any]]):
 
 
 class AsyncPool(_Pool[AsyncClient[Any]]):
-    """Clients for many tasks: the arguments and methods of :class:`Pool`, as coroutines."""
+    """Clients of several servers for many tasks: the arguments and methods of :class:`Pool`, as coroutines."""
 
-    def __init__(self, urls: Sequence[str], *, strategy: Strategy = "round-robin", **options: Any) -> None:  # noqa: ANN401 - see above
-        own = {key: options.pop(key) for key in ("idle_max", "backoff", "chance") if key in options}
-        super().__init__(lambda address: AsyncClient(address, backoff=ONCE, **options), urls, strategy=strategy, **own)
+    def __init__(
+        self,
+        urls: Sequence[str],
+        *,
+        strategy: Strategy = "round-robin",
+        idle_max: int = limits.POOL_IDLE_CLIENTS_MAX,
+        backoff: Backoff | None = None,
+        chance: Callable[[], float] = random.random,
+        **options: Any,  # noqa: ANN401 - see above
+    ) -> None:
+        def make(address: Address) -> AsyncClient[Any]:
+            return AsyncClient(address, backoff=ONCE, **options)
+
+        super().__init__(make, urls, strategy=strategy, idle_max=idle_max, backoff=backoff, chance=chance)
 
     async def __aenter__(self) -> Self:
         return self

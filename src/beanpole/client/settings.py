@@ -23,7 +23,7 @@ class Options(TypedDict, total=False):
 
     timeout: float | None
     connect_timeout: float | None
-    backoff: Backoff
+    backoff: Backoff | None
     repeat: bool
 
 

@@ -19,6 +19,7 @@ from typing import Any, Generic, Self, TypeVar, Unpack, overload
 from beanpole import limits
 from beanpole.client import batch
 from beanpole.client.address import Address
+from beanpole.client.backoff import Backoff
 from beanpole.client.codec import Codec
 from beanpole.client.commands import Blocking, Commands
 from beanpole.client.job import Job
@@ -145,7 +146,9 @@ class Client(Commands[B], Blocking, Generic[B]):
     `repeat`: a job may then be put twice, and a second delete finds nothing.
 
     Raises ArgumentError for an address, an option or a tube's name that is none, and LookupError for an encoding that
-    Python does not have. Nothing is connected before the first command.
+    Python does not have. Nothing is connected before the first command. Besides what it says itself, every command may
+    raise ArgumentError (nothing was sent), CannotConnectError, ConnectionLostError (it says whether the command may
+    have been executed), OutOfMemoryError, InternalError and UnexpectedReplyError.
     """
 
     @overload
@@ -176,8 +179,26 @@ class Client(Commands[B], Blocking, Generic[B]):
         codec: Codec[B],
         **options: Unpack[Options],
     ) -> None: ...
-    def __init__(self, address: Given, *args: Any, **kwargs: Any) -> None:
-        self._settings: Settings[B] = Settings(address, *args, **kwargs)
+    def __init__(
+        self,
+        address: Given,
+        encoding: str | None = "utf-8",
+        use: str = DEFAULT_TUBE,
+        watch: str | Iterable[str] = DEFAULT_TUBE,
+        *,
+        codec: Codec[B] | None = None,
+        timeout: float | None = limits.CLIENT_TIMEOUT_MS / 1000,
+        connect_timeout: float | None = limits.CLIENT_CONNECT_TIMEOUT_MS / 1000,
+        backoff: Backoff | None = None,
+        repeat: bool = False,
+    ) -> None:
+        options: Options = {
+            "timeout": timeout,
+            "connect_timeout": connect_timeout,
+            "backoff": backoff,
+            "repeat": repeat,
+        }
+        self._settings = Settings(address, encoding, use, watch, codec=codec, **options)
         self._session = self._settings.session()
         self._link: Link | None = None
 
@@ -239,6 +260,7 @@ class Client(Commands[B], Blocking, Generic[B]):
     def reserve_many(self, count: int, timeout: int | None = None) -> list[Job[B]]:
         """Waits like :meth:`reserve`, and takes up to `count` jobs that are ready then, in one round trip.
 
+        The commands are one ``reserve`` or ``reserve-with-timeout``, of `timeout` seconds, and others that do not wait.
         Raises TimedOutError or DeadlineSoonError if there is none, BatchError if the body of one can't be decoded.
         """
         return self._drive(batch.reserve_many(self._session, count, timeout))
@@ -252,21 +274,26 @@ class Client(Commands[B], Blocking, Generic[B]):
         *,
         tube: str = USED,
     ) -> list[int]:
-        """Puts a job for each body, many a round trip, and returns their ids; `bodies` is read as it is sent.
+        """Puts a job for each body (``put``), many a round trip, and returns their ids in the same order.
 
-        Raises BatchError when not all were put: its results say which.
+        `bodies` is read as it is sent; the rest is that of :meth:`put`. Raises BatchError when not all were put: its
+        results say which.
         """
         return self._drive(batch.put_many(self._session, bodies, priority, delay, ttr, tube))
 
     def delete_many(self, jobs: Iterable[Job[B] | int]) -> None:
-        """Deletes jobs, many a round trip.
+        """Deletes jobs, given as such or by their ids (``delete``), many a round trip.
 
         Raises BatchError when not all were deleted: its results say which.
         """
         self._drive(batch.delete_many(self._session, jobs))
 
     def pipeline(self, *, raise_errors: bool = True) -> Pipeline[B]:
-        """Collects commands in a with block and sends them together at its end."""
+        """Collects commands in a with block and sends them together at its end; each returns a Result.
+
+        Raises the first error of a command then, unless `raise_errors` is False (``result()`` raises it), and
+        ConnectionLostError in any case. When the block ends with an error, nothing is sent.
+        """
         return Pipeline(self._session, self._send, raise_errors=raise_errors)
 
     # --- The connection ---
