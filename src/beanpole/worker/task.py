@@ -63,7 +63,7 @@ class Task(Job[B]):
         self.stats = stats
         """What ``stats-job`` said when the job was reserved: priority, age, TTR and so on."""
         self.attempt = attempt
-        """Which attempt this is, from 1 on."""
+        """Which attempt this is, from 1 on and never above `max_attempts`."""
         self.max_attempts = max_attempts
         """The number of the last attempt; None: there is no last one."""
 
