@@ -90,7 +90,7 @@ class Compaction:
         log = self.log
         number = round_.segment.number
         live_before, before = log.records.live_in(number), log.records.record_count
-        if log.full and live_before and not log.records.room_for_round(live_before):
+        if log.full and live_before and not self.has_room_for_round(live_before):
             return
         began_at = round_.at
         round_.at = move_jobs(log.engine, log.records, number, round_.ids, round_.at, budget)
@@ -102,6 +102,37 @@ class Compaction:
         self.moved_count += log.records.record_count - before
         if round_.at > began_at or round_.moved_index is not None:
             self.schedule()
+
+    def has_room_for_round(self, size: int) -> bool:
+        """Whether `size` bytes of jobs can be moved, with what a full disk still has."""
+        try:
+            while not self.log.records.room_for_round(size):
+                if not self.log.spares.create_part(0):
+                    return False
+        except OSError as error:
+            self.log.fail(error)
+            return False
+        return True
+
+    def make_room(self, size: int) -> bool:
+        """Provide room to move a record of `size` bytes; False: the disk has none.
+
+        On a full disk this takes what is too little for a whole segment. Puts don't, so some is always left for this.
+        """
+        records, spares = self.log.records, self.log.spares
+        kept = records.kept_from_moves()
+        left = records.segment_bytes - records.used_bytes - END_RECORD
+        try:
+            if left < size:
+                left = 0
+                if not spares.fit(size) and not spares.create_part(size):
+                    spares.join_parts(size, kept)
+            while left + records.spare_bytes - size < kept and spares.create_part(0):
+                pass
+        except OSError as error:
+            self.log.fail(error)
+            raise
+        return (left > 0 or spares.fit(size)) and left + records.spare_bytes - size >= kept
 
     def begin(self) -> None:
         """Begin with the oldest segment."""

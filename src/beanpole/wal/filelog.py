@@ -319,6 +319,10 @@ class FileLog:
             return False
         return True
 
+    def make_room_to_move(self, size: int) -> bool:
+        """Provide room for a record of `size` bytes that compaction moves; False: the disk has none."""
+        return self.compaction.make_room(size)
+
     def try_for_space(self) -> None:
         """See whether the disk has space again, and again in a while if not; puts resume when it has."""
         self.ask_for_space()
@@ -331,15 +335,25 @@ class FileLog:
         if self.failure is not None or self.closed or not self.full:
             return
         try:
-            while not self.records.has_plenty():
-                self.spares.create(0)
+            if not self.has_plenty():
+                return
         except OSError as error:
-            if error.errno not in NO_SPACE:
-                self.fail(error)
+            self.fail(error)
             return
         self.full = False
         self.observer.log_has_space()
         self.compaction.schedule()
+
+    def has_plenty(self) -> bool:
+        """Whether there is plenty of room, or can be."""
+        try:
+            while not self.records.has_plenty():
+                self.spares.create(0)
+        except OSError as error:
+            if error.errno not in NO_SPACE:
+                raise
+            self.spares.join_parts(0, self.records.kept_from_moves())
+        return self.records.has_plenty()
 
     # --- the end ------------------------------------------------------------------------------------------------------
 

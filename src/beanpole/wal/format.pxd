@@ -75,7 +75,7 @@ cdef class Encoder(Records):
     cdef int settle(self, Job job, int64_t size) except -1
     cdef bint has_room(self, int64_t size, int64_t rest) except -1
     cdef int64_t kept(self, int parts) noexcept
-    cdef int64_t kept_from_moves(self) noexcept
+    cpdef int64_t kept_from_moves(self) noexcept
     cdef int64_t rest_behind(self, int64_t size) noexcept
     cdef bint room_for_unpause(self, int64_t size) noexcept
     cpdef bint room_to_move(self, int64_t size) except -1

@@ -371,7 +371,7 @@ class Encoder(Records):
 
     def room_to_move(self, size: int64_t) -> bool:
         """Whether compaction may write a record: every job's delete must still find room."""
-        return self.has_room(size, self.kept_from_moves())
+        return self.has_room(size, self.kept_from_moves()) or self.space.make_room_to_move(size)
 
     def room_for_round(self, size: int64_t) -> bool:
         """Whether compaction may write `size` bytes of records; no room is made for them."""

@@ -22,8 +22,7 @@ LEAST_PART = 32
 def create_largest(directory: Directory, name: str, size: int, least: int) -> tuple[File, int]:
     """Create a file of `size` bytes, or of a half, a quarter ... down to `least`; return its size too.
 
-    So a few calls use up a nearly full disk, for a start after a kill may find less than a whole segment free, and what
-    compaction has to move may need all of it. How much a disk still takes is known to nobody before it is asked.
+    How much a disk still takes is known to nobody before it is asked.
 
     Raises:
         OSError: there is no space for `least` bytes, or the disk fails.
@@ -57,10 +56,47 @@ class Spares:
         return any(capacity >= size + limits.SEGMENT_OVERHEAD_BYTES for _, capacity in self.files)
 
     def create(self, size: int) -> None:
-        """Create one that takes a record of `size` bytes. Raise OSError(ENOSPC) when there is no space."""
-        needed = size + limits.SEGMENT_OVERHEAD_BYTES
-        wanted = max(self.segment_bytes, needed)
-        self.add(*create_largest(self.directory, self.next_name(), wanted, max(needed, wanted // LEAST_PART)))
+        """Create a whole one that takes a record of `size` bytes. Raise OSError(ENOSPC) when there is no space."""
+        capacity = max(self.segment_bytes, size + limits.SEGMENT_OVERHEAD_BYTES)
+        self.add(self.directory.create(self.next_name(), capacity), capacity)
+
+    def create_part(self, size: int) -> bool:
+        """Create one that takes a record of `size` bytes of what the disk has left; return whether there was enough.
+
+        Raises:
+            OSError: the disk fails.
+        """
+        needed = max(size + limits.SEGMENT_OVERHEAD_BYTES, self.segment_bytes // LEAST_PART)
+        try:
+            self.add(*create_largest(self.directory, self.next_name(), max(self.segment_bytes, needed), needed))
+        except OSError as error:
+            if error.errno not in NO_SPACE:
+                raise
+            return False
+        return True
+
+    def join_parts(self, size: int, kept: int) -> None:
+        """Make one that takes a record of `size` bytes out of those that are smaller than a segment, if possible.
+
+        For a moment their space is anybody's, so `kept` bytes must be free without them.
+        """
+        parts = [each for each in self.files if each[1] < self.segment_bytes]
+        part_bytes = sum(capacity - limits.SEGMENT_OVERHEAD_BYTES for _, capacity in parts)
+        if not parts or self.records.spare_bytes - part_bytes < kept:
+            return
+        for each in parts:
+            self.drop(each)
+        self.create_part(size)
+        while self.create_part(0):
+            pass
+
+    def drop(self, spare: tuple[File, int]) -> None:
+        """Remove one."""
+        file, capacity = spare
+        self.files.remove(spare)
+        self.records.spare_bytes -= capacity - limits.SEGMENT_OVERHEAD_BYTES
+        file.close()
+        self.directory.unlink(file.name)
 
     def add(self, file: File, capacity: int) -> None:
         """Count a file that was created."""
@@ -83,7 +119,5 @@ class Spares:
 
     def remove(self) -> None:
         """Remove them all."""
-        for file, _ in self.files:
-            file.close()
-            self.directory.unlink(file.name)
-        self.files = []
+        for each in list(self.files):
+            self.drop(each)
