@@ -244,7 +244,7 @@ IDS_STEP_MAX = 1_000_000
 """The largest step, so the most nodes."""
 
 IDS_BATCH_DEFAULT = 1_000
-"""Numbers that are reserved at a time, unless the rule says otherwise; the gap of a crash is up to half as much again."""
+"""Numbers that are reserved at a time, unless the rule says otherwise; a crash may leave half as many more as a gap."""
 
 IDS_BATCH_MAX = 1_000_000
 """The largest batch: half a second's numbers at the rate of large requests, so that a slow database holds up none."""
