@@ -1,6 +1,7 @@
 """Requests that are hostile, repeated or too large, and what an error of ours does: it ends its request alone."""
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -8,8 +9,12 @@ import pytest
 
 from beanpole import limits
 from beanpole.ids import wire
+from beanpole.ids.app import App
+from beanpole.ids.rules import load
 from beanpole.ids.sequence import Counting
-from tests.unit.ids.test_service import World, play, settle
+from beanpole.ids.service import Service
+from beanpole.server.logs import open_logger
+from tests.unit.ids.test_service import HeldStore, World, play, settle
 
 
 def test_request_that_is_too_deep_is_answered(tmp_path: Path) -> None:
@@ -102,3 +107,21 @@ def test_reply_that_is_too_large_says_of_what(tmp_path: Path) -> None:
         assert world.service.counts["numbers"] == 1
 
     play(tmp_path, story)
+
+
+def test_failed_requests_are_logged_once_in_a_while(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "rules.toml").write_text('[[rule]]\nname = "r"\ntemplate = "{counter:04}"\n')
+    config = load(tmp_path / "rules.toml")
+    app = App(tmp_path / "rules.toml", config, open_logger("json"), lambda _: None)
+    app.service = Service(config, HeldStore(), lambda: 0, lambda: 0, app.log_failure)
+    now_s = 1_000.0
+    monkeypatch.setattr(time, "monotonic", lambda: now_s)
+    for _ in range(1_000):
+        app.service.note(RecursionError("of ours"))
+    now_s += limits.IDS_FAILURE_LOG_S
+    app.service.note(LookupError("another"))
+    lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    assert [(each["event"], each["requests"]) for each in lines] == [("request failed", 1), ("request failed", 1_001)]
+    assert "RecursionError: of ours" in lines[0]["exception"]
