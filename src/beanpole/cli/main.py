@@ -1,6 +1,7 @@
 """``beanpole``: the verbs. The file of a verb is imported when it is used, so that a server starts fast."""
 
 import importlib
+import json
 import keyword
 import sys
 
@@ -80,16 +81,25 @@ def main(arguments: list[str] | None = None) -> int:
     except click.UsageError as error:
         blame_variable(error)
         where = error.ctx.command_path if error.ctx else "beanpole"
-        click.echo(f"{where}: {error.format_message()} (see {where} --help)", err=True)
+        complain(error, f"{where}: {error.format_message()} (see {where} --help)", ExitCode.USAGE, arguments)
         return ExitCode.USAGE
     except click.ClickException as error:
-        click.echo(f"beanpole: {error.format_message()}", err=True)
+        complain(error, f"beanpole: {error.format_message()}", error.exit_code, arguments)
         return error.exit_code
     except StartError as error:
         click.echo(f"beanpole: {error}", err=True)
         return error.exit_code
     except click.Abort:
         return 128 + 2
+
+
+def complain(error: click.ClickException, line: str, code: int, arguments: list[str] | None) -> None:
+    """Write an error as a line for people, or as an object if a verb was asked for JSON."""
+    context: click.Context | None = getattr(error, "ctx", None)
+    knows_json = context is not None and any(each.name == "as_json" for each in context.command.params)
+    if knows_json and "--json" in (sys.argv[1:] if arguments is None else arguments):
+        line = json.dumps({"error": error.format_message(), "exit_code": code}, ensure_ascii=False)
+    click.echo(line, err=True)
 
 
 def blame_variable(error: click.UsageError) -> None:

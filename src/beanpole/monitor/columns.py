@@ -25,7 +25,7 @@ class Column:
 
     title: str
     width: int
-    """Characters without the gap; 0: what the others leave."""
+    """Characters without the gap, with room for the title and its arrow; 0: what the others leave."""
     key: Callable[[Row], float | str]
     """What it is sorted by."""
     cell: Callable[[Row], Cell]
@@ -83,13 +83,13 @@ def pause_cell(row: Row) -> Cell:
 COLUMNS: tuple[Column, ...] = (
     Column("TUBE", 0, lambda row: row.stats.name, lambda row: Cell(row.stats.name, "bold"), 99, "its name"),
     Column("READY", 8, *counted("current_jobs_ready", "green"), 90, "jobs that can be reserved"),
-    Column("RESERVED", 8, *counted("current_jobs_reserved", "cyan"), 80, "jobs in the hands of workers"),
+    Column("RESERVED", 9, *counted("current_jobs_reserved", "cyan"), 80, "jobs in the hands of workers"),
     Column("DELAYED", 8, *counted("current_jobs_delayed", "blue"), 60, "jobs that wait for their time"),
     Column("BURIED", 8, *counted("current_jobs_buried", "bold red"), 70, "jobs put aside; k kicks them"),
-    Column("WAITING", 7, *counted("current_waiting", ""), 50, "workers that wait for a job"),
-    Column("WATCHING", 8, *counted("current_watching", ""), 10, "connections that watch it"),
+    Column("WAITING", 8, *counted("current_waiting", ""), 50, "workers that wait for a job"),
+    Column("WATCHING", 9, *counted("current_watching", ""), 10, "connections that watch it"),
     Column("PUT/S", 7, *rated("put_rate"), 40, "jobs put a second"),
-    Column("DELETE/S", 8, *rated("delete_rate"), 30, "jobs deleted a second"),
+    Column("DELETE/S", 9, *rated("delete_rate"), 30, "jobs deleted a second"),
     Column("AGE", 6, age_key, age_cell, 20, "since the put of the job that is next"),
     Column("PAUSE", 6, lambda row: row.stats.pause_time_left, pause_cell, 45, "what is left of a pause"),
 )

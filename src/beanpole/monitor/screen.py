@@ -226,16 +226,25 @@ def foot(top: Top, width: int) -> Text:
     if top.mode is Mode.KICK:
         number, state = top.kickable()
         question = f" Kick how many of the {count(number)} {state} jobs of {top.asked_tube}? "
-        return Text.assemble((question, "bold"), top.typed, ("▏", "blink"), ("  Enter alone: all, Esc: none", "dim"))
+        return prompt(question, top, "Enter alone: all, Esc: none")
     if top.mode is Mode.PAUSE:
-        question = f" Pause {top.asked_tube} for how many seconds? "
-        return Text.assemble((question, "bold"), top.typed, ("▏", "blink"), ("  Enter alone: 3600, Esc: not", "dim"))
+        return prompt(f" Pause {top.asked_tube} for how many seconds? ", top, "Enter alone: 3600, Esc: not")
     if top.message:
         return Text(f" {top.message}", "bold yellow")
     line = Text(" ")
     for key, meaning in KEYS:
         line.append(key, "bold").append(f" {meaning}  ", "dim")
     return line.append_text(shown(top))
+
+
+def prompt(question: str, top: Top, hint: str) -> Text:
+    """A question, what was typed, and what keys do; or what is wrong with what was typed."""
+    return Text.assemble(
+        (question, "bold"),
+        top.typed,
+        ("▏", "blink"),
+        (f"  {top.message}", "bold yellow") if top.message else (f"  {hint}", "dim"),
+    )
 
 
 def shown(top: Top) -> Text:

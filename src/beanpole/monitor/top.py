@@ -7,6 +7,7 @@ Invariants:
 - A prompt belongs to the tube (`asked_tube`) that was selected when it was opened.
 """
 
+import re
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -14,12 +15,19 @@ from enum import Enum
 
 from beanpole.monitor.columns import COLUMNS, Column
 from beanpole.monitor.sampling import Rates, Row, Sample, matches
+from beanpole.monitor.units import seconds_of
 
 HISTORY = 120
 """Samples of which the rates are kept for the bars."""
 
 PAUSE_S_DEFAULT = 3600
 """Seconds of a pause when nothing is typed."""
+
+TYPED_MAX = 20
+"""Characters that a prompt takes."""
+
+NUMBER = re.compile(r"[0-9]+")
+"""How many jobs a kick may be asked for."""
 
 AGES_LOOKED_AT = 100
 """Tubes outside the window whose next job is looked at if its age matters, as each brings a body with it."""
@@ -87,7 +95,7 @@ class Top:
     pattern: str = ""
     """Only tubes that have this in their name are shown."""
     typed: str = ""
-    """The digits of a prompt so far."""
+    """What was typed into a prompt so far."""
     asked_tube: str = ""
     selected: str = ""
     first: int = 0
@@ -204,16 +212,28 @@ class Top:
         elif key == "backspace":
             self.typed = self.typed[:-1]
         elif key == "enter":
-            mode, self.mode = self.mode, Mode.TABLE
-            return self._kick() if mode is Mode.KICK else Pause(self.asked_tube, int(self.typed or PAUSE_S_DEFAULT))
-        elif key in "0123456789" and len(self.typed) < 10:
+            order = self._kick() if self.mode is Mode.KICK else self._pause()
+            if not self.message:
+                self.mode = Mode.TABLE
+            return order
+        elif len(key) == 1 and len(self.typed) < TYPED_MAX:
             self.typed += key
         return None
 
     def _kick(self) -> Order | None:
         number, _ = self.kickable()
+        if self.typed and not NUMBER.fullmatch(self.typed):
+            self.message = "a number, please"
+            return None
         bound = int(self.typed or number)
         return Kick(self.asked_tube, bound) if bound else None
+
+    def _pause(self) -> Order | None:
+        seconds = seconds_of(self.typed or str(PAUSE_S_DEFAULT))
+        if seconds is None:
+            self.message = "seconds, or a time like 10m or 1h30m, please"
+            return None
+        return Pause(self.asked_tube, seconds)
 
     def kickable(self) -> tuple[int, str]:
         """How many jobs of the asked tube a kick would find, and in which state: buried ones, else delayed ones."""

@@ -1,5 +1,6 @@
 """How verbs end when something is wrong: one line, and an exit code that says what kind of thing it is."""
 
+import json
 import signal
 import socket
 import subprocess
@@ -32,6 +33,28 @@ def test_url_that_is_none(url: str) -> None:
     done = run("tubes", "--url", url)
     assert (done.code, done.err.count("\n")) == (5, 1)
     assert "'--url'" in done.err
+
+
+def test_errors_as_json(cli: Cli, tube: str) -> None:
+    none = f"{tube}-none"
+    said = json.loads(cli("stats", none, "--json", code=2).err)
+    assert said == {"error": f"there is no tube {none}", "exit_code": 2}
+    said = json.loads(cli("stats", "two words", "--json", code=5).err)
+    assert said["exit_code"] == 5
+    assert "'two words'" in said["error"]
+    done = run("tubes", "--json", "--url", "unix:/nonexistent/socket")
+    assert json.loads(done.err)["exit_code"] == done.code == 4
+    assert cli("stats", none, code=2).err.startswith("beanpole: ")
+
+
+@pytest.mark.parametrize("verb", [["tubes"], ["top", "--once"], ["doctor"]])
+def test_nobody_listens_to_any_verb(verb: list[str]) -> None:
+    with socket.socket() as taken:
+        taken.bind((HOST, 0))
+        done = run(*verb, "--url", f"{HOST}:{taken.getsockname()[1]}")
+    assert done.code == 4
+    assert ": Connection refused (" in done.err
+    assert "Errno" not in done.err
 
 
 def test_url_without_a_scheme(cli: Cli, tube: str) -> None:

@@ -59,7 +59,7 @@ def test_keys(server: Server) -> None:
         shown.press("\x1b")
         shown.wait_for("reports")
         shown.resize(12, 40)
-        shown.wait_for(r"\n TUBE +READY▼ RESERVED +\n")
+        shown.wait_for(r"\n TUBE +READY▼ +RESERVED +\n")
         leave(shown, mode)
 
 

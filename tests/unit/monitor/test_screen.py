@@ -143,3 +143,7 @@ def test_on_paper_there_is_no_selection() -> None:
     Console(file=file, width=100, color_system=None).print(plain(top, "somewhere", 100))
     assert "reports" in file.getvalue()
     assert "quit" not in file.getvalue()
+
+
+def test_title_of_every_column_has_a_space_before_it() -> None:
+    assert all(len(column.title) < column.width for column in COLUMNS[1:]), "the arrow takes a character"

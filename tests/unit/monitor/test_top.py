@@ -161,7 +161,7 @@ def test_filter_takes_keys_that_are_orders_elsewhere() -> None:
 
 def test_kick_asks_how_many() -> None:
     top = view()
-    assert press(top, "k", "1", "2", "x", "backspace", "enter") == [Kick("Reports", 1)]
+    assert press(top, "k", "1", "2", "x", "backspace", "enter") == [Kick("Reports", 12)]
     assert top.mode is Mode.TABLE
 
 
@@ -203,9 +203,16 @@ def test_pause_and_resume() -> None:
     assert press(top, "u") == [Pause("Reports", 0)]
 
 
-def test_number_is_never_too_long_for_the_protocol_by_far() -> None:
+@pytest.mark.parametrize("typed", ["abc", "10x", "1s2m"])
+def test_prompt_refuses_what_it_does_not_understand(typed: str) -> None:
     top = view()
-    assert press(top, "p", *"12345678901234", "enter") == [Pause("Reports", 1_234_567_890)]
+    assert press(top, "p", *typed, "enter") == []
+    assert (top.mode, "10m" in top.message) == (Mode.PAUSE, True)
+    assert press(top, *["backspace"] * len(typed), *"1h30m", "enter") == [Pause("Reports", 5400)]
+    assert top.mode is Mode.TABLE
+    assert press(top, "k", "x", "enter") == []
+    assert (top.mode, top.message) == (Mode.KICK, "a number, please")
+    assert press(top, "escape") == []
 
 
 @pytest.mark.parametrize("keys", [[], ["/"], ["k"], ["p"], ["?"]])
