@@ -4,22 +4,42 @@ Only options are here; what they start is in `beanpole.bench.run`, imported when
 """
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from beanpole.cli.common import TUBE, URL
+from beanpole.cli.ending import Failure, sentence_of
+
+if TYPE_CHECKING:
+    from beanpole.client import Address
 
 CYCLES = {"put": "p", "put+delete": "pd", "put+reserve": "pr", "put+reserve+delete": "prd"}
 """What each connection does again and again, as the programme of a load."""
 
 FILE = click.Path(dir_okay=False, allow_dash=True, path_type=Path)
 FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
+EPILOG = """\b
+Exit codes:
+  0    done
+  1    not all could be measured, or with --check a row is not met
+  2    nothing could be measured
+  4    the server of --url can't be reached
+  5    wrong arguments
+  130  interrupted
+"""
+
+GUEST = {"connections", "in_flight", "body_bytes", "cycle", "tubes", "held", "tube_prefix", "pid"}
+"""The parameters that mean something beside --url alone."""
+
+EITHER = {"url", "seconds", "json_file"}
+"""Those that mean something in any case; all others mean nothing beside --url."""
+
 COMMANDS = "{ready_file} or {host} {port} are filled in."
 
 
-@click.command("bench", short_help="Measure a server beside beanstalkd, or your own with --url.")
-@click.option("--url", type=URL, help="Only measure this server: beanstalk://HOST:PORT or unix:PATH.")
+@click.command("bench", short_help="Measure a server beside beanstalkd, or your own with --url.", epilog=EPILOG)
+@click.option("--url", type=URL, help="Only measure this server: beanstalk://HOST:PORT, HOST:PORT or unix:PATH.")
 @click.option("--connections", default=50, type=click.IntRange(1, 100_000), show_default=True, help="With --url.")
 @click.option(
     "--in-flight",
@@ -66,14 +86,42 @@ def bench(
     from beanpole.bench.plan import Group
     from beanpole.client import Address
 
+    refuse_useless(context)
     load = {key: given.pop(key) for key in ("connections", "in_flight", "body_bytes", "tubes", "held")}
     if given.pop("list_rows"):
         click.echo(run.names())
     elif url:
-        address = Address.from_url(url)
+        address = reachable(Address.from_url(url))
         group = Group(programme=CYCLES[cycle], name=tube_prefix or guest.new_name(), **load)
         where = address.path or (address.host, address.port)
         context.exit(run.drive(where, group, given["seconds"] or run.SECONDS, pid, given["json_file"]))
     else:
         given["tables"] = tuple(run.TABLES) if full else given["tables"] or ("speed",)
         context.exit(run.main(run.Options(**given)))
+
+
+def refuse_useless(context: click.Context) -> None:
+    """Refuse options that would have no effect: they ask for another thing than what would be done."""
+    beside_url = context.params["url"] is not None
+    for each in context.command.params:
+        name = str(each.name)
+        given = context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
+        if given and name not in EITHER and (name in GUEST) is not beside_url:
+            raise click.UsageError(f"{each.opts[0]} means nothing {'beside' if beside_url else 'without'} --url")
+
+
+def reachable(address: "Address") -> "Address":
+    """Return the address of a server that answers.
+
+    Raises:
+        Failure: none does.
+    """
+    from beanpole.client import Backoff, Client
+    from beanpole.errors import CannotConnectError, ExitCode
+
+    try:
+        with Client(address, backoff=Backoff(attempts=1)) as client:
+            client.connect()
+    except CannotConnectError as error:
+        raise Failure(sentence_of(error).replace("--url or BEANPOLE_URL", "--url"), ExitCode.NO_SERVER) from error
+    return address

@@ -181,8 +181,15 @@ def test_load_at_a_running_server() -> None:
 
 def test_load_at_nobody_is_an_error() -> None:
     result = CliRunner().invoke(bench, ["--url", "beanstalk://127.0.0.1:1", "--seconds", "0.05"])
-    assert result.exit_code == 2
+    assert result.exit_code == 4
     assert "127.0.0.1:1: Connection refused" in result.output
+
+
+@pytest.mark.parametrize("arguments", [["--url", "127.0.0.1:1", "--quick"], ["--connections", "3", "--list"]])
+def test_option_without_effect_is_refused(arguments: list[str]) -> None:
+    result = CliRunner().invoke(bench, arguments)
+    assert result.exit_code == 2, "click's own; the command line makes 5 of it"
+    assert "means nothing" in result.output
 
 
 def test_unknown_row_is_an_error() -> None:
