@@ -109,7 +109,7 @@ def sentence_of(error: BaseException) -> str:
         return f"{where}: {reason_of(error.__cause__)} (--url or BEANPOLE_URL says where the server is)"
     if isinstance(error, ConnectionLostError) and isinstance(error.__cause__, OSError):
         return str(error).replace(str(error.__cause__), reason_of(error.__cause__))
-    return reason_of(error) if isinstance(error, OSError) and error.errno else str(error)
+    return reason_of(error) if isinstance(error, OSError) and error.errno else re.sub(r"\[Errno \d+\] ", "", str(error))
 
 
 def reason_of(error: OSError) -> str:

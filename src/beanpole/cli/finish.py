@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from beanpole.cli.common import COUNT, ID, PRIORITY, SECONDS, TARGET, Output, Server, verb
-from beanpole.cli.ending import exit_code_of, note
+from beanpole.cli.ending import exit_code_of, note, sentence_of
 from beanpole.client import Client, Result, StatsJob
 from beanpole.client.pipeline import Pipeline
 from beanpole.errors import BeanpoleError, ExitCode, NotFoundError, UnknownCommandError
@@ -34,7 +34,7 @@ def why(client: Client[bytes], id: int, do: str, error: BeanpoleError) -> str:
     if isinstance(error, UnknownCommandError):
         return f"job {id}: the server does not know reserve-job (beanstalkd does since version 1.12)"
     if not isinstance(error, NotFoundError):
-        return f"job {id}: {error}"
+        return f"job {id}: {sentence_of(error)}"
     try:
         state = client.stats_job(id).state
     except NotFoundError:

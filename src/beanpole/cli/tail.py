@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from beanpole.cli.common import TUBE, Output, Server, body_fields, cell, verb
-from beanpole.cli.ending import note
+from beanpole.cli.ending import note, sentence_of
 from beanpole.cli.looking import interval, looking
 from beanpole.errors import ConnectionLostError
 from beanpole.monitor.units import plural
@@ -103,7 +103,7 @@ async def follow(server: Server, tube: str, printer: Printer, interval_s: float)
                 seen, missed = await follower.look()
             except ConnectionLostError as error:
                 if not lost:
-                    note(f"{error}; trying again")
+                    note(f"{sentence_of(error)}; trying again")
                 lost = True
             else:
                 lost = False

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 import click
 
 from beanpole.cli.common import Output, Server, verb
+from beanpole.cli.ending import sentence_of
 from beanpole.cli.looking import interval, looking, now_ns
 from beanpole.errors import BeanpoleError, ConnectionLostError
 
@@ -230,7 +231,7 @@ class View:
         try:
             self._top.show(await self._sampler.take(self._top.wanted(), self._top.pattern))
         except ConnectionLostError as error:
-            self._top.problem = f"lost the connection, trying again ({error})"
+            self._top.problem = f"lost the connection, trying again ({sentence_of(error)})"
         except BeanpoleError as error:
             self._top.problem = f"{error}; trying again"
 

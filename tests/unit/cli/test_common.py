@@ -5,7 +5,7 @@ import pytest
 
 from beanpole import errors
 from beanpole.cli.common import TARGET, cell
-from beanpole.cli.ending import exit_code_of
+from beanpole.cli.ending import exit_code_of, sentence_of
 
 
 @pytest.mark.parametrize(("text", "wanted"), [("7", 7), ("tube:7", "7"), ("emails", "emails"), ("7a", "7a")])
@@ -32,3 +32,28 @@ def test_exit_codes() -> None:
     batch.__cause__ = lost
     found = [errors.NotFoundError("x"), errors.TimedOutError("x"), lost, batch, errors.ArgumentError("x"), OSError()]
     assert [int(exit_code_of(each)) for each in found] == [2, 3, 4, 4, 5, 1]
+
+
+def refused(text: str, code: int | None) -> errors.CannotConnectError:
+    """What a client says of an attempt that failed."""
+    made = errors.CannotConnectError(f"can't connect to x: {text}")
+    made.__cause__ = OSError(text) if code is None else OSError(code, text)
+    made.args = (f"can't connect to x: {made.__cause__}",)
+    return made
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        refused("Connect call failed ('127.0.0.1', 21499)", 111),
+        refused(
+            "Multiple exceptions: [Errno 111] Connect call failed, [Errno 111] Connect call failed", None
+        ),
+        errors.ConnectionLostError("the connection broke: [Errno 111] Connection refused"),
+        ConnectionRefusedError(111, "Connect call failed"),
+    ],
+)
+def test_sentence_of_what_the_system_says(error: Exception) -> None:
+    said = sentence_of(error)
+    assert "Connection refused" in said
+    assert not any(raw in said for raw in ("Errno", "Connect call", "Multiple"))
