@@ -105,19 +105,15 @@ class Compaction:
 
     def has_room_for_round(self, size: int) -> bool:
         """Whether `size` bytes of jobs can be moved, with what a full disk still has."""
-        try:
-            while not self.log.records.room_for_round(size):
-                if not self.log.spares.create_part(0):
-                    return False
-        except OSError as error:
-            self.log.fail(error)
-            return False
+        while not self.log.records.room_for_round(size):
+            if not self.log.take_part():
+                return False
         return True
 
     def make_room(self, size: int) -> bool:
         """Provide room to move a record of `size` bytes; False: the disk has none.
 
-        On a full disk this takes what is too little for a whole segment. Puts don't, so some is always left for this.
+        On a full disk this takes what is too little for a whole segment. Puts don't, so some is often left for this.
         """
         records, spares = self.log.records, self.log.spares
         kept = records.kept_from_moves()
@@ -127,7 +123,7 @@ class Compaction:
                 left = 0
                 if not spares.fit(size) and not spares.create_part(size):
                     spares.join_parts(size, kept)
-            while left + records.spare_bytes - size < kept and spares.create_part(0):
+            while left + records.spare_bytes - size < kept and self.log.take_part():
                 pass
         except OSError as error:
             self.log.fail(error)

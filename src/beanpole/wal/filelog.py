@@ -15,7 +15,6 @@ Invariants:
 """
 
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
 
 from beanpole import limits
 from beanpole.engine.engine import Engine
@@ -24,28 +23,10 @@ from beanpole.wal.clock import Clock
 from beanpole.wal.compaction import Compaction
 from beanpole.wal.disk import Directory, File
 from beanpole.wal.format import DELETED_RECORD, END_RECORD, Encoder
-from beanpole.wal.log import Policy, Segment
+from beanpole.wal.log import Observer, Policy, Position, Segment
 from beanpole.wal.names import segment_name
 from beanpole.wal.runner import Runner
 from beanpole.wal.spares import NO_SPACE, Spares, create_largest
-
-
-class Position(NamedTuple):
-    """A place in the log."""
-
-    record: int
-    segment: int
-    used_bytes: int
-
-
-class Observer(Protocol):
-    """Who is told what an operator wants to know."""
-
-    def log_full(self, reason: str) -> None:
-        """There is no space for more jobs."""
-
-    def log_has_space(self) -> None:
-        """There is space again."""
 
 
 class FileLog:
@@ -322,6 +303,16 @@ class FileLog:
     def make_room_to_move(self, size: int) -> bool:
         """Provide room for a record of `size` bytes that compaction moves; False: the disk has none."""
         return self.compaction.make_room(size)
+
+    def take_part(self) -> bool:
+        """Prepare a small segment of what a full disk has left, for changes; False: it has nothing."""
+        if self.failure is not None:
+            return False
+        try:
+            return self.spares.create_part(0)
+        except OSError as error:
+            self.fail(error)
+            raise
 
     def try_for_space(self) -> None:
         """See whether the disk has space again, and again in a while if not; puts resume when it has."""

@@ -77,7 +77,6 @@ cdef class Encoder(Records):
     cdef int64_t kept(self, int parts) noexcept
     cpdef int64_t kept_from_moves(self) noexcept
     cdef int64_t rest_behind(self, int64_t size) noexcept
-    cdef bint room_for_unpause(self, int64_t size) noexcept
     cpdef bint room_to_move(self, int64_t size) except -1
     cpdef bint room_for_note(self, int64_t size) except -1
 

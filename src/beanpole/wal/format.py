@@ -143,7 +143,7 @@ class Encoder(Records):
 
     def unpaused(self, name: bytes) -> int:
         """Write that a tube has no pause; later, if there is no room: that must not stop a tube's end."""
-        if not self.room_for_unpause(TUBE_FIXED + len(name)):
+        if self.rest_behind(TUBE_FIXED + len(name)) < self.kept_from_moves():
             self.stale_pauses.add(name)
             return 0
         self.stale_pauses.discard(name)
@@ -350,15 +350,16 @@ class Encoder(Records):
 
         Space is asked for before it runs out, so that compaction has begun when it does.
         """
-        return self.has_room(CHANGED_RECORD, self.kept(2)) or self.room_for_note(CHANGED_RECORD)
+        if self.has_room(CHANGED_RECORD, self.kept(2)) or self.room_for_note(CHANGED_RECORD):
+            return True
+        while self.space.take_part():
+            if self.room_for_note(CHANGED_RECORD):
+                return True
+        return False
 
     def room_for_note(self, size: int64_t) -> bool:
         """Whether a record may be written that can be left out; no room is made for it."""
         return self.rest_behind(size) >= self.kept(1)
-
-    def room_for_unpause(self, size):
-        """Whether the end of a pause may be written: as much may be used up as by compaction."""
-        return self.rest_behind(size) >= self.kept_from_moves()
 
     def rest_behind(self, size):
         """Return the bytes that small records can take behind a record of `size` bytes; no room is made for it."""

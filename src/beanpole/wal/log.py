@@ -6,7 +6,7 @@ The log that keeps something is :class:`beanpole.wal.filelog.FileLog`.
 """
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from beanpole.engine.records import Records
 
@@ -78,3 +78,21 @@ class Segment:
 
     number: int
     used_bytes: int
+
+
+class Position(NamedTuple):
+    """A place in the log."""
+
+    record: int
+    segment: int
+    used_bytes: int
+
+
+class Observer(Protocol):
+    """Who is told what an operator wants to know."""
+
+    def log_full(self, reason: str) -> None:
+        """There is no space for more jobs."""
+
+    def log_has_space(self) -> None:
+        """There is space again."""

@@ -185,6 +185,10 @@ class Writer:
         """Return that there is room, for the same reason."""
         return True
 
+    def take_part(self) -> bool:
+        """Return that nothing is left: nobody asks, as nothing is changed here."""
+        return False
+
 
 def swap(directory: DiskDirectory, writer: Writer, old: list[str], rename: Callable[[Path, Path], object]) -> Path:
     """Put the new segments in place of the old ones; return where those are."""

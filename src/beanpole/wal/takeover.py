@@ -65,6 +65,10 @@ class ImportSegments:
         """Return that there is room, for the same reason."""
         return True
 
+    def take_part(self) -> bool:
+        """Return that nothing is left: nobody asks, as nothing is changed here."""
+        return False
+
 
 def take_over(directory: DiskDirectory, segment_bytes: int, wall_ns: int) -> TakenOver | None:
     """Take over what beanstalkd left in a directory, or finish a takeover; None: there is nothing of beanstalkd's.
