@@ -46,9 +46,7 @@ def refused(text: str, code: int | None) -> errors.CannotConnectError:
     "error",
     [
         refused("Connect call failed ('127.0.0.1', 21499)", 111),
-        refused(
-            "Multiple exceptions: [Errno 111] Connect call failed, [Errno 111] Connect call failed", None
-        ),
+        refused("Multiple exceptions: [Errno 111] Connect call failed, [Errno 111] Connect call failed", None),
         errors.ConnectionLostError("the connection broke: [Errno 111] Connection refused"),
         ConnectionRefusedError(111, "Connect call failed"),
     ],
