@@ -84,10 +84,11 @@ class Spares:
         part_bytes = sum(capacity - limits.SEGMENT_OVERHEAD_BYTES for _, capacity in parts)
         if not parts or self.records.spare_bytes - part_bytes < kept:
             return
+        before = self.records.spare_bytes
         for each in parts:
             self.drop(each)
         self.create_part(size)
-        while self.create_part(0):
+        while self.records.spare_bytes < before and self.create_part(0):
             pass
 
     def drop(self, spare: tuple[File, int]) -> None:
