@@ -21,9 +21,10 @@ from pathlib import Path
 
 from beanpole import limits
 from beanpole.errors import BeanpoleError
+from beanpole.wal.bulk import BulkWriter
 from beanpole.wal.clock import Clock
 from beanpole.wal.disk import DiskDirectory, File
-from beanpole.wal.format import WHOLE_FIXED, Encoder
+from beanpole.wal.format import WHOLE_FIXED
 from beanpole.wal.inspect import Loader, Survey, lost_ids, survey
 from beanpole.wal.moving import move_jobs, move_pauses
 from beanpole.wal.names import segment_name
@@ -123,20 +124,27 @@ def next_id(result: Salvaged, loader: Loader) -> int:
     return known + (result.lost_bytes + WHOLE_FIXED - 1) // WHOLE_FIXED
 
 
-class Writer:
+class Writer(BulkWriter):
     """Writes what an engine holds as a log of its own, in a folder of its own."""
 
     def __init__(self, parent: Path, first_number: int, next_job_id: int, clock: Clock, segment_bytes: int) -> None:
         path = parent / UNFINISHED
         path.mkdir(mode=0o700)
         give_to_owner(parent, path)
-        self.directory = DiskDirectory(path)
-        self.next_job_id = next_job_id
-        self.clock = clock
-        self.segment_bytes = segment_bytes
-        self.names: list[str] = []
-        self.records = Encoder(self)
-        self.file = self.open_segment(first_number, segment_bytes)
+        super().__init__(
+            DiskDirectory(path),
+            segment_name,
+            first_number,
+            next_job_id=next_job_id,
+            clock=clock,
+            segment_bytes=segment_bytes,
+        )
+
+    def open_segment(self, number: int, size: int) -> File:
+        """Begin a segment that the server can open, whoever runs this."""
+        file = super().open_segment(number, size)
+        give_to_owner(self.directory.path, self.directory.path / file.name)
+        return file
 
     def write(self, loader: Loader) -> None:
         """Write all jobs and pauses, and sync them."""
@@ -148,46 +156,6 @@ class Writer:
         move_pauses(loader.engine, self.records, 0)
         self.seal()
         self.directory.sync()
-
-    def open_segment(self, number: int, size: int) -> File:
-        """Begin a segment."""
-        name = segment_name(number)
-        file = self.directory.create(name, 0)
-        give_to_owner(self.directory.path, self.directory.path / name)
-        self.names.append(name)
-        self.records.open_segment(number, size, self.next_job_id, self.clock)
-        return file
-
-    def flush(self) -> None:
-        """Write what is in the encoder's buffer."""
-        data = self.records.take()
-        self.file.write(self.records.used_bytes - len(data), data)
-
-    def seal(self) -> None:
-        """End a segment for good."""
-        self.records.end_durable_segment(self.next_job_id, self.clock)
-        self.flush()
-        self.file.sync()
-        self.file.close()
-
-    def roll(self, size: int) -> None:
-        """Go on in another segment. The encoder calls this when the record does not fit."""
-        self.seal()
-        self.file = self.open_segment(
-            self.records.segment + 1, max(self.segment_bytes, size + limits.SEGMENT_OVERHEAD_BYTES)
-        )
-
-    def make_room(self, _size: int, _rest: int) -> bool:
-        """Say that there is room: nobody asks but puts, and none comes here."""
-        return True
-
-    def make_room_to_move(self, _size: int) -> bool:
-        """Return that there is room, for the same reason."""
-        return True
-
-    def take_part(self) -> bool:
-        """Return that nothing is left: nobody asks, as nothing is changed here."""
-        return False
 
 
 def swap(directory: DiskDirectory, writer: Writer, old: list[str], rename: Callable[[Path, Path], object]) -> Path:

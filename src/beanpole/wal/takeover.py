@@ -12,8 +12,8 @@ from beanpole import limits
 from beanpole.engine.engine import Engine
 from beanpole.errors import ExitCode, StartError
 from beanpole.wal.beanstalkd_binlog import BinlogReport, is_binlog, read_directory
-from beanpole.wal.disk import DiskDirectory, DiskFile
-from beanpole.wal.format import Encoder
+from beanpole.wal.bulk import BulkWriter
+from beanpole.wal.disk import DiskDirectory
 from beanpole.wal.names import import_name, import_number, segment_name, segment_number
 from beanpole.wal.replay import import_job
 
@@ -27,47 +27,6 @@ class TakenOver:
 
     job_count: int = 0
     report: BinlogReport = field(default_factory=BinlogReport)
-
-
-class ImportSegments:
-    """Writes segments one after the other, each synced when it is full; the encoder's space."""
-
-    def __init__(self, directory: DiskDirectory, next_job_id: int, segment_bytes: int, wall_ns: int) -> None:
-        self.directory = directory
-        self.next_job_id = next_job_id
-        self.segment_bytes = segment_bytes
-        self.clock = (wall_ns, 0)
-        self.records = Encoder(self)
-        self.file: DiskFile | None = None
-
-    def roll(self, size: int) -> None:
-        """Finish the segment, and begin one that takes `size` bytes."""
-        self.finish()
-        number = self.records.segment + 1
-        capacity = max(self.segment_bytes, size + limits.SEGMENT_OVERHEAD_BYTES)
-        self.file = self.directory.create(import_name(number), 0)
-        self.records.open_segment(number, capacity, self.next_job_id, self.clock)
-
-    def finish(self) -> None:
-        """Finish the segment: it is on disk when this returns."""
-        if self.file is not None:
-            self.records.end_durable_segment(self.next_job_id, self.clock)
-            self.file.write(0, self.records.take())
-            self.file.sync()
-            self.file.close()
-            self.file = None
-
-    def make_room(self, _size: int, _rest: int) -> bool:
-        """Return that there is room: the disk says when there is not."""
-        return True
-
-    def make_room_to_move(self, _size: int) -> bool:
-        """Return that there is room, for the same reason."""
-        return True
-
-    def take_part(self) -> bool:
-        """Return that nothing is left: nobody asks, as nothing is changed here."""
-        return False
 
 
 def take_over(directory: DiskDirectory, segment_bytes: int, wall_ns: int) -> TakenOver | None:
@@ -93,12 +52,13 @@ def take_over(directory: DiskDirectory, segment_bytes: int, wall_ns: int) -> Tak
             ExitCode.FAILED,
         )
     jobs, report = read_directory(directory.path)
-    segments = ImportSegments(directory, report.next_id, segment_bytes, wall_ns)
+    segments = BulkWriter(
+        directory, import_name, 1, next_job_id=report.next_id, clock=(wall_ns, 0), segment_bytes=segment_bytes
+    )
     engine = Engine(limits.BODY_BYTES_MAX_CEILING)
-    segments.roll(0)
     for job in jobs.values():
         import_job(engine, segments.records, job)
-    segments.finish()
+    segments.seal()
     directory.sync()
     directory.create(COMMIT_NAME, 0).close()
     directory.sync()
