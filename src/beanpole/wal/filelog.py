@@ -84,9 +84,7 @@ class FileLog:
         least = 2 * limits.SEGMENT_OVERHEAD_BYTES + self.records.live_count * DELETED_RECORD
         try:
             file, capacity = create_largest(self.directory, segment_name(number), self.segment_bytes, least)
-            clock = self.clock()
-            self.told_lead_ns = clock[1]
-            self.records.open_segment(number, capacity, self.engine.next_job_id, clock)
+            self.records.open_segment(number, capacity, self.engine.next_job_id, self.told_clock())
             self.file = file
             self.write()
             file.sync()
@@ -109,17 +107,20 @@ class FileLog:
     def check_clock(self) -> None:
         """Write the time if somebody has set the wall clock since it was written, and ask again in a while."""
         if self.failure is None and not self.closed:
-            if abs(self.clock()[1] - self.told_lead_ns) > limits.CLOCK_SET_NS and self.unsealed is None:
-                self.tell_time()
-                self.append()
+            if abs(self.clock()[1] - self.told_lead_ns) > limits.CLOCK_SET_NS:
+                self.append(telling_time=True)
             self.runner.later(limits.CLOCK_CHECK_MS / 1000, self.check_clock)
 
     def tell_time(self) -> None:
         """Write the end of a turn, unless space is short."""
         if self.records.room_for_turn():
-            clock = self.clock()
-            self.told_lead_ns = clock[1]
-            self.records.turn(clock, self.synced.segment, self.synced.used_bytes)
+            self.records.turn(self.told_clock(), self.synced.segment, self.synced.used_bytes)
+
+    def told_clock(self) -> Clock:
+        """Return the clock, to write it."""
+        clock = self.clock()
+        self.told_lead_ns = clock[1]
+        return clock
 
     # --- persist ------------------------------------------------------------------------------------------------------
 
@@ -128,8 +129,8 @@ class FileLog:
         """The last record that the policy lets replies depend on."""
         return self.synced.record if self.policy.always else self.written.record
 
-    def append(self) -> None:
-        """Write the records since the last call, and move some of what compaction moves."""
+    def append(self, *, telling_time: bool = False) -> None:
+        """Write the records since the last call, and move some of what compaction moves; tell the time if asked to."""
         if self.failure is not None or self.closed:
             return
         try:
@@ -137,7 +138,7 @@ class FileLog:
                 self.records.tell_stale_pauses()
             if self.unsealed is None:
                 self.compaction.step(self.written_bytes + self.records.size)
-            if self.unsealed is None and self.records.size:
+            if self.unsealed is None and (self.records.size or telling_time):
                 self.tell_time()
             if self.unsealed is None:
                 self.write()
@@ -214,7 +215,7 @@ class FileLog:
             self.unsealed = self.file
             self.file, capacity = self.spares.take(size)
             number = self.records.segment + 1
-            self.records.open_segment(number, capacity, self.engine.next_job_id, self.clock())
+            self.records.open_segment(number, capacity, self.engine.next_job_id, self.told_clock())
         except OSError as error:
             self.fail(error)
             raise
@@ -259,9 +260,8 @@ class FileLog:
             if file.errno not in NO_SPACE:
                 self.fail(file)
         elif self.closed or self.spares.files:
-            file.close()
             try:
-                self.directory.unlink(file.name)
+                self.spares.discard(file)
             except OSError as error:
                 self.fail(error)
         else:
@@ -372,7 +372,7 @@ class FileLog:
             for each in [*self.unsynced, self.file]:
                 each.sync()
             self.synced = self.written
-            self.spares.remove()
+            self.spares.delete_all()
         self.closed = True
         self.file.close()
 

@@ -14,7 +14,6 @@ from beanpole.wal.names import spare_name
 NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 """What the system says when there is no space: not a failure, but a reason to refuse puts."""
 
-
 LEAST_PART = 32
 """A segment of this part of the usual size is worth having where the disk has no space for more."""
 
@@ -86,16 +85,18 @@ class Spares:
             return
         before = self.records.spare_bytes
         for each in parts:
-            self.drop(each)
+            self.delete(each)
         self.create_part(size)
         while self.records.spare_bytes < before and self.create_part(0):
             pass
 
-    def drop(self, spare: tuple[File, int]) -> None:
-        """Remove one."""
-        file, capacity = spare
-        self.files.remove(spare)
-        self.records.spare_bytes -= capacity - limits.SEGMENT_OVERHEAD_BYTES
+    def delete(self, spare: tuple[File, int]) -> None:
+        """Let one go for good."""
+        self.forget(spare)
+        self.discard(spare[0])
+
+    def discard(self, file: File) -> None:
+        """Remove a file that does not count."""
         file.close()
         self.directory.unlink(file.name)
 
@@ -103,6 +104,11 @@ class Spares:
         """Count a file that was created."""
         self.files.append((file, capacity))
         self.records.spare_bytes += capacity - limits.SEGMENT_OVERHEAD_BYTES
+
+    def forget(self, spare: tuple[File, int]) -> None:
+        """Count a file no more."""
+        self.files.remove(spare)
+        self.records.spare_bytes -= spare[1] - limits.SEGMENT_OVERHEAD_BYTES
 
     def take(self, size: int) -> tuple[File, int]:
         """Return the smallest that takes a record of `size` bytes, or a new one, and how many bytes it takes.
@@ -113,12 +119,11 @@ class Spares:
         if not self.fit(size):
             self.create(size)
         needed = size + limits.SEGMENT_OVERHEAD_BYTES
-        file, capacity = min((each for each in self.files if each[1] >= needed), key=itemgetter(1))
-        self.files.remove((file, capacity))
-        self.records.spare_bytes -= capacity - limits.SEGMENT_OVERHEAD_BYTES
-        return file, capacity
+        spare = min((each for each in self.files if each[1] >= needed), key=itemgetter(1))
+        self.forget(spare)
+        return spare
 
-    def remove(self) -> None:
-        """Remove them all."""
+    def delete_all(self) -> None:
+        """Let all go for good."""
         for each in list(self.files):
-            self.drop(each)
+            self.delete(each)
