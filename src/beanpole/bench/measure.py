@@ -182,11 +182,11 @@ def take_sample(contestant: Contestant, scenario: Scenario, seconds: float, data
 
 @contextmanager
 def probe_file(directory: Path) -> Iterator[int]:
-    """The descriptor of a file whose space is allocated."""
+    """The descriptor of a file that was written before: its space, and so its metadata, stay as they are."""
     path = directory / "fdatasync-probe"
     fd = os.open(path, os.O_CREAT | os.O_WRONLY, 0o600)
     try:
-        os.posix_fallocate(fd, 0, PROBE_FILE_BYTES)
+        os.pwrite(fd, bytes(PROBE_FILE_BYTES), 0)
         os.fsync(fd)
         yield fd
     finally:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Protocol
 
 from beanpole.errors import ExitCode, StartError
+from beanpole.wal.syncer import write_zeros
 
 LOCK_NAME = "lock"
 """The same file and the same kind of lock as beanstalkd's, so that the two can't use a directory at once."""
@@ -121,11 +122,16 @@ class DiskDirectory:
         return (self.path / name).stat().st_size
 
     def create(self, name: str, size: int) -> DiskFile:
-        """Create a file of zeros with its space on disk."""
+        """Create a file of zeros with its space on disk.
+
+        The zeros are written, although the file system would make them up: the first write to space that is only
+        allocated changes the file's metadata too, and a sync then waits for the file system's journal.
+        """
         file = DiskFile(name, os.open(name, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600, dir_fd=self.fd))
         try:
             if size:
                 os.posix_fallocate(file.fd, 0, size)
+                write_zeros(file.fd, size)
             os.fsync(file.fd)
         except OSError:
             file.close()

@@ -1,5 +1,6 @@
 # The header of syncer.py.
 cimport cython
+from libc.stdint cimport int64_t
 
 cdef enum:
     TARGETS_MAX = 64
@@ -13,6 +14,7 @@ cdef extern from "<sys/eventfd.h>" nogil:
 cdef extern from "<unistd.h>" nogil:
     ssize_t read(int fd, void *data, size_t size)
     ssize_t write(int fd, const void *data, size_t size)
+    ssize_t pwrite(int fd, const void *data, size_t size, int64_t offset)
     int fdatasync(int fd)
     int fsync(int fd)
     int close(int fd)
@@ -28,3 +30,5 @@ cdef class Syncer:
     cdef bint stopping
     cdef object thread
     cdef void loop(self) noexcept nogil
+
+cdef int fill(int fd, int64_t size) noexcept nogil

@@ -1,6 +1,6 @@
-"""The thread that syncs: it never holds Python's lock, so that a sync and a turn never wait for each other.
+"""What waits for the disk without Python's lock, so that it and a turn never wait for each other.
 
-One list of descriptors is under way at a time. The loop sets it with :meth:`Syncer.start`; when :meth:`Syncer.fileno`
+A thread syncs. One list of descriptors is under way at a time. The loop sets it with :meth:`Syncer.start`; when :meth:`Syncer.fileno`
 is readable, :meth:`Syncer.is_done` says so once, and :meth:`Syncer.error` how it went.
 """
 
@@ -8,9 +8,12 @@ import os
 import threading
 
 import cython
-from cython.cimports.libc.errno import EINTR
+from cython.cimports.libc.errno import EINTR, EIO
 from cython.cimports.libc.errno import errno as last_error
-from cython.cimports.libc.stdint import uint64_t
+from cython.cimports.libc.stdint import int64_t, uint64_t
+from cython.cimports.libc.string import memset
+
+ZEROS_PER_SYNC = cython.declare(int64_t, 1_048_576)
 
 
 @cython.cclass
@@ -82,3 +85,37 @@ class Syncer:
         self.thread.join()
         close(self.start_fd)
         close(self.done_fd)
+
+
+def write_zeros(fd: cython.int, size: int64_t) -> None:
+    """Write `size` zeros from the beginning of a file on, and sync them.
+
+    They are synced in pieces, so that a sync of another file waits for one of them at most. They are written in blocks:
+    Linux keeps what is written at once as one folio, and counts all of it as written when a byte of it is.
+
+    Raises:
+        OSError: the disk does not take them.
+    """
+    failure: cython.int = 0
+    with cython.nogil:
+        failure = fill(fd, size)
+    if failure:
+        raise OSError(failure, os.strerror(failure))
+
+
+def fill(fd, size):
+    """Do that; return the errno, or 0."""
+    zeros: cython.char[4096]
+    at: int64_t = 0
+    written: cython.Py_ssize_t
+    memset(zeros, 0, cython.sizeof(zeros))
+    while at < size:
+        written = pwrite(fd, zeros, min(size - at, cython.cast(int64_t, cython.sizeof(zeros))), at)
+        if written < 0 and last_error == EINTR:
+            continue
+        if written <= 0:
+            return last_error if written < 0 else EIO
+        at += written
+        if (at % ZEROS_PER_SYNC == 0 or at == size) and fdatasync(fd) < 0:
+            return last_error
+    return 0
