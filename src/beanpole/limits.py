@@ -117,6 +117,9 @@ CLOCK_CHECK_MS = 5000
 CLOCK_SET_NS = 1_000_000_000
 """Nanoseconds by which the wall clock must have been set for an idle log to take note of it."""
 
+SYNC_HERE_BYTES = 16_384
+"""Bytes that the loop may sync itself while there is a single client."""
+
 SPACE_RETRY_MS = 250
 """Milliseconds between two questions to a full disk whether it has space again."""
 

@@ -143,12 +143,16 @@ def test_disconnect_at_any_point(tmp_path: Path) -> None:
 def test_output_that_is_not_read_and_held_at_once(tmp_path: Path, switches: Switches) -> None:
     """A client that pipelines large reads behind a put that is not durable, and reads late, gets every byte."""
     body = b"z" * 60_000
-    with keeping(tmp_path / "log", env=switches.env) as process, process.connect() as client:
+    with (
+        keeping(tmp_path / "log", env=switches.env) as process,
+        process.connect() as client,
+        process.connect() as other,
+    ):
+        assert facts(other)["current-jobs-ready"] == "0"
         put(client, body)
         with switches.holding_syncs():
             client.send(put_line(b"small") + b"peek 1\r\n" * 100)
-            with process.connect() as other:
-                wait_until(lambda: facts(other)["current-jobs-ready"] == "2", "the put has run")
+            wait_until(lambda: facts(other)["current-jobs-ready"] == "2", "the put has run")
         client.expect(b"INSERTED 2\r\n")
         for _ in range(100):
             client.expect(b"FOUND 1 60000\r\n" + body + b"\r\n")

@@ -25,6 +25,7 @@ class Bound:
         self.life = Life(self.disk, self.clock, Policy(0), SEGMENT_BYTES, Promises())
         self.life.log.on_durable = lambda: None
         self.client: Client = self.life.connect()
+        self.life.connect()
         self.worst = 0.0
         """The most that was taken between two steps, as a part of what may be."""
 

@@ -79,6 +79,7 @@ class Full:
         self.promises = Promises()
         self.life = Life(self.disk, self.clock, Policy(0), self.segment_bytes, self.promises)
         self.client = self.life.connect()
+        self.life.connect()
         self.disk.capacity = segments * segment_bytes
         while not self.life.refused_put_count:
             self.ask(b"put", b"put 1 0 100 100", body=bytes(100))
@@ -102,6 +103,7 @@ class Full:
         self.disk.kill()
         self.life = Life(self.disk, self.clock, Policy(0), self.segment_bytes, self.promises)
         self.client = self.life.connect()
+        self.life.connect()
 
     def pass_time(self) -> None:
         self.clock.now_ns += NS_PER_S

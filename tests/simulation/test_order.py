@@ -22,16 +22,19 @@ SEEDS = range(20)
 class Server:
     """A disk and the processes on it, one after the other."""
 
-    def __init__(self, seed: int, segment_bytes: int = 4096) -> None:
+    def __init__(self, seed: int, segment_bytes: int = 4096, clients: int = 2) -> None:
         self.disk = SimDisk(seed)
         self.clock = Clock()
         self.segment_bytes = segment_bytes
+        self.clients = clients
         self.start()
 
     def start(self) -> None:
         self.life = Life(self.disk, self.clock, Policy(0), self.segment_bytes, Promises())
         self.life.log.on_durable = lambda: None
         self.client: Client = self.life.connect()
+        for _ in range(1, self.clients):
+            self.life.connect()
 
     def say(self, *lines: bytes) -> None:
         """Commands of one turn, without anything that the log does by itself."""
@@ -267,3 +270,33 @@ def test_forged_turn_records_do_not_lend_a_segment_their_salt(damaged: slice) ->
     content[damaged] = bytes(damaged.stop - damaged.start)
     assert find_salt(bytes(content), 0) == salt
     assert find_salt(bytes(content[:-1]), salt) == salt
+
+
+def test_only_client_is_answered_in_the_turn_in_which_it_asked() -> None:
+    """The loop syncs, as nobody else waits for it; with a second client the thread does."""
+    for clients, answered in ((1, True), (2, False)):
+        server = Server(0, clients=clients)
+        server.life.runner.settle()
+        server.say(put(100))
+        output = server.client.connection.take_output(server.life.log.durable_index)
+        assert output.startswith(b"INSERTED") == answered
+        assert (server.life.runner.under_way is None) == answered
+        server.disk.lose_power()
+        server.start()
+        assert 1 in server.ids() or not answered
+
+
+def test_only_client_hears_nothing_of_what_was_not_synced() -> None:
+    server = Server(0, clients=1)
+    server.life.runner.settle()
+    server.disk.fail_at, server.disk.fail_errno = server.disk.call_count + 2, errno.EIO
+    server.say(put(100))
+    assert server.life.failed
+    assert not server.client.connection.take_output(server.life.log.durable_index)
+
+
+def test_only_client_that_puts_much_leaves_the_sync_to_the_thread() -> None:
+    server = Server(0, segment_bytes=1 << 20, clients=1)
+    server.life.runner.settle()
+    server.say(*[put(10_000)] * 2)
+    assert server.life.runner.under_way is not None

@@ -146,7 +146,10 @@ class FileLog:
             self.fail(error)
             raise
         if self.policy.always or self.unsealed is not None or self.compaction.wants_sync:
-            self.start_sync()
+            if self.may_sync_here():
+                self.sync_here()
+            else:
+                self.start_sync()
 
     def write(self) -> None:
         """Write the encoder's buffer to the current file."""
@@ -165,6 +168,27 @@ class FileLog:
         self.sealing = self.unsealed
         files, self.unsynced = [*self.unsynced, self.unsealed or self.file], []
         self.runner.sync(files, self.sync_done)
+
+    def may_sync_here(self) -> bool:
+        """Whether the loop itself may sync: for the only client, which waits for it, and not for much."""
+        return (
+            self.engine.session_count == 1
+            and self.policy.always
+            and self.syncing is None
+            and self.unsealed is None
+            and not self.unsynced
+            and 0 < self.written.used_bytes - self.synced.used_bytes <= limits.SYNC_HERE_BYTES
+        )
+
+    def sync_here(self) -> None:
+        """Sync without the thread: waking it, and the loop again, takes as long as a fast disk."""
+        try:
+            self.file.sync()
+        except OSError as error:
+            self.fail(error)
+            raise
+        self.synced = self.written
+        self.compaction.synced()
 
     def sync_done(self, error: OSError | None) -> None:
         """Go on when a sync is done: what it made durable may be answered."""

@@ -1,7 +1,7 @@
 """What waits for the disk without Python's lock, so that it and a turn never wait for each other.
 
-A thread syncs. One list of descriptors is under way at a time. The loop sets it with :meth:`Syncer.start`; when :meth:`Syncer.fileno`
-is readable, :meth:`Syncer.is_done` says so once, and :meth:`Syncer.error` how it went.
+A thread syncs. One list of descriptors is under way at a time. The loop sets it with :meth:`Syncer.start`; when
+:meth:`Syncer.fileno` is readable, :meth:`Syncer.is_done` says so once, and :meth:`Syncer.error` how it went.
 """
 
 import os
