@@ -67,7 +67,7 @@ class Compaction:
         dead_or_alive = log.sealed_bytes
         extra_spare = max(0, log.records.spare_bytes - log.segment_bytes)
         live = log.records.live_bytes
-        if log.full:
+        if log.room.full:
             # Early: the dead bytes may lie in the newest segments, and changes have not much room until one goes.
             # But not for what is neither dead nor alive, or an idle log would turn over for ever.
             frames = len(log.sealed) * (
@@ -90,7 +90,7 @@ class Compaction:
         log = self.log
         number = round_.segment.number
         live_before, before = log.records.live_in(number), log.records.record_count
-        if log.full and live_before and not self.has_room_for_round(live_before):
+        if log.room.full and live_before and not log.room.make_room_for_round(live_before):
             return
         began_at = round_.at
         round_.at = move_jobs(log.engine, log.records, number, round_.ids, round_.at, budget)
@@ -102,33 +102,6 @@ class Compaction:
         self.moved_count += log.records.record_count - before
         if round_.at > began_at or round_.moved_index is not None:
             self.schedule()
-
-    def has_room_for_round(self, size: int) -> bool:
-        """Whether `size` bytes of jobs can be moved, with what a full disk still has."""
-        while not self.log.records.room_for_round(size):
-            if not self.log.take_part():
-                return False
-        return True
-
-    def make_room(self, size: int) -> bool:
-        """Provide room to move a record of `size` bytes; False: the disk has none.
-
-        On a full disk this takes what is too little for a whole segment. Puts don't, so some is often left for this.
-        """
-        records, spares = self.log.records, self.log.spares
-        kept = records.kept_from_moves()
-        left = records.segment_bytes - records.used_bytes - END_RECORD
-        try:
-            if left < size:
-                left = 0
-                if not spares.fit(size) and not spares.create_part(size):
-                    spares.join_parts(size, kept)
-            while left + records.spare_bytes - size < kept and self.log.take_part():
-                pass
-        except OSError as error:
-            self.log.fail(error)
-            raise
-        return (left > 0 or spares.fit(size)) and left + records.spare_bytes - size >= kept
 
     def begin(self) -> None:
         """Begin with the oldest segment."""
@@ -157,7 +130,7 @@ class Compaction:
     def go_on(self) -> None:
         """Append what compaction moves."""
         self.scheduled = False
-        if self.log.failure is None and not self.log.closed:
+        if not self.log.ended:
             self.log.append()
             self.synced()
 
@@ -194,6 +167,6 @@ class Compaction:
         self.log.sealed_bytes -= self.log.sealed.pop(0).used_bytes
         self.log.records.drop_first_segment()
         self.log.records.moved_bytes = 0
-        self.log.ask_for_space()
+        self.log.room.ask_for_space()
         if self.is_due():
             self.schedule()

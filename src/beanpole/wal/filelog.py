@@ -3,7 +3,7 @@
 :class:`FileLog` writes a turn's records with one write, and syncs in a thread, one sync at a time: while one is under
 way, turns go on, and all that they wrote is made durable by the next (group commit). Segments are filled one after the
 other; the one to be filled next is prepared in the background, so that a full one costs a rename. Compaction stands in
-:mod:`beanpole.wal.compaction`.
+:mod:`beanpole.wal.compaction`, what happens when the disk is full in :mod:`beanpole.wal.room`.
 
 Invariants:
 
@@ -22,9 +22,10 @@ from beanpole.errors import ExitCode, StartError
 from beanpole.wal.clock import Clock
 from beanpole.wal.compaction import Compaction
 from beanpole.wal.disk import Directory, File
-from beanpole.wal.format import DELETED_RECORD, END_RECORD, Encoder
+from beanpole.wal.format import DELETED_RECORD, Encoder
 from beanpole.wal.log import Observer, Policy, Position, Segment
 from beanpole.wal.names import segment_name
+from beanpole.wal.room import Room
 from beanpole.wal.runner import Runner
 from beanpole.wal.spares import NO_SPACE, Spares, create_largest
 
@@ -58,8 +59,7 @@ class FileLog:
         self.on_durable: Callable[[], None] = lambda: None
         self.on_failure: Callable[[OSError], None] = lambda _: None
         self.spares = Spares(directory, records, segment_bytes)
-        self.preparing = False
-        self.full = False
+        self.room = Room(self)
         self.unsynced: list[File | Directory] = []
         self.unsealed: File | None = None
         self.sealing: File | None = None
@@ -71,7 +71,7 @@ class FileLog:
         self.failure: OSError | None = None
         self.closed = False
         self.compaction = Compaction(self)
-        records.set_space(self)
+        records.set_space(self.room)
         records.kept_free_bytes = segment_bytes // 2
         self.file = self.open_first(max((each.number for each in sealed), default=0) + 1)
 
@@ -98,7 +98,7 @@ class FileLog:
     def start(self) -> None:
         """Begin what happens by itself: syncs by time and the preparation of the next segment."""
         self.records.make_room()
-        self.prepare_spare()
+        self.room.prepare_spare()
         self.append()
         if self.policy.interval_ms:
             self.runner.later(self.policy.interval_ms / 1000, self.sync_by_time)
@@ -106,7 +106,7 @@ class FileLog:
 
     def check_clock(self) -> None:
         """Write the time if somebody has set the wall clock since it was written, and ask again in a while."""
-        if self.failure is None and not self.closed:
+        if not self.ended:
             if abs(self.clock()[1] - self.told_lead_ns) > limits.CLOCK_SET_NS:
                 self.append(telling_time=True)
             self.runner.later(limits.CLOCK_CHECK_MS / 1000, self.check_clock)
@@ -131,7 +131,7 @@ class FileLog:
 
     def append(self, *, telling_time: bool = False) -> None:
         """Write the records since the last call, and move some of what compaction moves; tell the time if asked to."""
-        if self.failure is not None or self.closed:
+        if self.ended:
             return
         try:
             if self.records.stale_pauses:
@@ -208,9 +208,14 @@ class FileLog:
 
     def sync_by_time(self) -> None:
         """Sync what is written, and again in a while."""
-        if self.failure is None and not self.closed and self.policy.interval_ms:
+        if not self.ended and self.policy.interval_ms:
             self.start_sync()
             self.runner.later(self.policy.interval_ms / 1000, self.sync_by_time)
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing is written any more."""
+        return self.failure is not None or self.closed
 
     def fail(self, error: OSError) -> None:
         """Stop for good: the system may have dropped what was not synced, so trying again would prove nothing."""
@@ -245,7 +250,7 @@ class FileLog:
             raise
         finally:
             self.rolling = False
-        self.prepare_spare()
+        self.room.prepare_spare()
 
     def wait_for_seal(self) -> None:
         """Wait until the segment that was sealed last is durable: only one can be pending."""
@@ -269,107 +274,6 @@ class FileLog:
         except OSError as error:
             self.fail(error)
 
-    def prepare_spare(self) -> None:
-        """Prepare the next segment in the background, unless one is there."""
-        if self.preparing or self.spares.files or self.full or self.failure is not None or self.closed:
-            return
-        self.preparing = True
-        name = self.spares.next_name()
-        self.runner.background(lambda: self.directory.create(name, self.segment_bytes), self.spare_prepared)
-
-    def spare_prepared(self, file: File | OSError) -> None:
-        """Take the spare that was prepared. No space is no failure: puts notice when they need it."""
-        self.preparing = False
-        if isinstance(file, OSError):
-            if file.errno not in NO_SPACE:
-                self.fail(file)
-        elif self.closed or self.spares.files:
-            try:
-                self.spares.discard(file)
-            except OSError as error:
-                self.fail(error)
-        else:
-            self.spares.add(file, self.segment_bytes)
-            self.ask_for_space()
-
-    # --- space --------------------------------------------------------------------------------------------------------
-
-    def make_room(self, size: int, rest: int) -> bool:
-        """Provide room for a record of `size` bytes and `rest` bytes of small ones; False: the disk is full.
-
-        The encoder calls this when it runs short. A record that does not fit into the segment needs a spare that it
-        fits into; the segment's end is lost then.
-        """
-        if self.failure is not None:
-            return False
-        left = self.records.segment_bytes - self.records.used_bytes - END_RECORD
-        try:
-            if left < size:
-                left = 0
-                if not self.spares.fit(size):
-                    if self.full:
-                        return False
-                    self.spares.create(size)
-            while left + self.records.spare_bytes - size < rest:
-                if self.full:
-                    return False
-                self.spares.create(0)
-        except OSError as error:
-            if error.errno not in NO_SPACE:
-                self.fail(error)
-                raise
-            self.full = True
-            self.observer.log_full(error.strerror or str(error))
-            self.runner.later(limits.SPACE_RETRY_MS / 1000, self.try_for_space)
-            return False
-        return True
-
-    def make_room_to_move(self, size: int) -> bool:
-        """Provide room for a record of `size` bytes that compaction moves; False: the disk has none."""
-        return self.compaction.make_room(size)
-
-    def take_part(self) -> bool:
-        """Prepare a small segment of what a full disk has left, for changes; False: it has nothing."""
-        if self.failure is not None:
-            return False
-        try:
-            return self.spares.create_part(0)
-        except OSError as error:
-            self.fail(error)
-            raise
-
-    def try_for_space(self) -> None:
-        """See whether the disk has space again, and again in a while if not; puts resume when it has."""
-        self.ask_for_space()
-        if self.full and self.failure is None and not self.closed:
-            self.compaction.step(self.written_bytes + self.records.size)
-            self.runner.later(limits.SPACE_RETRY_MS / 1000, self.try_for_space)
-
-    def ask_for_space(self) -> None:
-        """Take jobs again if the disk was full and has space for a segment."""
-        if self.failure is not None or self.closed or not self.full:
-            return
-        try:
-            if not self.has_plenty():
-                return
-        except OSError as error:
-            self.fail(error)
-            return
-        self.full = False
-        self.observer.log_has_space()
-        self.compaction.schedule()
-
-    def has_plenty(self) -> bool:
-        """Whether there is plenty of room, or can be."""
-        try:
-            while not self.records.has_plenty():
-                self.spares.create(0)
-        except OSError as error:
-            if error.errno not in NO_SPACE:
-                raise
-            self.spares.join_parts(0, self.records.kept_from_moves())
-        return self.records.has_plenty()
-
     # --- the end ------------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
@@ -378,7 +282,7 @@ class FileLog:
         Raises:
             OSError: the last write or sync failed.
         """
-        if self.failure is None and not self.closed:
+        if not self.ended:
             self.rolling = True
             self.append()
             while self.syncing is not None or self.unsealed is not None:

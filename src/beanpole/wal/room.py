@@ -1,0 +1,156 @@
+"""The room of a log: what the encoder asks for it, and what becomes of the answer when the disk is full.
+
+Puts are refused when the room is short, and taken again when the disk has some. Everything else goes on: the room that
+puts leave free is for it, and it may take what is too little for a whole segment.
+"""
+
+from typing import TYPE_CHECKING
+
+from beanpole import limits
+from beanpole.wal.disk import File
+from beanpole.wal.format import END_RECORD
+from beanpole.wal.spares import NO_SPACE
+
+if TYPE_CHECKING:
+    from beanpole.wal.filelog import FileLog
+
+
+class Room:
+    """Provides segments to a log, as far as the disk has space; the encoder's space."""
+
+    def __init__(self, log: "FileLog") -> None:
+        self.log = log
+        self.records = log.records
+        self.spares = log.spares
+        self.full = False
+        self.preparing = False
+
+    def roll(self, size: int) -> None:
+        """Begin the next segment, which must take a record of `size` bytes."""
+        self.log.roll(size)
+
+    def prepare_spare(self) -> None:
+        """Prepare the next segment in the background, unless one is there."""
+        if self.preparing or self.spares.files or self.full or self.log.ended:
+            return
+        self.preparing = True
+        directory, name, size = self.spares.directory, self.spares.next_name(), self.spares.segment_bytes
+        self.log.runner.background(lambda: directory.create(name, size), self.spare_prepared)
+
+    def spare_prepared(self, file: File | OSError) -> None:
+        """Take the spare that was prepared. No space is no failure: puts notice when they need it."""
+        self.preparing = False
+        if isinstance(file, OSError):
+            if file.errno not in NO_SPACE:
+                self.log.fail(file)
+        elif self.log.closed or self.spares.files:
+            try:
+                self.spares.discard(file)
+            except OSError as error:
+                self.log.fail(error)
+        else:
+            self.spares.add(file, self.spares.segment_bytes)
+            self.ask_for_space()
+
+    def left(self) -> int:
+        """Return the bytes of records that the segment in use still takes."""
+        return self.records.segment_bytes - self.records.used_bytes - END_RECORD
+
+    def make_room(self, size: int, rest: int) -> bool:
+        """Provide room for a record of `size` bytes and `rest` bytes of small ones; False: the disk is full.
+
+        The encoder calls this when it runs short. A record that does not fit into the segment needs a spare that it
+        fits into; the segment's end is lost then.
+        """
+        if self.log.failure is not None:
+            return False
+        left = self.left()
+        try:
+            if left < size:
+                left = 0
+                if not self.spares.fit(size):
+                    if self.full:
+                        return False
+                    self.spares.create(size)
+            while left + self.records.spare_bytes - size < rest:
+                if self.full:
+                    return False
+                self.spares.create(0)
+        except OSError as error:
+            if error.errno not in NO_SPACE:
+                self.log.fail(error)
+                raise
+            self.full = True
+            self.log.observer.log_full(error.strerror or str(error))
+            self.log.runner.later(limits.SPACE_RETRY_MS / 1000, self.try_for_space)
+            return False
+        return True
+
+    def make_room_to_move(self, size: int) -> bool:
+        """Provide room for a record of `size` bytes that compaction moves; False: the disk has none.
+
+        On a full disk this takes what is too little for a whole segment. Puts don't, so some is often left for this.
+        """
+        records, spares = self.records, self.spares
+        kept = records.kept_from_moves()
+        left = self.left()
+        try:
+            if left < size:
+                left = 0
+                if not spares.fit(size) and not spares.create_part(size):
+                    spares.join_parts(size, kept)
+            while left + records.spare_bytes - size < kept and self.take_part():
+                pass
+        except OSError as error:
+            self.log.fail(error)
+            raise
+        return (left > 0 or spares.fit(size)) and left + records.spare_bytes - size >= kept
+
+    def make_room_for_round(self, size: int) -> bool:
+        """Provide room for `size` bytes of jobs that compaction moves, with what a full disk still has."""
+        while not self.records.room_for_round(size):
+            if not self.take_part():
+                return False
+        return True
+
+    def take_part(self) -> bool:
+        """Prepare a small segment of what a full disk has left, for changes; False: it has nothing."""
+        if self.log.failure is not None:
+            return False
+        try:
+            return self.spares.create_part(0)
+        except OSError as error:
+            self.log.fail(error)
+            raise
+
+    def try_for_space(self) -> None:
+        """See whether the disk has space again, and again in a while if not; puts resume when it has."""
+        self.ask_for_space()
+        if self.full and not self.log.ended:
+            self.log.compaction.step(self.log.written_bytes + self.records.size)
+            self.log.runner.later(limits.SPACE_RETRY_MS / 1000, self.try_for_space)
+
+    def ask_for_space(self) -> None:
+        """Take jobs again if the disk was full and has space for a segment."""
+        if not self.full or self.log.ended:
+            return
+        try:
+            if not self.has_plenty():
+                return
+        except OSError as error:
+            self.log.fail(error)
+            return
+        self.full = False
+        self.log.observer.log_has_space()
+        self.log.compaction.schedule()
+
+    def has_plenty(self) -> bool:
+        """Whether there is plenty of room, or can be."""
+        try:
+            while not self.records.has_plenty():
+                self.spares.create(0)
+        except OSError as error:
+            if error.errno not in NO_SPACE:
+                raise
+            self.spares.join_parts(0, self.records.kept_from_moves())
+        return self.records.has_plenty()
