@@ -62,8 +62,6 @@ class Compaction:
     def is_due(self) -> bool:
         """Whether the oldest segment should go."""
         log = self.log
-        if not log.sealed:
-            return False
         dead_or_alive = log.sealed_bytes
         extra_spare = max(0, log.records.spare_bytes - log.segment_bytes)
         live = log.records.live_bytes
@@ -74,6 +72,8 @@ class Compaction:
                 FRAME_BYTES + FRAME_BYTES * log.segment_bytes // limits.COMPACTION_BYTES_PER_TURN
             )
             return dead_or_alive + log.records.used_bytes > live + frames + log.records.kept_free_bytes // 4
+        if not log.sealed:
+            return False
         if dead_or_alive <= live * limits.COMPACTION_WORTH_PERCENT // 100:
             return False
         return dead_or_alive + extra_spare > live * limits.COMPACTION_PERCENT // 100
@@ -104,7 +104,9 @@ class Compaction:
             self.schedule()
 
     def begin(self) -> None:
-        """Begin with the oldest segment."""
+        """Begin with the oldest segment; on a full disk that may be the one in use."""
+        if not self.log.sealed and not self.log.room.leave_segment():
+            return
         oldest = self.log.sealed[0]
         self.round = Round(oldest)
         if self.log.records.live_in(oldest.number) == 0:

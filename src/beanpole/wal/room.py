@@ -113,6 +113,17 @@ class Room:
                 return False
         return True
 
+    def leave_segment(self) -> bool:
+        """Begin the next segment early, so that the one in use can be compacted; False: too little room is left.
+
+        All that lives in it, and every job's delete, must find room in what is prepared: its own end is lost.
+        """
+        while self.records.spare_bytes < self.records.live_bytes + self.records.kept_from_moves():
+            if not self.take_part():
+                return False
+        self.roll(0)
+        return True
+
     def take_part(self) -> bool:
         """Prepare a small segment of what a full disk has left, for changes; False: it has nothing."""
         if self.log.failure is not None:
