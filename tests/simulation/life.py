@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 
 from beanpole.engine.engine import Engine
 from beanpole.server.connection import Connection
+from beanpole.wal.encoder import Encoder
 from beanpole.wal.filelog import FileLog
-from beanpole.wal.format import Encoder
 from beanpole.wal.log import Policy
 from beanpole.wal.recovery import recover
 from tests.simulation.disk import SimDisk

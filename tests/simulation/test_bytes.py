@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 import pytest
 
 from beanpole.engine.engine import Engine
-from beanpole.wal.format import SEGMENT_HEADER, Encoder, Kind
+from beanpole.wal.encoder import Encoder
+from beanpole.wal.format import SEGMENT_HEADER, Kind
 from beanpole.wal.log import Policy
 from beanpole.wal.names import segment_name, segment_number
 from beanpole.wal.recovery import DamageError, recover

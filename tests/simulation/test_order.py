@@ -6,7 +6,8 @@ import errno
 import pytest
 
 from beanpole.wal.crc32c import checksum
-from beanpole.wal.format import SEGMENT_HEADER, Encoder
+from beanpole.wal.encoder import Encoder
+from beanpole.wal.format import SEGMENT_HEADER
 from beanpole.wal.log import Policy
 from beanpole.wal.names import segment_name
 from beanpole.wal.recovery import DamageError, OtherVersionError

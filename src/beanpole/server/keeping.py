@@ -18,8 +18,8 @@ from beanpole.server.eventqueue import now_ns
 from beanpole.server.logs import Logger
 from beanpole.server.settings import Settings
 from beanpole.wal import disk
+from beanpole.wal.encoder import Encoder
 from beanpole.wal.filelog import FileLog
-from beanpole.wal.format import Encoder
 from beanpole.wal.log import Log, NullLog, Policy
 from beanpole.wal.recovery import recover
 from beanpole.wal.runner import LoopRunner

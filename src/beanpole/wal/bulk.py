@@ -8,7 +8,7 @@ from collections.abc import Callable
 from beanpole import limits
 from beanpole.wal.clock import Clock
 from beanpole.wal.disk import DiskDirectory, File
-from beanpole.wal.format import Encoder
+from beanpole.wal.encoder import Encoder
 
 
 class BulkWriter:

@@ -22,7 +22,8 @@ from beanpole.errors import ExitCode, StartError
 from beanpole.wal.clock import Clock
 from beanpole.wal.compaction import Compaction
 from beanpole.wal.disk import Directory, File
-from beanpole.wal.format import DELETED_RECORD, Encoder
+from beanpole.wal.encoder import Encoder
+from beanpole.wal.format import DELETED_RECORD
 from beanpole.wal.log import Observer, Policy, Position, Segment
 from beanpole.wal.names import segment_name
 from beanpole.wal.room import Room

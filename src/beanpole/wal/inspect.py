@@ -13,7 +13,8 @@ from typing import Literal, NamedTuple
 
 from beanpole.engine.engine import Engine
 from beanpole.errors import BeanpoleError
-from beanpole.wal.format import SEGMENT_HEADER, Encoder, Kind, segment_header
+from beanpole.wal.encoder import Encoder
+from beanpole.wal.format import SEGMENT_HEADER, Kind, segment_header
 from beanpole.wal.names import segment_name
 from beanpole.wal.recovery import DamageError, OtherVersionError, recover
 from beanpole.wal.replay import Header, Replay, VersionError, durable_beyond, read_header

@@ -4,7 +4,8 @@ import cython
 from cython.cimports.beanpole.engine.engine import Engine
 from cython.cimports.beanpole.engine.job import Job
 from cython.cimports.beanpole.engine.tube import Tube
-from cython.cimports.beanpole.wal.format import TUBE_FIXED, Encoder, whole_bytes
+from cython.cimports.beanpole.wal.encoder import Encoder
+from cython.cimports.beanpole.wal.format import TUBE_FIXED, whole_bytes
 from cython.cimports.libc.stdint import int64_t, uint64_t
 
 

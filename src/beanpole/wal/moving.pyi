@@ -1,5 +1,5 @@
 from beanpole.engine.engine import Engine
-from beanpole.wal.format import Encoder
+from beanpole.wal.encoder import Encoder
 
 def move_jobs(engine: Engine, records: Encoder, segment: int, ids: list[int], start: int, bytes_max: int) -> int: ...
 def move_pauses(engine: Engine, records: Encoder, segment: int) -> bool: ...

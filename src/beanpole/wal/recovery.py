@@ -19,7 +19,8 @@ from beanpole.engine.engine import Engine
 from beanpole.errors import ExitCode, StartError
 from beanpole.wal.clock import LogClock
 from beanpole.wal.disk import Directory
-from beanpole.wal.format import END_RECORD, Encoder, end_record
+from beanpole.wal.encoder import Encoder
+from beanpole.wal.format import END_RECORD, end_record
 from beanpole.wal.log import Segment
 from beanpole.wal.names import is_spare, segment_name, segment_number
 from beanpole.wal.replay import Replay, VersionError, durable_beyond, read_header

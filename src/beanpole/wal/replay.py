@@ -17,6 +17,7 @@ from cython.cimports.beanpole.engine.heap import Item
 from cython.cimports.beanpole.engine.job import Job, State, new_job
 from cython.cimports.beanpole.engine.tube import Tube
 from cython.cimports.beanpole.wal.crc32c import crc32c
+from cython.cimports.beanpole.wal.encoder import Encoder
 from cython.cimports.beanpole.wal.endian import get_u32, get_u64
 from cython.cimports.beanpole.wal.format import (
     CHANGED_RECORD,
@@ -27,7 +28,6 @@ from cython.cimports.beanpole.wal.format import (
     TUBE_FIXED,
     TURN_RECORD,
     WHOLE_FIXED,
-    Encoder,
     JobNumbers,
     Kind,
     read_job,

@@ -2,7 +2,7 @@ from typing import NamedTuple, final
 
 from beanpole.engine.engine import Engine
 from beanpole.wal.beanstalkd_binlog import BinlogJob
-from beanpole.wal.format import Encoder
+from beanpole.wal.encoder import Encoder
 
 class VersionError(ValueError): ...
 

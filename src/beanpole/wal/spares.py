@@ -8,7 +8,7 @@ from operator import itemgetter
 
 from beanpole import limits
 from beanpole.wal.disk import Directory, File
-from beanpole.wal.format import Encoder
+from beanpole.wal.encoder import Encoder
 from beanpole.wal.names import spare_name
 
 NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})

@@ -8,7 +8,8 @@ import pytest
 
 from beanpole.engine.engine import Engine
 from beanpole.wal import disk
-from beanpole.wal.format import SEGMENT_HEADER, Encoder, Kind
+from beanpole.wal.encoder import Encoder
+from beanpole.wal.format import SEGMENT_HEADER, Kind
 from beanpole.wal.inspect import Filter, NoLogError, check, lines, survey
 from beanpole.wal.recovery import DamageError, recover
 from beanpole.wal.report import of_stat

@@ -9,7 +9,7 @@ from beanpole.engine.engine import Engine
 from beanpole.errors import StartError
 from beanpole.server.connection import Connection
 from beanpole.wal import disk
-from beanpole.wal.format import Encoder
+from beanpole.wal.encoder import Encoder
 from beanpole.wal.recovery import recover
 from beanpole.wal.takeover import COMMIT_NAME, TAKEN_OVER, take_over
 from tests.unit.wal.beanstalkd_bytes import BURIED, DELAYED, DELETED, NOW_NS, Record, binlog
