@@ -8,7 +8,7 @@ Not every change is told to the log: a reservation is not, nor is the end of a d
 told, and :meth:`History.matches` what may have become of it.
 """
 
-from collections.abc import Iterable
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
 
@@ -255,11 +255,14 @@ class History:
         return version.state == State.DELAYED and found.until_wall_ns == max(version.until_wall_ns, wall_ns)
 
 
-def recount(jobs: Iterable[Job], tubes: dict[int, bytes]) -> tuple[int, dict[int, int]]:
-    """The bytes of the whole records of some jobs, over all and by segment."""
-    by_segment: dict[int, int] = {}
+def recount(engine: Engine, tube_of: dict[int, bytes]) -> tuple[int, dict[int, int]]:
+    """The bytes of the records of all jobs and pauses, over all and by segment."""
+    by_segment: Counter[int] = Counter()
     segment_of = attrgetter("segment")
-    for job in jobs:
-        size = 75 + len(tubes[job.id]) + job.body_bytes
-        by_segment[segment_of(job)] = by_segment.get(segment_of(job), 0) + size
-    return sum(by_segment.values()), by_segment
+    for job in engine.jobs.jobs():
+        by_segment[segment_of(job)] += 75 + len(tube_of[job.id]) + job.body_bytes
+    for tube in engine.tube_list:
+        assert (tube.segment == 0) == (tube.paused_until_ns == 0), f"a pause of {tube.name!r} lies nowhere"
+        if tube.segment:
+            by_segment[tube.segment] += 22 + len(tube.name)
+    return by_segment.total(), by_segment

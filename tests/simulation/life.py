@@ -273,7 +273,7 @@ class Life:
         self.engine.check(now_ns=self.clock.now_ns)
         assert self.history is not None
         tubes = {id: each.tube for id, each in self.history.jobs.items()}
-        total, by_segment = recount(self.engine.jobs.jobs(), tubes)
+        total, by_segment = recount(self.engine, tubes)
         assert total == self.records.live_bytes, f"{self.records.live_bytes} bytes live by count, {total} in truth"
         assert self.records.live_count == self.engine.jobs.count, "live jobs are not counted right"
         for number in range(self.records.first_segment, self.records.segment + 1):

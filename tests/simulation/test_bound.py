@@ -163,6 +163,13 @@ def idle(bound: Bound) -> None:
     assert bound.disk.call_count == before
 
 
+def idle_with_pauses(bound: Bound) -> None:
+    """Pauses of empty tubes may fill more than a segment, and are worth no more than what has to be kept."""
+    bound.turn(b"".join(b"watch %d\r\npause-tube %d 1000\r\n" % (10**20 + i, 10**20 + i) for i in range(3000)))
+    assert bound.life.records.live_bytes == 3000 * 43
+    idle(bound)
+
+
 WORKLOADS = [
     one_pinned,
     release_with_delay,
@@ -174,6 +181,7 @@ WORKLOADS = [
     queues_of_every_small_length,
     jobs_as_large_as_segments,
     idle,
+    idle_with_pauses,
 ]
 
 

@@ -56,6 +56,7 @@ class Clockwork(Store):
         if 0 < tube.paused_until_ns <= now_ns:
             tube.paused_until_ns = 0
             tube.pause_s = 0
+            self.records.pause_over(tube)
             changed.append(tube)
         while tube.delayed.count and tube.delayed.entries[0].key <= now_ns and len(changed) < JOBS_PER_TICK:
             job = cython.cast(Job, tube.delayed.entries[0].item)

@@ -11,5 +11,6 @@ cdef class Records:
     cdef int changed(self, Job job) except -1
     cdef int deleted(self, Job job) except -1
     cdef int tube(self, Tube tube) except -1
+    cdef int pause_over(self, Tube tube) except -1
     cdef bint room_for_put(self, int64_t size) except -1
     cdef bint room_for_change(self) except -1

@@ -19,7 +19,7 @@ cdef class Store:
     cdef readonly JobTable jobs
     cdef readonly uint64_t next_job_id   # the id of the next job
     cdef dict tubes                      # name -> Tube
-    cdef list tube_list                  # the same tubes in the order of list-tubes
+    cdef readonly list tube_list         # the same tubes in the order of list-tubes
     cdef Tube default_tube
     cdef uint64_t tubes_created_count
     cdef uint64_t buried_so_far_count    # the key of the next buried job

@@ -5,6 +5,7 @@ from typing_extensions import disjoint_base
 from beanpole.engine.jobtable import JobTable
 from beanpole.engine.records import Records
 from beanpole.engine.session import Session
+from beanpole.engine.tube import Tube
 
 @disjoint_base
 class Store:
@@ -26,6 +27,8 @@ class Store:
     def started_at_ns(self) -> int: ...
     @property
     def jobs(self) -> JobTable: ...
+    @property
+    def tube_list(self) -> list[Tube]: ...
     @property
     def next_job_id(self) -> int: ...
     @property

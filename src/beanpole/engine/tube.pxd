@@ -36,6 +36,6 @@ cdef class Tube(Item):
     cdef readonly uint64_t pause_count        # successful pause-tube commands
     cdef readonly uint32_t pause_s            # seconds that the current pause was asked for; 0: not paused
     cdef readonly int64_t paused_until_ns     # engine clock; 0: not paused
-    cdef uint64_t segment                     # the log's segment with its last pause; 0: none
+    cdef readonly uint64_t segment            # the log's segment with its pause; 0: none
     cdef void line_up(self, Watch watch) noexcept
     cdef void step_out(self, Watch watch) noexcept

@@ -4,6 +4,7 @@ from libc.stdint cimport int64_t, uint32_t, uint64_t
 
 from beanpole.engine.job cimport Job
 from beanpole.engine.records cimport Records
+from beanpole.engine.tube cimport Tube
 
 @cython.final
 cdef class Encoder(Records):
@@ -34,6 +35,7 @@ cdef class Encoder(Records):
     cdef int finish(self, unsigned char *at, Py_ssize_t size) except -1
     cdef unsigned char *job(self, unsigned char *at, Job job) noexcept
     cdef int pause(self, bytes name, uint32_t pause_s, int64_t until_wall_ns) except -1
+    cdef int count_pause(self, Tube tube, uint64_t segment) except -1
     cdef int settle(self, Job job, int64_t size) except -1
     cdef bint has_room(self, int64_t size, int64_t rest) except -1
     cdef int64_t kept(self, int parts) noexcept

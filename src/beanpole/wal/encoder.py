@@ -1,9 +1,10 @@
 """The encoder: what an engine with a log tells its changes to (:class:`~beanpole.engine.records.Records`).
 
 It writes each record at once into a buffer, which :class:`~beanpole.wal.filelog.FileLog` writes to the file once a
-turn. It also knows how many bytes of live jobs each segment holds, which is what compaction and the promise of space go by.
+turn. It also knows how many bytes of each segment are alive: compaction and the promise of space go by that.
 
-Invariants: ``live[job.segment]`` includes ``whole_bytes(job)`` for each job of the engine, and nothing else.
+Invariants: ``live[job.segment]`` includes ``whole_bytes(job)`` for each job of the engine, ``live[tube.segment]``
+includes ``pause_bytes(tube)`` for each paused tube, and nothing else.
 """
 
 import secrets
@@ -22,6 +23,7 @@ from cython.cimports.beanpole.wal.format import (
     TURN_RECORD,
     WHOLE_FIXED,
     Kind,
+    pause_bytes,
     record_crc,
     whole_bytes,
 )
@@ -93,11 +95,26 @@ class Encoder(Records):
 
     def tube(self, tube):
         """Write a tube's pause."""
+        self.pause_over(tube)
         if tube.paused_until_ns == 0:
             return self.unpaused(tube.name)
         self.stale_pauses.discard(tube.name)
         self.pause(tube.name, tube.pause_s, tube.paused_until_ns + self.wall_offset_ns)
-        tube.segment = self.segment
+        return self.count_pause(tube, self.segment)
+
+    def pause_over(self, tube):
+        """Count a tube's pause no more."""
+        if tube.segment:
+            self.count_live(tube.segment, -pause_bytes(tube))
+            self.live_bytes -= pause_bytes(tube)
+            tube.segment = 0
+        return 0
+
+    def count_pause(self, tube, segment):
+        """Count a tube's pause where it lies."""
+        tube.segment = segment
+        self.count_live(segment, pause_bytes(tube))
+        self.live_bytes += pause_bytes(tube)
         return 0
 
     def unpaused(self, name: bytes) -> int:

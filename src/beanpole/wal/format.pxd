@@ -2,6 +2,7 @@
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
 from beanpole.engine.job cimport Job
+from beanpole.engine.tube cimport Tube
 
 cpdef enum Kind:
     # The first byte of a record's payload.
@@ -41,5 +42,6 @@ cdef struct JobNumbers:
     uint8_t state
 
 cdef int64_t whole_bytes(Job job) noexcept
+cdef int64_t pause_bytes(Tube tube) noexcept
 cdef const unsigned char *read_job(const unsigned char *at, JobNumbers *numbers) noexcept
 cdef uint32_t record_crc(const unsigned char *at, Py_ssize_t size, uint32_t salt) noexcept

@@ -42,6 +42,11 @@ def whole_bytes(job):
     return WHOLE_FIXED + len(job.tube.name) + job.body_bytes
 
 
+def pause_bytes(tube):
+    """Return the size of the record of a tube's pause."""
+    return TUBE_FIXED + len(tube.name)
+
+
 def segment_header(number: uint64_t, next_job_id: uint64_t, clock: tuple, salt: uint32_t) -> bytes:
     """Return the header of a segment; `clock` is (the log's clock, the wall clock's lead), in nanoseconds."""
     header: cython.uchar[56]

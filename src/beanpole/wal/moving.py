@@ -5,7 +5,7 @@ from cython.cimports.beanpole.engine.engine import Engine
 from cython.cimports.beanpole.engine.job import Job
 from cython.cimports.beanpole.engine.tube import Tube
 from cython.cimports.beanpole.wal.encoder import Encoder
-from cython.cimports.beanpole.wal.format import TUBE_FIXED, whole_bytes
+from cython.cimports.beanpole.wal.format import pause_bytes, whole_bytes
 from cython.cimports.libc.stdint import int64_t, uint64_t
 
 
@@ -30,15 +30,12 @@ def move_jobs(
 
 
 def move_pauses(engine: Engine, records: Encoder, segment: uint64_t) -> bool:
-    """Write the pauses that `segment` was the last to tell; False: there is no room for all."""
+    """Write the pauses that stand in `segment`; False: there is no room for all."""
     tube: Tube
     for each in engine.tube_list:
         tube = each
-        if tube.segment == segment:
-            if tube.paused_until_ns:
-                if not records.room_to_move(TUBE_FIXED + len(tube.name)):
-                    return False
-                records.tube(tube)
-            else:
-                tube.segment = 0
+        if tube.segment == segment and tube.paused_until_ns:
+            if not records.room_to_move(pause_bytes(tube)):
+                return False
+            records.tube(tube)
     return True

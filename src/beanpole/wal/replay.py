@@ -269,11 +269,12 @@ class Replay:
             tube = each
             finish_delays(engine, tube, now_ns, log_ns)
             if tube.name in self.pauses:
-                tube.pause_s, until_ns, tube.segment = self.pauses[tube.name]
+                tube.pause_s, until_ns, segment = self.pauses[tube.name]
                 left_ns: int64_t = min(until_ns - log_ns, tube.pause_s * SECOND_NS)
                 tube.paused_until_ns = now_ns + left_ns if left_ns > 0 else 0
                 if tube.paused_until_ns:
                     engine.arm(tube, tube.number, tube.paused_until_ns)
+                    records.count_pause(tube, segment)
                 else:
                     tube.pause_s = 0
         records.stale_pauses = {
