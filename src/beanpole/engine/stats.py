@@ -139,7 +139,7 @@ def job(job: Job, now_ns: int64_t) -> bytes:
             ("tube", job.tube.shown.decode()),
             ("state", STATE_NAMES[job.state]),
             ("pri", job.pri),
-            ("age", (now_ns - job.created_at_ns) // SECOND_NS),
+            ("age", max(now_ns - job.created_at_ns, 0) // SECOND_NS),
             ("delay", job.delay_s),
             ("ttr", job.ttr_s),
             ("time-left", max(left_ns, 0) // SECOND_NS),
