@@ -11,6 +11,7 @@ import asyncio
 import random
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any, Generic, Literal, Self, TypeVar
@@ -73,22 +74,22 @@ class Ring:
         self._skips[server] = self._failures[server] = 0
 
 
-class _Pool(Generic[C]):
+class _Pool(ABC, Generic[C]):
     """What both pools have in common: who is idle, and who is next."""
 
     def __init__(
         self,
-        make: Callable[[Address], C],
         urls: Sequence[str],
         *,
         strategy: Strategy = "round-robin",
         idle_max: int = limits.POOL_IDLE_CLIENTS_MAX,
         backoff: Backoff | None = None,
         chance: Callable[[], float] = random.random,
+        **options: Any,  # noqa: ANN401 - a client's
     ) -> None:
         if isinstance(urls, str) or not urls:
             raise ArgumentError("a pool needs a list of at least one URL")
-        self._make: Callable[[Address], C] = make
+        self._options = options
         self._addresses = [Address.of(url) for url in urls]
         self._backoff = backoff or Backoff()
         self._idle_max = idle_max
@@ -96,7 +97,11 @@ class _Pool(Generic[C]):
         self._lock = threading.Lock()
         self._ring = Ring(len(urls), strategy, chance)
         self._closed = False
-        make(self._addresses[0])  # so that a wrong argument is found here, not in the first call
+        self._make(self._addresses[0])  # so that a wrong argument is found here, not in the first call
+
+    @abstractmethod
+    def _make(self, address: Address) -> C:
+        """A client that is not connected yet."""
 
     def _order(self, url: str | None, refused: Refused) -> list[int]:
         if url is not None:
@@ -158,20 +163,8 @@ class Pool(_Pool[Client[Any]]):
     Raises ArgumentError for an address, a strategy or an option that is none.
     """
 
-    def __init__(
-        self,
-        urls: Sequence[str],
-        *,
-        strategy: Strategy = "round-robin",
-        idle_max: int = limits.POOL_IDLE_CLIENTS_MAX,
-        backoff: Backoff | None = None,
-        chance: Callable[[], float] = random.random,
-        **options: Any,  # noqa: ANN401 - see above
-    ) -> None:
-        def make(address: Address) -> Client[Any]:
-            return Client(address, backoff=ONCE, **options)
-
-        super().__init__(make, urls, strategy=strategy, idle_max=idle_max, backoff=backoff, chance=chance)
+    def _make(self, address: Address) -> Client[Any]:
+        return Client(address, backoff=ONCE, **self._options)
 
     def __enter__(self) -> Self:
         return self
@@ -243,20 +236,8 @@ class Pool(_Pool[Client[Any]]):
 class AsyncPool(_Pool[AsyncClient[Any]]):
     """Clients of several servers for many tasks: the arguments and methods of :class:`Pool`, as coroutines."""
 
-    def __init__(
-        self,
-        urls: Sequence[str],
-        *,
-        strategy: Strategy = "round-robin",
-        idle_max: int = limits.POOL_IDLE_CLIENTS_MAX,
-        backoff: Backoff | None = None,
-        chance: Callable[[], float] = random.random,
-        **options: Any,  # noqa: ANN401 - see above
-    ) -> None:
-        def make(address: Address) -> AsyncClient[Any]:
-            return AsyncClient(address, backoff=ONCE, **options)
-
-        super().__init__(make, urls, strategy=strategy, idle_max=idle_max, backoff=backoff, chance=chance)
+    def _make(self, address: Address) -> AsyncClient[Any]:
+        return AsyncClient(address, backoff=ONCE, **self._options)
 
     async def __aenter__(self) -> Self:
         return self
