@@ -53,6 +53,9 @@ class Directory(Protocol):
     def create(self, name: str, size: int) -> File:
         """Create a file of zeros with its space on disk. Raise OSError(ENOSPC), leaving nothing, when there is none."""
 
+    def prepare(self, name: str, size: int) -> File:
+        """Create a file, and do all that makes its syncs fast. That may take long."""
+
     def open(self, name: str) -> File:
         """Open a file that is there, to write."""
 
@@ -122,17 +125,27 @@ class DiskDirectory:
         return (self.path / name).stat().st_size
 
     def create(self, name: str, size: int) -> DiskFile:
-        """Create a file of zeros with its space on disk.
-
-        The zeros are written, although the file system would make them up: the first write to space that is only
-        allocated changes the file's metadata too, and a sync then waits for the file system's journal.
-        """
+        """Create a file of zeros with its space on disk."""
         file = DiskFile(name, os.open(name, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600, dir_fd=self.fd))
         try:
             if size:
                 os.posix_fallocate(file.fd, 0, size)
-                write_zeros(file.fd, size)
             os.fsync(file.fd)
+        except OSError:
+            file.close()
+            self.unlink(name)
+            raise
+        return file
+
+    def prepare(self, name: str, size: int) -> DiskFile:
+        """Create a file whose zeros are written, although the file system would make them up.
+
+        The first write to space that is only allocated changes the file's metadata too, and a sync then waits for the
+        file system's journal.
+        """
+        file = self.create(name, size)
+        try:
+            write_zeros(file.fd, size)
         except OSError:
             file.close()
             self.unlink(name)

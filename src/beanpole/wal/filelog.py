@@ -84,7 +84,7 @@ class FileLog:
         """
         least = 2 * limits.SEGMENT_OVERHEAD_BYTES + self.records.live_count * DELETED_RECORD
         try:
-            file, capacity = create_largest(self.directory, segment_name(number), self.segment_bytes, least)
+            file, capacity = create_largest(self.directory.prepare, segment_name(number), self.segment_bytes, least)
             self.records.open_segment(number, capacity, self.engine.next_job_id, self.told_clock())
             self.file = file
             self.write()

@@ -35,7 +35,7 @@ class Room:
             return
         self.preparing = True
         directory, name, size = self.spares.directory, self.spares.next_name(), self.spares.segment_bytes
-        self.log.runner.background(lambda: directory.create(name, size), self.spare_prepared)
+        self.log.runner.background(lambda: directory.prepare(name, size), self.spare_prepared)
 
     def spare_prepared(self, file: File | OSError) -> None:
         """Take the spare that was prepared. No space is no failure: puts notice when they need it."""

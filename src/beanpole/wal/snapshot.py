@@ -134,6 +134,8 @@ class Snapshot:
         """Fail: recovery creates nothing."""
         raise AssertionError(f"{name} of {size} bytes is created in a snapshot")
 
+    prepare = create
+
     def open(self, name: str) -> RefusedFile:
         """Return a file to write to in vain."""
         return RefusedFile(name)

@@ -4,6 +4,7 @@ What records they can take is part of the room that the encoder promises, so it 
 """
 
 import errno
+from collections.abc import Callable
 from operator import itemgetter
 
 from beanpole import limits
@@ -18,7 +19,7 @@ LEAST_PART = 32
 """A segment of this part of the usual size is worth having where the disk has no space for more."""
 
 
-def create_largest(directory: Directory, name: str, size: int, least: int) -> tuple[File, int]:
+def create_largest(create: Callable[[str, int], File], name: str, size: int, least: int) -> tuple[File, int]:
     """Create a file of `size` bytes, or of a half, a quarter ... down to `least`; return its size too.
 
     How much a disk still takes is known to nobody before it is asked.
@@ -28,7 +29,7 @@ def create_largest(directory: Directory, name: str, size: int, least: int) -> tu
     """
     while True:
         try:
-            return directory.create(name, size), size
+            return create(name, size), size
         except OSError as error:
             if error.errno not in NO_SPACE or size == least:
                 raise
@@ -67,7 +68,7 @@ class Spares:
         """
         needed = max(size + limits.SEGMENT_OVERHEAD_BYTES, self.segment_bytes // LEAST_PART)
         try:
-            self.add(*create_largest(self.directory, self.next_name(), max(self.segment_bytes, needed), needed))
+            self.add(*create_largest(self.directory.create, self.next_name(), max(self.segment_bytes, needed), needed))
         except OSError as error:
             if error.errno not in NO_SPACE:
                 raise
