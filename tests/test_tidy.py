@@ -48,7 +48,7 @@ C_IMPURE = ("posix", "libc.time", "libc.signal", "cpython.time", "cpython.dateti
 
 ELSEWHERE = {
     r"(?<![\w.])/(home|Users|root|work)/": "a path of one machine; make it relative",
-    r"py[p]i[.]org|pythonhoste[d][.]org|registr[y][.]npmj[s]|npmj[s][.]com": "an address of a registry; leave it to pip",
+    r"py[p]i[.]org|pythonhoste[d][.]org|registr[y][.]npmj[s]|npmj[s][.]com": "a registry's address; leave it to pip",
     r"--(extra-)?index-url|--find[-]links|--registr[y]\b": "a choice of registry; leave it to the user's configuration",
     r"[.][.]/shared\b": "a file outside the project; say what it says",
 }
