@@ -7,8 +7,9 @@ import os
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from beanpole.bench.dial import allow_descriptors, dial, make_tubes, open_group
@@ -127,14 +128,21 @@ def measure_load(contestant: Contestant, scenario: Scenario, seconds: float, dat
         return load_at(server, scenario, seconds)
 
 
-def measure_lone(contestant: Contestant, scenario: Scenario, seconds: float, data: Path) -> Sample:
+def measure_lone(
+    contestant: Contestant,
+    scenario: Scenario,
+    seconds: float,
+    data: Path,
+    *,
+    place: Callable[[Server], AbstractContextManager[object]] = nullcontext,
+) -> Sample:
     """One connection puts and waits, and between two puts a small write is synced, so that both meet the same disk."""
     body_bytes = scenario.groups[0].body_bytes
     job = b"put 0 0 100 %d\r\n%b\r\n" % (body_bytes, b"x" * body_bytes)
     puts: list[int] = []
     syncs: list[int] = []
     give_up_at = time.monotonic() + seconds
-    with running(contestant.command, contestant.args(scenario), data) as server, apart(server):
+    with running(contestant.command, contestant.args(scenario), data) as server, place(server):
         with closing(dial(server.address)) as sock, probe_file(data) as fd:
             while time.monotonic() < give_up_at or len(puts) < LONE_PUTS_MIN:
                 start = time.perf_counter_ns()
@@ -171,6 +179,7 @@ MEASURES: dict[Measure, Callable[[Contestant, Scenario, float, Path], Sample]] =
     "start": measure_start,
     "replay": measure_replay,
     "lone": measure_lone,
+    "lone-apart": partial(measure_lone, place=apart),
 }
 
 

@@ -33,8 +33,9 @@ FIGURES: dict[Figure, str] = {
     "over_sync_us": "p50 latency above one fdatasync, µs",
 }
 
-Measure = Literal["load", "start", "replay", "lone"]
-"""How a sample is taken: drive a load; start the server only; fill its log, end it, and start it again; put alone."""
+Measure = Literal["load", "start", "replay", "lone", "lone-apart"]
+"""How a sample is taken: drive a load; start the server only; fill its log, end it, and start it again; put alone,
+where the kernel places server and client, or on a core each."""
 
 
 @dataclass(frozen=True)

@@ -62,6 +62,14 @@ ROWS = (
         table="durable",
     ),
     Row(
+        "durable-lone-put-apart",
+        "the same, server and client bound to a core each",
+        "over_sync_us",
+        replace(always(one(replace(LONE, programme="p"))), measure="lone-apart"),
+        Ask(100, of="absolute"),
+        table="durable",
+    ),
+    Row(
         "durable-replay-1m",
         "start with a log of 1 000 000 jobs of 100 bytes",
         "start_ms",

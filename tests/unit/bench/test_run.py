@@ -97,6 +97,7 @@ LOGGED = ("-b", "{data}", "-F")
         (Scenario((Group(programme="p"),), measure="replay", args_theirs=LOGGED, operations=300), {"start_ms"}),
         (Scenario((Group(programme="pd"),), args_theirs=LOGGED, operations=300), {"disk_bytes"}),
         (Scenario((Group(programme="p"),), measure="lone", args_theirs=LOGGED), {"p50_us", "over_sync_us"}),
+        (Scenario((Group(programme="p"),), measure="lone-apart", args_theirs=LOGGED), {"p50_us", "over_sync_us"}),
     ],
     ids=lambda value: "" if isinstance(value, Scenario) else "-".join(sorted(value)),
 )
