@@ -1,29 +1,31 @@
 """A counter under Hypothesis: takes, reservations that land or don't, crashes, stops, a jumping clock, changed rules.
 
 The model is the set of what was handed out: what a number shows of its time, and the number. It must never grow by what
-it has. The store is a variable: it has what landed, whether or not the counter was told.
+it has.
 """
 
 from dataclasses import replace
 
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import invariant, rule
 
 from beanpole.errors import ExhaustedError, NeedRangeError
-from beanpole.ids.sequence import Counter, Counting, Mark, Shape
+from beanpole.ids.sequence import Counter, Counting, Shape
+from tests.unit.ids.row_model import RowModel
 from tests.unit.ids.test_sequence import KEY, Days
 
 SHORT_S, LONG_S = 10, 40
 
 
-class Sequence(RuleBasedStateMachine):
-    """One key: one process at a time, and the row that outlives it."""
+class Sequence(RowModel):
+    """Numbers of a sequence."""
+
+    counter: Counter
 
     def __init__(self) -> None:
         super().__init__()
         self.now_s = 1_000
-        self.stored: Mark | None = None
         self.shape = Shape(0, 60)
         self.length_s = SHORT_S
         self.batch = 4
@@ -37,11 +39,6 @@ class Sequence(RuleBasedStateMachine):
 
     def start(self) -> None:
         self.counter = Counter(KEY, self.counting, self.stored, self.now_s)
-
-    def land(self, mark: Mark) -> None:
-        """What the store does, and what it holds against a counter that goes back."""
-        assert self.stored is None or mark.may_follow(self.stored), "the row would go back"
-        self.stored = mark
 
     @rule(count=st.integers(1, 6))
     def take(self, count: int) -> None:
@@ -69,33 +66,9 @@ class Sequence(RuleBasedStateMachine):
         if mark and lands:
             self.land(mark)
 
-    @precondition(lambda self: self.counter.under_way)
-    @rule(told=st.booleans())
-    def finish(self, told: bool) -> None:
-        mark = self.counter.under_way
-        assert mark
-        if not told:
-            self.counter.fail(mark)
-            return
-        if self.stored != mark:
-            self.land(mark)
-        self.counter.confirm(mark)
-
     @rule(seconds=st.integers(-60, 60))
     def time_passes(self, seconds: int) -> None:
         self.now_s = max(0, self.now_s + seconds)
-
-    @rule()
-    def crash(self) -> None:
-        self.start()
-
-    @precondition(lambda self: not self.counter.under_way)
-    @rule()
-    def stop(self) -> None:
-        rest = self.counter.rest()
-        if rest:
-            self.stored = rest
-        self.start()
 
     @rule(length_s=st.sampled_from([SHORT_S, LONG_S]), maximum=st.integers(20, 80), minimum=st.sampled_from([0, 12]))
     def reload(self, length_s: int, maximum: int, minimum: int) -> None:

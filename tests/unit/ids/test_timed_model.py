@@ -7,11 +7,11 @@ from pathlib import Path
 
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import initialize, invariant, precondition, rule
 
 from beanpole.errors import ClockBehindError
 from beanpole.ids.rule import Rule
-from beanpole.ids.sequence import Mark
+from tests.unit.ids.row_model import RowModel
 from tests.unit.ids.test_timed import KEY, NOW_S, read, timing
 
 WINDOW = 40
@@ -20,23 +20,18 @@ WINDOW = 40
 TEXTS = ('kind = "snowflake"\nsequence_bits = 2', 'kind = "uuid7"', 'kind = "ulid"')
 
 
-class Times(RuleBasedStateMachine):
+class Times(RowModel):
     """A rule of a kind on one node; a clock that jumps; a store that may have what nobody was told of."""
 
     @initialize(which=st.integers(0, 2))
     def begin(self, which: int) -> None:
         self.rule = RULES[which]
         self.now_s = self.latest_s = NOW_S
-        self.stored: Mark | None = None
         self.last = ""
         self.start()
 
     def start(self) -> None:
         self.counter = self.rule.counting.counter(KEY, self.stored, self.now_s)
-
-    def land(self, mark: Mark) -> None:
-        assert self.stored is None or mark.may_follow(self.stored), "the row would go back"
-        self.stored = mark
 
     @rule(count=st.integers(0, 20))
     def take(self, count: int) -> None:
@@ -64,32 +59,10 @@ class Times(RuleBasedStateMachine):
         if mark and lands:
             self.land(mark)
 
-    @precondition(lambda self: self.counter.under_way)
-    @rule(told=st.booleans())
-    def finish(self, told: bool) -> None:
-        mark = self.counter.under_way
-        assert mark
-        if not told:
-            self.counter.fail(mark)
-            return
-        if self.stored != mark:
-            self.land(mark)
-        self.counter.confirm(mark)
-
     @rule(ms=st.integers(-1, 1) | st.integers(-20_000, 20_000))
     def time_passes(self, ms: int) -> None:
         self.now_s += ms / 1000
         self.latest_s = max(self.latest_s, self.now_s)
-
-    @rule()
-    def crash(self) -> None:
-        self.start()
-
-    @precondition(lambda self: not self.counter.under_way)
-    @rule()
-    def stop(self) -> None:
-        self.stored = self.counter.rest() or self.stored
-        self.start()
 
     @invariant()
     def holds(self) -> None:
