@@ -229,6 +229,12 @@ def test_segments_in_which_nothing_lives_go_from_the_fullest_disk() -> None:
     assert full.ask(b"put", b"put 1 0 100 1", body=b"x") == b"INSERTED"
 
 
+def test_round_that_is_larger_than_the_room_has_none() -> None:
+    full = Full(4)
+    assert full.life.records.room_for_round(0)
+    assert not full.life.records.room_for_round(2 * SEGMENT_BYTES)
+
+
 def test_start_takes_less_than_a_segment() -> None:
     disk = SimDisk()
     disk.capacity = SEGMENT_BYTES // 2

@@ -1,8 +1,8 @@
 """Compaction: what is alive in the oldest segment moves to the end of the log, and the segment goes.
 
-Files hold at the most twice the bytes of live jobs and three segments: the one that is written, the next one, and what
-one round of compaction lags behind. The oldest segment is always the next to go, whatever lives in it, so no pinned job
-can keep the segments behind it, and the log needs no order but age.
+Files hold at the most twice the bytes of live jobs and pauses, and three segments: the one that is written, the next
+one, and what one round of compaction lags behind. The oldest segment is always the next to go, whatever lives in it, so
+no pinned job can keep the segments behind it, and the log needs no order but age.
 
 A round: read the ids that the segment holds whole (in the background), write those jobs anew that still live in it
 (some in each turn), and when that is durable remove the file (in the background) and sync the directory.

@@ -12,23 +12,23 @@ cdef class Encoder(Records):
     cdef readonly Py_ssize_t size        # bytes in it
     cdef Py_ssize_t capacity             # bytes allocated
     cdef public set stale_pauses         # tubes whose pause must not come back, which is still to be written
-    cdef object space                    # asked for another segment and for room; see wal.filelog.FileLog
+    cdef object space                    # asked for another segment and for room; see wal.room.Room
     cdef readonly int64_t wall_offset_ns # the log's clock minus the engine's
     cdef readonly uint32_t salt          # what the checksums of this process's records begin with
 
     cdef readonly uint64_t segment       # number of the segment that is written
-    cdef readonly uint64_t used_bytes    # bytes of it, those in the buffer too
-    cdef readonly uint64_t segment_bytes # bytes that it can take
-    cdef public uint64_t spare_bytes     # bytes of records that prepared segments can take
-    cdef public uint64_t kept_free_bytes # bytes that puts leave free: for compaction, changes and deletes
+    cdef readonly int64_t used_bytes     # bytes of it, those in the buffer too
+    cdef readonly int64_t segment_bytes  # bytes that it can take
+    cdef public int64_t spare_bytes      # bytes of records that prepared segments can take
+    cdef public int64_t kept_free_bytes  # bytes that puts leave free: for compaction, changes and deletes
 
     cdef public int64_t moved_bytes      # bytes of jobs that the round of compaction under way has written
 
-    cdef int64_t *live                   # bytes of live jobs by segment, from first_segment on
+    cdef int64_t *live                   # bytes of live jobs and pauses by segment, from first_segment on
     cdef Py_ssize_t live_capacity
     cdef readonly uint64_t first_segment # the oldest segment
-    cdef readonly int64_t live_bytes     # bytes of the whole records of all live jobs
-    cdef readonly uint64_t live_count    # live jobs
+    cdef readonly int64_t live_bytes     # bytes of the records of all live jobs and pauses
+    cdef readonly int64_t live_count     # live jobs
     cdef readonly uint64_t record_count  # records of jobs and tubes ever written by this process
 
     cdef unsigned char *begin(self, Py_ssize_t size) except NULL

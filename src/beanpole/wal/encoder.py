@@ -293,7 +293,7 @@ class Encoder(Records):
         self.first_segment += 1
 
     def live_in(self, number: uint64_t) -> int:
-        """Return the bytes of live jobs in a segment."""
+        """Return the bytes of live jobs and pauses in a segment."""
         return self.live[number - self.first_segment]
 
     # --- room ---------------------------------------------------------------------------------------------------------
