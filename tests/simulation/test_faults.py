@@ -242,6 +242,23 @@ def test_start_takes_less_than_a_segment() -> None:
     assert life.records.segment_bytes >= disk.capacity // 2
 
 
+@pytest.mark.parametrize("left_bytes", range(0, 8 * SEGMENT_BYTES, SEGMENT_BYTES // 4))
+def test_start_that_is_not_refused_can_delete_every_job(left_bytes: int) -> None:
+    """Others took the disk while nobody ran, and the deletes of all jobs take more than a segment."""
+    full = Full(40)
+    full.disk.kill()
+    spare_bytes = sum(len(each.cache) for name, each in full.disk.cache.items() if name.startswith("spare"))
+    full.disk.capacity = full.disk.used_bytes() - spare_bytes + left_bytes
+    try:
+        full.life = Life(full.disk, full.clock, Policy(0), SEGMENT_BYTES, full.promises)
+    except StartError:
+        assert left_bytes < 4 * SEGMENT_BYTES
+        return
+    full.client = full.life.connect()
+    for id in sorted(full.promises.put, key=lambda id: (id * 7919) % 1009):
+        assert full.ask(b"delete", b"delete %d" % id, id) == b"DELETED"
+
+
 def test_start_without_space_says_so() -> None:
     disk = SimDisk()
     disk.capacity = 100

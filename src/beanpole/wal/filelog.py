@@ -84,7 +84,8 @@ class FileLog:
         """
         least = 2 * limits.SEGMENT_OVERHEAD_BYTES + self.records.live_count * DELETED_RECORD
         try:
-            file, capacity = create_largest(self.directory.prepare, segment_name(number), self.segment_bytes, least)
+            usual = max(self.segment_bytes, least)
+            file, capacity = create_largest(self.directory.prepare, segment_name(number), usual, least)
             self.records.open_segment(number, capacity, self.engine.next_job_id, self.told_clock())
             self.file = file
             self.write()

@@ -115,10 +115,14 @@ class Spares:
         """Return the smallest that takes a record of `size` bytes, or a new one, and how many bytes it takes.
 
         Raises:
-            OSError: there is none, and none can be created.
+            OSError: there is none, and none can be created, not even a small one.
         """
         if not self.fit(size):
-            self.create(size)
+            try:
+                self.create(size)
+            except OSError as error:
+                if error.errno not in NO_SPACE or not self.create_part(size):
+                    raise
         needed = size + limits.SEGMENT_OVERHEAD_BYTES
         spare = min((each for each in self.files if each[1] >= needed), key=itemgetter(1))
         self.forget(spare)
