@@ -107,6 +107,7 @@ def fill(fd, size):
     """Do that; return the errno, or 0."""
     zeros: cython.char[4096]
     at: int64_t = 0
+    synced: int64_t = 0
     written: cython.Py_ssize_t
     memset(zeros, 0, cython.sizeof(zeros))
     while at < size:
@@ -116,6 +117,9 @@ def fill(fd, size):
         if written <= 0:
             return last_error if written < 0 else EIO
         at += written
-        if (at % ZEROS_PER_SYNC == 0 or at == size) and fdatasync(fd) < 0:
-            return last_error
+        if at - synced >= ZEROS_PER_SYNC or at == size:
+            synced = at
+            while fdatasync(fd) < 0:
+                if last_error != EINTR:
+                    return last_error
     return 0
