@@ -235,8 +235,8 @@ class FileLog:
         """
         if self.failure is not None:
             raise self.failure
+        was_rolling, self.rolling = self.rolling, True
         try:
-            self.rolling = True
             self.wait_for_seal()
             self.records.end_segment(self.engine.next_job_id)
             self.write()
@@ -251,7 +251,7 @@ class FileLog:
             self.fail(error)
             raise
         finally:
-            self.rolling = False
+            self.rolling = was_rolling
         self.room.prepare_spare()
 
     def wait_for_seal(self) -> None:
