@@ -23,6 +23,12 @@ class Room:
         self.records = log.records
         self.spares = log.spares
         self.full = False
+        self.asking = False
+        """Whether the disk is asked for space in a while."""
+
+        self.exhausted = False
+        """Whether the disk had not even a small segment when it was asked last."""
+
         self.preparing = False
 
     def roll(self, size: int) -> None:
@@ -82,7 +88,7 @@ class Room:
                 raise
             self.full = True
             self.log.observer.log_full(error.strerror or str(error))
-            self.log.runner.later(limits.SPACE_RETRY_MS / 1000, self.try_for_space)
+            self.ask_later()
             return False
         return True
 
@@ -126,23 +132,32 @@ class Room:
 
     def take_part(self) -> bool:
         """Prepare a small segment of what a full disk has left, for changes; False: it has nothing."""
-        if self.log.failure is not None:
+        if self.exhausted or self.log.failure is not None:
             return False
         try:
-            return self.spares.create_part(0)
+            self.exhausted = not self.spares.create_part(0)
         except OSError as error:
             self.log.fail(error)
             raise
+        return not self.exhausted
+
+    def ask_later(self) -> None:
+        """Ask for space in a while."""
+        if not self.asking:
+            self.asking = True
+            self.log.runner.later(limits.SPACE_RETRY_MS / 1000, self.try_for_space)
 
     def try_for_space(self) -> None:
         """See whether the disk has space again, and again in a while if not; puts resume when it has."""
+        self.asking = False
         self.ask_for_space()
         if self.full and not self.log.ended:
             self.log.compaction.step(self.log.written_bytes + self.records.size)
-            self.log.runner.later(limits.SPACE_RETRY_MS / 1000, self.try_for_space)
+            self.ask_later()
 
     def ask_for_space(self) -> None:
         """Take jobs again if the disk was full and has space for a segment."""
+        self.exhausted = False
         if not self.full or self.log.ended:
             return
         try:
