@@ -120,10 +120,12 @@ def test_server_without_changes_does_not_sync(tmp_path: Path, switches: Switches
 
 def test_never_syncs_only_to_seal_a_segment(tmp_path: Path, switches: Switches) -> None:
     with keeping(tmp_path / "log", "-s", "65536", "-F", env=switches.env) as process, process.connect() as client:
+        for _ in range(20):
+            put(client, b"x" * 1000)
         wait_until(lambda: any((tmp_path / "log").glob("spare.*")), "the next segment is begun")
         wait_until(lambda: not syncs_during_answers(switches, client), "it is prepared")
         before = switches.sync_count()
-        for _ in range(30):
+        for _ in range(10):
             put(client, b"x" * 1000)
         assert facts(client)["binlog-current-index"] == "1"
         assert switches.sync_count() == before

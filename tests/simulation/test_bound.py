@@ -9,7 +9,7 @@ from random import Random
 import pytest
 
 from beanpole.wal.log import Policy
-from tests.simulation.disk import SimDisk
+from tests.simulation.disk import SimDisk, SimFile
 from tests.simulation.life import BODY_BYTES_MAX, Client, Life, Promises
 from tests.simulation.runner import NS_PER_S, Clock
 
@@ -154,6 +154,18 @@ def jobs_as_large_as_segments(bound: Bound) -> None:
             bound.turn(b"delete %d\r\n" % (id - 5))
 
 
+def steady(bound: Bound, live: tuple[int, ...] = (50, 160, 270, 500, 1000)) -> None:
+    """As many jobs come as go, the oldest first, whatever there are of them."""
+    ids: list[int] = []
+    for count in live:
+        while len(ids) < count:
+            ids += [int(word) for word in bound.turn(b"put 1 0 1000 100\r\n%s\r\n" % bytes(100) * 10).split()[1::2]]
+        for _ in range(300):
+            replies = bound.turn(b"put 1 0 1000 100\r\n%s\r\n" % bytes(100) * 10)
+            ids += [int(word) for word in replies.split()[1::2]]
+            bound.turn(b"".join(b"delete %d\r\n" % ids.pop(0) for _ in range(10)))
+
+
 def idle(bound: Bound) -> None:
     """A log that is neither empty nor large does not turn over for ever."""
     bound.put(500)
@@ -180,6 +192,7 @@ WORKLOADS = [
     churn,
     queues_of_every_small_length,
     jobs_as_large_as_segments,
+    steady,
     idle,
     idle_with_pauses,
 ]
@@ -193,3 +206,15 @@ def test_disk_stays_in_proportion(
     workload(bound)
     record_property("worst", bound.worst)
     record_property("worst_settled", bound.worst_settled)
+
+
+def test_segments_are_prepared_before_puts_need_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    bound = Bound()
+
+    def fail(name: str, _size: int) -> SimFile:
+        raise AssertionError(f"{name} is created while clients wait")
+
+    monkeypatch.setattr(bound.disk, "prepare", bound.disk.create)
+    monkeypatch.setattr(bound.disk, "create", fail)
+    steady(bound)
+    assert bound.life.records.segment > 50

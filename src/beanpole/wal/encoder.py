@@ -355,6 +355,10 @@ class Encoder(Records):
         left: int64_t = self.segment_bytes - self.used_bytes - END_RECORD
         return left + self.spare_bytes - size >= self.kept_from_moves()
 
+    def wants_segment(self) -> bool:
+        """Whether another segment should be prepared, for puts will soon need it."""
+        return self.rest_behind(0) < self.kept(6)
+
     def has_plenty(self) -> bool:
         """Whether there is so much room that the next few puts will not use it up."""
         return self.segment_bytes - self.used_bytes + self.spare_bytes >= self.kept(8)

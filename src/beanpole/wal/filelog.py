@@ -99,8 +99,7 @@ class FileLog:
 
     def start(self) -> None:
         """Begin what happens by itself: syncs by time and the preparation of the next segment."""
-        self.records.make_room()
-        self.room.prepare_spare()
+        self.room.begin()
         self.append()
         if self.policy.interval_ms:
             self.runner.later(self.policy.interval_ms / 1000, self.sync_by_time)
@@ -144,6 +143,7 @@ class FileLog:
                 self.tell_time()
             if self.unsealed is None:
                 self.write()
+            self.room.prepare_spare()
         except OSError as error:
             self.fail(error)
             raise
@@ -252,7 +252,6 @@ class FileLog:
             raise
         finally:
             self.rolling = was_rolling
-        self.room.prepare_spare()
 
     def wait_for_seal(self) -> None:
         """Wait until the segment that was sealed last is durable: only one can be pending."""

@@ -35,9 +35,20 @@ class Room:
         """Begin the next segment, which must take a record of `size` bytes."""
         self.log.roll(size)
 
+    def begin(self) -> None:
+        """Provide at a start, when nobody waits, what will be needed soon."""
+        try:
+            while self.records.wants_segment():
+                self.spares.prepare()
+        except OSError as error:
+            if error.errno not in NO_SPACE:
+                self.log.fail(error)
+                raise
+        self.records.make_room()
+
     def prepare_spare(self) -> None:
-        """Prepare the next segment in the background, unless one is there."""
-        if self.preparing or self.spares.files or self.full or self.log.ended:
+        """Prepare the next segment in the background when it will be needed: before puts need it, who wait for it."""
+        if self.preparing or self.full or self.log.ended or not self.records.wants_segment():
             return
         self.preparing = True
         directory, name, size = self.spares.directory, self.spares.next_name(), self.spares.segment_bytes
@@ -45,11 +56,13 @@ class Room:
 
     def spare_prepared(self, file: File | OSError) -> None:
         """Take the spare that was prepared. No space is no failure: puts notice when they need it."""
-        self.preparing = False
         if isinstance(file, OSError):
             if file.errno not in NO_SPACE:
                 self.log.fail(file)
-        elif self.log.closed or self.spares.files:
+            self.log.runner.later(limits.SPACE_RETRY_MS / 1000, self.prepare_again)
+            return
+        self.preparing = False
+        if self.log.closed or not self.records.wants_segment():
             try:
                 self.spares.discard(file)
             except OSError as error:
@@ -57,6 +70,10 @@ class Room:
         else:
             self.spares.add(file, self.spares.segment_bytes)
             self.ask_for_space()
+
+    def prepare_again(self) -> None:
+        """Allow another attempt, after one that found no space."""
+        self.preparing = False
 
     def left(self) -> int:
         """Return the bytes of records that the segment in use still takes."""

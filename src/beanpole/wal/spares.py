@@ -55,6 +55,10 @@ class Spares:
         """Whether a record of `size` bytes fits into one of them."""
         return any(capacity >= size + limits.SEGMENT_OVERHEAD_BYTES for _, capacity in self.files)
 
+    def prepare(self) -> None:
+        """Create a whole one with all that makes it fast. Raise OSError(ENOSPC) when there is no space."""
+        self.add(self.directory.prepare(self.next_name(), self.segment_bytes), self.segment_bytes)
+
     def create(self, size: int) -> None:
         """Create a whole one that takes a record of `size` bytes. Raise OSError(ENOSPC) when there is no space."""
         capacity = max(self.segment_bytes, size + limits.SEGMENT_OVERHEAD_BYTES)
