@@ -72,7 +72,9 @@ STUCK_SEED = 134
 class Full:
     """A disk that has become full."""
 
-    def __init__(self, segments: int, segment_bytes: int = SEGMENT_BYTES, capacity: int = 0) -> None:
+    def __init__(
+        self, segments: int, segment_bytes: int = SEGMENT_BYTES, capacity: int = 0, first_body_bytes: int = 100
+    ) -> None:
         self.disk = SimDisk(segments)
         self.disk.capacity = capacity or segments * segment_bytes
         self.segment_bytes = segment_bytes
@@ -81,6 +83,7 @@ class Full:
         self.life = Life(self.disk, self.clock, Policy(0), self.segment_bytes, self.promises)
         self.client = self.life.connect()
         self.life.connect()
+        assert self.ask(b"put", b"put 1 0 100 %d" % first_body_bytes, body=bytes(first_body_bytes)) == b"INSERTED"
         self.fill()
         assert self.life.space.full
 
@@ -227,6 +230,16 @@ def test_segments_in_which_nothing_lives_go_from_the_fullest_disk() -> None:
     for _ in range(40):
         full.pass_time()
     assert full.ask(b"put", b"put 1 0 100 1", body=b"x") == b"INSERTED"
+
+
+@pytest.mark.parametrize("segments", [24, 40, 60])
+def test_puts_resume_behind_a_job_that_is_larger_than_a_segment(segments: int) -> None:
+    """It lies in the oldest segment, and must move before anything else can go."""
+    full = Full(segments, first_body_bytes=8 * SEGMENT_BYTES)
+    for id in sorted(full.promises.put)[1:]:
+        assert full.ask(b"delete", b"delete %d" % id, id) == b"DELETED"
+    assert full.puts_resume()
+    assert full.ids_after_loss_of_power() == full.promises.put - full.promises.deleted
 
 
 def test_round_that_is_larger_than_the_room_has_none() -> None:

@@ -29,6 +29,7 @@ cdef class Encoder(Records):
     cdef readonly uint64_t first_segment # the oldest segment
     cdef readonly int64_t live_bytes     # bytes of the records of all live jobs and pauses
     cdef readonly int64_t live_count     # live jobs
+    cdef int64_t largest_bytes           # the largest whole record since there was no live job
     cdef readonly uint64_t record_count  # records of jobs and tubes ever written by this process
 
     cdef unsigned char *begin(self, Py_ssize_t size) except NULL
@@ -36,10 +37,11 @@ cdef class Encoder(Records):
     cdef unsigned char *job(self, unsigned char *at, Job job) noexcept
     cdef int pause(self, bytes name, uint32_t pause_s, int64_t until_wall_ns) except -1
     cdef int count_pause(self, Tube tube, uint64_t segment) except -1
+    cdef int count_new(self, int64_t size) except -1
     cdef int settle(self, Job job, int64_t size) except -1
     cdef bint has_room(self, int64_t size, int64_t rest) except -1
     cdef int64_t kept(self, int parts) noexcept
     cpdef int64_t kept_from_moves(self) noexcept
-    cdef int64_t rest_behind(self, int64_t size) noexcept
+    cpdef int64_t rest_behind(self, int64_t size) noexcept
     cpdef bint room_to_move(self, int64_t size) except -1
     cpdef bint room_for_note(self, int64_t size) except -1

@@ -90,6 +90,8 @@ class Encoder(Records):
         self.live[job.segment - self.first_segment] -= whole_bytes(job)
         self.live_bytes -= whole_bytes(job)
         self.live_count -= 1
+        if self.live_count == 0:
+            self.largest_bytes = 0
         job.segment = 0
         return 0
 
@@ -261,10 +263,16 @@ class Encoder(Records):
         if job.segment:
             self.live[job.segment - self.first_segment] -= size
         else:
-            self.live_count += 1
-            self.live_bytes += size
+            self.count_new(size)
         job.segment = self.segment
         self.live[self.segment - self.first_segment] += size
+        return 0
+
+    def count_new(self, size):
+        """Count a job's whole record, wherever it lies."""
+        self.live_count += 1
+        self.live_bytes += size
+        self.largest_bytes = max(self.largest_bytes, size)
         return 0
 
     def count_live(self, number: uint64_t, size: int64_t) -> None:
@@ -311,9 +319,14 @@ class Encoder(Records):
     def kept(self, parts: cython.int):
         """Return the bytes to keep free for what must always be possible, and `parts` quarters of what may be used up.
 
-        What must be possible is every job's delete, and a round of compaction, for without one no space comes back.
+        What must be possible is every job's delete, and a round of compaction, for without one no space comes back. A
+        job that is larger than a segment must find room in one piece, to which the rest of this segment is no help.
         """
-        round_bytes: int64_t = min(self.live_bytes, 2 * cython.cast(int64_t, self.kept_free_bytes)) - self.moved_bytes
+        segment_bytes: int64_t = 2 * self.kept_free_bytes
+        round_bytes: int64_t = min(self.live_bytes, segment_bytes)
+        if self.largest_bytes > segment_bytes:
+            round_bytes = self.largest_bytes + segment_bytes
+        round_bytes -= self.moved_bytes
         return self.live_count * DELETED_RECORD + max(round_bytes, 0) + self.kept_free_bytes * parts // 4
 
     def room_for_put(self, size):

@@ -263,8 +263,7 @@ class Replay:
             job = each
             job.created_at_ns -= records.wall_offset_ns
             records.count_live(job.segment, whole_bytes(job))
-            records.live_count += 1
-            records.live_bytes += whole_bytes(job)
+            records.count_new(whole_bytes(job))
         for each in list(engine.tube_list):
             tube = each
             finish_delays(engine, tube, now_ns, log_ns)

@@ -80,13 +80,14 @@ class Spares:
         return True
 
     def join_parts(self, size: int, kept: int) -> None:
-        """Make one that takes a record of `size` bytes out of those that are smaller than a segment, if possible.
+        """Make one that takes a record of `size` bytes out of those that are smaller, or than a segment, if possible.
 
         For a moment their space is anybody's, so `kept` bytes must be free without them.
         """
-        parts = [each for each in self.files if each[1] < self.segment_bytes]
+        wanted = max(self.segment_bytes, size + limits.SEGMENT_OVERHEAD_BYTES)
+        parts = [each for each in self.files if each[1] < wanted]
         part_bytes = sum(capacity - limits.SEGMENT_OVERHEAD_BYTES for _, capacity in parts)
-        if not parts or self.records.spare_bytes - part_bytes < kept:
+        if not parts or self.records.rest_behind(0) - part_bytes < kept:
             return
         before = self.records.spare_bytes
         for each in parts:
