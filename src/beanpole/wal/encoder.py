@@ -327,7 +327,8 @@ class Encoder(Records):
         if self.largest_bytes > segment_bytes:
             round_bytes = self.largest_bytes + segment_bytes
         round_bytes -= self.moved_bytes
-        return self.live_count * DELETED_RECORD + max(round_bytes, 0) + self.kept_free_bytes * parts // 4
+        part_bytes: int64_t = max(self.kept_free_bytes * parts // 4, MOVE_ROOM)
+        return self.live_count * DELETED_RECORD + max(round_bytes, 0) + part_bytes
 
     def room_for_put(self, size):
         """Whether a new job leaves room for what must always be possible; `size` is its body and its tube's name."""
