@@ -57,6 +57,13 @@ class SimRunner:
     def background(self, work: Callable[[], Any], done: Callable[[Any], None]) -> None:
         self.works.append((work, done))
 
+    def finish_background(self) -> bool:
+        if not self.works:
+            return False
+        self.run_background()
+        self.calls.pop()()
+        return True
+
     def soon(self, call: Callable[[], None]) -> None:
         self.calls.append(call)
 

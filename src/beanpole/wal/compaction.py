@@ -9,8 +9,9 @@ A round: read the ids that the segment holds whole (in the background), write th
 """
 
 import errno
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from beanpole import limits
 from beanpole.wal.format import END_RECORD, SEGMENT_HEADER, TURN_RECORD
@@ -113,7 +114,18 @@ class Compaction:
             self.round.ids = []
             return
         name = segment_name(oldest.number)
-        self.log.runner.background(lambda: whole_ids(self.log.directory.read(name)), self.ids_read)
+        self.run(lambda: whole_ids(self.log.directory.read(name)), self.ids_read)
+
+    def run(self, work: Callable[[], Any], done: Callable[[Any], None]) -> None:
+        """Do what takes long in the background; on a full disk at once, before changes use up the room that is left."""
+        if not self.log.room.full:
+            self.log.runner.background(work, done)
+            return
+        try:
+            result = work()
+        except OSError as error:
+            result = error
+        done(result)
 
     def ids_read(self, ids: list[int] | OSError) -> None:
         """Go on with what the segment holds."""
@@ -153,7 +165,7 @@ class Compaction:
                 return
             round_.removing = True
             name = segment_name(round_.segment.number)
-            self.log.runner.background(lambda: self.remove(name), self.removed)
+            self.run(lambda: self.remove(name), self.removed)
 
     def remove(self, name: str) -> None:
         """Remove a file for certain."""

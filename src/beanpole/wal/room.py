@@ -103,6 +103,8 @@ class Room:
             if error.errno not in NO_SPACE:
                 self.log.fail(error)
                 raise
+            if self.log.runner.finish_background():
+                return self.make_room(size, rest)  # a segment was being prepared or removed
             self.full = True
             self.log.observer.log_full(error.strerror or str(error))
             self.ask_later()

@@ -2,8 +2,9 @@
 
 import asyncio
 import select
+from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any, Protocol
 
 from beanpole.wal.disk import Directory, DiskDirectory, File
@@ -22,16 +23,14 @@ class Runner(Protocol):
     def background(self, work: Callable[[], Any], done: Callable[[Any], None]) -> None:
         """Run `work` elsewhere; `done` is given what it returned, or its OSError."""
 
+    def finish_background(self) -> bool:
+        """Wait for the oldest work in the background and call back; False: there is none."""
+
     def soon(self, call: Callable[[], None]) -> None:
         """Call back after this turn."""
 
     def later(self, seconds: float, call: Callable[[], None]) -> None:
         """Call back in a while."""
-
-
-def raise_again(error: BaseException) -> None:
-    """Raise on the loop what was raised in a thread."""
-    raise error
 
 
 class LoopRunner:
@@ -42,6 +41,7 @@ class LoopRunner:
         self.syncer = Syncer()
         self.sync_done: Callable[[OSError | None], None] | None = None
         self.executor = ThreadPoolExecutor(1, thread_name_prefix="log")
+        self.works: deque[tuple[Future[Any], Callable[[Any], None]]] = deque()
         loop.add_reader(self.syncer.fileno(), self.finish_sync)
 
     def sync(self, files: Sequence[File | Directory], done: Callable[[OSError | None], None]) -> None:
@@ -65,19 +65,31 @@ class LoopRunner:
         self.finish_sync()
 
     def background(self, work: Callable[[], Any], done: Callable[[Any], None]) -> None:
-        """Run `work` in a thread."""
+        """Run `work` in a thread, one after the other."""
+        future = self.executor.submit(work)
+        self.works.append((future, done))
+        future.add_done_callback(lambda _: self.loop.call_soon_threadsafe(self.take_result))
 
-        def run() -> None:
+    def take_result(self) -> None:
+        """Call back for the oldest work if it is done. The loop may say so once too often: after `finish_background`.
+
+        What is no OSError is raised here, on the loop, where the server hears of it.
+        """
+        if self.works and self.works[0][0].done():
+            future, done = self.works.popleft()
             try:
-                result = work()
+                result = future.result()
             except OSError as error:
                 result = error
-            except BaseException as error:  # noqa: BLE001 - raised again, where the server hears of it
-                self.loop.call_soon_threadsafe(raise_again, error)
-                return
-            self.loop.call_soon_threadsafe(done, result)
+            done(result)
 
-        self.executor.submit(run)
+    def finish_background(self) -> bool:
+        """Wait for the oldest work in the background and call back; False: there is none."""
+        if not self.works:
+            return False
+        wait([self.works[0][0]])
+        self.take_result()
+        return True
 
     def soon(self, call: Callable[[], None]) -> None:
         """Call back after this turn."""
