@@ -42,6 +42,7 @@ cdef class Encoder(Records):
     cdef bint has_room(self, int64_t size, int64_t rest) except -1
     cdef int64_t kept(self, int parts) noexcept
     cpdef int64_t kept_from_moves(self) noexcept
+    cpdef int64_t left(self) noexcept
     cpdef int64_t rest_behind(self, int64_t size) noexcept
     cpdef bint room_to_move(self, int64_t size) except -1
     cpdef bint room_for_note(self, int64_t size) except -1

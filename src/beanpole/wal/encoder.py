@@ -311,8 +311,7 @@ class Encoder(Records):
 
         What does not fit into the segment goes to a prepared one, and the segment's end is lost.
         """
-        left: int64_t = self.segment_bytes - self.used_bytes - END_RECORD
-        if left >= size and left - size + self.spare_bytes >= rest:
+        if self.left() >= size and self.rest_behind(size) >= rest:
             return True
         return self.space.make_room(size, rest)
 
@@ -351,9 +350,13 @@ class Encoder(Records):
         """Whether a record may be written that can be left out; no room is made for it."""
         return self.rest_behind(size) >= self.kept(1)
 
+    def left(self):
+        """Return the bytes of records that the segment still takes."""
+        return self.segment_bytes - self.used_bytes - END_RECORD
+
     def rest_behind(self, size):
         """Return the bytes that small records can take behind a record of `size` bytes; no room is made for it."""
-        left: int64_t = self.segment_bytes - self.used_bytes - END_RECORD
+        left: int64_t = self.left()
         return (left if left >= size else 0) + self.spare_bytes - size
 
     def kept_from_moves(self):
@@ -366,8 +369,7 @@ class Encoder(Records):
 
     def room_for_round(self, size: int64_t) -> bool:
         """Whether compaction may write `size` bytes of records; no room is made for them."""
-        left: int64_t = self.segment_bytes - self.used_bytes - END_RECORD
-        return left + self.spare_bytes - size >= self.kept_from_moves()
+        return self.rest_behind(0) - size >= self.kept_from_moves()
 
     def wants_segment(self) -> bool:
         """Whether another segment should be prepared, for puts will soon need it."""

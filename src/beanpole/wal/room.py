@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from beanpole import limits
 from beanpole.wal.disk import File
-from beanpole.wal.format import END_RECORD
 from beanpole.wal.spares import NO_SPACE
 
 if TYPE_CHECKING:
@@ -75,10 +74,6 @@ class Room:
         """Allow another attempt, after one that found no space."""
         self.preparing = False
 
-    def left(self) -> int:
-        """Return the bytes of records that the segment in use still takes."""
-        return self.records.segment_bytes - self.records.used_bytes - END_RECORD
-
     def make_room(self, size: int, rest: int) -> bool:
         """Provide room for a record of `size` bytes and `rest` bytes of small ones; False: the disk is full.
 
@@ -87,15 +82,12 @@ class Room:
         """
         if self.log.failure is not None:
             return False
-        left = self.left()
         try:
-            if left < size:
-                left = 0
-                if not self.spares.fit(size):
-                    if self.full:
-                        return False
-                    self.spares.create(size)
-            while left + self.records.spare_bytes - size < rest:
+            if self.records.left() < size and not self.spares.fit(size):
+                if self.full:
+                    return False
+                self.spares.create(size)
+            while self.records.rest_behind(size) < rest:
                 if self.full:
                     return False
                 self.spares.create(0)
@@ -118,18 +110,15 @@ class Room:
         """
         records, spares = self.records, self.spares
         kept = records.kept_from_moves()
-        left = self.left()
         try:
-            if left < size:
-                left = 0
-                if not spares.fit(size) and not spares.create_part(size):
-                    spares.join_parts(size, kept)
-            while left + records.spare_bytes - size < kept and self.take_part():
+            if records.left() < size and not spares.fit(size) and not spares.create_part(size):
+                spares.join_parts(size, kept)
+            while records.rest_behind(size) < kept and self.take_part():
                 pass
         except OSError as error:
             self.log.fail(error)
             raise
-        return (left > 0 or spares.fit(size)) and left + records.spare_bytes - size >= kept
+        return (records.left() >= size or spares.fit(size)) and records.rest_behind(size) >= kept
 
     def make_room_for_round(self, size: int) -> bool:
         """Provide room for `size` bytes of jobs that compaction moves, with what a full disk still has."""
