@@ -32,3 +32,4 @@ cdef class Syncer:
     cdef void loop(self) noexcept nogil
 
 cdef int fill(int fd, int64_t size) noexcept nogil
+cdef int sync(int fd, bint whole) noexcept nogil

@@ -44,10 +44,7 @@ class Syncer:
                 return
             self.failure = 0
             for i in range(self.target_count):
-                while (fsync(self.targets[i]) if self.whole[i] else fdatasync(self.targets[i])) < 0:
-                    if last_error != EINTR:
-                        self.failure = last_error
-                        break
+                self.failure = sync(self.targets[i], self.whole[i])
                 if self.failure:
                     break
             count = 1
@@ -110,6 +107,7 @@ def fill(fd, size):
     at: int64_t = 0
     synced: int64_t = 0
     written: cython.Py_ssize_t
+    failure: cython.int
     memset(zeros, 0, cython.sizeof(zeros))
     while at < size:
         written = pwrite(fd, zeros, min(size - at, cython.cast(int64_t, cython.sizeof(zeros))), at)
@@ -120,7 +118,15 @@ def fill(fd, size):
         at += written
         if at - synced >= ZEROS_PER_SYNC or at == size:
             synced = at
-            while fdatasync(fd) < 0:
-                if last_error != EINTR:
-                    return last_error
+            failure = sync(fd, False)
+            if failure:
+                return failure
+    return 0
+
+
+def sync(fd, whole):
+    """Sync a file, with all of its metadata or only what its data needs; return the errno, or 0."""
+    while (fsync(fd) if whole else fdatasync(fd)) < 0:
+        if last_error != EINTR:
+            return last_error
     return 0
