@@ -7,6 +7,8 @@ take their place and lose, tear or refuse what it likes.
 import errno
 import fcntl
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
@@ -127,14 +129,10 @@ class DiskDirectory:
     def create(self, name: str, size: int) -> DiskFile:
         """Create a file of zeros with its space on disk."""
         file = DiskFile(name, os.open(name, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600, dir_fd=self.fd))
-        try:
+        with self.or_nothing(file):
             if size:
                 os.posix_fallocate(file.fd, 0, size)
             os.fsync(file.fd)
-        except OSError:
-            file.close()
-            self.unlink(name)
-            raise
         return file
 
     def prepare(self, name: str, size: int) -> DiskFile:
@@ -144,13 +142,19 @@ class DiskDirectory:
         file system's journal.
         """
         file = self.create(name, size)
-        try:
+        with self.or_nothing(file):
             write_zeros(file.fd, size)
+        return file
+
+    @contextmanager
+    def or_nothing(self, file: DiskFile) -> Iterator[None]:
+        """Remove a new file if the disk does not give what it needs."""
+        try:
+            yield
         except OSError:
             file.close()
-            self.unlink(name)
+            self.unlink(file.name)
             raise
-        return file
 
     def open(self, name: str) -> DiskFile:
         """Open a file that is there."""
