@@ -19,6 +19,8 @@ def always(scenario: Scenario) -> Scenario:
     return replace(scenario, args_ours=ALWAYS, args_theirs=ALWAYS)
 
 
+LONE_PUT = always(one(replace(LONE, programme="p")))
+
 ROWS = (
     Row(
         "durable-put-50x1",
@@ -57,7 +59,7 @@ ROWS = (
         "durable-lone-put",
         "always: one lone put, above one fdatasync",
         "over_sync_us",
-        replace(always(one(replace(LONE, programme="p"))), measure="lone"),
+        replace(LONE_PUT, measure="lone"),
         Ask(100, of="absolute"),
         table="durable",
     ),
@@ -65,7 +67,7 @@ ROWS = (
         "durable-lone-put-apart",
         "the same, server and client bound to a core each",
         "over_sync_us",
-        replace(always(one(replace(LONE, programme="p"))), measure="lone-apart"),
+        replace(LONE_PUT, measure="lone-apart"),
         Ask(100, of="absolute"),
         table="durable",
     ),
