@@ -199,16 +199,17 @@ def import_(server: Server, out: Output, *, tube: str, file: IO[bytes], ready: b
             jobs, bad = read(piece, ready=ready)
             unsure = len(jobs)
             results = dict(zip(jobs, put_copies(client, tube, list(jobs.values())), strict=True))
+            put = 0
             for number, result in results.items():
                 if isinstance(result.error, (DrainingError, OutOfMemoryError)):
-                    first = number
+                    done, first = done + put, number
                     unsure = sum(each.error is None for other, each in results.items() if other > number)
                     raise Failure(f"line {number}: {result.error}; {story()}", exit_code_of(result.error))
                 if result.error is not None:
                     bad[number] = explained(client, result.error)
                 else:
-                    done += 1
-            first, unsure = piece[-1][0] + 1, 0
+                    put += 1
+            done, first, unsure = done + put, piece[-1][0] + 1, 0  # in one step, as a signal may end this
             for number, reason in sorted(bad.items()):
                 note(f"line {number}: {reason}")
             refused += len(bad)

@@ -4,8 +4,12 @@ import json
 import re
 import signal
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
 import pytest
 
@@ -136,6 +140,51 @@ def test_export_that_is_killed_loses_nothing(cli: Cli, client: Client[bytes], tu
 
 
 # --- Ctrl-C, SIGTERM --------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def interrupted_at(step: int, function: str) -> Iterator[list[int]]:
+    """Has SIGINT come before the line of a function that is the `step`th to run while a verb catches the signal."""
+    before, seen = signal.getsignal(signal.SIGINT), [0]
+
+    def trace(frame: FrameType, event: str, _: object) -> Callable[..., Any] | None:
+        if frame.f_code.co_name != function:
+            return None
+        if event == "line" and signal.getsignal(signal.SIGINT) != before:
+            seen[0] += 1
+            if seen[0] == step:
+                signal.raise_signal(signal.SIGINT)
+        return trace
+
+    tracer = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        yield seen
+    finally:
+        sys.settrace(tracer)
+
+
+def test_import_that_is_interrupted_anywhere_knows_how_far_it_came(
+    cli: Cli, client: Client[bytes], tube: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("beanpole.cli.transfer.PIECE", 3)
+    client.watch(tube)
+    file = tmp_path / "jobs"
+    file.write_text('{"body": "x"}\n' * 7)
+    for step in range(1, 200):
+        with interrupted_at(step, "import_") as seen:
+            done = run("import", tube, file, "--url", cli.url)
+        there = len(bodies(client, tube))
+        if done.code == 0:
+            assert seen[0] < step
+            assert step > 30
+            assert there == 7
+            return
+        assert done.code == 128 + signal.SIGINT
+        imported, skip = map(int, re.findall(r"imported (\d+) jobs?; go on with --skip (\d+)", done.err)[0])
+        twice = int(*re.findall(r"up to (\d+) jobs? may be there twice", done.err) or ["0"])
+        assert imported == skip <= there <= imported + twice, done.err
+    raise AssertionError("the import does not end")
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
