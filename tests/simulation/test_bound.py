@@ -8,6 +8,7 @@ from random import Random
 
 import pytest
 
+from beanpole.wal.compaction import Compaction
 from beanpole.wal.log import Policy
 from tests.simulation.disk import SimDisk, SimFile
 from tests.simulation.life import BODY_BYTES_MAX, Client, Life, Promises
@@ -218,3 +219,22 @@ def test_segments_are_prepared_before_puts_need_them(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(bound.disk, "create", fail)
     steady(bound)
     assert bound.life.records.segment > 50
+
+
+def test_compaction_goes_in_small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("beanpole.limits.COMPACTION_BYTES_PER_TURN", 1000)
+    step, steps = Compaction.step, []
+
+    def measured(self: Compaction, log_bytes: int) -> None:
+        budget = 1000 + 4 * (log_bytes - self.seen_bytes)
+        before = sum(self.log.records.live_in(each.number) for each in self.log.sealed)
+        step(self, log_bytes)
+        moved = before - sum(self.log.records.live_in(each.number) for each in self.log.sealed)
+        steps.append((moved, budget))
+
+    monkeypatch.setattr(Compaction, "step", measured)
+    bound = Bound()
+    idle_with_pauses(bound)
+    release_with_delay(bound)
+    assert bound.life.log.compaction.moved_count > 3500
+    assert all(moved < budget + 200 for moved, budget in steps), "at the most the rest of a record more"

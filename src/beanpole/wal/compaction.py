@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from beanpole import limits
+from beanpole.engine.tube import Tube
 from beanpole.wal.format import END_RECORD, SEGMENT_HEADER, TURN_RECORD
-from beanpole.wal.moving import move_jobs, move_pauses
+from beanpole.wal.moving import move_jobs, move_pauses, paused_in
 from beanpole.wal.names import segment_name
 from beanpole.wal.replay import whole_ids
 
@@ -37,6 +38,12 @@ class Round:
 
     at: int = 0
     """Ids that are dealt with."""
+
+    tubes: list[Tube] | None = None
+    """Those whose pauses it holds; None: not looked for, as jobs come first."""
+
+    tubes_at: int = 0
+    """Tubes that are dealt with."""
 
     moved_index: int | None = None
     """The last record that must be durable before the file goes; None: not everything is moved."""
@@ -93,15 +100,20 @@ class Compaction:
         live_before, before = log.records.live_in(number), log.records.record_count
         if log.room.full and live_before and not log.room.make_room_for_round(live_before):
             return
-        began_at = round_.at
+        began_at = round_.at + round_.tubes_at
         round_.at = move_jobs(log.engine, log.records, number, round_.ids, round_.at, budget)
-        if round_.at == len(round_.ids) and move_pauses(log.engine, log.records, number):
-            round_.moved_index = log.records.index
+        if round_.at == len(round_.ids):
+            if round_.tubes is None:
+                round_.tubes = paused_in(log.engine, number)
+            budget -= live_before - log.records.live_in(number)
+            round_.tubes_at = move_pauses(log.records, number, round_.tubes, round_.tubes_at, budget)
+            if round_.tubes_at == len(round_.tubes):
+                round_.moved_index = log.records.index
         moved_bytes = live_before - log.records.live_in(number)
         log.records.moved_bytes += moved_bytes
         self.seen_bytes += moved_bytes
         self.moved_count += log.records.record_count - before
-        if round_.at > began_at or round_.moved_index is not None:
+        if round_.at + round_.tubes_at > began_at or round_.moved_index is not None:
             self.schedule()
 
     def begin(self) -> None:

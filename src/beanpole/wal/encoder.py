@@ -129,7 +129,8 @@ class Encoder(Records):
 
     def tell_stale_pauses(self) -> None:
         """Write of which tubes a pause must not come back, as far as there is room."""
-        for name in list(self.stale_pauses):
+        while self.stale_pauses:
+            name: bytes = self.stale_pauses.pop()
             self.unpaused(name)
             if name in self.stale_pauses:
                 return

@@ -26,7 +26,7 @@ from beanpole.wal.clock import Clock
 from beanpole.wal.disk import DiskDirectory, File
 from beanpole.wal.format import WHOLE_FIXED
 from beanpole.wal.inspect import Loader, Survey, lost_ids, survey
-from beanpole.wal.moving import move_jobs, move_pauses
+from beanpole.wal.moving import move_jobs, move_pauses, paused_in
 from beanpole.wal.names import segment_name
 from beanpole.wal.snapshot import Snapshot
 
@@ -153,7 +153,10 @@ class Writer(BulkWriter):
         while at < len(ids):
             at = move_jobs(loader.engine, self.records, 0, ids, at, CHUNK_BYTES)
             self.flush()
-        move_pauses(loader.engine, self.records, 0)
+        tubes, at = paused_in(loader.engine, 0), 0
+        while at < len(tubes):
+            at = move_pauses(self.records, 0, tubes, at, CHUNK_BYTES)
+            self.flush()
         self.seal()
         self.directory.sync()
 
