@@ -46,9 +46,11 @@ def opener(database: Database) -> Iterator[Open]:
         stores[-1].open()
         return stores[-1]
 
-    yield open_store
-    for store in stores:
-        store.close()
+    try:
+        yield open_store
+    finally:
+        for store in stores:
+            store.close()
 
 
 def counter(store: Store, key: Key = KEY, now_s: int = 100, batch: int = 0) -> Counter:

@@ -2,10 +2,12 @@
 
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
 from beanpole.errors import LeaseLostError, NeedRangeError, StartError, StorageError
+from beanpole.ids.database import START, database_at
 from beanpole.ids.sequence import Key, Mark
 from beanpole.ids.store import Store
 from tests.databases import Database
@@ -145,6 +147,21 @@ def test_two_that_start_at_once_with_different_steps(database: Database) -> None
         ends = at_once(lambda: opened(0, 2), lambda: opened(1, 3))
         assert sorted(map(bool, ends)) == [False, True], ends
         assert "stop all nodes" in str(next(filter(None, ends)))
+
+
+def test_starts_wait_for_one_another_before_they_touch_the_database(tmp_path: Path) -> None:
+    """SQLite refuses a second one that opens a new file, however long that would wait."""
+    file = tmp_path / "ids.db"
+    first = database_at(f"sqlite:///{file}", 1)
+    with first.engine.connect() as connection:
+        assert first.lock(connection, START)
+        store = Store(f"sqlite:///{file}", 0, 1, 1)
+        with pytest.raises(StartError, match="another process is starting"):
+            store.open()
+        assert not file.exists() or not file.stat().st_size
+    first.close()
+    store.open()
+    store.close()
 
 
 def test_another_step_beside_a_node_that_lost_its_lock(served: Database, opened_there: Open) -> None:
