@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from beanpole.cli.main import cli
-from beanpole.wal.crc32c import checksum
+from beanpole.wal.crc32c import checksum, table_checksum
 from beanpole.wal.format import VERSION, Kind
 from beanpole.wal.replay import read_header
 
@@ -50,6 +50,9 @@ def test_fields_follow_each_other() -> None:
 
 def test_checksum() -> None:
     assert checksum(b"123456789") == 0xE3069283
+    for size in range(300):
+        data = Random(size).randbytes(size)
+        assert checksum(data) == table_checksum(data)
     assert "0xE3069283" in PAGE
 
 
