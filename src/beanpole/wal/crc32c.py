@@ -1,8 +1,8 @@
 """CRC-32C, the checksum of iSCSI (RFC 3720, appendix B.4), over C memory.
 
-The processor's instruction where it has one. Else eight tables, eight bytes a step (Kounavis and Berry, "A Systematic
-Approach to Building High Performance Software-Based CRC Generators", 2005): about a byte a cycle on every processor. The
-libraries of the name want a ``bytes`` object for each record.
+By the processor's instruction where it has one. Else by eight tables, eight bytes a step (Kounavis and Berry, "A
+Systematic Approach to Building High Performance Software-Based CRC Generators", 2005): about a byte a cycle on every
+processor. The libraries of the name want a ``bytes`` object for each record.
 """
 
 import cython
