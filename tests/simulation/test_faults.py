@@ -220,6 +220,34 @@ def test_puts_resume_where_a_disk_takes_few_segments(seed: int) -> None:
         full.fill()
 
 
+@pytest.mark.parametrize("percent", range(100, 150, 2))
+def test_puts_resume_after_a_kill_where_a_disk_takes_one_segment(percent: int) -> None:
+    """A start finds room for a part of one beside the log, and nothing may ever free a whole one."""
+    segment_bytes = 16 * SEGMENT_BYTES
+    full = Full(percent, segment_bytes, segment_bytes * percent // 100)
+    for _ in range(5):
+        for id in sorted(full.promises.put - full.promises.deleted):
+            assert full.ask(b"delete", b"delete %d" % id, id) == b"DELETED"
+        full.kill()
+        assert full.puts_resume()
+        full.fill()
+    assert full.ids_after_loss_of_power() == full.promises.put - full.promises.deleted
+
+
+def test_full_disk_without_a_client_is_left_alone() -> None:
+    """Small spares are joined once, and not again and again."""
+    segment_bytes = 16 * SEGMENT_BYTES
+    full = Full(1, segment_bytes, segment_bytes * 6 // 5)
+    full.kill()
+    for _ in range(10):
+        full.fill()
+        full.pass_time()
+    before = {name: id(inode) for name, inode in full.disk.cache.items()}
+    full.pass_time()
+    assert full.life.space.full
+    assert before == {name: id(inode) for name, inode in full.disk.cache.items()}
+
+
 def test_segments_in_which_nothing_lives_go_from_the_fullest_disk() -> None:
     """To remove them takes no room, and afterwards there is some."""
     full = Full(20)

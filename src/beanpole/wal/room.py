@@ -106,7 +106,7 @@ class Room:
     def make_room_to_move(self, size: int) -> bool:
         """Provide room for a record of `size` bytes that compaction moves; False: the disk has none.
 
-        On a full disk this takes what is too little for a whole segment. Puts don't, so some is often left for this.
+        On a full disk this takes what is too little for a whole segment.
         """
         records, spares = self.records, self.spares
         kept = records.kept_from_moves()
@@ -179,7 +179,7 @@ class Room:
         self.log.compaction.schedule()
 
     def has_plenty(self) -> bool:
-        """Whether there is plenty of room, or can be."""
+        """Whether there is plenty of room, or can be; on a disk that takes no whole segment less is enough."""
         try:
             while not self.records.has_plenty():
                 self.spares.create(0)
@@ -187,4 +187,6 @@ class Room:
             if error.errno not in NO_SPACE:
                 raise
             self.spares.join_parts(0, self.records.kept_from_moves())
-        return self.records.has_plenty()
+            while self.records.wants_segment() and self.take_part():
+                pass
+        return not self.records.wants_segment()

@@ -45,6 +45,8 @@ class Spares:
         self.segment_bytes = segment_bytes
         self.files: list[tuple[File, int]] = []
         self.named_count = 0
+        self.joined: tuple[int, list[tuple[File, int]]] = 0, []
+        """For which size parts were joined last, and what there was then."""
 
     def next_name(self) -> str:
         """Return a name that no spare had."""
@@ -82,9 +84,12 @@ class Spares:
     def join_parts(self, size: int, kept: int) -> None:
         """Make one that takes a record of `size` bytes out of those that are smaller, or than a segment, if possible.
 
-        For a moment their space is anybody's, so `kept` bytes must be free without them.
+        For a moment their space is anybody's, so `kept` bytes must be free without them. Once is enough, until there
+        are others.
         """
         wanted = max(self.segment_bytes, size + limits.SEGMENT_OVERHEAD_BYTES)
+        if self.joined == (wanted, self.files):
+            return
         parts = [each for each in self.files if each[1] < wanted]
         part_bytes = sum(capacity - limits.SEGMENT_OVERHEAD_BYTES for _, capacity in parts)
         if not parts or self.records.rest_behind(0) - part_bytes < kept:
@@ -95,6 +100,7 @@ class Spares:
         self.create_part(size)
         while self.records.spare_bytes < before and self.create_part(0):
             pass
+        self.joined = wanted, list(self.files)
 
     def delete(self, spare: tuple[File, int]) -> None:
         """Let one go for good."""
