@@ -11,6 +11,7 @@ from beanpole.ids.database import START, database_at
 from beanpole.ids.sequence import Key, Mark
 from beanpole.ids.store import Store
 from tests.databases import Database
+from tests.e2e.process import wait_until
 from tests.unit.ids.test_store import KEY, ORIGINAL_TABLE, Open, counter, opener, take
 
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")  # PyMySQL's, when it can't connect
@@ -191,7 +192,12 @@ def test_connection_that_only_the_server_sees(served: Database, opened_there: Op
     with pytest.raises(StartError, match="in use"):
         opened_there()
     lost.close()
-    store.beat()
+
+    def has_lock_again() -> bool:
+        store.beat()
+        return store._has_lock
+
+    wait_until(has_lock_again, "the server notices the end of a connection, and who asks next has the lock")
     with pytest.raises(StartError, match="in use"):
         opened_there()
     assert served.server
