@@ -334,7 +334,7 @@ IDS_STORE_TIMEOUT_S = 5
 """Seconds that a database may take for an answer; then it counts as lost, and what waits is refused."""
 
 IDS_STORE_LOCK_WAIT_S = 1
-"""Seconds in which a start waits for its node's lock: a database needs a moment to see that a process was killed."""
+"""Seconds in which a start waits for a node's lock: a database needs a moment to see that a process has ended."""
 
 IDS_STORE_BEAT_S = 2
 """Seconds between two questions whether the node is still ours."""

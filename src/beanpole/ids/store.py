@@ -27,6 +27,9 @@ from beanpole.ids.sequence import Key, Mark
 
 T = TypeVar("T")
 
+LOCK_TRIES_PER_S = 50
+"""How often a lock is asked for that somebody else has."""
+
 NAME = sa.LargeBinary(limits.IDS_NAME_BYTES_MAX).with_variant(
     mysql.VARBINARY(limits.IDS_NAME_BYTES_MAX), "mysql", "mariadb"
 )
@@ -128,12 +131,12 @@ class Store:
         Raises:
             LeaseLostError: somebody has it.
         """
-        for _ in range(wait_s * 50):
+        for _ in range(wait_s * LOCK_TRIES_PER_S):
             has_lock = self._database.lock(connection, number)
             connection.commit()
             if has_lock:
                 return
-            time.sleep(1 / 50)
+            time.sleep(1 / LOCK_TRIES_PER_S)
         raise LeaseLostError(f"storage: {otherwise}")
 
     def _add_columns(self, connection: sa.Connection) -> None:
@@ -154,11 +157,13 @@ class Store:
         return wanted <= found
 
     def _is_running(self, connection: sa.Connection, node: int) -> bool:
-        """Return whether some process has the lock of another node."""
-        if not self._database.lock(connection, node):
-            return True
-        self._database.unlock(connection, node)
-        return False
+        """Return whether some process has the lock of another node, and keeps it for a while."""
+        for _ in range(limits.IDS_STORE_LOCK_WAIT_S * LOCK_TRIES_PER_S):
+            if self._database.lock(connection, node):
+                self._database.unlock(connection, node)
+                return False
+            time.sleep(1 / LOCK_TRIES_PER_S)
+        return True
 
     def _take_node(self, connection: sa.Connection) -> None:
         """Raise the node's epoch, and begin a generation if the step is another one."""

@@ -1,8 +1,10 @@
 """Storage on database servers that are killed, hang, lose their connections or keep nothing; and on two that race."""
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -148,6 +150,18 @@ def test_two_that_start_at_once_with_different_steps(database: Database) -> None
         ends = at_once(lambda: opened(0, 2), lambda: opened(1, 3))
         assert sorted(map(bool, ends)) == [False, True], ends
         assert "stop all nodes" in str(next(filter(None, ends)))
+
+
+def test_start_with_another_step_waits_for_nodes_that_end(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    with opener(database) as opened:
+        ending = opened(0, 2)
+
+        def sleep(seconds: float) -> None:
+            ending.close()
+            time.sleep(seconds)
+
+        monkeypatch.setattr("beanpole.ids.store.time", SimpleNamespace(sleep=sleep))
+        assert opened(1, 3).generation == ending.generation + 1
 
 
 def test_starts_wait_for_one_another_before_they_touch_the_database(tmp_path: Path) -> None:
