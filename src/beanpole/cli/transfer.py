@@ -199,19 +199,21 @@ def import_(server: Server, out: Output, *, tube: str, file: IO[bytes], ready: b
             jobs, bad = read(piece, ready=ready)
             unsure = len(jobs)
             results = dict(zip(jobs, put_copies(client, tube, list(jobs.values())), strict=True))
-            put = 0
+            put, end, stopped = 0, piece[-1][0] + 1, None
             for number, result in results.items():
                 if isinstance(result.error, (DrainingError, OutOfMemoryError)):
-                    done, first = done + put, number
-                    unsure = sum(each.error is None for other, each in results.items() if other > number)
-                    raise Failure(f"line {number}: {result.error}; {story()}", exit_code_of(result.error))
+                    end, stopped = number, result.error
+                    break
                 if result.error is not None:
                     bad[number] = explained(client, result.error)
                 else:
                     put += 1
-            done, first, unsure = done + put, piece[-1][0] + 1, 0  # in one step, as a signal may end this
-            for number, reason in sorted(bad.items()):
-                note(f"line {number}: {reason}")
+            for number in sorted(bad.keys() & range(first, end)):
+                note(f"line {number}: {bad[number]}")
+            unsure_behind = sum(each.error is None for number, each in results.items() if number > end)
+            done, first, unsure = done + put, end, unsure_behind  # in one step, as a signal may end this
+            if stopped is not None:
+                raise Failure(f"line {end}: {stopped}; {story()}", exit_code_of(stopped))
             refused += len(bad)
             tell(sum(len(line) for _, line in piece))
     out.record({"tube": tube, "imported": done, "refused": refused}, f"{jobs_text(done)} imported into {tube}")

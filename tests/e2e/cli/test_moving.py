@@ -277,7 +277,8 @@ def test_import_says_which_lines_are_no_jobs(cli: Cli, client: Client[bytes], tu
 def test_import_says_how_to_go_on(tube: str) -> None:
     with beanpole_server() as server:
         server.drain()
-        done = Cli(server)("import", tube, "--skip", 1, given=b'{"body": "x"}\n{"body": "y"}\n', code=1)
+        done = Cli(server)("import", tube, "--skip", 1, given=b'{"body": "x"}\n1\n{"body": "y"}\n2\n', code=1)
     assert done.err == (
-        "beanpole: line 2: DRAINING: the server takes no more jobs; imported 0 jobs; go on with --skip 1\n"
+        "beanpole: line 2: this is no job: it is no object\n"
+        "beanpole: line 3: DRAINING: the server takes no more jobs; imported 0 jobs; go on with --skip 2\n"
     )
