@@ -7,7 +7,8 @@ import pytest
 
 from beanpole.errors import StartError
 from beanpole.wal.log import Policy
-from tests.simulation.disk import SimDisk
+from beanpole.wal.spares import LEAST_PART
+from tests.simulation.disk import SimDisk, SimFile
 from tests.simulation.life import Life, Promises
 from tests.simulation.runner import NS_PER_S, Clock
 from tests.simulation.simulation import Simulation
@@ -220,7 +221,7 @@ def test_puts_resume_where_a_disk_takes_few_segments(seed: int) -> None:
         full.fill()
 
 
-@pytest.mark.parametrize("percent", range(100, 150, 2))
+@pytest.mark.parametrize("percent", range(100, 106))
 def test_puts_resume_after_a_kill_where_a_disk_takes_one_segment(percent: int) -> None:
     """A start finds room for a part of one beside the log, and nothing may ever free a whole one."""
     segment_bytes = 16 * SEGMENT_BYTES
@@ -234,18 +235,25 @@ def test_puts_resume_after_a_kill_where_a_disk_takes_one_segment(percent: int) -
     assert full.ids_after_loss_of_power() == full.promises.put - full.promises.deleted
 
 
-def test_full_disk_without_a_client_is_left_alone() -> None:
-    """Small spares are joined once, and not again and again."""
+def test_full_disk_without_a_client_is_asked_for_little(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small spares are joined once, and a disk that has nothing is not asked for every size."""
     segment_bytes = 16 * SEGMENT_BYTES
     full = Full(1, segment_bytes, segment_bytes * 6 // 5)
     full.kill()
     for _ in range(10):
         full.fill()
         full.pass_time()
-    before = {name: id(inode) for name, inode in full.disk.cache.items()}
-    full.pass_time()
+    create, asked = full.disk.create, []
+
+    def noted(name: str, size: int) -> SimFile:
+        asked.append(size)
+        return create(name, size)
+
+    monkeypatch.setattr(full.disk, "create", noted)
+    for _ in range(10):
+        full.pass_time()
     assert full.life.space.full
-    assert before == {name: id(inode) for name, inode in full.disk.cache.items()}
+    assert asked == [segment_bytes // LEAST_PART] * 10
 
 
 def test_segments_in_which_nothing_lives_go_from_the_fullest_disk() -> None:

@@ -61,7 +61,7 @@ class SpaceObserver:
 
     def log_full(self, reason: str) -> None:
         """There is no space for more jobs. A disk that is full again and again is told of once in a while."""
-        if now_ns() < self.quiet_until_ns:
+        if self.told or now_ns() < self.quiet_until_ns:
             return
         self.quiet_until_ns = now_ns() + limits.LOG_FULL_TELL_NS
         self.told = True

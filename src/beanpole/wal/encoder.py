@@ -376,10 +376,6 @@ class Encoder(Records):
         """Whether another segment should be prepared, for puts will soon need it."""
         return self.rest_behind(0) < self.kept(6)
 
-    def has_plenty(self) -> bool:
-        """Whether there is so much room that the next few puts will not use it up."""
-        return self.segment_bytes - self.used_bytes + self.spare_bytes >= self.kept(8)
-
     def make_room(self) -> bool:
         """Make room for what must always be possible, as after a start."""
         return self.has_room(0, self.kept(4))

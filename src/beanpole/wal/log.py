@@ -92,7 +92,7 @@ class Observer(Protocol):
     """Who is told what an operator wants to know."""
 
     def log_full(self, reason: str) -> None:
-        """There is no space for more jobs."""
+        """There is no space for more jobs; this is said again and again while it is so."""
 
     def log_has_space(self) -> None:
         """There is space again."""

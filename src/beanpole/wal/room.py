@@ -1,7 +1,7 @@
 """The room of a log: what the encoder asks for it, and what becomes of the answer when the disk is full.
 
 Puts are refused when the room is short, and taken again when the disk has some. Everything else goes on: the room that
-puts leave free is for it, and it may take what is too little for a whole segment.
+puts leave free is for it. On a full disk all make do with what is too little for a whole segment.
 """
 
 from typing import TYPE_CHECKING
@@ -22,6 +22,9 @@ class Room:
         self.records = log.records
         self.spares = log.spares
         self.full = False
+        self.reason = ""
+        """What the system said when it was full."""
+
         self.asking = False
         """Whether the disk is asked for space in a while."""
 
@@ -98,7 +101,8 @@ class Room:
             if self.log.runner.finish_background():
                 return self.make_room(size, rest)  # a segment was being prepared or removed
             self.full = True
-            self.log.observer.log_full(error.strerror or str(error))
+            self.reason = error.strerror or str(error)
+            self.log.observer.log_full(self.reason)
             self.ask_later()
             return False
         return True
@@ -139,7 +143,7 @@ class Room:
         return True
 
     def take_part(self) -> bool:
-        """Prepare a small segment of what a full disk has left, for changes; False: it has nothing."""
+        """Prepare a segment of what a full disk has left, be it a small one; False: it has nothing."""
         if self.exhausted or self.log.failure is not None:
             return False
         try:
@@ -160,33 +164,24 @@ class Room:
         self.asking = False
         self.ask_for_space()
         if self.full and not self.log.ended:
+            self.log.observer.log_full(self.reason)
             self.log.compaction.step(self.log.written_bytes + self.records.size)
             self.ask_later()
 
     def ask_for_space(self) -> None:
-        """Take jobs again if the disk was full and has space for a segment."""
+        """Take jobs again if the disk was full and has enough space for some."""
         self.exhausted = False
         if not self.full or self.log.ended:
             return
         try:
-            if not self.has_plenty():
-                return
+            self.spares.join_parts(0, self.records.kept_from_moves())
+            while self.records.wants_segment() and self.take_part():
+                pass
         except OSError as error:
             self.log.fail(error)
+            return
+        if self.records.wants_segment():
             return
         self.full = False
         self.log.observer.log_has_space()
         self.log.compaction.schedule()
-
-    def has_plenty(self) -> bool:
-        """Whether there is plenty of room, or can be; on a disk that takes no whole segment less is enough."""
-        try:
-            while not self.records.has_plenty():
-                self.spares.create(0)
-        except OSError as error:
-            if error.errno not in NO_SPACE:
-                raise
-            self.spares.join_parts(0, self.records.kept_from_moves())
-            while self.records.wants_segment() and self.take_part():
-                pass
-        return not self.records.wants_segment()

@@ -46,7 +46,7 @@ class Spares:
         self.files: list[tuple[File, int]] = []
         self.named_count = 0
         self.joined: tuple[int, list[tuple[File, int]]] = 0, []
-        """For which size parts were joined last, and what there was then."""
+        """For a record of which size parts were joined last, and what there was then."""
 
     def next_name(self) -> str:
         """Return a name that no spare had."""
@@ -74,6 +74,8 @@ class Spares:
         """
         needed = max(size + limits.SEGMENT_OVERHEAD_BYTES, self.segment_bytes // LEAST_PART)
         try:
+            # A disk that has nothing takes long to say so to each size, and the least is what it is asked most often.
+            self.discard(self.directory.create(self.next_name(), needed))
             self.add(*create_largest(self.directory.create, self.next_name(), max(self.segment_bytes, needed), needed))
         except OSError as error:
             if error.errno not in NO_SPACE:
@@ -87,9 +89,9 @@ class Spares:
         For a moment their space is anybody's, so `kept` bytes must be free without them. Once is enough, until there
         are others.
         """
-        wanted = max(self.segment_bytes, size + limits.SEGMENT_OVERHEAD_BYTES)
-        if self.joined == (wanted, self.files):
+        if size <= self.joined[0] and self.files == self.joined[1]:
             return
+        wanted = max(self.segment_bytes, size + limits.SEGMENT_OVERHEAD_BYTES)
         parts = [each for each in self.files if each[1] < wanted]
         part_bytes = sum(capacity - limits.SEGMENT_OVERHEAD_BYTES for _, capacity in parts)
         if not parts or self.records.rest_behind(0) - part_bytes < kept:
@@ -100,7 +102,7 @@ class Spares:
         self.create_part(size)
         while self.records.spare_bytes < before and self.create_part(0):
             pass
-        self.joined = wanted, list(self.files)
+        self.joined = size, list(self.files)
 
     def delete(self, spare: tuple[File, int]) -> None:
         """Let one go for good."""
