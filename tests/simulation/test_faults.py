@@ -101,9 +101,9 @@ class Full:
         assert len(self.client.asked) < size, f"{line!r} is not answered"
         return self.client.last_reply
 
-    def fill(self) -> None:
+    def fill(self, body_bytes: int = 100) -> None:
         """Jobs are put until one is refused."""
-        while self.ask(b"put", b"put 1 0 100 100", body=bytes(100)) == b"INSERTED":
+        while self.ask(b"put", b"put 1 0 100 %d" % body_bytes, body=bytes(body_bytes)) == b"INSERTED":
             pass
 
     def puts_resume(self) -> bool:
@@ -233,6 +233,26 @@ def test_puts_resume_after_a_kill_where_a_disk_takes_one_segment(percent: int) -
         assert full.puts_resume()
         full.fill()
     assert full.ids_after_loss_of_power() == full.promises.put - full.promises.deleted
+
+
+def test_puts_resume_behind_a_job_that_only_joined_parts_take() -> None:
+    """They were joined before, as far as a small job needs."""
+    segment_bytes = 16 * SEGMENT_BYTES
+    full = Full(4, segment_bytes, first_body_bytes=segment_bytes * 75 // 100)
+    for id in sorted(full.promises.put)[40:]:
+        assert full.ask(b"delete", b"delete %d" % id, id) == b"DELETED"
+    for _ in range(3):
+        full.pass_time()
+    spare_bytes = sum(len(each.cache) for name, each in full.disk.cache.items() if name.startswith("spare"))
+    full.disk.capacity = full.disk.used_bytes() - spare_bytes + segment_bytes * 185 // 100
+    full.kill()
+    for _ in range(4):
+        full.fill(1000)
+        full.pass_time()
+    live = sorted(full.promises.put - full.promises.deleted)[1:]
+    for id in live[: len(live) // 2]:
+        assert full.ask(b"delete", b"delete %d" % id, id) == b"DELETED"
+    assert full.puts_resume()
 
 
 def test_full_disk_without_a_client_is_asked_for_little(monkeypatch: pytest.MonkeyPatch) -> None:

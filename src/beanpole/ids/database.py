@@ -40,6 +40,9 @@ class Database(ABC):
             StorageError: the database does not keep what it commits.
         """
 
+    def make(self, connection: sa.Connection) -> None:  # noqa: B027 - most need nothing
+        """Do what a new database needs before it has tables. Who calls this has the lock of those who start."""
+
     @abstractmethod
     def lock(self, connection: sa.Connection, number: int) -> bool:
         """Take a lock; return whether we have it."""
@@ -68,8 +71,11 @@ class Sqlite(Database):
 
     def prepare(self, connection: sa.Connection) -> None:
         """Sync each commit."""
-        connection.exec_driver_sql("PRAGMA journal_mode = WAL")
         connection.exec_driver_sql("PRAGMA synchronous = FULL")
+
+    def make(self, connection: sa.Connection) -> None:
+        """Let the file have a log from now on. SQLite refuses a second one who does this at the same moment."""
+        connection.exec_driver_sql("PRAGMA journal_mode = WAL")
 
     def lock(self, connection: sa.Connection, number: int) -> bool:  # noqa: ARG002 - it is the process that has it
         """Lock a file."""

@@ -93,7 +93,7 @@ class Store:
             connection = self._connect()
             wait_s = self._database.timeout_s
             self._wait_for_lock(connection, START, wait_s, "another process is starting, and does not come to an end")
-            self._prepare(connection)
+            self._database.make(connection)
             METADATA.create_all(connection)
             self._add_columns(connection)
             connection.commit()
@@ -117,10 +117,6 @@ class Store:
         connection = self._database.engine.connect()
         self._connection = connection
         self._has_lock = False
-        return connection
-
-    def _prepare(self, connection: sa.Connection) -> sa.Connection:
-        """Make a connection fit for use. The first time, while nobody else does: SQLite refuses two at once."""
         self._database.prepare(connection)
         connection.commit()
         return connection
@@ -314,7 +310,7 @@ class Store:
             raise
 
     def _attempt(self, work: Callable[[sa.Connection], T], is_held: bool) -> T:
-        connection = self._connection or self._prepare(self._connect())
+        connection = self._connection or self._connect()
         with connection.begin():
             # After a lost connection the database may think for a while that it is still there and has our lock. That
             # is for those who start; what protects the numbers is the epoch.

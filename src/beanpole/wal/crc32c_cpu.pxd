@@ -13,9 +13,9 @@ cdef extern from * nogil:
     #define CRC32C_EIGHT(crc, word) ((uint32_t)_mm_crc32_u64(crc, word))
     #define CRC32C_ONE _mm_crc32_u8
     static int crc32c_cpu_has_it(void) { return __builtin_cpu_supports("sse4.2") != 0; }
-    #elif defined(__AARCH64EL__) && defined(__linux__) && defined(__GNUC__)
+    #elif defined(__AARCH64EL__) && defined(__linux__) && \\
+        ((defined(__clang__) && __clang_major__ >= 16) || (!defined(__clang__) && defined(__GNUC__) && __GNUC__ >= 8))
     #include <arm_acle.h>
-    #include <asm/hwcap.h>
     #include <sys/auxv.h>
     #define CRC32C_TARGET __attribute__((target("+crc")))
     #define CRC32C_EIGHT __crc32cd

@@ -1,0 +1,38 @@
+"""What an operator is told of a full disk."""
+
+import pytest
+
+from beanpole import limits
+from beanpole.server.keeping import SpaceObserver
+
+
+class Told:
+    """A logger that keeps the names of its lines."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def error(self, event: str, **_: object) -> None:
+        self.lines.append(event)
+
+    def info(self, event: str, **_: object) -> None:
+        self.lines.append(event)
+
+
+def test_last_line_about_a_full_disk_is_true_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    now_ns = 0
+    monkeypatch.setattr("beanpole.server.keeping.now_ns", lambda: now_ns)
+    told = Told()
+    observer = SpaceObserver(told)  # type: ignore[arg-type]
+    observer.log_full("No space left on device")
+    observer.log_has_space()
+    for _ in range(10):
+        observer.log_full("No space left on device")
+    assert told.lines == ["disk full", "disk has space"], "not more often than once in a while"
+    now_ns = limits.LOG_FULL_TELL_NS
+    for _ in range(10):
+        observer.log_full("No space left on device")
+    assert told.lines == ["disk full", "disk has space", "disk full"]
+    observer.log_has_space()
+    observer.log_has_space()
+    assert told.lines[3:] == ["disk has space"]
