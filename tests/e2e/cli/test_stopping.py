@@ -18,9 +18,10 @@ from tests.e2e.cli.conftest import Cli, run
 from tests.e2e.cli.cutting import cut_at
 from tests.e2e.cli.test_moving import bodies, body_of
 from tests.e2e.process import wait_until
+from tests.servers import REPLY_TIMEOUT_S
 
-MANY = 20_000
-"""Jobs that take long enough for a command to be killed among them."""
+MANY = 5_000
+"""Jobs that take more commands than a verb is stopped after."""
 
 BATCH = 256
 """The most jobs that may be there twice, as the help says."""
@@ -101,19 +102,26 @@ def test_export_that_is_stopped_loses_nothing(
 # --- kill -9 ----------------------------------------------------------------------------------------------------------
 
 
-def kill_when(process: "subprocess.Popen[bytes]", condition: Callable[[], object]) -> None:
-    """Kills a command in the middle of its work."""
-    wait_until(lambda: condition() or process.poll() is not None, "it has begun")
-    process.kill()
-    assert process.wait(60) == -9, "the command was done before it could be killed"
+@contextmanager
+def stopped_in_the_middle(
+    cli: Cli, number: int, *verb: object, pieces: int = 15
+) -> Iterator["subprocess.Popen[bytes]"]:
+    """Runs a verb as a process, and stops it with a signal while it waits for the reply to one of its commands."""
+    with (
+        cut_at(cli.server, pieces, executed=True, hold=True) as cut,
+        cli.start(*verb, "--url", cut.url, stderr=subprocess.PIPE) as process,
+    ):
+        assert cut.held.wait(REPLY_TIMEOUT_S), process.poll()
+        process.send_signal(number)
+        yield process
 
 
 def test_move_that_is_killed_loses_nothing(cli: Cli, client: Client[bytes], tube: str) -> None:
     wanted = [b"%d" % number for number in range(MANY)]
     client.put_many(wanted)
     other = f"{tube}-b"
-    client.use(other)
-    kill_when(cli.start("move", tube, other), lambda: client.stats_tube(other).current_jobs_ready)
+    with stopped_in_the_middle(cli, signal.SIGKILL, "move", tube, other) as process:
+        assert process.wait(60) == -signal.SIGKILL
     wait_until(lambda: client.stats_tube(tube).current_jobs_reserved == 0, "given back")
     here, there = client.stats_tube(tube).current_jobs_ready, client.stats_tube(other).current_jobs_ready
     assert here
@@ -129,7 +137,8 @@ def test_export_that_is_killed_loses_nothing(cli: Cli, client: Client[bytes], tu
     wanted = [b"%d" % number for number in range(MANY)]
     client.put_many(wanted)
     file = tmp_path / "jobs"
-    kill_when(cli.start("export", tube, "--remove", "-o", file), lambda: file.exists() and file.stat().st_size)
+    with stopped_in_the_middle(cli, signal.SIGKILL, "export", tube, "--remove", "-o", file) as process:
+        assert process.wait(60) == -signal.SIGKILL
     wait_until(lambda: client.stats_tube(tube).current_jobs_reserved == 0, "given back")
     complete = file.read_bytes().rpartition(b"\n")[0].split(b"\n")
     written = [json.loads(line)["body"].encode() for line in complete]
@@ -195,24 +204,17 @@ def test_verb_that_is_interrupted_says_how_far_it_came(
     file, other = tmp_path / "jobs", f"{tube}-b"
     client.watch(other)
     client.put_many([b"x"] * MANY)
-    file.write_text('{"body": "x"}\n' * MANY * 5 if verb == "import" else "")
+    file.write_text('{"body": "x"}\n' * MANY if verb == "import" else "")
     arguments: dict[str, list[object]] = {
         "move": [tube, other],
         "drain": [tube, "--yes"],
         "export": [tube, "--remove", "-o", file],
         "import": [other, file],
     }
-    with cli.start(verb, *arguments[verb], stderr=subprocess.PIPE) as process:
-        wait_until(
-            lambda: (
-                client.stats_tube(other).current_jobs_ready
-                or client.stats_tube(tube).cmd_delete
-                or process.poll() is not None
-            ),
-            "it has begun",
-        )
-        process.send_signal(number)
+    pieces = 3 if verb == "import" else 15
+    with stopped_in_the_middle(cli, number, verb, *arguments[verb], pieces=pieces) as process:
         _, err = process.communicate(timeout=60)
+    assert client.stats_tube(other).current_jobs_ready or client.stats_tube(tube).cmd_delete, "it had not begun"
     said = err.decode()
     assert process.returncode == 128 + number, said
     assert re.fullmatch(r"beanpole: interrupted; [^\n]+\n", said)
