@@ -127,13 +127,18 @@ class Store:
         Raises:
             LeaseLostError: somebody has it.
         """
+        has_lock = self._gets_lock(connection, number, wait_s)
+        connection.commit()
+        if not has_lock:
+            raise LeaseLostError(f"storage: {otherwise}")
+
+    def _gets_lock(self, connection: sa.Connection, number: int, wait_s: int) -> bool:
+        """Take a lock, asking again for a while; return whether we have it."""
         for _ in range(wait_s * LOCK_TRIES_PER_S):
-            has_lock = self._database.lock(connection, number)
-            connection.commit()
-            if has_lock:
-                return
+            if self._database.lock(connection, number):
+                return True
             time.sleep(1 / LOCK_TRIES_PER_S)
-        raise LeaseLostError(f"storage: {otherwise}")
+        return False
 
     def _add_columns(self, connection: sa.Connection) -> None:
         """Add what the table of an older version lacks. Its processes go on: what they don't write has a default."""
@@ -154,12 +159,10 @@ class Store:
 
     def _is_running(self, connection: sa.Connection, node: int) -> bool:
         """Return whether some process has the lock of another node, and keeps it for a while."""
-        for _ in range(limits.IDS_STORE_LOCK_WAIT_S * LOCK_TRIES_PER_S):
-            if self._database.lock(connection, node):
-                self._database.unlock(connection, node)
-                return False
-            time.sleep(1 / LOCK_TRIES_PER_S)
-        return True
+        if not self._gets_lock(connection, node, limits.IDS_STORE_LOCK_WAIT_S):
+            return True
+        self._database.unlock(connection, node)
+        return False
 
     def _take_node(self, connection: sa.Connection) -> None:
         """Raise the node's epoch, and begin a generation if the step is another one."""
