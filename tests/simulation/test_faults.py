@@ -114,6 +114,10 @@ class Full:
             self.pass_time()
         return False
 
+    def log_bytes(self) -> int:
+        """The bytes of the files that a start keeps."""
+        return sum(len(each.cache) for name, each in self.disk.cache.items() if not name.startswith("spare"))
+
     def kill(self) -> None:
         """The process ends, and another starts on the same disk."""
         self.disk.kill()
@@ -243,8 +247,7 @@ def test_puts_resume_behind_a_job_that_only_joined_parts_take() -> None:
         assert full.ask(b"delete", b"delete %d" % id, id) == b"DELETED"
     for _ in range(3):
         full.pass_time()
-    spare_bytes = sum(len(each.cache) for name, each in full.disk.cache.items() if name.startswith("spare"))
-    full.disk.capacity = full.disk.used_bytes() - spare_bytes + segment_bytes * 185 // 100
+    full.disk.capacity = full.log_bytes() + segment_bytes * 185 // 100
     full.kill()
     for _ in range(4):
         full.fill(1000)
@@ -316,8 +319,7 @@ def test_start_that_is_not_refused_can_delete_every_job(left_bytes: int) -> None
     """Others took the disk while nobody ran, and the deletes of all jobs take more than a segment."""
     full = Full(40)
     full.disk.kill()
-    spare_bytes = sum(len(each.cache) for name, each in full.disk.cache.items() if name.startswith("spare"))
-    full.disk.capacity = full.disk.used_bytes() - spare_bytes + left_bytes
+    full.disk.capacity = full.log_bytes() + left_bytes
     try:
         full.life = Life(full.disk, full.clock, Policy(0), SEGMENT_BYTES, full.promises)
     except StartError:
