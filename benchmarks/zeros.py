@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from beanpole.wal.disk import DiskDirectory, DiskFile
+from beanpole.log.files.disk import DiskDirectory, DiskFile
 
 RECORD_BYTES = 8192
 SYNCS = 1000

@@ -290,7 +290,7 @@ FOUND = [
     (layers_hold_for_cimport, ENGINE, "from beanpole.protocol import decoder\n"),
     (layers_hold_for_cimport, ENGINE, "import socket\n"),
     (layers_hold_for_cimport, HEADER, "from beanpole.protocol.decoder cimport Decoder\n"),
-    (layers_hold_for_cimport, "src/beanpole/wal/log.py", "from beanpole.server.app import Server\n"),
+    (layers_hold_for_cimport, "src/beanpole/log/log.py", "from beanpole.server.app import Server\n"),
 ]
 
 
@@ -307,7 +307,7 @@ def test_rule_finds_what_it_forbids(rule: Callable[[str, str], Complaints], name
         (only_the_server_reads_the_clock, HEADER, "# not clock_gettime: see the server\n"),
         (pure_packages_are_pure, "src/beanpole/server/poller.pxd", "cimport posix.unistd\n"),
         (layers_hold_for_cimport, ENGINE, "from cython.cimports.beanpole.protocol.commands import Command\n"),
-        (layers_hold_for_cimport, "src/beanpole/wal/log.py", "from beanpole.engine.records import Records\n"),
+        (layers_hold_for_cimport, "src/beanpole/log/log.py", "from beanpole.engine.records import Records\n"),
     ],
 )
 def test_rule_allows_what_is_right(rule: Callable[[str, str], Complaints], name: str, text: str) -> None:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from beanpole.wal.log import Policy
+from beanpole.log.log import Policy
 from tests.simulation.disk import SimDisk
 from tests.simulation.history import Pause, Recovered
 from tests.simulation.life import Life, Promises

@@ -9,11 +9,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from beanpole.engine.engine import Engine
+from beanpole.log.encoder import Encoder
+from beanpole.log.files.filelog import FileLog
+from beanpole.log.files.recovery import recover
+from beanpole.log.log import Policy
 from beanpole.server.connection import Connection
-from beanpole.wal.encoder import Encoder
-from beanpole.wal.filelog import FileLog
-from beanpole.wal.log import Policy
-from beanpole.wal.recovery import recover
 from tests.simulation.disk import SimDisk
 from tests.simulation.history import History, Recovered, recount, see
 from tests.simulation.runner import NS_PER_S, Clock, SimRunner

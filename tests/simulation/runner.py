@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from beanpole.wal.disk import Directory, File
+from beanpole.log.files.disk import Directory, File
 from tests.simulation.disk import SimDisk, SimFile
 
 NS_PER_S = 1_000_000_000

@@ -3,8 +3,8 @@
 from random import Random
 
 from beanpole.errors import StartError
-from beanpole.wal.log import Policy
-from beanpole.wal.recovery import DamageError
+from beanpole.log.files.recovery import DamageError
+from beanpole.log.log import Policy
 from tests.simulation.disk import CrashError, SimDisk
 from tests.simulation.history import History, Recovered, Rules
 from tests.simulation.inspection import Inspected, inspect

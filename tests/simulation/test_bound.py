@@ -8,8 +8,8 @@ from random import Random
 
 import pytest
 
-from beanpole.wal.compaction import Compaction
-from beanpole.wal.log import Policy
+from beanpole.log.compaction import Compaction
+from beanpole.log.log import Policy
 from tests.simulation.disk import SimDisk, SimFile
 from tests.simulation.life import BODY_BYTES_MAX, Client, Life, Promises
 from tests.simulation.runner import NS_PER_S, Clock

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 import pytest
 
 from beanpole.engine.engine import Engine
-from beanpole.wal.encoder import Encoder
-from beanpole.wal.format import SEGMENT_HEADER, Kind
-from beanpole.wal.log import Policy
-from beanpole.wal.names import segment_name, segment_number
-from beanpole.wal.recovery import DamageError, recover
+from beanpole.log.encoder import Encoder
+from beanpole.log.files.names import segment_name, segment_number
+from beanpole.log.files.recovery import DamageError, recover
+from beanpole.log.format import SEGMENT_HEADER, Kind
+from beanpole.log.log import Policy
 from tests.simulation.disk import SimDisk
 from tests.simulation.life import Client, Life, Promises
 from tests.simulation.runner import NS_PER_S, Clock

@@ -6,8 +6,8 @@ from random import Random
 import pytest
 
 from beanpole.errors import StartError
-from beanpole.wal.log import Policy
-from beanpole.wal.spares import LEAST_PART
+from beanpole.log.files.spares import LEAST_PART
+from beanpole.log.log import Policy
 from tests.simulation.disk import SimDisk, SimFile
 from tests.simulation.life import Life, Promises
 from tests.simulation.runner import NS_PER_S, Clock

@@ -5,13 +5,13 @@ import errno
 
 import pytest
 
-from beanpole.wal.crc32c import checksum
-from beanpole.wal.encoder import Encoder
-from beanpole.wal.format import SEGMENT_HEADER
-from beanpole.wal.log import Policy
-from beanpole.wal.names import segment_name
-from beanpole.wal.recovery import DamageError, OtherVersionError
-from beanpole.wal.scan import find_salt
+from beanpole.log.crc32c import checksum
+from beanpole.log.encoder import Encoder
+from beanpole.log.files.names import segment_name
+from beanpole.log.files.recovery import DamageError, OtherVersionError
+from beanpole.log.format import SEGMENT_HEADER
+from beanpole.log.log import Policy
+from beanpole.log.tools.scan import find_salt
 from tests.simulation.disk import CrashError, SimDisk
 from tests.simulation.life import Client, Life, Promises
 from tests.simulation.runner import NS_PER_S, Clock

@@ -1,6 +1,6 @@
 """``beanpole wal``: look into a data directory, and repair what damage left of it.
 
-Only options and sentences are here; what is looked at stands in `beanpole.wal.inspect` and `beanpole.wal.salvage`.
+Only options and sentences are here; `beanpole.log.tools` does the work.
 """
 
 import functools
@@ -18,8 +18,8 @@ import click
 from beanpole.errors import BeanpoleError, ExitCode, StartError
 
 if TYPE_CHECKING:
-    from beanpole.wal.report import Report
-    from beanpole.wal.snapshot import Snapshot
+    from beanpole.log.tools.report import Report
+    from beanpole.log.tools.snapshot import Snapshot
 
 PROGRESS_BYTES = 67_108_864
 """Bytes of a log from which on a progress bar is shown: below, it would be over in half a second."""
@@ -94,7 +94,7 @@ def progress(label: str) -> Iterator[Callable[["Snapshot", int], None]]:
 @contextmanager
 def snapshot_of(directory: Path, label: str, times: int = 1) -> Iterator["Snapshot"]:
     """Open a directory for reading, with a progress bar."""
-    from beanpole.wal.snapshot import Snapshot
+    from beanpole.log.tools.snapshot import Snapshot
 
     snapshot = Snapshot(directory)
     try:
@@ -133,7 +133,7 @@ def check(directory: Path, *, as_json: bool) -> ExitCode:
     Every header, checksum, number and end is looked at; then the log is replayed as a start of the server would, and
     the jobs are compared with each other. Says for each problem the file, the byte, and what a start would do.
     """
-    from beanpole.wal import inspect, report
+    from beanpole.log.tools import inspect, report
 
     with snapshot_of(directory, "Checking", times=2) as snapshot:
         found = report.of_check(inspect.check(snapshot))
@@ -178,7 +178,7 @@ def dump(directory: Path, *, as_json: bool, bodies: bool, job: int | None, tube:
     Times are UTC. With --json each line is an object, times are nanoseconds since 1970, and a body that is not UTF-8
     stands in body_base64.
     """
-    from beanpole.wal import inspect, report
+    from beanpole.log.tools import inspect, report
 
     wanted = inspect.Filter(job, tube.encode() if tube is not None else None)
 
@@ -235,7 +235,7 @@ def stat(directory: Path, *, as_json: bool) -> ExitCode:
 
     A job is alive in the segment that holds it whole. Of a damaged log, what is good is counted.
     """
-    from beanpole.wal import report
+    from beanpole.log.tools import report
 
     with snapshot_of(directory, "Reading") as snapshot:
         found = report.of_stat(snapshot)
@@ -293,8 +293,8 @@ def salvage(directory: Path, *, as_json: bool, dry_run: bool) -> ExitCode:
     a lost range is lost without a trace; a job that was deleted in one is back; one that was changed there is as it
     was before.
     """
-    from beanpole.wal import disk, report
-    from beanpole.wal.salvage import salvage as make
+    from beanpole.log.files import disk, report
+    from beanpole.log.tools.salvage import salvage as make
 
     opened = disk.open_directory(directory, create=False)
     lock_fd = -1 if dry_run else disk.lock(opened)

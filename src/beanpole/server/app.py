@@ -22,12 +22,12 @@ import beanpole
 from beanpole import limits
 from beanpole.engine.engine import Engine
 from beanpole.errors import ExitCode, StartError
+from beanpole.log.log import Log
 from beanpole.server import listener
 from beanpole.server.keeping import Kept, keep_in, keep_nothing
 from beanpole.server.logs import Logger, open_logger
 from beanpole.server.poller import Poller
 from beanpole.server.settings import Settings
-from beanpole.wal.log import Log
 
 GC_THRESHOLDS = (50_000, 20, 100)
 """The engine makes no cycles, so a collection finds nothing; a rare one is for what the libraries leave."""

@@ -14,16 +14,16 @@ from pathlib import Path
 from beanpole import limits
 from beanpole.engine.engine import Engine
 from beanpole.errors import ExitCode, StartError
+from beanpole.log.encoder import Encoder
+from beanpole.log.files import disk
+from beanpole.log.files.filelog import FileLog
+from beanpole.log.files.recovery import recover
+from beanpole.log.files.runner import LoopRunner
+from beanpole.log.log import Log, NullLog, Policy
+from beanpole.log.migration.takeover import TakenOver, take_over
 from beanpole.server.eventqueue import now_ns
 from beanpole.server.logs import Logger
 from beanpole.server.settings import Settings
-from beanpole.wal import disk
-from beanpole.wal.encoder import Encoder
-from beanpole.wal.filelog import FileLog
-from beanpole.wal.log import Log, NullLog, Policy
-from beanpole.wal.recovery import recover
-from beanpole.wal.runner import LoopRunner
-from beanpole.wal.takeover import TakenOver, take_over
 
 Facts = Callable[[], Mapping[str, str]]
 

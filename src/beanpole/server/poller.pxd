@@ -9,7 +9,7 @@ from beanpole.server.eventqueue cimport EventQueue
 @cython.final
 cdef class Poller(EventQueue):
     cdef readonly Engine engine
-    cdef object log                      # what makes records durable; see wal.log.Log
+    cdef object log                      # what makes records durable; see log.log.Log
     cdef object loop                     # the asyncio loop that calls run()
     cdef public object observer          # told of what an operator wants to know; see server.app.Observer
     cdef public bint observe_connections # tell the observer of every connection that comes and goes

@@ -2,8 +2,8 @@ import asyncio
 from typing import Protocol, final, type_check_only
 
 from beanpole.engine.engine import Engine
+from beanpole.log.log import Log
 from beanpole.server.eventqueue import EventQueue
-from beanpole.wal.log import Log
 
 @type_check_only
 class Observer(Protocol):

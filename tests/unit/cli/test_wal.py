@@ -1,4 +1,4 @@
-"""`beanpole wal`: sentences for people, JSON for programs, exit codes; the logic has its tests in unit/wal."""
+"""`beanpole wal`: sentences for people, JSON for programs, exit codes; the logic has its tests in unit/log."""
 
 import json
 import os
@@ -12,9 +12,9 @@ from click.testing import CliRunner, Result
 
 from beanpole.cli import wal as verb
 from beanpole.cli.main import cli, main
-from beanpole.wal.format import Kind
-from tests.unit.wal import real_log
-from tests.unit.wal.real_log import ALIVE, JOB_COUNT, contents, copy, place_of, places, segment_names
+from beanpole.log.format import Kind
+from tests.unit.log import real_log
+from tests.unit.log.real_log import ALIVE, JOB_COUNT, contents, copy, place_of, places, segment_names
 
 COMMAND = [sys.executable, "-m", "beanpole", "wal"]
 

@@ -1,0 +1,215 @@
+"""The disk as the log sees it: one directory, a few files, and the calls whose order decides what a crash leaves.
+
+Everything that the log does to a disk goes through :class:`Directory` and :class:`File`, so that a simulated disk can
+take their place and lose, tear or refuse what it likes.
+"""
+
+import errno
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Protocol
+
+from beanpole.errors import ExitCode, StartError
+from beanpole.log.files.syncer import write_zeros
+
+LOCK_NAME = "lock"
+"""The same file and the same kind of lock as beanstalkd's, so that the two can't use a directory at once."""
+
+
+class File(Protocol):
+    """An open file of the log."""
+
+    name: str
+
+    def fileno(self) -> int:
+        """Return the descriptor, for the thread that syncs."""
+
+    def write(self, offset: int, data: bytes | memoryview) -> None:
+        """Write all of `data` at an offset. Raise OSError when not all of it can be."""
+
+    def truncate(self, size: int) -> None:
+        """Cut the file."""
+
+    def sync(self) -> None:
+        """Return when everything written is on disk."""
+
+    def close(self) -> None:
+        """Let go of the file."""
+
+
+class Directory(Protocol):
+    """The directory of a log."""
+
+    def names(self) -> list[str]:
+        """Return the names of all files."""
+
+    def read(self, name: str) -> bytes:
+        """Return what a file holds."""
+
+    def size(self, name: str) -> int:
+        """Return the bytes of a file."""
+
+    def create(self, name: str, size: int) -> File:
+        """Create a file of zeros with its space on disk. Raise OSError(ENOSPC), leaving nothing, when there is none."""
+
+    def prepare(self, name: str, size: int) -> File:
+        """Create a file, and do all that makes its syncs fast. That may take long."""
+
+    def open(self, name: str) -> File:
+        """Open a file that is there, to write."""
+
+    def rename(self, old: str, new: str) -> None:
+        """Rename a file; it is certain when the directory is synced."""
+
+    def unlink(self, name: str) -> None:
+        """Remove a file; it is certain when the directory is synced."""
+
+    def fileno(self) -> int:
+        """Return the descriptor, for the thread that syncs."""
+
+    def sync(self) -> None:
+        """Return when all creations, renames and removals are on disk."""
+
+
+class DiskFile:
+    """A file of the operating system."""
+
+    def __init__(self, name: str, fd: int) -> None:
+        self.name = name
+        self.fd = fd
+
+    def fileno(self) -> int:
+        """Return the descriptor."""
+        return self.fd
+
+    def write(self, offset: int, data: bytes | memoryview) -> None:
+        """Write all of `data` at an offset."""
+        written = os.pwrite(self.fd, data, offset)
+        while written < len(data):
+            more = os.pwrite(self.fd, data[written:], offset + written)
+            if more == 0:
+                raise OSError(errno.EIO, f"{self.name} takes no more bytes")
+            written += more
+
+    def truncate(self, size: int) -> None:
+        """Cut the file."""
+        os.ftruncate(self.fd, size)
+
+    def sync(self) -> None:
+        """Sync the file's data and size."""
+        os.fdatasync(self.fd)
+
+    def close(self) -> None:
+        """Close the descriptor."""
+        os.close(self.fd)
+
+
+class DiskDirectory:
+    """A directory of the operating system."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+
+    def names(self) -> list[str]:
+        """Return the names of all files."""
+        return [each.name for each in self.path.iterdir()]
+
+    def read(self, name: str) -> bytes:
+        """Return what a file holds."""
+        return (self.path / name).read_bytes()
+
+    def size(self, name: str) -> int:
+        """Return the bytes of a file."""
+        return (self.path / name).stat().st_size
+
+    def create(self, name: str, size: int) -> DiskFile:
+        """Create a file of zeros with its space on disk."""
+        file = DiskFile(name, os.open(name, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600, dir_fd=self.fd))
+        with self.or_nothing(file):
+            if size:
+                os.posix_fallocate(file.fd, 0, size)
+            os.fsync(file.fd)
+        return file
+
+    def prepare(self, name: str, size: int) -> DiskFile:
+        """Create a file whose zeros are written, although the file system would make them up.
+
+        The first write to space that is only allocated changes the file's metadata too, and a sync then waits for the
+        file system's journal.
+        """
+        file = self.create(name, size)
+        with self.or_nothing(file):
+            write_zeros(file.fd, size)
+        return file
+
+    @contextmanager
+    def or_nothing(self, file: DiskFile) -> Iterator[None]:
+        """Remove a new file if the disk does not give what it needs."""
+        try:
+            yield
+        except OSError:
+            file.close()
+            self.unlink(file.name)
+            raise
+
+    def open(self, name: str) -> DiskFile:
+        """Open a file that is there."""
+        return DiskFile(name, os.open(name, os.O_RDWR | os.O_CLOEXEC, dir_fd=self.fd))
+
+    def rename(self, old: str, new: str) -> None:
+        """Rename a file."""
+        os.rename(old, new, src_dir_fd=self.fd, dst_dir_fd=self.fd)
+
+    def unlink(self, name: str) -> None:
+        """Remove a file."""
+        os.unlink(name, dir_fd=self.fd)
+
+    def fileno(self) -> int:
+        """Return the descriptor."""
+        return self.fd
+
+    def sync(self) -> None:
+        """Sync the directory."""
+        os.fsync(self.fd)
+
+
+def open_directory(path: Path, *, create: bool = True) -> DiskDirectory:
+    """Open the directory of a log.
+
+    Raises:
+        StartError: it can't be made or opened.
+    """
+    try:
+        if create:
+            path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return DiskDirectory(path)
+    except OSError as error:
+        raise StartError(f"cannot use the data directory {path}: {error.strerror}", ExitCode.FAILED) from error
+
+
+def lock(directory: DiskDirectory) -> int:
+    """Lock a directory for this process; return the descriptor that holds the lock as long as it is open.
+
+    Raises:
+        StartError: another server, ours or beanstalkd, has it.
+    """
+    path = directory.path / LOCK_NAME
+    try:
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise StartError(f"cannot write into {directory.path}: {error.strerror}", ExitCode.FAILED) from error
+    try:
+        fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(fd)
+        if error.errno not in (errno.EAGAIN, errno.EACCES):
+            raise StartError(f"cannot lock {path}: {error.strerror}", ExitCode.DATA_DIR_LOCKED) from error
+        raise StartError(
+            f"the data directory {directory.path} is in use by another server; stop that one or name another directory",
+            ExitCode.DATA_DIR_LOCKED,
+        ) from error
+    return fd

@@ -1,0 +1,369 @@
+"""What a log holds and what is wrong with it: the logic of ``beanpole wal check``, ``stat`` and ``dump``.
+
+A segment is read twice, for two questions. :func:`survey` asks what is there: runs of good records, and the bytes
+between them that are none; behind damage it looks for the next good record. :func:`start_in_vain` asks what the server
+would do, by letting its recovery run on a :class:`~beanpole.log.tools.snapshot.Snapshot`.
+
+Nothing is changed on disk here.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+from beanpole.engine.engine import Engine
+from beanpole.errors import BeanpoleError
+from beanpole.log.encoder import Encoder
+from beanpole.log.files.names import segment_name
+from beanpole.log.files.recovery import DamageError, OtherVersionError, recover
+from beanpole.log.format import SEGMENT_HEADER, Kind, segment_header
+from beanpole.log.replay import Header, Replay, VersionError, durable_beyond, read_header
+from beanpole.log.tools.scan import decode, find_salt, next_record, walk
+from beanpole.log.tools.snapshot import Snapshot
+
+Fields = tuple[int | bytes, ...]
+"""What :func:`beanpole.log.tools.scan.decode` returns of a record."""
+
+Outcome = Literal["starts", "repairs", "refuses"]
+
+
+class NoLogError(BeanpoleError):
+    """A directory holds no log."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something that is wrong with a log."""
+
+    file: str
+    offset: int
+    """Byte of the file."""
+
+    what: str
+
+    start: str
+    """What a start of the server does about it."""
+
+    lost_bytes: int = 0
+    """Bytes from `offset` on in which no good record is."""
+
+    damage: bool = True
+    """False: a crash leaves this, or a server that is writing."""
+
+
+@dataclass(slots=True)
+class Found:
+    """What a segment holds."""
+
+    number: int
+    size_bytes: int
+    counts: list[int]
+    """Good records, by kind."""
+
+    runs: list[tuple[int, int]] = field(default_factory=list)
+    """Where good records lie: from a byte up to another."""
+
+    gaps: list[tuple[int, int]] = field(default_factory=list)
+    """Where bytes lie that are none."""
+
+    ended: bool = False
+    """Whether an END record was found."""
+
+    header: Header | None = None
+    """None: the header is damaged."""
+
+    salt: int = 0
+    """What the checksums of its records begin with."""
+
+    @property
+    def name(self) -> str:
+        """The name of its file."""
+        return segment_name(self.number)
+
+    @property
+    def used_bytes(self) -> int:
+        """Bytes up to the end of the last good record."""
+        return self.runs[-1][1] if self.runs else 0
+
+
+@dataclass(slots=True)
+class Survey:
+    """What a log holds."""
+
+    segments: list[Found] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
+    changed: set[int] = field(default_factory=set)
+    """Jobs that a record changes; ids."""
+
+    deleted: set[int] = field(default_factory=set)
+    """Jobs that a record deletes; ids."""
+
+    growing: bool = False
+    """Whether a server is writing the last segment."""
+
+    newer: str | None = None
+    """What is known of a segment that another version of the program wrote; None: there is none."""
+
+    @property
+    def damaged(self) -> bool:
+        """Whether something is wrong that no crash explains."""
+        return any(each.damage for each in self.findings)
+
+    def records_by_kind(self) -> dict[str, int]:
+        """Return how many good records there are."""
+        kinds = Kind.__members__.items()
+        return {name.lower(): sum(each.counts[kind] for each in self.segments) for name, kind in kinds}
+
+
+Visit = Callable[[Found, bytes], None]
+"""Who is given each segment, with its bytes, when it has been looked at."""
+
+
+def survey(snapshot: Snapshot, visit: Visit = lambda _found, _data: None) -> Survey:
+    """Look at every segment of a log, the oldest first.
+
+    Raises:
+        NoLogError: there is none.
+        OSError: the disk can't be read.
+    """
+    result = Survey(growing=snapshot.holder is not None)
+    numbers = snapshot.numbers
+    if not numbers:
+        raise NoLogError(f"{snapshot.path} holds no log: no file is called {segment_name(1)} or the like")
+    for i, number in enumerate(numbers):
+        if i and number != numbers[i - 1] + 1:
+            result.findings.append(missing(numbers[i - 1] + 1, number))
+        data = snapshot.read(segment_name(number))
+        found = look(number, data, result, is_last=i == len(numbers) - 1)
+        result.segments.append(found)
+        visit(found, data)
+    return result
+
+
+def missing(first: int, behind: int) -> Finding:
+    """Return the finding that segments are not there."""
+    last = f" to {segment_name(behind - 1)}" if behind - 1 > first else ""
+    return Finding(segment_name(first), 0, f"it is missing{last}", "refuses")
+
+
+def look(number: int, data: bytes, result: Survey, *, is_last: bool) -> Found:
+    """Look at one segment; add what is wrong with it to the findings."""
+    found = Found(number, len(data), [0] * 7)
+    name = found.name
+    try:
+        found.header = read_header(data)
+        found.salt = found.header.salt
+        if found.header.number != number:
+            what = f"its header says that it is segment {found.header.number}"
+            result.findings.append(Finding(name, 16, what, "refuses"))
+    except ValueError as error:
+        if isinstance(error, VersionError):
+            result.newer = f"{name}: {error}"
+        harmless = is_last and result.newer is None and not durable_beyond(data, number, 0, None)
+        start = "nothing: the server is about to write it" if result.growing else "removes the file"
+        lost = min(SEGMENT_HEADER, len(data))
+        result.findings.append(
+            Finding(name, 0, str(error), start if harmless else "refuses", lost, damage=not harmless)
+        )
+        found.gaps.append((0, lost))
+        if harmless:
+            return found
+        found.salt = find_salt(data, result.segments[-1].salt if result.segments else 0)
+    at = SEGMENT_HEADER
+    while at >= 0:
+        stop, found.ended = walk(data, at, found.salt, found.counts, result.changed, result.deleted)
+        if stop > at:
+            found.runs.append((at, stop))
+        if found.ended:
+            break
+        at = behind_damage(found, data, stop, result, is_last=is_last)
+    return found
+
+
+def behind_damage(found: Found, data: bytes, stop: int, result: Survey, *, is_last: bool) -> int:
+    """Say what is wrong at `stop`, where no good record is; return where the next one begins, or -1."""
+    end = stop + len(data[stop:].rstrip(b"\0"))
+    if is_last and not durable_beyond(data, found.number, stop, found.salt):
+        if result.growing:
+            return -1
+        torn = end - stop
+        start = f"cuts the file here; nothing of the {torn} bytes was durable" if torn else "seals the file here"
+        what = f"its end is torn: {torn} bytes are no whole record" if torn else "it has no end: the server was killed"
+        result.findings.append(Finding(found.name, stop, what, start, torn, damage=False))
+        if torn:
+            found.gaps.append((stop, end))
+        return -1
+    after = next_record(data, stop, found.salt)
+    end = after if after >= 0 else end
+    if end > stop:
+        what = f"{end - stop} bytes are no good record: a wrong length, checksum, kind or state"
+        found.gaps.append((stop, end))
+    else:
+        what = "what was durable is gone from here" if is_last else "it has no end, though another segment follows"
+    result.findings.append(Finding(found.name, stop, what, "refuses", end - stop))
+    return after
+
+
+# --- What is alive ----------------------------------------------------------------------------------------------------
+
+
+class Loader:
+    """Replays the good records of a log, whatever is between them. Segments count from 1, without gaps."""
+
+    def __init__(self) -> None:
+        self.records = Encoder()
+        self.engine = Engine(0, 0, dict, self.records)
+        self.replay = Replay(self.engine)
+        self.segment_count = 0
+
+    def visit(self, found: Found, data: bytes, as_segment: int | None = None) -> None:
+        """Replay a segment that was looked at."""
+        self.segment_count += 1
+        number = self.segment_count if as_segment is None else as_segment
+        self.records.count_live(number, 0)
+        _, next_job_id, log_ns, lead_ns, _ = found.header or Header(0, 0, 0, 0, 0)
+        header = segment_header(number, next_job_id, (log_ns, lead_ns), found.salt)
+        for start, end in found.runs:
+            self.replay.segment(header + data[start:end], number)
+
+    def finish(self) -> None:
+        """Let the engine's clock be the log's, at the last moment that the log mentions."""
+        log_ns = self.replay.last_ns
+        self.replay.finish(log_ns, log_ns + self.replay.lead_ns, self.records)
+
+
+def lost_ids(result: Survey, engine: Engine) -> list[int]:
+    """Return the jobs that a record changes but none deletes or holds whole, in order.
+
+    In a log that is whole there are none: what compaction drops was written whole again behind its changes, or deleted.
+    """
+    candidates = result.changed - result.deleted
+    return sorted(candidates.difference(job.id for job in engine.jobs.jobs())) if candidates else []
+
+
+# --- check ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Check:
+    """What ``beanpole wal check`` says."""
+
+    survey: Survey
+    holder: int | None
+    """The process that has the directory; None: nobody."""
+
+    outcome: Outcome = "starts"
+    reason: str = ""
+    """Why a start would refuse."""
+
+    record_count: int = 0
+    job_count: int = 0
+    notes: list[str] = field(default_factory=list)
+    """What a start would repair, in its own words."""
+
+
+def check(snapshot: Snapshot) -> Check:
+    """Look at everything, and let a server start in vain.
+
+    Raises:
+        NoLogError: there is no log.
+        OSError: the disk can't be read.
+    """
+    result = Check(survey(snapshot), snapshot.holder)
+    start_in_vain(snapshot, result)
+    return result
+
+
+def start_in_vain(snapshot: Snapshot, result: Check) -> None:
+    """Recover a log into a fresh engine, without a repair; add what that says."""
+    findings = result.survey.findings
+    records = Encoder()
+    engine = Engine(0, 0, dict, records)
+    try:
+        recovered = recover(snapshot, engine, records, now_ns=0, wall_ns=0)
+    except DamageError as error:
+        result.outcome = "refuses"
+        result.reason = f"{error.name} at byte {error.offset}: {error.what}"
+        if not result.survey.damaged:
+            findings.append(Finding(error.name, error.offset, error.what, "refuses"))
+        return
+    except OtherVersionError as error:
+        result.outcome, result.reason = "refuses", str(error)
+        return
+    result.record_count = recovered.record_count
+    result.job_count = engine.jobs.count
+    if snapshot.holder is None:
+        result.notes = recovered.notes
+        result.outcome = "repairs" if recovered.notes or findings else "starts"
+    try:
+        engine.check()
+    except AssertionError as error:
+        findings.append(Finding("", 0, f"the jobs contradict each other: {error}", "starts; report this"))
+    findings.extend(
+        Finding("", 0, f"job {id} is changed, but no record holds it whole or deletes it", "starts without the job")
+        for id in lost_ids(result.survey, engine)
+    )
+
+
+# --- dump -------------------------------------------------------------------------------------------------------------
+
+
+class Line(NamedTuple):
+    """One record, or bytes that are none."""
+
+    segment: Found
+    offset: int
+    size: int
+    """Bytes from `offset` on."""
+
+    kind: int | None
+    """A :class:`~beanpole.log.format.Kind`; None: damage."""
+
+    fields: Fields
+    body: bytes | None = None
+
+
+def lines(found: Found, data: bytes) -> Iterator[Line]:
+    """Return the records of a segment that was looked at, with a line for each damaged place."""
+    for start, end in sorted(found.runs + found.gaps):
+        at = start
+        if (start, end) in found.gaps:
+            yield Line(found, start, end - start, None, ())
+            continue
+        while at < end:
+            record = decode(data, at, found.salt)
+            assert record is not None, f"{found.name} has no record at byte {at}, where one was found"
+            size, kind, fields = record
+            yield Line(found, at, size, kind, fields, body_of(data, at, size, fields) if kind == Kind.WHOLE else None)
+            at += size
+
+
+def body_of(data: bytes, at: int, size: int, fields: Fields) -> bytes:
+    """Return the body of a whole record."""
+    body_bytes = fields[-1]
+    assert isinstance(body_bytes, int), "the last field of a whole record is the size of its body"
+    return data[at + size - body_bytes : at + size]
+
+
+class Filter:
+    """Lets the records of one job or one tube pass."""
+
+    def __init__(self, job: int | None = None, tube: bytes | None = None) -> None:
+        self.job = job
+        self.tube = tube
+        self.ids: set[int] = set()
+        """Jobs that are known to be in the tube."""
+
+    def __call__(self, line: Line) -> bool:
+        """Whether a line passes. Damage always does: it may be about anything."""
+        if line.kind is None or (self.job is None and self.tube is None):
+            return True
+        if line.kind == Kind.TUBE:
+            return self.job is None and line.fields[2] == self.tube
+        if line.kind in {Kind.TURN, Kind.END}:
+            return False
+        id = line.fields[0]
+        assert isinstance(id, int), "the first field of a job's record is its id"
+        if line.kind == Kind.WHOLE and line.fields[13] == self.tube:
+            self.ids.add(id)
+        return (self.job is None or id == self.job) and (self.tube is None or id in self.ids)

@@ -1,0 +1,144 @@
+"""What the tools say, as plain dictionaries: the command line prints them as JSON or makes lines for people of them."""
+
+import base64
+from dataclasses import asdict
+from typing import cast
+
+from beanpole.log.files.names import is_spare, segment_name
+from beanpole.log.format import Kind
+from beanpole.log.tools.inspect import Check, Line, Loader, Survey, survey
+from beanpole.log.tools.salvage import Salvaged
+from beanpole.log.tools.snapshot import Snapshot
+
+Report = dict[str, object]
+
+STATES = {0: "ready", 2: "delayed", 3: "buried"}
+"""The states of a record, as the protocol calls them."""
+
+JOB_FIELDS = (
+    "job",
+    "created_at_ns",
+    "deadline_at_ns",
+    "bury_order",
+    "pri",
+    "delay_s",
+    "ttr_s",
+    "reserve_count",
+    "timeout_count",
+    "release_count",
+    "bury_count",
+    "kick_count",
+    "state",
+    "tube",
+    "body_bytes",
+)
+FIELDS: dict[int, tuple[str, ...]] = {
+    Kind.WHOLE: JOB_FIELDS,
+    Kind.CHANGED: JOB_FIELDS[:13],
+    Kind.DELETED: ("job",),
+    Kind.TUBE: ("pause_s", "paused_until_ns", "tube"),
+    Kind.TURN: ("time_ns", "clock_lead_ns", "durable_segment", "durable_bytes"),
+    Kind.END: ("next_job_id",),
+}
+"""The names of what :func:`beanpole.log.tools.scan.decode` returns."""
+
+KIND_NAMES: dict[int, str] = {kind: name.lower() for name, kind in Kind.__members__.items()}
+"""What the tools call the kinds of records."""
+
+
+def of_findings(result: Survey) -> list[Report]:
+    """Return what is wrong, place by place."""
+    return [asdict(each) for each in result.findings]
+
+
+def of_check(result: Check) -> Report:
+    """Return what a check found."""
+    return {
+        "damaged": result.survey.damaged,
+        "start": result.outcome,
+        "reason": result.reason or None,
+        "in_use_by": result.holder,
+        "segments": len(result.survey.segments),
+        "bytes": sum(each.size_bytes for each in result.survey.segments),
+        "records": sum(sum(each.counts) for each in result.survey.segments),
+        "jobs": None if result.outcome == "refuses" else result.job_count,
+        "repairs": result.notes,
+        "problems": of_findings(result.survey),
+    }
+
+
+def of_record(line: Line, *, bodies: bool) -> Report:
+    """Return what a record says; without a kind, where something lies that is none."""
+    found: Report = {"segment": line.segment.number, "offset": line.offset, "bytes": line.size}
+    if line.kind is None:
+        return found | {"kind": "damage"}
+    found["kind"] = KIND_NAMES[line.kind]
+    found.update(zip(FIELDS[line.kind], line.fields, strict=True))
+    if line.kind in {Kind.WHOLE, Kind.CHANGED}:
+        found["state"] = STATES[cast("int", line.fields[12])]
+    if line.kind in {Kind.WHOLE, Kind.TUBE}:
+        found["tube"] = cast("bytes", found["tube"]).decode("ascii", "backslashreplace")
+    if bodies and line.body is not None:
+        try:
+            found["body"] = line.body.decode()
+        except UnicodeDecodeError:
+            found["body_base64"] = base64.b64encode(line.body).decode()
+    return found
+
+
+def of_stat(snapshot: Snapshot) -> Report:
+    """Read a log and return what it holds, segment by segment and in all."""
+    loader = Loader()
+    result = survey(snapshot, loader.visit)
+    loader.finish()
+    jobs = [0] * (loader.segment_count + 1)
+    for job in loader.engine.jobs.jobs():
+        jobs[job.segment] += 1
+    segments: list[Report] = [
+        {
+            "name": segment_name(found.number),
+            "bytes": found.size_bytes,
+            "used_bytes": found.used_bytes,
+            "live_jobs": jobs[i],
+            "live_bytes": loader.records.live_in(i),
+            "sealed": found.ended,
+            "records": {kind.lower(): found.counts[number] for kind, number in Kind.__members__.items()},
+        }
+        for i, found in enumerate(result.segments, 1)
+    ]
+    spares = [size for name, size in snapshot.sizes.items() if is_spare(name)]
+    live_bytes = loader.records.live_bytes
+    return {
+        "damaged": result.damaged,
+        "in_use_by": snapshot.holder,
+        "segments": segments,
+        "spares": len(spares),
+        "bytes": sum(snapshot.sizes.values()),
+        "used_bytes": sum(found.used_bytes for found in result.segments),
+        "live_bytes": live_bytes,
+        "bytes_per_live_byte": round(sum(snapshot.sizes.values()) / live_bytes, 3) if live_bytes else None,
+        "jobs": loader.engine.jobs.count,
+        "records": result.records_by_kind(),
+        "durable_segment": loader.replay.durable_segment,
+        "durable_bytes": loader.replay.durable_bytes,
+        "last_time_ns": loader.replay.last_ns,
+        "next_job_id": loader.engine.next_job_id,
+        "problems": of_findings(result),
+    }
+
+
+def of_salvage(result: Salvaged, *, dry_run: bool) -> Report:
+    """Return what salvage found and did."""
+    return {
+        "needed": result.needed,
+        "done": result.kept_in is not None,
+        "dry_run": dry_run,
+        "jobs": result.job_count,
+        "live_bytes": result.live_bytes,
+        "lost_bytes": result.lost_bytes,
+        "lost_jobs": result.lost_ids,
+        "next_job_id": result.next_job_id,
+        "segments": result.segments,
+        "kept_in": str(result.kept_in) if result.kept_in is not None else None,
+        "problems": of_findings(result.survey),
+    }

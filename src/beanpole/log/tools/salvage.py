@@ -1,0 +1,191 @@
+"""Salvage: a log that the server starts with, made of what is good in a damaged one.
+
+What is good is replayed, and what is alive then is written as a new log. The damaged files are kept as they are, in a
+folder ``damaged.N`` beside. The order of the steps decides what a crash in the middle leaves:
+
+1. The new segments are written and synced in the folder ``salvage.unfinished``. Until then nothing else has changed.
+2. They are renamed into the directory. Their numbers leave a gap behind the old ones, so from the first rename on a
+   server refuses to start: a segment is missing.
+3. The old segments are renamed into ``damaged.N``, the oldest first, each for certain before the next. What is left of
+   them is always the newer part, in which no job can come back: its delete is at least as new as the job. So salvage
+   can begin anew at any point and comes to the same jobs.
+4. When the last old segment is gone, so is the gap.
+"""
+
+import os
+import shutil
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from beanpole import limits
+from beanpole.errors import BeanpoleError
+from beanpole.log.clock import Clock
+from beanpole.log.files.bulk import BulkWriter
+from beanpole.log.files.disk import DiskDirectory, File
+from beanpole.log.files.names import segment_name
+from beanpole.log.format import WHOLE_FIXED
+from beanpole.log.moving import move_jobs, move_pauses, paused_in
+from beanpole.log.tools.inspect import Loader, Survey, lost_ids, survey
+from beanpole.log.tools.snapshot import Snapshot
+
+UNFINISHED = "salvage.unfinished"
+"""The folder in which the new log is written."""
+
+CHUNK_BYTES = 1_048_576
+"""Bytes of jobs that are written at once."""
+
+
+class SalvageError(BeanpoleError):
+    """There is something that salvage must not touch."""
+
+
+@dataclass(slots=True)
+class Salvaged:
+    """What salvage found and did."""
+
+    survey: Survey
+    needed: bool
+    """Whether something is damaged: if not, nothing is done."""
+
+    job_count: int = 0
+    live_bytes: int = 0
+    lost_ids: list[int] = field(default_factory=list)
+    """Jobs of which only changes are left."""
+
+    next_job_id: int = 1
+    segments: list[str] = field(default_factory=list)
+    """The files of the new log."""
+
+    kept_in: Path | None = None
+    """Where the damaged files are now."""
+
+    @property
+    def lost_bytes(self) -> int:
+        """Bytes in which no good record was found."""
+        return sum(each.lost_bytes for each in self.survey.findings if each.damage)
+
+
+def salvage(
+    directory: DiskDirectory,
+    *,
+    dry_run: bool,
+    segment_bytes: int = limits.SEGMENT_BYTES_DEFAULT,
+    begin: Callable[[Snapshot], None] = lambda _snapshot: None,
+    rename: Callable[[Path, Path], object] = Path.rename,
+) -> Salvaged:
+    """Make a log that the server starts with. The caller holds the directory's lock, unless this is a dry run.
+
+    `begin` is given the snapshot before it is read; `rename` is how a file gets another name.
+
+    Raises:
+        NoLogError: there is no log.
+        SalvageError: a newer program wrote the log.
+        OSError: the disk can't be read or written; the log is as it was, or salvage can be called again.
+    """
+    if not dry_run:
+        with suppress(FileNotFoundError):
+            shutil.rmtree(directory.path / UNFINISHED)
+    snapshot = Snapshot(directory.path, is_ours=True)
+    begin(snapshot)
+    loader = Loader()
+    try:
+        found = survey(snapshot, lambda segment, data: loader.visit(segment, data, as_segment=0))
+    finally:
+        snapshot.close()
+    if found.newer is not None:
+        raise SalvageError(f"{found.newer}; salvage with the program that wrote it")
+    loader.finish()
+    result = Salvaged(found, found.damaged)
+    result.lost_ids = lost_ids(found, loader.engine)
+    result.needed = found.damaged or bool(result.lost_ids)
+    result.job_count = loader.engine.jobs.count
+    result.live_bytes = loader.records.live_bytes
+    result.next_job_id = next_id(result, loader)
+    loader.engine.check()
+    if result.needed and not dry_run:
+        first = snapshot.numbers[-1] + 2
+        clock = (loader.replay.last_ns, loader.replay.lead_ns)
+        writer = Writer(directory.path, first, result.next_job_id, clock, segment_bytes)
+        try:
+            writer.write(loader)
+        except OSError:
+            shutil.rmtree(writer.directory.path, ignore_errors=True)
+            raise
+        result.segments = writer.names
+        result.kept_in = swap(directory, writer, [segment_name(number) for number in snapshot.numbers], rename)
+    return result
+
+
+def next_id(result: Salvaged, loader: Loader) -> int:
+    """Return an id that no job can have had: each lost byte may have been part of a put."""
+    known = max(loader.replay.next_job_id, loader.engine.next_job_id, max(result.survey.changed, default=0) + 1)
+    return known + (result.lost_bytes + WHOLE_FIXED - 1) // WHOLE_FIXED
+
+
+class Writer(BulkWriter):
+    """Writes what an engine holds as a log of its own, in a folder of its own."""
+
+    def __init__(self, parent: Path, first_number: int, next_job_id: int, clock: Clock, segment_bytes: int) -> None:
+        path = parent / UNFINISHED
+        path.mkdir(mode=0o700)
+        give_to_owner(parent, path)
+        super().__init__(
+            DiskDirectory(path),
+            segment_name,
+            first_number,
+            next_job_id=next_job_id,
+            clock=clock,
+            segment_bytes=segment_bytes,
+        )
+
+    def open_segment(self, number: int, size: int) -> File:
+        """Begin a segment that the server can open, whoever runs this."""
+        file = super().open_segment(number, size)
+        give_to_owner(self.directory.path, self.directory.path / file.name)
+        return file
+
+    def write(self, loader: Loader) -> None:
+        """Write all jobs and pauses, and sync them."""
+        ids = sorted(job.id for job in loader.engine.jobs.jobs())
+        at = 0
+        while at < len(ids):
+            at = move_jobs(loader.engine, self.records, 0, ids, at, CHUNK_BYTES)
+            self.flush()
+        tubes, at = paused_in(loader.engine, 0), 0
+        while at < len(tubes):
+            at = move_pauses(self.records, 0, tubes, at, CHUNK_BYTES)
+            self.flush()
+        self.seal()
+        self.directory.sync()
+
+
+def swap(directory: DiskDirectory, writer: Writer, old: list[str], rename: Callable[[Path, Path], object]) -> Path:
+    """Put the new segments in place of the old ones; return where those are."""
+    path = directory.path
+    kept_in = next(each for i in range(1, 1_000_000) if not (each := path / f"damaged.{i}").exists())
+    kept_in.mkdir(mode=0o700)
+    give_to_owner(path, kept_in)
+    directory.sync()
+    for name in writer.names:
+        rename(writer.directory.path / name, path / name)
+    writer.directory.sync()
+    directory.sync()
+    keeping = DiskDirectory(kept_in)
+    for name in old:
+        rename(path / name, kept_in / name)
+        keeping.sync()
+        directory.sync()
+    writer.directory.path.rmdir()
+    directory.sync()
+    os.close(keeping.fd)
+    os.close(writer.directory.fd)
+    return kept_in
+
+
+def give_to_owner(parent: Path, path: Path) -> None:
+    """Let root leave no file behind that the server can't open: what is new belongs to whom the directory belongs."""
+    if os.geteuid() == 0:
+        owner = parent.stat()
+        os.chown(path, owner.st_uid, owner.st_gid)
