@@ -293,7 +293,8 @@ def salvage(directory: Path, *, as_json: bool, dry_run: bool) -> ExitCode:
     a lost range is lost without a trace; a job that was deleted in one is back; one that was changed there is as it
     was before.
     """
-    from beanpole.log.files import disk, report
+    from beanpole.log.files import disk
+    from beanpole.log.tools import report
     from beanpole.log.tools.salvage import salvage as make
 
     opened = disk.open_directory(directory, create=False)

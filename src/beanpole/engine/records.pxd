@@ -7,10 +7,10 @@ from beanpole.engine.tube cimport Tube
 
 cdef class Records:
     cdef readonly uint64_t index         # records so far, over all turns
-    cdef int whole(self, Job job) except -1
-    cdef int changed(self, Job job) except -1
-    cdef int deleted(self, Job job) except -1
-    cdef int tube(self, Tube tube) except -1
-    cdef int pause_over(self, Tube tube) except -1
+    cdef int job_put(self, Job job) except -1
+    cdef int job_changed(self, Job job) except -1
+    cdef int job_deleted(self, Job job) except -1
+    cdef int tube_changed(self, Tube tube) except -1
+    cdef int pause_ended(self, Tube tube) except -1
     cdef bint room_for_put(self, int64_t size) except -1
     cdef bint room_for_change(self) except -1

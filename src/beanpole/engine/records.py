@@ -2,7 +2,8 @@
 
 The engine calls one of these methods at each change that must survive a restart. This class only numbers them: it is
 what an engine without a log is given. A log passes an engine its own subclass, which encodes the record at once into
-the log's buffer: between two turns a job may be put, changed and deleted, and each of the three must be told as it was.
+the log's buffer: between two turns a job may be put, changed and deleted, and each of the three must be recorded as it
+was.
 """
 
 import cython
@@ -12,28 +13,28 @@ import cython
 class Records:
     """Numbers the records and keeps nothing."""
 
-    def whole(self, job):
-        """Tell a job that is new, with its body."""
+    def job_put(self, job):
+        """Record a new job, with its body."""
         self.index += 1
         return 0
 
-    def changed(self, job):
-        """Tell everything of a job but its body, which can't change."""
+    def job_changed(self, job):
+        """Record a change to a job; its body never changes."""
         self.index += 1
         return 0
 
-    def deleted(self, job):
-        """Tell that a job is gone."""
+    def job_deleted(self, job):
+        """Record that a job is gone."""
         self.index += 1
         return 0
 
-    def tube(self, tube):
-        """Tell a tube's pause."""
+    def tube_changed(self, tube):
+        """Record a tube's pause."""
         self.index += 1
         return 0
 
-    def pause_over(self, tube):
-        """Tell that a tube's pause is over because its time is: that needs no record."""
+    def pause_ended(self, tube):
+        """Note that a tube's pause has run out, which needs no record: its end was recorded with it."""
         return 0
 
     def room_for_put(self, size):

@@ -17,7 +17,7 @@ cdef class Session(Item):
     cdef list watches                    # Watch objects in the order of list-tubes-watched
     cdef dict watch_of                   # Tube -> Watch
     cdef Heap reserved                   # jobs that it holds, by (deadline, id)
-    cdef readonly uint64_t told_index    # the last record when a reply last told of a job, or that there is none
+    cdef readonly uint64_t read_index    # the last record when a reply last told of a job, or that there is none
     cdef readonly bint waiting           # its reserve is unanswered
     cdef readonly int64_t wait_until_ns  # waiting: when TIMED_OUT is due, engine clock; -1: never
     cdef readonly bint half_closed       # no more input can come, so it can't wait

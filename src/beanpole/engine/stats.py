@@ -6,8 +6,8 @@ version, hostname, os and platform, around a tube's name only where YAML would r
 """
 
 import cython
+from cython.cimports.beanpole.engine.engine import Engine
 from cython.cimports.beanpole.engine.job import Job, State
-from cython.cimports.beanpole.engine.store import Store
 from cython.cimports.beanpole.engine.tube import Tube
 from cython.cimports.beanpole.protocol.commands import Verb
 from cython.cimports.libc.stdint import int64_t
@@ -75,32 +75,32 @@ def names(tubes) -> bytes:
     return b"---\n" + b"".join([b"- %b\n" % cython.cast(Tube, tube).shown for tube in tubes])
 
 
-def server(store: Store, now_ns: int64_t) -> bytes:
+def server(engine: Engine, now_ns: int64_t) -> bytes:
     """Return the text of stats."""
-    counts = store.command_counts
+    counts = engine.command_counts
     facts = {
-        "uptime": (now_ns - store.started_at_ns) // SECOND_NS,
-        "draining": "true" if store.draining else "false",
-        **store.facts(),
+        "uptime": (now_ns - engine.started_at_ns) // SECOND_NS,
+        "draining": "true" if engine.draining else "false",
+        **engine.facts(),
     }
     known = [(key, facts.pop(key, value)) for key, value in PROCESS_KEYS]
     return yaml(
         [
-            ("current-jobs-urgent", store.urgent_count),
-            ("current-jobs-ready", store.state_counts[State.READY]),
-            ("current-jobs-reserved", store.state_counts[State.RESERVED]),
-            ("current-jobs-delayed", store.state_counts[State.DELAYED]),
-            ("current-jobs-buried", store.state_counts[State.BURIED]),
+            ("current-jobs-urgent", engine.urgent_count),
+            ("current-jobs-ready", engine.state_counts[State.READY]),
+            ("current-jobs-reserved", engine.state_counts[State.RESERVED]),
+            ("current-jobs-delayed", engine.state_counts[State.DELAYED]),
+            ("current-jobs-buried", engine.state_counts[State.BURIED]),
             *[(key, counts[verb]) for key, verb in COMMAND_KEYS],
-            ("job-timeouts", store.timeout_count),
-            ("total-jobs", store.total_jobs_count),
-            ("max-job-size", store.body_bytes_max),
-            ("current-tubes", len(store.tube_list)),
-            ("current-connections", store.session_count),
-            ("current-producers", store.producer_count),
-            ("current-workers", store.worker_count),
-            ("current-waiting", store.waiting_count),
-            ("total-connections", store.total_session_count),
+            ("job-timeouts", engine.timeout_count),
+            ("total-jobs", engine.total_jobs_count),
+            ("max-job-size", engine.body_bytes_max),
+            ("current-tubes", len(engine.tube_list)),
+            ("current-connections", engine.session_count),
+            ("current-producers", engine.producer_count),
+            ("current-workers", engine.worker_count),
+            ("current-waiting", engine.waiting_count),
+            ("total-connections", engine.total_session_count),
             *known,
             *facts.items(),
         ]

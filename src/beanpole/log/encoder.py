@@ -60,7 +60,7 @@ class Encoder(Records):
 
     # --- records ------------------------------------------------------------------------------------------------------
 
-    def whole(self, job):
+    def job_put(self, job):
         """Write a job with its tube and body; compaction writes one again to move it."""
         size: cython.Py_ssize_t = whole_bytes(job)
         name_bytes: cython.Py_ssize_t = len(job.tube.name)
@@ -74,14 +74,14 @@ class Encoder(Records):
         self.finish(start, size)
         return self.settle(job, size)
 
-    def changed(self, job):
+    def job_changed(self, job):
         """Write a job's numbers."""
         at: cython.p_uchar = self.begin(CHANGED_RECORD)
         at[FRAME] = Kind.CHANGED
         self.job(at + FRAME + 1, job)
         return self.finish(at, CHANGED_RECORD)
 
-    def deleted(self, job):
+    def job_deleted(self, job):
         """Write that a job is gone."""
         at: cython.p_uchar = self.begin(DELETED_RECORD)
         at[FRAME] = Kind.DELETED
@@ -95,16 +95,16 @@ class Encoder(Records):
         job.segment = 0
         return 0
 
-    def tube(self, tube):
+    def tube_changed(self, tube):
         """Write a tube's pause."""
-        self.pause_over(tube)
+        self.pause_ended(tube)
         if tube.paused_until_ns == 0:
             return self.unpaused(tube.name)
         self.stale_pauses.discard(tube.name)
         self.pause(tube.name, tube.pause_s, tube.paused_until_ns + self.wall_offset_ns)
         return self.count_pause(tube, self.segment)
 
-    def pause_over(self, tube):
+    def pause_ended(self, tube):
         """Count a tube's pause no more."""
         if tube.segment:
             self.count_live(tube.segment, -pause_bytes(tube))

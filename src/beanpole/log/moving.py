@@ -25,7 +25,7 @@ def move_jobs(
             if not records.room_to_move(whole_bytes(job)):
                 break
             bytes_max -= whole_bytes(job)
-            records.whole(job)
+            records.job_put(job)
         else:
             bytes_max -= PASSED_COST
         i += 1
@@ -54,7 +54,7 @@ def move_pauses(records: Encoder, segment: uint64_t, tubes: list, start: cython.
             if not records.room_to_move(pause_bytes(tube)):
                 break
             bytes_max -= pause_bytes(tube)
-            records.tube(tube)
+            records.tube_changed(tube)
         else:
             bytes_max -= PASSED_COST
         i += 1

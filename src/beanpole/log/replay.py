@@ -318,7 +318,7 @@ def import_job(engine: Engine, records: Encoder, found) -> None:
         raise MemoryError
     engine.jobs.add(job)
     place(engine, job, cython.address(numbers))
-    records.whole(job)
+    records.job_put(job)
 
 
 @cython.cfunc

@@ -102,7 +102,7 @@ class Connection:
     def sendable(self, durable_index):
         """Return how many bytes at the front of ``session.out`` may be sent, now that the log is durable so far."""
         out = self.session.out
-        self.depends_on = max(self.depends_on, self.session.told_index)
+        self.depends_on = max(self.depends_on, self.session.read_index)
         end: uint64_t = self.sent_bytes + (out.size - out.sent)
         if self.held is None and self.depends_on <= durable_index:
             self.free_to = end

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from beanpole.log.files import disk, salvage
+from beanpole.log.files import disk
 from beanpole.log.format import SEGMENT_HEADER, VERSION, Kind
+from beanpole.log.tools import salvage
 from beanpole.log.tools.report import of_stat
 from beanpole.log.tools.snapshot import Snapshot
 from tests.unit.log import real_log

@@ -1,10 +1,10 @@
 """The invariants of the engine, asserted one by one against a recount. Tests call it after every step."""
 
 import cython
+from cython.cimports.beanpole.engine.engine import Engine
 from cython.cimports.beanpole.engine.heap import Heap, Item
 from cython.cimports.beanpole.engine.job import Job, State
 from cython.cimports.beanpole.engine.session import Session
-from cython.cimports.beanpole.engine.store import Store
 from cython.cimports.beanpole.engine.tube import Tube, Watch
 
 from beanpole import limits
@@ -12,26 +12,26 @@ from beanpole import limits
 DEADLINE_MARGIN_NS = limits.DEADLINE_MARGIN_NS
 
 
-def check(store: Store) -> None:
+def check(engine: Engine) -> None:
     """Raise AssertionError with a sentence when an invariant is broken."""
-    store.jobs.check()
-    store.timers.check()
-    check_counts(store)
+    engine.jobs.check()
+    engine.timers.check()
+    check_counts(engine)
     sessions = {}
-    jobs = {tube: [] for tube in store.tube_list}
-    for each in store.jobs.jobs():
+    jobs = {tube: [] for tube in engine.tube_list}
+    for each in engine.jobs.jobs():
         job: Job = each
         jobs[job.tube].append(job)
         if job.holder is not None:
             sessions[job.holder.number] = job.holder
-    for tube in store.tube_list:
-        check_tube(store, tube, jobs[tube])
+    for tube in engine.tube_list:
+        check_tube(engine, tube, jobs[tube])
         for session in waiting_sessions(tube):
             sessions[session.number] = session
     for session in sessions.values():
-        check_session(store, session)
+        check_session(engine, session)
     waiting = sum(1 for session in sessions.values() if session.waiting)
-    assert waiting == store.waiting_count, f"{waiting} sessions wait, but {store.waiting_count} are counted"
+    assert waiting == engine.waiting_count, f"{waiting} sessions wait, but {engine.waiting_count} are counted"
 
 
 def waiting_sessions(tube: Tube) -> list:
@@ -44,34 +44,34 @@ def waiting_sessions(tube: Tube) -> list:
     return found
 
 
-def check_counts(store: Store) -> None:
+def check_counts(engine: Engine) -> None:
     """Assert the counts over all jobs, and that each job is where its state says."""
     counts = [0] * 4
     urgent = 0
-    for each in store.jobs.jobs():
+    for each in engine.jobs.jobs():
         job: Job = each
-        heap: Heap = store.heap_of(job)
+        heap: Heap = engine.heap_of(job)
         counts[job.state] += 1
         urgent += job.state == State.READY and job.pri < limits.URGENT_PRI_BELOW
         at = job.heap_index
         assert 0 <= at < heap.count, f"job {job.id} stands in no heap"
         assert heap.entries[at].item == cython.cast(cython.p_void, job), f"job {job.id} stands in another heap"
-        assert store.tubes.get(job.tube.name) is job.tube, f"job {job.id} is in a tube that is gone"
+        assert engine.tubes.get(job.tube.name) is job.tube, f"job {job.id} is in a tube that is gone"
         assert (job.holder is not None) == (job.state == State.RESERVED), f"job {job.id} has a wrong holder"
         if job.deadline_at_ns:
             assert heap.entries[at].key == job.deadline_at_ns, f"job {job.id} stands at a wrong deadline"
     for state in range(4):
-        assert counts[state] == store.state_counts[state], (
-            f"{counts[state]} jobs are in state {state}, but {store.state_counts[state]} are counted"
+        assert counts[state] == engine.state_counts[state], (
+            f"{counts[state]} jobs are in state {state}, but {engine.state_counts[state]} are counted"
         )
-    assert urgent == store.urgent_count, f"{urgent} jobs are urgent, but {store.urgent_count} are counted"
+    assert urgent == engine.urgent_count, f"{urgent} jobs are urgent, but {engine.urgent_count} are counted"
 
 
-def check_tube(store: Store, tube: Tube, jobs: list) -> None:
+def check_tube(engine: Engine, tube: Tube, jobs: list) -> None:
     """Assert what concerns one tube, which has these jobs."""
     name = tube.name
-    assert store.tubes.get(name) is tube, f"tube {name} is listed but not found by name"
-    assert store.tube_list[tube.list_index] is tube, f"tube {name} does not know its place in the list"
+    assert engine.tubes.get(name) is tube, f"tube {name} is listed but not found by name"
+    assert engine.tube_list[tube.list_index] is tube, f"tube {name} does not know its place in the list"
     for heap in (tube.ready, tube.delayed, tube.buried):
         heap.check()
     reserved = sum(1 for job in jobs if cython.cast(Job, job).state == State.RESERVED)
@@ -81,12 +81,12 @@ def check_tube(store: Store, tube: Tube, jobs: list) -> None:
     assert not (line and tube.ready.count and not tube.paused_until_ns), f"a session waits for tube {name}, with jobs"
     assert tube.using_count or tube.watching_count or jobs or name == b"default", f"tube {name} should be gone"
     if tube.delayed.count:
-        check_timer(store, tube, tube.delayed.entries[0].key)
+        check_timer(engine, tube, tube.delayed.entries[0].key)
     if tube.paused_until_ns:
-        check_timer(store, tube, tube.paused_until_ns)
+        check_timer(engine, tube, tube.paused_until_ns)
 
 
-def check_session(store: Store, session: Session) -> None:
+def check_session(engine: Engine, session: Session) -> None:
     """Assert what concerns one session."""
     name = f"session {session.number}"
     assert session.used is not None, f"{name} is closed but still in use"
@@ -98,12 +98,12 @@ def check_session(store: Store, session: Session) -> None:
         assert in_line == session.waiting, f"{name} does not wait in each of its tubes alike"
     if session.reserved.count:
         due_ns = session.reserved.entries[0].key
-        check_timer(store, session, due_ns - DEADLINE_MARGIN_NS if session.waiting else due_ns)
+        check_timer(engine, session, due_ns - DEADLINE_MARGIN_NS if session.waiting else due_ns)
     if session.waiting and session.wait_until_ns >= 0:
-        check_timer(store, session, session.wait_until_ns)
+        check_timer(engine, session, session.wait_until_ns)
 
 
-def check_timer(store: Store, item: Item, due_ns) -> None:
+def check_timer(engine: Engine, item: Item, due_ns) -> None:
     """Assert that a tube or session is looked at in time."""
     assert item.heap_index >= 0, "something is due, but its timer is not armed"
-    assert store.timers.entries[item.heap_index].key <= due_ns, "a timer is armed too late"
+    assert engine.timers.entries[item.heap_index].key <= due_ns, "a timer is armed too late"

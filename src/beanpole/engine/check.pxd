@@ -1,0 +1,1 @@
+# check.py is compiled because it reads fields that only C sees; it has no fields of its own.
