@@ -1,5 +1,6 @@
 """What the documentation says is so: the commands of the README run; no limit, verb, flag or variable goes unsaid."""
 
+import importlib
 import os
 import re
 import signal
@@ -10,10 +11,10 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
-from beanpole import limits
 from beanpole.protocol import decoder
 from tests.servers import START_TIMEOUT_S, STOP_TIMEOUT_S, peer
 
@@ -156,9 +157,21 @@ def test_readme_links_lead_somewhere() -> None:
 # --- The reference pages ----------------------------------------------------------------------------------------------
 
 
+def limits_by_package() -> dict[str, ModuleType]:
+    """The modules of limits, each by the package that it belongs to: `beanpole` itself, or one below it."""
+    files = (ROOT / "src" / "beanpole").rglob("limits.py")
+    names = {each.parent.name: ".".join(each.relative_to(ROOT / "src").with_suffix("").parts) for each in files}
+    return {folder: importlib.import_module(name) for folder, name in names.items()}
+
+
 def test_every_limit_is_documented_with_its_value() -> None:
-    documented = dict(re.findall(r"^\| `([A-Z_]+)` \| (\d+) \|", page("operations.md"), re.MULTILINE))
-    actual = {name: str(value) for name, value in vars(limits).items() if name.isupper()}
+    documented = dict(re.findall(r"^\| `([a-z]*\.?[A-Z_]+)` \| (\d+) \|", page("operations.md"), re.MULTILINE))
+    actual = {
+        f"{folder}.{name}".removeprefix("beanpole."): str(value)
+        for folder, module in limits_by_package().items()
+        for name, value in vars(module).items()
+        if name.isupper()
+    }
     assert documented == actual, "repair the table of limits in docs/operations.md"
 
 

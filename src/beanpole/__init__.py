@@ -36,10 +36,8 @@ if TYPE_CHECKING:
         DrainingError,
         ExpectedCrlfError,
         HandlerDiedError,
-        IdServiceError,
         InternalError,
         JobTooBigError,
-        NoNodeError,
         NoReplyError,
         NotFoundError,
         NotIgnoredError,
@@ -51,6 +49,7 @@ if TYPE_CHECKING:
         WorkerStuckError,
     )
     from beanpole.idclient import AsyncIdClient, IdClient
+    from beanpole.idclient.errors import IdServiceError, NoNodeError
     from beanpole.worker import Bury, Outcome, Retry, Task, Worker, exponential
 
     Error = BeanpoleError

@@ -23,25 +23,23 @@
     ├── BatchError                   some commands of a batch failed; carries a result or an error for each
     ├── HandlerDiedError             the process of a worker's handler ended before the handler did
     ├── WorkerStuckError             all slots of a worker are occupied by handlers that hang
-    ├── RuleError                    a rule of the ID service is refused: it could repeat a number, or makes no sense
-    ├── NeedRangeError               no number is reserved; inside the ID service only
-    ├── NoNumberError                the ID service has no number to give now; carries the code of the reply
-    │   ├── ExhaustedError           the cycle's last number is given; says when the next one begins
-    │   ├── ClockAheadError          the wall clock has jumped ahead, and nobody has said that it is right
-    │   ├── RuleFailedError          a rule did not make a number
-    │   └── StorageError             what is reserved is given, and nothing more can be reserved
-    │       └── LeaseLostError       another process has the node's numbers; this one must stop
-    ├── IdServiceError               the ID service's answer to its client is no; carries the code of the reply
-    ├── NoNodeError                  no node of the ID service has answered its client; also a ConnectionError
     └── ConnectionLostError          the connection broke; says whether a command may have been executed
         ├── CannotConnectError       there was none to begin with: nothing was sent
         └── NoReplyError             the server was silent for too long; also a TimeoutError
+
+The ID service and its client have theirs in `beanpole.ids.errors` and `beanpole.idclient.errors`.
 
 In the server, what a client does wrong is a reply, never an exception; what we do wrong is an ``AssertionError``.
 """
 
 import enum
+import importlib
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from beanpole.idclient.errors import IdServiceError as IdServiceError  # noqa: PLC0414 - for users
+    from beanpole.idclient.errors import NoNodeError as NoNodeError  # noqa: PLC0414 - for users
 
 
 class ExitCode(enum.IntEnum):
@@ -202,78 +200,15 @@ class WorkerStuckError(BeanpoleError):
     """All slots of a worker were occupied by handlers that hang, for longer than they may be. The worker has ended."""
 
 
-# --- The ID service ---------------------------------------------------------------------------------------------------
+# --- Errors of other packages -----------------------------------------------------------------------------------------
 
+_ELSEWHERE = {"IdServiceError": "beanpole.idclient.errors", "NoNodeError": "beanpole.idclient.errors"}
+"""Errors that users may import from here too, and their modules, which a server does not need."""
 
-class RuleError(BeanpoleError):
-    """A rule is refused: it could repeat a number, or makes no sense. One sentence says why."""
+if not TYPE_CHECKING:
 
-
-class NeedRangeError(BeanpoleError):
-    """No number is reserved. The ID service reserves some and tries again; nobody else sees this."""
-
-
-class NoNumberError(BeanpoleError):
-    """The ID service has no number to give now. `code` is that of the reply; see docs/ids.md."""
-
-    code = -1
-
-
-class ExhaustedError(NoNumberError):
-    """The last number of the cycle is given. `resets_at_s`: when the next cycle starts; None: never."""
-
-    code = -2
-
-    def __init__(self, maximum: int, resets_at_s: int | None) -> None:
-        super().__init__(f"exhausted: no number is left up to {maximum}")
-        self.resets_at_s = resets_at_s
-
-
-class ClockAheadError(NoNumberError):
-    """The wall clock has jumped ahead by `ahead_s` seconds, and nobody has said that it is right."""
-
-    code = -4
-
-    def __init__(self, ahead_s: int) -> None:
-        super().__init__(f"clock: it has jumped ahead by {ahead_s} s; reload to accept it")
-        self.ahead_s = ahead_s
-
-
-class ClockBehindError(NoNumberError):
-    """Numbers that show milliseconds are too far ahead of the clock, or it is before their epoch."""
-
-    code = -4
-
-
-class RuleFailedError(NoNumberError):
-    """A rule did not make a number: an error in its Lua code, or a result that is none."""
-
-
-class StorageError(NoNumberError):
-    """What is reserved is given, and the store does not reserve more."""
-
-    code = -3
-
-
-class LeaseLostError(StorageError):
-    """Another process has taken over the numbers of this node."""
-
-
-# --- Its client -------------------------------------------------------------------------------------------------------
-
-
-class IdServiceError(BeanpoleError):
-    """The ID service has answered, and the answer is no.
-
-    `code` is -1 (the request or the rule is wrong), -2 (exhausted), -3 (storage) or -4 (clock); `resets_at` is when an
-    exhausted counter begins anew, as ISO 8601 has it, or None.
-    """
-
-    def __init__(self, message: str, code: int, resets_at: str | None = None) -> None:
-        super().__init__(message)
-        self.code = code
-        self.resets_at = resets_at
-
-
-class NoNodeError(BeanpoleError, ConnectionError):
-    """No node of the ID service has answered. A number may be spent: a gap."""
+    def __getattr__(name: str) -> object:
+        """Import an error of another package when it is first asked for."""
+        if name not in _ELSEWHERE:
+            raise AttributeError(f"module 'beanpole.errors' has no attribute {name!r}")
+        return getattr(importlib.import_module(_ELSEWHERE[name]), name)

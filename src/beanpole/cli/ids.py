@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from beanpole.errors import ExitCode, RuleError, StartError
+from beanpole.errors import ExitCode, StartError
+from beanpole.ids.errors import RuleError
 
 if TYPE_CHECKING:
     from beanpole.ids.rule import Rule

@@ -5,8 +5,7 @@ import random
 from collections.abc import Callable
 from typing import Any, Self, cast
 
-from beanpole import limits
-from beanpole.idclient import calls
+from beanpole.idclient import calls, limits
 from beanpole.idclient.calls import Call, Given, Node, Options
 from beanpole.idclient.ranges import AsyncRange
 
@@ -57,8 +56,8 @@ class AsyncIdClient:
         self,
         nodes: Given,
         *,
-        timeout: float = limits.IDS_CLIENT_TIMEOUT_MS / 1000,
-        rounds: int = limits.IDS_CLIENT_ROUNDS,
+        timeout: float = limits.TIMEOUT_MS / 1000,
+        rounds: int = limits.ROUNDS,
         chance: Callable[[], float] = random.random,
     ) -> None:
         self._options = Options(nodes, timeout, rounds, chance)
@@ -86,7 +85,7 @@ class AsyncIdClient:
             numbers += calls.numbers_of(await self._call(calls.get(rule, app, salt, piece)))
         return numbers
 
-    def range(self, rule: str, app: str, size: int = limits.IDS_RANGE_SIZE, *, salt: str | None = None) -> AsyncRange:
+    def range(self, rule: str, app: str, size: int = limits.RANGE_SIZE, *, salt: str | None = None) -> AsyncRange:
         """Return numbers that are fetched `size` at a time and handed out here."""
         return AsyncRange(lambda count: self.get_many(rule, app, count, salt=salt), size)
 

@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from beanpole import limits
-from beanpole.errors import ArgumentError, IdServiceError, NoNodeError, UnexpectedReplyError
+from beanpole.errors import ArgumentError, UnexpectedReplyError
+from beanpole.idclient.errors import IdServiceError, NoNodeError
+from beanpole.limits import IDS_COUNT_MAX, IDS_PORT_DEFAULT, IDS_REQUEST_BYTES_MAX
 
 REPLY_BYTES_MAX = 65_535
 """What a datagram can hold."""
@@ -31,7 +32,7 @@ class Node:
     """Where a node is."""
 
     host: str
-    port: int = limits.IDS_PORT_DEFAULT
+    port: int = IDS_PORT_DEFAULT
 
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
@@ -49,7 +50,7 @@ def read_url(url: str) -> list[Node]:
     """
     scheme, _, rest = url.partition("://")
     found = [ADDRESS.fullmatch(each) for each in rest.split(",")]
-    nodes = [Node(each[1].strip("[]"), int(each[2] or limits.IDS_PORT_DEFAULT)) for each in found if each]
+    nodes = [Node(each[1].strip("[]"), int(each[2] or IDS_PORT_DEFAULT)) for each in found if each]
     if scheme != "ids" or len(nodes) != len(found):
         raise ArgumentError(f"ids://host:port,host:port, not {url!r}")
     return nodes
@@ -91,8 +92,8 @@ class Call:
             self.data = json.dumps(whole, ensure_ascii=False, separators=(",", ":")).encode()
         except (TypeError, ValueError) as error:
             raise ArgumentError(f"a request that can't be sent: {error}") from None
-        if len(self.data) > limits.IDS_REQUEST_BYTES_MAX:
-            raise ArgumentError(f"a request has at most {limits.IDS_REQUEST_BYTES_MAX} bytes, not {len(self.data)}")
+        if len(self.data) > IDS_REQUEST_BYTES_MAX:
+            raise ArgumentError(f"a request has at most {IDS_REQUEST_BYTES_MAX} bytes, not {len(self.data)}")
         self._refusal: IdServiceError | None = None
         self._failures: dict[Node, OSError] = {}
 
@@ -164,8 +165,8 @@ def pieces(count: int) -> Iterator[int]:
     if type(count) is not int or count < 1:
         raise ArgumentError(f"count must be 1 or more, not {count!r}")
     while count > 0:
-        yield min(count, limits.IDS_COUNT_MAX)
-        count -= limits.IDS_COUNT_MAX
+        yield min(count, IDS_COUNT_MAX)
+        count -= IDS_COUNT_MAX
 
 
 def number_of(reply: dict[str, Any]) -> str:

@@ -14,8 +14,8 @@ from collections import deque
 from collections.abc import Callable, Coroutine
 from typing import Any, Self
 
-from beanpole import limits
 from beanpole.errors import ArgumentError, BeanpoleError
+from beanpole.idclient import limits
 
 
 class Forkable:
@@ -58,7 +58,7 @@ class Range(Forkable):
         super().__init__()
         self._fetch = fetch
         self._size = size
-        self._low = size * limits.IDS_RANGE_LOW_PERCENT // 100
+        self._low = size * limits.RANGE_LOW_PERCENT // 100
         self.after_fork()
 
     def after_fork(self) -> None:
@@ -118,7 +118,7 @@ class AsyncRange(Forkable):
         super().__init__()
         self._fetch = fetch
         self._size = size
-        self._low = size * limits.IDS_RANGE_LOW_PERCENT // 100
+        self._low = size * limits.RANGE_LOW_PERCENT // 100
         self.after_fork()
 
     def after_fork(self) -> None:

@@ -11,8 +11,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Self
 
-from beanpole import limits
-from beanpole.idclient import calls
+from beanpole.idclient import calls, limits
 from beanpole.idclient.calls import Call, Given, Node, Options
 from beanpole.idclient.ranges import Forkable, Range
 
@@ -31,8 +30,8 @@ class IdClient(Forkable):
         self,
         nodes: Given,
         *,
-        timeout: float = limits.IDS_CLIENT_TIMEOUT_MS / 1000,
-        rounds: int = limits.IDS_CLIENT_ROUNDS,
+        timeout: float = limits.TIMEOUT_MS / 1000,
+        rounds: int = limits.ROUNDS,
         chance: Callable[[], float] = random.random,
     ) -> None:
         self._options = Options(nodes, timeout, rounds, chance)
@@ -79,7 +78,7 @@ class IdClient(Forkable):
             numbers += calls.numbers_of(self._call(calls.get(rule, app, salt, piece)))
         return numbers
 
-    def range(self, rule: str, app: str, size: int = limits.IDS_RANGE_SIZE, *, salt: str | None = None) -> Range:
+    def range(self, rule: str, app: str, size: int = limits.RANGE_SIZE, *, salt: str | None = None) -> Range:
         """Return numbers that are fetched `size` at a time and handed out here."""
         return Range(lambda count: self.get_many(rule, app, count, salt=salt), size)
 

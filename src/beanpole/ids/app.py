@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 import uvloop
 
-from beanpole import limits
-from beanpole.errors import ClockAheadError, ExitCode, LeaseLostError, RuleError, StartError, StorageError
-from beanpole.ids import rules
+from beanpole.errors import ExitCode, StartError
+from beanpole.ids import limits, rules
+from beanpole.ids.errors import ClockAheadError, LeaseLostError, RuleError, StorageError
 from beanpole.ids.measured import Measured
 from beanpole.ids.sequence import Clock
 from beanpole.ids.service import Service
@@ -132,7 +132,7 @@ class App:
     def log_failure(self, error: Exception) -> None:
         """Tell of a request that failed by an error of ours, once in a while: who sends it may send it again."""
         if (now_s := time.monotonic()) >= self._silent_until_s:
-            self._silent_until_s = now_s + limits.IDS_FAILURE_LOG_S
+            self._silent_until_s = now_s + limits.FAILURE_LOG_S
             self.logger.error("request failed", requests=self.service.counts["failed"], exc_info=error)
 
     def reload(self) -> None:
@@ -178,6 +178,6 @@ def serve(
         return await App(path, config, logger, ready, wall_s).run()
 
     # The thread of the store computes for a millisecond a reservation; with Python's 5 ms, requests wait for its end.
-    sys.setswitchinterval(limits.IDS_SWITCH_US / 1e6)
+    sys.setswitchinterval(limits.SWITCH_US / 1e6)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(main())

@@ -11,8 +11,9 @@ from typing import IO, Any
 
 import sqlalchemy as sa
 
-from beanpole import limits
-from beanpole.errors import ExitCode, StartError, StorageError
+from beanpole.errors import ExitCode, StartError
+from beanpole.ids import limits
+from beanpole.ids.errors import StorageError
 
 START = -1
 """The number of the lock that only one process has while it starts. Those of nodes are their own."""
@@ -119,7 +120,7 @@ class Mysql(Database):
             )
         connection.exec_driver_sql(
             "SET SESSION sql_mode = 'STRICT_ALL_TABLES',"
-            f" SESSION innodb_lock_wait_timeout = {self.timeout_s}, SESSION wait_timeout = {limits.IDS_STORE_IDLE_S}"
+            f" SESSION innodb_lock_wait_timeout = {self.timeout_s}, SESSION wait_timeout = {limits.STORE_IDLE_S}"
         )
 
     def _name(self, number: int) -> Any:  # noqa: ANN401 - an expression of SQL
@@ -163,8 +164,8 @@ class Postgresql(Database):
         connection.exec_driver_sql(
             f"SET statement_timeout = '{self.timeout_s}s'; SET lock_timeout = '{self.timeout_s}s';"
             f"SET idle_in_transaction_session_timeout = '{2 * self.timeout_s}s';"
-            f"SET tcp_keepalives_idle = {limits.IDS_STORE_IDLE_S // 2};"
-            f"SET tcp_keepalives_interval = {limits.IDS_STORE_IDLE_S // 6}; SET tcp_keepalives_count = 3"
+            f"SET tcp_keepalives_idle = {limits.STORE_IDLE_S // 2};"
+            f"SET tcp_keepalives_interval = {limits.STORE_IDLE_S // 6}; SET tcp_keepalives_count = 3"
         )
 
     def _ours(self, number: int) -> tuple[Any, int]:

@@ -7,8 +7,8 @@ was lost, before a request does. Many checks at a time share one question, and i
 import asyncio
 from collections.abc import Callable
 
-from beanpole import limits
-from beanpole.errors import NoNumberError, StorageError
+from beanpole.ids import limits
+from beanpole.ids.errors import NoNumberError, StorageError
 from beanpole.ids.measured import Measured
 from beanpole.ids.service import Service
 
@@ -44,7 +44,7 @@ class Health:
             if self.monotonic_s() < self._holds_until_s:
                 return True
             self._question = asyncio.create_task(self._ask())
-        done, _ = await asyncio.wait({self._question}, timeout=limits.IDS_HEALTH_MS / 1000)
+        done, _ = await asyncio.wait({self._question}, timeout=limits.HEALTH_MS / 1000)
         return bool(done)
 
     async def _ask(self) -> None:
@@ -54,4 +54,4 @@ class Health:
             pass  # the store has noted it
         finally:
             self._question = None
-            self._holds_until_s = self.monotonic_s() + limits.IDS_HEALTH_MS / 1000
+            self._holds_until_s = self.monotonic_s() + limits.HEALTH_MS / 1000

@@ -10,7 +10,7 @@ from http import HTTPStatus
 
 import h11
 
-from beanpole import limits
+from beanpole.ids import limits
 from beanpole.ids.routes import Response, Routes, problem
 
 REFUSALS = {431: "long-head", 501: "not-http"}
@@ -22,7 +22,7 @@ class Connection(asyncio.Protocol):
 
     def __init__(self, server: "Server") -> None:
         self.server = server
-        self._parser = h11.Connection(h11.SERVER, max_incomplete_event_size=limits.IDS_HTTP_HEAD_BYTES_MAX)
+        self._parser = h11.Connection(h11.SERVER, max_incomplete_event_size=limits.HTTP_HEAD_BYTES_MAX)
         self._request: h11.Request | None = None
         self._body_bytes = 0
         self._number = 0
@@ -68,9 +68,9 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Take bytes; those after the last answer are thrown away."""
         # In pieces, for h11 measures what is incomplete: a head that is too large must not come whole.
-        for start in range(0, len(data), limits.IDS_HTTP_HEAD_BYTES_MAX):
+        for start in range(0, len(data), limits.HTTP_HEAD_BYTES_MAX):
             if not self._closing:
-                self._parser.receive_data(data[start : start + limits.IDS_HTTP_HEAD_BYTES_MAX])
+                self._parser.receive_data(data[start : start + limits.HTTP_HEAD_BYTES_MAX])
                 self._advance()
 
     def eof_received(self) -> bool:
@@ -136,7 +136,7 @@ class Connection(asyncio.Protocol):
             self._request, self._body_bytes = event, 0
         elif isinstance(event, h11.Data):
             self._body_bytes += len(event.data)
-            if self._body_bytes > limits.IDS_HTTP_HEAD_BYTES_MAX:
+            if self._body_bytes > limits.HTTP_HEAD_BYTES_MAX:
                 self._respond(problem("too-large", "the body is too large; none is needed"), close=True)
         elif isinstance(event, h11.EndOfMessage):
             self._serve()
@@ -220,7 +220,7 @@ class Connection(asyncio.Protocol):
         if self._closing:
             return
         self._closing = True
-        self._arm(limits.IDS_HTTP_STOP_MS)
+        self._arm(limits.HTTP_STOP_MS)
         if self._ended:
             self._transport.close()
         elif not self._transport.is_closing():
@@ -249,8 +249,8 @@ class Server:
     def __init__(
         self,
         routes: Routes,
-        timeout_ms: int = limits.IDS_HTTP_TIMEOUT_MS,
-        connections_max: int = limits.IDS_HTTP_CONNECTIONS_MAX,
+        timeout_ms: int = limits.HTTP_TIMEOUT_MS,
+        connections_max: int = limits.HTTP_CONNECTIONS_MAX,
     ) -> None:
         self.routes = routes
         self.timeout_ms = timeout_ms
@@ -266,7 +266,7 @@ class Server:
             OSError: it can't be listened on the address.
         """
         loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(lambda: Connection(self), host, port, backlog=limits.BACKLOG)
+        self._server = await loop.create_server(lambda: Connection(self), host, port, backlog=limits.HTTP_BACKLOG)
         names = [each.getsockname()[:2] for each in self._server.sockets]
         return [f"http://[{name}]:{port}" if ":" in name else f"http://{name}:{port}" for name, port in names]
 

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, NoReturn
 
 from lupa import lua51
 
-from beanpole import limits
-from beanpole.errors import NeedRangeError, RuleError, RuleFailedError
+from beanpole.ids import limits
+from beanpole.ids.errors import NeedRangeError, RuleError, RuleFailedError
 
 if TYPE_CHECKING:
     from beanpole.ids.cycle import Cycle
@@ -145,13 +145,13 @@ class LuaRule:
             register_eval=False,
             register_builtins=False,
             attribute_filter=no_attribute,
-            max_memory=limits.IDS_LUA_MEMORY_BYTES_MAX,
+            max_memory=limits.LUA_MEMORY_BYTES_MAX,
         )
         self._runtime = runtime
         try:
             prelude = runtime.compile(PRELUDE.encode())
             self._ask, self._at, self._create = prelude(
-                limits.IDS_LUA_INSTRUCTIONS_MAX, code, f"={name}".encode(), self._date
+                limits.LUA_INSTRUCTIONS_MAX, code, f"={name}".encode(), self._date
             )
         except lua51.LuaError as error:
             raise RuleError(f"{name}: {sentence(error)}") from error

@@ -5,7 +5,7 @@ Plain numbers, which metrics and health checks read; it costs a reservation next
 
 from collections.abc import Callable
 
-from beanpole.errors import StorageError
+from beanpole.ids.errors import StorageError
 from beanpole.ids.sequence import Key, Mark
 from beanpole.ids.service import StoreCalls
 

@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from html import escape
 from typing import Any
 
-from beanpole import limits
+from beanpole.ids import limits
+from beanpole.limits import IDS_COUNT_MAX
 
 PROBLEMS: dict[str, tuple[int, str, str]] = {
     "bad-request": (400, "Bad request", "The request makes no sense; `detail` says why. Don't send it again."),
@@ -118,13 +119,11 @@ KEY = [
     parameter("app", "path", "whose numbers they are: each application has its own", STRING),
 ]
 QUERY = [
-    parameter(
-        "count", "query", "how many numbers", WHOLE | {"minimum": 1, "maximum": limits.IDS_COUNT_MAX, "default": 1}
-    ),
+    parameter("count", "query", "how many numbers", WHOLE | {"minimum": 1, "maximum": IDS_COUNT_MAX, "default": 1}),
     parameter(
         "request_id",
         "query",
-        f"the same again, with the same count, gets the same numbers for {limits.IDS_WINDOW_S} s while it runs",
+        f"the same again, with the same count, gets the same numbers for {limits.WINDOW_S} s while it runs",
         STRING,
     ),
     parameter("salt", "query", "what the rule puts into the number", STRING),

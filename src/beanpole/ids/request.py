@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
 
-from beanpole import limits
-from beanpole.errors import RuleFailedError
-from beanpole.ids import wire
+from beanpole.ids import limits, wire
+from beanpole.ids.errors import RuleFailedError
 from beanpole.ids.rule import Rule
 from beanpole.ids.sequence import Key
+from beanpole.limits import IDS_COUNT_MAX
 
 BAD_NAME = re.compile(r"[\x00-#%&'<>]")
 """What the original refuses in an application's name: controls, space ! " # % & ' < >."""
@@ -58,7 +58,7 @@ class Request:
             RuleFailedError: it is too large for a datagram.
         """
         reply = wire.render(self.found | {"code": 0, "message": message, "data": data})
-        if len(reply) > limits.IDS_REPLY_BYTES_MAX:
+        if len(reply) > limits.REPLY_BYTES_MAX:
             what = (
                 "count is too large: the numbers don't"
                 if self.count > 1
@@ -90,8 +90,8 @@ class Reader:
         if not isinstance(action, str):
             raise BadRequestError("need action")
         count, salt = found.get("count", 1), found.get("salt", "")
-        if type(count) is not int or not 1 <= count <= limits.IDS_COUNT_MAX:
-            raise BadRequestError(f"count must be 1 to {limits.IDS_COUNT_MAX}")
+        if type(count) is not int or not 1 <= count <= IDS_COUNT_MAX:
+            raise BadRequestError(f"count must be 1 to {IDS_COUNT_MAX}")
         if "request_id" in found and not isinstance(found["request_id"], str | int):
             raise BadRequestError("request_id must be a string or a whole number")
         salt = to_bytes(salt) if salt and isinstance(salt, str) else b""
@@ -107,11 +107,11 @@ class Reader:
         is_get, is_bad = found["action"] in GETS, BAD_NAME.search(names[1]) is not None
         if rule is None:
             raise BadRequestError("system error: unknown rule" if is_get else "not exist")
-        if (is_get and is_bad) or len(app) > limits.IDS_NAME_BYTES_MAX:
+        if (is_get and is_bad) or len(app) > limits.NAME_BYTES_MAX:
             raise BadRequestError("system error: app_name has a bad character or is too long")
         key = Key(rule.name.encode(), b"" if rule.shared else app)
         if not is_bad:
-            if len(self._names) >= limits.IDS_COUNTERS_MAX:
+            if len(self._names) >= limits.COUNTERS_MAX:
                 self._names.clear()
             self._names[names] = rule, key
         return rule, key

@@ -13,11 +13,11 @@ from functools import partial
 from typing import Any
 from urllib.parse import parse_qsl, unquote
 
-from beanpole import limits
 from beanpole.ids import wire
 from beanpole.ids.health import Health
 from beanpole.ids.openapi import PROBLEMS, docs_page, document
 from beanpole.ids.service import Service
+from beanpole.limits import IDS_COUNT_MAX, IDS_REQUEST_BYTES_MAX
 
 JSON = "application/json"
 TEXT = "text/plain; version=0.0.4; charset=utf-8"
@@ -159,8 +159,8 @@ class Routes:
     def _ids(self, rule: str, app: str, text: str, answer: Answer) -> None:
         query = read_query(text, "count", "request_id", "salt")
         count = query.pop("count", "1")
-        if not re.fullmatch("[0-9]{1,9}", count) or not 1 <= int(count) <= limits.IDS_COUNT_MAX:
-            raise BadRequestError(f"count must be 1 to {limits.IDS_COUNT_MAX}, not {count!r}")
+        if not re.fullmatch("[0-9]{1,9}", count) or not 1 <= int(count) <= IDS_COUNT_MAX:
+            raise BadRequestError(f"count must be 1 to {IDS_COUNT_MAX}, not {count!r}")
         found = {"action": "get", "count": int(count)} | query
         self._ask(rule, app, found, answer, lambda data: {"rule": rule, "app": app, "ids": data})
 
@@ -181,8 +181,8 @@ class Routes:
             answer(problem("unknown-rule", f"there is no rule {rule!r}"))
             return
         data = wire.render(found | {"rule_name": rule, "app_name": app})
-        if len(data) > limits.IDS_REQUEST_BYTES_MAX:
-            raise BadRequestError(f"the request has more than {limits.IDS_REQUEST_BYTES_MAX} bytes")
+        if len(data) > IDS_REQUEST_BYTES_MAX:
+            raise BadRequestError(f"the request has more than {IDS_REQUEST_BYTES_MAX} bytes")
 
         def reply(data: bytes) -> None:
             replied = json.loads(data.decode("utf-8", "surrogateescape"))

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Protocol
 
-from beanpole import limits
-from beanpole.errors import NeedRangeError, NoNumberError, RuleError
+from beanpole.ids import limits
 from beanpole.ids.cycle import DAY_S, HOUR_S, Cycle
+from beanpole.ids.errors import NeedRangeError, NoNumberError, RuleError
 from beanpole.ids.sequence import Counting
 
 TRIED_FROM_S = int(datetime(2027, 1, 1, tzinfo=UTC).timestamp())
@@ -66,9 +66,9 @@ def sample(make: Maker, value: int, time_s: int, salt: bytes = b"") -> str:
         RuleError: it makes none, or without a counter.
     """
     try:
-        return make(value, limits.IDS_BATCH_MAX, 1, time_s, salt)[0][0]
+        return make(value, limits.BATCH_MAX, 1, time_s, salt)[0][0]
     except (NoNumberError, NeedRangeError) as error:
-        raise RuleError(str(error) or f"it takes more than {limits.IDS_BATCH_MAX} counters a number") from error
+        raise RuleError(str(error) or f"it takes more than {limits.BATCH_MAX} counters a number") from error
 
 
 def cases(rule: Rule) -> Iterator[tuple[int, int, bytes]]:

@@ -15,15 +15,15 @@ from typing import Any, TypeVar
 from urllib.parse import quote
 from zoneinfo import ZoneInfo
 
-from beanpole import limits
-from beanpole.errors import RuleError
-from beanpole.ids import timed, wire
+from beanpole.ids import limits, timed, wire
 from beanpole.ids.cycle import UNITS, Cycle
+from beanpole.ids.errors import RuleError
 from beanpole.ids.lua import LuaRule
 from beanpole.ids.rule import TRIED_FROM_S, Maker, Rule, tried
 from beanpole.ids.sequence import Counting, Shape
 from beanpole.ids.template import Template
 from beanpole.ids.texts import Text, fingerprint, zone_shape
+from beanpole.limits import IDS_PORT_DEFAULT
 
 EPOCH = date(2020, 1, 1)
 """When the time of a snowflake begins, unless the rule says otherwise."""
@@ -38,7 +38,7 @@ class Config:
     """The address of the database, as SQLAlchemy has it."""
 
     host: str = "127.0.0.1"
-    port: int = limits.IDS_PORT_DEFAULT
+    port: int = IDS_PORT_DEFAULT
     http: tuple[str, int] | None = None
     """Where HTTP is served, host and port; None: nowhere."""
 
@@ -46,7 +46,7 @@ class Config:
     offset: int = 0
     """The number of this node, from 0; `step` is how many there are."""
 
-    ahead_s_max: int = limits.IDS_CLOCK_AHEAD_S_MAX
+    ahead_s_max: int = limits.CLOCK_AHEAD_S_MAX
 
 
 def load(path: Path) -> Config:
@@ -105,7 +105,7 @@ def read_own(found: dict[str, Any], folder: Path) -> Config:
     step, offset = table.take("step", int, 1), table.take("offset", int, 0)
     zone = table.take("time_zone", str, "UTC")
     rules = [read_rule(Table(each, "a rule"), folder, step, offset, zone) for each in table.take("rule", list, [])]
-    host, port = address(table.take("listen", str, f"127.0.0.1:{limits.IDS_PORT_DEFAULT}"))
+    host, port = address(table.take("listen", str, f"127.0.0.1:{IDS_PORT_DEFAULT}"))
     http = read_http(table)
     config = Config(
         rules=unique(rules),
@@ -115,7 +115,7 @@ def read_own(found: dict[str, Any], folder: Path) -> Config:
         http=http,
         step=step,
         offset=offset,
-        ahead_s_max=table.take("clock_ahead_s_max", int, limits.IDS_CLOCK_AHEAD_S_MAX),
+        ahead_s_max=table.take("clock_ahead_s_max", int, limits.CLOCK_AHEAD_S_MAX),
     )
     table.end()
     return config
@@ -127,7 +127,7 @@ def read_http(table: Table) -> tuple[str, int] | None:
     if found is None:
         return None
     http = Table(found, "http")
-    place = address(http.take("listen", str, f"127.0.0.1:{limits.IDS_HTTP_PORT_DEFAULT}"))
+    place = address(http.take("listen", str, f"127.0.0.1:{limits.HTTP_PORT_DEFAULT}"))
     http.end()
     return place
 
@@ -158,8 +158,8 @@ def unique(rules: list[Rule]) -> dict[str, Rule]:
     for name in names:
         if names.count(name) > 1:
             raise RuleError(f"there are two rules {name!r}")
-        if not name or len(name.encode()) > limits.IDS_NAME_BYTES_MAX:
-            raise RuleError(f"the name of a rule has 1 to {limits.IDS_NAME_BYTES_MAX} bytes")
+        if not name or len(name.encode()) > limits.NAME_BYTES_MAX:
+            raise RuleError(f"the name of a rule has 1 to {limits.NAME_BYTES_MAX} bytes")
     return {rule.name: rule for rule in rules}
 
 
@@ -204,7 +204,7 @@ def read_rule(table: Table, folder: Path, step: int, offset: int, zone: str) -> 
         if "kind" in table.rest:
             return timed_rule(table, name, step, offset)
         place = zone_named(table.take("time_zone", str, zone))
-        batch, accept = table.take("batch", int, limits.IDS_BATCH_DEFAULT), table.take("accept", str, "")
+        batch, accept = table.take("batch", int, limits.BATCH_DEFAULT), table.take("accept", str, "")
         common = Common(name, step, offset, batch, place, accept)
         lua_file = table.optional("lua", str)
         if lua_file is not None:
@@ -231,7 +231,7 @@ def template_rule(table: Table, common: Common) -> Rule:
     maximum = table.optional("maximum", int)
     table.end()
     width = Template(text, cycle, 0, alphabet, check).width
-    reach = min(len(alphabet) ** width - 1, limits.IDS_NUMBER_MAX)
+    reach = min(len(alphabet) ** width - 1, limits.NUMBER_MAX)
     shape = Shape(minimum, reach if maximum is None else maximum, common.step, common.offset)
     template = Template(text, cycle, shape.maximum, alphabet, check)
     template.step = common.step
@@ -242,9 +242,9 @@ def template_rule(table: Table, common: Common) -> Rule:
 def timed_rule(table: Table, name: str, step: int, offset: int) -> Rule:
     """Read a rule whose numbers begin with the time."""
     kind = table.take("kind", str)
-    reserve_s = table.take("reserve_s", int, limits.IDS_RESERVE_S_DEFAULT)
-    if not 1 <= reserve_s <= limits.IDS_RESERVE_S_MAX:
-        raise RuleError(f"reserve_s must be 1 to {limits.IDS_RESERVE_S_MAX}, not {reserve_s}")
+    reserve_s = table.take("reserve_s", int, limits.RESERVE_S_DEFAULT)
+    if not 1 <= reserve_s <= limits.RESERVE_S_MAX:
+        raise RuleError(f"reserve_s must be 1 to {limits.RESERVE_S_MAX}, not {reserve_s}")
     make: Maker
     if kind == "snowflake":
         time_bits, node_bits = table.take("time_bits", int, 41), table.take("node_bits", int, 10)
@@ -297,7 +297,7 @@ def lua_rule(common: Common, path: Path) -> Rule:
     for each in (code, again):
         each.cycle, each.step = cycle, common.step
     shape = Shape(code.ask("min_counter"), code.ask("max_counter"), common.step, common.offset)
-    if shape.maximum > limits.IDS_LUA_NUMBER_MAX:
+    if shape.maximum > limits.LUA_NUMBER_MAX:
         raise RuleError(f"max_counter() is above 2^53, where numbers of Lua are not exact: {shape.maximum}")
     # Its zone is what it shows, even if counting never begins anew.
     text = common.text(0, cycle, source.decode("latin-1"), fingerprint(zone_shape(cycle.zone)))
@@ -314,7 +314,7 @@ def read_original(found: dict[str, Any] | None, folder: Path) -> Config:
     for each in table.take("rules", list):
         rule = Table(each, "a rule of the configuration")
         name = rule.take("name", str)
-        batch = min(max(1, rule.take("batch_save", int)), limits.IDS_BATCH_MAX)
+        batch = min(max(1, rule.take("batch_save", int)), limits.BATCH_MAX)
         try:
             common = Common(name, step, offset, batch, zone, rule.take("accept", str, ""))
             rules.append(lua_rule(common, folder / rule.take("lua_file", str)))

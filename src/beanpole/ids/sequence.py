@@ -21,8 +21,8 @@ Invariants:
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Protocol
 
-from beanpole import limits
-from beanpole.errors import ClockAheadError, ExhaustedError, NeedRangeError, RuleError, RuleFailedError
+from beanpole.ids import limits
+from beanpole.ids.errors import ClockAheadError, ExhaustedError, NeedRangeError, RuleError, RuleFailedError
 from beanpole.ids.texts import Text, followed
 
 
@@ -59,10 +59,10 @@ class Shape:
     """Which of the `step` numbers is this node's: its number, from 0."""
 
     def __post_init__(self) -> None:
-        if not 0 <= self.minimum < self.maximum <= limits.IDS_NUMBER_MAX:
-            raise ValueError(f"minimum and maximum must be 0 <= minimum < maximum <= {limits.IDS_NUMBER_MAX}")
-        if not 1 <= self.step <= limits.IDS_STEP_MAX:
-            raise ValueError(f"step must be 1 to {limits.IDS_STEP_MAX}, not {self.step}")
+        if not 0 <= self.minimum < self.maximum <= limits.NUMBER_MAX:
+            raise ValueError(f"minimum and maximum must be 0 <= minimum < maximum <= {limits.NUMBER_MAX}")
+        if not 1 <= self.step <= limits.STEP_MAX:
+            raise ValueError(f"step must be 1 to {limits.STEP_MAX}, not {self.step}")
         if not 0 <= self.offset < self.step:
             raise ValueError(f"offset must be 0 to {self.step - 1} with step {self.step}, not {self.offset}")
         if self.minimum % self.step:
@@ -87,15 +87,15 @@ class Counting:
 
     shape: Shape
     cycles: Cycles
-    batch: int = limits.IDS_BATCH_DEFAULT
+    batch: int = limits.BATCH_DEFAULT
     """Numbers of a range; 1 reserves each by itself and leaves no gap in a crash."""
 
     text: Text = field(default=Text(), kw_only=True)
     """What the numbers look like."""
 
     def __post_init__(self) -> None:
-        if not 1 <= self.batch <= limits.IDS_BATCH_MAX:
-            raise ValueError(f"batch must be 1 to {limits.IDS_BATCH_MAX}, not {self.batch}")
+        if not 1 <= self.batch <= limits.BATCH_MAX:
+            raise ValueError(f"batch must be 1 to {limits.BATCH_MAX}, not {self.batch}")
 
     @property
     def layout_kind(self) -> str:
@@ -359,7 +359,7 @@ class Counter:
 
 def low_water(batch: int) -> int:
     """Return at how many numbers left to reserve more; a batch of 1 is reserved when it is asked for."""
-    return batch * limits.IDS_LOW_WATER_PERCENT // 100 if batch > 1 else -1
+    return batch * limits.LOW_WATER_PERCENT // 100 if batch > 1 else -1
 
 
 class Clock:
@@ -369,7 +369,7 @@ class Clock:
     against the monotonic clock: refused, for every date that is printed too early is one that can't be printed again.
     """
 
-    def __init__(self, wall_s: float, monotonic_s: float, ahead_s_max: float = limits.IDS_CLOCK_AHEAD_S_MAX) -> None:
+    def __init__(self, wall_s: float, monotonic_s: float, ahead_s_max: float = limits.CLOCK_AHEAD_S_MAX) -> None:
         self.ahead_s_max = ahead_s_max
         self.back_count = 0
         """Readings that were before an earlier one."""

@@ -16,8 +16,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from beanpole import limits
-from beanpole.errors import (
+from beanpole.ids import limits, wire
+from beanpole.ids.errors import (
     ExhaustedError,
     LeaseLostError,
     NeedRangeError,
@@ -26,11 +26,11 @@ from beanpole.errors import (
     RuleFailedError,
     StorageError,
 )
-from beanpole.ids import wire
 from beanpole.ids.request import Answer, BadRequestError, Reader, Request
 from beanpole.ids.rules import Config
 from beanpole.ids.sequence import Counter, Key, Mark
 from beanpole.ids.window import Window
+from beanpole.limits import IDS_REQUEST_BYTES_MAX
 
 
 class StoreCalls(Protocol):
@@ -83,14 +83,14 @@ class Service:
         self._work = asyncio.Event()
         self._down_until_s = -1.0
         self._down = StorageError("storage: not available")
-        self._forget_at_s = monotonic_s() + limits.IDS_IDLE_S
+        self._forget_at_s = monotonic_s() + limits.IDLE_S
 
     # --- A request ----------------------------------------------------------------------------------------------------
 
     def receive(self, data: bytes, answer: Answer) -> None:
         """Take a datagram. What is no object is dropped and counted; every object is answered."""
         try:
-            found = wire.parse(data) if len(data) <= limits.IDS_REQUEST_BYTES_MAX else None
+            found = wire.parse(data) if len(data) <= IDS_REQUEST_BYTES_MAX else None
         except wire.TooDeepError as error:
             self.counts["requests"] += 1
             self.refuse(error.plain, answer, str(error))
@@ -127,7 +127,7 @@ class Service:
         self.refused[tally] = self.refused.get(tally, 0) + 1
         why = {"code": code, "message": message} | ({"resets_at": resets_at} if resets_at else {})
         reply = wire.render(found | why)
-        answer(reply if len(reply) <= limits.IDS_REPLY_BYTES_MAX else wire.render(why))
+        answer(reply if len(reply) <= limits.REPLY_BYTES_MAX else wire.render(why))
 
     def serve(self, request: Request) -> None:
         """Answer a request, or let it wait for the store."""
@@ -155,7 +155,7 @@ class Service:
         if "request_id" in found and self.repeat(request):
             return True
         if counter is None:
-            if len(self.counters) >= limits.IDS_COUNTERS_MAX:
+            if len(self.counters) >= limits.COUNTERS_MAX:
                 raise RuleFailedError("system error: too many names")
             return False
         time_s = counter.open(self.now_s())
@@ -224,7 +224,7 @@ class Service:
         """Let a request wait for the keeper; refuse it if that does not help."""
         if self.stopping or self.monotonic_s() < self._down_until_s:
             self.tell(request, StorageError("storage: stopping") if self.stopping else self._down)
-        elif self.waiting_count >= limits.IDS_WAITING_MAX:
+        elif self.waiting_count >= limits.WAITING_MAX:
             self.tell(request, StorageError("storage: too many requests wait for it"))
         else:
             self.waiting_count += 1
@@ -244,7 +244,7 @@ class Service:
         """
         while not (self.stopping and not self.waiting):
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(limits.IDS_IDLE_S):
+                async with asyncio.timeout(limits.IDLE_S):
                     await self._work.wait()
             self._work.clear()
             keys, self.wanted = list(self.wanted), {}
@@ -258,7 +258,7 @@ class Service:
                 raise
             except StorageError as error:
                 self._down = error
-                self._down_until_s = self.monotonic_s() + limits.IDS_STORE_RETRY_MS / 1000
+                self._down_until_s = self.monotonic_s() + limits.STORE_RETRY_MS / 1000
             self._retry(keys)
 
     async def _load(self, keys: list[Key]) -> None:
@@ -290,8 +290,8 @@ class Service:
 
         They are gone before the store is asked: who wants one meanwhile waits for the keeper, which is here.
         """
-        self._forget_at_s = self.monotonic_s() + limits.IDS_IDLE_S / 2
-        before_s = self.clock_floor_s() - limits.IDS_IDLE_S
+        self._forget_at_s = self.monotonic_s() + limits.IDLE_S / 2
+        before_s = self.clock_floor_s() - limits.IDLE_S
         idle = [each for each in self.counters.values() if each.time_s < before_s and each.key not in self.waiting]
         rests = [(each.key, rest) for each in idle if (rest := each.rest()) is not None]
         for each in idle:

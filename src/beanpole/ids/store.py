@@ -19,10 +19,10 @@ from typing import Any, TypeVar
 import sqlalchemy as sa
 from sqlalchemy.dialects import mysql
 
-from beanpole import limits
-from beanpole.errors import ExitCode, LeaseLostError, StartError, StorageError
-from beanpole.ids import texts
+from beanpole.errors import ExitCode, StartError
+from beanpole.ids import limits, texts
 from beanpole.ids.database import START, database_at
+from beanpole.ids.errors import LeaseLostError, StorageError
 from beanpole.ids.sequence import Key, Mark
 
 T = TypeVar("T")
@@ -30,9 +30,7 @@ T = TypeVar("T")
 LOCK_TRIES_PER_S = 50
 """How often a lock is asked for that somebody else has."""
 
-NAME = sa.LargeBinary(limits.IDS_NAME_BYTES_MAX).with_variant(
-    mysql.VARBINARY(limits.IDS_NAME_BYTES_MAX), "mysql", "mariadb"
-)
+NAME = sa.LargeBinary(limits.NAME_BYTES_MAX).with_variant(mysql.VARBINARY(limits.NAME_BYTES_MAX), "mysql", "mariadb")
 NUMBER = sa.BigInteger()
 METADATA = sa.MetaData()
 
@@ -58,7 +56,7 @@ COUNTERS = sa.Table(
     sa.Column("reserved", NUMBER, nullable=False),
     sa.Column("time_s", NUMBER, nullable=False),
     sa.Column("kind", sa.String(255), nullable=False),
-    sa.Column("texts", sa.String(limits.IDS_RECORD_MAX), nullable=False, server_default=""),
+    sa.Column("texts", sa.String(limits.RECORD_MAX), nullable=False, server_default=""),
     mysql_engine="InnoDB",
     mariadb_engine="InnoDB",
 )
@@ -73,7 +71,7 @@ ORIGINAL = sa.table(
 class Store:
     """The numbers of one node in one database."""
 
-    def __init__(self, url: str, node: int, step: int, timeout_s: int = limits.IDS_STORE_TIMEOUT_S) -> None:
+    def __init__(self, url: str, node: int, step: int, timeout_s: int = limits.STORE_TIMEOUT_S) -> None:
         self.node = node
         self.step = step
         self.epoch = 0
@@ -98,7 +96,7 @@ class Store:
             self._add_columns(connection)
             connection.commit()
             self.has_original = self._find_original(connection)
-            wait_s = limits.IDS_STORE_LOCK_WAIT_S
+            wait_s = limits.STORE_LOCK_WAIT_S
             self._wait_for_lock(connection, self.node, wait_s, f"node {self.node} is in use by another process")
             self._has_lock = True
             with connection.begin():
@@ -159,7 +157,7 @@ class Store:
 
     def _is_running(self, connection: sa.Connection, node: int) -> bool:
         """Return whether some process has the lock of another node, and keeps it for a while."""
-        if not self._gets_lock(connection, node, limits.IDS_STORE_LOCK_WAIT_S):
+        if not self._gets_lock(connection, node, limits.STORE_LOCK_WAIT_S):
             return True
         self._database.unlock(connection, node)
         return False

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from beanpole import limits
-from beanpole.errors import LeaseLostError, StorageError
+from beanpole.ids import limits
+from beanpole.ids.errors import LeaseLostError, StorageError
 from beanpole.ids.sequence import Key, Mark
 from beanpole.ids.store import Store
 
@@ -27,11 +27,11 @@ class ThreadedStore:
         if self._given_up is not None and not self._given_up.done():
             raise StorageError("storage: it does not answer")
         call = asyncio.get_running_loop().run_in_executor(self._thread, function, *arguments)
-        done, _ = await asyncio.wait({call}, timeout=limits.IDS_STORE_TIMEOUT_S)
+        done, _ = await asyncio.wait({call}, timeout=limits.STORE_TIMEOUT_S)
         if not done:
             call.add_done_callback(asyncio.Future.exception)  # nobody asks for it any more
             self._given_up = call
-            raise StorageError(f"storage: no answer in {limits.IDS_STORE_TIMEOUT_S} s")
+            raise StorageError(f"storage: no answer in {limits.STORE_TIMEOUT_S} s")
         return call.result()
 
     async def open(self) -> None:
@@ -45,7 +45,7 @@ class ThreadedStore:
             LeaseLostError: it is not.
         """
         while True:
-            await asyncio.sleep(limits.IDS_STORE_BEAT_S)
+            await asyncio.sleep(limits.STORE_BEAT_S)
             try:
                 await self._call(self.store.beat)
             except LeaseLostError:

@@ -9,10 +9,10 @@ import string
 from collections.abc import Callable
 from datetime import datetime
 
-from beanpole import limits
-from beanpole.errors import RuleError
+from beanpole.ids import limits
 from beanpole.ids.checkdigit import CHARACTERS, CHECKS
 from beanpole.ids.cycle import DAY_S, HOUR_S, Cycle
+from beanpole.ids.errors import RuleError
 
 TIMES: dict[str, tuple[tuple[int, ...], Callable[[datetime], int]]] = {
     "year": ((1, 2, 4), lambda local: local.year),
@@ -51,8 +51,8 @@ def fields_of(template: str) -> list[tuple[str, str, int]]:
                 parts.append((literal, name, 0))
             elif conversion or not spec or not spec.startswith("0") or not spec.isdecimal() or not spec.strip("0"):
                 raise RuleError(f"the field {name!r} needs a width, as in {{{name or 'counter'}:06}}")
-            elif len(spec) > len(str(limits.IDS_WIDTH_MAX)) + 1 or int(spec) > limits.IDS_WIDTH_MAX:
-                raise RuleError(f"the field {name!r} can be {limits.IDS_WIDTH_MAX} wide at the most, not {spec[:20]}")
+            elif len(spec) > len(str(limits.WIDTH_MAX)) + 1 or int(spec) > limits.WIDTH_MAX:
+                raise RuleError(f"the field {name!r} can be {limits.WIDTH_MAX} wide at the most, not {spec[:20]}")
             else:
                 parts.append((literal, name, int(spec)))
     except ValueError as error:

@@ -16,8 +16,8 @@ from datetime import UTC, datetime, tzinfo
 from functools import lru_cache
 from typing import NamedTuple
 
-from beanpole import limits
-from beanpole.errors import RuleError
+from beanpole.ids import limits
+from beanpole.ids.errors import RuleError
 
 OTHER_NODE = "-"
 """The cycle of a text that another node has."""
@@ -49,7 +49,7 @@ def fingerprint(*parts: object) -> str:
     return hashlib.blake2b(json.dumps(parts).encode(), digest_size=6).hexdigest()
 
 
-@lru_cache(limits.IDS_ZONES_MAX)
+@lru_cache(limits.ZONES_MAX)
 def zone_shape(zone: tzinfo) -> tuple[tuple[int, int], ...]:
     """Return how a zone's local time runs: when it changes, and its seconds from UTC since then.
 
@@ -119,6 +119,6 @@ def followed(record: str, text: Text) -> str:
                 f'its numbers longer than any before, or if you are sure write accept = "{text.fingerprint}"'
             )
     after = render([*(each for each in texts if each.fingerprint != text.fingerprint), mine])
-    if len(after) > limits.IDS_RECORD_MAX:
+    if len(after) > limits.RECORD_MAX:
         raise RuleError("it has changed too often to be compared with all that it was; give it another name")
     return after

@@ -19,7 +19,7 @@ import struct
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from beanpole.errors import ClockBehindError, RuleError, RuleFailedError
+from beanpole.ids.errors import ClockBehindError, RuleError, RuleFailedError
 from beanpole.ids.sequence import Counter, Counting, Key, Mark
 
 CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"

@@ -12,8 +12,9 @@ from collections import deque
 from functools import partial
 from typing import Any
 
-from beanpole import limits
+from beanpole.ids import limits
 from beanpole.ids.service import Service
+from beanpole.limits import IDS_REQUEST_BYTES_MAX
 
 
 class Datagrams:
@@ -44,7 +45,7 @@ class Datagrams:
             self._socket.setblocking(False)
             for option in (socket.SO_RCVBUF, socket.SO_SNDBUF):
                 with contextlib.suppress(OSError):
-                    self._socket.setsockopt(socket.SOL_SOCKET, option, limits.IDS_SOCKET_BYTES)
+                    self._socket.setsockopt(socket.SOL_SOCKET, option, limits.SOCKET_BYTES)
             self._socket.bind(address)
         except BaseException:
             self._socket.close()
@@ -56,9 +57,9 @@ class Datagrams:
     def _read(self) -> None:
         """Serve what has come, up to a number of datagrams: others have their turn too."""
         receive, serve, send = self._socket.recvfrom, self.service.receive, self.send
-        for _ in range(limits.IDS_TURN_DATAGRAMS_MAX):
+        for _ in range(limits.TURN_DATAGRAMS_MAX):
             try:
-                data, address = receive(limits.IDS_REQUEST_BYTES_MAX + 1)
+                data, address = receive(IDS_REQUEST_BYTES_MAX + 1)
             except BlockingIOError:
                 return
             except OSError:  # what the system says of an earlier reply: its receiver is gone
@@ -71,7 +72,7 @@ class Datagrams:
 
     def send(self, address: Any, reply: bytes) -> None:  # noqa: ANN401 - of any family
         """Send a reply; one that does not fit, or that nobody takes, is lost as any datagram may be."""
-        if len(reply) > limits.IDS_REPLY_BYTES_MAX or self._unsent_bytes > limits.IDS_SOCKET_BYTES:
+        if len(reply) > limits.REPLY_BYTES_MAX or self._unsent_bytes > limits.SOCKET_BYTES:
             self.failed_count += 1
         elif self._unsent:
             self._keep(address, reply)

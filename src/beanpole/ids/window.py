@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Hashable
 from typing import Any
 
-from beanpole import limits
+from beanpole.ids import limits
 
 Name = Hashable
 """What makes two requests one; see `request.Request.name`."""
@@ -36,13 +36,13 @@ class Window:
         """Keep an answer."""
         if name in self.answers:
             self._drop(name)
-        self.answers[name] = (now_s + limits.IDS_WINDOW_S, data)
+        self.answers[name] = (now_s + limits.WINDOW_S, data)
         self.number_count += size(data)
         while self._is_full() or next(iter(self.answers.values()))[0] < now_s:
             self._drop(next(iter(self.answers)))
 
     def _is_full(self) -> bool:
-        return len(self.answers) > limits.IDS_WINDOW_COUNT_MAX or self.number_count > limits.IDS_WINDOW_NUMBERS_MAX
+        return len(self.answers) > limits.WINDOW_COUNT_MAX or self.number_count > limits.WINDOW_NUMBERS_MAX
 
     def _drop(self, name: Name) -> None:
         self.number_count -= size(self.answers.pop(name)[1])

@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 
 import orjson
 
-from beanpole import limits
+from beanpole.ids import limits
 
 COMMENT = re.compile(r'("(?:[^"\\]|\\.)*(?:"|\\?\Z))|/\*.*?(?:\*/|\Z)|//[^\n]*', re.DOTALL)
 """A string, which stays, or a comment. What is not closed goes to the end, so that nothing is read twice."""
@@ -32,14 +32,14 @@ WHOLE_MAX = 2**64 - 1
 
 
 class TooDeepError(ValueError):
-    """An object has values within values within values, more than `limits.IDS_DEPTH_MAX`.
+    """An object has values within values within values, more than `limits.DEPTH_MAX`.
 
     Such a one could be read and not written: both take a part of the stack for each level. `plain` is what it has
     besides lists and objects, which goes into the answer.
     """
 
     def __init__(self, plain: dict[str, Any]) -> None:
-        super().__init__(f"the request is nested deeper than {limits.IDS_DEPTH_MAX}")
+        super().__init__(f"the request is nested deeper than {limits.DEPTH_MAX}")
         self.plain = plain
 
 
@@ -125,7 +125,7 @@ def parse_any(data: bytes) -> dict[str, Any] | None:
 def decode(text: str) -> tuple[Any, bool]:
     """Return the value with which a text begins, and whether it is nested too deep; it then lacks what is deepest."""
     shallow = text
-    if text.count("[") + text.count("{") > limits.IDS_DEPTH_MAX:
+    if text.count("[") + text.count("{") > limits.DEPTH_MAX:
         shallow = without_depths(text)
     return DECODER.raw_decode(shallow)[0], shallow is not text
 
@@ -143,17 +143,17 @@ def without_depths(text: str) -> str:
         sign = match[0]
         if sign in CLOSED_BY:
             open_.append(CLOSED_BY[sign])
-            if len(open_) == limits.IDS_DEPTH_MAX + 1:
+            if len(open_) == limits.DEPTH_MAX + 1:
                 kept.append(text[end : match.start()])
         elif sign in "]}":
             if open_.pop() != sign:
                 raise ValueError("one thing begins and another ends")
-            if len(open_) == limits.IDS_DEPTH_MAX:
+            if len(open_) == limits.DEPTH_MAX:
                 kept.append("[]")
                 end = match.end()
             if not open_:
                 break  # whatever follows the object is of no interest
-    if len(open_) > limits.IDS_DEPTH_MAX:
+    if len(open_) > limits.DEPTH_MAX:
         raise ValueError("what begins does not end")
     return "".join([*kept, text[end:]]) if kept else text
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from beanpole import limits
+from beanpole.ids import limits
 from tests.e2e.ids.process import running
 
 RULES = """
@@ -39,4 +39,4 @@ def test_kill_and_stop(tmp_path: Path, kind: str) -> None:
     assert order == sorted(order)
     if kind == "snowflake":
         shown_s = (int(numbers[-1]) >> 22) / 1000 + datetime(2020, 1, 1, tzinfo=UTC).timestamp()
-        assert shown_s < time.time() + limits.IDS_RESERVE_S_DEFAULT, "crashes do not add up"
+        assert shown_s < time.time() + limits.RESERVE_S_DEFAULT, "crashes do not add up"

@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 
-from beanpole import limits
-from beanpole.errors import ArgumentError, IdServiceError, NoNodeError, UnexpectedReplyError
+from beanpole.errors import ArgumentError, UnexpectedReplyError
 from beanpole.idclient import IdClient
 from beanpole.idclient.calls import Node, Nodes, read_url
+from beanpole.idclient.errors import IdServiceError, NoNodeError
+from beanpole.limits import IDS_PORT_DEFAULT
 from tests.unit.idclient.node import (
     TIMEOUT_S,
     AnyClient,
@@ -211,9 +212,9 @@ def test_closed_client_says_so(make: Make) -> None:
 def test_urls() -> None:
     assert read_url("ids://a:1,b,[::1]:2,[::1]") == [
         Node("a", 1),
-        Node("b", limits.IDS_PORT_DEFAULT),
+        Node("b", IDS_PORT_DEFAULT),
         Node("::1", 2),
-        Node("::1", limits.IDS_PORT_DEFAULT),
+        Node("::1", IDS_PORT_DEFAULT),
     ]
     assert [str(each) for each in read_url("ids://a:1,[::1]:2")] == ["a:1", "[::1]:2"]
     for wrong in ("", "ids://", "ids://a,", "http://a", "ids:a", "ids://a:x", "ids://a/b", "ids://u@a", "ids://::1"):

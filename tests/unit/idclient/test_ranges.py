@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
-from beanpole.errors import IdServiceError, NoNodeError
 from beanpole.idclient import AsyncRange, IdClient, Range
+from beanpole.idclient.errors import IdServiceError, NoNodeError
 from tests.e2e.process import wait_until
 from tests.unit.idclient.node import AnyRange, Asyncio, AsyncioRange, counting, node
 

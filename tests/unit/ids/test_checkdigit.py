@@ -5,9 +5,9 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from beanpole.errors import RuleError
 from beanpole.ids.checkdigit import CHARACTERS, CHECKS
 from beanpole.ids.cycle import Cycle
+from beanpole.ids.errors import RuleError
 from beanpole.ids.template import Template
 
 NEVER = Cycle("never", 0, ZoneInfo("UTC"))

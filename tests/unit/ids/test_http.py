@@ -7,7 +7,7 @@ from contextlib import suppress
 import pytest
 import uvloop
 
-from beanpole import limits
+from beanpole.ids import limits
 from beanpole.ids.http import Server
 from beanpole.ids.routes import Answer, Response, problem
 
@@ -324,4 +324,4 @@ def test_problems_carry_what_clients_need() -> None:
     response = problem("storage", "why", code=-3)
     assert (response.status, response.kind) == (503, "application/problem+json")
     assert ("Retry-After", "1") in response.fields
-    assert limits.IDS_HTTP_CONNECTIONS_MAX < 1024, "the usual limit of descriptors"
+    assert limits.HTTP_CONNECTIONS_MAX < 1024, "the usual limit of descriptors"

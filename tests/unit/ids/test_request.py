@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from beanpole import limits
-from beanpole.ids import wire
+from beanpole.ids import limits, wire
 from beanpole.ids.app import App
 from beanpole.ids.rules import load
 from beanpole.ids.sequence import Counting
@@ -26,7 +25,7 @@ def test_request_that_is_too_deep_is_answered(tmp_path: Path) -> None:
             )
             await settle()
             assert len(world.replies) == number + 1
-            assert world.replies[-1]["code"] == (0 if depth < limits.IDS_DEPTH_MAX else -1)
+            assert world.replies[-1]["code"] == (0 if depth < limits.DEPTH_MAX else -1)
             assert world.replies[-1]["seq"] == 7
         assert world.replies[-1]["message"] == "the request is nested deeper than 100"
         assert not world.failures
@@ -120,7 +119,7 @@ def test_failed_requests_are_logged_once_in_a_while(
     monkeypatch.setattr(time, "monotonic", lambda: now_s)
     for _ in range(1_000):
         app.service.note(RecursionError("of ours"))
-    now_s += limits.IDS_FAILURE_LOG_S
+    now_s += limits.FAILURE_LOG_S
     app.service.note(LookupError("another"))
     lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
     assert [(each["event"], each["requests"]) for each in lines] == [("request failed", 1), ("request failed", 1_001)]

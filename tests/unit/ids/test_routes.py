@@ -9,8 +9,8 @@ from urllib.parse import quote
 import pytest
 import uvloop
 
-from beanpole.errors import StorageError
 from beanpole.ids import wire
+from beanpole.ids.errors import StorageError
 from beanpole.ids.http import Server
 from beanpole.ids.openapi import PROBLEMS, document
 from beanpole.ids.routes import Response, Routes

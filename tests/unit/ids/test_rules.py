@@ -9,12 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beanpole import limits
-from beanpole.errors import NeedRangeError, RuleError, RuleFailedError
+from beanpole.ids import limits
 from beanpole.ids.checkdigit import CHECKS
 from beanpole.ids.cycle import Cycle
+from beanpole.ids.errors import NeedRangeError, RuleError, RuleFailedError
 from beanpole.ids.rule import Rule, preview
 from beanpole.ids.rules import load
+from beanpole.limits import IDS_COUNT_MAX
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples/ids"
 FOLD_S = int(datetime(2026, 10, 25, 1, tzinfo=UTC).timestamp())
@@ -396,5 +397,5 @@ def test_two_rules_of_one_name_are_refused(tmp_path: Path) -> None:
 
 
 def test_limits_fit_each_other() -> None:
-    assert limits.IDS_BATCH_DEFAULT <= limits.IDS_BATCH_MAX
-    assert limits.IDS_COUNT_MAX <= limits.IDS_BATCH_MAX
+    assert limits.BATCH_DEFAULT <= limits.BATCH_MAX
+    assert IDS_COUNT_MAX <= limits.BATCH_MAX

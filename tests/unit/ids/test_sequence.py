@@ -2,8 +2,8 @@
 
 import pytest
 
-from beanpole import limits
-from beanpole.errors import ClockAheadError, ExhaustedError, NeedRangeError
+from beanpole.ids import limits
+from beanpole.ids.errors import ClockAheadError, ExhaustedError, NeedRangeError
 from beanpole.ids.sequence import Clock, Counter, Counting, Key, Mark, Shape
 
 DAY_S = 86_400
@@ -301,8 +301,8 @@ def test_clock_goes_ahead_only_so_far() -> None:
     clock = Clock(1000, 0.0)
     assert clock.read(1010, 10.0) == 1010
     with pytest.raises(ClockAheadError) as error:
-        clock.read(1020 + limits.IDS_CLOCK_AHEAD_S_MAX + 1, 20.0)
-    assert error.value.ahead_s == limits.IDS_CLOCK_AHEAD_S_MAX + 1
+        clock.read(1020 + limits.CLOCK_AHEAD_S_MAX + 1, 20.0)
+    assert error.value.ahead_s == limits.CLOCK_AHEAD_S_MAX + 1
     assert clock.read(1030, 30.0) == 1030
     clock.accept(90_000, 40.0)
     assert clock.read(90_001, 41.0) == 90_001

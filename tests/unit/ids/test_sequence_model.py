@@ -10,7 +10,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import invariant, rule
 
-from beanpole.errors import ExhaustedError, NeedRangeError
+from beanpole.ids.errors import ExhaustedError, NeedRangeError
 from beanpole.ids.sequence import Counter, Counting, Shape
 from tests.unit.ids.row_model import RowModel
 from tests.unit.ids.test_sequence import KEY, Days

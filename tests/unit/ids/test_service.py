@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from beanpole import limits
-from beanpole.errors import ClockAheadError, LeaseLostError, StorageError
+from beanpole.ids import limits
+from beanpole.ids.errors import ClockAheadError, LeaseLostError, StorageError
 from beanpole.ids.rules import load
 from beanpole.ids.sequence import Key, Mark
 from beanpole.ids.service import Service
@@ -231,14 +231,14 @@ def test_names_of_strangers_are_bounded(tmp_path: Path) -> None:
     async def story(world: World) -> None:
         await world.ask()
         known = next(iter(world.service.counters.values()))
-        for number in range(limits.IDS_COUNTERS_MAX):
+        for number in range(limits.COUNTERS_MAX):
             world.service.counters[Key(b"x", str(number).encode())] = known
         assert (await world.ask(app_name="new"))["message"] == "system error: too many names"
         assert (await world.ask())["code"] == 0
-        for number in range(limits.IDS_COUNTERS_MAX):
+        for number in range(limits.COUNTERS_MAX):
             del world.service.counters[Key(b"x", str(number).encode())]
         world.store.open.clear()
-        for number in range(limits.IDS_WAITING_MAX + 1):
+        for number in range(limits.WAITING_MAX + 1):
             world.send(app_name=f"n{number % 7}")
         assert "too many requests wait" in world.replies[-1]["message"]
 
@@ -249,7 +249,7 @@ def test_counter_that_nobody_uses_is_given_back_and_forgotten(tmp_path: Path) ->
     async def story(world: World) -> None:
         service = world.service
         given = [(await world.ask(app_name=app))["data"] for app in ("idle", "idle", "busy")]
-        world.now_s += limits.IDS_IDLE_S
+        world.now_s += limits.IDLE_S
         await world.ask(app_name="busy")
         await service.forget_idle()
         assert len(service.counters) == 2, "not before the time is over"
@@ -268,8 +268,8 @@ def test_request_for_a_counter_that_is_being_forgotten_waits(tmp_path: Path) -> 
     async def story(world: World) -> None:
         service = world.service
         given = [(await world.ask())["data"]]
-        world.now_s += limits.IDS_IDLE_S + 1
-        world.seconds += limits.IDS_IDLE_S + 1
+        world.now_s += limits.IDLE_S + 1
+        world.seconds += limits.IDLE_S + 1
         world.store.giving.clear()
         world.send(app_name="other")  # wakes the keeper, which then forgets
         await settle()
@@ -290,7 +290,7 @@ def test_store_that_fails_while_a_counter_is_forgotten(tmp_path: Path) -> None:
 
     async def story(world: World) -> None:
         first = (await world.ask())["data"]
-        world.now_s += limits.IDS_IDLE_S + 1
+        world.now_s += limits.IDLE_S + 1
         world.store.error = StorageError("storage: gone")
         with pytest.raises(StorageError):
             await world.service.forget_idle()

@@ -12,7 +12,7 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from beanpole import limits
+from beanpole.ids import limits
 from tests.unit.ids.test_service import World, settle
 
 STRINGS = st.sampled_from(
@@ -61,7 +61,7 @@ def test_any_datagram(tmp_path: Path, datagrams: list[bytes]) -> None:
                 assert len(replies) <= 1, sent
                 if not replies:
                     continue
-                assert len(replies[0]) <= limits.IDS_REPLY_BYTES_MAX
+                assert len(replies[0]) <= limits.REPLY_BYTES_MAX
                 reply: dict[str, Any] = json.loads(replies[0].decode("utf-8", "surrogateescape"))
                 assert type(reply["code"]) is int
                 is_get = str(reply.get("action")) in {"get", "create"}

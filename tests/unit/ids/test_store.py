@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from beanpole.errors import LeaseLostError, StartError, StorageError
+from beanpole.errors import StartError
 from beanpole.ids.cycle import Cycle
+from beanpole.ids.errors import LeaseLostError, StorageError
 from beanpole.ids.rules import zone_named
 from beanpole.ids.sequence import Counter, Counting, Key, Mark, Shape
 from beanpole.ids.store import Store

@@ -8,8 +8,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from beanpole.errors import LeaseLostError, NeedRangeError, StartError, StorageError
+from beanpole.errors import StartError
 from beanpole.ids.database import START, database_at
+from beanpole.ids.errors import LeaseLostError, NeedRangeError, StorageError
 from beanpole.ids.sequence import Key, Mark
 from beanpole.ids.store import Store
 from tests.databases import Database

@@ -9,8 +9,8 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from beanpole import limits
-from beanpole.errors import RuleError, RuleFailedError, StorageError
+from beanpole.ids import limits
+from beanpole.ids.errors import RuleError, RuleFailedError, StorageError
 from beanpole.ids.rule import Rule
 from beanpole.ids.rules import load
 from beanpole.ids.sequence import Counter, Key, Mark
@@ -280,7 +280,7 @@ def test_record_has_an_end() -> None:
     record = ""
     for number in range(1, 11):
         record = followed(record, Text(f"{number:012}", number, "cycles"))
-    assert len(record) <= limits.IDS_RECORD_MAX
+    assert len(record) <= limits.RECORD_MAX
     with pytest.raises(RuleError, match="too often"):
         followed(record + " z.88.x" * 4, Text("a" * 12, 99, "cycles"))
 

@@ -8,8 +8,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
-from beanpole.errors import NoNumberError, RuleError
 from beanpole.ids.cycle import Cycle
+from beanpole.ids.errors import NoNumberError, RuleError
 from beanpole.ids.rule import Rule
 from beanpole.ids.rules import Common
 from beanpole.ids.sequence import Counting, Shape

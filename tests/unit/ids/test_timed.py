@@ -9,7 +9,7 @@ from uuid import RFC_4122, UUID
 
 import pytest
 
-from beanpole.errors import ClockBehindError, NeedRangeError, RuleError, RuleFailedError
+from beanpole.ids.errors import ClockBehindError, NeedRangeError, RuleError, RuleFailedError
 from beanpole.ids.rule import Rule, preview
 from beanpole.ids.rules import load
 from beanpole.ids.sequence import Counter, Key, Mark

@@ -9,7 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, precondition, rule
 
-from beanpole.errors import ClockBehindError
+from beanpole.ids.errors import ClockBehindError
 from beanpole.ids.rule import Rule
 from tests.unit.ids.row_model import RowModel
 from tests.unit.ids.test_timed import KEY, NOW_S, read, timing

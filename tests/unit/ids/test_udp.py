@@ -4,7 +4,7 @@ import asyncio
 import socket
 from typing import TYPE_CHECKING, Any, cast
 
-from beanpole import limits
+from beanpole.ids import limits
 from beanpole.ids.udp import Datagrams
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def test_more_than_a_turn_holds() -> None:
     async def story() -> None:
         for host in ("127.0.0.1", "::1"):
             datagrams, client = opened(host)
-            sent = [str(each).encode() for each in range(2 * limits.IDS_TURN_DATAGRAMS_MAX + 1)]
+            sent = [str(each).encode() for each in range(2 * limits.TURN_DATAGRAMS_MAX + 1)]
             for each in sent:
                 client.send(each)
             assert await receive(client, len(sent)) == sent
@@ -84,7 +84,7 @@ def test_errors_and_receivers_that_are_gone_are_counted() -> None:
             client.send(each)
         assert await receive(client, 2) == [b"", b"last"]
         assert datagrams.failed_count == 2
-        datagrams.send(client.getsockname(), b"x" * (limits.IDS_REPLY_BYTES_MAX + 1))
+        datagrams.send(client.getsockname(), b"x" * (limits.REPLY_BYTES_MAX + 1))
         assert datagrams.failed_count == 3
         datagrams.close()
         client.close()
@@ -118,8 +118,8 @@ def test_replies_that_wait_are_bounded() -> None:
     async def story() -> None:
         datagrams, client = opened()
         datagrams._socket = cast("socket.socket", FullSocket(datagrams._socket))
-        reply = b"x" * limits.IDS_REPLY_BYTES_MAX
-        count = limits.IDS_SOCKET_BYTES // len(reply) + 3
+        reply = b"x" * limits.REPLY_BYTES_MAX
+        count = limits.SOCKET_BYTES // len(reply) + 3
         for _ in range(count):
             datagrams.send(client.getsockname(), reply)
         assert datagrams.failed_count == 2

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from beanpole.errors import ClockAheadError, LeaseLostError, StorageError
+from beanpole.ids.errors import ClockAheadError, LeaseLostError, StorageError
 from beanpole.ids.health import Health
 from beanpole.ids.measured import BUCKETS_S, Measured
 from beanpole.ids.metrics import Metrics

@@ -1,14 +1,15 @@
 """Answers that are kept: for how long, and how many."""
 
-from beanpole import limits
+from beanpole.ids import limits
 from beanpole.ids.window import Window
+from beanpole.limits import IDS_COUNT_MAX
 
 
 def test_kept_for_a_while() -> None:
     window = Window()
     window.keep(("a",), "1", 0)
-    assert window.find(("a",), limits.IDS_WINDOW_S) == "1"
-    assert window.find(("a",), limits.IDS_WINDOW_S + 1) is None
+    assert window.find(("a",), limits.WINDOW_S) == "1"
+    assert window.find(("a",), limits.WINDOW_S + 1) is None
     assert window.find(("b",), 0) is None
 
 
@@ -16,7 +17,7 @@ def test_what_is_over_goes_when_something_comes() -> None:
     window = Window()
     for each in range(10):
         window.keep((each,), [str(each)] * 5, each)
-    window.keep(("new",), "1", limits.IDS_WINDOW_S + 7.5)
+    window.keep(("new",), "1", limits.WINDOW_S + 7.5)
     assert list(window.answers) == [(8,), (9,), ("new",)]
     assert window.number_count == 11
 
@@ -28,20 +29,20 @@ def test_same_name_is_kept_once_and_longer() -> None:
     window.keep(("a",), "4", 30)
     assert window.number_count == 2
     assert list(window.answers) == [("b",), ("a",)]
-    assert window.find(("a",), limits.IDS_WINDOW_S + 20) == "4"
+    assert window.find(("a",), limits.WINDOW_S + 20) == "4"
 
 
 def test_answers_and_their_numbers_are_bounded() -> None:
     window = Window()
-    many = ["x"] * limits.IDS_COUNT_MAX
+    many = ["x"] * IDS_COUNT_MAX
     for each in range(2_000):
         window.keep((each,), many, 0)
-    assert window.number_count == limits.IDS_WINDOW_NUMBERS_MAX
-    assert len(window.answers) == limits.IDS_WINDOW_NUMBERS_MAX // limits.IDS_COUNT_MAX
+    assert window.number_count == limits.WINDOW_NUMBERS_MAX
+    assert len(window.answers) == limits.WINDOW_NUMBERS_MAX // IDS_COUNT_MAX
     assert window.find((1_999,), 0) == many
-    for each in range(2_000, 2_000 + limits.IDS_WINDOW_COUNT_MAX + 5):
+    for each in range(2_000, 2_000 + limits.WINDOW_COUNT_MAX + 5):
         window.keep((each,), "x", 0)
-    assert len(window.answers) == window.number_count == limits.IDS_WINDOW_COUNT_MAX
+    assert len(window.answers) == window.number_count == limits.WINDOW_COUNT_MAX
 
 
 def test_long_numbers_count_as_several() -> None:
@@ -52,5 +53,5 @@ def test_long_numbers_count_as_several() -> None:
     assert window.number_count == 200 * (201 + 300)
     for each in range(5_000):
         window.keep((each, "later"), "x" * 20_000, 0)
-    assert 199 * 5_000 < window.number_count <= limits.IDS_WINDOW_NUMBERS_MAX
+    assert 199 * 5_000 < window.number_count <= limits.WINDOW_NUMBERS_MAX
     assert len(window.answers) < 5_000

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beanpole import limits
-from beanpole.ids import wire
+from beanpole.ids import limits, wire
 
 
 @pytest.mark.parametrize(
@@ -64,7 +63,7 @@ def test_no_request(data: bytes) -> None:
     assert wire.parse(data) is None
 
 
-LEVELS = limits.IDS_DEPTH_MAX - 1
+LEVELS = limits.DEPTH_MAX - 1
 """Of lists within an object: what may be."""
 
 

@@ -1,0 +1,71 @@
+"""What can go wrong in the ID service.
+
+::
+
+    BeanpoleError
+    ├── RuleError                    a rule is refused: it could repeat a number, or makes no sense
+    ├── NeedRangeError               no number is reserved; the service reserves a range and tries again
+    └── NoNumberError                there is no number now; carries the code of the reply
+        ├── ExhaustedError           the last number of the cycle is given; says when the next cycle begins
+        ├── ClockAheadError          the wall clock has jumped ahead, and no operator has accepted it
+        ├── ClockBehindError         numbers that show the time are too far ahead of the clock
+        ├── RuleFailedError          a rule did not make a number
+        └── StorageError             the reserved numbers are given, and no more can be reserved
+            └── LeaseLostError       another process has the node; this one must stop
+"""
+
+from beanpole.errors import BeanpoleError
+
+
+class RuleError(BeanpoleError):
+    """A rule is refused: it could repeat a number, or makes no sense. One sentence says why."""
+
+
+class NeedRangeError(BeanpoleError):
+    """No number is reserved. The ID service reserves some and tries again; nobody else sees this."""
+
+
+class NoNumberError(BeanpoleError):
+    """The ID service has no number to give now. `code` is that of the reply; see docs/ids.md."""
+
+    code = -1
+
+
+class ExhaustedError(NoNumberError):
+    """The last number of the cycle is given. `resets_at_s`: when the next cycle starts; None: never."""
+
+    code = -2
+
+    def __init__(self, maximum: int, resets_at_s: int | None) -> None:
+        super().__init__(f"exhausted: no number is left up to {maximum}")
+        self.resets_at_s = resets_at_s
+
+
+class ClockAheadError(NoNumberError):
+    """The wall clock has jumped ahead by `ahead_s` seconds, and nobody has said that it is right."""
+
+    code = -4
+
+    def __init__(self, ahead_s: int) -> None:
+        super().__init__(f"clock: it has jumped ahead by {ahead_s} s; reload to accept it")
+        self.ahead_s = ahead_s
+
+
+class ClockBehindError(NoNumberError):
+    """Numbers that show milliseconds are too far ahead of the clock, or it is before their epoch."""
+
+    code = -4
+
+
+class RuleFailedError(NoNumberError):
+    """A rule did not make a number: an error in its Lua code, or a result that is none."""
+
+
+class StorageError(NoNumberError):
+    """What is reserved is given, and the store does not reserve more."""
+
+    code = -3
+
+
+class LeaseLostError(StorageError):
+    """Another process has taken over the numbers of this node."""

@@ -1,0 +1,121 @@
+"""Every limit and default of the ID service, each with its unit and its reason.
+
+Those that its client shares are in `beanpole.limits`.
+"""
+
+DEPTH_MAX = 100
+"""Levels of lists and objects in a request; it is refused beyond, for each takes a part of the stack."""
+
+FAILURE_LOG_S = 60
+"""Seconds after the message that a request has failed in which further failures are only counted."""
+
+REPLY_BYTES_MAX = 65_507
+"""Bytes of a reply: what a datagram of IPv4 holds."""
+
+SOCKET_BYTES = 20_971_520
+"""Bytes of the socket's buffers that we ask the system for, as the original; and of replies that wait to be sent."""
+
+TURN_DATAGRAMS_MAX = 64
+"""Datagrams that are read before the event loop sees to the database and to HTTP: a millisecond or less."""
+
+SWITCH_US = 200
+"""Microseconds after which the thread of the store lets the one run that answers requests."""
+
+NAME_BYTES_MAX = 255
+"""Bytes of the name of a rule, and of an application: two of them are a key that MySQL can index."""
+
+NUMBER_MAX = 2**63 - 1
+"""The largest number of a counter: what databases store."""
+
+LUA_NUMBER_MAX = 2**53
+"""The largest number of a Lua rule: above it, Lua's numbers are not exact and two become one."""
+
+STEP_MAX = 1_000_000
+"""The largest step, so the most nodes."""
+
+BATCH_DEFAULT = 1_000
+"""Numbers that are reserved at a time, unless the rule says otherwise; a crash may leave half as many more as a gap."""
+
+BATCH_MAX = 1_000_000
+"""The largest batch: half a second's numbers at the rate of large requests, so that a slow database holds up none."""
+
+RESERVE_S_DEFAULT = 10
+"""Seconds of time that numbers which begin with it reserve at once; and how far they may run ahead of the clock."""
+
+RESERVE_S_MAX = 3_600
+"""The most of them: after a crash, numbers show a time that is later than it is by as much."""
+
+LOW_WATER_PERCENT = 50
+"""Percent of a batch that are left when the next one is fetched: time enough for a slow database."""
+
+COUNTERS_MAX = 100_000
+"""Counters in memory; further names are refused, so that a stranger can't fill it with them."""
+
+IDLE_S = 600
+"""Seconds after its last number in which a counter stays in memory; then its unused range is given back."""
+
+WAITING_MAX = 10_000
+"""Requests that wait for a reservation; further ones are refused."""
+
+WINDOW_S = 60
+"""Seconds for which a `request_id` gets the same answer again: longer than any client tries."""
+
+WINDOW_COUNT_MAX = 100_000
+"""Answers that are kept for that; the oldest goes first."""
+
+WINDOW_NUMBERS_MAX = 1_000_000
+"""Numbers in these answers, about 100 MB: an answer may have a thousand. A long number counts as several."""
+
+CLOCK_AHEAD_S_MAX = 3_600
+"""Seconds that the wall clock may jump ahead; further and numbers are refused until an operator reloads."""
+
+ZONES_MAX = 64
+"""Time zones whose changes of local time are remembered, so that a reload needs not look for them again."""
+
+RECORD_MAX = 255
+"""Characters that a row has for what its rule looked like: about ten changes, then the rule needs another name."""
+
+WIDTH_MAX = 64
+"""Characters of a counter in a template: the largest has 63 in the smallest alphabet."""
+
+LUA_INSTRUCTIONS_MAX = 1_000_000
+"""Instructions of Lua for one number, some milliseconds: a rule without end can't stop the service."""
+
+LUA_MEMORY_BYTES_MAX = 16_777_216
+"""Bytes of memory of one Lua rule."""
+
+STORE_RETRY_MS = 500
+"""Milliseconds after a failed reservation in which requests are refused before the store is tried again."""
+
+HTTP_PORT_DEFAULT = 11311
+"""The TCP port of the ID service's HTTP, if it is served."""
+
+HTTP_BACKLOG = 1024
+"""HTTP connections that the kernel queues before they are accepted."""
+
+HTTP_HEAD_BYTES_MAX = 16_384
+"""Bytes of the first line and the fields of an HTTP request, and of its body."""
+
+HTTP_CONNECTIONS_MAX = 500
+"""HTTP connections at a time; further ones are told so and closed. Half of the usual limit of descriptors."""
+
+HTTP_TIMEOUT_MS = 30_000
+"""Milliseconds in which an HTTP request must have come whole, an idle connection included, and then be answered."""
+
+HTTP_STOP_MS = 2_000
+"""Milliseconds that HTTP clients have at a stop to take their last answer."""
+
+HEALTH_MS = 1_000
+"""Milliseconds for which a health check speaks for later ones: many can't load the database."""
+
+STORE_TIMEOUT_S = 5
+"""Seconds that a database may take for an answer; then it counts as lost, and what waits is refused."""
+
+STORE_LOCK_WAIT_S = 1
+"""Seconds in which a start waits for a node's lock: a database needs a moment to see that a process has ended."""
+
+STORE_BEAT_S = 2
+"""Seconds between two questions whether the node is still ours."""
+
+STORE_IDLE_S = 20
+"""Seconds of silence after which a database gives the lock up of a node whose machine is gone: ten beats."""
