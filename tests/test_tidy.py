@@ -35,7 +35,7 @@ WITH_A_CLOCK = (
     "src/beanpole/server/",
     "src/beanpole/bench/",
     "src/beanpole/ids/app.py",
-    "src/beanpole/cli/looking.py",
+    "src/beanpole/cli/inspect.py",
     "src/beanpole/cli/ids.py",
 )
 """Where time may be read. Everywhere else `now_ns` is an argument, so that tests decide what time it is."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from beanpole.cli.common import TUBE, URL
-from beanpole.cli.ending import Failure, sentence_of
+from beanpole.cli.errors import Failure, sentence_of
 
 if TYPE_CHECKING:
     from beanpole.client import Address

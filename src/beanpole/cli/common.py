@@ -25,7 +25,7 @@ import click
 import click.shell_completion
 
 from beanpole import limits
-from beanpole.cli.ending import Failure, exit_code_of, forget_output, sentence_of
+from beanpole.cli.errors import Failure, exit_code_of, forget_output, sentence_of
 from beanpole.client import Address, Backoff, Client
 from beanpole.errors import ArgumentError, BeanpoleError, ExitCode
 from beanpole.protocol import wire

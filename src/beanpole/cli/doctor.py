@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from beanpole.cli.common import EXIT_CODES, Output, Server, verb
-from beanpole.cli.looking import interval, looking, now_ns
+from beanpole.cli.inspect import async_client, interval, now_ns
 from beanpole.errors import ExitCode
 from beanpole.monitor.units import count, duration, plural
 
 if TYPE_CHECKING:
-    from beanpole.monitor.diagnosis import Finding, Visit
+    from beanpole.monitor.findings import Finding, Visit
     from beanpole.monitor.sampling import Sample
 
 EVIDENCE_LINES = 8
@@ -26,11 +26,11 @@ def doctor(server: Server, out: Output, interval_s: float) -> ExitCode:
 
     The server is looked at twice. Errors and warnings make the exit code 1; notes do not. Nothing is changed.
     """
-    from beanpole.monitor import examine
+    from beanpole.monitor.doctor import diagnose, is_healthy
 
-    seen = asyncio.run(visit(server, interval_s))
-    found = examine.diagnose(seen)
-    healthy = examine.is_healthy(found)
+    seen = asyncio.run(visit_server(server, interval_s))
+    found = diagnose(seen)
+    healthy = is_healthy(found)
     if out.as_json:
         out.record(as_json(server, seen, found, healthy=healthy), "")
     else:
@@ -43,12 +43,12 @@ doctor.epilog = EXIT_CODES.replace("0    done", "0    healthy: nothing, or nothi
 )
 
 
-async def visit(server: Server, interval_s: float) -> "Visit":
+async def visit_server(server: Server, interval_s: float) -> "Visit":
     """Looks at the server."""
-    from beanpole.monitor import examine
+    from beanpole.monitor.doctor import visit
 
-    async with looking(server) as client:
-        return await examine.visit(client, now_ns, lambda: asyncio.sleep(interval_s), files_max)
+    async with async_client(server) as client:
+        return await visit(client, now_ns, lambda: asyncio.sleep(interval_s), files_max)
 
 
 def files_max(sample: "Sample") -> int | None:

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from beanpole.cli.common import COUNT, ID, PRIORITY, SECONDS, TARGET, Output, Server, verb
-from beanpole.cli.ending import exit_code_of, note, sentence_of
+from beanpole.cli.errors import exit_code_of, note, sentence_of
 from beanpole.client import Client, Result, StatsJob
 from beanpole.client.pipeline import Pipeline
 from beanpole.errors import BeanpoleError, ExitCode, NotFoundError, UnknownCommandError

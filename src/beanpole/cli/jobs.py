@@ -7,8 +7,8 @@ import click
 
 from beanpole import limits
 from beanpole.cli.common import COUNT, ID, TUBE, Output, Server, body_fields, cell, jobs_text, progress, verb
-from beanpole.cli.ending import note
-from beanpole.cli.look import typed
+from beanpole.cli.errors import note
+from beanpole.cli.inspect import typed
 from beanpole.cli.scan import STATES, Found, count_of, find
 from beanpole.client import Client, StatsJob
 from beanpole.errors import ExitCode, NotFoundError

@@ -3,7 +3,7 @@
 import click
 
 from beanpole.cli.common import SECONDS, TUBE, Output, Server, verb
-from beanpole.cli.ending import missing
+from beanpole.cli.errors import missing
 
 
 @verb("pause")

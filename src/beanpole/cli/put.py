@@ -10,7 +10,7 @@ import click
 
 from beanpole import limits
 from beanpole.cli.common import PRIORITY, SECONDS, TTR, TUBE, Output, Server, jobs_text, verb
-from beanpole.cli.ending import Failure, exit_code_of, explained, note, sentence_of
+from beanpole.cli.errors import Failure, exit_code_of, explained, note, sentence_of
 from beanpole.client import Client
 from beanpole.errors import (
     BatchError,
@@ -67,17 +67,17 @@ def put(
         try:
             ids = client.put_many(piece, priority, delay, ttr)
         except BatchError as error:
-            return tell_failures(client, out, error, done, piece, each_line=each_line)
+            return report_failures(client, out, error, done, piece, each_line=each_line)
         except CannotConnectError as error:
             if not done:
                 raise
             raise Failure(f"{sentence_of(error)}; {done} put; {nothing_after(done)}", exit_code_of(error)) from error
         done += len(ids)
-        tell_ids(out, ids, done)
+        print_ids(out, ids, done)
     return ExitCode.OK
 
 
-def tell_ids(out: Output, ids: Sequence[int], done: int) -> None:
+def print_ids(out: Output, ids: Sequence[int], done: int) -> None:
     """Write ids.
 
     Raises:
@@ -115,13 +115,13 @@ def all_lines(files: Sequence[IO[bytes]]) -> Iterator[list[bytes]]:
             yield [rest]
 
 
-def tell_failures(
+def report_failures(
     client: Client[bytes], out: Output, error: BatchError, done: int, piece: Sequence[bytes], *, each_line: bool
 ) -> ExitCode:
     """Print the ids of what was put after all, and say what was not; return the exit code."""
     ids = [result for result in error.results if isinstance(result, int)]
     sent, put = done + len(error.results), done + len(ids)
-    tell_ids(out, ids, put)
+    print_ids(out, ids, put)
     lost = error.__cause__ if isinstance(error.__cause__, ConnectionLostError | UnexpectedReplyError) else None
     refused = [
         (number, result)

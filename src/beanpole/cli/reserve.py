@@ -8,8 +8,8 @@ import click
 
 from beanpole import limits
 from beanpole.cli.common import PRIORITY, SECONDS, TUBE, Number, Output, Server, verb
-from beanpole.cli.ending import note
-from beanpole.cli.look import show
+from beanpole.cli.errors import note
+from beanpole.cli.inspect import show
 from beanpole.client import Client, Job, StatsJob
 from beanpole.errors import BeanpoleError, ExitCode, TimedOutError
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from beanpole import limits
-from beanpole.cli.ending import missing
+from beanpole.cli.errors import missing
 from beanpole.client import Client, StatsJob
 from beanpole.errors import NotFoundError
 

@@ -1,4 +1,4 @@
-"""``beanpole tail``: jobs of a tube as they come. How that is possible stands in `beanpole.monitor.follow`."""
+"""``beanpole tail``: jobs of a tube as they come. How that is possible stands in `beanpole.monitor.tail`."""
 
 import asyncio
 import secrets
@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 import click
 
 from beanpole.cli.common import TUBE, Output, Server, body_fields, cell, verb
-from beanpole.cli.ending import note, sentence_of
-from beanpole.cli.looking import interval, looking
+from beanpole.cli.errors import note, sentence_of
+from beanpole.cli.inspect import async_client, interval
 from beanpole.errors import ConnectionLostError
 from beanpole.monitor.units import plural
 
 if TYPE_CHECKING:
-    from beanpole.monitor.follow import Seen
+    from beanpole.monitor.tail import Seen
 
 STATES = ("ready", "reserved", "delayed", "buried")
 
@@ -93,10 +93,10 @@ class Printer:
 
 async def follow(server: Server, tube: str, printer: Printer, interval_s: float) -> None:
     """Looks again and again; a server that went away is awaited."""
-    from beanpole.monitor.follow import Follower
+    from beanpole.monitor.tail import Follower
 
     lost = False
-    async with looking(server, tube) as client:
+    async with async_client(server, tube) as client:
         follower = Follower(client, tube, f"beanpole-tail-{secrets.token_hex(8)}")
         while printer.left:
             try:

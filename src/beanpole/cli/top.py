@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING
 import click
 
 from beanpole.cli.common import Output, Server, verb
-from beanpole.cli.ending import sentence_of
-from beanpole.cli.looking import interval, looking, now_ns
+from beanpole.cli.errors import sentence_of
+from beanpole.cli.inspect import async_client, interval, now_ns
 from beanpole.errors import BeanpoleError, ConnectionLostError
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ async def show_once(server: Server, out: Output, interval_s: float) -> None:
     from beanpole.monitor.sampling import ALL, Sampler
     from beanpole.monitor.top import Top
 
-    async with looking(server) as client:
+    async with async_client(server) as client:
         sampler, view = Sampler(client, now_ns, ALL), Top(height=sys.maxsize)
         view.show(await sampler.take())
         await asyncio.sleep(interval_s)
@@ -113,7 +113,7 @@ async def watch(server: Server, interval_s: float) -> None:
 
     from beanpole.monitor.sampling import Sampler
 
-    async with looking(server) as client:
+    async with async_client(server) as client:
         live = Live(console=Console(highlight=False), screen=True, auto_refresh=False)
         sampler = Sampler(client, now_ns)
         await View(server, client, sampler, live, interval_s).run()

@@ -17,13 +17,12 @@ from typing import IO, Any
 import click
 
 from beanpole import limits
+from beanpole.cli.batches import STATES as REMOVABLE
+from beanpole.cli.batches import Copy, batches, delete, enter, put_copies, report_reserved
 from beanpole.cli.common import TUBE, Number, Output, Server, body_fields, jobs_text, progress, verb, write_all
-from beanpole.cli.copying import Copy, put_copies
-from beanpole.cli.ending import Failure, exit_code_of, explained, note, told
+from beanpole.cli.errors import Failure, exit_code_of, explained, note, reporting
 from beanpole.cli.jobs import bodies_of, look_for, scan_options
 from beanpole.cli.scan import STATES
-from beanpole.cli.taking import STATES as REMOVABLE
-from beanpole.cli.taking import batches, delete, enter, tell_reserved
 from beanpole.client import StatsJob
 from beanpole.errors import ArgumentError, DrainingError, ExitCode, OutOfMemoryError
 
@@ -85,7 +84,7 @@ def export(
             count += len(bodies)
             tell(len(piece))
     file.flush()
-    tell_exported(tube, count)
+    report_exported(tube, count)
     return ExitCode.FAILED if found.left_count else ExitCode.OK
 
 
@@ -103,7 +102,7 @@ def export_and_remove(server: Server, out: Output, file: IO[bytes], tube: str, s
         more = f"; up to {jobs_text(pending)} may be in the file and in the tube" if pending else ""
         return f"{jobs_text(count)} of {tube} exported and removed{more}; call it again with --append, or >>, to go on"
 
-    with told(story), progress("Exporting", sum(there.values())) as tell:
+    with reporting(story), progress("Exporting", sum(there.values())) as tell:
         for batch in batches(client, tube, there):
             pending = len(batch)
             write_all(file, b"".join(line_of(each.stats, each.body, each.state) for each in batch))
@@ -113,8 +112,8 @@ def export_and_remove(server: Server, out: Output, file: IO[bytes], tube: str, s
             count += len(batch)
             pending = 0
             tell(len(batch))
-    tell_reserved(client, tube)
-    tell_exported(tube, count)
+    report_reserved(client, tube)
+    report_exported(tube, count)
     return ExitCode.OK
 
 
@@ -153,7 +152,7 @@ def line_of(job: StatsJob, body: bytes, state: str) -> bytes:
     return json.dumps(record | body_fields(body), ensure_ascii=False).encode() + b"\n"
 
 
-def tell_exported(tube: str, count: int) -> None:
+def report_exported(tube: str, count: int) -> None:
     """Say how much was written, to who sits before a terminal."""
     if sys.stderr.isatty():
         note(f"{jobs_text(count)} of {tube} exported")
@@ -193,7 +192,7 @@ def import_(server: Server, out: Output, *, tube: str, file: IO[bytes], ready: b
         more = f"; up to {jobs_text(unsure)} may be there twice then" if unsure else ""
         return f"imported {jobs_text(done)}; go on with --skip {first - 1}{more}"
 
-    with told(story), progress("Importing", size_of(file)) as tell:
+    with reporting(story), progress("Importing", size_of(file)) as tell:
         while piece := list(islice(numbered, PIECE)):
             first = piece[0][0]
             jobs, bad = read(piece, ready=ready)

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from beanpole.monitor.diagnosis import Finding, Severity, Visit
+from beanpole.monitor.findings import Finding, Severity, Visit
 from beanpole.monitor.units import count, duration, plural, rate, size
 
 FILES_WARNING = 0.8

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
-from beanpole.monitor.diagnosis import Finding, Severity, Visit
+from beanpole.monitor.findings import Finding, Severity, Visit
 from beanpole.monitor.units import DAY_S, HOUR_S, MINUTE_S, count, duration, plural, rate
 
 if TYPE_CHECKING:

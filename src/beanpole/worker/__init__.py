@@ -1,7 +1,7 @@
 """The worker: takes jobs from any server that speaks the beanstalkd protocol, and calls handlers for them.
 
 Read bottom-up: `policy` (what comes of a failed attempt), `task` and `handler` (what goes in and out of a handler),
-`thread`, `process` and `station` (where handlers run), `line` (a connection), `attempt` (a handler runs and its job
+`thread`, `process` and `executor` (where handlers run), `client` (a connection), `attempt` (a handler runs and its job
 stays reserved), `slot` (one connection, one job at a time), `worker`.
 """
 

@@ -1,7 +1,9 @@
-"""One attempt at a job: the handler runs, and the job stays reserved meanwhile.
+"""One attempt at a job: runs the handler, and keeps the job reserved until it ends.
 
-It may be cut short: the time is over, the worker stops, or the job is lost. Then the handler is stopped, if that is
-possible; what it says afterwards does not count, as nobody can know how far it came.
+An attempt is interrupted when its timeout passes, the worker stops, or the job is lost. The handler is then stopped, if
+it can be: a coroutine is cancelled and a process killed, but nothing in Python stops a thread. Such a thread runs on
+after :meth:`Attempt.run` has returned, while the server hands out the job again, maybe to this worker. So an attempt
+has two ends: `run` returns the result that counts, and `over` is done when no handler for the job runs here any more.
 """
 
 import asyncio
@@ -11,31 +13,31 @@ from typing import Any
 
 from beanpole import limits
 from beanpole.errors import ConnectionLostError, NotFoundError, ReplyError, UnexpectedReplyError
+from beanpole.worker.client import WorkerClient
+from beanpole.worker.executor import Running
 from beanpole.worker.handler import Handler
-from beanpole.worker.line import Line
-from beanpole.worker.station import Running
 from beanpole.worker.task import Task
 from beanpole.worker.thread import Ended
 
 
 class Cut(enum.Enum):
-    """Why an attempt was cut short."""
+    """Why an attempt was interrupted."""
 
     LOST = "lost"
     """The server has taken the job back."""
 
     TIMEOUT = "timeout"
-    """The handler has taken longer than it may."""
+    """The handler took longer than its timeout."""
 
     STOP = "stop"
-    """The worker stops, and can't wait any longer."""
+    """The worker stops, and the grace period is over."""
 
 
 class Attempt:
-    """A job that this worker holds, and the handler that runs for it."""
+    """A reserved job, and the handler that runs for it."""
 
-    def __init__(self, line: Line, task: Task[object], handler: Handler) -> None:
-        self._line = line
+    def __init__(self, client: WorkerClient, task: Task[object], handler: Handler) -> None:
+        self._client = client
         self.task = task
         self._handler = handler
         self._loop = asyncio.get_running_loop()
@@ -44,15 +46,15 @@ class Attempt:
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._touching: asyncio.Task[None] | None = None
         self.over: asyncio.Future[None] = self._loop.create_future()
-        """Done when neither this handler nor that of an earlier attempt runs any more: maybe long after :meth:`run`."""
+        """Done when neither this handler nor an earlier one for the job runs here: maybe long after :meth:`run`."""
 
     @property
     def runs(self) -> bool:
-        """Whether the handler runs, or still runs when :meth:`run` has returned."""
+        """Whether the handler runs, also after :meth:`run` has returned."""
         return self._running is not None and not self._running.done.done()
 
-    def cut_short(self, why: Cut) -> None:
-        """Ends the attempt; the first reason counts."""
+    def interrupt(self, why: Cut) -> None:
+        """Interrupts the attempt; the first reason counts."""
         if not self._cut.done():
             self._cut.set_result(why)
 
@@ -62,12 +64,12 @@ class Attempt:
         start: Callable[[Handler, Task[object]], Running],
         earlier: "Attempt | None",
     ) -> Cut | Ended:
-        """Runs the hooks before the handler, and the handler; returns why that was cut short, or what it raised.
+        """Runs the `before` hooks and the handler; returns what they raised, or why the attempt was interrupted.
 
-        If the handler of an `earlier` attempt still runs here, it is waited for, at the most for the time that this one
-        may take: a job is not done twice at the same time.
+        If the handler of an `earlier` attempt still runs here, the attempt waits for it first, up to its own timeout:
+        one worker never runs the same job twice at the same time.
         """
-        self._keep()
+        self._start_timers()
         try:
             if earlier is not None and not earlier.over.done():
                 await self._wait(earlier.over)
@@ -75,7 +77,7 @@ class Attempt:
                     return TimeoutError(
                         f"not begun: an earlier attempt ran on here for {self._handler.timeout_s} s more"
                     )
-                self._count_time()
+                self._start_timeout()  # again: the wait does not count towards this handler's time
             if not self._cut.done():
                 hooks = self._loop.create_task(before(self.task))
                 await self._wait(hooks)
@@ -85,27 +87,29 @@ class Attempt:
             if not self._cut.done():
                 self._running = start(self._handler, self.task)
                 await self._wait(self._running.done)
+                # A result that arrives together with an interruption still counts: the handler did finish. But not if
+                # the job is lost: its result would be sent for a job that may already run elsewhere.
                 if self._running.done.done() and not (self._cut.done() and self._cut.result() is Cut.LOST):
                     return self._running.done.result()
                 await self._stop_handler()
             return self._cut.result()
         finally:
-            self._let_go(earlier)
+            self._clean_up(earlier)
 
-    def _keep(self) -> None:
-        """Begins to touch the job, and to count the time."""
+    def _start_timers(self) -> None:
+        """Starts to touch the job, at half of its TTR so that one lost touch does no harm, and starts the timeout."""
         self._timers["touch"] = self._loop.call_later(self.task.stats.ttr / 2, self._touch_soon)
-        self._count_time()
+        self._start_timeout()
 
-    def _count_time(self) -> None:
-        """Lets the time that the attempt may take begin, or begin again."""
+    def _start_timeout(self) -> None:
+        """Starts the handler's timeout, or starts it again."""
         if "timeout" in self._timers:
             self._timers["timeout"].cancel()
         if self._handler.timeout_s is not None:
-            self._timers["timeout"] = self._loop.call_later(self._handler.timeout_s, self.cut_short, Cut.TIMEOUT)
+            self._timers["timeout"] = self._loop.call_later(self._handler.timeout_s, self.interrupt, Cut.TIMEOUT)
 
-    def _let_go(self, earlier: "Attempt | None") -> None:
-        """Ends what :meth:`_keep` has begun, and whatever was not stopped properly."""
+    def _clean_up(self, earlier: "Attempt | None") -> None:
+        """Stops the timers and the touching; `over` is done once the handlers that are left have ended."""
         for timer in self._timers.values():
             timer.cancel()
         if self._touching is not None:
@@ -120,7 +124,7 @@ class Attempt:
             self._end()
 
     async def _stop_handler(self) -> None:
-        """Stops the handler if that is possible, and gives it some time for its end."""
+        """Stops the handler if it can be stopped, and waits up to WORKER_CANCEL_MS for its end."""
         assert self._running is not None, "there is a handler"
         if self._running.stop is not None:
             self._running.stop()
@@ -131,19 +135,19 @@ class Attempt:
             self.over.set_result(None)
 
     async def _wait(self, future: "asyncio.Future[Any]") -> None:
-        """Waits for a future, or until the attempt is cut short."""
+        """Waits for a future, or until the attempt is interrupted."""
         await asyncio.wait({future, self._cut}, return_when=asyncio.FIRST_COMPLETED)
 
     def _touch_soon(self) -> None:
-        """Half of the TTR is over."""
+        """Touches the job, unless the last touch still waits for its reply; called every half TTR."""
         self._timers["touch"] = self._loop.call_later(self.task.stats.ttr / 2, self._touch_soon)
         if self._touching is None or self._touching.done():
             self._touching = self._loop.create_task(self._touch())
 
     async def _touch(self) -> None:
         try:
-            await self._line.touch(self.task.id)
+            await self._client.touch(self.task.id)
         except (NotFoundError, ConnectionLostError, UnexpectedReplyError):
-            self.cut_short(Cut.LOST)
+            self.interrupt(Cut.LOST)
         except ReplyError:
-            pass  # the server has trouble, but not with the job: touched again before the TTR is over
+            pass  # OUT_OF_MEMORY or INTERNAL_ERROR: the job is still ours, and is touched again before its TTR ends

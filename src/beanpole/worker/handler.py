@@ -27,15 +27,15 @@ class Place(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Handler:
-    """A function and how to treat its jobs."""
+    """A function, and how its jobs are run and retried."""
 
     function: Function
     place: Place
     max_attempts: int | None
-    """Attempts until a job is buried; None: it never is."""
+    """Attempts before a job is buried; None: no limit."""
     backoff: Delays
     timeout_s: float | None
-    """Seconds that an attempt may take; None: for ever."""
+    """Seconds that an attempt may take; None: no limit."""
 
 
 @dataclass(slots=True)
@@ -53,14 +53,14 @@ def is_async(function: Function) -> bool:
 
 
 def is_count(value: object) -> bool:
-    """Whether a value is a whole number from 1 on."""
+    """Whether a value is a whole number of at least 1."""
     return isinstance(value, int) and value >= 1
 
 
 def make_handler(
     function: Function, *, max_attempts: int | None, backoff: Delays, timeout_s: float | None, process: bool
 ) -> Handler:
-    """Checks what a handler was registered with. Raises ArgumentError."""
+    """A handler from the arguments of :meth:`Worker.handler`. Raises ArgumentError."""
     if not callable(function):
         raise ArgumentError(f"a handler is a function, not {function!r}")
     if max_attempts is not None and not is_count(max_attempts):

@@ -1,8 +1,8 @@
-"""What comes of an attempt that failed: another one later, or the job is buried. Pure: no I/O, no clock.
+"""What happens after a failed attempt: the job is retried later, or buried. Pure: no I/O, no clock.
 
-An attempt begins when a worker reserves the job, and the server counts them: ``reserves`` of ``stats-job``. So the
-count outlives the worker, and an attempt that killed its worker counts as well. A job that is kicked has all its
-attempts again. One that was given back by a worker that stopped has one more: nobody knows what would have come of it.
+An attempt begins when a worker reserves the job, and the server counts reserves (``reserves`` of ``stats-job``). So the
+count survives the worker, and an attempt that killed its worker counts too. Kicking a job gives it all its attempts
+again. A job released by a worker that stops gets one more attempt: nobody knows how that one would have ended.
 """
 
 import math
@@ -14,16 +14,16 @@ from beanpole.client.stats import StatsJob
 from beanpole.errors import ArgumentError
 
 Delays = Callable[[int], float]
-"""Seconds to wait after the failed attempt of a number, from 1 on."""
+"""From the number of the failed attempt (1, 2, ...) to the seconds to wait before the next."""
 
 
 class Retry(Exception):  # noqa: N818 - it is no error: a handler raises it to say what it wants
-    """Raised by a handler: try this job again, after `delay` seconds (None: as the handler's backoff says).
+    """Raised by a handler: retry this job after `delay` seconds (None: after what the handler's backoff says).
 
     `reason` is for the log. The job is released (``release``) and ready after whole seconds, rounded up. It counts as
     an attempt; after the last one the job is buried.
 
-    Raises TypeError for a number as the reason, and ArgumentError for a delay that is no number from 0 on.
+    Raises TypeError for a number as the reason, and ArgumentError for a delay that is negative or not a number.
     """
 
     def __init__(self, reason: str = "", *, delay: float | None = None) -> None:
@@ -31,7 +31,7 @@ class Retry(Exception):  # noqa: N818 - it is no error: a handler raises it to s
         if isinstance(given[0], int | float):
             raise TypeError(f"the delay is given by name, Retry(delay={given[0]!r}): the first argument is a reason")
         if delay is not None and not (isinstance(given[1], int | float) and 0 <= delay < math.inf):
-            raise ArgumentError(f"a delay is a number of seconds from 0 on, not {delay!r}")
+            raise ArgumentError(f"a delay is a number of seconds, 0 or more, not {delay!r}")
         super().__init__(reason)
         self.delay = delay
 
@@ -40,7 +40,7 @@ class Retry(Exception):  # noqa: N818 - it is no error: a handler raises it to s
 
 
 class Bury(Exception):  # noqa: N818 - see Retry
-    """Raised by a handler: no attempt will help, put this job aside until somebody kicks it (``bury``).
+    """Raised by a handler: another attempt would not help; bury this job until somebody kicks it (``bury``).
 
     `reason` is for the log.
     """
@@ -60,7 +60,7 @@ def exponential(
     """Delays that grow by `factor` from `first_s` up to `max_s` seconds.
 
     Each is cut by up to the share `jitter` at random, so that jobs that failed together do not come back together;
-    `chance` gives a number from 0 to 1. The server counts whole seconds, so what comes out is rounded up.
+    `chance` gives a number from 0 to 1. The server counts whole seconds, so delays are rounded up.
 
     Raises ArgumentError for numbers that make no sense.
     """
@@ -81,26 +81,26 @@ def exponential(
 
 
 def attempt_number(stats: StatsJob, max_attempts: int | None) -> int:
-    """The number of the attempt that the last reserve began, from 1 on.
+    """The number of the attempt that the last reserve began; the first is 1.
 
-    A job that was kicked begins again: it was buried after `max_attempts`, or before if its handler said so, and then
-    it has some more.
+    A kicked job starts again from 1: `max_attempts` are subtracted for each kick. If a handler buried it earlier, the
+    attempts that it had left come on top.
     """
     return max(1, stats.reserves - stats.kicks * (max_attempts or 0))
 
 
 def is_used_up(stats: StatsJob, number: int, max_attempts: int | None) -> bool:
-    """Whether a job has had all its attempts, and not all of them were brought to an end: it may kill its workers.
+    """Whether a job has used all its attempts and some ended without an outcome: it may be killing its workers.
 
-    Those that ended were buried or released, a stopping worker's included; the others were lost: the connection broke,
-    or the TTR ran out.
+    An attempt with an outcome was released (also by a worker that stops) or buried. The others were lost: the
+    connection broke, or the TTR ran out.
     """
     lost = stats.reserves - 1 - stats.releases - stats.buries
     return max_attempts is not None and number > max_attempts and lost > 0
 
 
 def next_delay_s(error: BaseException, attempt: int, max_attempts: int | None, delays: Delays) -> int | None:
-    """Whole seconds until the next attempt at a job; None: there is none, it is buried."""
+    """Whole seconds until the next attempt at a job; None: there is none, and the job is buried."""
     if isinstance(error, Bury) or (max_attempts is not None and attempt >= max_attempts):
         return None
     given = error.delay if isinstance(error, Retry) else None

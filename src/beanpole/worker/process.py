@@ -1,4 +1,4 @@
-"""Processes that run handlers: one for each slot that needs it, so that one that dies takes nothing with it.
+"""Processes that run handlers: one for each slot that needs one, so that a crash takes nothing else with it.
 
 The parent's side runs in the slot's thread and may block; only :meth:`Child.kill` is called from elsewhere. A child is
 started with `spawn`: it imports the module of the handler, and shares no connection with the worker.
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from multiprocessing.context import SpawnProcess
 
 LOOK_S = 1.0
-"""How often to look whether a child lives whose pipe is held open by a process that it left behind."""
+"""Seconds between checks that the child lives: a process that it left behind may hold its end of the pipe open."""
 
 DEATH_TIMEOUT_S = 5.0
-"""How long a process that was killed may take to be gone."""
+"""Seconds to wait for a killed process to end."""
 
 
 class Child:
@@ -39,12 +39,12 @@ class Child:
         self._lock = threading.Lock()
         self._killed = False
 
-    def revive(self) -> None:
-        """Forgets a kill: what runs next is something else."""
+    def reset(self) -> None:
+        """Resets the effect of :meth:`kill` before the next handler runs."""
         self._killed = False
 
     def run(self, function: Function, task: Task[object]) -> Ended:
-        """Has the process call a handler, and waits; returns what it raised, or HandlerDiedError."""
+        """Runs a handler in the process and waits for it; returns what it raised, or HandlerDiedError."""
         try:
             order = pickle.dumps((function, task))
         except Exception as error:  # noqa: BLE001 - pickle raises what it likes
@@ -58,7 +58,7 @@ class Child:
         except (EOFError, OSError):
             answer = b""
         if not answer:
-            return HandlerDiedError(self._gone())
+            return HandlerDiedError(self._discard())
         try:
             ended: Ended = pickle.loads(answer)  # noqa: S301 - from a process of our own
         except Exception as error:  # noqa: BLE001 - see above
@@ -73,7 +73,7 @@ class Child:
                 self._process.kill()
 
     def _started(self) -> "tuple[SpawnProcess, Connection]":
-        """The process and the pipe. Raises EOFError if it was killed meanwhile."""
+        """The process and its pipe, started if needed. Raises EOFError after :meth:`kill`."""
         with self._lock:
             if self._killed:
                 raise EOFError
@@ -85,8 +85,8 @@ class Child:
                 theirs.close()
             return self._process, self._pipe
 
-    def _gone(self) -> int | None:
-        """Forgets a process that is dead, or dies; returns its exit code."""
+    def _discard(self) -> int | None:
+        """Discards a process that has died, or is about to; returns its exit code."""
         with self._lock:
             process, pipe, self._process, self._pipe = self._process, self._pipe, None, None
         if pipe is not None:
@@ -104,7 +104,7 @@ class Child:
 def serve(pipe: Connection) -> None:
     """Runs handlers until the pipe closes."""
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, _do_nothing)  # they go to the whole group; when this process ends is the worker's matter
+        signal.signal(number, _do_nothing)  # sent to the whole group by a terminal; the worker ends this process
     threading.Thread(target=_die_with_parent, daemon=True).start()
     with contextlib.suppress(EOFError, OSError):
         while True:
@@ -112,11 +112,11 @@ def serve(pipe: Connection) -> None:
 
 
 def _do_nothing(_number: int, _frame: object) -> None:
-    """Handles a signal. A programme that is started from here does not inherit this, as it would SIG_IGN."""
+    """Handles a signal. Unlike SIG_IGN, a handler is not inherited by programs that the handler starts."""
 
 
 def _die_with_parent() -> None:
-    """Ends this process with its worker: the server gives the job to another one then."""
+    """Exits when the worker does; the server then gives the job to another worker."""
     parent = multiprocessing.parent_process()
     assert parent is not None, "this runs in a child"
     multiprocessing.connection.wait([parent.sentinel])

@@ -1,4 +1,4 @@
-"""What a handler is given, and what can come of it."""
+"""The argument of a handler, and the outcomes of an attempt."""
 
 import enum
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ B = TypeVar("B")
 
 
 class Outcome(enum.StrEnum):
-    """What came of an attempt."""
+    """How an attempt ended."""
 
     DONE = "done"
     """The handler returned, and the job is deleted."""
@@ -20,33 +20,33 @@ class Outcome(enum.StrEnum):
     """The handler failed; the job is ready again after a delay."""
 
     BURIED = "buried"
-    """The handler failed, and there is no further attempt."""
+    """The handler failed, and there are no more attempts."""
 
     RELEASED = "released"
     """The worker stops; the job is ready for another one."""
 
     LOST = "lost"
-    """The server has taken the job back: the connection broke, or the TTR ran out. It will come again."""
+    """The server has taken the job back: the connection broke, or the TTR ran out. It will be reserved again."""
 
 
 @dataclass(slots=True)
 class Counters:
-    """What a worker has done since it was made; `running` and `connections` are of this moment."""
+    """What a worker has done so far; `running` and `connections` are current values."""
 
     reserved: int = 0
-    """Jobs that came."""
+    """Jobs reserved."""
     done: int = 0
     failed: int = 0
     """Handlers that raised, or took too long; each is retried or buried."""
     retried: int = 0
     buried: int = 0
-    """With bodies that could not be decoded, and jobs that used up their attempts without an end."""
+    """Includes jobs whose body could not be decoded, and jobs whose attempts ended without an outcome."""
     released: int = 0
     lost: int = 0
     running: int = 0
-    """Handlers that run, with those that run on in a thread after their timeout."""
+    """Handlers that run now, including those that go on in a thread after their timeout."""
     connections: int = 0
-    """Connections to the server that work."""
+    """Open connections to the server."""
 
     def count(self, outcome: Outcome) -> None:
         """Counts an outcome."""
@@ -63,9 +63,9 @@ class Task(Job[B]):
         self.stats = stats
         """What ``stats-job`` said when the job was reserved: priority, age, TTR and so on."""
         self.attempt = attempt
-        """Which attempt this is, from 1 on and never above `max_attempts`."""
+        """The number of this attempt, from 1 to `max_attempts`."""
         self.max_attempts = max_attempts
-        """The number of the last attempt; None: there is no last one."""
+        """The number of the last attempt; None: no limit."""
 
     @property
     def tube(self) -> str:

@@ -1,10 +1,10 @@
-"""Threads and coroutines that run what users wrote, and give back what came of it as a value.
+"""Runs users' functions in threads and coroutines, and returns what they raise as a value.
 
 The threads are daemons: a handler that hangs does not keep the process from its end, as the threads of
 `concurrent.futures` would.
 
-What users wrote may fork. A copy of the worker must not go on as a second worker on the same connections: it ends where
-the handler returns.
+A user's function may fork. The copy must not go on as a second worker on the same connections, so it exits as soon as
+the function returns.
 """
 
 import asyncio
@@ -18,14 +18,14 @@ from collections.abc import Callable
 from beanpole.worker.handler import Function
 
 Ended = BaseException | None
-"""How a call ended: what it raised, or None."""
+"""What a call raised, or None."""
 
 FORKED_EXIT_CODE = 70
 """The exit code of a forked copy that returned to the worker's code; EX_SOFTWARE of sysexits.h."""
 
 
 def stop_if_forked(pid: int) -> None:
-    """Ends this process unless it is the one with the id."""
+    """Exits if this process is a fork: if its id is not `pid`."""
     if os.getpid() != pid:
         os._exit(FORKED_EXIT_CODE)
 
@@ -69,24 +69,24 @@ class HandlerThread:
         self._thread.start()
 
     def submit(self, work: Callable[[], Ended]) -> "asyncio.Future[Ended]":
-        """Has the thread do some work; the future has what came of it. Cancelling it does not stop the thread."""
+        """Runs a function in the thread; returns a future of its result. Cancelling that does not stop the thread."""
         future: asyncio.Future[Ended] = self._loop.create_future()
         self._queue.put((future, work))
         return future
 
     def end(self) -> None:
-        """Ends the thread when it has done what it does now."""
+        """Ends the thread after the work that was submitted."""
         self._queue.put(None)
 
     def _run(self) -> None:
         while (item := self._queue.get()) is not None:
             future, work = item
             ended = work()
-            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
-                self._loop.call_soon_threadsafe(_tell, future, ended)
+            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits for the result
+                self._loop.call_soon_threadsafe(_set_result, future, ended)
             del item, future, work, ended  # an error holds on to the frames that it went through
 
 
-def _tell(future: "asyncio.Future[Ended]", ended: Ended) -> None:
+def _set_result(future: "asyncio.Future[Ended]", ended: Ended) -> None:
     if not future.done():
         future.set_result(ended)

@@ -1,4 +1,4 @@
-"""The worker: handlers for tubes, and the loop that runs them until it is told to stop.
+"""The worker: handlers for tubes, and the loop that runs them until the worker stops.
 
 ``run`` is for a program that is nothing but a worker, ``serve`` for one that has an event loop of its own.
 """
@@ -20,10 +20,10 @@ from beanpole.client.codec import BytesCodec, Codec, TextCodec
 from beanpole.client.settings import Given
 from beanpole.errors import ArgumentError, WorkerStuckError
 from beanpole.protocol import wire
+from beanpole.worker.client import WorkerClient
+from beanpole.worker.context import WorkerContext
 from beanpole.worker.handler import Handler, Hooks, is_count, make_handler
-from beanpole.worker.line import Line
 from beanpole.worker.policy import Delays, exponential
-from beanpole.worker.shift import Shift
 from beanpole.worker.slot import Slot
 from beanpole.worker.task import Counters
 
@@ -35,11 +35,11 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 class Worker:
     """Takes jobs from a server, up to `concurrency` at a time, and calls a handler for each.
 
-    `address` is what :class:`~beanpole.client.sync.Client` takes, but a socket: the worker connects again, for ever,
-    when the connection breaks. `encoding`, `codec`, `timeout` and `connect_timeout` are those of the client. `grace` is
-    how many seconds running handlers have when the worker stops. `stuck_timeout` is for how many seconds handlers that
-    took too long and did not stop may occupy all slots, until :meth:`serve` gives up (None: for ever). `logger` has
-    structlog's methods; `log_done` writes a line for each job that was done, too.
+    `address` is what :class:`~beanpole.client.sync.Client` takes, except a socket: the worker reconnects whenever a
+    connection breaks. `encoding`, `codec`, `timeout` and `connect_timeout` are the client's. `grace` is how many
+    seconds running handlers have when the worker stops. If handlers that ran into their timeout and did not stop occupy
+    all slots for `stuck_timeout` seconds, :meth:`serve` gives up (None: never). `logger` has structlog's methods;
+    `log_done` logs a line for each successful job, too.
 
     Raises ArgumentError.
     """
@@ -73,9 +73,9 @@ class Worker:
         self.stuck_timeout_s = stuck_timeout
         """Seconds for which handlers that hang may occupy all slots until the worker gives up; None: for ever."""
         self.logger = logger
-        """Where failures are told; None: to structlog's logger, as the program has configured it."""
+        """Where failures are logged; None: structlog's logger, as the program has configured it."""
         self.log_done = log_done
-        """Whether successes are told, too."""
+        """Whether successes are logged, too."""
         self.counters = Counters()
         """What the worker has done so far."""
         self._codec = codec or (BytesCodec() if encoding is None else TextCodec(encoding))
@@ -84,13 +84,13 @@ class Worker:
         self._handlers: dict[str, Handler] = {}
         self._hooks = Hooks()
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._shift: Shift | None = None
+        self._context: WorkerContext | None = None
         self._stop_wanted = False
 
     def __repr__(self) -> str:
         return f"<Worker {self.address} for {', '.join(self._handlers) or 'no tube'}>"
 
-    # --- What to do ---
+    # --- Registration ---
 
     def handler(
         self,
@@ -103,11 +103,11 @@ class Worker:
         """Makes a function the handler of the jobs in some tubes; it is called with a :class:`Task`.
 
         A coroutine function runs on the event loop, a plain one in a thread, or with `process` in a process. When it
-        returns, the job is deleted. When it raises, or takes more than `timeout` seconds, the job is tried again after
-        what `backoff` says (a function from the number of the attempt to seconds; :func:`exponential` makes one), and
-        buried after `max_attempts` (None: never).
+        returns, the job is deleted. When it raises, or takes more than `timeout` seconds, the job is retried after
+        the delay that `backoff` gives (a function from the number of the attempt to seconds; :func:`exponential` makes
+        one), and buried after `max_attempts` (None: never).
 
-        Raises ArgumentError: wrong arguments, or a tube that has a handler.
+        Raises ArgumentError for wrong arguments, and for a tube that has a handler already.
         """
 
         def register(function: F) -> F:
@@ -131,21 +131,21 @@ class Worker:
         return register
 
     def before(self, hook: F) -> F:
-        """Has a function called with each Task before its handler; what it raises counts as raised by the handler."""
+        """Calls a function with each Task before its handler; what it raises counts as raised by the handler."""
         self._hooks.before.append(hook)
         return hook
 
     def after(self, hook: F) -> F:
-        """Has a function called with each Task and its :class:`Outcome` when the server knows what came of it."""
+        """Calls a function with each Task and its :class:`Outcome`, after the outcome was sent."""
         self._hooks.after.append(hook)
         return hook
 
     def on_error(self, hook: F) -> F:
-        """Has a function called with the Task and the exception when an attempt failed."""
+        """Calls a function with the Task and the exception after a failed attempt."""
         self._hooks.on_error.append(hook)
         return hook
 
-    # --- Doing it ---
+    # --- Running ---
 
     def run(self) -> None:
         """Works until SIGTERM or SIGINT; call it from the main thread.
@@ -157,12 +157,12 @@ class Worker:
             runner.run(self.serve())
 
     async def serve(self) -> None:
-        """Works until :meth:`stop` is called. Cancelling it ends the handlers at once; the jobs go back.
+        """Works until :meth:`stop` is called. Cancelling it stops the handlers at once, and their jobs are ready again.
 
-        Raises ArgumentError when there is no handler, or the concurrency is none; RuntimeError if it serves already;
+        Raises ArgumentError without handlers, or with a concurrency below 1; RuntimeError if the worker runs already;
         WorkerStuckError when handlers that hang have occupied all slots for `stuck_timeout` seconds.
         """
-        if self._shift is not None:
+        if self._context is not None:
             raise RuntimeError("this worker serves already")
         if not self._handlers:
             raise ArgumentError('the worker has no handler: register one with @worker.handler("tube")')
@@ -170,7 +170,7 @@ class Worker:
             raise ArgumentError(f"concurrency is 1 or more, not {self.concurrency!r}")
         self._loop = asyncio.get_running_loop()
         logger = self.logger or structlog.get_logger("beanpole.worker")
-        shift = self._shift = Shift(
+        context = self._context = WorkerContext(
             handlers=self._handlers,
             hooks=self._hooks,
             counters=self.counters,
@@ -181,52 +181,52 @@ class Worker:
             slots=self.concurrency,
             stuck_timeout_s=self.stuck_timeout_s,
         )
-        slots = [Slot(shift, f"beanpole-{number}") for number in range(self.concurrency)]
+        slots = [Slot(context, f"beanpole-{number}") for number in range(self.concurrency)]
         logger.info(
             "worker started", server=str(self.address), tubes=list(self._handlers), concurrency=self.concurrency
         )
         if self._stop_wanted:
-            shift.stopping.set()
+            context.stopping.set()
         tasks = {self._loop.create_task(slot.work()) for slot in slots}
         try:
-            await self._until_stopped(shift, slots, tasks)
+            await self._until_stopped(context, slots, tasks)
         finally:
-            self._shift = None
+            self._context = None
             self._stop_wanted = False
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
         logger.info("worker stopped", done=self.counters.done, failed=self.counters.failed)
-        if shift.is_stuck:
-            sentence = f"handlers that hang occupied all {shift.slots} slots for {shift.stuck_timeout_s} s"
+        if context.is_stuck:
+            sentence = f"handlers that hang occupied all {context.slots} slots for {context.stuck_timeout_s} s"
             raise WorkerStuckError(sentence)
 
     def stop(self) -> None:
-        """Takes no more jobs; handlers that run have `grace` seconds, then their jobs are released.
+        """Stops taking jobs; running handlers have `grace` seconds, then their jobs are released.
 
-        It returns at once and may be called from any thread; :meth:`run` and :meth:`serve` return when all is over. A
-        worker that does not serve yet stops as soon as it does.
+        Returns at once, and may be called from any thread; :meth:`run` and :meth:`serve` return when the handlers have
+        ended. A worker that does not run yet stops as soon as it does.
         """
         self._stop_wanted = True
-        loop, shift = self._loop, self._shift
-        if loop is not None and shift is not None:
-            loop.call_soon_threadsafe(shift.stopping.set)
+        loop, context = self._loop, self._context
+        if loop is not None and context is not None:
+            loop.call_soon_threadsafe(context.stopping.set)
 
     # --- Inside ---
 
-    async def _until_stopped(self, shift: Shift, slots: list[Slot], tasks: set[asyncio.Task[None]]) -> None:
-        """Waits for the stop, and lets it happen."""
-        await shift.stopping.wait()
+    async def _until_stopped(self, context: WorkerContext, slots: list[Slot], tasks: set[asyncio.Task[None]]) -> None:
+        """Waits for the stop, gives handlers their grace period, then interrupts those that still run."""
+        await context.stopping.wait()
         for slot in slots:
             slot.stop_reserving()
         _, running = await asyncio.wait(tasks, timeout=self.grace_s)
         if running:
             for slot in slots:
-                slot.cut_short()
+                slot.interrupt()
             await asyncio.wait(running, timeout=2 * limits.WORKER_CANCEL_MS / 1000)
 
-    def _dial(self) -> Line:
-        return Line(
+    def _dial(self) -> WorkerClient:
+        return WorkerClient(
             self.address,
             watch=list(self._handlers),
             codec=self._codec,
@@ -237,9 +237,9 @@ class Worker:
 
     @contextmanager
     def _signals(self) -> Iterator[None]:
-        """Handles the signals meanwhile.
+        """Stops the worker on SIGINT and SIGTERM.
 
-        By handlers of Python, not of the loop: the second signal must end the process even if the loop hangs.
+        The handlers are Python's, not the loop's: a second signal must end the process even if the loop hangs.
         """
 
         def handle(number: int, _frame: object) -> None:

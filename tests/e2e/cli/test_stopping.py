@@ -16,7 +16,7 @@ import pytest
 from beanpole import Client, NotFoundError
 from tests.e2e.cli.conftest import Cli, run
 from tests.e2e.cli.cutting import cut_at
-from tests.e2e.cli.test_moving import bodies, body_of
+from tests.e2e.cli.test_move import bodies, body_of
 from tests.e2e.process import wait_until
 from tests.servers import REPLY_TIMEOUT_S
 

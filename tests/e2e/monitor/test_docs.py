@@ -16,8 +16,8 @@ from beanpole.cli.bench import bench
 from beanpole.cli.doctor import doctor
 from beanpole.cli.tail import tail
 from beanpole.cli.top import top
-from beanpole.monitor import examine
 from beanpole.monitor.columns import COLUMNS
+from beanpole.monitor.doctor import CHECKS, name_of
 from beanpole.monitor.top import ACTIONS
 from tests.e2e.process import environment, wait_until
 from tests.servers import HOST, REPLY_TIMEOUT_S, Server, beanpole_server
@@ -78,7 +78,7 @@ def test_there_are_examples_of_each_verb() -> None:
 
 def test_every_check_is_in_the_table() -> None:
     table = re.findall(r"^\| `([a-z-]+)` \| (?:error|warning|note)", PAGE, re.MULTILINE)
-    assert sorted(table) == sorted(examine.name_of(check) for check in examine.CHECKS)
+    assert sorted(table) == sorted(name_of(check) for check in CHECKS)
 
 
 def test_every_key_is_told() -> None:

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import beanpole as library
-from beanpole.monitor.diagnosis import Finding, Severity, Visit
-from beanpole.monitor.examine import diagnose, visit
+from beanpole.monitor.doctor import diagnose, visit
+from beanpole.monitor.findings import Finding, Severity, Visit
 from tests.e2e.monitor.command import as_json, beanpole, url_of
 from tests.e2e.process import Client, serving, wait_until
 from tests.servers import HOST, Server, beanpole_server, beanstalkd_server

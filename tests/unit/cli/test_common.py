@@ -5,7 +5,7 @@ import pytest
 
 from beanpole import errors
 from beanpole.cli.common import TARGET, cell
-from beanpole.cli.ending import exit_code_of, sentence_of
+from beanpole.cli.errors import exit_code_of, sentence_of
 
 
 @pytest.mark.parametrize(("text", "wanted"), [("7", 7), ("tube:7", "7"), ("emails", "emails"), ("7a", "7a")])

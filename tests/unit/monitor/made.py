@@ -1,7 +1,7 @@
 """Made-up servers, tubes and jobs: what a test does not name is as quiet as can be."""
 
 from beanpole.client.stats import Stats, StatsJob, StatsTube
-from beanpole.monitor.diagnosis import Visit
+from beanpole.monitor.findings import Visit
 from beanpole.monitor.sampling import Looked, Rates, Row, Sample
 
 SECOND_NS = 1_000_000_000

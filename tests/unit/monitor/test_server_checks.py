@@ -4,8 +4,8 @@ import pytest
 
 from beanpole.client.stats import Stats
 from beanpole.monitor import server_checks
-from beanpole.monitor.diagnosis import Check, Severity, Visit
-from beanpole.monitor.examine import CHECKS, diagnose, is_healthy, name_of
+from beanpole.monitor.doctor import CHECKS, diagnose, is_healthy, name_of
+from beanpole.monitor.findings import Check, Severity, Visit
 from tests.unit.monitor.made import job, sample, server, visit
 
 

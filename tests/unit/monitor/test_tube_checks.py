@@ -3,7 +3,7 @@
 import pytest
 
 from beanpole.monitor import tube_checks
-from beanpole.monitor.diagnosis import Check, Severity, Visit
+from beanpole.monitor.findings import Check, Severity, Visit
 from beanpole.monitor.sampling import Row
 from tests.unit.monitor.made import job, row, sample, server, visit
 

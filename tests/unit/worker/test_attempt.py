@@ -9,13 +9,13 @@ import pytest
 from beanpole import StatsJob, Task
 from beanpole.errors import ConnectionLostError, InternalError, NotFoundError
 from beanpole.worker.attempt import Attempt, Cut
+from beanpole.worker.client import WorkerClient
+from beanpole.worker.executor import Running
 from beanpole.worker.handler import make_handler
-from beanpole.worker.line import Line
-from beanpole.worker.station import Running
 from beanpole.worker.thread import Ended, call_async
 
 
-class Silence(Line):
+class Silence(WorkerClient):
     """A connection on which touches have the answers that a test gives."""
 
     def __init__(self, *answers: Exception | None) -> None:
@@ -32,10 +32,10 @@ async def nothing(_task: Task[Any]) -> Ended:
     return None
 
 
-def attempt(line: Line, timeout_s: float | None = None, ttr: int = 60) -> Attempt:
+def attempt(client: WorkerClient, timeout_s: float | None = None, ttr: int = 60) -> Attempt:
     task: Task[object] = Task(1, "x", StatsJob(raw={}, ttr=ttr, tube="t"), 1, 5)
     handler = make_handler(nothing, max_attempts=5, backoff=float, timeout_s=timeout_s, process=False)
-    return Attempt(line, task, handler)
+    return Attempt(client, task, handler)
 
 
 def running(function: Callable[..., Any], begun: list[str]) -> Callable[..., Running]:
@@ -55,7 +55,7 @@ def test_what_is_cut_while_it_waits_for_an_earlier_one_does_not_begin(why: Cut) 
 
     async def main() -> object:
         earlier, later = attempt(Silence()), attempt(Silence())
-        asyncio.get_running_loop().call_soon(later.cut_short, why)
+        asyncio.get_running_loop().call_soon(later.interrupt, why)
         result = await later.run(nothing, running(nothing, begun), earlier)
         assert not later.runs
         assert not later.over.done(), "who comes after it has to wait for the earlier one, too"
@@ -93,7 +93,7 @@ def test_what_is_cut_during_its_hooks_does_not_begin(why: Cut) -> None:
 
     async def main() -> object:
         one = attempt(Silence())
-        asyncio.get_running_loop().call_soon(one.cut_short, why)
+        asyncio.get_running_loop().call_soon(one.interrupt, why)
         return await one.run(hook, running(nothing, begun), None)
 
     assert asyncio.run(main()) is why
@@ -105,7 +105,7 @@ def test_what_has_ended_counts_unless_the_job_is_lost() -> None:
         one = attempt(Silence())
 
         async def handler(_: Task[Any]) -> None:
-            one.cut_short(why)
+            one.interrupt(why)
 
         return await one.run(nothing, running(handler, []), None)
 
@@ -122,14 +122,14 @@ def test_what_has_ended_counts_unless_the_job_is_lost() -> None:
     ],
 )
 def test_what_a_touch_says(answers: list[Exception | None], result: object) -> None:
-    line = Silence(*answers)
+    client = Silence(*answers)
 
     async def until_all_is_answered(_: Task[Any]) -> None:
-        while line.answers:  # noqa: ASYNC110 - a test may look again and again
+        while client.answers:  # noqa: ASYNC110 - a test may look again and again
             await asyncio.sleep(0.01)
         await asyncio.sleep(0.1 if result else 0)
 
     async def main() -> object:
-        return await attempt(line, ttr=1).run(nothing, running(until_all_is_answered, []), None)
+        return await attempt(client, ttr=1).run(nothing, running(until_all_is_answered, []), None)
 
     assert asyncio.run(main()) is result

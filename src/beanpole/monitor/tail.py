@@ -29,7 +29,7 @@ PROBE_DELAY_S = limits.PRI_MAX
 """The delay of the job that tells the last id: nobody gets it, should we not live to delete it."""
 
 
-class Reckoning:
+class NewIds:
     """Which ids are new. Numbers in, numbers out.
 
     Invariant: every id below `next_id` was looked at, or belongs to a time in which nothing came into the tube.
@@ -89,7 +89,7 @@ class Follower:
         self._own_tube = own_tube
         """The name of a tube that nobody else uses."""
         self._server_id = ""
-        self._reckoning = Reckoning(0, 0, 0)
+        self._new_ids = NewIds(0, 0, 0)
 
     async def look(self) -> tuple[list[Seen], int]:
         """The jobs that came since the last time, by id, and how many were missed; nothing at the first time.
@@ -98,11 +98,11 @@ class Follower:
         UnexpectedReplyError. A server that was started anew is followed from the moment when that is noticed.
         """
         async with self._client.pipeline() as counts:
-            stats, tube = counts.stats(), counts.stats_tube(self._tube)  # in this order: see Reckoning.owed
+            stats, tube = counts.stats(), counts.stats_tube(self._tube)  # in this order: see NewIds.owed
         if stats.result().id != self._server_id:
             await self._begin()
             return [], 0
-        ids = self._reckoning.due(stats.result().total_jobs, tube.result().total_jobs)
+        ids = self._new_ids.due(stats.result().total_jobs, tube.result().total_jobs)
         if not ids:
             return [], 0
         async with self._client.pipeline(raise_errors=False) as asking:
@@ -112,7 +112,7 @@ class Follower:
         async with self._client.pipeline(raise_errors=False) as peeking:
             peeked = [(job, peeking.peek(job.id)) for job in ours]
         seen = [Seen(found.result().body, job) for job, found in peeked if not isinstance(found.error, NotFoundError)]
-        return seen, self._reckoning.looked((job.id for job in alive), len(seen))
+        return seen, self._new_ids.looked((job.id for job in alive), len(seen))
 
     async def _begin(self) -> None:
         """Learns the last id."""
@@ -124,5 +124,5 @@ class Follower:
             raise type(probe.error)(f"{probe.error}; so nothing new can come") from probe.error
         last_id = probe.result()
         await self._client.delete(last_id)
-        self._reckoning = Reckoning(last_id, stats.result().total_jobs, tube.result().total_jobs)
+        self._new_ids = NewIds(last_id, stats.result().total_jobs, tube.result().total_jobs)
         self._server_id = stats.result().id

@@ -77,7 +77,7 @@ class Stopped(KeyboardInterrupt):
 
 
 @contextmanager
-def told(story: Callable[[], str]) -> Iterator[None]:
+def reporting(story: Callable[[], str]) -> Iterator[None]:
     """Say how far a verb came, and how to go on, when an error or a signal ends it.
 
     Raises:

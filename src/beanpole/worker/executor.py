@@ -16,13 +16,13 @@ class Running:
     """A handler that runs."""
 
     done: "asyncio.Future[Ended]"
-    """Has what came of it."""
+    """Done when the handler has ended; its result is what the handler raised, or None."""
 
     stop: Callable[[], object] | None
-    """Asks it to stop; None: a thread can't be stopped."""
+    """Asks the handler to stop; None: it runs in a thread, which can't be stopped."""
 
 
-class Station:
+class Executor:
     """The thread and the process of a slot, started when they are first needed."""
 
     def __init__(self, name: str) -> None:
@@ -40,11 +40,11 @@ class Station:
             self._thread = HandlerThread(self._name)
         if handler.place is Place.THREAD:
             return Running(self._thread.submit(partial(call, handler.function, task)), None)
-        self._child.revive()
+        self._child.reset()
         return Running(self._thread.submit(partial(self._child.run, handler.function, task)), self._child.kill)
 
     async def call_hook(self, hook: Function, *args: object) -> Ended:
-        """Calls a hook and waits for it. The thread for hooks is another one: a handler may hang."""
+        """Calls a hook and waits for it, in a thread of its own: a handler may hang in the other one."""
         if is_async(hook):
             return await call_async(hook, *args)
         if self._hook_thread is None:
@@ -52,7 +52,7 @@ class Station:
         return await self._hook_thread.submit(partial(call, hook, *args))
 
     def close(self) -> None:
-        """Ends what can be ended, without waiting."""
+        """Stops the threads and kills the process, without waiting for them."""
         self._child.kill()
         for thread in (self._thread, self._hook_thread):
             if thread is not None:

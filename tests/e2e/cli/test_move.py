@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from beanpole import Client, TimedOutError
-from beanpole.cli.taking import batches, delete, enter, look
+from beanpole.cli.batches import batches, delete, enter, look
 from tests.e2e.cli.conftest import Cli, command
 from tests.e2e.process import environment, wait_until
 from tests.servers import HOST, beanpole_server

@@ -1,15 +1,20 @@
-"""``beanpole peek|stats|tubes``: look, and change nothing."""
+"""``beanpole peek|stats|tubes``: inspect a server; and what `top`, `tail` and `doctor` share, which watch one."""
 
 import sys
-from collections.abc import Mapping
-from typing import Any
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from beanpole.cli.common import TARGET, Output, Server, body_fields, verb
-from beanpole.cli.ending import Failure, missing, note
+from beanpole.cli.errors import Failure, missing, note
 from beanpole.client import Client, Job, StatsJob, StatsTube
 from beanpole.errors import ExitCode, NotFoundError
+
+if TYPE_CHECKING:
+    from beanpole.client import AsyncClient
 
 COLUMNS: dict[str, str] = {
     "tube": "name",
@@ -139,3 +144,32 @@ def all_tubes(client: Client[bytes]) -> list[StatsTube]:
     with client.pipeline(raise_errors=False) as pipeline:
         results = [pipeline.stats_tube(name) for name in names]
     return [result.result() for result in results if not isinstance(result.error, NotFoundError)]
+
+
+# --- Watching ---------------------------------------------------------------------------------------------------------
+
+ANSWER_TIMEOUT_S = 10.0
+"""Seconds of silence after which a server counts as lost."""
+
+now_ns = time.monotonic_ns
+"""The clock of samples."""
+
+
+@asynccontextmanager
+async def async_client(server: Server, tube: str = "default") -> "AsyncIterator[AsyncClient[bytes]]":
+    """A client that is connected, with one attempt to connect each time. Raises CannotConnectError."""
+    from beanpole.client import AsyncClient, Backoff
+
+    backoff = Backoff(attempts=1)
+    client = AsyncClient(server.address, None, tube, timeout=ANSWER_TIMEOUT_S, backoff=backoff)
+    async with client:
+        await client.connect()
+        yield client
+
+
+def interval(default: float, help: str) -> Callable[[click.decorators.FC], click.decorators.FC]:  # noqa: A002 - click's word
+    """The option --interval."""
+    kind = click.FloatRange(0.1, 3600)
+    return click.option(
+        "--interval", "interval_s", type=kind, default=default, show_default=True, metavar="SECONDS", help=help
+    )

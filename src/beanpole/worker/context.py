@@ -1,12 +1,12 @@
-"""What the slots of a serving worker have in common."""
+"""What the slots of a running worker share: handlers, counters, the log, and when to stop."""
 
 import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from beanpole.worker.client import WorkerClient
 from beanpole.worker.handler import Handler, Hooks
-from beanpole.worker.line import Line
 from beanpole.worker.task import Counters
 
 if TYPE_CHECKING:
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class Shift:
-    """The time from the start of a worker to its stop, and what its slots share."""
+class WorkerContext:
+    """The state of one run of a worker, from :meth:`Worker.serve` to its stop, shared by all its slots."""
 
     handlers: Mapping[str, Handler]
-    """By tube."""
+    """The handlers by tube."""
 
     hooks: Hooks
     counters: Counters
@@ -26,10 +26,10 @@ class Shift:
     """Has structlog's methods."""
 
     log_done: bool
-    """Whether a job that is done is worth a line."""
+    """Whether a job that is done is worth a log line."""
 
-    dial: Callable[[], Line]
-    """Makes a connection that is not connected yet."""
+    dial: Callable[[], WorkerClient]
+    """Makes a client that is not connected yet."""
 
     reserve_s: int | None
     """Seconds of a reserve; None: for ever."""
@@ -41,23 +41,23 @@ class Shift:
     """Seconds for which all slots may be occupied by handlers that hang; None: for ever."""
 
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set: no further job is taken."""
+    """Set when no more jobs may be taken."""
 
     attempts: "dict[int, Attempt]" = field(default_factory=dict)
-    """The latest for each job that a handler runs for, by id: also when the job is lost or given back meanwhile."""
+    """The latest attempt at each job, by id, until its handler has ended: also after the job was lost or released."""
 
     is_stuck: bool = False
-    """Whether the shift stopped as handlers that hang occupied all slots for too long."""
+    """Whether the worker stopped because handlers that hang had occupied all slots for too long."""
 
-    _is_away: bool = False
-    _hanging: int = 0
-    """Slots that are occupied by handlers that hang."""
+    _is_disconnected: bool = False
+    _hanging_count: int = 0
+    """Slots occupied by handlers that hang."""
     _stuck_timer: asyncio.TimerHandle | None = None
 
-    async def until_it_ends(self, over: "asyncio.Future[None]") -> None:
-        """Waits for the end of a handler that hangs, or until no further job is taken; watches whether all slots do."""
-        self._hanging += 1
-        if self._hanging == self.slots and not self.stopping.is_set():
+    async def wait_for_hanging(self, over: "asyncio.Future[None]") -> None:
+        """Waits until a handler that hangs has ended, or the worker stops; gives up once every slot waits like this."""
+        self._hanging_count += 1
+        if self._hanging_count == self.slots and not self.stopping.is_set():
             sentence = "all slots are occupied by handlers that hang: this worker takes no jobs"
             self.logger.error(sentence, slots=self.slots, ends_in_s=self.stuck_timeout_s)
             if self.stuck_timeout_s is not None:
@@ -65,7 +65,7 @@ class Shift:
         try:
             await self.until_stopped_or(over)
         finally:
-            self._hanging -= 1
+            self._hanging_count -= 1
             if self._stuck_timer is not None:
                 self._stuck_timer.cancel()
 
@@ -74,20 +74,20 @@ class Shift:
         self.stopping.set()
 
     async def until_stopped_or(self, future: "asyncio.Future[None]") -> None:
-        """Waits for a future, or until no further job is taken."""
+        """Waits for a future, or until the worker stops."""
         stopping: asyncio.Future[Any] = asyncio.ensure_future(self.stopping.wait())
         await asyncio.wait({future, stopping}, return_when=asyncio.FIRST_COMPLETED)
         stopping.cancel()
 
-    def connected(self) -> None:
-        """A slot has a connection."""
+    def on_connected(self) -> None:
+        """Records that a slot has connected."""
         self.counters.connections += 1
-        if self._is_away:
-            self._is_away = False
+        if self._is_disconnected:
+            self._is_disconnected = False
             self.logger.info("connected again")
 
-    def away(self, error: Exception) -> None:
-        """A slot has no connection. All of them will find out, and one line is enough."""
-        if not self._is_away and not self.stopping.is_set():
-            self._is_away = True
+    def on_disconnected(self, error: Exception) -> None:
+        """Logs that a slot has lost its connection: once, though every slot will notice."""
+        if not self._is_disconnected and not self.stopping.is_set():
+            self._is_disconnected = True
             self.logger.warning("no connection, trying again until there is one", error=str(error))

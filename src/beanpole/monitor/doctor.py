@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from beanpole.monitor import server_checks, tube_checks
-from beanpole.monitor.diagnosis import Check, Finding, Severity, Visit
+from beanpole.monitor.findings import Check, Finding, Severity, Visit
 from beanpole.monitor.sampling import ALL, Looked, Sample, Sampler, next_jobs
 
 if TYPE_CHECKING:

@@ -6,10 +6,9 @@ from typing import Any
 
 import click
 
+from beanpole.cli.batches import STATES, Copy, Taken, batches, delete, enter, put_copies, report_reserved
 from beanpole.cli.common import COUNT, TUBE, URL, Output, Server, jobs_text, progress, verb
-from beanpole.cli.copying import Copy, put_copies
-from beanpole.cli.ending import Failure, exit_code_of, explained, note, told
-from beanpole.cli.taking import STATES, Taken, batches, delete, enter, tell_reserved
+from beanpole.cli.errors import Failure, exit_code_of, explained, note, reporting
 from beanpole.client import Client
 from beanpole.errors import BeanpoleError, ExitCode
 
@@ -46,13 +45,13 @@ def drain(server: Server, out: Output, *, tube: str, states: tuple[str, ...], co
         more = f"; of {jobs_text(pending)} more it is not known" if pending else ""
         return f"{jobs_text(deleted)} of {tube} deleted{more}; call it again to delete the rest"
 
-    with told(story), progress("Deleting", min(sum(there.values()), count or sys.maxsize)) as tell:
+    with reporting(story), progress("Deleting", min(sum(there.values()), count or sys.maxsize)) as tell:
         for batch in batches(client, tube, dict.fromkeys(there, sys.maxsize), count):
             pending = len(batch)
             deleted += len(batch) - delete(client, batch)
             pending = 0
             tell(len(batch))
-    tell_reserved(client, tube)
+    report_reserved(client, tube)
     out.record({"tube": tube, "deleted": deleted}, f"{jobs_text(deleted)} of {tube} deleted")
     return ExitCode.OK
 
@@ -98,7 +97,7 @@ def move(
         more = f"; up to {jobs_text(pending)} may be in both tubes" if pending else ""
         return f"moved {jobs_text(moved)}{more}; call it again to move the rest"
 
-    with told(story), progress("Moving", min(sum(there.values()), count or sys.maxsize)) as tell:
+    with reporting(story), progress("Moving", min(sum(there.values()), count or sys.maxsize)) as tell:
         for batch in batches(client, source, there, count):
             pending = len(batch)
             done, failure = move_batch(putting, target, batch, ready=ready)
@@ -110,7 +109,7 @@ def move(
                 raise Failure(f"{explained(putting, failure)}; {story()}", exit_code_of(failure))
     if twice:
         note(f"in both tubes, as a worker of {source} took them meanwhile: {jobs_text(twice)}")
-    tell_reserved(client, source)
+    report_reserved(client, source)
     out.record({"from": source, "to": target, "moved": moved}, f"{jobs_text(moved)} moved from {source} to {target}")
     return ExitCode.OK
 

@@ -1,7 +1,8 @@
-"""A connection of a worker: a client that never makes a second connection.
+"""A worker's client: one connection, and never a second one.
 
-A client makes a new connection when the last one broke. A worker must not send ``delete`` over a new one: the job that
-it has finished is the server's again, and a server that has lost its jobs may have given the id to another.
+An ordinary client reconnects when its connection breaks. A worker must not send ``delete`` over a new connection: the
+job that it has finished went back to the queue when the old one broke, and a server that has lost its data may have
+given the same id to another job.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -13,8 +14,8 @@ if TYPE_CHECKING:
     from beanpole.client.aio_link import Link
 
 
-class Line(AsyncClient[Any]):
-    """One connection; when it is over, every command raises ConnectionLostError."""
+class WorkerClient(AsyncClient[Any]):
+    """One connection; once it is over, every command raises ConnectionLostError."""
 
     _was_made = False
 

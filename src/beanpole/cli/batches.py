@@ -1,10 +1,12 @@
-"""Takes the jobs of a tube in batches, for verbs that delete each when it is safe elsewhere.
+"""The jobs of a tube in batches, for `drain`, `move`, `export --remove` and `import`: taken, and put as copies.
 
-Ready jobs are reserved, so that no worker has them as well; when the connection ends they are ready again. Delayed and
-buried jobs, and those of a paused tube, are left as they are until they are deleted: so whatever stops the verb leaves
-them in their state. If somebody kicks one in that moment, and a worker reserves it, it is worked on and copied.
+Taking: ready jobs are reserved, so that no worker has them as well; when the connection ends they are ready again.
+Delayed and buried jobs, and those of a paused tube, are left as they are until they are deleted: whatever stops the
+verb leaves them in their state. If somebody kicks one at that moment and a worker reserves it, it is both processed and
+copied. The caller deletes the jobs of a batch before it asks for the next.
 
-Whoever takes a batch deletes its jobs before it asks for the next.
+Putting: no command puts a buried job, so its copy is put with a delay, reserved by its id and buried, and no worker
+sees it in between. If that is interrupted, the copy is ready after the delay.
 """
 
 import sys
@@ -12,22 +14,27 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from beanpole.cli.ending import note
+from beanpole.cli.errors import note
 from beanpole.cli.scan import count_of, find
-from beanpole.client import Client, StatsJob
+from beanpole.client import Client, Result, StatsJob
 from beanpole.client.session import DEFAULT_TUBE
 from beanpole.errors import BatchError, DeadlineSoonError, NotFoundError, TimedOutError
 
 BATCH = 256
-"""Jobs of a batch: a few round trips serve all of them, and they are done long before their time to run is over."""
+"""Jobs of a batch: a few round trips serve all of them, long before their time to run is over."""
+
+BURY_WITHIN_S = 60
+"""Seconds of delay of a copy that will be buried: far more than two round trips."""
 
 SCAN_FROM = 16
-"""Jobs from which on they are looked for by their ids; peek gives one, and the next when that is deleted."""
+"""Jobs at which a scan by ids is worth it; peek finds one job, and the next only when that is deleted."""
 
 SCAN_IDS_PER_JOB = 20
-"""Ids that are looked at for each job that there is; if that does not find them, peek does."""
+"""Ids that a scan tries for each job of the tube; what it does not find, peek does."""
 
 STATES = ("ready", "delayed", "buried")
+
+# --- Taking -----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +156,41 @@ def delete(client: Client[bytes], batch: Sequence[Taken]) -> int:
     return 0
 
 
-def tell_reserved(client: Client[bytes], tube: str) -> None:
+def report_reserved(client: Client[bytes], tube: str) -> None:
     """Say how many jobs stay in a tube, as they are reserved."""
     if number := count_of(client, tube, ["reserved"]):
         note(f"{number} reserved {'job stays' if number == 1 else 'jobs stay'} in {tube}")
+
+
+# --- Putting ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """A job to be put."""
+
+    body: bytes
+    pri: int
+    ttr: int
+    delay_s: int = 0
+    buried: bool = False
+
+
+def put_copies(client: Client[bytes], tube: str, copies: Sequence[Copy]) -> list[Result[int]]:
+    """Put jobs into a tube; return for each its id or an error.
+
+    Raises:
+        ReplyError: a copy could not be buried.
+        ConnectionLostError: some were put, or all, or none.
+    """
+    with client.pipeline(raise_errors=False) as pipeline:
+        results = [
+            pipeline.put(each.body, each.pri, BURY_WITHIN_S if each.buried else each.delay_s, each.ttr, tube=tube)
+            for each in copies
+        ]
+    with client.pipeline() as pipeline:
+        for each, result in zip(copies, results, strict=True):
+            if each.buried and result.error is None:
+                pipeline.reserve_job(result.result())
+                pipeline.bury(result.result(), each.pri)
+    return results
