@@ -299,12 +299,14 @@ def test_a_worker_that_can_wait_no_longer_releases_what_runs(shop: Shop, is_asyn
 
 def test_a_worker_that_is_cancelled_gives_everything_back(shop: Shop) -> None:
     worker = shop.worker(2)
+    begun: list[None] = []
     ends: list[str] = []
     both_run = asyncio.Event()
 
     @worker.handler(shop.tube)
     async def hang(_: Task[str]) -> None:
-        if worker.counters.running == 2:
+        begun.append(None)
+        if len(begun) == 2:
             both_run.set()
         try:
             await asyncio.sleep(100)
