@@ -10,6 +10,11 @@ from beanpole.engine.session cimport Session
 from beanpole.engine.tube cimport Tube, Watch
 from beanpole.protocol.commands cimport Command
 
+cdef enum Outcome:
+    # What became of a command.
+    DONE = 0
+    AGAIN = 1                            # nothing: there may be space for its job in the next turn
+
 @cython.final
 cdef class Engine:
     cdef readonly Py_ssize_t body_bytes_max   # bytes of a body; what the decoder lets through, told in stats

@@ -28,7 +28,7 @@ import cython
 from cython.cimports.beanpole.engine.heap import Heap, Item, sooner
 from cython.cimports.beanpole.engine.job import Job, State, new_job
 from cython.cimports.beanpole.engine.jobtable import JobTable
-from cython.cimports.beanpole.engine.records import Records
+from cython.cimports.beanpole.engine.records import Records, Room
 from cython.cimports.beanpole.engine.session import Session
 from cython.cimports.beanpole.engine.tube import Tube, Watch
 from cython.cimports.beanpole.protocol.commands import Verb
@@ -427,11 +427,14 @@ class Engine:
     # --- commands -----------------------------------------------------------------------------------------------------
 
     def apply(self, now_ns, session, command):
-        """Run one command of a session that does not wait."""
+        """Run one command of a session that does not wait.
+
+        Return AGAIN when nothing has happened, not even a count, and the same command is to run in the next turn.
+        """
         verb: Verb = command.verb
-        self.command_counts[cython.cast(cython.int, command.counted)] += 1
         if verb == Verb.PUT:
             return self.put(now_ns, session, command)
+        self.command_counts[cython.cast(cython.int, command.counted)] += 1
         if verb == Verb.RESERVE:
             return self.reserve(now_ns, session, NEVER)
         if verb == Verb.DELETE:
@@ -474,10 +477,16 @@ class Engine:
     def put(self, now_ns, session, command):
         """put: a new job, offered to whoever waits. It gets no id when it is refused."""
         job: Job
+        room: cython.int = Room.OK
+        if not self.draining:
+            room = self.records.room_for_put(len(session.used.name) + command.body_bytes)
+            if room == Room.WAIT:
+                return Outcome.AGAIN
+        self.command_counts[cython.cast(cython.int, Verb.PUT)] += 1
         self.count_producer(session)
         if self.draining:
             return session.out.add(b"DRAINING\r\n", 10)
-        if not self.records.room_for_put(len(session.used.name) + command.body_bytes):
+        if room == Room.FULL:
             return session.out.add(b"OUT_OF_MEMORY\r\n", 15)
         job = new_job(self.next_job_id, session.used, command.body_at, command.body_bytes)
         if job is None:

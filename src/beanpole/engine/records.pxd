@@ -5,6 +5,12 @@ from libc.stdint cimport int64_t, uint64_t
 from beanpole.engine.job cimport Job
 from beanpole.engine.tube cimport Tube
 
+cpdef enum Room:
+    # Whether a new job can be kept.
+    FULL = 0                             # no: the put is refused
+    OK = 1
+    WAIT = 2                             # perhaps: space is prepared at the end of the turn; the put runs again then
+
 cdef class Records:
     cdef readonly uint64_t index         # records so far, over all turns
     cdef int job_put(self, Job job) except -1
@@ -12,5 +18,5 @@ cdef class Records:
     cdef int job_deleted(self, Job job) except -1
     cdef int tube_changed(self, Tube tube) except -1
     cdef int pause_ended(self, Tube tube) except -1
-    cdef bint room_for_put(self, int64_t size) except -1
+    cpdef int room_for_put(self, int64_t size) except -1   # a Room
     cdef bint room_for_change(self) except -1

@@ -38,8 +38,13 @@ class Records:
         return 0
 
     def room_for_put(self, size):
-        """Whether a job of `size` bytes of body and name can be kept; if not, put is refused with OUT_OF_MEMORY."""
-        return True
+        """Whether a job of `size` bytes of body and name can be kept.
+
+        FULL: the put is refused with OUT_OF_MEMORY. WAIT: the put has not run, and runs again in the next turn, for
+        nothing may wait for a disk while a command runs; the end of this turn must make room, or find that there is
+        none.
+        """
+        return Room.OK
 
     def room_for_change(self):
         """Whether a change of a job or a tube can be kept; if not, the command is refused with OUT_OF_MEMORY."""

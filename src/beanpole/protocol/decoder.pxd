@@ -40,6 +40,7 @@ cdef class Decoder:
     cdef void extend(self, Py_ssize_t size) noexcept
     cdef int settle(self) except -1
     cdef bint next(self, Command command) noexcept
+    cdef void unread_put(self) noexcept
     cdef bint line(self, Command command) noexcept
     cdef bint body(self, Command command) noexcept
     cdef bint skip(self, Command command) noexcept

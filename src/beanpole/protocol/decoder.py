@@ -189,6 +189,11 @@ class Decoder:
             else:
                 return self.long_line(command)
 
+    def unread_put(self):
+        """Go back to before the body of the put that `next` has just returned, so that it returns it once more."""
+        self.at -= self.put_bytes + 2
+        self.mode = Mode.BODY
+
     def line(self, command):
         """Decode a command line. False: it is not complete, or the mode changed."""
         start: cython.p_const_char = self.input + self.at

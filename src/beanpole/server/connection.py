@@ -10,7 +10,7 @@ nobody may see what a crash could take back. Output of a turn is held as a whole
 """
 
 import cython
-from cython.cimports.beanpole.engine.engine import Engine
+from cython.cimports.beanpole.engine.engine import Engine, Outcome
 from cython.cimports.beanpole.protocol.commands import Command, Verb
 from cython.cimports.beanpole.protocol.decoder import Decoder
 from cython.cimports.libc.stdint import int64_t, uint32_t, uint64_t
@@ -66,7 +66,10 @@ class Connection:
                 break
             self.commands_left -= self.cost()
             kicked: uint32_t = session.kicked_count
-            self.engine.apply(now_ns, session, current)
+            if self.engine.apply(now_ns, session, current) == Outcome.AGAIN:
+                self.decoder.unread_put()
+                self.pending = True
+                break
             if session.kicked_count != kicked:
                 self.commands_left -= session.kicked_count // JOBS_PER_COMMAND
             self.end_reply()
