@@ -13,7 +13,7 @@ from beanpole.errors import ExitCode, StartError
 from beanpole.ids.errors import RuleError
 
 if TYPE_CHECKING:
-    from beanpole.ids.rule import Rule
+    from beanpole.ids.rules.rule import Rule
 
 CONFIG = click.Path(dir_okay=False, path_type=Path)
 
@@ -97,8 +97,8 @@ def check(config: Path, at_s: int | None, rate: float | None) -> int:
     Below them: how many numbers there are until counting begins anew, and the rate at which they last so long.
     """
     need_extra()
-    from beanpole.ids.rule import preview
-    from beanpole.ids.rules import load
+    from beanpole.ids.config import load
+    from beanpole.ids.rules.rule import preview
 
     if at_s is None:
         at_s = int(time.time())

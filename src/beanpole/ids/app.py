@@ -18,17 +18,19 @@ from typing import TYPE_CHECKING, Any
 import uvloop
 
 from beanpole.errors import ExitCode, StartError
-from beanpole.ids import limits, rules
+from beanpole.ids import limits
+from beanpole.ids.config import load
 from beanpole.ids.errors import ClockAheadError, LeaseLostError, RuleError, StorageError
-from beanpole.ids.measured import Measured
-from beanpole.ids.sequence import Clock
+from beanpole.ids.rules.config import Config
+from beanpole.ids.rules.sequence import Clock
 from beanpole.ids.service import Service
-from beanpole.ids.store import Store
-from beanpole.ids.storethread import ThreadedStore
+from beanpole.ids.storage.measured import Measured
+from beanpole.ids.storage.store import Store
+from beanpole.ids.storage.threaded import ThreadedStore
 from beanpole.ids.udp import Datagrams
 
 if TYPE_CHECKING:
-    from beanpole.ids.http import Server
+    from beanpole.ids.http.server import Server
 
 
 class App:
@@ -37,7 +39,7 @@ class App:
     def __init__(
         self,
         path: Path,
-        config: rules.Config,
+        config: Config,
         logger: Any,  # noqa: ANN401 - structlog's
         ready: Callable[[list[str]], None],
         wall_s: Callable[[], float] = time.time,
@@ -103,7 +105,7 @@ class App:
             StartError: a package is missing.
         """
         try:
-            from beanpole.ids.web import make_server  # noqa: PLC0415 - who does not serve HTTP needs none of it
+            from beanpole.ids.http.server import make_server  # noqa: PLC0415 - who does not serve HTTP needs none of it
         except ImportError as error:
             raise StartError(f"{error.name} is not installed: pip install 'beanpole[ids]'", ExitCode.FAILED) from error
         self.web = make_server(self.service, store, self.clock, epoch, lambda: datagrams.failed_count)
@@ -138,7 +140,7 @@ class App:
     def reload(self) -> None:
         """Read the rules again, and accept the clock; if anything is wrong with the rules, nothing changes."""
         try:
-            config = rules.load(self.path)
+            config = load(self.path)
             self.service.reload(config)
         except RuleError as error:
             self.logger.warning("reload refused", reason=str(error), effect="the old rules stay, and the old clock")
@@ -170,7 +172,7 @@ def serve(
         StartError: it can't start.
     """
     try:
-        config = rules.load(path)
+        config = load(path)
     except RuleError as error:
         raise StartError(str(error), ExitCode.USAGE) from error
 

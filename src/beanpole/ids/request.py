@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
 
-from beanpole.ids import limits, wire
+from beanpole.ids import limits
 from beanpole.ids.errors import RuleFailedError
-from beanpole.ids.rule import Rule
-from beanpole.ids.sequence import Key
+from beanpole.ids.original import wire
+from beanpole.ids.rules.rule import Rule
+from beanpole.ids.rules.sequence import Key
 from beanpole.limits import IDS_COUNT_MAX
 
 BAD_NAME = re.compile(r"[\x00-#%&'<>]")

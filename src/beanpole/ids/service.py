@@ -14,9 +14,9 @@ import asyncio
 import contextlib
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
-from beanpole.ids import limits, wire
+from beanpole.ids import limits
 from beanpole.ids.errors import (
     ExhaustedError,
     LeaseLostError,
@@ -26,24 +26,13 @@ from beanpole.ids.errors import (
     RuleFailedError,
     StorageError,
 )
+from beanpole.ids.original import wire
 from beanpole.ids.request import Answer, BadRequestError, Reader, Request
-from beanpole.ids.rules import Config
-from beanpole.ids.sequence import Counter, Key, Mark
+from beanpole.ids.rules.config import Config
+from beanpole.ids.rules.sequence import Counter, Key
+from beanpole.ids.storage.measured import StoreCalls
 from beanpole.ids.window import Window
 from beanpole.limits import IDS_REQUEST_BYTES_MAX
-
-
-class StoreCalls(Protocol):
-    """What the service asks of the store, each call in the store's own thread."""
-
-    async def load(self, key: Key, batch: int) -> Mark | None:
-        """Return the mark of a counter of a rule that reserves `batch` numbers at a time."""
-
-    async def reserve(self, wanted: list[tuple[Key, Mark]]) -> None:
-        """Make ranges durable."""
-
-    async def give_back(self, rests: list[tuple[Key, Mark]]) -> None:
-        """Write final marks."""
 
 
 class Service:

@@ -10,7 +10,7 @@ from pathlib import Path
 from tests.databases import Database
 from tests.e2e.ids.process import Ids, hammer, running, write_rules
 from tests.e2e.process import environment, wait_until
-from tests.unit.ids.test_store import ORIGINAL_TABLE
+from tests.unit.ids.storage.test_store import ORIGINAL_TABLE
 
 LUA = """
 function min_counter() return 0 end

@@ -37,7 +37,7 @@ HOLES = {
     10: (
         "names that differ in case have one row",
         "e2e/ids/test_holes.py::test_names_after_a_crash",
-        "unit/ids/test_store.py::test_names_are_bytes",
+        "unit/ids/storage/test_store.py::test_names_are_bytes",
     ),
     11: ("names that can't be saved", "e2e/ids/test_holes.py::test_names_after_a_crash"),
     12: (
@@ -48,17 +48,17 @@ HOLES = {
     13: (
         "a node is added",
         "e2e/ids/test_databases.py::test_node_that_is_added_repeats_nothing",
-        "unit/ids/test_store_servers.py::test_two_that_start_at_once_with_different_steps",
+        "unit/ids/storage/test_store_servers.py::test_two_that_start_at_once_with_different_steps",
     ),
     14: (
         "a step above 127 counts down, and an offset beyond the step repeats one number",
-        "unit/ids/test_sequence.py::test_step_above_127_counts_up",
-        "unit/ids/test_rules.py::test_step_and_offset_must_be_in_range",
+        "unit/ids/rules/test_sequence.py::test_step_above_127_counts_up",
+        "unit/ids/rules/test_reader.py::test_step_and_offset_must_be_in_range",
     ),
     15: (
         "numbers and times of 32 bits",
-        "unit/ids/test_sequence.py::test_numbers_and_times_beyond_32_bits",
-        "unit/ids/test_store.py::test_numbers_and_times_beyond_32_bits",
+        "unit/ids/rules/test_sequence.py::test_numbers_and_times_beyond_32_bits",
+        "unit/ids/storage/test_store.py::test_numbers_and_times_beyond_32_bits",
     ),
     16: ("a reload lowers the maximum", "e2e/ids/test_ids.py::test_reload_is_all_or_nothing"),
     17: ("the clock jumps", "e2e/ids/test_holes.py::test_clock_that_jumps"),
@@ -70,8 +70,8 @@ HOLES = {
     ),
     20: (
         "a rule leaves out its counter or its date",
-        "unit/ids/test_rules.py::test_rule_is_refused_with_the_reason",
-        "unit/ids/test_rules.py::test_lua_is_refused_with_the_reason",
+        "unit/ids/rules/test_reader.py::test_rule_is_refused_with_the_reason",
+        "unit/ids/rules/test_reader.py::test_lua_is_refused_with_the_reason",
     ),
     21: ("an empty datagram closes the socket", "e2e/ids/test_ids.py::test_never_deaf"),
     22: ("anyone makes names without end", "unit/ids/test_service.py::test_names_of_strangers_are_bounded"),

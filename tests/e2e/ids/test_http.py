@@ -315,8 +315,8 @@ def test_no_http_unless_configured(tmp_path: Path) -> None:
 
 
 def test_configuration_of_the_original_may_have_http(tmp_path: Path) -> None:
+    from beanpole.ids.config import load  # noqa: PLC0415 - see above
     from beanpole.ids.errors import RuleError  # noqa: PLC0415 - this test alone reads a configuration
-    from beanpole.ids.rules import load  # noqa: PLC0415 - see above
 
     path = write_rules(tmp_path, more="[http]")
     assert load(path).http == ("127.0.0.1", 11311)

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from beanpole.ids import limits, wire
+from beanpole.ids import limits
 from beanpole.ids.app import App
-from beanpole.ids.rules import load
-from beanpole.ids.sequence import Counting
+from beanpole.ids.config import load
+from beanpole.ids.original import wire
+from beanpole.ids.rules.sequence import Counting
 from beanpole.ids.service import Service
 from beanpole.server.logs import open_logger
 from tests.unit.ids.test_service import HeldStore, World, play, settle

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from beanpole.ids import limits
+from beanpole.ids.config import load
 from beanpole.ids.errors import ClockAheadError, LeaseLostError, StorageError
-from beanpole.ids.rules import load
-from beanpole.ids.sequence import Key, Mark
+from beanpole.ids.rules.sequence import Key, Mark
 from beanpole.ids.service import Service
 
 RULES = """

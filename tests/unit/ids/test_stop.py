@@ -3,7 +3,7 @@
 import asyncio
 from pathlib import Path
 
-from beanpole.ids.sequence import Key, Mark
+from beanpole.ids.rules.sequence import Key, Mark
 from tests.unit.ids.test_service import HeldStore, World, settle
 
 

@@ -1,0 +1,26 @@
+"""Read a configuration: our own TOML file, or the JSON file of the original. All of a file is good or none of it."""
+
+import tomllib
+from pathlib import Path
+
+from beanpole.ids.errors import RuleError
+from beanpole.ids.original import wire
+from beanpole.ids.original.config import read_original
+from beanpole.ids.rules.config import Config, read_own
+
+
+def load(path: Path) -> Config:
+    """Read a configuration; a name that ends in ``.json`` is one of the original.
+
+    Raises:
+        RuleError: it can't be read, makes no sense, or has a rule that could repeat a number.
+    """
+    try:
+        data = path.read_bytes()
+        if path.suffix == ".json":
+            return read_original(wire.parse(data.lstrip()), path.parent)
+        return read_own(tomllib.loads(data.decode()), path.parent)
+    except OSError as error:
+        raise RuleError(f"cannot read {path}: {error.strerror}") from error
+    except (RuleError, ValueError) as error:
+        raise RuleError(f"{path}: {error}") from error

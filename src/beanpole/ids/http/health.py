@@ -1,0 +1,57 @@
+"""Whether the service can give numbers, and if not, why.
+
+The store is really asked, so that a check says what holds now: it finds a database that has come back, and a node that
+was lost, before a request does. Many checks at a time share one question, and its answer holds for a moment.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+from beanpole.ids import limits
+from beanpole.ids.errors import NoNumberError, StorageError
+from beanpole.ids.service import Service
+from beanpole.ids.storage.measured import Measured
+
+
+class Health:
+    """The health of a service."""
+
+    def __init__(self, service: Service, store: Measured, monotonic_s: Callable[[], float]) -> None:
+        self.service = service
+        self.store = store
+        self.monotonic_s = monotonic_s
+        self._question: asyncio.Task[None] | None = None
+        self._holds_until_s = -1.0
+
+    async def reasons(self) -> list[str]:
+        """Return why no numbers can be given; an empty list if they can."""
+        if self.service.stopping:
+            return ["stopping"]
+        found = []
+        try:
+            self.service.now_s()
+        except NoNumberError as error:
+            found.append(str(error))
+        if not await self._answered():
+            found.append("storage: it does not answer")
+        elif self.store.failure:
+            found.append(self.store.failure)
+        return found
+
+    async def _answered(self) -> bool:
+        """Return whether the store has answered, now or a moment ago."""
+        if self._question is None:
+            if self.monotonic_s() < self._holds_until_s:
+                return True
+            self._question = asyncio.create_task(self._ask())
+        done, _ = await asyncio.wait({self._question}, timeout=limits.HEALTH_MS / 1000)
+        return bool(done)
+
+    async def _ask(self) -> None:
+        try:
+            await self.store.check()
+        except StorageError:
+            pass  # the store has noted it
+        finally:
+            self._question = None
+            self._holds_until_s = self.monotonic_s() + limits.HEALTH_MS / 1000

@@ -1,0 +1,194 @@
+"""What Prometheus reads: plain numbers that the service keeps anyway, collected when somebody asks.
+
+Names of applications are what clients send, so they are no label: of a rule's counters the sums are shown, and the one
+that is nearest to its end. Counters are looked at in slices, between which requests are answered.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from prometheus_client import ProcessCollector, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from beanpole.ids.rules.sequence import Clock, Counter
+from beanpole.ids.service import Service
+from beanpole.ids.storage.measured import BUCKETS_S, Measured
+
+OUTCOMES = {0: "success", -1: "invalid", -2: "exhausted", -3: "storage", -4: "clock"}
+"""What a code is called."""
+
+SLICE = 500
+"""Counters that are looked at before requests have their turn: less than a millisecond."""
+
+
+@dataclass(slots=True)
+class Seen:
+    """What a rule's counters come to."""
+
+    answered: int = 0
+    given: int = 0
+    counters: int = 0
+    exhausted: int = 0
+    held: int = 0
+    least: int | None = None
+
+    def add(self, counter: Counter, now_s: int) -> None:
+        """Count a counter in. One that nobody has used in the current cycle has all its numbers."""
+        shape = counter.shape
+        self.answered += counter.answered_count
+        self.given += counter.given_count
+        self.counters += 1
+        is_current = counter.cycles.start_s(now_s) <= counter.cycle_s
+        left = counter.remaining if is_current else shape.remaining(shape.minimum - 1)
+        self.held += counter.available if is_current else 0
+        self.exhausted += left == 0
+        self.least = left if self.least is None else min(left, self.least)
+
+
+@dataclass(slots=True)
+class Page(Collector):
+    """One answer to a scrape."""
+
+    families: list[Metric] = field(default_factory=list)
+
+    def collect(self) -> Iterable[Metric]:
+        """Return what was found."""
+        return self.families
+
+    def gauge(self, name: str, help_text: str, value: float) -> None:
+        """Add a number that goes up and down."""
+        self.families.append(GaugeMetricFamily("beanpole_ids_" + name, help_text, value=value))
+
+    def counter(self, name: str, help_text: str, value: float) -> None:
+        """Add a number that only grows."""
+        self.families.append(CounterMetricFamily("beanpole_ids_" + name, help_text, value=value))
+
+    def by(
+        self,
+        kind: type[GaugeMetricFamily] | type[CounterMetricFamily],
+        name: str,
+        help_text: str,
+        labels: tuple[str, ...],
+        values: Iterable[tuple[tuple[str, ...], float]],
+    ) -> None:
+        """Add a family with labels."""
+        family = kind("beanpole_ids_" + name, help_text, labels=labels)
+        for names, value in values:
+            family.add_metric(names, value)
+        self.families.append(family)
+
+
+@dataclass(slots=True)
+class Metrics:
+    """All that can be told of a service."""
+
+    service: Service
+    store: Measured
+    clock: Clock
+    epoch: int
+    """The lease's: each start of this node raises it."""
+
+    version: str
+    unsent_count: Callable[[], int]
+    """Replies that could not be sent over UDP."""
+
+    connection_count: Callable[[], int] = int
+    """HTTP connections."""
+
+    http: dict[tuple[str, str], int] = field(default_factory=dict)
+    """HTTP requests by path, as the API has it, and status."""
+
+    async def page(self) -> bytes:
+        """Return everything in the text format of Prometheus."""
+        page = Page(list(ProcessCollector(registry=None).collect()))
+        self._rules(page, await self._look())
+        self._traffic(page)
+        self._store(page)
+        return generate_latest(page)
+
+    async def _look(self) -> dict[str, Seen]:
+        seen = {name: Seen() for name in self.service.config.rules}
+        for rule, (answered, given) in self.service.gone.items():
+            seen[rule] = Seen(answered, given)
+        for name, (answered, given) in self.service.gone.items():
+            seen[name] = Seen(answered, given)
+        now_s = self.service.clock_floor_s()
+        # Not its items: a hundred thousand new pairs would wake the garbage collector for tens of milliseconds.
+        for number, counter in enumerate(list(self.service.counters.values())):
+            seen.setdefault(counter.key.rule.decode(), Seen()).add(counter, now_s)
+            if number % SLICE == SLICE - 1:
+                await asyncio.sleep(0)
+        return seen
+
+    def _rules(self, page: Page, seen: dict[str, Seen]) -> None:
+        rules = self.service.config.rules
+        outcomes = {(name, OUTCOMES[0]): rule.answered for name, rule in seen.items()}
+        outcomes |= {(rule, OUTCOMES[code]): count for (rule, code), count in self.service.refused.items()}
+        page.by(
+            CounterMetricFamily,
+            "requests",
+            "Requests that were answered. The rule is empty if there is none of that name.",
+            ("rule", "outcome"),
+            outcomes.items(),
+        )
+        by_rule: tuple[tuple[type[GaugeMetricFamily | CounterMetricFamily], str, str, str], ...] = (
+            (CounterMetricFamily, "numbers", "given", "Numbers that were given."),
+            (GaugeMetricFamily, "counters", "counters", "Applications whose counters are in memory."),
+            (GaugeMetricFamily, "counters_exhausted", "exhausted", "Those of them whose cycle has no number left."),
+            (GaugeMetricFamily, "held_numbers", "held", "Reserved and not given: what a crash would lose as a gap."),
+        )
+        for kind, name, attribute, text in by_rule:
+            page.by(kind, name, text, ("rule",), (((rule,), getattr(each, attribute)) for rule, each in seen.items()))
+        page.by(
+            GaugeMetricFamily,
+            "remaining_numbers",
+            "Numbers left in the cycle to the application that has the fewest.",
+            ("rule",),
+            (((name,), each.least) for name, each in seen.items() if each.least is not None),
+        )
+        shapes = ((name, rule.counting.shape) for name, rule in rules.items())
+        page.by(
+            GaugeMetricFamily,
+            "cycle_numbers",
+            "Numbers that a cycle of this node has in all.",
+            ("rule",),
+            (((name,), shape.remaining(shape.minimum - 1)) for name, shape in shapes),
+        )
+        now_s = self.service.clock_floor_s()
+        ends = ((name, rule.cycle.end_s(now_s)) for name, rule in rules.items())
+        page.by(
+            GaugeMetricFamily,
+            "cycle_end_timestamp_seconds",
+            "When counting begins anew; absent if it never does.",
+            ("rule",),
+            (((name,), end_s) for name, end_s in ends if end_s is not None),
+        )
+
+    def _traffic(self, page: Page) -> None:
+        service = self.service
+        page.counter("repeated_requests", "Requests that got what their first sending got.", service.counts["repeated"])
+        page.counter("failed_requests", "Requests that failed by an error of ours.", service.counts["failed"])
+        page.counter("dropped_datagrams", "Datagrams that were no JSON object.", service.counts["dropped"])
+        page.counter("unsent_replies", "Replies that could not be sent over UDP.", self.unsent_count())
+        page.gauge("waiting_requests", "Requests that wait for a reservation.", service.waiting_count)
+        page.gauge("http_connections", "HTTP connections.", self.connection_count())
+        page.by(CounterMetricFamily, "http_requests", "HTTP requests.", ("path", "status"), self.http.items())
+
+    def _store(self, page: Page) -> None:
+        store, config = self.store, self.service.config
+        buckets, sum_up = [], 0
+        for bound, count in zip((*map(str, BUCKETS_S), "+Inf"), store.within, strict=True):
+            sum_up += count
+            buckets.append((bound, sum_up))
+        family = HistogramMetricFamily("beanpole_ids_reservation_seconds", "Transactions that reserved ranges.")
+        family.add_metric((), buckets, store.seconds)
+        page.families.append(family)
+        page.counter("reserved_ranges", "Ranges that were reserved.", store.range_count)
+        page.counter("storage_failures", "Calls of the database that failed.", store.failed_count)
+        page.gauge("storage_failing", "1 if the last call of the database failed.", bool(store.failure))
+        page.counter("clock_back", "Readings of a clock that had gone back.", self.clock.back_count)
+        page.gauge("lease_epoch", "Raised by each start of this node.", self.epoch)
+        info = (self.version, str(config.offset), str(config.step))
+        page.by(GaugeMetricFamily, "info", "What this is.", ("version", "node", "step"), [(info, 1)])

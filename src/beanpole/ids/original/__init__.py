@@ -1,0 +1,1 @@
+"""What lxyfirst/id_server, the original, has defined: its JSON, its configuration file and its table."""

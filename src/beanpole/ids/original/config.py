@@ -1,0 +1,45 @@
+"""The configuration of the original: a JSON file with rules in Lua."""
+
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from beanpole.ids import limits
+from beanpole.ids.errors import RuleError
+from beanpole.ids.rules.config import Config, read_http
+from beanpole.ids.rules.reader import Common, Table, lua_rule, unique, zone_named
+
+
+def read_original(found: dict[str, Any] | None, folder: Path) -> Config:
+    """Read a configuration of the original. What only its implementation needs is accepted and not used."""
+    table = Table(found, "the configuration")
+    step, offset = table.take("id_step", int), table.take("id_offset", int)
+    zone = zone_named("local")
+    rules = []
+    for each in table.take("rules", list):
+        rule = Table(each, "a rule of the configuration")
+        name = rule.take("name", str)
+        batch = min(max(1, rule.take("batch_save", int)), limits.BATCH_MAX)
+        try:
+            common = Common(name, step, offset, batch, zone, rule.take("accept", str, ""))
+            rules.append(lua_rule(common, folder / rule.take("lua_file", str)))
+        except (RuleError, ValueError) as error:
+            raise RuleError(f"rule {name!r}: {error}") from error
+    return Config(
+        rules=unique(rules),
+        database=database_of(Table(table.take("database", dict), "database")),
+        host=table.take("service_host", str),
+        port=table.take("service_port", int),
+        http=read_http(table),
+        step=step,
+        offset=offset,
+    )
+
+
+def database_of(table: Table) -> str:
+    """Return the address of the original's database; a host with a slash is a socket."""
+    host, port = table.take("host", str), table.take("port", int)
+    user, password = quote(table.take("user", str), safe=""), quote(table.take("password", str), safe="")
+    name = quote(table.take("dbname", str), safe="")
+    where, more = (f"{host}:{port}", "") if "/" not in host else ("", f"&unix_socket={quote(host, safe='')}")
+    return f"mysql+pymysql://{user}:{password}@{where}/{name}?charset=utf8mb4{more}"

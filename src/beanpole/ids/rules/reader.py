@@ -1,0 +1,208 @@
+"""Rules read from tables of a configuration and verified; one that could repeat a number is refused with the reason."""
+
+import os
+import string
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, tzinfo
+from pathlib import Path
+from typing import Any, TypeVar
+from zoneinfo import ZoneInfo
+
+from beanpole.ids import limits
+from beanpole.ids.errors import RuleError
+from beanpole.ids.rules import timed
+from beanpole.ids.rules.cycle import UNITS, Cycle
+from beanpole.ids.rules.fingerprint import Text, fingerprint, zone_shape
+from beanpole.ids.rules.lua import LuaRule
+from beanpole.ids.rules.rule import TRIED_FROM_S, Maker, Rule, tried
+from beanpole.ids.rules.sequence import Counting, Shape
+from beanpole.ids.rules.template import Template
+
+EPOCH = date(2020, 1, 1)
+"""When the time of a snowflake begins, unless the rule says otherwise."""
+
+
+T = TypeVar("T")
+
+
+class Table:
+    """A table of a configuration, from which each key is taken once and with its type."""
+
+    def __init__(self, found: object, what: str) -> None:
+        if not isinstance(found, dict):
+            raise RuleError(f"{what} must be a table")
+        self.rest: dict[str, Any] = dict(found)
+        self.what = what
+
+    def take(self, key: str, kind: type[T], default: T | None = None) -> T:
+        """Return the value of a key; without a default it must be there."""
+        value = self.rest.pop(key, default)
+        if value is None:
+            raise RuleError(f"{self.what} lacks {key}")
+        if type(value) is not kind:
+            raise RuleError(f"{self.what}: {key} must be of type {kind.__name__}, not {value!r}")
+        return value
+
+    def optional(self, key: str, kind: type[T]) -> T | None:
+        """Return the value of a key, or None."""
+        return self.take(key, kind) if key in self.rest else None
+
+    def end(self) -> None:
+        """Refuse what nobody has taken."""
+        if self.rest:
+            raise RuleError(f"{self.what} has an unknown key {next(iter(self.rest))!r}")
+
+
+def unique(rules: list[Rule]) -> dict[str, Rule]:
+    """Return rules by name."""
+    names = [rule.name for rule in rules]
+    if not names:
+        raise RuleError("there is no rule")
+    for name in names:
+        if names.count(name) > 1:
+            raise RuleError(f"there are two rules {name!r}")
+        if not name or len(name.encode()) > limits.NAME_BYTES_MAX:
+            raise RuleError(f"the name of a rule has 1 to {limits.NAME_BYTES_MAX} bytes")
+    return {rule.name: rule for rule in rules}
+
+
+def zone_named(name: str) -> tzinfo:
+    """Return a time zone; ``local`` is the machine's."""
+    try:
+        if name == "local":
+            name = os.environ.get("TZ", "").removeprefix(":")
+            if not name:
+                local = Path("/etc/localtime")
+                if not local.exists():
+                    return ZoneInfo("UTC")
+                with local.open("rb") as file:
+                    return ZoneInfo.from_file(file, key="local")
+        return ZoneInfo(name)
+    except (OSError, ValueError, KeyError) as error:
+        raise RuleError(f"there is no time zone {name!r}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class Common:
+    """What rules of both kinds have."""
+
+    name: str
+    step: int
+    offset: int
+    batch: int
+    zone: tzinfo
+    accept: str = ""
+
+    def text(self, length: int, cycle: Cycle, *shaping: str | None) -> Text:
+        """Return what numbers look like that these strings and the cycle shape; length 0: it is not fixed."""
+        begins = (cycle.unit, cycle.seconds, zone_shape(cycle.zone)) if cycle.unit != "never" else ()
+        return Text(fingerprint(shaping, begins), length, fingerprint(begins)[:6], self.accept)
+
+
+def read_rule(table: Table, folder: Path, step: int, offset: int, zone: str) -> Rule:
+    """Read a rule of our own configuration."""
+    name = table.take("name", str)
+    table.what = f"rule {name!r}"
+    try:
+        if "kind" in table.rest:
+            return timed_rule(table, name, step, offset)
+        place = zone_named(table.take("time_zone", str, zone))
+        batch, accept = table.take("batch", int, limits.BATCH_DEFAULT), table.take("accept", str, "")
+        common = Common(name, step, offset, batch, place, accept)
+        lua_file = table.optional("lua", str)
+        if lua_file is not None:
+            table.end()
+            return lua_rule(common, folder / lua_file)
+        return template_rule(table, common)
+    except (RuleError, ValueError) as error:
+        raise RuleError(f"rule {name!r}: {str(error).removeprefix(table.what + ': ')}") from error
+
+
+def template_rule(table: Table, common: Common) -> Rule:
+    """Read a rule that is a template."""
+    text = table.take("template", str)
+    unit: Any = table.rest.pop("cycle", "never")
+    seconds = 0
+    if type(unit) is int and unit > 0:
+        unit, seconds = "seconds", unit
+    if unit not in UNITS or (unit == "seconds" and not seconds):
+        raise RuleError(f"cycle must be never, month, day, hour or a number of seconds, not {unit!r}")
+    cycle = Cycle(unit, seconds, common.zone)
+    alphabet = table.take("alphabet", str, string.digits)
+    check = table.optional("check", str)
+    minimum = table.take("minimum", int, 0)
+    maximum = table.optional("maximum", int)
+    table.end()
+    width = Template(text, cycle, 0, alphabet, check).width
+    reach = min(len(alphabet) ** width - 1, limits.NUMBER_MAX)
+    shape = Shape(minimum, reach if maximum is None else maximum, common.step, common.offset)
+    template = Template(text, cycle, shape.maximum, alphabet, check)
+    template.step = common.step
+    counting = Counting(shape, cycle, common.batch, text=common.text(template.length, cycle, text, alphabet, check))
+    return tried(Rule(common.name, counting, cycle, template.make, text))
+
+
+def timed_rule(table: Table, name: str, step: int, offset: int) -> Rule:
+    """Read a rule whose numbers begin with the time."""
+    kind = table.take("kind", str)
+    reserve_s = table.take("reserve_s", int, limits.RESERVE_S_DEFAULT)
+    if not 1 <= reserve_s <= limits.RESERVE_S_MAX:
+        raise RuleError(f"reserve_s must be 1 to {limits.RESERVE_S_MAX}, not {reserve_s}")
+    make: Maker
+    if kind == "snowflake":
+        time_bits, node_bits = table.take("time_bits", int, 41), table.take("node_bits", int, 10)
+        sequence_bits, unit_ms = table.take("sequence_bits", int, 12), table.take("unit_ms", int, 1)
+        timed.check_bits(time_bits, node_bits, sequence_bits, step)
+        if not 1 <= unit_ms <= 1000:
+            raise RuleError(f"unit_ms must be 1 to 1000, not {unit_ms}")
+        epoch_ms = epoch_of(table)
+        named = f"snowflake {time_bits}/{node_bits}/{sequence_bits} of {unit_ms} ms since {epoch_ms}"
+        layout = timed.Layout(named, epoch_ms, unit_ms, sequence_bits)
+        make = timed.Snowflake(layout, node_bits, offset).make
+    elif kind == "uuid7":
+        time_bits, layout = 48, timed.Layout("uuid7", 0, 1, timed.UUID7_SEQUENCE_BITS)
+        make = timed.Uuid7().make
+    elif kind == "ulid":
+        time_bits, layout = 48, timed.Layout("ulid", 0, 1, timed.ULID_SEQUENCE_BITS)
+        make = timed.Ulid().make
+    else:
+        raise RuleError(f"there is no kind {kind!r}; there are snowflake, uuid7, ulid")
+    table.end()
+    if (end_ms := layout.epoch_ms + (layout.unit_ms << time_bits)) < TRIED_FROM_S * 1000:
+        end = datetime.fromtimestamp(end_ms / 1000, UTC)
+        raise RuleError(f"its time_bits run out on {end:%Y-%m-%d}")
+    shape = Shape(0, (1 << time_bits + layout.sequence_bits) - 1)
+    window = (reserve_s * 1000 // layout.unit_ms or 1) << layout.sequence_bits
+    look = Text(fingerprint(layout.kind))
+    counting = timed.Timing(shape, timed.NoCycle(layout.kind), window, layout, text=look)
+    return Rule(name, counting, Cycle("never", 0, UTC), make, layout.kind, shared=True)
+
+
+def epoch_of(table: Table) -> int:
+    """Return the epoch of a rule in Unix milliseconds; it is a date of UTC, or these milliseconds."""
+    found: Any = table.rest.pop("epoch", EPOCH)
+    if type(found) is date:
+        return int(datetime.combine(found, time(), UTC).timestamp()) * 1000
+    if type(found) is int and found >= 0:
+        return found
+    raise RuleError(f"epoch must be a date as in epoch = {EPOCH}, or Unix milliseconds, not {found!r}")
+
+
+def lua_rule(common: Common, path: Path) -> Rule:
+    """Read a rule in Lua."""
+    try:
+        source = path.read_bytes()
+        code, again = LuaRule(source, path.name), LuaRule(source, path.name)
+    except OSError as error:
+        raise RuleError(f"cannot read {path}: {error.strerror}") from error
+    seconds = code.ask("reset_seconds")
+    cycle = Cycle("seconds", seconds, common.zone) if seconds > 0 else Cycle("never", 0, common.zone)
+    for each in (code, again):
+        each.cycle, each.step = cycle, common.step
+    shape = Shape(code.ask("min_counter"), code.ask("max_counter"), common.step, common.offset)
+    if shape.maximum > limits.LUA_NUMBER_MAX:
+        raise RuleError(f"max_counter() is above 2^53, where numbers of Lua are not exact: {shape.maximum}")
+    # Its zone is what it shows, even if counting never begins anew.
+    text = common.text(0, cycle, source.decode("latin-1"), fingerprint(zone_shape(cycle.zone)))
+    rule = Rule(common.name, Counting(shape, cycle, common.batch, text=text), cycle, code.make, str(path))
+    return tried(rule, again.make)

@@ -1,0 +1,146 @@
+"""A rule: how it counts, what its numbers look like, and whether it was found to be safe.
+
+Trying out means to make numbers of many cycles, counters and salts, and to see that they are all different; this finds
+Lua that leaves out its counter or its date. Lua makes each of them three times, once in a state of its own: what comes
+from chance or from a variable that stays is none of the counter's, and is refused.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Protocol
+
+from beanpole.ids import limits
+from beanpole.ids.errors import NeedRangeError, NoNumberError, RuleError
+from beanpole.ids.rules.cycle import DAY_S, HOUR_S, Cycle
+from beanpole.ids.rules.sequence import Counting
+
+TRIED_FROM_S = int(datetime(2027, 1, 1, tzinfo=UTC).timestamp())
+"""Where trying out begins; the same for everybody, so that a rule is good or bad everywhere."""
+
+TRIED_AFTER_S = (
+    *(seconds for seconds in (0, 1, 59, 60, 3600, 7200, 12 * HOUR_S)),
+    *(days * DAY_S for days in (1, 2, 7, 10, 28, 30, 31, 59, 90, 180, 304, 365, 366, 731, 1461, 1500)),
+)
+"""Seconds after that: steps that a careless format does not show."""
+
+
+TRIED_SALTS = (b"", b"1", b"10", b"0", b"A")
+"""Salts: one that ends like a counter must not make the number of another counter."""
+
+
+class Maker(Protocol):
+    """What makes numbers of a rule."""
+
+    def __call__(self, first: int, left: int, count: int, time_s: int, salt: bytes) -> tuple[list[str], int]:
+        """Return `count` numbers and how many counters they took.
+
+        They are made of the counters from `first` on, of which `left` may be used, at least `count`; show the
+        second `time_s`; and have the salt of the client.
+
+        Raises:
+            NeedRangeError: it takes more counters than there are left.
+            RuleFailedError: it can't make a number.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A rule that was found to be safe."""
+
+    name: str
+    counting: Counting
+    cycle: Cycle
+    make: Maker
+    source: str
+    """The template, the file of the Lua code, or the kind."""
+
+    shared: bool = False
+    """Whether all applications share one counter."""
+
+
+def sample(make: Maker, value: int, time_s: int, salt: bytes = b"") -> str:
+    """Return the number that is made of a value of a counter, and of the values after it if it takes more.
+
+    Raises:
+        RuleError: it makes none, or without a counter.
+    """
+    try:
+        return make(value, limits.BATCH_MAX, 1, time_s, salt)[0][0]
+    except (NoNumberError, NeedRangeError) as error:
+        raise RuleError(str(error) or f"it takes more than {limits.BATCH_MAX} counters a number") from error
+
+
+def cases(rule: Rule) -> Iterator[tuple[int, int, bytes]]:
+    """Return what is tried out: counters, moments and salts."""
+    shape, seconds = rule.counting.shape, rule.cycle.seconds
+    first = shape.after(shape.minimum - 1)
+    last = shape.after(shape.maximum - shape.step)
+    few = {first, shape.after(first), shape.after(last // 2), last - shape.step, last}
+    # What a counter is cut to, or taken modulo of.
+    many = few | {shape.after(first + base**power - 1) for base in (2, 10) for power in range(63)}
+    for after_s in sorted({*TRIED_AFTER_S, seconds, 2 * seconds}):
+        for value in sorted(few if after_s else many):
+            if first <= value <= last:
+                yield from ((value, TRIED_FROM_S + after_s, salt) for salt in TRIED_SALTS)
+
+
+def sample_or_none(make: Maker, value: int, time_s: int, salt: bytes) -> str | None:
+    """Return a number, or None if the rule does not want this salt.
+
+    Raises:
+        RuleError: it makes none without a salt.
+    """
+    try:
+        return sample(make, value, time_s, salt)
+    except RuleError:
+        if not salt:
+            raise
+        return None
+
+
+def tried(rule: Rule, again: Maker | None = None) -> Rule:
+    """Try a rule out.
+
+    `again` is the same code in a state of its own, if it has a state.
+
+    Raises:
+        RuleError: it makes the same number twice, or another one of the same counter.
+    """
+    cycle = rule.cycle
+    seen: dict[str, tuple[int, int]] = {}
+    all_made = {case: sample_or_none(rule.make, *case) for case in cases(rule)}
+    for (value, time_s, _), made in all_made.items():
+        if made is None:
+            continue
+        start_s = cycle.start_s(time_s)
+        before = seen.setdefault(made, (start_s, value))
+        if before[1] != value:
+            raise RuleError(f"it makes {made!r} of the counters {before[1]} and {value}: numbers would repeat")
+        if before[0] != start_s:
+            starts = " and ".join(cycle.local(each).isoformat(" ") for each in (before[0], start_s))
+            raise RuleError(f"it makes {made!r} in two cycles, which begin {starts}: numbers would repeat")
+    if again is not None:
+        for make in (rule.make, again):
+            for case in reversed(all_made):
+                if (made := sample_or_none(make, *case)) != all_made[case]:
+                    raise RuleError(
+                        f"it makes {all_made[case]!r} and then {made!r} of the counter {case[0]}: its numbers must be "
+                        "made of nothing but counter, now and salt, or they would repeat"
+                    )
+    return rule
+
+
+def preview(rule: Rule, now_s: int) -> dict[str, str]:
+    """Return the first number of the cycle of a moment, the one after it, and the last.
+
+    Raises:
+        RuleError: it makes none now.
+    """
+    shape = rule.counting.shape
+    try:
+        first = rule.counting.first(now_s)
+    except NoNumberError as error:
+        raise RuleError(str(error)) from error
+    values = {"first": first, "next": shape.after(first), "last": shape.after(shape.maximum - shape.step)}
+    return {name: sample(rule.make, value, now_s) for name, value in values.items() if value <= shape.maximum}

@@ -1,0 +1,400 @@
+"""Which number is next: the part of the service that must never repeat one. Pure: no I/O, and the time is an argument.
+
+A counter hands out numbers of ranges that are durably reserved. Who drives it does this::
+
+    time_s = counter.open(now_s)          the time that the number shows; begins a new cycle when one is due
+    first, left = counter.offer()         the next number, and how many from it on may be handed out
+    counter.need(count)                   if these are not enough; or ExhaustedError: wait for the next cycle
+    counter.took(first, used)             they are handed out
+    wanted = counter.plan()               at the low-water mark: what to reserve next, or None
+    counter.confirm(wanted)               it is durable. Or counter.fail(wanted): nobody knows, plan again
+
+Invariants:
+
+- A number is handed out only if a confirmed range has it. What is durable but not handed out is lost in a crash: a gap.
+- (cycle, number) only moves forward, whatever the clock does; a number is never above the maximum.
+- Every number is `offset` plus a multiple of `step`; a changed step or offset goes on above what is reserved.
+- One range is under way at a time, so that the store sees them in order.
+- A number is handed out only if its range says what its text looks like; see `texts`.
+"""
+
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple, Protocol
+
+from beanpole.ids import limits
+from beanpole.ids.errors import ClockAheadError, ExhaustedError, NeedRangeError, RuleError, RuleFailedError
+from beanpole.ids.rules.fingerprint import Text, followed
+
+
+class Cycles(Protocol):
+    """What a counter must know of a rule's cycle; see `cycle.Cycle`."""
+
+    kind: str
+    """Names the cycle's unit and zone: another kind means that starts can't be compared."""
+
+    def start_s(self, now_s: int) -> int:
+        """Return when the cycle of a moment started."""
+
+    def end_s(self, now_s: int) -> int | None:
+        """Return when the next one starts."""
+
+
+class Key(NamedTuple):
+    """Whose counter it is. Bytes, so that no collation makes two names one."""
+
+    rule: bytes
+    app: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """Which numbers a counter has."""
+
+    minimum: int
+    maximum: int
+    step: int = 1
+    """Distance of two numbers of one node: how many nodes there are."""
+
+    offset: int = 0
+    """Which of the `step` numbers is this node's: its number, from 0."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.minimum < self.maximum <= limits.NUMBER_MAX:
+            raise ValueError(f"minimum and maximum must be 0 <= minimum < maximum <= {limits.NUMBER_MAX}")
+        if not 1 <= self.step <= limits.STEP_MAX:
+            raise ValueError(f"step must be 1 to {limits.STEP_MAX}, not {self.step}")
+        if not 0 <= self.offset < self.step:
+            raise ValueError(f"offset must be 0 to {self.step - 1} with step {self.step}, not {self.offset}")
+        if self.minimum % self.step:
+            # Else another minimum would give this node numbers of its neighbours.
+            raise ValueError(f"minimum must be a multiple of step {self.step}, not {self.minimum}")
+        if self.minimum + self.offset > self.maximum:
+            raise ValueError(f"no number of offset {self.offset} is between {self.minimum} and {self.maximum}")
+
+    def after(self, value: int) -> int:
+        """Return the first number above a value."""
+        first = self.minimum + self.offset
+        return first if value < first else value + self.step - (value - first) % self.step
+
+    def remaining(self, value: int) -> int:
+        """Return how many numbers there are above a value."""
+        return max(0, (self.maximum - self.after(value)) // self.step + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Counting:
+    """How a rule counts."""
+
+    shape: Shape
+    cycles: Cycles
+    batch: int = limits.BATCH_DEFAULT
+    """Numbers of a range; 1 reserves each by itself and leaves no gap in a crash."""
+
+    text: Text = field(default=Text(), kw_only=True)
+    """What the numbers look like."""
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.batch <= limits.BATCH_MAX:
+            raise ValueError(f"batch must be 1 to {limits.BATCH_MAX}, not {self.batch}")
+
+    @property
+    def layout_kind(self) -> str:
+        """What numbers must have in common to be compared; empty for those that are only counted."""
+        return ""
+
+    def counter(self, key: Key, mark: "Mark | None", now_s: float) -> "Counter":
+        """Return a counter that counts so, and goes on from a mark."""
+        return Counter(key, self, mark, int(now_s))
+
+    def first(self, now_s: float) -> int:  # noqa: ARG002 - only some rules begin with the clock
+        """Return the number with which a new counter begins."""
+        return self.shape.after(self.shape.minimum - 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """What is durable of a counter: every number up to `reserved` may have been handed out."""
+
+    cycle_s: int
+    """Start of the cycle."""
+
+    reserved: int
+    """The highest reserved number, or less than the minimum if none is."""
+
+    time_s: int
+    """The latest time that a number showed when this was written; time goes on from there."""
+
+    kind: str
+    """The kind of the cycle; see `Cycles.kind`."""
+
+    texts: str = ""
+    """What numbers looked like so far; see `texts`."""
+
+    def may_follow(self, old: "Mark") -> bool:
+        """Return whether this may be written over an older mark: (cycle, number) only moves forward.
+
+        Starts of two kinds of cycle can't be compared, but a new cycle begins after all that the old mark has seen.
+        """
+        if self.kind == old.kind:
+            return (self.cycle_s, self.reserved) >= (old.cycle_s, old.reserved)
+        return self.reserved >= old.reserved or self.cycle_s > old.time_s
+
+
+class Counter:
+    """The numbers of one key on one node."""
+
+    def __init__(self, key: Key, counting: Counting, mark: Mark | None, now_s: int) -> None:
+        """Go on from a mark.
+
+        Raises:
+            RuleFailedError: the rule has changed, and numbers could repeat.
+        """
+        shape, cycles = counting.shape, counting.cycles
+        self.key = key
+        self.shape = shape
+        self.cycles = cycles
+        self.batch = counting.batch
+        self.cycle_s = mark.cycle_s if mark else -1
+        self.time_s = mark.time_s if mark else 0
+        self.reserved = mark.reserved if mark else shape.minimum - 1
+        """The highest number of this cycle that is durably reserved."""
+
+        self.last = self.reserved
+        """The number handed out last. After a start: what is reserved, as nobody knows which of it was handed out."""
+
+        self.answered_count = 0
+        """Requests that got numbers, since the process started."""
+
+        self.given_count = 0
+        """Numbers that they got."""
+
+        self.low_water = low_water(self.batch)
+        """When no more than so many are left of what is reserved, it is time to reserve more."""
+
+        self.wanted = 0
+        """Numbers that callers wait for."""
+
+        self.under_way: Mark | None = None
+        """The range that the store is asked for."""
+
+        self.durable = mark
+        self.attempted: Mark | None = None
+        """A range that failed and may be durable nevertheless; the next one must not be below it."""
+
+        self._opened_s = -1
+        """The second for which the counter is open already."""
+
+        self.kind = mark.kind if mark else cycles.kind
+        self.layout_kind = counting.layout_kind
+        try:
+            self.texts = self.texts_of(counting)
+        except RuleError as error:
+            raise RuleFailedError(f"system error: {error}") from error
+        self._follow(now_s)
+
+    def texts_of(self, counting: Counting) -> str:
+        """Return what a range must say from which numbers of a changed rule are handed out.
+
+        Raises:
+            RuleError: the rule must not be taken over, as numbers could repeat.
+        """
+        if counting.layout_kind != self.layout_kind:
+            raise RuleError("its kind has changed, and numbers could repeat; give it another name")
+        durable = "" if self.durable is None else self.durable.texts
+        return followed(self.texts if self.under_way or self.attempted else durable, counting.text)
+
+    def change(self, counting: Counting, now_s: float) -> None:
+        """Take over a changed rule, which `texts_of` has let pass; numbers go on above what is handed out."""
+        shape, texts = counting.shape, self.texts_of(counting)
+        if texts != self.texts:
+            # What is reserved was so for the old text. The next range says the new one before a number shows it.
+            self.texts, self.reserved = texts, self.last
+        assert (shape.step, shape.offset) == (self.shape.step, self.shape.offset), "a node keeps its numbers"
+        self.shape, self.cycles, self.batch = shape, counting.cycles, counting.batch
+        self.low_water = low_water(self.batch)
+        self._opened_s = -1
+        self._follow(int(now_s))
+
+    def _follow(self, now_s: int) -> None:
+        # Starts of two kinds of cycle can't be compared: a month's start is long before that of a day in it. So the
+        # current cycle of the new kind inherits what is reserved, and no number of today comes again today.
+        if self.kind != self.cycles.kind:
+            self.time_s = max(now_s, self.time_s)
+            self.cycle_s = self.cycles.start_s(self.time_s)
+            self.kind = self.cycles.kind
+            for mark in (self.durable, self.attempted):
+                if mark:
+                    self._skip(mark)
+
+    def open(self, now_s: float) -> int:
+        """Begin a new cycle when one is due; return the time that numbers taken now must show.
+
+        A clock that went back does not bring a cycle back: time stands still until it has caught up.
+        """
+        if (time_s := int(now_s)) == self._opened_s:
+            return time_s
+        time_s = max(time_s, self.time_s)
+        start_s = self.cycles.start_s(time_s)
+        if start_s < self.cycle_s:
+            return self.time_s
+        if start_s > self.cycle_s:
+            self.cycle_s = start_s
+            self.last = self.reserved = self.shape.minimum - 1
+        self.time_s = self._opened_s = time_s
+        return time_s
+
+    def offer(self) -> tuple[int, int]:
+        """Return the next number, and how many from it on are reserved: 0 if it is not reserved itself."""
+        shape, step = self.shape, self.shape.step
+        first = shape.minimum + shape.offset
+        if self.last >= first:  # as `Shape.after`, which is called here too often to be called
+            first = self.last + step - (self.last - first) % step
+        upper = min(shape.maximum, self.reserved)
+        return first, (upper - first) // step + 1 if first <= upper else 0
+
+    def took(self, first: int, used: int) -> None:
+        """Note that numbers of an offer are handed out: the first one and those after it."""
+        self.last = first + (used - 1) * self.shape.step
+
+    def take(self) -> int:
+        """Return the next number.
+
+        Raises:
+            NeedRangeError: none is reserved; reserve what `plan` says and try again.
+            ExhaustedError: the cycle has no number left.
+        """
+        first, left = self.offer()
+        if not left:
+            self.need(1)
+            raise NeedRangeError
+        self.took(first, 1)
+        return first
+
+    def need(self, count: int) -> None:
+        """Say that callers wait for `count` numbers.
+
+        Raises:
+            ExhaustedError: the cycle has not that many left.
+        """
+        if self.shape.remaining(self.last) < count:
+            raise ExhaustedError(self.shape.maximum, self.cycles.end_s(self.time_s))
+        self.wanted = max(self.wanted, count)
+
+    @property
+    def available(self) -> int:
+        """How many numbers are reserved and not handed out."""
+        return self.offer()[1]
+
+    @property
+    def low(self) -> bool:
+        """Whether it is time to reserve more."""
+        available = self.available
+        return available < self.wanted or available <= self.low_water
+
+    def plan(self) -> Mark | None:
+        """Return what to reserve now, which then is under way; None if nothing needs to be."""
+        if self.under_way is not None:
+            return None
+        assert self.cycle_s >= 0, "open the counter first"
+        if not self.low:
+            return None
+        available = self.available
+        first = self.shape.after(max(self.last, self.reserved))
+        if first > self.shape.maximum:
+            return None
+        count = max(self.batch, self.wanted - available)
+        upper = min(first + (count - 1) * self.shape.step, self.shape.maximum)
+        for mark in (self.attempted, self.durable):
+            if mark and (mark.cycle_s, mark.kind) == (self.cycle_s, self.kind):
+                upper = max(upper, mark.reserved)
+        self.under_way = Mark(self.cycle_s, upper, self.time_s, self.kind, self.texts)
+        return self.under_way
+
+    def confirm(self, mark: Mark) -> None:
+        """Take a range into use: it is durable now."""
+        assert mark is self.under_way, "a range is confirmed once, in order"
+        self.under_way = self.attempted = None
+        self.durable = mark
+        self.wanted = 0
+        if (mark.cycle_s, mark.kind, mark.texts) == (self.cycle_s, self.kind, self.texts):
+            self.reserved = max(self.reserved, mark.reserved)
+        elif mark.kind != self.kind:
+            self._skip(mark)
+
+    def fail(self, mark: Mark) -> None:
+        """Forget a range that may or may not be durable: it is planned again, and reserving it twice does no harm."""
+        assert mark is self.under_way, "a range fails once"
+        self.under_way = None
+        self.attempted = mark
+        if mark.kind != self.kind:
+            self._skip(mark)
+
+    def _skip(self, mark: Mark) -> None:
+        """Go on above a range of another kind of cycle that the row may have."""
+        self.last = self.reserved = max(self.last, self.reserved, mark.reserved)
+
+    def rest(self) -> Mark | None:
+        """Return what the durable mark should be when nothing more is handed out; None if it is right already.
+
+        With it a restart goes on without a gap.
+        """
+        assert self.under_way is None, "what is under way may become durable after the rest is given back"
+        durable = self.durable
+        if durable is None or (durable.cycle_s, durable.kind) != (self.cycle_s, self.kind):
+            return None
+        return None if durable.reserved == self.last else replace(durable, reserved=self.last, time_s=self.time_s)
+
+    @property
+    def remaining(self) -> int:
+        """How many numbers the cycle still has."""
+        return self.shape.remaining(self.last)
+
+    def check(self) -> None:
+        """Assert the invariants."""
+        assert self.last <= max(self.reserved, self.shape.minimum - 1), "a number that is not reserved was handed out"
+        if self.last < self.reserved:
+            assert self.durable, "a range is in use and nothing is durable"
+            assert self.reserved <= self.durable.reserved, "a range is in use that is not durable"
+
+
+def low_water(batch: int) -> int:
+    """Return at how many numbers left to reserve more; a batch of 1 is reserved when it is asked for."""
+    return batch * limits.LOW_WATER_PERCENT // 100 if batch > 1 else -1
+
+
+class Clock:
+    """Guards against wall clocks that jump.
+
+    Back: time stands still until the clock has caught up; counters need no more. Ahead by more than `ahead_s_max`
+    against the monotonic clock: refused, for every date that is printed too early is one that can't be printed again.
+    """
+
+    def __init__(self, wall_s: float, monotonic_s: float, ahead_s_max: float = limits.CLOCK_AHEAD_S_MAX) -> None:
+        self.ahead_s_max = ahead_s_max
+        self.back_count = 0
+        """Readings that were before an earlier one."""
+
+        self.latest_s = wall_s
+        self._anchor_s = wall_s
+        self._anchor_monotonic_s = monotonic_s
+
+    def read(self, wall_s: float, monotonic_s: float) -> float:
+        """Return the time to use.
+
+        Raises:
+            ClockAheadError: the wall clock has jumped ahead.
+        """
+        expected_s = self._anchor_s + (monotonic_s - self._anchor_monotonic_s)
+        if wall_s > expected_s + self.ahead_s_max:
+            raise ClockAheadError(int(wall_s - expected_s))
+        if wall_s < self.latest_s:
+            self.back_count += 1
+            return self.latest_s
+        self._anchor_s, self._anchor_monotonic_s = wall_s, monotonic_s
+        self.latest_s = wall_s
+        return wall_s
+
+    def accept(self, wall_s: float, monotonic_s: float) -> None:
+        """Take the wall clock for right, because an operator says so; time still never goes back."""
+        self._anchor_s, self._anchor_monotonic_s = wall_s, monotonic_s
+        self.latest_s = max(self.latest_s, wall_s)

@@ -1,0 +1,1 @@
+"""Storage: what is durable of each counter, and which process owns a node."""

@@ -1,0 +1,87 @@
+"""A store that is watched: how long reservations take, how many fail, and whether the last call did.
+
+Plain numbers, which metrics and health checks read; it costs a reservation next to nothing, and a request nothing.
+"""
+
+from collections.abc import Callable
+from typing import Protocol
+
+from beanpole.ids.errors import StorageError
+from beanpole.ids.rules.sequence import Key, Mark
+
+BUCKETS_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+"""Bounds in seconds by which reservations are counted: from a fast disk to a database that is in trouble."""
+
+
+class StoreCalls(Protocol):
+    """What the service asks of the store, each call in the store's own thread."""
+
+    async def load(self, key: Key, batch: int) -> Mark | None:
+        """Return the mark of a counter of a rule that reserves `batch` numbers at a time."""
+
+    async def reserve(self, wanted: list[tuple[Key, Mark]]) -> None:
+        """Make ranges durable."""
+
+    async def give_back(self, rests: list[tuple[Key, Mark]]) -> None:
+        """Write final marks."""
+
+
+class Measured:
+    """Passes calls on to a store."""
+
+    def __init__(self, store: StoreCalls, monotonic_s: Callable[[], float]) -> None:
+        self.store = store
+        self.monotonic_s = monotonic_s
+        self.within = [0] * (len(BUCKETS_S) + 1)
+        """Reservations that took up to each of the bounds, and at the end those that took longer; not summed up."""
+
+        self.seconds = 0.0
+        """What all of them took."""
+
+        self.range_count = 0
+        """Ranges that they made durable: one transaction may have many."""
+
+        self.failed_count = 0
+        """Calls that failed."""
+
+        self.failure = ""
+        """Why the last call failed; empty if it did not."""
+
+    async def load(self, key: Key, batch: int) -> Mark | None:
+        """Return the mark of a counter."""
+        with self:
+            return await self.store.load(key, batch)
+
+    async def reserve(self, wanted: list[tuple[Key, Mark]]) -> None:
+        """Make ranges durable."""
+        begun_s = self.monotonic_s()
+        with self:
+            await self.store.reserve(wanted)
+        took_s = self.monotonic_s() - begun_s
+        self.within[sum(took_s > bound for bound in BUCKETS_S)] += 1
+        self.seconds += took_s
+        self.range_count += len(wanted)
+
+    async def give_back(self, rests: list[tuple[Key, Mark]]) -> None:
+        """Write final marks."""
+        with self:
+            await self.store.give_back(rests)
+
+    async def check(self) -> None:
+        """Ask whether the node is still ours and a transaction can be committed: reserve nothing.
+
+        Raises:
+            StorageError: it is not, or can't.
+        """
+        with self:
+            await self.store.reserve([])
+
+    def __enter__(self) -> None:
+        """A call begins."""
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        if isinstance(error, StorageError):
+            self.failed_count += 1
+            self.failure = str(error)
+        elif kind is None:
+            self.failure = ""

@@ -1,0 +1,312 @@
+"""What is durable: marks of counters, and who owns the numbers of a node.
+
+Two tables of our own. `beanpole_ids_node` has a row for each node: its epoch, which each start raises.
+`beanpole_ids_counter` has a row for each counter of a node. A store locks its node as long as it is connected,
+so that a second process is refused; and checks its epoch in every transaction, so that one that lost the lock unnoticed
+writes nothing more.
+
+Adding nodes: the step is the same for all nodes that run. Each step is a generation. A counter whose row is of an older
+generation, or that has no row, goes on above the rows of all nodes.
+
+Names are bytes in the database too: no collation makes two of them one. All values are parameters. A store is used by
+one thread at a time. It reads no clock.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import mysql
+
+from beanpole.errors import ExitCode, StartError
+from beanpole.ids import limits
+from beanpole.ids.errors import LeaseLostError, StorageError
+from beanpole.ids.original import table
+from beanpole.ids.rules import fingerprint as texts
+from beanpole.ids.rules.sequence import Key, Mark
+from beanpole.ids.storage.database import START, database_at
+
+T = TypeVar("T")
+
+LOCK_TRIES_PER_S = 50
+"""How often a lock is asked for that somebody else has."""
+
+NAME = sa.LargeBinary(limits.NAME_BYTES_MAX).with_variant(mysql.VARBINARY(limits.NAME_BYTES_MAX), "mysql", "mariadb")
+NUMBER = sa.BigInteger()
+METADATA = sa.MetaData()
+
+NODES = sa.Table(
+    "beanpole_ids_node",
+    METADATA,
+    sa.Column("node", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("epoch", NUMBER, nullable=False),
+    sa.Column("generation", NUMBER, nullable=False),
+    sa.Column("step", NUMBER, nullable=False),
+    mysql_engine="InnoDB",
+    mariadb_engine="InnoDB",
+)
+
+COUNTERS = sa.Table(
+    "beanpole_ids_counter",
+    METADATA,
+    sa.Column("node", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("rule", NAME, primary_key=True),
+    sa.Column("app", NAME, primary_key=True),
+    sa.Column("generation", NUMBER, nullable=False),
+    sa.Column("cycle_s", NUMBER, nullable=False),
+    sa.Column("reserved", NUMBER, nullable=False),
+    sa.Column("time_s", NUMBER, nullable=False),
+    sa.Column("kind", sa.String(255), nullable=False),
+    sa.Column("texts", sa.String(limits.RECORD_MAX), nullable=False, server_default=""),
+    mysql_engine="InnoDB",
+    mariadb_engine="InnoDB",
+)
+
+
+class Store:
+    """The numbers of one node in one database."""
+
+    def __init__(self, url: str, node: int, step: int, timeout_s: int = limits.STORE_TIMEOUT_S) -> None:
+        self.node = node
+        self.step = step
+        self.epoch = 0
+        self.generation = 0
+        self.has_original = False
+        self._database = database_at(url, timeout_s)
+        self._connection: sa.Connection | None = None
+        self._has_lock = False
+
+    def open(self) -> None:
+        """Connect, make the tables, take the node, raise its epoch. One process at a time does this.
+
+        Raises:
+            StartError: the database can't be reached, or another process has the node.
+        """
+        try:
+            connection = self._connect()
+            wait_s = self._database.timeout_s
+            self._wait_for_lock(connection, START, wait_s, "another process is starting, and does not come to an end")
+            self._database.make(connection)
+            METADATA.create_all(connection)
+            self._add_columns(connection)
+            connection.commit()
+            self.has_original = table.is_in(connection)
+            wait_s = limits.STORE_LOCK_WAIT_S
+            self._wait_for_lock(connection, self.node, wait_s, f"node {self.node} is in use by another process")
+            self._has_lock = True
+            with connection.begin():
+                self._take_node(connection)
+            self._database.unlock(connection, START)
+            connection.commit()
+        except LeaseLostError as error:
+            self.close()
+            raise StartError(str(error), ExitCode.DATA_DIR_LOCKED) from error
+        except (sa.exc.SQLAlchemyError, StorageError, OSError) as error:
+            self.close()
+            raise StartError(f"cannot use the database: {sentence(error)}", ExitCode.FAILED) from error
+
+    def _connect(self) -> sa.Connection:
+        """Return a new connection, which is ours until it is dropped."""
+        connection = self._database.engine.connect()
+        self._connection = connection
+        self._has_lock = False
+        self._database.prepare(connection)
+        connection.commit()
+        return connection
+
+    def _wait_for_lock(self, connection: sa.Connection, number: int, wait_s: int, otherwise: str) -> None:
+        """Take a lock, if need be after a while: a database sees late that the process that had it was killed.
+
+        Raises:
+            LeaseLostError: somebody has it.
+        """
+        has_lock = self._gets_lock(connection, number, wait_s)
+        connection.commit()
+        if not has_lock:
+            raise LeaseLostError(f"storage: {otherwise}")
+
+    def _gets_lock(self, connection: sa.Connection, number: int, wait_s: int) -> bool:
+        """Take a lock, asking again for a while; return whether we have it."""
+        for _ in range(wait_s * LOCK_TRIES_PER_S):
+            if self._database.lock(connection, number):
+                return True
+            time.sleep(1 / LOCK_TRIES_PER_S)
+        return False
+
+    def _add_columns(self, connection: sa.Connection) -> None:
+        """Add what the table of an older version lacks. Its processes go on: what they don't write has a default."""
+        found = {each["name"] for each in sa.inspect(connection).get_columns(COUNTERS.name)}
+        for column in COUNTERS.columns:
+            if column.name not in found:
+                definition = sa.schema.CreateColumn(column).compile(dialect=connection.dialect)
+                connection.exec_driver_sql(f"ALTER TABLE {COUNTERS.name} ADD COLUMN {definition}")
+
+    def _is_running(self, connection: sa.Connection, node: int) -> bool:
+        """Return whether some process has the lock of another node, and keeps it for a while."""
+        if not self._gets_lock(connection, node, limits.STORE_LOCK_WAIT_S):
+            return True
+        self._database.unlock(connection, node)
+        return False
+
+    def _take_node(self, connection: sa.Connection) -> None:
+        """Raise the node's epoch, and begin a generation if the step is another one."""
+        rows = {row.node: row for row in connection.execute(sa.select(NODES))}
+        for row in rows.values():
+            if row.node != self.node and row.step != self.step and self._is_running(connection, row.node):
+                raise LeaseLostError(
+                    f"storage: node {row.node} runs with step {row.step}, this one has {self.step}: "
+                    "stop all nodes, then start them with the new step"
+                )
+        newest = max(rows.values(), key=lambda row: int(row.generation), default=None)
+        self.generation = 1 if newest is None else newest.generation + (newest.step != self.step)
+        if newest is not None and newest.step != self.step:
+            # Nobody has their locks, but a process may live that has lost its own with the database's last crash. Its
+            # numbers are of the old step: it must reserve no more of them.
+            connection.execute(sa.update(NODES).where(NODES.c.node != self.node).values(epoch=NODES.c.epoch + 1))
+        mine = rows.get(self.node)
+        self.epoch = mine.epoch + 1 if mine else 1
+        values = {"epoch": self.epoch, "generation": self.generation, "step": self.step}
+        if mine:
+            connection.execute(sa.update(NODES).where(NODES.c.node == self.node).values(**values))
+        else:
+            connection.execute(sa.insert(NODES).values(node=self.node, **values))
+
+    def load(self, key: Key, batch: int) -> Mark | None:
+        """Return the mark from which a counter goes on; None if nobody has used it. `batch`: see `original.table`.
+
+        Raises:
+            LeaseLostError: another process has the node now.
+            StorageError: the database can't be asked.
+        """
+        marks = self._run(lambda connection: self._find_marks(connection, key, batch))
+        if not marks:
+            return None
+        latest = max(marks, key=lambda mark: (mark.cycle_s, mark.reserved))
+        # Starts of two kinds of cycle can't be compared: then the numbers must be above those of all.
+        of_one_kind = len({mark.kind for mark in marks}) == 1
+        reserved = latest.reserved if of_one_kind else max(mark.reserved for mark in marks)
+        return Mark(latest.cycle_s, reserved, max(mark.time_s for mark in marks), latest.kind, latest.texts)
+
+    def _find_marks(self, connection: sa.Connection, key: Key, batch: int) -> list[Mark]:
+        """Return the marks above which a counter goes on."""
+        mine = (COUNTERS.c.rule == key.rule) & (COUNTERS.c.app == key.app)
+        rows = connection.execute(
+            sa.select(COUNTERS).where(mine).order_by(COUNTERS.c.cycle_s, COUNTERS.c.reserved)
+        ).all()
+        own = [row for row in rows if row.node == self.node and row.generation == self.generation] or rows
+        record = texts.merged([row.texts for row in own], [row.texts for row in rows])
+        marks = [Mark(row.cycle_s, row.reserved, row.time_s, row.kind, record) for row in own]
+        return marks or (table.marks(connection, key, batch, self.step) if self.has_original else [])
+
+    def reserve(self, wanted: Sequence[tuple[Key, Mark]]) -> None:
+        """Make ranges durable, all or none; when this returns they are.
+
+        Raises:
+            LeaseLostError: another process has the node now; nothing was written.
+            StorageError: the database failed; nobody knows whether it was written.
+        """
+        self._write(wanted, forward=True)
+
+    def give_back(self, rests: Iterable[tuple[Key, Mark]]) -> None:
+        """Write the marks of counters that hand out nothing more.
+
+        Raises:
+            StorageError: as `reserve` does; the numbers are a gap then.
+        """
+        self._write(list(rests), forward=False)
+
+    def beat(self) -> None:
+        """Ask whether the node is still ours.
+
+        Raises:
+            LeaseLostError: it is not.
+            StorageError: the database can't be asked.
+        """
+        self._run(lambda _: None, is_held=False)
+
+    def _write(self, marks: Sequence[tuple[Key, Mark]], *, forward: bool) -> None:
+        def write(connection: sa.Connection) -> None:
+            for key, mark in marks:
+                self._write_mark(connection, key, mark, forward=forward)
+
+        self._run(write)
+
+    def _write_mark(self, connection: sa.Connection, key: Key, mark: Mark, *, forward: bool) -> None:
+        where = (COUNTERS.c.node == self.node) & (COUNTERS.c.rule == key.rule) & (COUNTERS.c.app == key.app)
+        row = connection.execute(sa.select(COUNTERS).where(where)).one_or_none()
+        values: dict[str, Any] = {
+            "generation": self.generation,
+            "cycle_s": mark.cycle_s,
+            "reserved": mark.reserved,
+            "time_s": mark.time_s,
+            "kind": mark.kind,
+            "texts": mark.texts,
+        }
+        if row is None:
+            connection.execute(sa.insert(COUNTERS).values(node=self.node, rule=key.rule, app=key.app, **values))
+            return
+        if forward and row.generation == self.generation:
+            old = Mark(row.cycle_s, row.reserved, row.time_s, row.kind)
+            assert mark.may_follow(old), f"the counter {key} would go back from {old} to {mark}"
+        connection.execute(sa.update(COUNTERS).where(where).values(**values))
+
+    def _run(self, work: Callable[[sa.Connection], T], *, is_held: bool = True) -> T:
+        """Do work in a transaction of the node's owner; again if the connection was lost since the last one.
+
+        `is_held`: nobody else can take the node until the commit.
+
+        Doing it again is harmless: the same marks are written.
+        """
+        is_new = self._connection is None
+        try:
+            try:
+                return self._attempt(work, is_held)
+            except sa.exc.DBAPIError as error:
+                if is_new or not error.connection_invalidated:
+                    raise
+                self._drop()
+                return self._attempt(work, is_held)
+        except sa.exc.SQLAlchemyError as error:
+            self._drop()
+            raise StorageError(f"storage: {sentence(error)}") from error
+        except LeaseLostError:
+            raise
+        except StorageError:
+            self._drop()
+            raise
+
+    def _attempt(self, work: Callable[[sa.Connection], T], is_held: bool) -> T:
+        connection = self._connection or self._connect()
+        with connection.begin():
+            # After a lost connection the database may think for a while that it is still there and has our lock. That
+            # is for those who start; what protects the numbers is the epoch.
+            self._has_lock = self._has_lock or self._database.lock(connection, self.node)
+            where = (NODES.c.node == self.node) & (NODES.c.epoch == self.epoch)
+            if is_held:
+                # A write that changes nothing, which locks the row.
+                count = connection.execute(sa.update(NODES).where(where).values(step=self.step)).rowcount
+            else:
+                count = len(connection.execute(sa.select(NODES.c.epoch).where(where)).all())
+            if count != 1:
+                raise LeaseLostError(f"storage: node {self.node} was taken over by another process")
+            return work(connection)
+
+    def _drop(self) -> None:
+        """Give up a connection that failed; the next transaction makes a new one."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.invalidate()
+            connection.close()
+
+    def close(self) -> None:
+        """Disconnect, and give the lock of the node back."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+        self._database.close()
+
+
+def sentence(error: BaseException) -> str:
+    """Return the first line of what a database says."""
+    return str(getattr(error, "orig", None) or error).partition("\n")[0]

@@ -1,0 +1,72 @@
+"""A store in a thread of its own, so that requests are answered while it waits for a disk or a network.
+
+Nothing waits for ever: a call that takes too long is given up, and until it is over every other is refused at once. One
+thread runs all calls, so what was given up comes before what is asked next.
+"""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from beanpole.ids import limits
+from beanpole.ids.errors import LeaseLostError, StorageError
+from beanpole.ids.rules.sequence import Key, Mark
+from beanpole.ids.storage.store import Store
+
+
+class ThreadedStore:
+    """What the service calls."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self._thread = ThreadPoolExecutor(1, "ids-store")
+        self._given_up: asyncio.Future[Any] | None = None
+
+    async def _call(self, function: Callable[..., Any], *arguments: object) -> Any:  # noqa: ANN401 - what it returns
+        if self._given_up is not None and not self._given_up.done():
+            raise StorageError("storage: it does not answer")
+        call = asyncio.get_running_loop().run_in_executor(self._thread, function, *arguments)
+        done, _ = await asyncio.wait({call}, timeout=limits.STORE_TIMEOUT_S)
+        if not done:
+            call.add_done_callback(asyncio.Future.exception)  # nobody asks for it any more
+            self._given_up = call
+            raise StorageError(f"storage: no answer in {limits.STORE_TIMEOUT_S} s")
+        return call.result()
+
+    async def open(self) -> None:
+        """Open the store; what takes long here is an error of its own."""
+        await asyncio.get_running_loop().run_in_executor(self._thread, self.store.open)
+
+    async def beat(self) -> None:
+        """Ask now and then whether the node is still ours; this also keeps the connection alive.
+
+        Raises:
+            LeaseLostError: it is not.
+        """
+        while True:
+            await asyncio.sleep(limits.STORE_BEAT_S)
+            try:
+                await self._call(self.store.beat)
+            except LeaseLostError:
+                raise
+            except StorageError:
+                continue  # who needs the store will hear of it
+
+    async def load(self, key: Key, batch: int) -> Mark | None:
+        """Return the mark of a counter."""
+        mark: Mark | None = await self._call(self.store.load, key, batch)
+        return mark
+
+    async def reserve(self, wanted: list[tuple[Key, Mark]]) -> None:
+        """Make ranges durable."""
+        await self._call(self.store.reserve, wanted)
+
+    async def give_back(self, rests: list[tuple[Key, Mark]]) -> None:
+        """Write final marks."""
+        await self._call(self.store.give_back, rests)
+
+    async def close(self) -> None:
+        """Close the store, after what is still under way."""
+        await asyncio.get_running_loop().run_in_executor(self._thread, self.store.close)
+        self._thread.shutdown()

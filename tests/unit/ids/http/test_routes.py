@@ -1,0 +1,179 @@
+"""Routes without HTTP: every request is answered once, whatever it is."""
+
+import asyncio
+import json
+import random
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+import uvloop
+
+from beanpole.ids.errors import StorageError
+from beanpole.ids.http.openapi import PROBLEMS, document
+from beanpole.ids.http.routes import Response, Routes
+from beanpole.ids.http.server import Server
+from beanpole.ids.original import wire
+from tests.unit.ids.http.test_watching import Watched
+from tests.unit.ids.test_service import settle
+
+PIECES = [
+    *(
+        "v1",
+        "ids",
+        "counters",
+        "day",
+        "pair",
+        "none",
+        "a",
+        "",
+        "health",
+        "metrics",
+        "docs",
+        "..",
+        "é",
+        "\ud800",
+        "\x7f",
+    ),
+    *("%", "%zz", "%00", "%ff", "%2F", "//", "http://h", "?", "&", "=", "+", ";", "#", "[", "]", "@", ":"),
+    *("count=1", "count=9999", "count=" + "9" * 30, "salt=bad", "request_id=x", "request_id=", "x" * 300),
+    quote("größe"),
+]
+
+
+class Api(Watched):
+    """A service with routes, and the responses that came."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.routes = Routes(self.service, self.health, self.metrics.page, {"version": "1", "node": 0, "epoch": 1})
+
+    async def get(self, target: str, method: str = "GET") -> Response:
+        found: list[Response] = []
+        self.routes.handle(method, target, found.append)
+        for _ in range(20):
+            if not found:
+                await settle()
+        assert len(found) == 1, f"{method} {target!r} has {len(found)} answers"
+        return found[0]
+
+
+def test_error_of_ours_is_an_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        api = Api(tmp_path)
+
+        def render(_: object) -> bytes:
+            raise RecursionError("too deep")
+
+        monkeypatch.setattr(wire, "render", render)
+        assert (await api.get("/v1/ids/day/a")).status == 500
+        assert api.service.counts["failed"] == len(api.failures) == 1
+        api.keeper.cancel()
+
+    asyncio.run(main())
+
+
+def test_random_targets_are_answered_once(tmp_path: Path) -> None:
+    async def main() -> None:
+        api = Api(tmp_path)
+        chance = random.Random(5)
+        statuses = set()
+        for _ in range(3_000):
+            parts = chance.choices(PIECES, k=chance.randrange(1, 6))
+            target = "/" + chance.choice(["/", "?", "&", ""]).join(parts)
+            if chance.random() < 0.5:
+                target = "/v1/ids/day/" + "".join(parts)
+            response = await api.get(target, chance.choice(["GET", "HEAD", "POST", "PUT", "é"]))
+            statuses.add(response.status)
+            if response.kind.endswith("json") and response.body:
+                said = json.loads(response.body)
+                assert response.kind == "application/json" or PROBLEMS[said["type"].rpartition("#")[2]]
+        assert statuses == {200, 303, 400, 404, 405}
+        api.keeper.cancel()
+
+    asyncio.run(main())
+
+
+def test_rule_that_fails_is_an_error_of_ours(tmp_path: Path) -> None:
+    async def main() -> None:
+        api = Api(tmp_path)
+        response = await api.get("/v1/ids/pair/a?salt=bad")
+        assert (response.status, json.loads(response.body)["code"]) == (500, -1)
+        assert not json.loads(response.body)["detail"].startswith("system error")
+        assert (await api.get("/v1/ids/pair/a")).status == 200
+        api.keeper.cancel()
+
+    asyncio.run(main())
+
+
+def test_clock_and_storage(tmp_path: Path) -> None:
+    async def main() -> None:
+        api = Api(tmp_path)
+        api.store.error = StorageError("storage: gone")
+        response = await api.get("/v1/ids/day/a")
+        assert (response.status, json.loads(response.body)["code"]) == (503, -3)
+        assert dict(response.fields)["Retry-After"] == "1"
+        api.keeper.cancel()
+
+    asyncio.run(main())
+
+
+def test_error_of_ours_is_told(tmp_path: Path) -> None:
+    async def main() -> None:
+        api = Api(tmp_path)
+        problems: list[object] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: problems.append(context["exception"]))
+
+        async def fail() -> bytes:
+            raise ZeroDivisionError
+
+        api.routes.metrics = fail
+        assert (await api.get("/metrics")).status == 500
+        await settle()
+        assert [type(each) for each in problems] == [ZeroDivisionError]
+        api.keeper.cancel()
+
+    asyncio.run(main())
+
+
+def test_every_problem_is_described() -> None:
+    described = document("1")
+    assert len({title for _, title, _ in PROBLEMS.values()}) >= 10
+    told = {status for each in described["paths"].values() for one in each.values() for status in one["responses"]}
+    assert told <= {"200", *(str(status) for status, _, _ in PROBLEMS.values())}
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_random_bytes_never_break_a_connection(tmp_path: Path, seed: int) -> None:
+    """Whatever is sent: an answer or an end, nothing in the loop's log, and the next client is served."""
+    valid = b"POST /v1/ids/day/a?count=2 HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc"
+    valid += b"GET /docs HTTP/1.1\r\nHost: x\r\n\r\n"
+
+    async def one(chance: random.Random, port: int) -> bytes:
+        data = bytearray(valid)
+        for _ in range(chance.randrange(1, 8)):
+            data[chance.randrange(len(data))] = chance.choice([0, 10, 13, 32, 47, 58, 255, chance.randrange(256)])
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(data[: chance.randrange(1, len(data) + 1)])
+        writer.write_eof()
+        answer = await reader.read()
+        writer.close()
+        return answer
+
+    async def main() -> None:
+        api = Api(tmp_path)
+        problems: list[object] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: problems.append(context))
+        server = Server(api.routes)
+        (address,) = await server.open("127.0.0.1", 0)
+        port, chance = int(address.rpartition(":")[2]), random.Random(seed)
+        for _ in range(150):
+            answer = await one(chance, port)
+            assert not answer or answer.startswith(b"HTTP/1.1 ")
+        assert not problems
+        server.begin_stop()
+        await server.finish()
+        api.keeper.cancel()
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(main())

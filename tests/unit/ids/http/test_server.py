@@ -1,0 +1,327 @@
+"""HTTP connections, over real sockets, with routes and time-outs of the test's."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+
+import pytest
+import uvloop
+
+from beanpole.ids import limits
+from beanpole.ids.http.routes import Answer, Response, problem
+from beanpole.ids.http.server import Server
+
+Story = Callable[["World"], Awaitable[None]]
+
+
+class Stub:
+    """Routes that keep what is asked, and answer with the target, at once or when a test says so."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, str]] = []
+        self.held: list[Answer] = []
+
+    def handle(self, method: str, target: str, answer: Answer) -> None:
+        self.asked.append((method, target))
+        if target == "/held":
+            self.held.append(answer)
+        elif target == "/big":
+            answer(Response(200, b"x" * 1_000_000))
+        else:
+            answer(Response(200, target.encode()))
+
+
+class World:
+    """A server, and clients as streams."""
+
+    def __init__(self, server: Server, stub: Stub, port: int) -> None:
+        self.server = server
+        self.stub = stub
+        self.port = port
+
+    async def connect(self, data: bytes = b"") -> "Peer":
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
+        writer.write(data)
+        return Peer(reader, writer)
+
+    async def until(self, condition: Callable[[], object]) -> None:
+        for _ in range(2000):
+            if condition():
+                return
+            await asyncio.sleep(0.005)
+        raise AssertionError("waited in vain")
+
+
+class Peer:
+    """A client that looks at bytes."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+
+    async def response(self) -> tuple[int, bytes, bytes]:
+        """The status, the head and the body of the next response."""
+        head = await self.reader.readuntil(b"\r\n\r\n")
+        status = int(head.split()[1])
+        length = int(head.lower().partition(b"content-length: ")[2].split()[0]) if status != 100 else 0
+        return status, head, await self.reader.readexactly(length)
+
+    async def rest(self) -> bytes:
+        """Everything up to the end; closes."""
+        data = b""
+        with suppress(ConnectionResetError):
+            while piece := await self.reader.read(65536):
+                data += piece
+        self.writer.close()
+        return data
+
+
+def play(story: Story, timeout_ms: int = 20_000, connections_max: int = 10) -> None:
+    """Plays a test on a server of its own, which must end well."""
+
+    async def main() -> None:
+        stub = Stub()
+        server = Server(stub, timeout_ms, connections_max)  # type: ignore[arg-type] # stands for the routes
+        (address,) = await server.open("127.0.0.1", 0)
+        async with asyncio.timeout(60):
+            await story(World(server, stub, int(address.rpartition(":")[2])))
+            server.begin_stop()
+            await server.finish()
+        assert not server.connections
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(main())
+
+
+def get(target: str, more: str = "") -> bytes:
+    """A request."""
+    return f"GET {target} HTTP/1.1\r\nHost: x\r\n{more}\r\n".encode()
+
+
+def test_connection_serves_one_request_after_the_other() -> None:
+    async def story(world: World) -> None:
+        peer = await world.connect(get("/a") + get("/b") + get("/c"))
+        assert [(await peer.response())[2] for _ in range(3)] == [b"/a", b"/b", b"/c"]
+        peer.writer.write(get("/d", "Connection: close\r\n"))
+        assert (await peer.rest()).endswith(b"/d")
+
+    play(story)
+
+
+@pytest.mark.parametrize("size", [1, 7])
+def test_request_in_pieces(size: int) -> None:
+    async def story(world: World) -> None:
+        peer = await world.connect()
+        whole = get("/a") + b"POST /b HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc"
+        for start in range(0, len(whole), size):
+            peer.writer.write(whole[start : start + size])
+            await asyncio.sleep(0)
+        assert [(await peer.response())[2] for _ in range(2)] == [b"/a", b"/b"]
+        assert world.stub.asked == [("GET", "/a"), ("POST", "/b")]
+        await peer_end(peer)
+
+    play(story)
+
+
+async def peer_end(peer: Peer) -> None:
+    """Ends a connection as clients do."""
+    peer.writer.close()
+    await peer.writer.wait_closed()
+
+
+def test_head_has_no_body_and_the_connection_goes_on() -> None:
+    async def story(world: World) -> None:
+        peer = await world.connect(b"HEAD /a HTTP/1.1\r\nHost: x\r\n\r\n")
+        head = await peer.reader.readuntil(b"\r\n\r\n")
+        assert b"Content-Length: 2\r\n" in head
+        peer.writer.write(get("/b"))
+        assert (await peer.response())[2] == b"/b"
+        await peer_end(peer)
+
+    play(story)
+
+
+def test_answer_may_come_later_and_holds_back_what_is_behind_it() -> None:
+    async def story(world: World) -> None:
+        peer = await world.connect(get("/held") + get("/b"))
+        await world.until(lambda: world.stub.held)
+        assert world.stub.asked == [("GET", "/held")]
+        world.stub.held[0](Response(200, b"late"))
+        assert (await peer.response())[2] == b"late"
+        assert (await peer.response())[2] == b"/b"
+        world.stub.held[0](Response(200, b"twice"))
+        peer.writer.write(get("/c"))
+        assert (await peer.response())[2] == b"/c"
+        await peer_end(peer)
+
+    play(story)
+
+
+def test_requests_that_are_sent_all_at_once_leave_others_their_turn() -> None:
+    async def story(world: World) -> None:
+        one, two = await world.connect(), await world.connect(get("/first"))
+        await two.response()
+        one.writer.write(get("/a") * 2000)
+        await world.until(lambda: len(world.stub.asked) > 1)
+        two.writer.write(get("/b"))
+        assert (await two.response())[2] == b"/b"
+        assert len(world.stub.asked) < 1000
+        assert [(await one.response())[0] for _ in range(2000)] == [200] * 2000
+        await peer_end(one)
+        await peer_end(two)
+
+    play(story)
+
+
+def test_client_that_sends_all_and_ends_gets_all() -> None:
+    async def story(world: World) -> None:
+        peer = await world.connect(get("/a") * 50)
+        peer.writer.write_eof()
+        assert (await peer.rest()).count(b"200 OK") == 50
+
+    play(story)
+
+
+def test_client_that_ends_its_side_gets_its_answer() -> None:
+    async def story(world: World) -> None:
+        peer = await world.connect(get("/held"))
+        await world.until(lambda: world.stub.held)
+        peer.writer.write_eof()
+        world.stub.held[0](Response(200, b"late"))
+        assert (await peer.rest()).endswith(b"late")
+        await world.until(lambda: not world.server.connections)
+
+    play(story)
+
+
+def test_client_that_is_gone_takes_nothing_with_it() -> None:
+    async def story(world: World) -> None:
+        peer = await world.connect(get("/held"))
+        await world.until(lambda: world.stub.held)
+        peer.writer.transport.abort()
+        await asyncio.sleep(0.01)
+        world.stub.held[0](Response(200, b"late"))
+        other = await world.connect(get("/a", "Connection: close\r\n"))
+        assert (await other.rest()).endswith(b"/a")
+
+    play(story)
+
+
+@pytest.mark.parametrize(
+    ("data", "status"),
+    [
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", 400),
+        (b"GET /\r\n\r\n", 400),
+        (b"GET / HTTP/1.1\r\n\r\n", 400),  # no Host
+        (b"GET / HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n", 400),
+        (b"GET / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n", 400),
+        (b"GET / HTTP/1.1\r\nHost: x\r\nA b: c\r\n\r\n", 400),
+        (b"GET / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip\r\n\r\n", 501),
+        (b"GET /" + b"x" * 70_000 + b" HTTP/1.1\r\n\r\n", 431),
+        (b"GET / HTTP/1.1\r\nHost: x\r\n" + b"A: b\r\n" * 20_000 + b"\r\n", 431),
+        (b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999\r\n\r\n" + b"x" * 200_000, 413),
+        (
+            b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n1000\r\n" + b"x" * 4096 + b"\r\n" * 9,
+            400,
+        ),
+    ],
+)
+def test_bad_request_is_told_and_ends_the_connection(data: bytes, status: int) -> None:
+    async def story(world: World) -> None:
+        peer = await world.connect(data)
+        found, head, body = await peer.response()
+        assert found == status, body
+        assert b"application/problem+json" in head
+        assert b"Connection: close" in head
+        assert not await peer.rest()
+        await world.until(lambda: not world.server.connections)
+        assert not world.stub.asked
+
+    play(story)
+
+
+def test_body_on_request() -> None:
+    async def story(world: World) -> None:
+        peer = await world.connect(b"POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n")
+        assert (await peer.response())[0] == 100
+        peer.writer.write(b"{}")
+        assert (await peer.response())[2] == b"/a"
+        await peer_end(peer)
+
+    play(story)
+
+
+def test_slow_clients_are_cut_off() -> None:
+    async def story(world: World) -> None:
+        idle = await world.connect()
+        slow_head = await world.connect(b"GET / HTTP/1.1\r\nHo")
+        slow_body = await world.connect(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nab")
+        unanswered = await world.connect(get("/held"))
+        assert await idle.rest() == b""
+        assert (await slow_head.rest()).startswith(b"HTTP/1.1 408 ")
+        assert (await slow_body.rest()).startswith(b"HTTP/1.1 408 ")
+        assert (await unanswered.rest()).startswith(b"HTTP/1.1 503 ")
+        await world.until(lambda: not world.server.connections)
+        world.stub.held[0](Response(200, b"too late"))
+
+    play(story, timeout_ms=100)
+
+
+def test_client_that_takes_no_answers_is_served_no_further_and_cut_off() -> None:
+    async def story(world: World) -> None:
+        peer = await world.connect(get("/big") * 100)
+        peer.writer.transport.pause_reading()  # type: ignore[attr-defined] # a stream's transport can
+        await world.until(lambda: world.stub.asked)
+        (connection,) = world.server.connections
+        await world.until(lambda: connection._full)
+        assert not connection._transport.is_reading(), "it can't fill our memory either"
+        await world.until(lambda: not world.server.connections)
+        assert len(world.stub.asked) < 100
+        peer.writer.close()
+
+    play(story, timeout_ms=100)
+
+
+def test_too_many_connections_are_told_so() -> None:
+    async def story(world: World) -> None:
+        peers = [await world.connect(get("/a")) for _ in range(3)]
+        for peer in peers:
+            await peer.response()
+        extra = await world.connect()
+        assert b"503 Service Unavailable" in await extra.rest()
+        await peer_end(peers.pop())
+        await world.until(lambda: len(world.server.connections) == 2)
+        peers.append(await world.connect(get("/a")))
+        assert (await peers[-1].response())[0] == 200
+        for peer in peers:
+            await peer_end(peer)
+
+    play(story, connections_max=3)
+
+
+def test_stop_ends_idle_connections_and_answers_what_is_asked() -> None:
+    async def story(world: World) -> None:
+        idle = await world.connect(get("/a"))
+        await idle.response()
+        asked, lost = await world.connect(get("/held")), await world.connect(get("/held"))
+        await world.until(lambda: len(world.stub.held) == 2)
+        world.server.begin_stop()
+        assert await idle.rest() == b""
+        with pytest.raises(OSError, match=r"refused|reset|Connect"):
+            await world.connect()
+        world.stub.held[0](Response(200, b"last"))
+        answer = await asked.rest()
+        assert answer.endswith(b"last")
+        assert b"Connection: close" in answer
+        finishing = asyncio.create_task(world.server.finish())
+        assert b"503 Service" in await lost.rest()
+        await finishing
+
+    play(story)
+
+
+def test_problems_carry_what_clients_need() -> None:
+    response = problem("storage", "why", code=-3)
+    assert (response.status, response.kind) == (503, "application/problem+json")
+    assert ("Retry-After", "1") in response.fields
+    assert limits.HTTP_CONNECTIONS_MAX < 1024, "the usual limit of descriptors"

@@ -1,0 +1,276 @@
+"""Storage: the same on SQLite, MariaDB and PostgreSQL. Each test has a database of its own."""
+
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from beanpole.errors import StartError
+from beanpole.ids.errors import LeaseLostError, StorageError
+from beanpole.ids.rules.cycle import Cycle
+from beanpole.ids.rules.reader import zone_named
+from beanpole.ids.rules.sequence import Counter, Counting, Key, Mark, Shape
+from beanpole.ids.storage.store import Store
+from tests.databases import Database
+
+KEY = Key(b"order", b"shop")
+TIMEOUT_S = 2
+"""Seconds that a store waits for a database here. libpq makes two of one."""
+
+DAY = Cycle("day", 0, zone_named("UTC"))
+ORIGINAL_TABLE = """
+CREATE TABLE counter (node_offset int NOT NULL, counter int NOT NULL, update_time int NOT NULL,
+rule_name varchar(64) NOT NULL, app_name varchar(64) NOT NULL, PRIMARY KEY (node_offset, rule_name, app_name))
+"""
+Open = Callable[..., Store]
+
+pytestmark = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")  # PyMySQL's, when it can't connect
+
+
+@pytest.fixture
+def opened(database: Database) -> Iterator[Open]:
+    """Opens stores, and closes them."""
+    with opener(database) as open_store:
+        yield open_store
+
+
+@contextmanager
+def opener(database: Database) -> Iterator[Open]:
+    """Opens stores of a database, and closes them."""
+    stores: list[Store] = []
+
+    def open_store(node: int = 0, step: int = 1) -> Store:
+        stores.append(Store(database.url, node, step, TIMEOUT_S))
+        stores[-1].open()
+        return stores[-1]
+
+    try:
+        yield open_store
+    finally:
+        for store in stores:
+            store.close()
+
+
+def counter(store: Store, key: Key = KEY, now_s: int = 100, batch: int = 0) -> Counter:
+    counting = Counting(Shape(0, 10_000, store.step, store.node), DAY, 10)
+    return Counter(key, counting, store.load(key, batch), now_s)
+
+
+def take(numbers: Counter, store: Store, count: int = 1, now_s: int = 100) -> list[int]:
+    taken = []
+    for _ in range(count):
+        numbers.open(now_s)
+        numbers.need(1)
+        mark = numbers.plan()
+        if mark:
+            store.reserve([(numbers.key, mark)])
+            numbers.confirm(mark)
+        taken.append(numbers.take())
+    return taken
+
+
+def test_what_is_reserved_is_there_after_a_crash(opened: Open) -> None:
+    store = opened()
+    assert take(counter(store), store, 3) == [0, 1, 2]
+    store.close()
+    store = opened()
+    assert store.epoch == 2
+    assert take(counter(store), store) == [10]
+
+
+def test_what_is_given_back_comes_next(opened: Open) -> None:
+    store = opened()
+    numbers = counter(store)
+    take(numbers, store, 3)
+    rest = numbers.rest()
+    assert rest
+    store.give_back([(KEY, rest)])
+    store.close()
+    store = opened()
+    assert take(counter(store), store) == [3]
+
+
+def test_unknown_counter_has_no_mark(opened: Open) -> None:
+    assert opened().load(KEY, 0) is None
+
+
+def test_second_process_is_refused(opened: Open) -> None:
+    """Hole 12: two processes with one configuration shared 82 of 200 numbers."""
+    opened()
+    with pytest.raises(StartError, match="node 0 is in use"):
+        opened()
+    opened(1, 1)
+
+
+def test_owner_that_lost_its_node_writes_nothing_more(opened: Open, database: Database) -> None:
+    """A connection that broke unnoticed took the lock with it, and another process came: the epoch tells."""
+    store = opened()
+    numbers = counter(store)
+    take(numbers, store)
+    database.run("UPDATE beanpole_ids_node SET epoch = epoch + 1")
+    with pytest.raises(LeaseLostError):
+        store.reserve([(KEY, Mark(0, 99, 0, "x"))])
+    with pytest.raises(LeaseLostError):
+        store.load(KEY, 0)
+    assert numbers.take() == 1, "what is reserved is ours"
+
+
+@pytest.mark.parametrize(
+    "app", [b"Case", b"CASE", b"case", b"case ", b"x\\", b"';--", b"a" * 255, b"\xff\xfe", "😀".encode(), b""]
+)
+def test_names_are_bytes(opened: Open, app: bytes) -> None:
+    """Holes 10 and 11: names that differ in case shared a row, and others could not be saved."""
+    store = opened()
+    other = counter(store, Key(b"order", b"Case" if app != b"Case" else b"cASE"))
+    take(other, store, 5)
+    key = Key(b"order", app)
+    numbers = counter(store, key)
+    assert take(numbers, store, 2) == [0, 1]
+    store.close()
+    store = opened()
+    assert take(counter(store, key), store) == [10]
+
+
+def test_rule_and_app_are_two_names(opened: Open) -> None:
+    store = opened()
+    take(counter(store, Key(b"a", b"b_c")), store)
+    assert take(counter(store, Key(b"a_b", b"c")), store) == [0]
+
+
+def test_node_that_is_added_repeats_nothing(opened: Open) -> None:
+    """Hole 13: step 1 had reached 105, and the new node of step 2 began with numbers that were given."""
+    store = opened(0, 1)
+    given = take(counter(store), store, 105)
+    store.close()
+    stores = [opened(0, 2), opened(1, 2)]
+    for store in stores:
+        given += take(counter(store), store, 20)
+    for store in stores:
+        store.close()
+    for store in [opened(node, 3) for node in (2, 0, 1)]:
+        given += take(counter(store), store, 20)
+    assert len(set(given)) == len(given)
+
+
+def test_nodes_that_have_counted_by_different_cycles(opened: Open) -> None:
+    """One was reloaded with another cycle, the other was not: starts of an hour and of a day can't be compared."""
+    stores = [opened(0, 2), opened(1, 2)]
+    stores[0].reserve([(KEY, Mark(0, 5_000, 40_000, "day UTC"))])
+    stores[1].reserve([(KEY, Mark(36_000, 101, 39_000, "hour UTC"))])
+    for store in stores:
+        store.close()
+    store = opened(0, 1)
+    assert take(counter(store, now_s=50_000), store, now_s=50_000) == [5_001]
+
+
+def test_another_step_beside_running_nodes_is_refused(opened: Open) -> None:
+    opened(0, 1)
+    with pytest.raises(StartError, match="node 0 runs with step 1"):
+        opened(1, 2)
+
+
+def test_failed_database_is_found_again(opened: Open, database: Database) -> None:
+    """Holes 3 and 4: what failed was thrown away, and a reconnect was tried each minute."""
+    store = opened()
+    numbers = counter(store)
+    numbers.open(100)
+    mark = numbers.plan()
+    assert mark
+    database.run("ALTER TABLE beanpole_ids_counter RENAME TO gone")
+    with pytest.raises(StorageError):
+        store.reserve([(KEY, mark)])
+    numbers.fail(mark)
+    database.run("ALTER TABLE gone RENAME TO beanpole_ids_counter")
+    assert take(numbers, store, 2) == [0, 1]
+
+
+def test_counter_that_would_go_back_stops_us(opened: Open) -> None:
+    store = opened()
+    store.reserve([(KEY, Mark(100, 50, 100, "x"))])
+    with pytest.raises(AssertionError, match="would go back"):
+        store.reserve([(KEY, Mark(100, 49, 100, "x"))])
+    store.reserve([(KEY, Mark(101, 0, 101, "x"))])
+
+
+def test_numbers_and_times_beyond_32_bits(opened: Open) -> None:
+    """Hole 15: both were 32 bits wide, in its table too."""
+    store = opened()
+    mark = Mark(2**40, 2**63 - 1, 2**40 + 5, "x")
+    store.reserve([(KEY, mark)])
+    assert store.load(KEY, 0) == mark
+
+
+def test_table_of_the_original_is_taken_over(database: Database, opened: Open) -> None:
+    database.run(
+        ORIGINAL_TABLE,
+        "INSERT INTO counter VALUES (0, 200, 90, 'order', 'shop'), (1, 301, 95, 'order', 'shop')",
+    )
+    store = opened()
+    numbers = counter(store, batch=100)
+    assert take(numbers, store, 2) == [502, 503], "above what any node saved, and a batch of its step, which was 2"
+    assert take(numbers, store, 1, now_s=90_000) == [0], "the next day"
+    assert take(counter(store, Key(b"order", b"new")), store) == [0]
+
+
+def test_database_that_is_not_there(tmp_path: Path) -> None:
+    lost = "/no/such/folder"
+    addresses = [
+        f"sqlite:///{tmp_path}/no/such/ids.db",
+        "nonsense",
+        f"{uuid.uuid4().hex}://x",
+        "sqlite://",
+        "sqlite:///:memory:",
+        "sqlite:///file:ids.db?uri=true",
+        "postgresql+pg8000://x",
+        "oracle://x",
+        f"postgresql://x@/x?host={lost}",
+        f"mysql://x@localhost/x?unix_socket={lost}",
+    ]
+    for address in addresses:
+        with pytest.raises(StartError, match="cannot use the database"):
+            Store(address, 0, 1).open()
+
+
+def test_other_paths_to_the_same_file_have_the_same_lock(tmp_path: Path) -> None:
+    """Hole 12, with a link."""
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    first = Store(f"sqlite:///{tmp_path}/real/ids.db", 0, 1)
+    first.open()
+    with pytest.raises(StartError, match="node 0 is in use"):
+        Store(f"sqlite:///{tmp_path}/link/../link/ids.db", 0, 1).open()
+    first.close()
+
+
+def test_table_of_an_older_version_gets_its_new_column(opened: Open, database: Database) -> None:
+    store = opened()
+    given = take(counter(store), store, 3)
+    store.close()
+    database.run("ALTER TABLE beanpole_ids_counter DROP COLUMN texts")
+    store = opened()
+    mark = store.load(KEY, 0)
+    assert mark
+    assert mark.texts == ""
+    given += take(counter(store), store)
+    assert given == [0, 1, 2, 10]
+    database.run("UPDATE beanpole_ids_counter SET reserved = 99")  # as a process of that version beside ours
+    mark = store.load(KEY, 0)
+    assert mark
+    store.reserve([(KEY, replace(mark, reserved=120, texts="a.6.x"))])
+    assert store.load(KEY, 0) == replace(mark, reserved=120, texts="a.6.x")
+
+
+def test_texts_of_other_nodes_are_known(opened: Open) -> None:
+    """They share the rule and its numbers' text, so none of them may make what another has made."""
+    stores = [opened(0, 2), opened(1, 2)]
+    stores[0].reserve([(KEY, Mark(0, 10, 0, "x", "a.6.x b.7.x"))])
+    stores[1].reserve([(KEY, Mark(0, 7, 0, "x", "a.6.x"))])
+    marks = [store.load(KEY, 0) for store in stores]
+    assert [mark.texts for mark in marks if mark] == ["a.6.x b.7.x", "b.7.- a.6.x"]
+    for store in stores:
+        store.close()
+    marks = [opened(2, 3).load(KEY, 0)]
+    assert [mark.texts for mark in marks if mark] == ["a.6.x b.7.x"], "with another step it goes on from all"
