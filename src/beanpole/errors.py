@@ -1,45 +1,27 @@
-"""What can go wrong in Beanpole as a program, and what a client is told.
+"""What can go wrong in Beanpole as a program: the errors that several packages share, and the exit codes.
 
 ::
 
     BeanpoleError
     ├── StartError                   the server can't start; carries the exit code that beanstalkd would use
-    ├── ReplyError                   the server's answer to a command is no; one class for each answer
-    │   ├── BadFormatError           BAD_FORMAT
-    │   │   └── ArgumentError        the same, found before anything was sent; also a ValueError
-    │   ├── BuriedError              BURIED, to a put or release
-    │   ├── DeadlineSoonError        DEADLINE_SOON
-    │   ├── DrainingError            DRAINING
-    │   ├── ExpectedCrlfError        EXPECTED_CRLF
-    │   ├── InternalError            INTERNAL_ERROR
-    │   ├── JobTooBigError           JOB_TOO_BIG
-    │   ├── NotFoundError            NOT_FOUND
-    │   ├── NotIgnoredError          NOT_IGNORED
-    │   ├── OutOfMemoryError         OUT_OF_MEMORY
-    │   ├── TimedOutError            TIMED_OUT
-    │   └── UnknownCommandError      UNKNOWN_COMMAND
-    ├── UnexpectedReplyError         what came is no reply of the protocol, or none to this command
-    ├── BodyError                    a body can't be decoded; carries the job; also a ValueError
-    ├── BatchError                   some commands of a batch failed; carries a result or an error for each
-    ├── HandlerDiedError             the process of a worker's handler ended before the handler did
-    ├── WorkerStuckError             all slots of a worker are occupied by handlers that hang
-    └── ConnectionLostError          the connection broke; says whether a command may have been executed
-        ├── CannotConnectError       there was none to begin with: nothing was sent
-        └── NoReplyError             the server was silent for too long; also a TimeoutError
+    ├── ReplyError                   the server's answer to a command is no; see `beanpole.client.errors`
+    │   └── BadFormatError           BAD_FORMAT
+    │       └── ArgumentError        the same, found before anything was sent; also a ValueError
+    └── UnexpectedReplyError         what came is no reply of the protocol, or none to this command
 
-The ID service and its client have theirs in `beanpole.ids.errors` and `beanpole.idclient.errors`.
+Each package has those of its own in its module `errors`. Users import the client's and the worker's from here too.
 
 In the server, what a client does wrong is a reply, never an exception; what we do wrong is an ``AssertionError``.
 """
 
 import enum
 import importlib
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from beanpole.idclient.errors import IdServiceError as IdServiceError  # noqa: PLC0414 - for users
-    from beanpole.idclient.errors import NoNodeError as NoNodeError  # noqa: PLC0414 - for users
+    from beanpole.client.errors import *  # noqa: F403 - for users, see the end
+    from beanpole.idclient.errors import *  # noqa: F403
+    from beanpole.worker.errors import *  # noqa: F403
 
 
 class ExitCode(enum.IntEnum):
@@ -84,131 +66,18 @@ class ArgumentError(BadFormatError, ValueError):
     """An argument that the server would refuse, or misread. Nothing was sent."""
 
 
-class BuriedError(ReplyError):
-    """``BURIED``: the server had no memory for its queue, or could not write its log, and buried the job.
-
-    `id` is the job's, as the answer to a put gives it; None after a release.
-    """
-
-    def __init__(self, message: str, id: int | None = None) -> None:
-        super().__init__(message)
-        self.id = id
-
-
-class DeadlineSoonError(ReplyError):
-    """``DEADLINE_SOON``: a job that this connection has reserved is in its last second; finish or touch it."""
-
-
-class DrainingError(ReplyError):
-    """``DRAINING``: the server takes no more jobs."""
-
-
-class ExpectedCrlfError(ReplyError):
-    """``EXPECTED_CRLF``: a body was not as long as announced."""
-
-
-class InternalError(ReplyError):
-    """``INTERNAL_ERROR``: the server has a bug."""
-
-
-class JobTooBigError(ReplyError):
-    """``JOB_TOO_BIG``: the body is larger than the server's limit."""
-
-
-class NotFoundError(ReplyError):
-    """``NOT_FOUND``: there is no such job or tube, or the job is not in a state or hands that allow the command."""
-
-
-class NotIgnoredError(ReplyError):
-    """``NOT_IGNORED``: the last tube of a watch list stays."""
-
-
-class OutOfMemoryError(ReplyError):
-    """``OUT_OF_MEMORY``: the server has no memory or no space for the job; try again later."""
-
-
-class TimedOutError(ReplyError):
-    """``TIMED_OUT``: no job came within the timeout of a reserve."""
-
-
-class UnknownCommandError(ReplyError):
-    """``UNKNOWN_COMMAND``: the server is older than the command."""
-
-
 class UnexpectedReplyError(BeanpoleError):
     """What came is no reply of the protocol, or none that this command can have. The connection is closed."""
 
 
-class BodyError(BeanpoleError, ValueError):
-    """A body that came can't be decoded. `id` and `data` are the job's: bury or delete it."""
-
-    def __init__(self, message: str, id: int, data: bytes) -> None:
-        super().__init__(message)
-        self.id = id
-        self.data = data
-
-
-class BatchError(BeanpoleError):
-    """Some commands of a batch failed.
-
-    `results` has an entry for each command that was sent, in order: its value or its error. What is missing at the end
-    was not sent.
-    """
-
-    def __init__(self, message: str, results: Sequence[object]) -> None:
-        super().__init__(message)
-        self.results = results
-
-
-class ConnectionLostError(BeanpoleError, ConnectionError):
-    """The connection broke. `outcome_unknown`: a command was sent, and may or may not have been executed.
-
-    Jobs that were reserved over the connection are ready again.
-    """
-
-    def __init__(self, message: str, *, outcome_unknown: bool = True) -> None:
-        super().__init__(message)
-        self.outcome_unknown = outcome_unknown
-
-
-class CannotConnectError(ConnectionLostError):
-    """No attempt to connect succeeded. Nothing was sent."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__(message, outcome_unknown=False)
-
-
-class NoReplyError(ConnectionLostError, TimeoutError):
-    """The server was silent for longer than the client's timeout. The connection is closed."""
-
-
-# --- The worker -------------------------------------------------------------------------------------------------------
-
-
-class HandlerDiedError(BeanpoleError):
-    """The process of a handler ended before the handler did. `exit_code` is negative for a signal; None: unknown."""
-
-    def __init__(self, exit_code: int | None) -> None:
-        super().__init__(f"the process of the handler ended with exit code {exit_code}")
-        self.exit_code = exit_code
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return type(self), (self.exit_code,)
-
-
-class WorkerStuckError(BeanpoleError):
-    """All slots of a worker were occupied by handlers that hang, for longer than they may be. The worker has ended."""
-
-
 # --- Errors of other packages -----------------------------------------------------------------------------------------
-
-_ELSEWHERE = {"IdServiceError": "beanpole.idclient.errors", "NoNodeError": "beanpole.idclient.errors"}
-"""Errors that users may import from here too, and their modules, which a server does not need."""
 
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> object:
-        """Import an error of another package when it is first asked for."""
-        if name not in _ELSEWHERE:
-            raise AttributeError(f"module 'beanpole.errors' has no attribute {name!r}")
-        return getattr(importlib.import_module(_ELSEWHERE[name]), name)
+        """Import an error of the client or the worker when a user asks for it: a server needs none of them."""
+        for package in ("client", "idclient", "worker") if name.endswith("Error") else ():
+            found = vars(importlib.import_module(f"beanpole.{package}.errors")).get(name)
+            if found is not None:
+                return found
+        raise AttributeError(f"module 'beanpole.errors' has no attribute {name!r}")

@@ -131,79 +131,11 @@ RECOVERY_PROGRESS_SEGMENTS = 64
 
 # --- The client -------------------------------------------------------------------------------------------------------
 
-CLIENT_PRI_DEFAULT = 65_536
-"""The priority of jobs unless the caller says otherwise, as in greenstalk."""
-
-CLIENT_TTR_S_DEFAULT = 60
-"""Seconds a worker may take for a job unless the caller says otherwise, as in greenstalk."""
-
-CLIENT_TIMEOUT_MS = 20_000
-"""Milliseconds of silence after which a client that waits for a reply gives up, unless told otherwise."""
-
-CLIENT_CONNECT_TIMEOUT_MS = 5_000
-"""Milliseconds that one attempt to connect may take, unless told otherwise."""
-
-CLIENT_CONNECT_ATTEMPTS = 5
-"""Attempts to connect until a call fails, unless told otherwise: with the pauses between, a restart's time."""
-
-CLIENT_BACKOFF_FIRST_MS = 50
-"""Milliseconds of the pause after the first failed attempt; each later pause is twice as long."""
-
-CLIENT_BACKOFF_MAX_MS = 5_000
-"""Milliseconds of the longest pause between two attempts."""
-
-CLIENT_BATCH_BYTES = 262_144
-"""Bytes of commands after which a batch waits for its replies: enough to hide the way, not too many to lose."""
-
-CLIENT_BATCH_COMMANDS = 4_096
-"""Commands after which a batch waits for its replies."""
-
-CLIENT_SEND_AT_ONCE_BYTES = 16_384
-"""Bytes that the kernel takes without waiting for the server; more are sent while replies are read."""
-
 CLIENT_RECEIVE_BYTES = 65_536
 """Bytes that a client asks the kernel for at a time, and of its empty input buffer that it keeps."""
 
 REPLY_LINE_BYTES_MAX = 512
 """Bytes of a reply's line with its CRLF; the longest that servers send has 210: USING and a tube."""
-
-POOL_IDLE_CLIENTS_MAX = 16
-"""Idle connections to one server that a pool keeps, unless told otherwise."""
-
-POOL_SKIPS_MAX = 64
-"""Choices of a server for which a pool leaves out one that failed again and again; after the first failure it is 1."""
-
-# --- The worker -------------------------------------------------------------------------------------------------------
-
-WORKER_CONCURRENCY = 10
-"""Jobs that a worker runs at a time, and so its connections, unless told otherwise."""
-
-WORKER_ATTEMPTS = 5
-"""Attempts at a job until it is buried, unless its handler says otherwise."""
-
-WORKER_BACKOFF_FIRST_S = 1
-"""Seconds between the first two attempts at a job at the most; then twice as long each time."""
-
-WORKER_BACKOFF_MAX_S = 3_600
-"""Seconds between two attempts at a job at the most, unless its handler says otherwise."""
-
-WORKER_GRACE_S = 25
-"""Seconds that running handlers have when a worker stops: below the 30 after which Kubernetes kills a process."""
-
-WORKER_STUCK_S = 60
-"""Seconds for which handlers that hang may occupy all slots of a worker until it ends, unless told otherwise."""
-
-WORKER_CANCEL_MS = 1_000
-"""Milliseconds that a cancelled or killed handler has for its end until its job is given back."""
-
-WORKER_RELOAD_MS = 500
-"""Milliseconds between two looks at the files of a worker that runs with ``--reload``."""
-
-WORKER_RESERVE_S = 30
-"""Seconds of a worker's reserve; then it asks again, so that a server that is gone without a word is noticed."""
-
-SCAN_IDS_DEFAULT = 1_000_000
-"""Ids that a verb of the command line looks at to find the jobs of a tube, unless told otherwise: some seconds."""
 
 # --- The ID service and its client ------------------------------------------------------------------------------------
 

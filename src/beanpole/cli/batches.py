@@ -17,8 +17,8 @@ from typing import Any
 from beanpole.cli.errors import note
 from beanpole.cli.scan import count_of, find
 from beanpole.client import Client, Result, StatsJob
+from beanpole.client.errors import BatchError, DeadlineSoonError, NotFoundError, TimedOutError
 from beanpole.client.session import DEFAULT_TUBE
-from beanpole.errors import BatchError, DeadlineSoonError, NotFoundError, TimedOutError
 
 BATCH = 256
 """Jobs of a batch: a few round trips serve all of them, long before their time to run is over."""

@@ -117,7 +117,8 @@ def reachable(address: "Address") -> "Address":
         Failure: none does.
     """
     from beanpole.client import Backoff, Client
-    from beanpole.errors import CannotConnectError, ExitCode
+    from beanpole.client.errors import CannotConnectError
+    from beanpole.errors import ExitCode
 
     try:
         with Client(address, backoff=Backoff(attempts=1)) as client:

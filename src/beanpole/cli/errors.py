@@ -12,17 +12,15 @@ from types import FrameType
 import click
 
 from beanpole.client import Client
-from beanpole.errors import (
-    ArgumentError,
+from beanpole.client.errors import (
     BatchError,
-    BeanpoleError,
     CannotConnectError,
     ConnectionLostError,
-    ExitCode,
     JobTooBigError,
     NotFoundError,
     TimedOutError,
 )
+from beanpole.errors import ArgumentError, BeanpoleError, ExitCode
 
 CODES: tuple[tuple[type[Exception], ExitCode], ...] = (
     (NotFoundError, ExitCode.NOT_FOUND),

@@ -13,8 +13,9 @@ import click
 from beanpole.cli.common import COUNT, ID, PRIORITY, SECONDS, TARGET, Output, Server, verb
 from beanpole.cli.errors import exit_code_of, note, sentence_of
 from beanpole.client import Client, Result, StatsJob
+from beanpole.client.errors import NotFoundError, UnknownCommandError
 from beanpole.client.pipeline import Pipeline
-from beanpole.errors import BeanpoleError, ExitCode, NotFoundError, UnknownCommandError
+from beanpole.errors import BeanpoleError, ExitCode
 
 IDS = click.argument("ids", type=ID, nargs=-1, required=True, metavar="ID...")
 PIECE = 1_000

@@ -11,7 +11,8 @@ import click
 from beanpole.cli.common import TARGET, Output, Server, body_fields, verb
 from beanpole.cli.errors import Failure, missing, note
 from beanpole.client import Client, Job, StatsJob, StatsTube
-from beanpole.errors import ExitCode, NotFoundError
+from beanpole.client.errors import NotFoundError
+from beanpole.errors import ExitCode
 
 if TYPE_CHECKING:
     from beanpole.client import AsyncClient

@@ -5,13 +5,14 @@ from typing import Any
 
 import click
 
-from beanpole import limits
+from beanpole.cli import limits
 from beanpole.cli.common import COUNT, ID, TUBE, Output, Server, body_fields, cell, jobs_text, progress, verb
 from beanpole.cli.errors import note
 from beanpole.cli.inspect import typed
 from beanpole.cli.scan import STATES, Found, count_of, find
 from beanpole.client import Client, StatsJob
-from beanpole.errors import ExitCode, NotFoundError
+from beanpole.client.errors import NotFoundError
+from beanpole.errors import ExitCode
 
 COLUMNS = ("id", "state", "pri", "age", "left", "ttr", "reserves", "timeouts")
 BODY_SHOWN = 60

@@ -8,18 +8,11 @@ from typing import IO
 
 import click
 
-from beanpole import limits
 from beanpole.cli.common import PRIORITY, SECONDS, TTR, TUBE, Output, Server, jobs_text, verb
 from beanpole.cli.errors import Failure, exit_code_of, explained, note, sentence_of
-from beanpole.client import Client
-from beanpole.errors import (
-    BatchError,
-    BeanpoleError,
-    CannotConnectError,
-    ConnectionLostError,
-    ExitCode,
-    UnexpectedReplyError,
-)
+from beanpole.client import Client, limits
+from beanpole.client.errors import BatchError, CannotConnectError, ConnectionLostError
+from beanpole.errors import BeanpoleError, ExitCode, UnexpectedReplyError
 
 READ_BYTES = 262_144
 """Bytes that are asked for at a time with --each-line; what is there goes at once, so that a slow pipe is no delay."""
@@ -33,12 +26,10 @@ READ_BYTES = 262_144
 )
 @click.option("--each-line", is_flag=True, help="Make a job of each line of the files, or of standard input.")
 @click.option(
-    "--priority", type=PRIORITY, default=limits.CLIENT_PRI_DEFAULT, show_default=True, help="The smallest comes first."
+    "--priority", type=PRIORITY, default=limits.PRI_DEFAULT, show_default=True, help="The smallest comes first."
 )
 @click.option("--delay", type=SECONDS, default=0, show_default=True, help="Seconds until they are ready.")
-@click.option(
-    "--ttr", type=TTR, default=limits.CLIENT_TTR_S_DEFAULT, show_default=True, help="Seconds that a worker has."
-)
+@click.option("--ttr", type=TTR, default=limits.TTR_S_DEFAULT, show_default=True, help="Seconds that a worker has.")
 def put(
     server: Server,
     out: Output,

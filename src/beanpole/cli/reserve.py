@@ -11,7 +11,8 @@ from beanpole.cli.common import PRIORITY, SECONDS, TUBE, Number, Output, Server,
 from beanpole.cli.errors import note
 from beanpole.cli.inspect import show
 from beanpole.client import Client, Job, StatsJob
-from beanpole.errors import BeanpoleError, ExitCode, TimedOutError
+from beanpole.client.errors import TimedOutError
+from beanpole.errors import BeanpoleError, ExitCode
 
 
 @verb("reserve")

@@ -12,10 +12,10 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
-from beanpole import limits
+from beanpole.cli import limits
 from beanpole.cli.errors import missing
 from beanpole.client import Client, StatsJob
-from beanpole.errors import NotFoundError
+from beanpole.client.errors import NotFoundError
 
 STATES = ("ready", "reserved", "delayed", "buried")
 STEP = 1_024

@@ -23,7 +23,8 @@ import click
 from beanpole.cli.common import Output, Server, verb
 from beanpole.cli.errors import sentence_of
 from beanpole.cli.inspect import async_client, interval, now_ns
-from beanpole.errors import BeanpoleError, ConnectionLostError
+from beanpole.client.errors import ConnectionLostError
+from beanpole.errors import BeanpoleError
 
 if TYPE_CHECKING:
     from rich.live import Live

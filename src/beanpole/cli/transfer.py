@@ -24,7 +24,9 @@ from beanpole.cli.errors import Failure, exit_code_of, explained, note, reportin
 from beanpole.cli.jobs import bodies_of, look_for, scan_options
 from beanpole.cli.scan import STATES
 from beanpole.client import StatsJob
-from beanpole.errors import ArgumentError, DrainingError, ExitCode, OutOfMemoryError
+from beanpole.client import limits as client_limits
+from beanpole.client.errors import DrainingError, OutOfMemoryError
+from beanpole.errors import ArgumentError, ExitCode
 
 PIECE = 1_000
 """Jobs that are exported or imported in one round trip."""
@@ -265,8 +267,8 @@ def copy_of(record: Any, *, ready: bool) -> Copy:
         raise ArgumentError(f"state is one of {', '.join(STATES)}, not {state!r}")
     return Copy(
         body,
-        number_of(record, "pri", limits.CLIENT_PRI_DEFAULT),
-        number_of(record, "ttr", limits.CLIENT_TTR_S_DEFAULT),
+        number_of(record, "pri", client_limits.PRI_DEFAULT),
+        number_of(record, "ttr", client_limits.TTR_S_DEFAULT),
         delay_s=0 if ready else number_of(record, "delay", 0),
         buried=state == "buried" and not ready,
     )

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from beanpole import limits
+from beanpole.cli import limits
 from beanpole.cli.common import SETTINGS, URL
-from beanpole.errors import ArgumentError, ExitCode, WorkerStuckError
+from beanpole.errors import ArgumentError, ExitCode
+from beanpole.worker.errors import WorkerStuckError
 
 if TYPE_CHECKING:
     from beanpole.client import Address

@@ -11,23 +11,18 @@ import asyncio
 from collections.abc import AsyncIterator, Coroutine, Iterable
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, Unpack, overload
 
-from beanpole import limits
-from beanpole.client import batch
+from beanpole.client import batch, limits
 from beanpole.client.address import Address
 from beanpole.client.aio_link import Link
 from beanpole.client.backoff import Backoff
 from beanpole.client.codec import Codec
 from beanpole.client.commands import Awaiting, Commands
+from beanpole.client.errors import CannotConnectError, ConnectionLostError, TimedOutError
 from beanpole.client.job import Job
 from beanpole.client.pipeline import AsyncPipeline, Queue
 from beanpole.client.session import DEFAULT_TUBE, USED, Using, check_prefix
 from beanpole.client.settings import Given, Options, Settings
-from beanpole.errors import (
-    CannotConnectError,
-    ConnectionLostError,
-    TimedOutError,
-    UnexpectedReplyError,
-)
+from beanpole.errors import UnexpectedReplyError
 
 if TYPE_CHECKING:
     from beanpole.protocol.wire import Call, Reply
@@ -80,8 +75,8 @@ class AsyncClient(Commands[B], Awaiting, Generic[B]):
         watch: str | Iterable[str] = DEFAULT_TUBE,
         *,
         codec: Codec[B] | None = None,
-        timeout: float | None = limits.CLIENT_TIMEOUT_MS / 1000,
-        connect_timeout: float | None = limits.CLIENT_CONNECT_TIMEOUT_MS / 1000,
+        timeout: float | None = limits.TIMEOUT_MS / 1000,
+        connect_timeout: float | None = limits.CONNECT_TIMEOUT_MS / 1000,
         backoff: Backoff | None = None,
         repeat: bool = False,
     ) -> None:
@@ -159,9 +154,9 @@ class AsyncClient(Commands[B], Awaiting, Generic[B]):
     async def put_many(
         self,
         bodies: Iterable[B],
-        priority: int = limits.CLIENT_PRI_DEFAULT,
+        priority: int = limits.PRI_DEFAULT,
         delay: int = 0,
-        ttr: int = limits.CLIENT_TTR_S_DEFAULT,
+        ttr: int = limits.TTR_S_DEFAULT,
         *,
         tube: str = USED,
     ) -> list[int]:

@@ -12,9 +12,10 @@ import asyncio
 from collections import deque
 from typing import Any, cast
 
+from beanpole.client.errors import ConnectionLostError, NoReplyError
 from beanpole.client.session import RESERVED, Session
 from beanpole.client.stats import StatsJob
-from beanpole.errors import BeanpoleError, ConnectionLostError, NoReplyError, UnexpectedReplyError
+from beanpole.errors import BeanpoleError, UnexpectedReplyError
 from beanpole.protocol import wire
 from beanpole.protocol.wire import Reply, ReplyReader
 

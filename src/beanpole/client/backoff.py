@@ -4,20 +4,20 @@ import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from beanpole import limits
+from beanpole.client import limits
 
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
     """Attempts with pauses that double, each cut by up to half at random, so that many clients don't come at once."""
 
-    attempts: int = limits.CLIENT_CONNECT_ATTEMPTS
+    attempts: int = limits.CONNECT_ATTEMPTS
     """Attempts in all; 1: no second one."""
 
-    first_s: float = limits.CLIENT_BACKOFF_FIRST_MS / 1000
+    first_s: float = limits.BACKOFF_FIRST_MS / 1000
     """Seconds of the pause after the first attempt."""
 
-    max_s: float = limits.CLIENT_BACKOFF_MAX_MS / 1000
+    max_s: float = limits.BACKOFF_MAX_MS / 1000
     """Seconds of the longest pause."""
 
     chance: Callable[[], float] = random.random

@@ -8,19 +8,11 @@ when it is asked for, so nothing may be awaited between that and sending it.
 from collections.abc import Generator, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from beanpole import limits
+from beanpole.client import limits
+from beanpole.client.errors import BatchError, BodyError, ConnectionLostError, DeadlineSoonError, TimedOutError
 from beanpole.client.job import Job, job_id
 from beanpole.client.session import INSERTED, USED, Session, check_prefix, error_of
-from beanpole.errors import (
-    ArgumentError,
-    BatchError,
-    BeanpoleError,
-    BodyError,
-    ConnectionLostError,
-    DeadlineSoonError,
-    TimedOutError,
-    UnexpectedReplyError,
-)
+from beanpole.errors import ArgumentError, BeanpoleError, UnexpectedReplyError
 from beanpole.protocol import wire
 from beanpole.protocol.wire import Call, Reply, Word
 
@@ -62,7 +54,7 @@ def pieces(bodies: Iterable[bytes]) -> Iterator[list[bytes]]:
     for body in bodies:
         piece.append(body)
         size += len(body) + PUT_LINE_BYTES
-        if size >= limits.CLIENT_BATCH_BYTES or len(piece) >= limits.CLIENT_BATCH_COMMANDS:
+        if size >= limits.BATCH_BYTES or len(piece) >= limits.BATCH_COMMANDS:
             yield piece
             piece, size = [], 0
     if piece:
@@ -98,8 +90,8 @@ def delete_many(session: Session[Any], jobs: Iterable[Job[Any] | int]) -> Plan[N
     """Deletes jobs. An error of one does not keep the others."""
     results: list[object] = []
     ids = [job_id(job) for job in jobs]
-    for start in range(0, len(ids), limits.CLIENT_BATCH_COMMANDS):
-        piece = ids[start : start + limits.CLIENT_BATCH_COMMANDS]
+    for start in range(0, len(ids), limits.BATCH_COMMANDS):
+        piece = ids[start : start + limits.BATCH_COMMANDS]
         shipment = Shipment(wire.with_ids(b"delete", piece), len(piece))
         broken = yield shipment
         for id, reply in zip(piece, shipment.replies, strict=False):
@@ -117,8 +109,8 @@ def delete_many(session: Session[Any], jobs: Iterable[Job[Any] | int]) -> Plan[N
 
 def reserve_many(session: Session[B], count: int, timeout: int | None) -> Plan[list[Job[B]]]:
     """Reserves up to `count` jobs: waits for the first, and takes what else is ready."""
-    if count not in range(1, limits.CLIENT_BATCH_COMMANDS + 1):
-        raise ArgumentError(f"count is from 1 to {limits.CLIENT_BATCH_COMMANDS}, not {count!r}")
+    if count not in range(1, limits.BATCH_COMMANDS + 1):
+        raise ArgumentError(f"count is from 1 to {limits.BATCH_COMMANDS}, not {count!r}")
     data = wire.reserve(timeout) + wire.reserve(0) * (count - 1)
     shipment = Shipment(data, count, timeout)
     broken = yield shipment
@@ -147,7 +139,7 @@ def run_queue(session: Session[Any], queue: "deque[tuple[Call[Any], Result[Any]]
         parts: list[bytes] = []
         size, reply_count = 0, 0
         wait_s: int | None = 0
-        while queue and size < limits.CLIENT_BATCH_BYTES and len(batch) < limits.CLIENT_BATCH_COMMANDS:
+        while queue and size < limits.BATCH_BYTES and len(batch) < limits.BATCH_COMMANDS:
             call, result = queue.popleft()
             data, count = session.encode(call)
             parts.append(data)

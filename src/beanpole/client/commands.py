@@ -8,7 +8,7 @@ the call: at once in :class:`~beanpole.client.sync.Client`, as a coroutine in
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
-from beanpole import limits
+from beanpole.client import limits
 from beanpole.client.job import Job, job_id
 from beanpole.client.session import USED, Session
 from beanpole.client.stats import Stats, StatsJob, StatsTube, parse_list
@@ -82,9 +82,9 @@ class Commands(Generic[B]):
     def put(
         self,
         body: B,
-        priority: int = limits.CLIENT_PRI_DEFAULT,
+        priority: int = limits.PRI_DEFAULT,
         delay: int = 0,
-        ttr: int = limits.CLIENT_TTR_S_DEFAULT,
+        ttr: int = limits.TTR_S_DEFAULT,
         *,
         tube: str = USED,
     ) -> "Call[int]":
@@ -133,7 +133,7 @@ class Commands(Generic[B]):
         return Call(wire.with_id(b"delete", id), Word.DELETED, self._session.lets_go(id))
 
     @command
-    def release(self, job: Job[B] | int, priority: int = limits.CLIENT_PRI_DEFAULT, delay: int = 0) -> "Call[None]":
+    def release(self, job: Job[B] | int, priority: int = limits.PRI_DEFAULT, delay: int = 0) -> "Call[None]":
         """Gives a job back that this client holds; it is ready again after `delay` whole seconds (``release``).
 
         Its priority becomes `priority`: the default, not what it was. Raises NotFoundError if this client does not hold
@@ -143,7 +143,7 @@ class Commands(Generic[B]):
         return Call(wire.release(id, priority, delay), Word.RELEASED, self._session.lets_go(id))
 
     @command
-    def bury(self, job: Job[B] | int, priority: int = limits.CLIENT_PRI_DEFAULT) -> "Call[None]":
+    def bury(self, job: Job[B] | int, priority: int = limits.PRI_DEFAULT) -> "Call[None]":
         """Puts a job that this client holds aside until it is kicked (``bury``).
 
         Its priority becomes `priority`: the default, not what it was. Raises NotFoundError if this client does not hold

@@ -16,12 +16,13 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any, Generic, Literal, Self, TypeVar
 
-from beanpole import limits
+from beanpole.client import limits
 from beanpole.client.address import Address
 from beanpole.client.aio import AsyncClient
 from beanpole.client.backoff import Backoff
+from beanpole.client.errors import CannotConnectError, DrainingError, OutOfMemoryError
 from beanpole.client.sync import Client
-from beanpole.errors import ArgumentError, BeanpoleError, CannotConnectError, DrainingError, OutOfMemoryError
+from beanpole.errors import ArgumentError, BeanpoleError
 
 B = TypeVar("B")
 C = TypeVar("C", Client[Any], AsyncClient[Any])

@@ -14,10 +14,11 @@ Invariants:
 from collections.abc import Callable, Iterable
 from typing import Any, Generic, TypeVar
 
-from beanpole import errors
+from beanpole.client import errors
 from beanpole.client.codec import Codec
+from beanpole.client.errors import BodyError, BuriedError
 from beanpole.client.job import Job
-from beanpole.errors import BeanpoleError, BodyError, BuriedError, ReplyError, UnexpectedReplyError
+from beanpole.errors import ArgumentError, BadFormatError, BeanpoleError, ReplyError, UnexpectedReplyError
 from beanpole.protocol import wire
 from beanpole.protocol.wire import Call, Reply, Word
 
@@ -34,7 +35,7 @@ INSERTED = int(Word.INSERTED)
 RESERVED = int(Word.RESERVED)
 
 ERRORS: dict[int, tuple[type[ReplyError], str]] = {
-    Word.BAD_FORMAT: (errors.BadFormatError, "BAD_FORMAT: the server finds the command malformed"),
+    Word.BAD_FORMAT: (BadFormatError, "BAD_FORMAT: the server finds the command malformed"),
     Word.DEADLINE_SOON: (errors.DeadlineSoonError, "DEADLINE_SOON: a job that this client holds times out in a second"),
     Word.DRAINING: (errors.DrainingError, "DRAINING: the server takes no more jobs"),
     Word.EXPECTED_CRLF: (errors.ExpectedCrlfError, "EXPECTED_CRLF: a body was not as long as announced"),
@@ -76,7 +77,7 @@ class Session(Generic[B]):
         for tube in (using, *self.watching):
             wire.tube_name(tube)
         if not self.watching:
-            raise errors.ArgumentError("a client watches at least one tube")
+            raise ArgumentError("a client watches at least one tube")
 
     @property
     def untouched(self) -> bool:

@@ -4,12 +4,13 @@ import socket
 from collections.abc import Callable, Iterable
 from typing import Any, Generic, TypedDict, TypeVar, cast
 
-from beanpole import limits
+from beanpole.client import limits
 from beanpole.client.address import Address
 from beanpole.client.backoff import Backoff
 from beanpole.client.codec import BytesCodec, Codec, TextCodec
+from beanpole.client.errors import CannotConnectError
 from beanpole.client.session import DEFAULT_TUBE, Session
-from beanpole.errors import ArgumentError, CannotConnectError
+from beanpole.errors import ArgumentError
 
 B = TypeVar("B")
 T = TypeVar("T")
@@ -38,8 +39,8 @@ class Settings(Generic[B]):
         watch: str | Iterable[str] = DEFAULT_TUBE,
         *,
         codec: Codec[B] | None = None,
-        timeout: float | None = limits.CLIENT_TIMEOUT_MS / 1000,
-        connect_timeout: float | None = limits.CLIENT_CONNECT_TIMEOUT_MS / 1000,
+        timeout: float | None = limits.TIMEOUT_MS / 1000,
+        connect_timeout: float | None = limits.CONNECT_TIMEOUT_MS / 1000,
         backoff: Backoff | None = None,
         repeat: bool = False,
     ) -> None:

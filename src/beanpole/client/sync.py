@@ -18,21 +18,23 @@ from typing import Any, Generic, Self, TypeVar, Unpack, overload
 
 from beanpole import limits
 from beanpole.client import batch
+from beanpole.client import limits as client_limits
 from beanpole.client.address import Address
 from beanpole.client.backoff import Backoff
 from beanpole.client.codec import Codec
 from beanpole.client.commands import Blocking, Commands
+from beanpole.client.errors import CannotConnectError, ConnectionLostError, NoReplyError, TimedOutError
 from beanpole.client.job import Job
 from beanpole.client.pipeline import Pipeline, Queue
 from beanpole.client.session import DEFAULT_TUBE, USED, Using, check_prefix
 from beanpole.client.settings import Given, Options, Settings
-from beanpole.errors import CannotConnectError, ConnectionLostError, NoReplyError, TimedOutError, UnexpectedReplyError
+from beanpole.errors import UnexpectedReplyError
 from beanpole.protocol.wire import Call, Reply, ReplyReader
 
 B = TypeVar("B")
 T = TypeVar("T")
 
-SEND_AT_ONCE_BYTES = limits.CLIENT_SEND_AT_ONCE_BYTES
+SEND_AT_ONCE_BYTES = client_limits.SEND_AT_ONCE_BYTES
 RECEIVE_BYTES = limits.CLIENT_RECEIVE_BYTES
 
 
@@ -187,8 +189,8 @@ class Client(Commands[B], Blocking, Generic[B]):
         watch: str | Iterable[str] = DEFAULT_TUBE,
         *,
         codec: Codec[B] | None = None,
-        timeout: float | None = limits.CLIENT_TIMEOUT_MS / 1000,
-        connect_timeout: float | None = limits.CLIENT_CONNECT_TIMEOUT_MS / 1000,
+        timeout: float | None = client_limits.TIMEOUT_MS / 1000,
+        connect_timeout: float | None = client_limits.CONNECT_TIMEOUT_MS / 1000,
         backoff: Backoff | None = None,
         repeat: bool = False,
     ) -> None:
@@ -268,9 +270,9 @@ class Client(Commands[B], Blocking, Generic[B]):
     def put_many(
         self,
         bodies: Iterable[B],
-        priority: int = limits.CLIENT_PRI_DEFAULT,
+        priority: int = client_limits.PRI_DEFAULT,
         delay: int = 0,
-        ttr: int = limits.CLIENT_TTR_S_DEFAULT,
+        ttr: int = client_limits.TTR_S_DEFAULT,
         *,
         tube: str = USED,
     ) -> list[int]:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from beanpole.errors import NotFoundError
+from beanpole.client.errors import NotFoundError
 
 if TYPE_CHECKING:
     from beanpole.client import AsyncClient, Job, Result, Stats, StatsJob, StatsTube

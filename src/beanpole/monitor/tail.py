@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from beanpole import limits
-from beanpole.errors import NotFoundError, ReplyError
+from beanpole.client.errors import NotFoundError
+from beanpole.errors import ReplyError
 
 if TYPE_CHECKING:
     from beanpole.client import AsyncClient, StatsJob

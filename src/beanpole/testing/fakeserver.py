@@ -21,6 +21,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Self, cast
 
 from beanpole import limits
+from beanpole.client import limits as client_limits
 from beanpole.client.address import Address
 from beanpole.client.sync import Client
 from beanpole.engine import stats
@@ -225,9 +226,9 @@ class FakeServer:
     def put(
         self,
         body: str | bytes,
-        priority: int = limits.CLIENT_PRI_DEFAULT,
+        priority: int = client_limits.PRI_DEFAULT,
         delay: int = 0,
-        ttr: int = limits.CLIENT_TTR_S_DEFAULT,
+        ttr: int = client_limits.TTR_S_DEFAULT,
         *,
         tube: str = "default",
     ) -> int:

@@ -11,8 +11,9 @@ import enum
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from beanpole import limits
-from beanpole.errors import ConnectionLostError, NotFoundError, ReplyError, UnexpectedReplyError
+from beanpole.client.errors import ConnectionLostError, NotFoundError
+from beanpole.errors import ReplyError, UnexpectedReplyError
+from beanpole.worker import limits
 from beanpole.worker.client import WorkerClient
 from beanpole.worker.executor import Running
 from beanpole.worker.handler import Handler
@@ -124,11 +125,11 @@ class Attempt:
             self._end()
 
     async def _stop_handler(self) -> None:
-        """Stops the handler if it can be stopped, and waits up to WORKER_CANCEL_MS for its end."""
+        """Stops the handler if it can be stopped, and waits up to CANCEL_MS for its end."""
         assert self._running is not None, "there is a handler"
         if self._running.stop is not None:
             self._running.stop()
-            await asyncio.wait({self._running.done}, timeout=limits.WORKER_CANCEL_MS / 1000)
+            await asyncio.wait({self._running.done}, timeout=limits.CANCEL_MS / 1000)
 
     def _end(self, _: object = None) -> None:
         if not self.over.done():

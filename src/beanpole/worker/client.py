@@ -8,7 +8,7 @@ given the same id to another job.
 from typing import TYPE_CHECKING, Any
 
 from beanpole.client import AsyncClient
-from beanpole.errors import ConnectionLostError
+from beanpole.client.errors import ConnectionLostError
 
 if TYPE_CHECKING:
     from beanpole.client.aio_link import Link

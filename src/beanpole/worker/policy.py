@@ -12,6 +12,7 @@ from collections.abc import Callable
 from beanpole import limits
 from beanpole.client.stats import StatsJob
 from beanpole.errors import ArgumentError
+from beanpole.worker import limits as worker_limits
 
 Delays = Callable[[int], float]
 """From the number of the failed attempt (1, 2, ...) to the seconds to wait before the next."""
@@ -50,8 +51,8 @@ class Bury(Exception):  # noqa: N818 - see Retry
 
 
 def exponential(
-    first_s: float = limits.WORKER_BACKOFF_FIRST_S,
-    max_s: float = limits.WORKER_BACKOFF_MAX_S,
+    first_s: float = worker_limits.BACKOFF_FIRST_S,
+    max_s: float = worker_limits.BACKOFF_MAX_S,
     *,
     factor: float = 2.0,
     jitter: float = 0.5,

@@ -12,14 +12,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from beanpole.client import Backoff, Job, StatsJob
-from beanpole.errors import (
-    BeanpoleError,
-    BodyError,
-    BuriedError,
-    ConnectionLostError,
-    NotFoundError,
-    TimedOutError,
-)
+from beanpole.client.errors import BodyError, BuriedError, ConnectionLostError, NotFoundError, TimedOutError
+from beanpole.errors import BeanpoleError
 from beanpole.worker.attempt import Attempt, Cut
 from beanpole.worker.client import WorkerClient
 from beanpole.worker.context import WorkerContext

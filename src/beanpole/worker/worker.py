@@ -14,14 +14,16 @@ from typing import Any, TypeVar
 import structlog
 import uvloop
 
-from beanpole import limits
 from beanpole.client import Address, Backoff
+from beanpole.client import limits as client_limits
 from beanpole.client.codec import BytesCodec, Codec, TextCodec
 from beanpole.client.settings import Given
-from beanpole.errors import ArgumentError, WorkerStuckError
+from beanpole.errors import ArgumentError
 from beanpole.protocol import wire
+from beanpole.worker import limits
 from beanpole.worker.client import WorkerClient
 from beanpole.worker.context import WorkerContext
+from beanpole.worker.errors import WorkerStuckError
 from beanpole.worker.handler import Handler, Hooks, is_count, make_handler
 from beanpole.worker.policy import Delays, exponential
 from beanpole.worker.slot import Slot
@@ -47,14 +49,14 @@ class Worker:
     def __init__(  # noqa: PLR0913 - everything but the first two is by name
         self,
         address: Given = Address(),  # noqa: B008 - it does not change
-        concurrency: int = limits.WORKER_CONCURRENCY,
+        concurrency: int = limits.CONCURRENCY,
         *,
         encoding: str | None = "utf-8",
         codec: Codec[Any] | None = None,
-        timeout: float | None = limits.CLIENT_TIMEOUT_MS / 1000,
-        connect_timeout: float | None = limits.CLIENT_CONNECT_TIMEOUT_MS / 1000,
-        grace: float = limits.WORKER_GRACE_S,
-        stuck_timeout: float | None = limits.WORKER_STUCK_S,
+        timeout: float | None = client_limits.TIMEOUT_MS / 1000,
+        connect_timeout: float | None = client_limits.CONNECT_TIMEOUT_MS / 1000,
+        grace: float = limits.GRACE_S,
+        stuck_timeout: float | None = limits.STUCK_S,
         logger: Any = None,  # noqa: ANN401 - any logger with structlog's methods
         log_done: bool = False,
     ) -> None:
@@ -68,7 +70,7 @@ class Worker:
         """Jobs at a time."""
         self.grace_s = grace
         """Seconds that running handlers have when the worker stops."""
-        self.reserve_s: int | None = limits.WORKER_RESERVE_S
+        self.reserve_s: int | None = limits.RESERVE_S
         """Seconds of a reserve; then the worker asks again, and finds out if the server is gone. None: for ever."""
         self.stuck_timeout_s = stuck_timeout
         """Seconds for which handlers that hang may occupy all slots until the worker gives up; None: for ever."""
@@ -95,7 +97,7 @@ class Worker:
     def handler(
         self,
         *tubes: str,
-        max_attempts: int | None = limits.WORKER_ATTEMPTS,
+        max_attempts: int | None = limits.ATTEMPTS,
         backoff: Delays | None = None,
         timeout: float | None = None,
         process: bool = False,
@@ -223,7 +225,7 @@ class Worker:
         if running:
             for slot in slots:
                 slot.interrupt()
-            await asyncio.wait(running, timeout=2 * limits.WORKER_CANCEL_MS / 1000)
+            await asyncio.wait(running, timeout=2 * limits.CANCEL_MS / 1000)
 
     def _dial(self) -> WorkerClient:
         return WorkerClient(

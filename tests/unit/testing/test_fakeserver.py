@@ -8,8 +8,8 @@ import greenstalk
 import pytest
 
 import beanpole
-from beanpole import limits
 from beanpole.testing import FakeServer
+from beanpole.worker import limits
 
 
 @pytest.fixture
@@ -313,7 +313,7 @@ def test_a_handler_that_hangs_does_not_hold_up_the_end(server: FakeServer) -> No
     assert not go_on.is_set()
     go_on.set()
     assert [job.state for job in server.jobs()] == ["ready"]
-    assert (worker.counters.released, worker.grace_s, worker.reserve_s) == (1, 1000, limits.WORKER_RESERVE_S)
+    assert (worker.counters.released, worker.grace_s, worker.reserve_s) == (1, 1000, limits.RESERVE_S)
 
 
 def test_a_worker_that_cannot_serve_is_told_of(server: FakeServer) -> None:

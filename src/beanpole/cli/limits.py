@@ -1,0 +1,7 @@
+"""The limits of the command line, each with its unit and its reason."""
+
+WORKER_RELOAD_MS = 500
+"""Milliseconds between two looks at the files of a worker that runs with ``--reload``."""
+
+SCAN_IDS_DEFAULT = 1_000_000
+"""Ids that a verb of the command line looks at to find the jobs of a tube, unless told otherwise: some seconds."""

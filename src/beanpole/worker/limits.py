@@ -1,0 +1,25 @@
+"""The limits and defaults of the worker, each with its unit and its reason."""
+
+CONCURRENCY = 10
+"""Jobs that a worker runs at a time, and so its connections, unless told otherwise."""
+
+ATTEMPTS = 5
+"""Attempts at a job until it is buried, unless its handler says otherwise."""
+
+BACKOFF_FIRST_S = 1
+"""Seconds between the first two attempts at a job at the most; then twice as long each time."""
+
+BACKOFF_MAX_S = 3_600
+"""Seconds between two attempts at a job at the most, unless its handler says otherwise."""
+
+GRACE_S = 25
+"""Seconds that running handlers have when a worker stops: below the 30 after which Kubernetes kills a process."""
+
+STUCK_S = 60
+"""Seconds for which handlers that hang may occupy all slots of a worker until it ends, unless told otherwise."""
+
+CANCEL_MS = 1_000
+"""Milliseconds that a cancelled or killed handler has for its end until its job is given back."""
+
+RESERVE_S = 30
+"""Seconds of a worker's reserve; then it asks again, so that a server that is gone without a word is noticed."""
