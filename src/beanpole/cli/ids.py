@@ -138,7 +138,7 @@ def outlook(rule: "Rule", at_s: int, rate: float | None) -> Iterator[str]:
             text = "enough" if out_s >= end_s else f"runs out after {left / rate:.0f} s, {moment(out_s, cycle.zone)}"
             yield f"at {rate:g}/s: {text}; the cycle ends {moment(end_s, cycle.zone)}"
     if layout is None:
-        yield f"fingerprint {rule.counting.text.fingerprint}"
+        yield f"fingerprint {rule.counting.fingerprint.digest}"
 
 
 def moment(seconds: float, zone: tzinfo = UTC) -> str:

@@ -78,7 +78,7 @@ class App:
         except OSError as error:
             await store.close()
             raise StartError(f"cannot listen: {error.strerror or error}", ExitCode.CANNOT_LISTEN) from error
-        keeper = asyncio.create_task(self.service.keep())
+        keeper = asyncio.create_task(self.service.counters.run())
         beat = asyncio.create_task(store.beat())
         for task in (keeper, beat):
             task.add_done_callback(lambda _: self.stopping.set())
@@ -115,13 +115,13 @@ class App:
         """Accept nothing more over HTTP, answer what waits, and give back what is left."""
         if self.web:
             self.web.begin_stop()
-        self.service.begin_stop()
+        self.service.counters.begin_stop()
         beat.cancel()
         try:
             await keeper
             with contextlib.suppress(asyncio.CancelledError):
                 await beat
-            self.logger.info("ranges given back", counters=await self.service.stop())
+            self.logger.info("ranges given back", counters=await self.service.counters.stop())
         except LeaseLostError as error:
             self.exit_code = ExitCode.DATA_DIR_LOCKED
             self.logger.critical("node lost", reason=str(error))

@@ -119,9 +119,9 @@ def test_failed_requests_are_logged_once_in_a_while(
     now_s = 1_000.0
     monkeypatch.setattr(time, "monotonic", lambda: now_s)
     for _ in range(1_000):
-        app.service.note(RecursionError("of ours"))
+        app.service.record_failure(RecursionError("of ours"))
     now_s += limits.FAILURE_LOG_S
-    app.service.note(LookupError("another"))
+    app.service.record_failure(LookupError("another"))
     lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
     assert [(each["event"], each["requests"]) for each in lines] == [("request failed", 1), ("request failed", 1_001)]
     assert "RecursionError: of ours" in lines[0]["exception"]

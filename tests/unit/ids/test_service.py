@@ -86,7 +86,7 @@ class World:
         self.service = Service(
             load(folder / "rules.toml"), self.store, self.read_clock, lambda: self.seconds, self.failures.append
         )
-        self.keeper = asyncio.create_task(self.service.keep())
+        self.keeper = asyncio.create_task(self.service.counters.run())
 
     def read_clock(self) -> int:
         if self.error:
@@ -122,10 +122,10 @@ def play(folder: Path, story: Story) -> None:
         await story(world)
         world.store.open.set()
         world.store.giving.set()
-        world.service.begin_stop()
+        world.service.counters.begin_stop()
         if not world.keeper.done():
             await world.keeper
-            await world.service.stop()
+            await world.service.counters.stop()
 
     asyncio.run(main())
 
@@ -230,13 +230,13 @@ def test_names_of_strangers_are_bounded(tmp_path: Path) -> None:
 
     async def story(world: World) -> None:
         await world.ask()
-        known = next(iter(world.service.counters.values()))
+        known = next(iter(world.service.counters.loaded.values()))
         for number in range(limits.COUNTERS_MAX):
-            world.service.counters[Key(b"x", str(number).encode())] = known
+            world.service.counters.loaded[Key(b"x", str(number).encode())] = known
         assert (await world.ask(app_name="new"))["message"] == "system error: too many names"
         assert (await world.ask())["code"] == 0
         for number in range(limits.COUNTERS_MAX):
-            del world.service.counters[Key(b"x", str(number).encode())]
+            del world.service.counters.loaded[Key(b"x", str(number).encode())]
         world.store.open.clear()
         for number in range(limits.WAITING_MAX + 1):
             world.send(app_name=f"n{number % 7}")
@@ -251,13 +251,13 @@ def test_counter_that_nobody_uses_is_given_back_and_forgotten(tmp_path: Path) ->
         given = [(await world.ask(app_name=app))["data"] for app in ("idle", "idle", "busy")]
         world.now_s += limits.IDLE_S
         await world.ask(app_name="busy")
-        await service.forget_idle()
-        assert len(service.counters) == 2, "not before the time is over"
+        await service.counters.unload_idle()
+        assert len(service.counters.loaded) == 2, "not before the time is over"
         world.now_s += 1
-        await service.forget_idle()
-        assert [key.app for key in service.counters] == [b"busy"]
+        await service.counters.unload_idle()
+        assert [key.app for key in service.counters.loaded] == [b"busy"]
         assert world.store.marks[Key(b"day", b"idle")].reserved == 1, "its unused range is given back"
-        assert service.gone == {"day": (2, 2)}
+        assert service.counters.unloaded == {"day": (2, 2)}
         given.append((await world.ask(app_name="idle"))["data"])
         assert given == ["20261124-0000", "20261124-0001", "20261124-0000", "20261124-0002"]
 
@@ -273,7 +273,7 @@ def test_request_for_a_counter_that_is_being_forgotten_waits(tmp_path: Path) -> 
         world.store.giving.clear()
         world.send(app_name="other")  # wakes the keeper, which then forgets
         await settle()
-        assert Key(b"day", b"a") not in service.counters
+        assert Key(b"day", b"a") not in service.counters.loaded
         world.send()
         await settle()
         assert len(world.replies) == 1, "the range is not given back yet"
@@ -293,7 +293,7 @@ def test_store_that_fails_while_a_counter_is_forgotten(tmp_path: Path) -> None:
         world.now_s += limits.IDLE_S + 1
         world.store.error = StorageError("storage: gone")
         with pytest.raises(StorageError):
-            await world.service.forget_idle()
+            await world.service.counters.unload_idle()
         world.store.error = None
         assert (first, (await world.ask())["data"]) == ("20261124-0000", "20261124-0010")
 

@@ -74,10 +74,10 @@ def test_any_datagram(tmp_path: Path, datagrams: list[bytes]) -> None:
             assert not world.failures
             assert not world.service.waiting
             assert world.service.waiting_count == 0
-            for counter in world.service.counters.values():
+            for counter in world.service.counters.loaded.values():
                 counter.check()
         finally:
-            world.service.begin_stop()
+            world.service.counters.begin_stop()
             await world.keeper
 
     asyncio.run(story())

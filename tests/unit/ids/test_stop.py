@@ -18,12 +18,12 @@ class SlowGiver(HeldStore):
 def test_no_number_of_a_range_that_is_given_back(tmp_path: Path) -> None:
     async def story() -> None:
         world = World(tmp_path)
-        slow = world.service.store = world.store = SlowGiver()
+        slow = world.service.counters.store = world.store = SlowGiver()
         given = {(await world.ask())["data"]}
-        world.service.begin_stop()
+        world.service.counters.begin_stop()
         await world.keeper
         slow.open.clear()
-        stopping = asyncio.create_task(world.service.stop())
+        stopping = asyncio.create_task(world.service.counters.stop())
         await settle()
         assert not stopping.done()
         reply = await world.ask()
@@ -31,7 +31,7 @@ def test_no_number_of_a_range_that_is_given_back(tmp_path: Path) -> None:
         slow.open.set()
         await stopping
         again = World(tmp_path)
-        again.service.store = again.store = slow
+        again.service.counters.store = again.store = slow
         given.add((await again.ask())["data"])
         assert len(given) == 2
         assert given == {"20261124-0000", "20261124-0001"}

@@ -25,7 +25,7 @@ class Health:
 
     async def reasons(self) -> list[str]:
         """Return why no numbers can be given; an empty list if they can."""
-        if self.service.stopping:
+        if self.service.counters.stopping:
             return ["stopping"]
         found = []
         try:

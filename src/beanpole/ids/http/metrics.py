@@ -110,13 +110,11 @@ class Metrics:
 
     async def _look(self) -> dict[str, Seen]:
         seen = {name: Seen() for name in self.service.config.rules}
-        for rule, (answered, given) in self.service.gone.items():
+        for rule, (answered, given) in self.service.counters.unloaded.items():
             seen[rule] = Seen(answered, given)
-        for name, (answered, given) in self.service.gone.items():
-            seen[name] = Seen(answered, given)
-        now_s = self.service.clock_floor_s()
+        now_s = self.service.counters.clock_floor_s()
         # Not its items: a hundred thousand new pairs would wake the garbage collector for tens of milliseconds.
-        for number, counter in enumerate(list(self.service.counters.values())):
+        for number, counter in enumerate(list(self.service.counters.loaded.values())):
             seen.setdefault(counter.key.rule.decode(), Seen()).add(counter, now_s)
             if number % SLICE == SLICE - 1:
                 await asyncio.sleep(0)
@@ -156,7 +154,7 @@ class Metrics:
             ("rule",),
             (((name,), shape.remaining(shape.minimum - 1)) for name, shape in shapes),
         )
-        now_s = self.service.clock_floor_s()
+        now_s = self.service.counters.clock_floor_s()
         ends = ((name, rule.cycle.end_s(now_s)) for name, rule in rules.items())
         page.by(
             GaugeMetricFamily,

@@ -136,7 +136,7 @@ class Routes:
         except (BadRequestError, ValueError) as error:
             count_and_answer(problem("bad-request", str(error)))
         except Exception as error:  # noqa: BLE001 - the service tells of it
-            self.service.note(error)
+            self.service.record_failure(error)
             count_and_answer(problem("failed", "an error of ours; the log has it"))
 
     def _find(self, path: str) -> tuple[str, tuple[str, ...], Callable[[str, Answer], None]]:

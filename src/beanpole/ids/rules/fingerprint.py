@@ -1,12 +1,12 @@
-"""What numbers look like, and which change of it can't repeat one.
+"""Fingerprints of what numbers look like, and which change of a rule can't repeat a number.
 
 A rule makes different text of different (cycle, counter) pairs. Two versions of a rule may make the same text of
-different pairs: then a pair that only moves forward is not enough. So the row of a counter keeps its *record*: the
-texts that its numbers have had, the present one last. A rule with another text is refused, unless its numbers have a
-fixed length that none had before, or an operator accepts it. An older text may come back if the cycle never changed:
-its pairs have only moved forward since.
+different pairs; then a pair that only moves forward is not enough. So the row of a counter keeps a *record*: the
+fingerprints that its numbers have had, the present one last. A rule with another fingerprint is refused, unless its
+numbers have a fixed length that none had before, or an operator accepts it. An older fingerprint may come back if the
+cycle never changed: its pairs have only moved forward since.
 
-A record is ``fingerprint.length.cycle`` for each text, with spaces between. The length is 0 if it is not fixed.
+A record is ``digest.length.cycle`` for each fingerprint, separated by spaces. The length is 0 if it is not fixed.
 """
 
 import hashlib
@@ -20,7 +20,7 @@ from beanpole.ids import limits
 from beanpole.ids.errors import RuleError
 
 OTHER_NODE = "-"
-"""The cycle of a text that another node has."""
+"""The cycle of a fingerprint that another node has."""
 
 ZONE_FROM_S = int(datetime(2026, 1, 1, tzinfo=UTC).timestamp())
 ZONE_UNTIL_S = int(datetime(2100, 1, 1, tzinfo=UTC).timestamp())
@@ -28,23 +28,23 @@ ZONE_STEP_S = 5 * 86_400
 """In so short a time no zone changes twice."""
 
 
-class Text(NamedTuple):
+class Fingerprint(NamedTuple):
     """What the numbers of a rule look like."""
 
-    fingerprint: str = ""
+    digest: str = ""
     """Names everything that shapes them; empty if nothing is known, and nothing checked."""
 
     length: int = 0
     """Characters of each number, 0 if it is not always the same."""
 
     cycle: str = ""
-    """Names when counting begins anew."""
+    """Names when counting starts again."""
 
     accept: str = ""
-    """The fingerprint that an operator has accepted."""
+    """The digest that an operator has accepted."""
 
 
-def fingerprint(*parts: object) -> str:
+def digest(*parts: object) -> str:
     """Return a short name of some strings, numbers and lists."""
     return hashlib.blake2b(json.dumps(parts).encode(), digest_size=6).hexdigest()
 
@@ -75,50 +75,51 @@ def zone_shape(zone: tzinfo) -> tuple[tuple[int, int], ...]:
     return tuple(shape)
 
 
-def parse(record: str) -> list[Text]:
-    """Return the texts of a record."""
+def parse(record: str) -> list[Fingerprint]:
+    """Return the fingerprints of a record."""
     found = (each.split(".") for each in record.split())
-    return [Text(name, int(length), cycle) for name, length, cycle in found]
+    return [Fingerprint(name, int(length), cycle) for name, length, cycle in found]
 
 
-def render(texts: Iterable[Text]) -> str:
-    """Return the record of some texts."""
-    return " ".join(f"{each.fingerprint}.{each.length}.{each.cycle}" for each in texts)
+def render(fingerprints: Iterable[Fingerprint]) -> str:
+    """Return the record of some fingerprints."""
+    return " ".join(f"{each.digest}.{each.length}.{each.cycle}" for each in fingerprints)
 
 
 def merged(mine: Iterable[str], others: Iterable[str]) -> str:
     """Return the record of a counter that goes on from some records, while other nodes have others."""
-    known = {each.fingerprint: each._replace(cycle=OTHER_NODE) for record in others for each in parse(record)}
+    known = {each.digest: each._replace(cycle=OTHER_NODE) for record in others for each in parse(record)}
     for record in mine:
         for each in parse(record):
-            known.pop(each.fingerprint, None)  # the present one is last
-            known[each.fingerprint] = each
+            known.pop(each.digest, None)  # the present one is last
+            known[each.digest] = each
     return render(known.values())
 
 
-def followed(record: str, text: Text) -> str:
-    """Return the record of a counter whose numbers look like `text` from now on.
+def followed(record: str, new: Fingerprint) -> str:
+    """Return the record of a counter whose numbers have a new fingerprint from now on.
 
     Raises:
         RuleError: they could be numbers that it has given.
     """
-    if not text.fingerprint:
+    if not new.digest:
         return record
-    texts = parse(record)
-    mine = text._replace(accept="")
-    if texts and texts[-1] == mine:
+    known = parse(record)
+    mine = new._replace(accept="")
+    if known and known[-1] == mine:
         return record
-    if text.accept != text.fingerprint:
-        lengths = {each.length for each in texts if each.fingerprint != text.fingerprint}
-        own = [each for each in texts if each.cycle != OTHER_NODE]
-        is_back = any(each.fingerprint == text.fingerprint for each in own)
-        is_longer = text.length and not lengths & {0, text.length}
-        if (lengths and not is_longer) or (is_back and any(each.cycle != text.cycle for each in own)):
+    others = [each for each in known if each.digest != new.digest]
+    if new.accept != new.digest:
+        lengths = {each.length for each in others}
+        own = [each for each in known if each.cycle != OTHER_NODE]
+        is_back = any(each.digest == new.digest for each in own)
+        is_longer = new.length and not lengths & {0, new.length}
+        if (lengths and not is_longer) or (is_back and any(each.cycle != new.cycle for each in own)):
             raise RuleError(
                 "its text, cycle or time zone was another one, and numbers could repeat; give it another name, or make "
-                f'its numbers longer than any before, or if you are sure write accept = "{text.fingerprint}"'
+                f'its numbers longer than any before, or if you are sure write accept = "{new.digest}"'
             )
-    after = render([*(each for each in texts if each.fingerprint != text.fingerprint), mine])
+    after = render([*others, mine])
     if len(after) > limits.RECORD_MAX:
         raise RuleError("it has changed too often to be compared with all that it was; give it another name")
     return after

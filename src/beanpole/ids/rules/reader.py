@@ -12,7 +12,7 @@ from beanpole.ids import limits
 from beanpole.ids.errors import RuleError
 from beanpole.ids.rules import timed
 from beanpole.ids.rules.cycle import UNITS, Cycle
-from beanpole.ids.rules.fingerprint import Text, fingerprint, zone_shape
+from beanpole.ids.rules.fingerprint import Fingerprint, digest, zone_shape
 from beanpole.ids.rules.lua import LuaRule
 from beanpole.ids.rules.rule import TRIED_FROM_S, Maker, Rule, tried
 from beanpole.ids.rules.sequence import Counting, Shape
@@ -93,10 +93,10 @@ class Common:
     zone: tzinfo
     accept: str = ""
 
-    def text(self, length: int, cycle: Cycle, *shaping: str | None) -> Text:
+    def fingerprint(self, length: int, cycle: Cycle, *shaping: str | None) -> Fingerprint:
         """Return what numbers look like that these strings and the cycle shape; length 0: it is not fixed."""
         begins = (cycle.unit, cycle.seconds, zone_shape(cycle.zone)) if cycle.unit != "never" else ()
-        return Text(fingerprint(shaping, begins), length, fingerprint(begins)[:6], self.accept)
+        return Fingerprint(digest(shaping, begins), length, digest(begins)[:6], self.accept)
 
 
 def read_rule(table: Table, folder: Path, step: int, offset: int, zone: str) -> Rule:
@@ -138,7 +138,9 @@ def template_rule(table: Table, common: Common) -> Rule:
     shape = Shape(minimum, reach if maximum is None else maximum, common.step, common.offset)
     template = Template(text, cycle, shape.maximum, alphabet, check)
     template.step = common.step
-    counting = Counting(shape, cycle, common.batch, text=common.text(template.length, cycle, text, alphabet, check))
+    counting = Counting(
+        shape, cycle, common.batch, fingerprint=common.fingerprint(template.length, cycle, text, alphabet, check)
+    )
     return tried(Rule(common.name, counting, cycle, template.make, text))
 
 
@@ -173,8 +175,9 @@ def timed_rule(table: Table, name: str, step: int, offset: int) -> Rule:
         raise RuleError(f"its time_bits run out on {end:%Y-%m-%d}")
     shape = Shape(0, (1 << time_bits + layout.sequence_bits) - 1)
     window = (reserve_s * 1000 // layout.unit_ms or 1) << layout.sequence_bits
-    look = Text(fingerprint(layout.kind))
-    counting = timed.Timing(shape, timed.NoCycle(layout.kind), window, layout, text=look)
+    counting = timed.Timing(
+        shape, timed.NoCycle(layout.kind), window, layout, fingerprint=Fingerprint(digest(layout.kind))
+    )
     return Rule(name, counting, Cycle("never", 0, UTC), make, layout.kind, shared=True)
 
 
@@ -203,6 +206,6 @@ def lua_rule(common: Common, path: Path) -> Rule:
     if shape.maximum > limits.LUA_NUMBER_MAX:
         raise RuleError(f"max_counter() is above 2^53, where numbers of Lua are not exact: {shape.maximum}")
     # Its zone is what it shows, even if counting never begins anew.
-    text = common.text(0, cycle, source.decode("latin-1"), fingerprint(zone_shape(cycle.zone)))
-    rule = Rule(common.name, Counting(shape, cycle, common.batch, text=text), cycle, code.make, str(path))
+    fingerprint = common.fingerprint(0, cycle, source.decode("latin-1"), digest(zone_shape(cycle.zone)))
+    rule = Rule(common.name, Counting(shape, cycle, common.batch, fingerprint=fingerprint), cycle, code.make, str(path))
     return tried(rule, again.make)

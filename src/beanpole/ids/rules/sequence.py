@@ -5,7 +5,7 @@ A counter hands out numbers of ranges that are durably reserved. Who drives it d
     time_s = counter.open(now_s)          the time that the number shows; begins a new cycle when one is due
     first, left = counter.offer()         the next number, and how many from it on may be handed out
     counter.need(count)                   if these are not enough; or ExhaustedError: wait for the next cycle
-    counter.took(first, used)             they are handed out
+    counter.advance(first, used)             they are handed out
     wanted = counter.plan()               at the low-water mark: what to reserve next, or None
     counter.confirm(wanted)               it is durable. Or counter.fail(wanted): nobody knows, plan again
 
@@ -15,7 +15,7 @@ Invariants:
 - (cycle, number) only moves forward, whatever the clock does; a number is never above the maximum.
 - Every number is `offset` plus a multiple of `step`; a changed step or offset goes on above what is reserved.
 - One range is under way at a time, so that the store sees them in order.
-- A number is handed out only if its range says what its text looks like; see `texts`.
+- A number is handed out only if its range says what its text looks like; see `fingerprint`.
 """
 
 from dataclasses import dataclass, field, replace
@@ -23,7 +23,7 @@ from typing import NamedTuple, Protocol
 
 from beanpole.ids import limits
 from beanpole.ids.errors import ClockAheadError, ExhaustedError, NeedRangeError, RuleError, RuleFailedError
-from beanpole.ids.rules.fingerprint import Text, followed
+from beanpole.ids.rules.fingerprint import Fingerprint, followed
 
 
 class Cycles(Protocol):
@@ -90,7 +90,7 @@ class Counting:
     batch: int = limits.BATCH_DEFAULT
     """Numbers of a range; 1 reserves each by itself and leaves no gap in a crash."""
 
-    text: Text = field(default=Text(), kw_only=True)
+    fingerprint: Fingerprint = field(default=Fingerprint(), kw_only=True)
     """What the numbers look like."""
 
     def __post_init__(self) -> None:
@@ -127,8 +127,8 @@ class Mark:
     kind: str
     """The kind of the cycle; see `Cycles.kind`."""
 
-    texts: str = ""
-    """What numbers looked like so far; see `texts`."""
+    fingerprints: str = ""
+    """What numbers have looked like so far; see `fingerprint`."""
 
     def may_follow(self, old: "Mark") -> bool:
         """Return whether this may be written over an older mark: (cycle, number) only moves forward.
@@ -187,12 +187,12 @@ class Counter:
         self.kind = mark.kind if mark else cycles.kind
         self.layout_kind = counting.layout_kind
         try:
-            self.texts = self.texts_of(counting)
+            self.fingerprints = self.fingerprints_with(counting)
         except RuleError as error:
             raise RuleFailedError(f"system error: {error}") from error
         self._follow(now_s)
 
-    def texts_of(self, counting: Counting) -> str:
+    def fingerprints_with(self, counting: Counting) -> str:
         """Return what a range must say from which numbers of a changed rule are handed out.
 
         Raises:
@@ -200,15 +200,15 @@ class Counter:
         """
         if counting.layout_kind != self.layout_kind:
             raise RuleError("its kind has changed, and numbers could repeat; give it another name")
-        durable = "" if self.durable is None else self.durable.texts
-        return followed(self.texts if self.under_way or self.attempted else durable, counting.text)
+        durable = "" if self.durable is None else self.durable.fingerprints
+        return followed(self.fingerprints if self.under_way or self.attempted else durable, counting.fingerprint)
 
     def change(self, counting: Counting, now_s: float) -> None:
-        """Take over a changed rule, which `texts_of` has let pass; numbers go on above what is handed out."""
-        shape, texts = counting.shape, self.texts_of(counting)
-        if texts != self.texts:
+        """Take over a changed rule, which `fingerprints_with` has accepted; numbers go on above what is handed out."""
+        shape, fingerprints = counting.shape, self.fingerprints_with(counting)
+        if fingerprints != self.fingerprints:
             # What is reserved was so for the old text. The next range says the new one before a number shows it.
-            self.texts, self.reserved = texts, self.last
+            self.fingerprints, self.reserved = fingerprints, self.last
         assert (shape.step, shape.offset) == (self.shape.step, self.shape.offset), "a node keeps its numbers"
         self.shape, self.cycles, self.batch = shape, counting.cycles, counting.batch
         self.low_water = low_water(self.batch)
@@ -252,7 +252,7 @@ class Counter:
         upper = min(shape.maximum, self.reserved)
         return first, (upper - first) // step + 1 if first <= upper else 0
 
-    def took(self, first: int, used: int) -> None:
+    def advance(self, first: int, used: int) -> None:
         """Note that numbers of an offer are handed out: the first one and those after it."""
         self.last = first + (used - 1) * self.shape.step
 
@@ -267,7 +267,7 @@ class Counter:
         if not left:
             self.need(1)
             raise NeedRangeError
-        self.took(first, 1)
+        self.advance(first, 1)
         return first
 
     def need(self, count: int) -> None:
@@ -307,7 +307,7 @@ class Counter:
         for mark in (self.attempted, self.durable):
             if mark and (mark.cycle_s, mark.kind) == (self.cycle_s, self.kind):
                 upper = max(upper, mark.reserved)
-        self.under_way = Mark(self.cycle_s, upper, self.time_s, self.kind, self.texts)
+        self.under_way = Mark(self.cycle_s, upper, self.time_s, self.kind, self.fingerprints)
         return self.under_way
 
     def confirm(self, mark: Mark) -> None:
@@ -316,7 +316,7 @@ class Counter:
         self.under_way = self.attempted = None
         self.durable = mark
         self.wanted = 0
-        if (mark.cycle_s, mark.kind, mark.texts) == (self.cycle_s, self.kind, self.texts):
+        if (mark.cycle_s, mark.kind, mark.fingerprints) == (self.cycle_s, self.kind, self.fingerprints):
             self.reserved = max(self.reserved, mark.reserved)
         elif mark.kind != self.kind:
             self._skip(mark)
@@ -333,7 +333,7 @@ class Counter:
         """Go on above a range of another kind of cycle that the row may have."""
         self.last = self.reserved = max(self.last, self.reserved, mark.reserved)
 
-    def rest(self) -> Mark | None:
+    def final_mark(self) -> Mark | None:
         """Return what the durable mark should be when nothing more is handed out; None if it is right already.
 
         With it a restart goes on without a gap.

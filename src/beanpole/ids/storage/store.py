@@ -23,7 +23,7 @@ from beanpole.errors import ExitCode, StartError
 from beanpole.ids import limits
 from beanpole.ids.errors import LeaseLostError, StorageError
 from beanpole.ids.original import table
-from beanpole.ids.rules import fingerprint as texts
+from beanpole.ids.rules.fingerprint import merged
 from beanpole.ids.rules.sequence import Key, Mark
 from beanpole.ids.storage.database import START, database_at
 
@@ -186,7 +186,7 @@ class Store:
         # Starts of two kinds of cycle can't be compared: then the numbers must be above those of all.
         of_one_kind = len({mark.kind for mark in marks}) == 1
         reserved = latest.reserved if of_one_kind else max(mark.reserved for mark in marks)
-        return Mark(latest.cycle_s, reserved, max(mark.time_s for mark in marks), latest.kind, latest.texts)
+        return Mark(latest.cycle_s, reserved, max(mark.time_s for mark in marks), latest.kind, latest.fingerprints)
 
     def _find_marks(self, connection: sa.Connection, key: Key, batch: int) -> list[Mark]:
         """Return the marks above which a counter goes on."""
@@ -195,7 +195,7 @@ class Store:
             sa.select(COUNTERS).where(mine).order_by(COUNTERS.c.cycle_s, COUNTERS.c.reserved)
         ).all()
         own = [row for row in rows if row.node == self.node and row.generation == self.generation] or rows
-        record = texts.merged([row.texts for row in own], [row.texts for row in rows])
+        record = merged([row.texts for row in own], [row.texts for row in rows])
         marks = [Mark(row.cycle_s, row.reserved, row.time_s, row.kind, record) for row in own]
         return marks or (table.marks(connection, key, batch, self.step) if self.has_original else [])
 
@@ -241,7 +241,7 @@ class Store:
             "reserved": mark.reserved,
             "time_s": mark.time_s,
             "kind": mark.kind,
-            "texts": mark.texts,
+            "texts": mark.fingerprints,
         }
         if row is None:
             connection.execute(sa.insert(COUNTERS).values(node=self.node, rule=key.rule, app=key.app, **values))

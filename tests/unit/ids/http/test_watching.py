@@ -21,7 +21,7 @@ class Watched(World):
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
-        self.measured = self.service.store = Measured(self.store, lambda: self.seconds)
+        self.measured = self.service.counters.store = Measured(self.store, lambda: self.seconds)
         self.health = Health(self.service, self.measured, lambda: self.seconds)
         self.metrics = Metrics(self.service, self.measured, Clock(0, 0), 7, "1.0", lambda: 3)
 
@@ -51,7 +51,7 @@ def play(folder: Path, story: Story) -> None:
 def test_healthy(tmp_path: Path) -> None:
     async def story(world: Watched) -> None:
         assert await world.health.reasons() == []
-        world.service.begin_stop()
+        world.service.counters.begin_stop()
         assert await world.health.reasons() == ["stopping"]
 
     play(tmp_path, story)
@@ -147,8 +147,8 @@ def test_counters_that_are_forgotten_stay_counted(tmp_path: Path) -> None:
     async def story(world: Watched) -> None:
         await world.ask(count=4)
         world.now_s += 10_000_000
-        await world.service.forget_idle()
-        assert Key(b"day", b"a") not in world.service.counters
+        await world.service.counters.unload_idle()
+        assert Key(b"day", b"a") not in world.service.counters.loaded
         found = await world.samples()
         assert (found["requests_total"], found["numbers_total"], found["counters"]) == (1, 4, 0)
 
@@ -160,8 +160,8 @@ def test_many_counters_are_looked_at_in_slices(tmp_path: Path) -> None:
 
     async def story(world: Watched) -> None:
         await world.ask()
-        (counter,) = world.service.counters.values()
-        world.service.counters |= {Key(b"day", str(each).encode()): counter for each in range(5_000)}
+        (counter,) = world.service.counters.loaded.values()
+        world.service.counters.loaded |= {Key(b"day", str(each).encode()): counter for each in range(5_000)}
         turns = 0
         scrape = asyncio.create_task(world.samples())
         while not scrape.done():

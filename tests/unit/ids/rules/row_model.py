@@ -43,5 +43,5 @@ class RowModel(RuleBasedStateMachine):
     @precondition(lambda self: not self.counter.under_way)
     @rule()
     def stop(self) -> None:
-        self.stored = self.counter.rest() or self.stored
+        self.stored = self.counter.final_mark() or self.stored
         self.start()

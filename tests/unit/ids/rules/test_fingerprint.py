@@ -12,7 +12,7 @@ import pytest
 from beanpole.ids import limits
 from beanpole.ids.config import load
 from beanpole.ids.errors import RuleError, RuleFailedError, StorageError
-from beanpole.ids.rules.fingerprint import Text, followed, merged, zone_shape
+from beanpole.ids.rules.fingerprint import Fingerprint, followed, merged, zone_shape
 from beanpole.ids.rules.rule import Rule
 from beanpole.ids.rules.sequence import Counter, Key, Mark
 from tests.unit.ids.test_service import World
@@ -61,7 +61,7 @@ class Node:
             self.counter.confirm(mark)
         first, left = self.counter.offer()
         made, used = self.rule.make(first, left, count, time_s, b"")
-        self.counter.took(first, used)
+        self.counter.advance(first, used)
         self.counter.check()
         return made
 
@@ -76,7 +76,7 @@ class Node:
 
     def stopped(self, rule: Rule, now_s: int) -> "Node":
         """The node after a stop and a start with another rule."""
-        return Node(rule, now_s, self.counter.rest() or self.counter.durable)
+        return Node(rule, now_s, self.counter.final_mark() or self.counter.durable)
 
 
 CHANGES = {
@@ -177,7 +177,7 @@ def test_range_that_comes_after_a_reload_is_not_used(tmp_path: Path) -> None:
     assert node.counter.available == 0
     assert node.take(1, 0) == ["N000000"]
     assert node.counter.durable
-    assert len(node.counter.durable.texts.split()) == 2
+    assert len(node.counter.durable.fingerprints.split()) == 2
 
 
 def test_what_was_before_is_not_forgotten(tmp_path: Path) -> None:
@@ -227,11 +227,13 @@ def test_row_of_an_older_version_is_taken_as_it_is(tmp_path: Path) -> None:
     node = Node(read(tmp_path, PLAIN), 0, mark)
     assert node.take(1, 0) == ["000042"]
     assert node.counter.durable
-    assert node.counter.durable.texts == read(tmp_path, PLAIN).counting.text.fingerprint + ".6." + _never(tmp_path)
+    assert node.counter.durable.fingerprints == read(tmp_path, PLAIN).counting.fingerprint.digest + ".6." + _never(
+        tmp_path
+    )
 
 
 def _never(folder: Path) -> str:
-    return read(folder, PLAIN).counting.text.cycle
+    return read(folder, PLAIN).counting.fingerprint.cycle
 
 
 @pytest.mark.parametrize("zone", ["west", "file"])
@@ -261,7 +263,7 @@ def test_zone_is_what_it_does() -> None:
     assert zone_shape(zone) == zone_shape(ZoneInfo("UTC"))
 
 
-A, B, C = Text("a", 6, "x"), Text("b", 7, "x"), Text("c", 7, "x")
+A, B, C = Fingerprint("a", 6, "x"), Fingerprint("b", 7, "x"), Fingerprint("c", 7, "x")
 
 
 def test_other_nodes_have_given_numbers_too() -> None:
@@ -279,10 +281,10 @@ def test_other_nodes_have_given_numbers_too() -> None:
 def test_record_has_an_end() -> None:
     record = ""
     for number in range(1, 11):
-        record = followed(record, Text(f"{number:012}", number, "cycles"))
+        record = followed(record, Fingerprint(f"{number:012}", number, "cycles"))
     assert len(record) <= limits.RECORD_MAX
     with pytest.raises(RuleError, match="too often"):
-        followed(record + " z.88.x" * 4, Text("a" * 12, 99, "cycles"))
+        followed(record + " z.88.x" * 4, Fingerprint("a" * 12, 99, "cycles"))
 
 
 # --- Reload -----------------------------------------------------------------------------------------------------------
@@ -302,7 +304,7 @@ def play(folder: Path, story: Story) -> None:
             world.service.reload(load(path))
 
         await story(world, reload)
-        world.service.begin_stop()
+        world.service.counters.begin_stop()
         await world.keeper
 
     asyncio.run(main())
@@ -339,7 +341,7 @@ def test_start_with_a_changed_rule_refuses_its_numbers_and_no_others(tmp_path: P
         reload(rule("x", DAY) + rule("y", DAY))
         for name in ("x", "y"):
             await world.ask(rule_name=name)
-        world.service.counters.clear()  # as a crash does
+        world.service.counters.loaded.clear()  # as a crash does
         reload(rule("x", DAY + SHANGHAI) + rule("y", DAY))
         reply = await world.ask(rule_name="x")
         assert (reply["code"], reply["message"][:27]) == (-1, "system error: its text, cyc")
@@ -363,6 +365,6 @@ def test_reload_while_the_store_fails(tmp_path: Path) -> None:
         given.append((await world.ask(rule_name="x"))["data"])
         assert given == ["000000", "000001"]
         (mark,) = (mark for key, mark in world.store.marks.items() if key.rule == b"x")
-        assert len(mark.texts.split()) == 2
+        assert len(mark.fingerprints.split()) == 2
 
     play(tmp_path, story)

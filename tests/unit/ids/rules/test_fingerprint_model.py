@@ -30,8 +30,8 @@ def make_rule(head: str, unit: str, zone: str, width: int, spelling: tuple[str, 
     cycle = Cycle(unit, 0, ZoneInfo(zone))
     text = f"{head}{TIMES[unit]}{{counter:0{width}}}"
     template = Template(text, cycle, 99, alphabet, check)
-    look = Common("r", 1, 0, 3, cycle.zone).text(template.length, cycle, text, alphabet, check)
-    return Rule("r", Counting(Shape(0, 99), cycle, 3, text=look), cycle, template.make, text)
+    look = Common("r", 1, 0, 3, cycle.zone).fingerprint(template.length, cycle, text, alphabet, check)
+    return Rule("r", Counting(Shape(0, 99), cycle, 3, fingerprint=look), cycle, template.make, text)
 
 
 DIGITS = "0123456789"

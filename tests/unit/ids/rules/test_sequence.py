@@ -215,17 +215,17 @@ def test_graceful_stop_leaves_no_gap() -> None:
     """Hole 18: a restart went from 8 to 202."""
     numbers = counter(Shape(0, 99), batch=50)
     assert [take(numbers) for _ in range(3)] == [0, 1, 2]
-    rest = numbers.rest()
+    rest = numbers.final_mark()
     assert rest
     assert take(counter(Shape(0, 99), mark=rest)) == 3
-    assert counter(Shape(0, 99), mark=rest).rest() is None
+    assert counter(Shape(0, 99), mark=rest).final_mark() is None
 
 
 def test_graceful_stop_with_nothing_handed_out() -> None:
     numbers = counter(Shape(10, 99), batch=50)
     numbers.open(0)
     reserve(numbers)
-    rest = numbers.rest()
+    rest = numbers.final_mark()
     assert take(counter(Shape(10, 99), mark=rest)) == 10
 
 
@@ -235,7 +235,7 @@ def test_numbers_that_are_offered_are_not_handed_out() -> None:
     take(numbers)
     assert numbers.offer() == (1, 3)
     assert numbers.offer() == (1, 3)
-    numbers.took(1, 2)
+    numbers.advance(1, 2)
     assert numbers.offer() == (3, 1)
     assert take(numbers) == 3
     assert numbers.offer() == (4, 0)

@@ -158,7 +158,7 @@ def test_a_clock_that_goes_back_changes_nothing(tmp_path: Path, kind: str) -> No
         if not counter.available:
             reserve(counter)
         numbers, used = made_by.make(*counter.offer(), 1, shown_s, b"")
-        counter.took(counter.offer()[0], used)
+        counter.advance(counter.offer()[0], used)
         seen += numbers
     order = [int(each) for each in seen] if kind == "snowflake" else seen
     assert order == sorted(order)
@@ -243,7 +243,7 @@ def test_graceful_restart_is_not_ahead(tmp_path: Path) -> None:
     counter.open(NOW_S)
     reserve(counter)
     counter.take()
-    again = counting.counter(KEY, counter.rest(), NOW_S)
+    again = counting.counter(KEY, counter.final_mark(), NOW_S)
     again.open(NOW_S)
     reserve(again)
     assert counting.layout.moment_ms(again.take()) == int(NOW_S * 1000) + 1
@@ -306,10 +306,10 @@ def test_requests(tmp_path: Path) -> None:
         with pytest.raises(RuleError, match="give it another name"):
             world.service.reload(load(path))
         world.store.marks[Key(b"ulid", b"")] = Mark(0, 17, 0, "day UTC")
-        world.service.counters.clear()
+        world.service.counters.loaded.clear()
         reply = await world.ask(rule_name="ulid")
         assert (reply["code"], reply["message"][:40]) == (-1, "system error: the rule was 'day UTC' and")
-        world.service.begin_stop()
+        world.service.counters.begin_stop()
         await settle()
         await world.keeper
 

@@ -46,7 +46,7 @@ class Times(RowModel):
                 self.counter.need(count)
             return
         numbers, used = self.rule.make(first, left, count, shown_s, b"")
-        self.counter.took(first, used)
+        self.counter.advance(first, used)
         for number in numbers:
             padded = number.rjust(40, "0")
             assert self.last < padded, "numbers grow, so none comes again"

@@ -85,7 +85,7 @@ def test_what_is_given_back_comes_next(opened: Open) -> None:
     store = opened()
     numbers = counter(store)
     take(numbers, store, 3)
-    rest = numbers.rest()
+    rest = numbers.final_mark()
     assert rest
     store.give_back([(KEY, rest)])
     store.close()
@@ -253,24 +253,24 @@ def test_table_of_an_older_version_gets_its_new_column(opened: Open, database: D
     store = opened()
     mark = store.load(KEY, 0)
     assert mark
-    assert mark.texts == ""
+    assert mark.fingerprints == ""
     given += take(counter(store), store)
     assert given == [0, 1, 2, 10]
     database.run("UPDATE beanpole_ids_counter SET reserved = 99")  # as a process of that version beside ours
     mark = store.load(KEY, 0)
     assert mark
-    store.reserve([(KEY, replace(mark, reserved=120, texts="a.6.x"))])
-    assert store.load(KEY, 0) == replace(mark, reserved=120, texts="a.6.x")
+    store.reserve([(KEY, replace(mark, reserved=120, fingerprints="a.6.x"))])
+    assert store.load(KEY, 0) == replace(mark, reserved=120, fingerprints="a.6.x")
 
 
-def test_texts_of_other_nodes_are_known(opened: Open) -> None:
+def test_fingerprints_of_other_nodes_are_known(opened: Open) -> None:
     """They share the rule and its numbers' text, so none of them may make what another has made."""
     stores = [opened(0, 2), opened(1, 2)]
     stores[0].reserve([(KEY, Mark(0, 10, 0, "x", "a.6.x b.7.x"))])
     stores[1].reserve([(KEY, Mark(0, 7, 0, "x", "a.6.x"))])
     marks = [store.load(KEY, 0) for store in stores]
-    assert [mark.texts for mark in marks if mark] == ["a.6.x b.7.x", "b.7.- a.6.x"]
+    assert [mark.fingerprints for mark in marks if mark] == ["a.6.x b.7.x", "b.7.- a.6.x"]
     for store in stores:
         store.close()
     marks = [opened(2, 3).load(KEY, 0)]
-    assert [mark.texts for mark in marks if mark] == ["a.6.x b.7.x"], "with another step it goes on from all"
+    assert [mark.fingerprints for mark in marks if mark] == ["a.6.x b.7.x"], "with another step it goes on from all"
