@@ -104,7 +104,7 @@ peers: ## install the npm client that the conformance tests drive, into node_mod
 
 clean: ## remove everything that a verb has made, except node_modules
 	@rm -rf $(VENV) build dist site src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
-	@find src tests benchmarks -name '*.so' -delete -o -name '*.c' -delete -o -name __pycache__ -prune -exec rm -rf {} +
+	@find src tests benchmarks -name '*.so' -delete -o -name '*.pyi' -delete -o -name '*.c' -delete -o -name __pycache__ -prune -exec rm -rf {} +
 
 # The environment. One of another Python version is replaced, for its compiled modules would not load.
 $(VENV)/.done-venv-$(PYTHON_VERSION):
@@ -146,7 +146,7 @@ $(VENV)/.done-docs: $(BUILD_FILES) | $(VENV)/.done-run
 
 # Changes only when a header appears or goes: then what was compiled from it must go too, as it would hide the .py file.
 $(VENV)/.done-headers: FORCE | $(VENV)/.done-run
-	@echo "$(HEADERS)" | cmp -s - $@ || { find src -name '*.so' | while read -r module; do \
+	@echo "$(HEADERS)" | cmp -s - $@ || { find src -name '*.so' -o -name '*.pyi' | while read -r module; do \
 	  test -e "$${module%%.*}.pxd" || rm -v "$$module"; done; echo "$(HEADERS)" > $@; }
 
 # Other flags or another Cython change every module; a changed source only those that need it.

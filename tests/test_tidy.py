@@ -194,7 +194,7 @@ def test_functions_fit_a_screen() -> None:
 
 
 def test_files_fit_a_head() -> None:
-    check(files_fit_a_head, tracked(".py", ".pxd", ".pyi"))
+    check(files_fit_a_head, tracked(".py", ".pxd"))
 
 
 def test_modules_say_what_they_are_for() -> None:
@@ -210,7 +210,7 @@ def test_only_the_server_reads_the_clock() -> None:
 
 
 def test_nothing_is_unfinished() -> None:
-    check(nothing_is_unfinished, tracked(".py", ".pxd", ".pyi"))
+    check(nothing_is_unfinished, tracked(".py", ".pxd"))
 
 
 def test_pure_packages_are_pure() -> None:
@@ -219,15 +219,6 @@ def test_pure_packages_are_pure() -> None:
 
 def test_layers_hold_for_cimport() -> None:
     check(layers_hold_for_cimport, sources(".py", ".pxd"))
-
-
-def test_compiled_modules_have_a_stub() -> None:
-    lacking = [
-        path.with_suffix(".pyi").as_posix()
-        for path in sources(".pxd")
-        if (ROOT / path).with_suffix(".py").exists() and not (ROOT / path).with_suffix(".pyi").exists()
-    ]
-    assert not lacking, f"write what Python code may use of these modules, for mypy: {', '.join(lacking)}"
 
 
 def test_compiled_modules_are_known_to_ruff() -> None:

@@ -6,9 +6,9 @@ from beanpole.bench.reply cimport ReplyReader
 
 @cython.final
 cdef class GroupState:
-    cdef readonly object group
+    cdef readonly object group           # `Group`
     cdef readonly Histogram latencies
-    cdef readonly list connections
+    cdef readonly list connections       # `list[Connection]`
     cdef bytes programme
     cdef bytes puts
     cdef bytes reserves

@@ -4,12 +4,17 @@
 time (deletes, `use`) into its own buffer. `Load` sends them and books the replies.
 """
 
+from typing import TYPE_CHECKING
+
 import cython
 from cython.cimports.beanpole.bench.histogram import Histogram
 from cython.cimports.beanpole.bench.reply import Kind, ReplyReader
 from cython.cimports.libc.stdint import uint64_t
 from cython.cimports.libc.stdlib import free, malloc
 from cython.cimports.libc.string import memcpy
+
+if TYPE_CHECKING:
+    from beanpole.bench.plan import Group
 
 DELETE_BYTES_MAX = cython.declare(cython.int, 29)
 """Length of the longest delete: the verb, a space, 20 digits, CRLF."""
@@ -39,7 +44,7 @@ def write_number(at: cython.p_char, number: uint64_t) -> cython.Py_ssize_t:
 class GroupState:
     """What all connections of a group share: the texts of its batches and the histogram of its latencies."""
 
-    def __init__(self, group):
+    def __init__(self, group: Group):
         if not set(group.programme) <= set("prd") or group.in_flight < 1 or group.held < 0:
             raise ValueError(f"not a load that can be driven: {group}")
         if "d" in group.programme and "p" not in group.programme:
@@ -66,7 +71,7 @@ class Connection:
     - `ids_count` never exceeds `held` + `in_flight` of its group.
     """
 
-    def __init__(self, sock, state: GroupState, index, tubes):
+    def __init__(self, sock: socket.socket, state: GroupState, index: int, tubes: Sequence[bytes]):
         self.sock = sock
         self.state = state
         self.reader = ReplyReader()

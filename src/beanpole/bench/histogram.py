@@ -60,7 +60,7 @@ class Histogram:
             self.counts[bucket] = 0
         self.count = self.total = self.largest = 0
 
-    def percentile(self, share: cython.double):
+    def percentile(self, share: cython.double) -> int:
         """The value that `share` (0 to 1) of all values do not exceed, rounded up to its bucket's end; 0 when empty."""
         if not 0.0 <= share <= 1.0:
             raise ValueError(f"a percentile is asked as a share between 0 and 1, not {share}")

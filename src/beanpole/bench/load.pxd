@@ -5,7 +5,7 @@ from beanpole.bench.connection cimport Connection
 
 @cython.final
 cdef class Load:
-    cdef readonly list groups
+    cdef readonly list groups            # `list[GroupState]`
     cdef list connections
     cdef int epoll_fd
     cdef char *read_buffer

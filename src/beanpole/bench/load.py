@@ -13,6 +13,7 @@ answers nothing for `stall_s` ends the run with `LoadError`.
 """
 
 import time
+from typing import TYPE_CHECKING
 
 import cython
 from cython.cimports.beanpole.bench.connection import Connection, GroupState
@@ -39,6 +40,9 @@ from cython.cimports.libc.string import strerror
 from cython.cimports.posix.time import CLOCK_MONOTONIC, clock_gettime, timespec
 from cython.cimports.posix.types import clockid_t
 from cython.cimports.posix.unistd import close
+
+if TYPE_CHECKING:
+    from beanpole.bench.plan import Group
 
 READ_BYTES_MAX = cython.declare(cython.Py_ssize_t, 262144)
 """Bytes taken from a socket at once."""
@@ -89,7 +93,7 @@ class Load:
         if self.epoll_fd >= 0:
             close(self.epoll_fd)
 
-    def add(self, group, members):
+    def add(self, group: Group, members: Iterable[tuple[socket.socket, Sequence[bytes]]]) -> None:
         """Adds a group; `members` are pairs of a socket and the tubes (bytes) that it names in turn."""
         state = GroupState(group)
         self.groups.append(state)
@@ -119,7 +123,7 @@ class Load:
             if connection.ids_count < connection.state.held:
                 raise LoadError(f"over {limit_s:g} s to have {connection.state.held} jobs reserved")
 
-    def run(self, seconds: float, commands_max: int = 0, cpu_pid: int = 0):
+    def run(self, seconds: float, commands_max: int = 0, cpu_pid: int = 0) -> tuple[float, float]:
         """Drives the load; ends at the first batch boundary after `seconds` or `commands_max` (0: no such limit).
 
         With `cpu_pid`, the CPU time of that process is counted apart for each letter of the programme, which needs
@@ -159,12 +163,12 @@ class Load:
                 raise LoadError(f"no reply for {self.stall_ns / 1e9:g} s: {self.waiting_for()}")
         return (self.now_ns - start_ns) / 1e9, (time.process_time_ns() - used_ns) / 1e9
 
-    def cpu_by_letter(self):
+    def cpu_by_letter(self) -> dict[str, tuple[int, int]]:
         """After a run with `cpu_pid`: for each letter, the server's CPU time in ns and the number of commands."""
         letters = [i for i in range(128) if self.letter_commands[i]]
         return {chr(i): (self.cpu_ns[i], self.letter_commands[i]) for i in letters}
 
-    def waiting_for(self):
+    def waiting_for(self) -> str:
         """What the connections wait for, in words."""
         connection: Connection
         for connection in self.connections:

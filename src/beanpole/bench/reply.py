@@ -118,7 +118,7 @@ class ReplyReader:
         size: cython.Py_ssize_t = LINE_BYTES_MAX if newline is cython.NULL else newline - self.line
         return self.line[:size]
 
-    def feed(self, data: bytes) -> list:
+    def feed(self, data: bytes) -> list[tuple[int, int, int]]:
         """Every reply that is complete with `data`, as (kind, job id or 0, body bytes or 0). For tests."""
         at: cython.p_char = data
         end: cython.p_char = at + len(data)

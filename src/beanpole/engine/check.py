@@ -34,7 +34,7 @@ def check(engine: Engine) -> None:
     assert waiting == engine.waiting_count, f"{waiting} sessions wait, but {engine.waiting_count} are counted"
 
 
-def waiting_sessions(tube: Tube) -> list:
+def waiting_sessions(tube: Tube) -> list[Session]:
     """Return the sessions of a tube's waiting line, the first one first."""
     found = []
     watch: Watch = tube.first_waiting
@@ -67,7 +67,7 @@ def check_counts(engine: Engine) -> None:
     assert urgent == engine.urgent_count, f"{urgent} jobs are urgent, but {engine.urgent_count} are counted"
 
 
-def check_tube(engine: Engine, tube: Tube, jobs: list) -> None:
+def check_tube(engine: Engine, tube: Tube, jobs: list[Job]) -> None:
     """Assert what concerns one tube, which has these jobs."""
     name = tube.name
     assert engine.tubes.get(name) is tube, f"tube {name} is listed but not found by name"
@@ -103,7 +103,7 @@ def check_session(engine: Engine, session: Session) -> None:
         check_timer(engine, session, session.wait_until_ns)
 
 
-def check_timer(engine: Engine, item: Item, due_ns) -> None:
+def check_timer(engine: Engine, item: Item, due_ns: cython.longlong) -> None:
     """Assert that a tube or session is looked at in time."""
     assert item.heap_index >= 0, "something is due, but its timer is not armed"
     assert engine.timers.entries[item.heap_index].key <= due_ns, "a timer is armed too late"

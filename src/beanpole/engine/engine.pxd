@@ -19,14 +19,14 @@ cdef enum Outcome:
 cdef class Engine:
     cdef readonly Py_ssize_t body_bytes_max   # bytes of a body; what the decoder lets through, told in stats
     cdef readonly Records records        # what must survive a restart goes here
-    cdef readonly object facts           # () -> dict of the stats that only the process knows
+    cdef readonly object facts           # `Callable[[], Mapping[str, str]]`: the stats that only the process knows
     cdef readonly int64_t started_at_ns  # engine clock
     cdef public bint draining            # puts are refused
 
     cdef readonly JobTable jobs
     cdef readonly uint64_t next_job_id   # the id of the next job
     cdef dict tubes                      # name -> Tube
-    cdef readonly list tube_list         # the same tubes in the order of list-tubes
+    cdef readonly list tube_list         # `list[Tube]`: the same tubes in the order of list-tubes
     cdef Tube default_tube
     cdef uint64_t tubes_created_count
     cdef uint64_t buried_so_far_count    # the key of the next buried job

@@ -62,7 +62,7 @@ class Engine:
         self,
         body_bytes_max: cython.Py_ssize_t = limits.BODY_BYTES_MAX_DEFAULT,
         now_ns: int64_t = 0,
-        facts=dict,
+        facts: Callable[[], Mapping[str, str]] = dict,
         records: Records = None,
     ):
         self.body_bytes_max = body_bytes_max
@@ -79,7 +79,7 @@ class Engine:
 
     # --- sessions -----------------------------------------------------------------------------------------------------
 
-    def open_session(self, now_ns: int64_t, owner=None) -> Session:
+    def open_session(self, now_ns: int64_t, owner: object = None) -> Session:
         """Open a session that uses and watches ``default``."""
         session: Session = Session(self.total_session_count, owner)
         self.total_session_count += 1
@@ -114,7 +114,7 @@ class Engine:
         session.owner = None
         self.offer_all(now_ns, changed)
 
-    def take_woken(self) -> list:
+    def take_woken(self) -> list[Session]:
         """Return the sessions that got a reply without a command since the last call, in order."""
         woken = self.woken
         self.woken = []

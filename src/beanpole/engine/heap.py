@@ -119,7 +119,7 @@ class Heap:
             smaller: cython.bint = i > 0 and less(cython.address(self.entries[i]), parent)
             assert not smaller, f"heap entry {i} is smaller than its parent"
 
-    def items(self) -> list:
+    def items(self) -> list[Item]:
         """Return all items in order."""
         i: cython.Py_ssize_t
         keyed = [(self.entries[i].key, self.entries[i].tie, i) for i in range(self.count)]

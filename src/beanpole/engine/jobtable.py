@@ -123,7 +123,7 @@ class JobTable:
         self.capacity = capacity
         return 0
 
-    def jobs(self) -> list:
+    def jobs(self) -> list[Job]:
         """Return every job, in no order that means anything."""
         found = []
         i: uint64_t

@@ -13,7 +13,7 @@ cdef class Session(Item):
     cdef readonly uint64_t number        # how many sessions were opened before it; breaks ties between timers
     cdef public object owner             # who is told when a reply comes without a command; the engine never looks
     cdef readonly ReplyBuffer out        # replies that nobody took yet
-    cdef readonly Tube used              # where put, peek-ready, kick and their like work; None: closed
+    cdef readonly Tube used              # `Tube | None`: where put, peek-ready, kick and their like work; None: closed
     cdef list watches                    # Watch objects in the order of list-tubes-watched
     cdef dict watch_of                   # Tube -> Watch
     cdef Heap reserved                   # jobs that it holds, by (deadline, id)

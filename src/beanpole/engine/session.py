@@ -14,7 +14,7 @@ from cython.cimports.libc.stdint import uint64_t
 class Session(Item):
     """One client of the engine. The fields stand in ``session.pxd``."""
 
-    def __cinit__(self, number: uint64_t, owner):
+    def __cinit__(self, number: uint64_t, owner: object):
         self.number = number
         self.owner = owner
         self.out = ReplyBuffer()

@@ -65,12 +65,12 @@ PROCESS_KEYS = (
 STATE_NAMES = ("ready", "reserved", "delayed", "buried")
 
 
-def yaml(pairs) -> bytes:
+def yaml(pairs: Iterable[tuple[str, object]]) -> bytes:
     """Return a YAML mapping as the protocol wants it."""
     return ("---\n" + "".join([f"{key}: {value}\n" for key, value in pairs])).encode()
 
 
-def names(tubes) -> bytes:
+def names(tubes: Iterable[Tube]) -> bytes:
     """Return a YAML list of tube names."""
     return b"---\n" + b"".join([b"- %b\n" % cython.cast(Tube, tube).shown for tube in tubes])
 

@@ -10,7 +10,7 @@ import cython
 from cython.cimports.beanpole.engine.heap import Heap, Item
 from cython.cimports.libc.stdint import uint64_t
 
-READS_AS_SOMETHING_ELSE = re.compile(
+READS_AS_SOMETHING_ELSE: re.Pattern[bytes] = re.compile(
     rb"""
     y | n | yes | no | on | off | true | false | null | \.\.\.  # booleans, nothing, the end of a document
     | [-+]?0[xob][0-9a-f_]+                                     # 0x1f

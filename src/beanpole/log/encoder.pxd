@@ -11,7 +11,7 @@ cdef class Encoder(Records):
     cdef unsigned char *buffer           # records that are not written to the file yet
     cdef readonly Py_ssize_t size        # bytes in it
     cdef Py_ssize_t capacity             # bytes allocated
-    cdef public set stale_pauses         # tubes whose pause must not come back, which is still to be written
+    cdef public set stale_pauses         # `set[bytes]`: tubes whose pause must not come back, which is still to be written
     cdef object space                    # asked for another segment and for room; see log.files.room.Room
     cdef readonly int64_t wall_offset_ns # the log's clock minus the engine's
     cdef readonly uint32_t salt          # what the checksums of this process's records begin with

@@ -45,12 +45,12 @@ MOVE_ROOM = cython.declare(int64_t, 2 * limits.SEGMENT_OVERHEAD_BYTES)
 class Encoder(Records):
     """Writes records into a buffer, and counts what is alive. The fields stand in ``encoder.pxd``."""
 
-    def __init__(self, space=None, salt=None):
+    def __init__(self, space: Any = None, salt: int | None = None):
         self.space = space
         self.salt = secrets.randbits(32) if salt is None else salt
         self.stale_pauses = set()
 
-    def set_space(self, space) -> None:
+    def set_space(self, space: Any) -> None:
         """Set who is asked for another segment and for room."""
         self.space = space
 
@@ -146,7 +146,7 @@ class Encoder(Records):
         memcpy(at + TUBE_FIXED, cython.cast(cython.p_const_char, name), name_bytes)
         return self.finish(at, TUBE_FIXED + name_bytes)
 
-    def turn(self, clock: tuple, durable_segment: uint64_t, durable_bytes: uint64_t) -> None:
+    def turn(self, clock: tuple[int, int], durable_segment: uint64_t, durable_bytes: uint64_t) -> None:
         """Write the end of a turn, with the time and how far the log was durable then."""
         log_ns: int64_t = clock[0]
         lead_ns: int64_t = clock[1]
@@ -206,7 +206,7 @@ class Encoder(Records):
         self.record_count += 1
         return 0
 
-    def take(self):
+    def take(self) -> bytes | memoryview:
         """Return the buffer's bytes, good until the next record; they belong at ``used_bytes - len`` of the segment."""
         size: cython.Py_ssize_t = self.size
         self.size = 0
@@ -223,7 +223,9 @@ class Encoder(Records):
 
     # --- segments -----------------------------------------------------------------------------------------------------
 
-    def open_segment(self, number: uint64_t, segment_bytes: uint64_t, next_job_id: uint64_t, clock: tuple) -> None:
+    def open_segment(
+        self, number: uint64_t, segment_bytes: uint64_t, next_job_id: uint64_t, clock: tuple[int, int]
+    ) -> None:
         """Begin a segment: the header is the first thing in the buffer. What was buffered must be taken before."""
         assert self.size == 0, "a segment begins with records of the one before in the buffer"
         self.segment = number
@@ -239,7 +241,7 @@ class Encoder(Records):
         """Whether the end of a turn may be written; it is left out when space is short."""
         return self.room_for_note(TURN_RECORD)
 
-    def end_durable_segment(self, next_job_id: uint64_t, clock: tuple) -> None:
+    def end_durable_segment(self, next_job_id: uint64_t, clock: tuple[int, int]) -> None:
         """End a segment that is synced before it gets its name, and say so: whatever is wrong in it is damage."""
         self.segment_bytes = self.used_bytes + TURN_RECORD + 2 * END_RECORD
         self.turn(clock, self.segment, self.used_bytes)

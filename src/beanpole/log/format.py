@@ -47,7 +47,7 @@ def pause_bytes(tube):
     return TUBE_FIXED + len(tube.name)
 
 
-def segment_header(number: uint64_t, next_job_id: uint64_t, clock: tuple, salt: uint32_t) -> bytes:
+def segment_header(number: uint64_t, next_job_id: uint64_t, clock: tuple[int, int], salt: uint32_t) -> bytes:
     """Return the header of a segment; `clock` is (the log's clock, the wall clock's lead), in nanoseconds."""
     header: cython.uchar[56]
     log_ns: int64_t = clock[0]

@@ -13,7 +13,7 @@ PASSED_COST = cython.declare(int64_t, 16)
 
 
 def move_jobs(
-    engine: Engine, records: Encoder, segment: uint64_t, ids: list, start: cython.Py_ssize_t, bytes_max: int64_t
+    engine: Engine, records: Encoder, segment: uint64_t, ids: list[int], start: cython.Py_ssize_t, bytes_max: int64_t
 ) -> int:
     """Write the jobs of `ids` from `start` on that live in `segment`, about `bytes_max`; return where it stopped."""
     job: Job
@@ -32,7 +32,7 @@ def move_jobs(
     return i
 
 
-def paused_in(engine: Engine, segment: uint64_t) -> list:
+def paused_in(engine: Engine, segment: uint64_t) -> list[Tube]:
     """Return the tubes whose pauses stand in `segment`."""
     tube: Tube
     found: list = []
@@ -43,7 +43,9 @@ def paused_in(engine: Engine, segment: uint64_t) -> list:
     return found
 
 
-def move_pauses(records: Encoder, segment: uint64_t, tubes: list, start: cython.Py_ssize_t, bytes_max: int64_t) -> int:
+def move_pauses(
+    records: Encoder, segment: uint64_t, tubes: list[Tube], start: cython.Py_ssize_t, bytes_max: int64_t
+) -> int:
     """Write the pauses of `tubes` from `start` on that stand in `segment`, as :func:`move_jobs` does jobs."""
     tube: Tube
     i: cython.Py_ssize_t = start

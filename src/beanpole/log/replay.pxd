@@ -19,7 +19,7 @@ cdef class Replay:
     cdef readonly uint32_t salt          # what the checksums of its records begin with
     cdef readonly Py_ssize_t good_bytes  # bytes up to the last good record
     cdef readonly bint ended             # it ends with an END record
-    cdef readonly str problem            # what is wrong behind good_bytes; None: nothing
+    cdef readonly str problem            # `str | None`: what is wrong behind good_bytes
     cdef readonly bint nonsense          # ... although its checksum is good: no crash leaves that
     cdef dict pauses                     # name -> (pause in seconds, until, by the log's clock, in ns)
     cdef int apply(self, const unsigned char *at, Py_ssize_t size, uint64_t segment) except -1

@@ -9,7 +9,7 @@ mentioned at every turn. The log's clock never goes back, and a delay can't be l
 Nothing is trusted before its checksum is. What a bad record means is decided in :mod:`beanpole.log.files.recovery`.
 """
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import cython
 from cython.cimports.beanpole.engine.engine import Engine
@@ -38,6 +38,9 @@ from cython.cimports.libc.stdint import int64_t, uint32_t, uint64_t
 from cython.cimports.libc.string import memchr, memcmp
 
 from beanpole.log.format import MAGIC, VERSION
+
+if TYPE_CHECKING:
+    from beanpole.log.migration.beanstalkd_binlog import BinlogJob
 
 SECOND_NS = cython.declare(int64_t, 1_000_000_000)
 
@@ -90,7 +93,7 @@ def read_header(data: bytes) -> Header:
     return Header(get_u64(at + 16), get_u64(at + 24), log_ns, lead_ns, get_u32(at + 48))
 
 
-def durable_beyond(data: bytes, number: uint64_t, start: cython.Py_ssize_t, salt: object) -> bool:
+def durable_beyond(data: bytes, number: uint64_t, start: cython.Py_ssize_t, salt: int | None) -> bool:
     """Whether a good turn record behind `start` says that segment `number` was durable beyond `start`.
 
     If so, what is wrong at `start` is not what a crash leaves. `salt` is the segment's; None: its header is not good,
@@ -119,7 +122,7 @@ def durable_beyond(data: bytes, number: uint64_t, start: cython.Py_ssize_t, salt
     return False
 
 
-def whole_ids(data: bytes) -> list:
+def whole_ids(data: bytes) -> list[int]:
     """Return the ids of the jobs that a segment holds whole, in order; its records are known to be good."""
     at: cython.p_const_uchar = data
     i: cython.Py_ssize_t = SEGMENT_HEADER
@@ -293,7 +296,7 @@ def check_state(numbers: cython.pointer(JobNumbers)) -> cython.int:
     return 0
 
 
-def import_job(engine: Engine, records: Encoder, found) -> None:
+def import_job(engine: Engine, records: Encoder, found: BinlogJob) -> None:
     """Put a job from elsewhere into an engine, whose clock is the wall clock, and write it.
 
     `found` is a :class:`~beanpole.log.migration.beanstalkd_binlog.BinlogJob`.

@@ -162,7 +162,7 @@ class Decoder:
         memcpy(self.room(size), cython.cast(cython.p_const_char, data), size)
         self.extend(size)
 
-    def next_command(self):
+    def next_command(self) -> Command | None:
         """Return the next complete command, or None when it needs more input."""
         command: Command = Command()
         command.tube_bytes = 0

@@ -55,13 +55,13 @@ cdef class Reply:
 
 @cython.final
 @cython.freelist(64)
-cdef class Call:
+cdef class Call:  # `Generic[T]`
     cdef readonly bytes data             # the command as it goes over the wire
     cdef readonly int expected           # the Word of the answer that means yes
-    cdef readonly object take            # makes the value of that answer; None: there is none
-    cdef readonly object tube            # the tube that has to be used; empty: the client's; None: it does not matter
-    cdef readonly object uses            # the tube that is used behind the command; None: the one before
-    cdef readonly object wait_s          # seconds that the server may wait before it answers; None: for ever
+    cdef readonly object take            # `Callable[[Reply], T] | None`: makes the value of that answer
+    cdef readonly object tube            # `str | None`: the tube that has to be used; empty: the client's; None: any
+    cdef readonly object uses            # `str | None`: the tube that is used behind the command; None: the one before
+    cdef readonly object wait_s          # `int | None`: seconds that the server may wait before it answers; None: for ever
 
 @cython.final
 cdef class ReplyReader:

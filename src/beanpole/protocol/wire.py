@@ -12,6 +12,8 @@ Invariants of the reader:
 Which reply belongs to which command, and which of them is good news, is the business of ``beanpole.client``.
 """
 
+from typing import TypeVar
+
 import cython
 from cython.cimports.beanpole.protocol.arguments import read_u64
 from cython.cimports.beanpole.protocol.replies import ReplyBuffer
@@ -28,6 +30,9 @@ RESERVE_TIMEOUT_S_MAX = cython.declare(uint64_t, limits.RESERVE_TIMEOUT_S_MAX)
 REPLY_LINE_BYTES_MAX = cython.declare(cython.Py_ssize_t, limits.REPLY_LINE_BYTES_MAX)
 BODY_BYTES_MAX = cython.declare(uint64_t, limits.BODY_BYTES_MAX_CEILING)
 INPUT_BYTES_KEPT = cython.declare(cython.Py_ssize_t, limits.CLIENT_RECEIVE_BYTES)
+
+T = TypeVar("T")
+"""What the answer to a call is for Python code."""
 
 ROW_COUNT = cython.declare(cython.int, 23)
 rows = cython.declare(Row[23])
@@ -94,7 +99,16 @@ class Reply:
 class Call:
     """One command: what is sent, and what the answer means. Its fields stand in ``wire.pxd``."""
 
-    def __init__(self, data: bytes, expected: cython.int, take=None, tube=None, uses=None, wait_s=0):
+    @cython.annotation_typing(False)  # for speed: who makes calls is ours
+    def __init__(
+        self,
+        data: bytes,
+        expected: cython.int,
+        take: Callable[[Reply], T] | None = None,
+        tube: str | None = None,
+        uses: str | None = None,
+        wait_s: int | None = 0,
+    ):
         self.data = data
         self.expected = expected
         self.take = take
@@ -139,14 +153,14 @@ class ReplyReader:
         memcpy(self.data + self.size, cython.cast(cython.p_char, data), more)
         self.size += more
 
-    def next_reply(self) -> object:
+    def next_reply(self) -> Reply | None:
         """Return the next whole reply, or None: more has to be received first.
 
         Raise UnexpectedReplyError for what is no reply of the protocol.
         """
         return self.read()
 
-    def read_into(self, replies: list, count: cython.Py_ssize_t) -> bool:
+    def read_into(self, replies: list[Reply], count: cython.Py_ssize_t) -> bool:
         """Append whole replies until the list has `count`; return whether it has. Raise like :meth:`next_reply`."""
         reply: Reply
         while len(replies) < count:
@@ -247,7 +261,8 @@ def whole(value, most, name):
     return value
 
 
-def tube_name(name) -> bytes:
+@cython.annotation_typing(False)
+def tube_name(name: str) -> bytes:
     """Return a tube's name as it goes over the wire. Raise ArgumentError if it can't be one."""
     if not isinstance(name, str):
         raise ArgumentError(f"a tube's name is a string, not {name!r}")
@@ -280,14 +295,16 @@ def add_put(out, body, numbers):
     return out.add(b"\r\n", 2)
 
 
-def put(body, pri, delay_s, ttr_s) -> bytes:
+@cython.annotation_typing(False)
+def put(body: bytes, pri: int, delay_s: int, ttr_s: int) -> bytes:
     """``put <pri> <delay> <ttr> <bytes>``. Raise ArgumentError for a number out of range."""
     if not isinstance(body, bytes):
         return puts([body], pri, delay_s, ttr_s)  # says what is wrong
     return b"%s%d\r\n%s\r\n" % (put_numbers(pri, delay_s, ttr_s), len(body), body)
 
 
-def puts(bodies: list, pri, delay_s, ttr_s) -> bytes:
+@cython.annotation_typing(False)
+def puts(bodies: list[bytes], pri: int, delay_s: int, ttr_s: int) -> bytes:
     """One put a body. Raise ArgumentError for a number out of range."""
     out: ReplyBuffer = ReplyBuffer()
     numbers: bytes = put_numbers(pri, delay_s, ttr_s)
@@ -296,12 +313,13 @@ def puts(bodies: list, pri, delay_s, ttr_s) -> bytes:
     return out.take()
 
 
-def with_id(verb: bytes, id) -> bytes:
+@cython.annotation_typing(False)
+def with_id(verb: bytes, id: int) -> bytes:
     """``<verb> <id>``. Raise ArgumentError for what is no id."""
     return b"%s %d\r\n" % (verb, whole(id, UINT64_MAX, "id"))
 
 
-def with_ids(verb: bytes, ids: list) -> bytes:
+def with_ids(verb: bytes, ids: list[int]) -> bytes:
     """``<verb> <id>`` for each id. Raise ArgumentError for what is no id."""
     out: ReplyBuffer = ReplyBuffer()
     for id in ids:
@@ -310,34 +328,40 @@ def with_ids(verb: bytes, ids: list) -> bytes:
     return out.take()
 
 
-def release(id, pri, delay_s) -> bytes:
+@cython.annotation_typing(False)
+def release(id: int, pri: int, delay_s: int) -> bytes:
     """``release <id> <pri> <delay>``. Raise ArgumentError for a number out of range."""
     numbers = (whole(id, UINT64_MAX, "id"), whole(pri, PRI_MAX, "priority"), whole(delay_s, PRI_MAX, "delay"))
     return b"release %d %d %d\r\n" % numbers
 
 
-def bury(id, pri) -> bytes:
+@cython.annotation_typing(False)
+def bury(id: int, pri: int) -> bytes:
     """``bury <id> <pri>``. Raise ArgumentError for a number out of range."""
     return b"bury %d %d\r\n" % (whole(id, UINT64_MAX, "id"), whole(pri, PRI_MAX, "priority"))
 
 
-def reserve(timeout_s) -> bytes:
+@cython.annotation_typing(False)
+def reserve(timeout_s: int | None) -> bytes:
     """``reserve``, or ``reserve-with-timeout <seconds>`` if it is not None. Raise ArgumentError if out of range."""
     if timeout_s is None:
         return b"reserve\r\n"
     return b"reserve-with-timeout %d\r\n" % whole(timeout_s, RESERVE_TIMEOUT_S_MAX, "timeout")
 
 
-def kick(bound) -> bytes:
+@cython.annotation_typing(False)
+def kick(bound: int) -> bytes:
     """``kick <bound>``. Raise ArgumentError for a number out of range."""
     return b"kick %d\r\n" % whole(bound, PRI_MAX, "bound")
 
 
-def with_tube(verb: bytes, tube) -> bytes:
+@cython.annotation_typing(False)
+def with_tube(verb: bytes, tube: str) -> bytes:
     """``<verb> <tube>``. Raise ArgumentError for what is no tube's name."""
     return b"%s %s\r\n" % (verb, tube_name(tube))
 
 
-def pause_tube(tube, delay_s) -> bytes:
+@cython.annotation_typing(False)
+def pause_tube(tube: str, delay_s: int) -> bytes:
     """``pause-tube <tube> <seconds>``. Raise ArgumentError for a name or a number that is none."""
     return b"pause-tube %s %d\r\n" % (tube_name(tube), whole(delay_s, PRI_MAX, "delay"))

@@ -15,6 +15,7 @@ a timer descriptor in the same epoll. What one connection may do in a turn is bo
 """
 
 import errno
+from typing import TYPE_CHECKING
 
 import cython
 from cython.cimports.beanpole.engine.engine import Engine
@@ -28,6 +29,10 @@ from cython.cimports.libc.stdint import int64_t, uint64_t
 from cython.cimports.libc.stdlib import free, malloc
 
 from beanpole import limits
+
+if TYPE_CHECKING:
+    from beanpole.log.log import Log
+    from beanpole.server.app import Observer
 
 EVENTS_PER_TURN = cython.declare(cython.int, limits.EVENTS_PER_TURN)
 ACCEPTS_PER_TURN = cython.declare(cython.int, limits.ACCEPTS_PER_TURN)
@@ -47,9 +52,9 @@ class Poller(EventQueue):
     def __init__(
         self,
         engine: Engine,
-        log,
-        loop,
-        observer,
+        log: Log,
+        loop: asyncio.AbstractEventLoop,
+        observer: Observer,
         one_reply_per_send: cython.bint = False,
         connections_max: cython.Py_ssize_t = 2**31,
     ):

@@ -54,7 +54,7 @@ class Syncer:
         """Return the descriptor that is readable when a sync is done."""
         return self.done_fd
 
-    def start(self, descriptors: list) -> None:
+    def start(self, descriptors: list[tuple[int, bool]]) -> None:
         """Sync some descriptors in order, each with whether its metadata counts; none may be under way."""
         assert len(descriptors) <= TARGETS_MAX, f"{len(descriptors)} files are to be synced at once"
         count: uint64_t = 1
@@ -70,7 +70,7 @@ class Syncer:
         count: uint64_t = 0
         return read(self.done_fd, cython.address(count), 8) == 8
 
-    def error(self):
+    def error(self) -> OSError | None:
         """Return the OSError that the sync ended with, or None."""
         return OSError(self.failure, os.strerror(self.failure)) if self.failure else None
 

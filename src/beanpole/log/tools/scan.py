@@ -86,7 +86,9 @@ def find_salt(data: bytes, salt_before: uint32_t) -> int:
     return often[0]
 
 
-def walk(data: bytes, start: cython.Py_ssize_t, salt: uint32_t, counts: list, changed: set, deleted: set):
+def walk(
+    data: bytes, start: cython.Py_ssize_t, salt: uint32_t, counts: list[int], changed: set[int], deleted: set[int]
+) -> tuple[int, bool]:
     """Pass over records that count, from `start` on; return where that ended and whether an END record did it.
 
     `counts` of records by kind and the ids of jobs that were changed or deleted are added to.
@@ -125,7 +127,7 @@ def next_record(data: bytes, start: cython.Py_ssize_t, salt: uint32_t) -> int:
     return -1
 
 
-def decode(data: bytes, start: cython.Py_ssize_t, salt: uint32_t):
+def decode(data: bytes, start: cython.Py_ssize_t, salt: uint32_t) -> tuple[int, int, tuple[int | bytes, ...]] | None:
     """Return (size, kind, fields) of the record at `start`; None: there is none that counts.
 
     The fields stand in the order of docs/wal-format.md, without lengths of names; of a job's body there is its size.

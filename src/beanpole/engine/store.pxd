@@ -1,0 +1,63 @@
+# The header of store.py: every field of the engine.
+cimport cython
+from libc.stdint cimport int64_t, uint32_t, uint64_t
+
+from beanpole.engine.heap cimport Heap, Item
+from beanpole.engine.job cimport Job, State
+from beanpole.engine.jobtable cimport JobTable
+from beanpole.engine.records cimport Records
+from beanpole.engine.session cimport Session
+from beanpole.engine.tube cimport Tube, Watch
+
+cdef class Store:
+    cdef readonly Py_ssize_t body_bytes_max   # bytes of a body; what the decoder lets through, told in stats
+    cdef readonly Records records        # what must survive a restart goes here
+    cdef readonly object facts           # `Callable[[], Mapping[str, str]]`: the stats that only the process knows
+    cdef readonly int64_t started_at_ns  # engine clock
+    cdef public bint draining            # puts are refused
+
+    cdef readonly JobTable jobs
+    cdef readonly uint64_t next_job_id   # the id of the next job
+    cdef dict tubes                      # name -> Tube
+    cdef readonly list tube_list         # `list[Tube]`: the same tubes in the order of list-tubes
+    cdef Tube default_tube
+    cdef uint64_t tubes_created_count
+    cdef uint64_t buried_so_far_count    # the key of the next buried job
+    cdef Heap timers                     # tubes and sessions, by a time at which or before which they must be looked at
+    cdef list woken                      # sessions that got a reply without a command of their own
+
+    cdef Py_ssize_t[4] state_counts      # jobs by State
+    cdef Py_ssize_t urgent_count         # ready jobs of a pri below URGENT_PRI_BELOW
+    cdef uint64_t[64] command_counts     # commands ever, by Verb
+    cdef uint64_t timeout_count          # reservations ever that ran out
+    cdef uint64_t total_jobs_count       # jobs ever put
+    cdef readonly Py_ssize_t session_count
+    cdef readonly uint64_t total_session_count
+    cdef Py_ssize_t producer_count       # open sessions that put
+    cdef Py_ssize_t worker_count         # open sessions that reserved
+    cdef Py_ssize_t waiting_count        # open sessions that wait
+
+    cdef Heap heap_of(self, Job job)
+    cdef int leave(self, Job job) except -1
+    cdef int enter(self, Job job, State state, int64_t key) except -1
+    cdef int make_ready(self, Job job) except -1
+    cdef int delay(self, int64_t now_ns, Job job, uint32_t delay_s) except -1
+    cdef int bury_job(self, Job job) except -1
+    cdef int hold(self, int64_t now_ns, Session session, Job job) except -1
+    cdef int hand_out(self, int64_t now_ns, Session session, Job job) except -1
+    cdef int arm(self, Item item, uint64_t number, int64_t due_ns) except -1
+    cdef Tube tube_named(self, bytes name)
+    cdef Tube open_tube(self, bytes name)
+    cdef int let_go(self, Tube tube) except -1
+    cdef int add_watch(self, Session session, Tube tube) except -1
+    cdef int drop_watch(self, Session session, Watch watch) except -1
+    cdef int switch_used(self, Session session, Tube tube) except -1
+    cdef int offer(self, int64_t now_ns, Tube tube) except -1
+    cdef int offer_all(self, int64_t now_ns, list tubes) except -1
+    cdef int wait(self, Session session, int64_t until_ns) except -1
+    cdef int stop_waiting(self, Session session) except -1
+    cdef int wake(self, Session session, bytes reply) except -1
+    cdef bint deadline_soon(self, int64_t now_ns, Session session) noexcept
+    cdef int64_t deadline(self) noexcept
+    cdef int count_worker(self, Session session) except -1
+    cdef int count_producer(self, Session session) except -1

@@ -1,3 +1,0 @@
-NAME_BYTES: bytes
-
-def fill_name_bytes() -> None: ...

@@ -1,7 +1,0 @@
-from typing_extensions import disjoint_base
-
-def now_ns() -> int: ...
-
-@disjoint_base
-class EventQueue:
-    def fileno(self) -> int: ...
