@@ -3,7 +3,7 @@
 from random import Random
 
 from beanpole.errors import StartError
-from beanpole.log.files.recovery import DamageError
+from beanpole.log.errors import DamageError
 from beanpole.log.log import Policy
 from tests.simulation.disk import CrashError, SimDisk
 from tests.simulation.history import History, Recovered, Rules

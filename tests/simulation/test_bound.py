@@ -222,7 +222,7 @@ def test_segments_are_prepared_before_puts_need_them(monkeypatch: pytest.MonkeyP
 
 
 def test_compaction_goes_in_small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("beanpole.limits.COMPACTION_BYTES_PER_TURN", 1000)
+    monkeypatch.setattr("beanpole.log.limits.COMPACTION_BYTES_PER_TURN", 1000)
     step, steps = Compaction.step, []
 
     def measured(self: Compaction, log_bytes: int) -> None:

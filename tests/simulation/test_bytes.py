@@ -10,8 +10,9 @@ import pytest
 
 from beanpole.engine.engine import Engine
 from beanpole.log.encoder import Encoder
+from beanpole.log.errors import DamageError
 from beanpole.log.files.names import segment_name, segment_number
-from beanpole.log.files.recovery import DamageError, recover
+from beanpole.log.files.recovery import recover
 from beanpole.log.format import SEGMENT_HEADER, Kind
 from beanpole.log.log import Policy
 from tests.simulation.disk import SimDisk

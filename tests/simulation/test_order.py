@@ -7,8 +7,8 @@ import pytest
 
 from beanpole.log.crc32c import checksum
 from beanpole.log.encoder import Encoder
+from beanpole.log.errors import DamageError, OtherVersionError
 from beanpole.log.files.names import segment_name
-from beanpole.log.files.recovery import DamageError, OtherVersionError
 from beanpole.log.format import SEGMENT_HEADER
 from beanpole.log.log import Policy
 from beanpole.log.tools.scan import find_salt

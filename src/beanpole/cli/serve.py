@@ -10,6 +10,7 @@ import click
 import beanpole
 from beanpole import limits
 from beanpole.errors import ExitCode
+from beanpole.log import limits as log_limits
 
 EXIT_CODES = """\b
 Exit codes, the same as beanstalkd's:
@@ -81,9 +82,9 @@ def cap_body_bytes(_ctx: click.Context, _parameter: click.Parameter, value: int)
 
 def raise_segment_bytes(_ctx: click.Context, _parameter: click.Parameter, value: int) -> int:
     """Raise the size of segments to what makes sense, with a warning."""
-    if value < limits.SEGMENT_BYTES_MIN:
-        click.echo(f"beanpole serve: --segment-bytes is raised to {limits.SEGMENT_BYTES_MIN}", err=True)
-    return max(value, limits.SEGMENT_BYTES_MIN)
+    if value < log_limits.SEGMENT_BYTES_MIN:
+        click.echo(f"beanpole serve: --segment-bytes is raised to {log_limits.SEGMENT_BYTES_MIN}", err=True)
+    return max(value, log_limits.SEGMENT_BYTES_MIN)
 
 
 def check_listen(ctx: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
@@ -176,10 +177,10 @@ def set_user(_ctx: click.Context, _parameter: click.Parameter, value: str | None
     "--segment-bytes",
     type=int,
     callback=raise_segment_bytes,
-    default=limits.SEGMENT_BYTES_DEFAULT,
+    default=log_limits.SEGMENT_BYTES_DEFAULT,
     show_default=True,
     envvar="BEANPOLE_SEGMENT_BYTES",
-    help=f"With -b: bytes of a file of the log, {limits.SEGMENT_BYTES_MIN} at least.",
+    help=f"With -b: bytes of a file of the log, {log_limits.SEGMENT_BYTES_MIN} at least.",
 )
 @click.option("-c", "compact", is_flag=True, help="Does nothing; accepted as beanstalkd does.")
 @click.option("-n", "no_compact", is_flag=True, help="Does nothing; accepted as beanstalkd does.")

@@ -13,8 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from beanpole import limits
 from beanpole.engine.tube import Tube
+from beanpole.log import limits
 from beanpole.log.files.names import segment_name
 from beanpole.log.format import END_RECORD, SEGMENT_HEADER, TURN_RECORD
 from beanpole.log.moving import move_jobs, move_pauses, paused_in

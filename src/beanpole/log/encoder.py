@@ -33,7 +33,7 @@ from cython.cimports.libc.stdint import int64_t, uint8_t, uint64_t
 from cython.cimports.libc.stdlib import free, realloc
 from cython.cimports.libc.string import memcpy, memset
 
-from beanpole import limits
+from beanpole.log import limits
 from beanpole.log.format import segment_header
 
 FIRST_CAPACITY = cython.declare(cython.Py_ssize_t, 65536)

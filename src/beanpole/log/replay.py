@@ -37,6 +37,7 @@ from cython.cimports.beanpole.log.format import (
 from cython.cimports.libc.stdint import int64_t, uint32_t, uint64_t
 from cython.cimports.libc.string import memchr, memcmp
 
+from beanpole.log.errors import VersionError
 from beanpole.log.format import MAGIC, VERSION
 
 if TYPE_CHECKING:
@@ -55,10 +56,6 @@ def good_record(at: cython.p_const_uchar, left: cython.Py_ssize_t, salt: uint32_
     if size > left or size < DELETED_RECORD:
         return -1
     return size if record_crc(at, size, salt) == get_u32(at + 4) else -1
-
-
-class VersionError(ValueError):
-    """A segment is whole, but of another version of the format."""
 
 
 class Header(NamedTuple):

@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from beanpole import limits
 from beanpole.engine.engine import Engine
 from beanpole.errors import ExitCode, StartError
+from beanpole.log import limits
 from beanpole.log.encoder import Encoder
 from beanpole.log.files import disk
 from beanpole.log.files.filelog import FileLog

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from beanpole import limits
+from beanpole.log import limits as log_limits
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +26,7 @@ class Settings:
     fsync_ms: int | None = 0
     """Milliseconds between syncs of the log; 0: before every reply that depends on one; None: never."""
 
-    segment_bytes: int = limits.SEGMENT_BYTES_DEFAULT
+    segment_bytes: int = log_limits.SEGMENT_BYTES_DEFAULT
     """Bytes of a file of the log."""
 
     user: str | None = None

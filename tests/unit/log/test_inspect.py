@@ -8,10 +8,11 @@ import pytest
 
 from beanpole.engine.engine import Engine
 from beanpole.log.encoder import Encoder
+from beanpole.log.errors import DamageError, NoLogError
 from beanpole.log.files import disk
-from beanpole.log.files.recovery import DamageError, recover
+from beanpole.log.files.recovery import recover
 from beanpole.log.format import SEGMENT_HEADER, Kind
-from beanpole.log.tools.inspect import Filter, NoLogError, check, lines, survey
+from beanpole.log.tools.inspect import Filter, check, lines, survey
 from beanpole.log.tools.report import of_stat
 from beanpole.log.tools.scan import decode, next_record
 from beanpole.log.tools.snapshot import Snapshot, lock_holder

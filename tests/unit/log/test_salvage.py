@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from beanpole.log.errors import SalvageError
 from beanpole.log.files import disk
 from beanpole.log.format import SEGMENT_HEADER, VERSION, Kind
 from beanpole.log.tools import salvage
@@ -161,7 +162,7 @@ def test_newer_version_is_left_alone(log: Path) -> None:
     path.write_bytes(data)
     data[52:56] = checksum_of(bytes(data[:52]))
     path.write_bytes(data)
-    with pytest.raises(salvage.SalvageError, match=f"version {VERSION + 1}"):
+    with pytest.raises(SalvageError, match=f"version {VERSION + 1}"):
         salvaged(log)
     assert not (log / "damaged.1").exists()
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from beanpole import limits
+from beanpole.log import limits
 from beanpole.server.keeping import SpaceObserver
 
 

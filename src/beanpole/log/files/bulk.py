@@ -5,7 +5,7 @@ Each is synced when it is full, before it gets the name under which a server fin
 
 from collections.abc import Callable
 
-from beanpole import limits
+from beanpole.log import limits
 from beanpole.log.clock import Clock
 from beanpole.log.encoder import Encoder
 from beanpole.log.files.disk import DiskDirectory, File

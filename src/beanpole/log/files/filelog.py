@@ -16,9 +16,9 @@ Invariants:
 
 from collections.abc import Callable
 
-from beanpole import limits
 from beanpole.engine.engine import Engine
 from beanpole.errors import ExitCode, StartError
+from beanpole.log import limits
 from beanpole.log.clock import Clock
 from beanpole.log.compaction import Compaction
 from beanpole.log.encoder import Encoder

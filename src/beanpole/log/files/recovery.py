@@ -14,37 +14,16 @@ Recovery changes nothing that a second recovery would read differently: it may c
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from beanpole import limits
 from beanpole.engine.engine import Engine
-from beanpole.errors import ExitCode, StartError
+from beanpole.log import limits
 from beanpole.log.clock import LogClock
 from beanpole.log.encoder import Encoder
+from beanpole.log.errors import DamageError, OtherVersionError, VersionError
 from beanpole.log.files.disk import Directory
 from beanpole.log.files.names import is_spare, segment_name, segment_number
 from beanpole.log.format import END_RECORD, end_record
 from beanpole.log.log import Segment
-from beanpole.log.replay import Replay, VersionError, durable_beyond, read_header
-
-
-class DamageError(StartError):
-    """The log is damaged in a way that no crash explains."""
-
-    def __init__(self, name: str, offset: int, what: str) -> None:
-        super().__init__(
-            f"the log is damaged: {name} at byte {offset}: {what}; nothing was changed. "
-            "Look with: beanpole wal check DIR. Keep what is good with: beanpole wal salvage DIR",
-            ExitCode.FAILED,
-        )
-        self.name = name
-        self.offset = offset
-        self.what = what
-
-
-class OtherVersionError(StartError):
-    """Another version of this program wrote the log."""
-
-    def __init__(self, name: str, what: str) -> None:
-        super().__init__(f"{name}: {what}; nothing was changed. Start the program that wrote it", ExitCode.FAILED)
+from beanpole.log.replay import Replay, durable_beyond, read_header
 
 
 @dataclass(slots=True)

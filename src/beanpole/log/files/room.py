@@ -6,7 +6,7 @@ puts leave free is for it. On a full disk all make do with what is too little fo
 
 from typing import TYPE_CHECKING
 
-from beanpole import limits
+from beanpole.log import limits
 from beanpole.log.files.disk import File
 from beanpole.log.files.spares import NO_SPACE
 

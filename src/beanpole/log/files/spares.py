@@ -7,7 +7,7 @@ import errno
 from collections.abc import Callable
 from operator import itemgetter
 
-from beanpole import limits
+from beanpole.log import limits
 from beanpole.log.encoder import Encoder
 from beanpole.log.files.disk import Directory, File
 from beanpole.log.files.names import spare_name

@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from beanpole.engine.engine import Engine
-from beanpole.errors import BeanpoleError
 from beanpole.log.encoder import Encoder
+from beanpole.log.errors import DamageError, NoLogError, OtherVersionError, VersionError
 from beanpole.log.files.names import segment_name
-from beanpole.log.files.recovery import DamageError, OtherVersionError, recover
+from beanpole.log.files.recovery import recover
 from beanpole.log.format import SEGMENT_HEADER, Kind, segment_header
-from beanpole.log.replay import Header, Replay, VersionError, durable_beyond, read_header
+from beanpole.log.replay import Header, Replay, durable_beyond, read_header
 from beanpole.log.tools.scan import decode, find_salt, next_record, walk
 from beanpole.log.tools.snapshot import Snapshot
 
@@ -25,10 +25,6 @@ Fields = tuple[int | bytes, ...]
 """What :func:`beanpole.log.tools.scan.decode` returns of a record."""
 
 Outcome = Literal["starts", "repairs", "refuses"]
-
-
-class NoLogError(BeanpoleError):
-    """A directory holds no log."""
 
 
 @dataclass(frozen=True, slots=True)

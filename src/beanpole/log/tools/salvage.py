@@ -19,9 +19,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from beanpole import limits
-from beanpole.errors import BeanpoleError
+from beanpole.log import limits
 from beanpole.log.clock import Clock
+from beanpole.log.errors import SalvageError
 from beanpole.log.files.bulk import BulkWriter
 from beanpole.log.files.disk import DiskDirectory, File
 from beanpole.log.files.names import segment_name
@@ -35,10 +35,6 @@ UNFINISHED = "salvage.unfinished"
 
 CHUNK_BYTES = 1_048_576
 """Bytes of jobs that are written at once."""
-
-
-class SalvageError(BeanpoleError):
-    """There is something that salvage must not touch."""
 
 
 @dataclass(slots=True)
