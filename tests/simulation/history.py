@@ -26,7 +26,7 @@ class Seen:
 
     numbers: tuple[int, ...]
     state: int
-    until_wall_ns: int
+    until_ns: int
     """When the delay ends; 0: there is none."""
 
     reserve_count: int
@@ -34,22 +34,22 @@ class Seen:
     """Later buried jobs have higher ones; 0: it is not buried."""
 
 
-def see(job: Job, offset_ns: int, bury_number: int = 0) -> Seen:
+def see(job: Job, bury_number: int = 0) -> Seen:
     """What a job is, where a reserved one counts as ready."""
     state = State.READY if job.state == State.RESERVED else State(job.state)
-    until_ns = job.deadline_at_ns + offset_ns if state == State.DELAYED else 0
+    until_ns = job.deadline_at_ns if state == State.DELAYED else 0
     return Seen(CHANGING(job), state, until_ns, job.reserve_count, bury_number if state == State.BURIED else 0)
 
 
-def see_change(job: Job, offset_ns: int, bury_number: int) -> Seen:
+def see_change(job: Job, bury_number: int) -> Seen:
     """What the log was told of a job that has just changed: it may have been handed out since then."""
-    seen = see(job, offset_ns, bury_number)
+    seen = see(job, bury_number)
     return replace(seen, reserve_count=seen.reserve_count - 1) if job.state == State.RESERVED else seen
 
 
-def taken(last: Seen, job: Job, wall_ns: int) -> bool:
+def taken(last: Seen, job: Job, now_ns: int) -> bool:
     """Whether a job that was not ready was reserved by its id."""
-    waited = last.state == State.BURIED or (last.state == State.DELAYED and last.until_wall_ns > wall_ns)
+    waited = last.state == State.BURIED or (last.state == State.DELAYED and last.until_ns > now_ns)
     return waited and job.state == State.RESERVED
 
 
@@ -59,7 +59,7 @@ class JobHistory:
 
     tube: bytes
     body: bytes
-    created_wall_ns: int
+    created_at_ns: int
     versions: list[tuple[int, Seen | None]]
     job: Job | None = None
     """The job itself, as long as the process lives; it knows how often it was reserved even when it is deleted."""
@@ -70,7 +70,7 @@ class JobHistory:
 
 
 Pause = tuple[int, int] | None
-"""Seconds, and the moment on the wall clock when it ends."""
+"""Seconds, and the moment when it ends."""
 
 
 @dataclass(slots=True)
@@ -90,15 +90,12 @@ class Recovered:
 
     jobs: dict[int, Seen]
     pauses: dict[bytes, Pause]
-    wall_ns: int
+    now_ns: int
 
 
 @dataclass(slots=True)
 class History:
     """One process's life."""
-
-    offset_ns: int
-    """The wall clock minus the engine's, at the start."""
 
     rules: Rules
     step: int = 0
@@ -122,7 +119,7 @@ class History:
             self.pauses = {tube: [(0, pause)] for tube, pause in found.pauses.items()}
             for id, seen in found.jobs.items():
                 old = before.jobs[id]
-                self.jobs[id] = JobHistory(old.tube, old.body, old.created_wall_ns, [(0, seen)])
+                self.jobs[id] = JobHistory(old.tube, old.body, old.created_at_ns, [(0, seen)])
         for job in engine.jobs.jobs():
             self.jobs[job.id].job = job
 
@@ -131,9 +128,9 @@ class History:
         """How many of a job's numbers must agree: all but, where the disk was full, the time-outs."""
         return 6 if self.rules.disk_full else 7
 
-    def put(self, id: int, tube: bytes, body: bytes, created_wall_ns: int) -> None:
+    def put(self, id: int, tube: bytes, body: bytes, created_at_ns: int) -> None:
         """Takes note of a new job, in the step that follows."""
-        self.jobs[id] = JobHistory(tube, body, created_wall_ns, [(0, None)])
+        self.jobs[id] = JobHistory(tube, body, created_at_ns, [(0, None)])
 
     def next_step(self, engine: Engine, index: int, now_ns: int, *, many: bool) -> None:
         """Takes note of what a step has changed."""
@@ -142,7 +139,6 @@ class History:
         if many:
             self.steps_of_many.add(self.step)
         there = set()
-        wall = now_ns + self.offset_ns
         for job in sorted(engine.jobs.jobs(), key=attrgetter("id")):
             there.add(job.id)
             history = self.jobs[job.id]
@@ -151,10 +147,10 @@ class History:
             if (
                 last is None
                 or last.numbers[: self.compared] != CHANGING(job)[: self.compared]
-                or taken(last, job, wall)
+                or taken(last, job, now_ns)
             ):
                 self.bury_count += job.state == State.BURIED
-                history.versions.append((self.step, see_change(job, self.offset_ns, self.bury_count)))
+                history.versions.append((self.step, see_change(job, self.bury_count)))
         for id, history in self.jobs.items():
             if id not in there and history.versions[-1][1] is not None:
                 history.versions.append((self.step, None))
@@ -186,7 +182,7 @@ class History:
         possible = (1 << (self.step + 1)) - (1 << least_step)
         jobs: dict[int, Seen] = {}
         for id, history in self.jobs.items():
-            mask, seen = self.job_steps(history, found.jobs.get(id), found.wall_ns)
+            mask, seen = self.job_steps(history, found.jobs.get(id), found.now_ns)
             assert mask & possible, (
                 f"job {id} is {found.jobs.get(id)}, but its versions were {history.versions}, and those after step "
                 f"{self.step} or one from {least_step} on that suits the others are possible (mask {possible:b})"
@@ -196,37 +192,37 @@ class History:
                 jobs[id] = seen
         tubes_there = {self.jobs[id].tube for id in found.jobs} | {b"default"}
         for tube, versions in self.pauses.items():
-            mask = self.pause_steps(versions, found.pauses.get(tube), found.wall_ns, is_there=tube in tubes_there)
+            mask = self.pause_steps(versions, found.pauses.get(tube), found.now_ns, is_there=tube in tubes_there)
             assert mask & possible, (
-                f"the pause of {tube!r} is {found.pauses.get(tube)} at {found.wall_ns}, but its versions were "
+                f"the pause of {tube!r} is {found.pauses.get(tube)} at {found.now_ns}, but its versions were "
                 f"{versions}, and of {self.step} steps only these suit (mask {possible:b})"
             )
             possible &= mask
         for tube in found.pauses.keys() - self.pauses.keys():
             assert found.pauses[tube] is None, f"tube {tube!r} is paused, but never was"
-        return Recovered(jobs, found.pauses, found.wall_ns)
+        return Recovered(jobs, found.pauses, found.now_ns)
 
-    def job_steps(self, history: JobHistory, found: Seen | None, wall_ns: int) -> tuple[int, Seen | None]:
+    def job_steps(self, history: JobHistory, found: Seen | None, now_ns: int) -> tuple[int, Seen | None]:
         """The steps after which a job was what was found, as bits; and what was found, with its bury number."""
         mask = 0
         for i, (_, version) in enumerate(history.versions):
             if version is None or found is None:
                 suits = version is found
             else:
-                suits = self.matches(version, found, history.reserve_count, wall_ns)
+                suits = self.matches(version, found, history.reserve_count, now_ns)
             if suits:
                 mask |= self.steps_of([step for step, _ in history.versions], i)
                 if version is not None and found is not None:
                     found = replace(found, bury_number=version.bury_number if found.state == State.BURIED else 0)
         return mask, found
 
-    def pause_steps(self, versions: list[tuple[int, Pause]], found: Pause, wall_ns: int, *, is_there: bool) -> int:
+    def pause_steps(self, versions: list[tuple[int, Pause]], found: Pause, now_ns: int, *, is_there: bool) -> int:
         """The steps after which a tube was paused as was found, as bits."""
         mask = 0
         for i, (_, version) in enumerate(versions):
-            over = version is None or version[1] <= wall_ns or not is_there
+            over = version is None or version[1] <= now_ns or not is_there
             if self.rules.clock_jumps and version is not None and is_there:
-                suits = found is None or (found[0] == version[0] and found[1] <= wall_ns + version[0] * NS_PER_S)
+                suits = found is None or (found[0] == version[0] and found[1] <= now_ns + version[0] * NS_PER_S)
             else:
                 suits = found is None if over else found == version
             if suits:
@@ -240,19 +236,19 @@ class History:
             end += 1
         return (1 << max(end, starts[i])) - (1 << starts[i])
 
-    def matches(self, version: Seen, found: Seen, reserve_count: int, wall_ns: int) -> bool:
+    def matches(self, version: Seen, found: Seen, reserve_count: int, now_ns: int) -> bool:
         """Whether a job that the log was told to be `version` may be `found` after a restart."""
         if found.numbers[: self.compared] != version.numbers[: self.compared]:
             return False
         if not version.reserve_count <= found.reserve_count <= max(reserve_count, version.reserve_count):
             return False
         if found.state != State.DELAYED:
-            is_over = self.rules.clock_jumps or version.until_wall_ns <= wall_ns
+            is_over = self.rules.clock_jumps or version.until_ns <= now_ns
             became_ready = version.state == State.DELAYED and found.state == State.READY and is_over
             return found.state == version.state or became_ready
         if self.rules.clock_jumps:
-            return version.state == State.DELAYED and found.until_wall_ns - wall_ns <= found.numbers[1] * NS_PER_S
-        return version.state == State.DELAYED and found.until_wall_ns == max(version.until_wall_ns, wall_ns)
+            return version.state == State.DELAYED and found.until_ns - now_ns <= found.numbers[1] * NS_PER_S
+        return version.state == State.DELAYED and found.until_ns == version.until_ns
 
 
 def recount(engine: Engine, tube_of: dict[int, bytes]) -> tuple[int, dict[int, int]]:

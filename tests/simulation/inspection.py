@@ -28,7 +28,7 @@ def inspect(disk: SimDisk, clock: Clock, segment_bytes: int) -> Inspected:
     connection = life.connect().connection
 
     def ask(line: bytes) -> bytes:
-        connection.receive(clock.now_ns, line + b"\r\n")
+        connection.receive(life.now_ns, line + b"\r\n")
         return connection.take_output()
 
     tubes = {}
@@ -42,7 +42,7 @@ def inspect(disk: SimDisk, clock: Clock, segment_bytes: int) -> Inspected:
         ask(b"use " + name)
         tube = connection.session.used
         assert tube is not None
-        pauses[name] = (tube.pause_s, tube.paused_until_ns + life.offset_ns) if tube.paused_until_ns else None
+        pauses[name] = (tube.pause_s, tube.paused_until_ns) if tube.paused_until_ns > life.now_ns else None
         buried[name] = []
         while (answer := ask(b"peek-buried")).startswith(b"FOUND "):
             buried[name].append(int(answer.split()[1]))

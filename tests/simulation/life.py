@@ -110,10 +110,7 @@ class Life:
         self.records = Encoder(salt=disk.rng.randrange(2**32))
         self.engine = Engine(BODY_BYTES_MAX, clock.now_ns, records=self.records)
         self.recovered = recover(disk, self.engine, self.records, now_ns=clock.now_ns, wall_ns=clock.wall_ns())
-        self.offset_ns = self.records.wall_offset_ns
-        self.found = Recovered(
-            {job.id: see(job, self.offset_ns) for job in self.engine.jobs.jobs()}, {}, clock.now_ns + self.offset_ns
-        )
+        self.found = Recovered({job.id: see(job) for job in self.engine.jobs.jobs()}, {}, self.now_ns)
         self.runner = SimRunner(clock)
         self.log = FileLog(
             disk,
@@ -135,6 +132,11 @@ class Life:
         self.guard(self.log.start)
         self.noted_index = self.appended_index = self.records.index
 
+    @property
+    def now_ns(self) -> int:
+        """What the engine's clock says, which is the log's."""
+        return self.clock.now_ns + self.recovered.clock.offset_ns
+
     # --- what can end it ----------------------------------------------------------------------------------------------
 
     def note_failure(self, error: OSError) -> None:
@@ -151,14 +153,14 @@ class Life:
     # --- clients ------------------------------------------------------------------------------------------------------
 
     def connect(self) -> Client:
-        client = Client(self.engine, self.clock.now_ns)
+        client = Client(self.engine, self.now_ns)
         self.clients.append(client)
         return client
 
     def disconnect(self, client: Client) -> None:
         """A client is gone, and reads nothing more."""
         self.clients.remove(client)
-        self.in_step(lambda: client.connection.close(self.clock.now_ns), many=True)
+        self.in_step(lambda: client.connection.close(self.now_ns), many=True)
 
     def send(self, client: Client, verb: bytes, line: bytes, id: int = 0, body: bytes | None = None) -> None:
         """A client asks for something; it must not be waiting."""
@@ -169,17 +171,16 @@ class Life:
         data = line + b"\r\n" if body is None else line + b"\r\n" + body + b"\r\n"
         id_before = self.engine.next_job_id
         try:
-            self.step(lambda: client.connection.receive(self.clock.now_ns, data))
+            self.step(lambda: client.connection.receive(self.now_ns, data))
         finally:
             if self.engine.next_job_id != id_before and self.history is not None and body is not None:
-                created_wall_ns = self.clock.now_ns + self.offset_ns
-                self.history.put(id_before, client.used, body, created_wall_ns)
+                self.history.put(id_before, client.used, body, self.now_ns)
             told = self.end_step(many=verb == b"kick")
             if told and self.history is not None:
                 asked.step = self.history.step
                 if verb == b"pause-tube":
                     _, tube, seconds = line.split()
-                    until_ns = self.clock.now_ns + self.offset_ns + int(seconds) * NS_PER_S
+                    until_ns = self.now_ns + int(seconds) * NS_PER_S
                     self.history.set_pause(tube, (int(seconds), until_ns) if int(seconds) else None)
             client.used = client.connection.session.used.name if client.connection.session.used else b""
         self.note_watched(client, verb, line)
@@ -215,7 +216,7 @@ class Life:
             self.noted_index = self.records.index
             if self.history is not None:
                 index = self.records.index + self.failed
-                self.history.next_step(self.engine, index, self.clock.now_ns, many=many or self.failed)
+                self.history.next_step(self.engine, index, self.now_ns, many=many or self.failed)
         return told
 
     def in_step(self, action: Callable[[], None], *, many: bool) -> None:
@@ -226,7 +227,7 @@ class Life:
         self.drop_pauses()
 
     def tick(self) -> None:
-        self.in_step(lambda: self.engine.tick(self.clock.now_ns), many=True)
+        self.in_step(lambda: self.engine.tick(self.now_ns), many=True)
 
     def end_turn(self) -> None:
         """Lets those go on whom others have woken, then gives the log what the turn told, and clients their replies."""
@@ -237,7 +238,7 @@ class Life:
             for session in woken:
                 owner = session.owner
                 if isinstance(owner, Connection):
-                    self.in_step(lambda owner=owner: owner.resume(self.clock.now_ns), many=True)  # type: ignore[misc]
+                    self.in_step(lambda owner=owner: owner.resume(self.now_ns), many=True)  # type: ignore[misc]
         if self.records.index != self.appended_index:
             self.appended_index = self.records.index
             self.guard(self.log.append)
@@ -270,7 +271,7 @@ class Life:
 
     def check(self) -> None:
         """Asserts that what is counted equals a recount."""
-        self.engine.check(now_ns=self.clock.now_ns)
+        self.engine.check(now_ns=self.now_ns)
         assert self.history is not None
         tubes = {id: each.tube for id, each in self.history.jobs.items()}
         total, by_segment = recount(self.engine, tubes)
@@ -290,4 +291,4 @@ class Life:
     def crash_note(self) -> None:
         """Takes note of the last moment."""
         assert self.history is not None
-        self.history.next_step(self.engine, self.records.index + 1, self.clock.now_ns, many=True)
+        self.history.next_step(self.engine, self.records.index + 1, self.now_ns, many=True)

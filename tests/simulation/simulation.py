@@ -92,12 +92,11 @@ class Simulation:
             told = self.history.jobs[job.id]
             assert job.text == told.body, f"job {job.id} has another body"
             assert inspected.tubes[job.id] == told.tube, f"job {job.id} is in tube {inspected.tubes[job.id]!r}"
-            created_wall_ns = job.created_at_ns + life.offset_ns
-            assert created_wall_ns == told.created_wall_ns, f"job {job.id} has another age"
+            assert job.created_at_ns == told.created_at_ns, f"job {job.id} has another age"
         for tube, ids in inspected.buried.items():
             numbers = [judged.jobs[id].bury_number for id in ids]
             assert numbers == sorted(numbers), f"tube {tube!r}: buried jobs {ids} are out of order, {numbers}"
-        history = History(life.offset_ns, self.rules)
+        history = History(self.rules)
         history.begin(self.history, judged, life.engine)
         self.history = life.history = history
 

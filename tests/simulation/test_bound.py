@@ -41,11 +41,11 @@ class Bound:
         connection = self.client.connection
         self.highest_live = self.life.records.live_bytes
         self.clock.now_ns += NS_PER_S // 1000
-        self.life.engine.tick(self.clock.now_ns)
-        connection.receive(self.clock.now_ns, b"".join(lines))
+        self.life.engine.tick(self.life.now_ns)
+        connection.receive(self.life.now_ns, b"".join(lines))
         while connection.pending:
             self.life.log.append()
-            connection.resume(self.clock.now_ns)
+            connection.resume(self.life.now_ns)
         self.life.log.append()
         self.look()
         while self.life.runner.under_way or self.life.runner.works or self.life.runner.calls:

@@ -25,7 +25,7 @@ State = tuple[tuple[int, bytes, int, int, int, int, int, int, int, int, int, int
 SEGMENT_BYTES = 700
 
 
-def state_of(engine: Engine, offset_ns: int) -> State:
+def state_of(engine: Engine) -> State:
     """What is there. A reservation does not survive."""
     return tuple(
         sorted(
@@ -36,8 +36,8 @@ def state_of(engine: Engine, offset_ns: int) -> State:
                 job.pri,
                 job.delay_s,
                 job.ttr_s,
-                job.deadline_at_ns + offset_ns if job.state == 2 else 0,
-                job.created_at_ns + offset_ns,
+                job.deadline_at_ns if job.state == 2 else 0,
+                job.created_at_ns,
                 job.timeout_count,
                 job.release_count,
                 job.bury_count,
@@ -78,7 +78,7 @@ class Writer:
 
     def note(self) -> None:
         records = self.life.records
-        self.states[records.segment, records.used_bytes] = state_of(self.life.engine, self.life.offset_ns)
+        self.states[records.segment, records.used_bytes] = state_of(self.life.engine)
 
     def say(self, line: bytes, body: bytes | None = None) -> None:
         """A command in a turn of its own; the log's turn is noted too, for its record changes nothing."""
@@ -138,7 +138,7 @@ def recovered(files: dict[str, bytes]) -> State | None:
     except DamageError:
         return None
     engine.check(now_ns=clock.now_ns)
-    return state_of(engine, records.wall_offset_ns)
+    return state_of(engine)
 
 
 def kinds_in(files: dict[str, bytes]) -> set[int]:

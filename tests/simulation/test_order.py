@@ -39,7 +39,7 @@ class Server:
 
     def say(self, *lines: bytes) -> None:
         """Commands of one turn, without anything that the log does by itself."""
-        self.life.guard(lambda: self.client.connection.receive(self.clock.now_ns, b"".join(lines)))
+        self.life.guard(lambda: self.client.connection.receive(self.life.now_ns, b"".join(lines)))
         self.life.guard(self.life.log.append)
 
     def ids(self) -> list[int]:
@@ -191,13 +191,13 @@ def test_clock_that_is_set_while_the_server_runs_moves_no_delay(step_s: int) -> 
     server.clock.now_ns += 10 * NS_PER_S
     server.start()
     [job] = [job for job in server.life.engine.jobs.jobs() if job.id == 1]
-    assert job.deadline_at_ns == server.clock.now_ns + 890 * NS_PER_S
+    assert job.deadline_at_ns == server.life.now_ns + 890 * NS_PER_S
 
 
 def left_s(server: Server) -> float:
     """The seconds that the first job is still delayed."""
     [job] = [job for job in server.life.engine.jobs.jobs() if job.id == 1]
-    return (job.deadline_at_ns - server.clock.now_ns) / NS_PER_S if job.deadline_at_ns else 0.0
+    return (job.deadline_at_ns - server.life.now_ns) / NS_PER_S if job.deadline_at_ns else 0.0
 
 
 def run_for(server: Server, seconds: int) -> None:

@@ -55,7 +55,8 @@ cdef class Engine:
     cdef int arm(self, Item item, uint64_t number, int64_t due_ns) except -1
     cdef Tube tube_named(self, bytes name)
     cdef Tube open_tube(self, bytes name)
-    cdef int let_go(self, Tube tube) except -1
+    cdef bint unused(self, Tube tube) noexcept
+    cdef int drop_if_unused(self, Tube tube) except -1
     cdef int add_watch(self, Session session, Tube tube) except -1
     cdef int drop_watch(self, Session session, Watch watch) except -1
     cdef int switch_used(self, Session session, Tube tube) except -1

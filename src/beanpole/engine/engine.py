@@ -105,7 +105,7 @@ class Engine:
         tube: Tube = session.used
         session.used = None
         tube.using_count -= 1
-        self.let_go(tube)
+        self.drop_if_unused(tube)
         if session.heap_index >= 0:
             self.timers.remove(session)
         self.session_count -= 1
@@ -181,6 +181,8 @@ class Engine:
         job.reserve_count += 1
         self.enter(job, State.RESERVED, due_ns)
         self.arm(session, session.number, due_ns)
+        if self.records.wants_reservations:
+            self.records.job_reserved(job)
         return self.count_worker(session)
 
     def count_worker(self, session):
@@ -220,11 +222,15 @@ class Engine:
             self.tube_list.append(tube)
         return tube
 
-    def let_go(self, tube):
-        """Forget a tube that nobody uses or watches and that has no job; the last one takes its place in the list."""
+    def unused(self, tube):
+        """Whether nobody uses or watches a tube and it has no job; ``default`` is never unused."""
         if tube.using_count or tube.watching_count or tube.reserved_count or tube is self.default_tube:
-            return 0
-        if tube.ready.count or tube.delayed.count or tube.buried.count:
+            return False
+        return not (tube.ready.count or tube.delayed.count or tube.buried.count)
+
+    def drop_if_unused(self, tube):
+        """Forget a tube that is unused; the last one takes its place in the list."""
+        if not self.unused(tube):
             return 0
         if tube.heap_index >= 0:
             self.timers.remove(tube)
@@ -256,7 +262,7 @@ class Engine:
             session.watches[watch.index] = last
         del session.watch_of[watch.tube]
         watch.tube.watching_count -= 1
-        return self.let_go(watch.tube)
+        return self.drop_if_unused(watch.tube)
 
     def switch_used(self, session, tube):
         """Use another tube."""
@@ -264,7 +270,7 @@ class Engine:
         tube.using_count += 1
         session.used = tube
         before.using_count -= 1
-        return self.let_go(before)
+        return self.drop_if_unused(before)
 
     # --- waiting ------------------------------------------------------------------------------------------------------
 
@@ -558,7 +564,7 @@ class Engine:
         self.records.job_deleted(job)
         self.jobs.remove(job)
         job.tube.delete_count += 1
-        self.let_go(job.tube)
+        self.drop_if_unused(job.tube)
         return session.out.add(b"DELETED\r\n", 9)
 
     def release(self, now_ns, session, command):
@@ -601,6 +607,8 @@ class Engine:
             return self.not_found(session)
         job.deadline_at_ns = now_ns + job.ttr_s * SECOND_NS
         session.reserved.move(job, job.deadline_at_ns)
+        if self.records.wants_reservations:
+            self.records.job_reserved(job)
         return session.out.add(b"TOUCHED\r\n", 9)
 
     def kick(self, now_ns, session, bound):

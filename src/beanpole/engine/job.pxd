@@ -14,6 +14,22 @@ cpdef enum State:
     BURIED
     STATE_COUNT
 
+cdef struct JobNumbers:
+    # A job's numbers as a log keeps them; times are moments of the log's clock.
+    uint64_t id
+    int64_t created_at_ns
+    int64_t deadline_at_ns               # DELAYED: becomes ready; else 0
+    uint64_t bury_order                  # BURIED: later buried jobs have higher ones; else 0
+    uint32_t pri
+    uint32_t delay_s
+    uint32_t ttr_s
+    uint32_t reserve_count
+    uint32_t timeout_count
+    uint32_t release_count
+    uint32_t bury_count
+    uint32_t kick_count
+    uint8_t state                        # a State, but never RESERVED
+
 @cython.final
 @cython.no_gc
 cdef class Job(Item):

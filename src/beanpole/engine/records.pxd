@@ -13,10 +13,15 @@ cpdef enum Room:
 
 cdef class Records:
     cdef readonly uint64_t index         # records so far, over all turns
+    cdef readonly bint wants_reservations   # job_reserved is called
     cdef int job_put(self, Job job) except -1
     cdef int job_changed(self, Job job) except -1
     cdef int job_deleted(self, Job job) except -1
+    cdef int job_reserved(self, Job job) except -1
     cdef int tube_changed(self, Tube tube) except -1
     cdef int pause_ended(self, Tube tube) except -1
+    cdef int job_restored(self, Job job) except -1
+    cdef int job_dropped(self, Job job) except -1
+    cdef int pause_restored(self, Tube tube) except -1
     cpdef int room_for_put(self, int64_t size) except -1   # a Room
     cdef bint room_for_change(self) except -1

@@ -13,6 +13,9 @@ import cython
 class Records:
     """Numbers the records and keeps nothing."""
 
+    def __init__(self, wants_reservations: cython.bint = False):
+        self.wants_reservations = wants_reservations
+
     def job_put(self, job):
         """Record a new job, with its body."""
         self.index += 1
@@ -28,6 +31,15 @@ class Records:
         self.index += 1
         return 0
 
+    def job_reserved(self, job):
+        """Record who holds a job and until when; called only where `wants_reservations` is set.
+
+        A log that is replicated needs it: a leader that was deposed must not hand out a job that its successor handed
+        out too. For a file, a reserved job is a ready one: after a restart it is.
+        """
+        self.index += 1
+        return 0
+
     def tube_changed(self, tube):
         """Record a tube's pause."""
         self.index += 1
@@ -35,6 +47,18 @@ class Records:
 
     def pause_ended(self, tube):
         """Note that a tube's pause has run out, which needs no record: its end was recorded with it."""
+        return 0
+
+    def job_restored(self, job):
+        """Count a job that was read back; it lies in `job.segment` already."""
+        return 0
+
+    def job_dropped(self, job):
+        """Count a job no more: what was read back says that it is deleted, or lies whole in a later segment."""
+        return 0
+
+    def pause_restored(self, tube):
+        """Count a pause that was read back; it lies in `tube.segment` already."""
         return 0
 
     def room_for_put(self, size):

@@ -13,7 +13,6 @@ cdef class Encoder(Records):
     cdef Py_ssize_t capacity             # bytes allocated
     cdef public set stale_pauses         # `set[bytes]`: tubes whose pause must not come back, which is still to be written
     cdef object space                    # asked for another segment and for room; see log.files.room.Room
-    cdef readonly int64_t wall_offset_ns # the log's clock minus the engine's
     cdef readonly uint32_t salt          # what the checksums of this process's records begin with
 
     cdef readonly uint64_t segment       # number of the segment that is written
@@ -35,8 +34,7 @@ cdef class Encoder(Records):
     cdef unsigned char *begin(self, Py_ssize_t size) except NULL
     cdef int finish(self, unsigned char *at, Py_ssize_t size) except -1
     cdef unsigned char *job(self, unsigned char *at, Job job) noexcept
-    cdef int pause(self, bytes name, uint32_t pause_s, int64_t until_wall_ns) except -1
-    cdef int count_pause(self, Tube tube, uint64_t segment) except -1
+    cdef int pause(self, bytes name, uint32_t pause_s, int64_t until_ns) except -1
     cdef int count_new(self, int64_t size) except -1
     cdef int settle(self, Job job, int64_t size) except -1
     cdef bint has_room(self, int64_t size, int64_t rest) except -1

@@ -87,6 +87,10 @@ class Encoder(Records):
         at[FRAME] = Kind.DELETED
         put_u64(at + FRAME + 1, job.id)
         self.finish(at, DELETED_RECORD)
+        return self.job_dropped(job)
+
+    def job_dropped(self, job):
+        """Count a job no more."""
         self.live[job.segment - self.first_segment] -= whole_bytes(job)
         self.live_bytes -= whole_bytes(job)
         self.live_count -= 1
@@ -95,14 +99,20 @@ class Encoder(Records):
         job.segment = 0
         return 0
 
+    def job_restored(self, job):
+        """Count a job where it lies."""
+        self.count_live(job.segment, whole_bytes(job))
+        return self.count_new(whole_bytes(job))
+
     def tube_changed(self, tube):
         """Write a tube's pause."""
         self.pause_ended(tube)
         if tube.paused_until_ns == 0:
             return self.unpaused(tube.name)
         self.stale_pauses.discard(tube.name)
-        self.pause(tube.name, tube.pause_s, tube.paused_until_ns + self.wall_offset_ns)
-        return self.count_pause(tube, self.segment)
+        self.pause(tube.name, tube.pause_s, tube.paused_until_ns)
+        tube.segment = self.segment
+        return self.pause_restored(tube)
 
     def pause_ended(self, tube):
         """Count a tube's pause no more."""
@@ -112,10 +122,9 @@ class Encoder(Records):
             tube.segment = 0
         return 0
 
-    def count_pause(self, tube, segment):
+    def pause_restored(self, tube):
         """Count a tube's pause where it lies."""
-        tube.segment = segment
-        self.count_live(segment, pause_bytes(tube))
+        self.count_live(tube.segment, pause_bytes(tube))
         self.live_bytes += pause_bytes(tube)
         return 0
 
@@ -135,13 +144,13 @@ class Encoder(Records):
             if name in self.stale_pauses:
                 return
 
-    def pause(self, name, pause_s, until_wall_ns):
+    def pause(self, name, pause_s, until_ns):
         """Write a pause."""
         name_bytes: cython.Py_ssize_t = len(name)
         at: cython.p_uchar = self.begin(TUBE_FIXED + name_bytes)
         at[FRAME] = Kind.TUBE
         put_u32(at + FRAME + 1, pause_s)
-        put_u64(at + FRAME + 5, until_wall_ns)
+        put_u64(at + FRAME + 5, until_ns)
         at[FRAME + 13] = cython.cast(uint8_t, name_bytes)
         memcpy(at + TUBE_FIXED, cython.cast(cython.p_const_char, name), name_bytes)
         return self.finish(at, TUBE_FIXED + name_bytes)
@@ -163,9 +172,9 @@ class Encoder(Records):
 
     def job(self, at, job):
         """Write a job's numbers; return what is behind. A reserved job is written as ready: after a restart it is."""
-        deadline_ns: int64_t = job.deadline_at_ns + self.wall_offset_ns if job.state == State.DELAYED else 0
+        deadline_ns: int64_t = job.deadline_at_ns if job.state == State.DELAYED else 0
         at = put_u64(at, job.id)
-        at = put_u64(at, job.created_at_ns + self.wall_offset_ns)
+        at = put_u64(at, job.created_at_ns)
         at = put_u64(at, deadline_ns)
         at = put_u64(at, job.tube.buried.entries[job.heap_index].key if job.state == State.BURIED else 0)
         at = put_u32(at, job.pri)
@@ -256,10 +265,6 @@ class Encoder(Records):
         self.finish(at, END_RECORD)
         self.index -= 1
         self.record_count -= 1
-
-    def set_clock(self, wall_offset_ns: int64_t) -> None:
-        """Set the log's clock minus the engine's, in nanoseconds."""
-        self.wall_offset_ns = wall_offset_ns
 
     def settle(self, job, size):
         """Count a job where it now lies."""

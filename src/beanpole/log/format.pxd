@@ -1,7 +1,7 @@
 # The header of format.py: the layout of docs/wal-format.md. Numbers are little-endian, nothing is aligned.
-from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint32_t
 
-from beanpole.engine.job cimport Job
+from beanpole.engine.job cimport Job, JobNumbers
 from beanpole.engine.tube cimport Tube
 
 cpdef enum Kind:
@@ -24,22 +24,6 @@ cpdef enum:
     TUBE_FIXED = 22                      # FRAME, kind, pause, until, length of the name; the name follows
     TURN_RECORD = 45
     END_RECORD = 17
-
-cdef struct JobNumbers:
-    # A job's numbers as they stand in a record; times are wall clock.
-    uint64_t id
-    int64_t created_at_ns
-    int64_t deadline_at_ns
-    uint64_t bury_order
-    uint32_t pri
-    uint32_t delay_s
-    uint32_t ttr_s
-    uint32_t reserve_count
-    uint32_t timeout_count
-    uint32_t release_count
-    uint32_t bury_count
-    uint32_t kick_count
-    uint8_t state
 
 cdef int64_t whole_bytes(Job job) noexcept
 cdef int64_t pause_bytes(Tube tube) noexcept

@@ -1,10 +1,9 @@
 """Replay: segments back into an engine. The last record of a job wins.
 
 Segments are given in order, oldest first. A change or a delete of a job that is not there is ignored: compaction has
-dropped the segment that held the job, so either a later record holds it whole or it is gone. Until :meth:`finish`,
-times in the engine are those of the log's clock; then they become moments of the engine's clock. The log's clock is
-the wall clock of the log's first start, and goes on steadily while the wall clock is set: how far that was ahead is
-mentioned at every turn. The log's clock never goes back, and a delay can't be longer than it was asked to be.
+dropped the segment that held the job, so either a later record holds it whole or it is gone. What a record does to the
+engine stands in :mod:`beanpole.engine.restore`. The log's clock, which is the engine's too, is the wall clock of the
+log's first start, and goes on steadily while the wall clock is set: how far that was ahead is mentioned at every turn.
 
 Nothing is trusted before its checksum is. What a bad record means is decided in :mod:`beanpole.log.files.recovery`.
 """
@@ -13,9 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import cython
 from cython.cimports.beanpole.engine.engine import Engine
-from cython.cimports.beanpole.engine.heap import Item
-from cython.cimports.beanpole.engine.job import Job, State, new_job
-from cython.cimports.beanpole.engine.tube import Tube
+from cython.cimports.beanpole.engine.job import Job, JobNumbers, State
+from cython.cimports.beanpole.engine.restore import Restore
 from cython.cimports.beanpole.log.crc32c import crc32c
 from cython.cimports.beanpole.log.encoder import Encoder
 from cython.cimports.beanpole.log.endian import get_u32, get_u64
@@ -28,11 +26,9 @@ from cython.cimports.beanpole.log.format import (
     TUBE_FIXED,
     TURN_RECORD,
     WHOLE_FIXED,
-    JobNumbers,
     Kind,
     read_job,
     record_crc,
-    whole_bytes,
 )
 from cython.cimports.libc.stdint import int64_t, uint32_t, uint64_t
 from cython.cimports.libc.string import memchr, memcmp
@@ -42,8 +38,6 @@ from beanpole.log.format import MAGIC, VERSION
 
 if TYPE_CHECKING:
     from beanpole.log.migration.beanstalkd_binlog import BinlogJob
-
-SECOND_NS = cython.declare(int64_t, 1_000_000_000)
 
 
 @cython.cfunc
@@ -136,10 +130,9 @@ def whole_ids(data: bytes) -> list[int]:
 class Replay:
     """Applies segments to an engine that has no job yet. The fields stand in ``replay.pxd``."""
 
-    def __init__(self, engine: Engine):
-        self.engine = engine
-        self.next_job_id = 1
-        self.pauses = {}
+    def __init__(self, engine: Engine, records: Encoder):
+        self.restore = Restore(engine)
+        self.records = records
 
     def segment(self, data: bytes, number: uint64_t) -> None:
         """Apply the records of a segment whose header is good, up to its end or the first that is not good.
@@ -149,8 +142,9 @@ class Replay:
         at: cython.p_const_uchar = data
         end: cython.Py_ssize_t = len(data)
         header: object = read_header(data)
-        self.next_job_id = max(self.next_job_id, header.next_job_id)
-        self.last_ns = max(self.last_ns, header.log_ns)
+        self.records.count_live(number, 0)
+        self.restore.reach_job_id(header.next_job_id)
+        self.restore.advance(header.log_ns)
         self.lead_ns = header.lead_ns
         self.salt = header.salt
         self.ended = False
@@ -182,19 +176,21 @@ class Replay:
         if kind == Kind.CHANGED and size == CHANGED_RECORD:
             return self.changed(at)
         if kind == Kind.DELETED and size == DELETED_RECORD:
-            return self.deleted(get_u64(at + FRAME + 1))
+            if not self.restore.delete(get_u64(at + FRAME + 1)):
+                self.orphan_count += 1
+            return 0
         if kind == Kind.TUBE and size >= TUBE_FIXED:
             name: bytes = at[TUBE_FIXED:size]
-            self.pauses[name] = (get_u32(at + FRAME + 1), cython.cast(int64_t, get_u64(at + FRAME + 5)), segment)
-            return 0
+            until_ns: int64_t = get_u64(at + FRAME + 5)
+            return self.restore.pause(name, get_u32(at + FRAME + 1), until_ns, segment)
         if kind == Kind.TURN and size == TURN_RECORD:
-            self.last_ns = max(self.last_ns, cython.cast(int64_t, get_u64(at + FRAME + 1)))
+            self.restore.advance(get_u64(at + FRAME + 1))
             self.lead_ns = get_u64(at + FRAME + 9)
             self.durable_segment = get_u64(at + FRAME + 17)
             self.durable_bytes = get_u64(at + FRAME + 25)
             return 0
         if kind == Kind.END and size == END_RECORD:
-            self.next_job_id = max(self.next_job_id, get_u64(at + FRAME + 1))
+            self.restore.reach_job_id(get_u64(at + FRAME + 1))
             self.ended = True
             return 0
         raise ValueError(f"a record of kind {kind} with {size} bytes, which this program does not know")
@@ -208,77 +204,28 @@ class Replay:
         if body_bytes < 0:
             raise ValueError("a job whose tube's name is longer than its record")
         check_state(cython.address(numbers))
-        old: Job = self.engine.jobs.find(numbers.id)
         name: bytes = behind[1 : 1 + name_bytes]
-        tube: Tube = self.engine.open_tube(name)
-        if old is not None:
-            self.take_out(old)
-        job: Job = new_job(numbers.id, tube, cython.cast(cython.p_const_char, behind) + 1 + name_bytes, body_bytes)
-        if job is None:
-            raise MemoryError
-        self.engine.jobs.add(job)
-        job.segment = cython.cast(uint32_t, segment)
-        self.next_job_id = max(self.next_job_id, numbers.id + 1)
-        place(self.engine, job, cython.address(numbers))
+        body = cython.cast(cython.p_const_char, behind) + 1 + name_bytes
+        self.restore.put(cython.address(numbers), name, body, body_bytes, cython.cast(uint32_t, segment))
         return 0
 
     def changed(self, at):
         """Change a job."""
         numbers: JobNumbers
         read_job(at + FRAME + 1, cython.address(numbers))
-        job: Job = self.engine.jobs.find(numbers.id)
-        if job is None:
-            self.orphan_count += 1
-            return 0
         check_state(cython.address(numbers))
-        self.engine.leave(job)
-        place(self.engine, job, cython.address(numbers))
+        if not self.restore.change(cython.address(numbers)):
+            self.orphan_count += 1
         return 0
 
-    def deleted(self, id):
-        """Take a job out."""
-        job: Job = self.engine.jobs.find(id)
-        self.next_job_id = max(self.next_job_id, id + 1)
-        if job is None:
-            self.orphan_count += 1
-            return 0
-        tube: Tube = job.tube
-        self.take_out(job)
-        return self.engine.let_go(tube)
+    def finish(self, wall_ns: int64_t) -> int:
+        """Let the engine begin to serve, and return what the log's clock says.
 
-    def take_out(self, job):
-        """Take a job out of the engine."""
-        self.engine.leave(job)
-        return self.engine.jobs.remove(job)
-
-    def finish(self, now_ns: int64_t, wall_ns: int64_t, records: Encoder) -> None:
-        """Turn the log's clock into the engine's, and tell the encoder where everything lies and what the time is."""
-        engine: Engine = self.engine
-        job: Job
-        tube: Tube
-        log_ns: int64_t = max(wall_ns - self.lead_ns, self.last_ns)
-        records.set_clock(log_ns - now_ns)
-        engine.next_job_id = max(engine.next_job_id, self.next_job_id)
-        for each in engine.jobs.jobs():
-            job = each
-            job.created_at_ns -= records.wall_offset_ns
-            records.count_live(job.segment, whole_bytes(job))
-            records.count_new(whole_bytes(job))
-        for each in list(engine.tube_list):
-            tube = each
-            finish_delays(engine, tube, now_ns, log_ns)
-            if tube.name in self.pauses:
-                tube.pause_s, until_ns, segment = self.pauses[tube.name]
-                left_ns: int64_t = min(until_ns - log_ns, tube.pause_s * SECOND_NS)
-                tube.paused_until_ns = now_ns + left_ns if left_ns > 0 else 0
-                if tube.paused_until_ns:
-                    engine.arm(tube, tube.number, tube.paused_until_ns)
-                    records.count_pause(tube, segment)
-                else:
-                    tube.pause_s = 0
-        records.stale_pauses = {
-            name for name, (_, until_ns, _) in self.pauses.items() if until_ns > log_ns and name not in engine.tubes
-        }
+        It goes on from the wall clock, but never back.
+        """
+        now_ns: int64_t = max(wall_ns - self.lead_ns, self.restore.clock_ns)
+        self.records.stale_pauses = self.restore.finish(now_ns)
+        return now_ns
 
 
 @cython.cfunc
@@ -293,7 +240,7 @@ def check_state(numbers: cython.pointer(JobNumbers)) -> cython.int:
     return 0
 
 
-def import_job(engine: Engine, records: Encoder, found: BinlogJob) -> None:
+def import_job(restore: Restore, records: Encoder, found: BinlogJob) -> None:
     """Put a job from elsewhere into an engine, whose clock is the wall clock, and write it.
 
     `found` is a :class:`~beanpole.log.migration.beanstalkd_binlog.BinlogJob`.
@@ -313,52 +260,5 @@ def import_job(engine: Engine, records: Encoder, found: BinlogJob) -> None:
     numbers.kick_count = found.kick_count
     numbers.state = {"ready": State.READY, "delayed": State.DELAYED, "buried": State.BURIED}[found.state]
     body: bytes = found.body
-    job: Job = new_job(numbers.id, engine.open_tube(found.tube), body, len(body))
-    if job is None:
-        raise MemoryError
-    engine.jobs.add(job)
-    place(engine, job, cython.address(numbers))
+    job: Job = restore.put(cython.address(numbers), found.tube, body, len(body), 0)
     records.job_put(job)
-
-
-@cython.cfunc
-@cython.exceptval(-1)
-def place(engine: Engine, job: Job, numbers: cython.pointer(JobNumbers)) -> cython.int:
-    """Give a job its numbers and put it into its state, which was checked."""
-    job.created_at_ns = numbers.created_at_ns
-    job.pri = numbers.pri
-    job.delay_s = numbers.delay_s
-    job.ttr_s = numbers.ttr_s
-    job.reserve_count = numbers.reserve_count
-    job.timeout_count = numbers.timeout_count
-    job.release_count = numbers.release_count
-    job.bury_count = numbers.bury_count
-    job.kick_count = numbers.kick_count
-    if numbers.state == State.READY:
-        return engine.enter(job, State.READY, job.pri)
-    if numbers.state == State.DELAYED:
-        return engine.enter(job, State.DELAYED, numbers.deadline_at_ns)
-    if numbers.state == State.BURIED:
-        engine.buried_so_far_count = max(engine.buried_so_far_count, numbers.bury_order)
-        return engine.enter(job, State.BURIED, cython.cast(int64_t, numbers.bury_order))
-    raise AssertionError("the state of a job was not checked before it was placed")
-
-
-@cython.cfunc
-@cython.exceptval(-1)
-def finish_delays(engine: Engine, tube: Tube, now_ns: int64_t, log_ns: int64_t) -> cython.int:
-    """Turn the deadlines of a tube's delayed jobs into moments of the engine's clock."""
-    job: Job
-    left_ns: int64_t
-    delayed = tube.delayed.items()
-    for each in delayed:
-        job = cython.cast(Job, cython.cast(Item, each))
-        engine.leave(job)
-        left_ns = min(job.deadline_at_ns - log_ns, job.delay_s * SECOND_NS)
-        job.deadline_at_ns = now_ns + max(left_ns, 0)
-    for each in delayed:
-        job = cython.cast(Job, cython.cast(Item, each))
-        engine.enter(job, State.DELAYED, job.deadline_at_ns)
-    if tube.delayed.count:
-        engine.arm(tube, tube.number, tube.delayed.entries[0].key)
-    return 0

@@ -181,6 +181,7 @@ class Server:
         poller = Poller(
             kept.engine, kept.log, loop, self.observer, self.settings.one_reply_per_send, self.connections_max
         )
+        poller.clock_offset_ns = kept.clock_offset_ns
         poller.observe_connections = self.settings.verbose_count > 0
         self.stop_turns = poller.stop
         loop.set_exception_handler(self.fail)

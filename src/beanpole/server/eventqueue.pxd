@@ -1,11 +1,11 @@
 # The header of eventqueue.py.
 from libc.stdint cimport int64_t
 
-cdef int64_t clock_ns() noexcept
-
 cdef class EventQueue:
     cdef int epoll_fd
     cdef int timer_fd
+    cdef public int64_t clock_offset_ns  # the engine's clock minus the monotonic one
     cdef int64_t armed_ns                # when timer_fd fires, engine clock; 0: not armed
+    cdef int64_t now(self) noexcept
     cdef int watch_fd(self, int fd, unsigned int events, int operation) except -1
     cdef int wake_by(self, int64_t now_ns, int64_t due_ns) except -1

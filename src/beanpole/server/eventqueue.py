@@ -9,16 +9,18 @@ from cython.cimports.libc.string import memset
 SECOND_NS = cython.declare(int64_t, 1_000_000_000)
 
 
-def clock_ns():
-    """Read the engine's clock: monotonic, in nanoseconds. The only place where the server reads it."""
+@cython.cfunc
+@cython.exceptval(check=False)
+def monotonic_ns() -> int64_t:
+    """Read the monotonic clock, in nanoseconds. The only place where the server reads it."""
     now: posix.timespec
     posix.clock_gettime(posix.CLOCK_MONOTONIC, cython.address(now))
     return now.tv_sec * SECOND_NS + now.tv_nsec
 
 
 def now_ns() -> int:
-    """Return the time on the engine's clock, in nanoseconds."""
-    return clock_ns()
+    """Return the monotonic clock, in nanoseconds."""
+    return monotonic_ns()
 
 
 @cython.cclass
@@ -42,6 +44,10 @@ class EventQueue:
         """Return the descriptor that is readable when a turn has something to do."""
         return self.epoll_fd
 
+    def now(self):
+        """Return the time on the engine's clock: that of its log, or the monotonic one if it has none."""
+        return monotonic_ns() + self.clock_offset_ns
+
     def watch_fd(self, fd, events, operation):
         """Watch a descriptor in the epoll, or change or end that."""
         event: posix.epoll_event
@@ -58,8 +64,9 @@ class EventQueue:
             return 0
         when: posix.itimerspec
         memset(cython.address(when), 0, cython.sizeof(posix.itimerspec))
-        when.it_value.tv_sec = due_ns // SECOND_NS
-        when.it_value.tv_nsec = max(due_ns % SECOND_NS, 1)
+        fires_ns: int64_t = max(due_ns - self.clock_offset_ns, 1)
+        when.it_value.tv_sec = fires_ns // SECOND_NS
+        when.it_value.tv_nsec = max(fires_ns % SECOND_NS, 1)
         self.armed_ns = due_ns
         posix.timerfd_settime(self.timer_fd, posix.TFD_TIMER_ABSTIME, cython.address(when), cython.NULL)
         return 0

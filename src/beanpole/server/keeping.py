@@ -36,6 +36,8 @@ class Kept:
     log: Log
     runner: LoopRunner | None = None
     lock_fd: int = -1
+    clock_offset_ns: int = 0
+    """The engine's clock minus the monotonic one: the engine of a log lives by the log's."""
 
     def start(self, on_durable: Callable[[], None], on_failure: Callable[[OSError], None]) -> None:
         """Begin what the log does by itself."""
@@ -146,4 +148,4 @@ def keep_in(path: Path, settings: Settings, facts: Facts, logger: Logger, loop: 
         records=recovered.record_count,
         seconds=round(time.monotonic() - began, 3),
     )
-    return Kept(engine, log, runner, lock_fd)
+    return Kept(engine, log, runner, lock_fd, recovered.clock.offset_ns)

@@ -22,7 +22,7 @@ from cython.cimports.beanpole.engine.engine import Engine
 from cython.cimports.beanpole.engine.session import Session
 from cython.cimports.beanpole.server import posix
 from cython.cimports.beanpole.server.connection import Connection
-from cython.cimports.beanpole.server.eventqueue import EventQueue, clock_ns
+from cython.cimports.beanpole.server.eventqueue import EventQueue
 from cython.cimports.libc.errno import EAGAIN, ECONNABORTED, EINTR, EMFILE, ENFILE, ENOBUFS, ENOMEM
 from cython.cimports.libc.errno import errno as last_error
 from cython.cimports.libc.stdint import int64_t, uint64_t
@@ -95,7 +95,7 @@ class Poller(EventQueue):
         events: posix.epoll_event[512]
         i: cython.int
         fd: cython.int
-        now: int64_t = clock_ns()
+        now: int64_t = self.now()
         self.turn += 1
         self.engine.tick(now)
         queue = self.queue
@@ -224,7 +224,7 @@ class Poller(EventQueue):
         """Send what was held, as far as it is durable now. The log calls this when its durable index moves."""
         if self.stopped:
             return
-        now: int64_t = clock_ns()
+        now: int64_t = self.now()
         durable_index: uint64_t = self.log.durable_index
         held = self.held
         self.held = []
@@ -371,7 +371,7 @@ class Poller(EventQueue):
 
     def close_all(self) -> None:
         """Close every connection. What could not be sent at once is lost, but no reply leaves before it is durable."""
-        now: int64_t = clock_ns()
+        now: int64_t = self.now()
         for connection in self.by_fd:
             if connection is not None:
                 self.drop(now, cython.cast(Connection, connection))

@@ -39,11 +39,12 @@ def write_directory(path: Path, job_count: int = 40) -> None:
 def contents(path: Path) -> tuple[bytes, int, Engine]:
     """Everything that a client can see of a directory's jobs, and the next id."""
     engine, records = Engine(), Encoder()
-    recover(disk.DiskDirectory(path), engine, records, now_ns=0, wall_ns=NOW_NS + MINUTE_NS // 2)
+    recovered = recover(disk.DiskDirectory(path), engine, records, now_ns=0, wall_ns=NOW_NS + MINUTE_NS // 2)
     engine.check()
-    connection = Connection(engine, 0)
+    now_ns = recovered.clock.offset_ns
+    connection = Connection(engine, now_ns)
     for i in range(1, 60):
-        connection.receive(0, b"peek %d\r\nstats-job %d\r\n" % (i, i))
+        connection.receive(now_ns, b"peek %d\r\nstats-job %d\r\n" % (i, i))
     return connection.take_output(), engine.next_job_id, engine
 
 

@@ -59,21 +59,17 @@ def recover(  # noqa: PLR0913 - everything replaceable is an argument
             directory.unlink(name)
     numbers = sorted(number for name in names if (number := segment_number(name)) is not None)
     recovered = Recovered(LogClock(wall_ns - now_ns, 0, 0))
-    replay = Replay(engine)
+    replay = Replay(engine, records)
     for i, number in enumerate(numbers):
         if number != numbers[0] + i:
             raise DamageError(segment_name(numbers[0] + i), 0, "it is missing")
         read_segment(directory, replay, number, recovered, is_last=i == len(numbers) - 1)
         if (i + 1) % limits.RECOVERY_PROGRESS_SEGMENTS == 0:
             tell("recovering", i + 1, len(numbers))
-    if recovered.sealed:
-        records.count_live(recovered.sealed[0].number, 0)
-        records.count_live(recovered.sealed[-1].number, 0)
     if numbers:
         directory.sync()  # a name that was read must be certain before the next segment's is
-    replay.finish(now_ns, wall_ns, records)
-    behind_ns = now_ns + records.wall_offset_ns - (wall_ns - replay.lead_ns)
-    recovered.clock = LogClock(records.wall_offset_ns, replay.lead_ns, behind_ns)
+    log_ns = replay.finish(wall_ns)
+    recovered.clock = LogClock(log_ns - now_ns, replay.lead_ns, log_ns - (wall_ns - replay.lead_ns))
     recovered.record_count = replay.record_count
     return recovered
 
@@ -116,7 +112,7 @@ def settle(directory: Directory, replay: Replay, name: str, data: bytes, recover
         recovered.notes.append(
             f"{name} was cut at byte {end}: a crash tore the {torn} bytes behind, none of them durable"
         )
-    whole = data[:end] if replay.ended else data[:end] + end_record(replay.next_job_id, replay.salt)
+    whole = data[:end] if replay.ended else data[:end] + end_record(replay.restore.engine.next_job_id, replay.salt)
     file = directory.open(name)
     file.write(0, whole)
     file.truncate(len(whole))

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from beanpole import limits
 from beanpole.engine.engine import Engine
+from beanpole.engine.restore import Restore
 from beanpole.errors import ExitCode, StartError
 from beanpole.log.files.bulk import BulkWriter
 from beanpole.log.files.disk import DiskDirectory
@@ -55,9 +56,9 @@ def take_over(directory: DiskDirectory, segment_bytes: int, wall_ns: int) -> Tak
     segments = BulkWriter(
         directory, import_name, 1, next_job_id=report.next_id, clock=(wall_ns, 0), segment_bytes=segment_bytes
     )
-    engine = Engine(limits.BODY_BYTES_MAX_CEILING)
+    restore = Restore(Engine(limits.BODY_BYTES_MAX_CEILING))
     for job in jobs.values():
-        import_job(engine, segments.records, job)
+        import_job(restore, segments.records, job)
     segments.seal()
     directory.sync()
     directory.create(COMMIT_NAME, 0).close()

@@ -209,14 +209,13 @@ class Loader:
     def __init__(self) -> None:
         self.records = Encoder()
         self.engine = Engine(0, 0, dict, self.records)
-        self.replay = Replay(self.engine)
+        self.replay = Replay(self.engine, self.records)
         self.segment_count = 0
 
     def visit(self, found: Found, data: bytes, as_segment: int | None = None) -> None:
         """Replay a segment that was looked at."""
         self.segment_count += 1
         number = self.segment_count if as_segment is None else as_segment
-        self.records.count_live(number, 0)
         _, next_job_id, log_ns, lead_ns, _ = found.header or Header(0, 0, 0, 0, 0)
         header = segment_header(number, next_job_id, (log_ns, lead_ns), found.salt)
         for start, end in found.runs:
@@ -224,8 +223,7 @@ class Loader:
 
     def finish(self) -> None:
         """Let the engine's clock be the log's, at the last moment that the log mentions."""
-        log_ns = self.replay.last_ns
-        self.replay.finish(log_ns, log_ns + self.replay.lead_ns, self.records)
+        self.replay.finish(self.replay.restore.clock_ns + self.replay.lead_ns)
 
 
 def lost_ids(result: Survey, engine: Engine) -> list[int]:

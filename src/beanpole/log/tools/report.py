@@ -121,7 +121,7 @@ def of_stat(snapshot: Snapshot) -> Report:
         "records": result.records_by_kind(),
         "durable_segment": loader.replay.durable_segment,
         "durable_bytes": loader.replay.durable_bytes,
-        "last_time_ns": loader.replay.last_ns,
+        "last_time_ns": loader.replay.restore.clock_ns,
         "next_job_id": loader.engine.next_job_id,
         "problems": of_findings(result),
     }

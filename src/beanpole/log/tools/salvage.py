@@ -102,7 +102,7 @@ def salvage(
     loader.engine.check()
     if result.needed and not dry_run:
         first = snapshot.numbers[-1] + 2
-        clock = (loader.replay.last_ns, loader.replay.lead_ns)
+        clock = (loader.replay.restore.clock_ns, loader.replay.lead_ns)
         writer = Writer(directory.path, first, result.next_job_id, clock, segment_bytes)
         try:
             writer.write(loader)
@@ -116,7 +116,7 @@ def salvage(
 
 def next_id(result: Salvaged, loader: Loader) -> int:
     """Return an id that no job can have had: each lost byte may have been part of a put."""
-    known = max(loader.replay.next_job_id, loader.engine.next_job_id, max(result.survey.changed, default=0) + 1)
+    known = max(loader.engine.next_job_id, max(result.survey.changed, default=0) + 1)
     return known + (result.lost_bytes + WHOLE_FIXED - 1) // WHOLE_FIXED
 
 

@@ -1,0 +1,25 @@
+# The header of restore.py.
+cimport cython
+from libc.stdint cimport int64_t, uint32_t, uint64_t
+
+from beanpole.engine.engine cimport Engine
+from beanpole.engine.job cimport Job, JobNumbers
+from beanpole.engine.tube cimport Tube
+
+@cython.final
+cdef class Restore:
+    cdef readonly Engine engine
+    cdef readonly int64_t clock_ns       # the latest moment that the log has mentioned, on its own clock
+    cdef dict pauses                     # name -> (seconds, until, segment), of tubes that are not there
+    cdef list unconfirmed                # ids of jobs and names of tubes that wait longer than from clock_ns on
+    cdef Job put(self, JobNumbers *numbers, bytes name, const char *body, Py_ssize_t body_bytes, uint32_t segment)
+    cdef bint change(self, JobNumbers *numbers) except -1
+    cdef bint delete(self, uint64_t id) except -1
+    cdef int pause(self, bytes name, uint32_t pause_s, int64_t until_ns, uint64_t segment) except -1
+    cdef int pause_tube(self, Tube tube, uint32_t pause_s, int64_t until_ns, uint64_t segment) except -1
+    cdef int place(self, Job job, JobNumbers *numbers) except -1
+    cdef int take_out(self, Job job) except -1
+    cdef int drop_tube(self, Tube tube) except -1
+    cdef int advance(self, int64_t clock_ns) except -1
+    cdef int confirm_delay(self, Job job) except -1
+    cdef int confirm_pause(self, Tube tube) except -1

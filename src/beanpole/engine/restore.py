@@ -1,0 +1,183 @@
+"""What a log does to an engine when it is read back, record by record. The last record of a job wins.
+
+An engine that is being restored has no session, runs no timer and writes no record. Its records object only counts what
+is alive (``job_restored`` and its sisters). Timers are armed as jobs come, so that the work of :meth:`Restore.finish`
+does not grow with the number of jobs: a server that follows a log can lead at once.
+
+Times are moments of the log's clock, which is the engine's as well: none is converted. Whatever a record says, no job
+waits longer than it was asked to: the record was written before the next moment that the log mentions, so a deadline
+that is further from that moment than the delay is moved to it (:meth:`Restore.advance`). A delay that ended while no
+server ran ends at the first tick.
+
+A pause can be read before the first job of its tube, and a tube that sessions alone kept in being is not there at all.
+Such pauses are kept aside until a job makes the tube.
+"""
+
+import cython
+from cython.cimports.beanpole.engine.engine import Engine
+from cython.cimports.beanpole.engine.job import Job, State, new_job
+from cython.cimports.beanpole.engine.tube import Tube
+from cython.cimports.libc.stdint import int64_t, uint64_t
+
+SECOND_NS = cython.declare(int64_t, 1_000_000_000)
+
+
+@cython.cclass
+class Restore:
+    """Brings jobs and pauses back into an engine. The fields stand in ``restore.pxd``."""
+
+    def __init__(self, engine: Engine):
+        self.engine = engine
+        self.pauses = {}
+        self.unconfirmed = []
+
+    def put(self, numbers, name, body, body_bytes, segment):
+        """Put a job into the engine, in place of what is known of it. Raise MemoryError when there is no room."""
+        engine: Engine = self.engine
+        tube: Tube = engine.open_tube(name)
+        if self.pauses and name in self.pauses:
+            pause_s, until_ns, pause_segment = self.pauses.pop(name)
+            self.pause_tube(tube, pause_s, until_ns, pause_segment)
+        old: Job = engine.jobs.find(numbers.id)
+        if old is not None:
+            self.take_out(old)
+            if old.tube is not tube:
+                self.drop_tube(old.tube)
+        job: Job = new_job(numbers.id, tube, body, body_bytes)
+        if job is None:
+            raise MemoryError
+        job.segment = segment
+        engine.jobs.add(job)
+        self.place(job, numbers)
+        engine.records.job_restored(job)
+        engine.next_job_id = max(engine.next_job_id, job.id + 1)
+        return job
+
+    def change(self, numbers):
+        """Give a job other numbers; False: it is not there."""
+        job: Job = self.engine.jobs.find(numbers.id)
+        if job is None:
+            return False
+        self.engine.leave(job)
+        self.place(job, numbers)
+        return True
+
+    def delete(self, id):
+        """Take a job out; False: it is not there."""
+        engine: Engine = self.engine
+        engine.next_job_id = max(engine.next_job_id, id + 1)
+        job: Job = engine.jobs.find(id)
+        if job is None:
+            return False
+        self.take_out(job)
+        self.drop_tube(job.tube)
+        return True
+
+    def pause(self, name, pause_s, until_ns, segment):
+        """Pause a tube until a moment, also one that is not there yet; 0 seconds end a pause."""
+        tube: Tube = self.engine.tube_named(name)
+        if tube is not None:
+            return self.pause_tube(tube, pause_s, until_ns, segment)
+        if pause_s:
+            self.pauses[name] = (pause_s, until_ns, segment)
+        else:
+            self.pauses.pop(name, None)
+        return 0
+
+    def pause_tube(self, tube, pause_s, until_ns, segment):
+        """Pause a tube that is there."""
+        self.engine.records.pause_ended(tube)
+        tube.pause_s = pause_s
+        tube.paused_until_ns = until_ns if pause_s else 0
+        if pause_s:
+            tube.segment = segment
+            self.engine.records.pause_restored(tube)
+            self.engine.arm(tube, tube.number, until_ns)
+            if until_ns > self.clock_ns + pause_s * SECOND_NS:
+                self.unconfirmed.append(tube.name)
+        return 0
+
+    def place(self, job, numbers):
+        """Give a job its numbers and put it into its state."""
+        engine: Engine = self.engine
+        job.created_at_ns = numbers.created_at_ns
+        job.pri = numbers.pri
+        job.delay_s = numbers.delay_s
+        job.ttr_s = numbers.ttr_s
+        job.reserve_count = numbers.reserve_count
+        job.timeout_count = numbers.timeout_count
+        job.release_count = numbers.release_count
+        job.bury_count = numbers.bury_count
+        job.kick_count = numbers.kick_count
+        if numbers.state == State.DELAYED:
+            engine.enter(job, State.DELAYED, numbers.deadline_at_ns)
+            if numbers.deadline_at_ns > self.clock_ns + job.delay_s * SECOND_NS:
+                self.unconfirmed.append(job.id)
+            return engine.arm(job.tube, job.tube.number, numbers.deadline_at_ns)
+        if numbers.state == State.BURIED:
+            engine.buried_so_far_count = max(engine.buried_so_far_count, numbers.bury_order)
+            return engine.enter(job, State.BURIED, cython.cast(int64_t, numbers.bury_order))
+        assert numbers.state == State.READY, "a log holds a job in a state that is none of its states"
+        return engine.enter(job, State.READY, job.pri)
+
+    def take_out(self, job):
+        """Take a job out of the engine."""
+        self.engine.leave(job)
+        self.engine.records.job_dropped(job)
+        return self.engine.jobs.remove(job)
+
+    def drop_tube(self, tube):
+        """Drop a tube if it is unused; sessions may have kept it when the log was written, so its pause is kept."""
+        if tube.paused_until_ns and self.engine.unused(tube):
+            self.pauses[tube.name] = (tube.pause_s, tube.paused_until_ns, tube.segment)
+            self.engine.records.pause_ended(tube)
+            tube.pause_s = 0
+            tube.paused_until_ns = 0
+        return self.engine.drop_if_unused(tube)
+
+    def reach_job_id(self, next_job_id: uint64_t) -> None:
+        """Let the next job's id be at least this: the ids before it were used."""
+        self.engine.next_job_id = max(self.engine.next_job_id, next_job_id)
+
+    def advance(self, clock_ns):
+        """Note a moment that the log mentions: whatever came before it was written before it."""
+        self.clock_ns = max(self.clock_ns, clock_ns)
+        if self.unconfirmed:
+            for each in self.unconfirmed:
+                if isinstance(each, bytes):
+                    self.confirm_pause(self.engine.tube_named(each))
+                else:
+                    self.confirm_delay(self.engine.jobs.find(each))
+            self.unconfirmed = []
+        return 0
+
+    def confirm_delay(self, job):
+        """Let a job be delayed for no longer than it was asked to be, from the last moment that the log mentions."""
+        if job is None or job.state != State.DELAYED:
+            return 0
+        latest_ns: int64_t = self.clock_ns + job.delay_s * SECOND_NS
+        if job.deadline_at_ns <= latest_ns:
+            return 0
+        self.engine.leave(job)
+        self.engine.enter(job, State.DELAYED, latest_ns)
+        return self.engine.arm(job.tube, job.tube.number, latest_ns)
+
+    def confirm_pause(self, tube):
+        """Let a tube be paused for no longer than it was asked to be, as a job be delayed."""
+        if tube is None or not tube.paused_until_ns:
+            return 0
+        latest_ns: int64_t = self.clock_ns + tube.pause_s * SECOND_NS
+        if tube.paused_until_ns > latest_ns:
+            tube.paused_until_ns = latest_ns
+            self.engine.arm(tube, tube.number, latest_ns)
+        return 0
+
+    def finish(self, now_ns: int64_t) -> set:
+        """Let the engine begin to serve at a moment of the log's clock.
+
+        Return the tubes whose pause is not over but that are not there: a tube of that name that is made later must not
+        be paused.
+        """
+        self.advance(now_ns)
+        self.engine.started_at_ns = now_ns
+        return {name for name, (_, until_ns, _) in self.pauses.items() if until_ns > now_ns}
