@@ -3,13 +3,26 @@
 The servers are the test's own: ids begin at 1, and there is no tube but `default`.
 """
 
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from tests.databases import NAMES, PROGRAMS, Database, DatabaseServers
 from tests.servers import Server, beanpole_server, beanstalkd_server
+
+# A shell without job control starts `make test &` with SIGINT ignored. That is inherited by every process that a test
+# starts, down to the server that it wants to interrupt.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# How long an example takes says something about the machine, and what else it does, but nothing about the code.
+hypothesis.settings.register_profile(
+    "any machine", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("any machine")
 
 
 @pytest.fixture

@@ -123,8 +123,9 @@ def beanstalkd_server(*flags: str) -> Iterator[Server]:
         port = _free_port()
         process = _start([program, "-l", HOST, "-p", str(port), *flags], subprocess.DEVNULL)
         try:
-            if _accepts(process, port):
-                yield Server("beanstalkd", process.pid, port)
+            server = Server("beanstalkd", process.pid, port)
+            if _answers(process, server):
+                yield server
                 return
         finally:
             _stop(process)
@@ -166,12 +167,15 @@ def _free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def _accepts(process: "subprocess.Popen[bytes]", port: int) -> bool:
-    """Waits until a connection is accepted; false when the process ends instead."""
+def _answers(process: "subprocess.Popen[bytes]", server: Server) -> bool:
+    """Waits until a server answers; false when the process ends instead.
+
+    That it can be connected to is not enough: beanstalkd listens before it handles signals, so a SIGUSR1 may kill it.
+    """
     give_up_at = time.monotonic() + START_TIMEOUT_S
     while time.monotonic() < give_up_at and process.poll() is None:
         try:
-            socket.create_connection((HOST, port), timeout=1).close()
+            server.connect().close()
         except OSError:
             time.sleep(0.002)
         else:

@@ -24,7 +24,7 @@ def body(world: World, command: str) -> str:
     return text
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(name=names)
 @example(name="1.5")
 @example(name="null")

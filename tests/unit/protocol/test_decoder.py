@@ -149,7 +149,7 @@ puts = st.builds(
 streams = st.lists(st.one_of(words, words, puts, st.binary(max_size=6), st.just(b"y" * 223)), max_size=30).map(b"".join)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(data=streams, cuts=st.lists(st.integers(0, 400), max_size=12))
 @example(data=b"put 0 0 1 1\r\nx\r\n", cuts=[12, 13, 14, 15])
 def test_pieces_do_not_matter(data: bytes, cuts: list[int]) -> None:
@@ -160,7 +160,7 @@ def test_pieces_do_not_matter(data: bytes, cuts: list[int]) -> None:
     assert decoded(bytewise(data)) == whole
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(data=st.binary(max_size=2000))
 def test_no_bytes_make_it_fail(data: bytes) -> None:
     assert decoded([data] if data else []) == decoded(bytewise(data))
