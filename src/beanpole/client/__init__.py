@@ -1,8 +1,8 @@
 """The client: for any server that speaks the beanstalkd protocol.
 
 Read bottom-up: ``protocol.wire`` (bytes), `commands` (the table of commands: what is sent, and what the answer means),
-`session` (the used tube and the watch list, which outlive a connection), then the two skins `sync` and `aio`, which
-only move bytes and wait. `pipeline`, `batch` and `pool` build on them.
+`session` (the used tube and the watch list, which outlive a connection), `batch` (many commands a round trip), `base`
+(the options), then the two skins `sync` and `aio`, which only move bytes and wait. `pipeline` and `pool` build on them.
 """
 
 from beanpole.client.address import Address
@@ -10,8 +10,8 @@ from beanpole.client.aio import AsyncClient
 from beanpole.client.backoff import Backoff
 from beanpole.client.codec import BytesCodec, Codec, JsonCodec, TextCodec
 from beanpole.client.job import Job
-from beanpole.client.pipeline import Result
 from beanpole.client.pool import AsyncPool, Pool
+from beanpole.client.result import Result
 from beanpole.client.stats import Stats, StatsJob, StatsTube
 from beanpole.client.sync import Client
 

@@ -8,30 +8,30 @@ Between the encoding of a command and its sending nothing is awaited: the sessio
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine, Iterable
+from collections.abc import AsyncIterator, Coroutine
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, Unpack, overload
 
-from beanpole.client import batch, limits
-from beanpole.client.address import Address
+from beanpole.client import batch
 from beanpole.client.aio_link import Link
-from beanpole.client.backoff import Backoff
-from beanpole.client.codec import Codec
-from beanpole.client.commands import Awaiting, Commands
+from beanpole.client.base import BaseClient, Given, Options, Tubes
+from beanpole.client.commands import Awaiting
 from beanpole.client.errors import CannotConnectError, ConnectionLostError, TimedOutError
 from beanpole.client.job import Job
-from beanpole.client.pipeline import AsyncPipeline, Queue
-from beanpole.client.session import DEFAULT_TUBE, USED, Using, check_prefix
-from beanpole.client.settings import Given, Options, Settings
+from beanpole.client.pipeline import AsyncPipeline
+from beanpole.client.result import Queue
+from beanpole.client.session import Using, check_prefix
 from beanpole.errors import UnexpectedReplyError
 
 if TYPE_CHECKING:
+    from beanpole.client.codec import Codec
     from beanpole.protocol.wire import Call, Reply
 
 B = TypeVar("B")
 T = TypeVar("T")
 
 
-class AsyncClient(Commands[B], Awaiting, Generic[B]):
+class AsyncClient(BaseClient[B], Awaiting, Generic[B]):
     """The client for asyncio: takes the arguments of :class:`~beanpole.client.sync.Client` and has its methods.
 
     The commands are coroutines. Cancelling one that waits is safe: a job that a cancelled reserve gets after all is
@@ -39,74 +39,44 @@ class AsyncClient(Commands[B], Awaiting, Generic[B]):
     share a client name the tube in :meth:`put`.
     """
 
-    @overload
-    def __init__(
-        self: "AsyncClient[str]",
-        address: Given,
-        encoding: str = "utf-8",
-        use: str = DEFAULT_TUBE,
-        watch: str | Iterable[str] = DEFAULT_TUBE,
-        **options: Unpack[Options],
-    ) -> None: ...
-    @overload
-    def __init__(
-        self: "AsyncClient[bytes]",
-        address: Given,
-        encoding: None,
-        use: str = DEFAULT_TUBE,
-        watch: str | Iterable[str] = DEFAULT_TUBE,
-        **options: Unpack[Options],
-    ) -> None: ...
-    @overload
-    def __init__(
-        self,
-        address: Given,
-        *,
-        use: str = DEFAULT_TUBE,
-        watch: str | Iterable[str] = DEFAULT_TUBE,
-        codec: Codec[B],
-        **options: Unpack[Options],
-    ) -> None: ...
-    def __init__(
-        self,
-        address: Given,
-        encoding: str | None = "utf-8",
-        use: str = DEFAULT_TUBE,
-        watch: str | Iterable[str] = DEFAULT_TUBE,
-        *,
-        codec: Codec[B] | None = None,
-        timeout: float | None = limits.TIMEOUT_MS / 1000,
-        connect_timeout: float | None = limits.CONNECT_TIMEOUT_MS / 1000,
-        backoff: Backoff | None = None,
-        repeat: bool = False,
-    ) -> None:
-        options: Options = {
-            "timeout": timeout,
-            "connect_timeout": connect_timeout,
-            "backoff": backoff,
-            "repeat": repeat,
-        }
-        self._settings = Settings(address, encoding, use, watch, codec=codec, **options)
-        self._session = self._settings.session()
-        self._link: Link | None = None
-        self._dialing = asyncio.Lock()
+    if TYPE_CHECKING:
 
-    @classmethod
-    def from_url(cls, url: str, **kwargs: Any) -> Self:  # noqa: ANN401 - what the constructor takes
-        """A client of the server at ``beanstalk://host:port`` or ``unix:path``; the rest is the constructor's.
+        @overload
+        def __init__(
+            self: "AsyncClient[str]",
+            address: Given,
+            encoding: str = ...,
+            use: str = ...,
+            watch: Tubes = ...,
+            **options: Unpack[Options],
+        ) -> None: ...
+        @overload
+        def __init__(
+            self: "AsyncClient[bytes]",
+            address: Given,
+            encoding: None,
+            use: str = ...,
+            watch: Tubes = ...,
+            **options: Unpack[Options],
+        ) -> None: ...
+        @overload
+        def __init__(
+            self, address: Given, *, use: str = ..., watch: Tubes = ..., codec: Codec[B], **options: Unpack[Options]
+        ) -> None: ...
+        def __init__(self, address: Given, *args: object, **options: object) -> None: ...
 
-        Raises ArgumentError for a URL that is none.
-        """
-        return cls(Address.from_url(url), **kwargs)
+    _link: Link | None = None
+
+    @cached_property
+    def _dialing(self) -> asyncio.Lock:
+        """Held while connecting, so that tasks that share the client share the connection."""
+        return asyncio.Lock()
 
     async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self._settings.name}>"
 
     async def close(self) -> None:
         """Closes the connection; the server gives the reserved jobs to others. The next command makes a new one."""
@@ -147,26 +117,6 @@ class AsyncClient(Commands[B], Awaiting, Generic[B]):
                 return
             yield job
 
-    async def reserve_many(self, count: int, timeout: int | None = None) -> list[Job[B]]:
-        """Does what :meth:`Client.reserve_many` does."""
-        return await self._drive(batch.reserve_many(self._session, count, timeout))
-
-    async def put_many(
-        self,
-        bodies: Iterable[B],
-        priority: int = limits.PRI_DEFAULT,
-        delay: int = 0,
-        ttr: int = limits.TTR_S_DEFAULT,
-        *,
-        tube: str = USED,
-    ) -> list[int]:
-        """Does what :meth:`Client.put_many` does."""
-        return await self._drive(batch.put_many(self._session, bodies, priority, delay, ttr, tube))
-
-    async def delete_many(self, jobs: Iterable[Job[B] | int]) -> None:
-        """Does what :meth:`Client.delete_many` does."""
-        await self._drive(batch.delete_many(self._session, jobs))
-
     def pipeline(self, *, raise_errors: bool = True) -> AsyncPipeline[B]:
         """Collects commands in an async with block and sends them together at its end.
 
@@ -178,11 +128,11 @@ class AsyncClient(Commands[B], Awaiting, Generic[B]):
 
     async def _send(self, queue: Queue) -> None:
         if queue:
-            await self._drive(batch.run_queue(self._session, queue))
+            await self._run_batch(batch.run_queue(self._session, queue))
 
     async def _run(self, call: "Call[T]") -> T:
         """Runs one command."""
-        for _ in range(self._settings.repetitions):
+        for _ in range(self._repetitions):
             try:
                 return await self._once(call)
             except CannotConnectError:
@@ -206,7 +156,7 @@ class AsyncClient(Commands[B], Awaiting, Generic[B]):
             link.fail(error)
             raise
 
-    async def _drive(self, plan: batch.Plan[T]) -> T:
+    async def _run_batch(self, plan: batch.Plan[T]) -> T:
         """Runs a batch. It is never repeated, but what came of it is known in any case."""
         link = await self._connected()
         try:
@@ -233,25 +183,24 @@ class AsyncClient(Commands[B], Awaiting, Generic[B]):
             return self._link
 
     async def _dial_until_connected(self) -> Link:
-        pauses = self._settings.backoff.pauses()
+        pauses = self._backoff.pauses()
         while True:
             try:
                 return await self._dial()
             except OSError as error:
                 pause_s = next(pauses, None)
                 if pause_s is None:
-                    raise self._settings.cannot_connect(error) from error
+                    raise self._cannot_connect(error) from error
             await asyncio.sleep(pause_s)
 
     async def _dial(self) -> Link:
         """One attempt to connect, and to bring the connection to where the last one was."""
-        settings, loop = self._settings, asyncio.get_running_loop()
-        address, given = settings.address, settings.given_socket()
+        loop, address, given = asyncio.get_running_loop(), self._address, self._usable_socket()
 
         def link() -> Link:
-            return Link(self._session, settings.timeout_s)
+            return Link(self._session, self._timeout_s)
 
-        async with asyncio.timeout(settings.connect_timeout_s):
+        async with asyncio.timeout(self._connect_timeout_s):
             if given is not None:
                 _, made = await loop.create_connection(link, sock=given)
             elif address.path:

@@ -6,20 +6,16 @@ when it is asked for, so nothing may be awaited between that and sending it.
 """
 
 from collections.abc import Generator, Iterable, Iterator
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from beanpole.client import limits
 from beanpole.client.errors import BatchError, BodyError, ConnectionLostError, DeadlineSoonError, TimedOutError
 from beanpole.client.job import Job, job_id
+from beanpole.client.result import Queue, Result
 from beanpole.client.session import INSERTED, USED, Session, check_prefix, error_of
 from beanpole.errors import ArgumentError, BeanpoleError, UnexpectedReplyError
 from beanpole.protocol import wire
 from beanpole.protocol.wire import Call, Reply, Word
-
-if TYPE_CHECKING:
-    from collections import deque
-
-    from beanpole.client.pipeline import Result
 
 B = TypeVar("B")
 T = TypeVar("T")
@@ -132,7 +128,7 @@ def reserve_many(session: Session[B], count: int, timeout: int | None) -> Plan[l
     return jobs
 
 
-def run_queue(session: Session[Any], queue: "deque[tuple[Call[Any], Result[Any]]]") -> Plan[None]:
+def run_queue(session: Session[Any], queue: Queue) -> Plan[None]:
     """Runs the calls of a queue in order and gives each result its value or error."""
     while queue:
         batch: list[tuple[Call[Any], Result[Any], int]] = []

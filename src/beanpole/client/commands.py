@@ -18,7 +18,8 @@ from beanpole.protocol.wire import Call, Reply, Word
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-    from beanpole.client.pipeline import Result
+    from beanpole.client.batch import Plan
+    from beanpole.client.result import Result
 
 B = TypeVar("B")
 P = ParamSpec("P")
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     class command(Generic[P, T]):  # noqa: N801 - a decorator
         """What the type checker knows of a command: what it returns depends on the class."""
 
-        def __init__(self, build: "Callable[Concatenate[Any, P], Call[T]]") -> None: ...
+        def __init__(self, build: "Callable[Concatenate[Any, P], Call[T] | Plan[T]]") -> None: ...
         @overload
         def __get__(self, instance: Blocking, owner: object = None) -> Callable[P, T]: ...
         @overload
@@ -50,6 +51,8 @@ if TYPE_CHECKING:
         @overload
         def __get__(self, instance: Queueing, owner: object = None) -> Callable[P, Result[T]]: ...
         def __get__(self, instance: object, owner: object = None) -> object: ...
+
+    batch_command = command
 
 else:
 
@@ -59,6 +62,15 @@ else:
         @wraps(build)
         def method(self, *args, **kwargs):  # noqa: ANN001, ANN002, ANN003, ANN202
             return self._run(build(self, *args, **kwargs))
+
+        return method
+
+    def batch_command(build):  # noqa: ANN001, ANN201 - see above
+        """A method that makes the plan of a batch and runs it as its class does."""
+
+        @wraps(build)
+        def method(self, *args, **kwargs):  # noqa: ANN001, ANN002, ANN003, ANN202
+            return self._run_batch(build(self, *args, **kwargs))
 
         return method
 

@@ -3,13 +3,12 @@
 Both kinds have the commands of :mod:`~beanpole.client.commands`, each of which returns a :class:`Result`.
 """
 
-from collections import deque
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from beanpole.client.commands import Commands, Queueing
+from beanpole.client.result import Queue, Result
 from beanpole.client.session import Session
-from beanpole.errors import BeanpoleError
 
 if TYPE_CHECKING:
     from beanpole.protocol.wire import Call
@@ -18,45 +17,12 @@ B = TypeVar("B")
 T = TypeVar("T")
 
 
-class Result(Generic[T]):
-    """What a command of a pipeline will return."""
-
-    __slots__ = ("_value", "done", "error")
-
-    def __init__(self) -> None:
-        self.done = False
-        """Whether there is a value or an error."""
-        self.error: BeanpoleError | None = None
-        """The error of the command; None: it succeeded, or is not done."""
-
-    def succeed(self, value: T) -> None:
-        """Has the value from now on."""
-        self._value = value
-        self.done = True
-
-    def fail(self, error: BeanpoleError) -> None:
-        """Has the error from now on."""
-        self.error = error
-        self.done = True
-
-    def result(self) -> T:
-        """The value of the command. Raises its error; RuntimeError if the pipeline has not been sent."""
-        if self.error is not None:
-            raise self.error
-        if not self.done:
-            raise RuntimeError("the pipeline has not been sent: leave its with block, or call flush()")
-        return self._value
-
-
-Queue = deque["tuple[Call[Any], Result[Any]]"]
-
-
 class _Queued(Commands[B], Queueing):
-    """What both kinds of pipelines have in common."""
+    """What both kinds of pipelines share."""
 
     def __init__(self, session: Session[B], *, raise_errors: bool) -> None:
         self._session = session
-        self._queue: Queue = deque()
+        self._queue = Queue()
         self._results: list[Result[Any]] = []
         self._raise_errors = raise_errors
 
@@ -70,7 +36,7 @@ class _Queued(Commands[B], Queueing):
         return len(self._queue)
 
     def _flushed(self) -> None:
-        """Forgets what was sent; raises the first error if that is wanted."""
+        """Drops the results of what was sent; raises the first error unless errors are not to be raised."""
         results, self._results = self._results, []
         if self._raise_errors:
             for result in results:
@@ -78,7 +44,7 @@ class _Queued(Commands[B], Queueing):
                     raise result.error
 
     def _forget(self) -> None:
-        """Forgets everything that was not sent."""
+        """Drops everything that was not sent."""
         self._queue.clear()
         self._results.clear()
 

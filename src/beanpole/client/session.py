@@ -162,12 +162,6 @@ class Using:
         self._session.using = self._before.pop()
 
 
-def check_greeting(replies: list[Reply]) -> None:
-    """Raises if the commands of the greeting were not all done."""
-    for reply in replies:
-        check_prefix(reply)
-
-
 def check_prefix(reply: Reply) -> None:
     """Raises if a ``use`` or ``watch`` that the client sent on its own was not done: then the connection is no good."""
     if reply.word not in {Word.USING, Word.WATCHING}:

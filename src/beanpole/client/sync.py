@@ -13,29 +13,26 @@ import select
 import socket
 import struct
 import time
-from collections.abc import Iterable, Iterator
-from typing import Any, Generic, Self, TypeVar, Unpack, overload
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Generic, Self, TypeVar, Unpack, overload
 
-from beanpole import limits
-from beanpole.client import batch
-from beanpole.client import limits as client_limits
-from beanpole.client.address import Address
-from beanpole.client.backoff import Backoff
-from beanpole.client.codec import Codec
-from beanpole.client.commands import Blocking, Commands
+from beanpole.client import batch, limits
+from beanpole.client.base import BaseClient, Given, Options, Tubes
+from beanpole.client.commands import Blocking
 from beanpole.client.errors import CannotConnectError, ConnectionLostError, NoReplyError, TimedOutError
 from beanpole.client.job import Job
-from beanpole.client.pipeline import Pipeline, Queue
-from beanpole.client.session import DEFAULT_TUBE, USED, Using, check_prefix
-from beanpole.client.settings import Given, Options, Settings
+from beanpole.client.pipeline import Pipeline
+from beanpole.client.result import Queue
+from beanpole.client.session import Using, check_prefix
 from beanpole.errors import UnexpectedReplyError
+from beanpole.limits import CLIENT_RECEIVE_BYTES as RECEIVE_BYTES
 from beanpole.protocol.wire import Call, Reply, ReplyReader
+
+if TYPE_CHECKING:
+    from beanpole.client.codec import Codec
 
 B = TypeVar("B")
 T = TypeVar("T")
-
-SEND_AT_ONCE_BYTES = client_limits.SEND_AT_ONCE_BYTES
-RECEIVE_BYTES = limits.CLIENT_RECEIVE_BYTES
 
 
 class Link:
@@ -68,7 +65,7 @@ class Link:
         """
         reader = self._reader
         try:
-            if len(data) <= SEND_AT_ONCE_BYTES:
+            if len(data) <= limits.SEND_AT_ONCE_BYTES:
                 self._socket.sendall(data)
             else:
                 self._send_while_receiving(data, wait_s)
@@ -134,92 +131,58 @@ class Link:
             self._poll.modify(self._socket, select.POLLIN)
 
 
-class Client(Commands[B], Blocking, Generic[B]):
-    """A connection to a server, made when it is needed and made again when it is lost.
+class Client(BaseClient[B], Blocking, Generic[B]):
+    """A client with one connection to a server, opened by the first command and opened again when it is lost.
 
     `address` is a pair of host and port, a URL (``beanstalk://host:port``, ``unix:path``), ``host:port``, the path of a
-    unix socket, or a connected socket (which can't be made again). Bodies are strings in `encoding`, or bytes if that
-    is None, or what `codec` makes of them. `use` and `watch` are the tubes to begin with.
+    unix socket, or a connected socket (which can't be opened again). Bodies are strings in `encoding`, bytes if that is
+    None, or whatever `codec` encodes and decodes. `use` and `watch` are the tubes that the client starts with.
 
-    `timeout` is how many seconds the server may be silent when it owes a reply, beyond what a reserve may wait;
-    `connect_timeout` is for one attempt to connect, of which `backoff` says how many there are. None: no limit.
+    `timeout` is how many seconds the server may take for a reply, in addition to the timeout of a reserve;
+    `connect_timeout` is for one attempt to connect, and `backoff` says how many there are. None: no limit.
 
-    A command whose outcome is unknown, as the connection broke before its answer came, is sent again only with
-    `repeat`: a job may then be put twice, and a second delete finds nothing.
+    If the connection breaks before a reply has come, nobody knows whether the command was executed. It is sent again
+    only with `repeat`: a job may then be put twice, and a second delete does not find the job.
 
-    Raises ArgumentError for an address, an option or a tube's name that is none, and LookupError for an encoding that
-    Python does not have. Nothing is connected before the first command. Besides what it says itself, every command may
-    raise ArgumentError (nothing was sent), CannotConnectError, ConnectionLostError (it says whether the command may
-    have been executed), OutOfMemoryError, InternalError and UnexpectedReplyError.
+    Raises ArgumentError for an invalid address, option or tube name, and LookupError for an encoding that Python does
+    not have. Besides what is said below, every command may raise ArgumentError (nothing was sent), CannotConnectError,
+    ConnectionLostError (it says whether the command may have been executed), OutOfMemoryError, InternalError and
+    UnexpectedReplyError.
     """
 
-    @overload
-    def __init__(
-        self: "Client[str]",
-        address: Given,
-        encoding: str = "utf-8",
-        use: str = DEFAULT_TUBE,
-        watch: str | Iterable[str] = DEFAULT_TUBE,
-        **options: Unpack[Options],
-    ) -> None: ...
-    @overload
-    def __init__(
-        self: "Client[bytes]",
-        address: Given,
-        encoding: None,
-        use: str = DEFAULT_TUBE,
-        watch: str | Iterable[str] = DEFAULT_TUBE,
-        **options: Unpack[Options],
-    ) -> None: ...
-    @overload
-    def __init__(
-        self,
-        address: Given,
-        *,
-        use: str = DEFAULT_TUBE,
-        watch: str | Iterable[str] = DEFAULT_TUBE,
-        codec: Codec[B],
-        **options: Unpack[Options],
-    ) -> None: ...
-    def __init__(
-        self,
-        address: Given,
-        encoding: str | None = "utf-8",
-        use: str = DEFAULT_TUBE,
-        watch: str | Iterable[str] = DEFAULT_TUBE,
-        *,
-        codec: Codec[B] | None = None,
-        timeout: float | None = client_limits.TIMEOUT_MS / 1000,
-        connect_timeout: float | None = client_limits.CONNECT_TIMEOUT_MS / 1000,
-        backoff: Backoff | None = None,
-        repeat: bool = False,
-    ) -> None:
-        options: Options = {
-            "timeout": timeout,
-            "connect_timeout": connect_timeout,
-            "backoff": backoff,
-            "repeat": repeat,
-        }
-        self._settings = Settings(address, encoding, use, watch, codec=codec, **options)
-        self._session = self._settings.session()
-        self._link: Link | None = None
+    if TYPE_CHECKING:
 
-    @classmethod
-    def from_url(cls, url: str, **kwargs: Any) -> Self:  # noqa: ANN401 - what the constructor takes
-        """A client of the server at ``beanstalk://host:port`` or ``unix:path``; the rest is the constructor's.
+        @overload
+        def __init__(
+            self: "Client[str]",
+            address: Given,
+            encoding: str = ...,
+            use: str = ...,
+            watch: Tubes = ...,
+            **options: Unpack[Options],
+        ) -> None: ...
+        @overload
+        def __init__(
+            self: "Client[bytes]",
+            address: Given,
+            encoding: None,
+            use: str = ...,
+            watch: Tubes = ...,
+            **options: Unpack[Options],
+        ) -> None: ...
+        @overload
+        def __init__(
+            self, address: Given, *, use: str = ..., watch: Tubes = ..., codec: Codec[B], **options: Unpack[Options]
+        ) -> None: ...
+        def __init__(self, address: Given, *args: object, **options: object) -> None: ...
 
-        Raises ArgumentError for a URL that is none.
-        """
-        return cls(Address.from_url(url), **kwargs)
+    _link: Link | None = None
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self._settings.name}>"
 
     def close(self) -> None:
         """Closes the connection; the server gives the reserved jobs to others. The next command makes a new one."""
@@ -259,37 +222,6 @@ class Client(Commands[B], Blocking, Generic[B]):
                 return
             yield job
 
-    def reserve_many(self, count: int, timeout: int | None = None) -> list[Job[B]]:
-        """Waits like :meth:`reserve`, and takes up to `count` jobs that are ready then, in one round trip.
-
-        The commands are one ``reserve`` or ``reserve-with-timeout``, of `timeout` seconds, and others that do not wait.
-        Raises TimedOutError or DeadlineSoonError if there is none, BatchError if the body of one can't be decoded.
-        """
-        return self._drive(batch.reserve_many(self._session, count, timeout))
-
-    def put_many(
-        self,
-        bodies: Iterable[B],
-        priority: int = client_limits.PRI_DEFAULT,
-        delay: int = 0,
-        ttr: int = client_limits.TTR_S_DEFAULT,
-        *,
-        tube: str = USED,
-    ) -> list[int]:
-        """Puts a job for each body (``put``), many a round trip, and returns their ids in the same order.
-
-        `bodies` is read as it is sent; the rest is that of :meth:`put`. Raises BatchError when not all were put: its
-        results say which.
-        """
-        return self._drive(batch.put_many(self._session, bodies, priority, delay, ttr, tube))
-
-    def delete_many(self, jobs: Iterable[Job[B] | int]) -> None:
-        """Deletes jobs, given as such or by their ids (``delete``), many a round trip.
-
-        Raises BatchError when not all were deleted: its results say which.
-        """
-        self._drive(batch.delete_many(self._session, jobs))
-
     def pipeline(self, *, raise_errors: bool = True) -> Pipeline[B]:
         """Collects commands in a with block and sends them together at its end; each returns a Result.
 
@@ -302,11 +234,11 @@ class Client(Commands[B], Blocking, Generic[B]):
 
     def _send(self, queue: Queue) -> None:
         if queue:
-            self._drive(batch.run_queue(self._session, queue))
+            self._run_batch(batch.run_queue(self._session, queue))
 
     def _run(self, call: "Call[T]") -> T:
         """Runs one command, again and again if that is wanted."""
-        for _ in range(self._settings.repetitions):
+        for _ in range(self._repetitions):
             try:
                 return self._once(call)
             except CannotConnectError:
@@ -334,7 +266,7 @@ class Client(Commands[B], Blocking, Generic[B]):
             self.close()
             raise
 
-    def _drive(self, plan: batch.Plan[T]) -> T:
+    def _run_batch(self, plan: batch.Plan[T]) -> T:
         """Runs a batch. It is never repeated, but what came of it is known in any case."""
         link = self._connected()
         try:
@@ -363,12 +295,20 @@ class Client(Commands[B], Blocking, Generic[B]):
             if not self._link.is_over():
                 return self._link
             self.close()
-        self._link = self._settings.connect(self._dial, time.sleep)
+        pauses = self._backoff.pauses()
+        while self._link is None:
+            try:
+                self._link = self._dial()
+            except OSError as error:
+                pause_s = next(pauses, None)
+                if pause_s is None:
+                    raise self._cannot_connect(error) from error
+                time.sleep(pause_s)
         return self._link
 
     def _dial(self) -> Link:
         """One attempt to connect, and to bring the connection to where the last one was."""
-        link = Link(dial(self._settings), self._settings.timeout_s)
+        link = Link(self._socket(), self._timeout_s)
         try:
             commands = self._session.greeting()
             if commands:
@@ -381,20 +321,19 @@ class Client(Commands[B], Blocking, Generic[B]):
             raise
         return link
 
-
-def dial(settings: Settings[Any]) -> socket.socket:
-    """A connected socket. Raises OSError."""
-    given = settings.given_socket()
-    if given is not None:
-        return given
-    address = settings.address
-    if address.path:
-        connection = socket.socket(socket.AF_UNIX)
-        try:
-            connection.settimeout(settings.connect_timeout_s)
-            connection.connect(address.path)
-        except BaseException:
-            connection.close()
-            raise
-        return connection
-    return socket.create_connection((address.host, address.port), settings.connect_timeout_s)
+    def _socket(self) -> socket.socket:
+        """A connected socket. Raises OSError."""
+        given = self._usable_socket()
+        if given is not None:
+            return given
+        address = self._address
+        if address.path:
+            connection = socket.socket(socket.AF_UNIX)
+            try:
+                connection.settimeout(self._connect_timeout_s)
+                connection.connect(address.path)
+            except BaseException:
+                connection.close()
+                raise
+            return connection
+        return socket.create_connection((address.host, address.port), self._connect_timeout_s)

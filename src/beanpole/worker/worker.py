@@ -16,8 +16,8 @@ import uvloop
 
 from beanpole.client import Address, Backoff
 from beanpole.client import limits as client_limits
+from beanpole.client.base import Given
 from beanpole.client.codec import BytesCodec, Codec, TextCodec
-from beanpole.client.settings import Given
 from beanpole.errors import ArgumentError
 from beanpole.protocol import wire
 from beanpole.worker import limits

@@ -10,10 +10,10 @@ import pytest
 import beanpole
 from beanpole.client.address import Address
 from beanpole.client.backoff import Backoff
+from beanpole.client.base import BaseClient
 from beanpole.client.codec import JsonCodec, TextCodec
 from beanpole.client.job import Job, job_id
 from beanpole.client.pool import Pool, Ring
-from beanpole.client.settings import Settings
 from beanpole.client.stats import Stats, StatsJob, StatsTube, parse_list
 from beanpole.errors import ArgumentError, UnexpectedReplyError
 from beanpole.testing import FakeServer
@@ -190,9 +190,9 @@ def test_names_are_found_and_others_are_not() -> None:
 
 @pytest.mark.parametrize("kind", [beanpole.Client, beanpole.AsyncClient])
 def test_a_client_shows_its_arguments(kind: type) -> None:
-    """As editors and help() see them: those of the settings, with the same defaults."""
+    """As editors and help() see them: those of the base class, with the same defaults."""
 
     def shown(function: type) -> list[tuple[str, object, object]]:
         return [(each.name, each.kind, each.default) for each in inspect.signature(function).parameters.values()]
 
-    assert shown(kind) == shown(Settings)
+    assert shown(kind) == shown(BaseClient)

@@ -1,0 +1,126 @@
+"""What both clients share: their options, stated once, and the commands that go in batches. No I/O."""
+
+import socket
+from collections.abc import Iterable
+from typing import Any, Generic, Self, TypedDict, TypeVar, cast
+
+from beanpole.client import batch, limits
+from beanpole.client.address import Address
+from beanpole.client.backoff import Backoff
+from beanpole.client.codec import BytesCodec, Codec, TextCodec
+from beanpole.client.commands import Commands, batch_command
+from beanpole.client.errors import CannotConnectError
+from beanpole.client.job import Job
+from beanpole.client.session import DEFAULT_TUBE, USED, Session
+from beanpole.errors import ArgumentError
+
+B = TypeVar("B")
+
+Given = Address | tuple[str, int] | str | socket.socket
+"""What may be given as an address."""
+
+Tubes = str | Iterable[str]
+"""One tube, or several."""
+
+
+class Options(TypedDict, total=False):
+    """The options that are given by name; :class:`~beanpole.client.sync.Client` explains them."""
+
+    timeout: float | None
+    connect_timeout: float | None
+    backoff: Backoff | None
+    repeat: bool
+
+
+class BaseClient(Commands[B], Generic[B]):
+    """What :class:`~beanpole.client.sync.Client` and :class:`~beanpole.client.aio.AsyncClient` share."""
+
+    def __init__(
+        self,
+        address: Given,
+        encoding: str | None = "utf-8",
+        use: str = DEFAULT_TUBE,
+        watch: Tubes = DEFAULT_TUBE,
+        *,
+        codec: Codec[B] | None = None,
+        timeout: float | None = limits.TIMEOUT_MS / 1000,
+        connect_timeout: float | None = limits.CONNECT_TIMEOUT_MS / 1000,
+        backoff: Backoff | None = None,
+        repeat: bool = False,
+    ) -> None:
+        durations: dict[str, object] = {"timeout": timeout, "connect_timeout": connect_timeout}
+        for name, seconds in durations.items():
+            if not (seconds is None or (isinstance(seconds, int | float) and seconds > 0)):
+                raise ArgumentError(f"{name} is a number of seconds above 0, or None for no limit, not {seconds!r}")
+        if isinstance(codec, type):
+            raise ArgumentError(f"a codec is an object: codec={codec.__name__}(), not codec={codec.__name__}")
+        self._given_socket = address if isinstance(address, socket.socket) else None
+        self._address = Address() if isinstance(address, socket.socket) else Address.of(address)
+        known = cast("Codec[B]", codec or (BytesCodec() if encoding is None else TextCodec(encoding)))
+        self._session = Session(known, use, [watch] if isinstance(watch, str) else watch)
+        self._timeout_s = timeout
+        self._connect_timeout_s = connect_timeout
+        self._backoff = backoff or Backoff()
+        self._repetitions = self._backoff.attempts - 1 if repeat else 0
+        """How often a command whose outcome is unknown is sent again."""
+        self._name = "on a given socket" if self._given_socket else str(self._address)
+
+    @classmethod
+    def from_url(cls, url: str, **kwargs: Any) -> Self:  # noqa: ANN401 - what the constructor takes
+        """A client of the server at ``beanstalk://host:port`` or ``unix:path``; the rest is the constructor's.
+
+        Raises ArgumentError for a URL that is none.
+        """
+        return cls(Address.from_url(url), **kwargs)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self._name}>"
+
+    # --- More than one command ---
+
+    @batch_command
+    def reserve_many(self, count: int, timeout: int | None = None) -> batch.Plan[list[Job[B]]]:
+        """Waits like :meth:`reserve`, and takes up to `count` jobs that are ready then, in one round trip.
+
+        The commands are one ``reserve`` or ``reserve-with-timeout``, of `timeout` seconds, and others that do not wait.
+        Raises TimedOutError or DeadlineSoonError if there is none, BatchError if the body of one can't be decoded.
+        """
+        return batch.reserve_many(self._session, count, timeout)
+
+    @batch_command
+    def put_many(
+        self,
+        bodies: Iterable[B],
+        priority: int = limits.PRI_DEFAULT,
+        delay: int = 0,
+        ttr: int = limits.TTR_S_DEFAULT,
+        *,
+        tube: str = USED,
+    ) -> batch.Plan[list[int]]:
+        """Puts a job for each body (``put``), many a round trip, and returns their ids in the same order.
+
+        `bodies` is read as it is sent; the rest is that of :meth:`put`. Raises BatchError when not all were put: its
+        results say which.
+        """
+        return batch.put_many(self._session, bodies, priority, delay, ttr, tube)
+
+    @batch_command
+    def delete_many(self, jobs: Iterable[Job[B] | int]) -> batch.Plan[None]:
+        """Deletes jobs, given as such or by their ids (``delete``), many a round trip.
+
+        Raises BatchError when not all were deleted: its results say which.
+        """
+        return batch.delete_many(self._session, jobs)
+
+    # --- The connection ---
+
+    def _usable_socket(self) -> socket.socket | None:
+        """The socket that was given instead of an address, or None. Raises OSError when it has been used."""
+        if self._given_socket is not None and self._given_socket.fileno() < 0:
+            raise OSError("the given socket is closed, and how to make another is not known")
+        return self._given_socket
+
+    def _cannot_connect(self, error: OSError) -> CannotConnectError:
+        """The error after the last attempt."""
+        reason = str(error) or type(error).__name__
+        return CannotConnectError(f"can't connect to {self._name}: {reason}")
