@@ -36,7 +36,7 @@ KICKS = (
     "",
 )
 TIMEOUTS = ("0", "0", "0foo", "0 ", " 0", "00")  # reserve-timeout-number: the two releases agree on these
-TUBES = ("default", "t", "u", "t", "u", "1.5", "null", "a;b/c+d$e_f.g(h)", "z" * 200)
+TUBES = ("default", "t", "u", "t", "u", "123", "0.5", "null", "a;b/c+d$e_f.g(h)", "z" * 200)
 WRONG_TUBES = ("-t", "a:b", "", "a b", " t", "t ", "z" * 201, "caf\xe9", "a\x00", "a\nb")
 ODDITIES = (
     "", " ", "put", "peek", "delete", "release", "bury", "kick", "kick-job", "touch", "use", "watch", "ignore", "put ",

@@ -19,7 +19,9 @@ class Difference:
 
 
 DIFFERENCES = [
-    Difference("quoting", "65", "clients read stats with YAML, or compare tube names as they are", "normalised"),
+    Difference(
+        "quoting", "65", "clients read the strings of stats with YAML; tube names are never quoted", "normalised"
+    ),
     Difference("version", "65", "clients parse it, and we answer as 1.13 does", "normalised"),
     Difference("own-keys", "62", "what only Beanpole has to say stands at the end of stats", "normalised"),
     Difference("half-uploaded-job", "24", "a job whose body is incomplete is nobody's business", "normalised"),
@@ -68,7 +70,7 @@ def _half_uploaded_job(lines: Lines) -> Lines:
 
 
 def _quoting(lines: Lines) -> Lines:
-    return [(key, unquoted(value)) for key, value in lines]
+    return [(key, value.strip('"') if key in ("hostname", "os", "platform") else value) for key, value in lines]
 
 
 NORMALISED: dict[str, Callable[[Lines], Lines]] = {
@@ -78,11 +80,6 @@ NORMALISED: dict[str, Callable[[Lines], Lines]] = {
     "quoting": _quoting,
 }
 """What is done to statistics. `failed-put-takes-no-id` is in `normal_reply`, which knows jobs by their order."""
-
-
-def unquoted(value: str) -> str:
-    """A YAML string without the quotes that one server writes and the other does not."""
-    return value[1:-1] if len(value) > 1 and value[0] == value[-1] == '"' else value
 
 
 def normal_statistics(lines: Lines) -> Lines:
@@ -107,7 +104,7 @@ def normal_reply(reply: bytes, ordinals: dict[int, int]) -> str:
     lines = rest.removesuffix("\n\r\n").split("\n")
     assert lines[0] == "---", f"{reply!r} is no YAML"
     if not any(": " in line for line in lines[1:]):
-        return "\n".join(["list", *(unquoted(line.removeprefix("- ")) for line in lines[1:])])
+        return "\n".join(["list", *lines[1:]])
     pairs = [(key, value) for key, _, value in (line.partition(": ") for line in lines[1:])]
     if pairs[0][0] == "id":
         pairs[0] = ("id", f"job {ordinals.get(int(pairs[0][1]), pairs[0][1])}")

@@ -5,6 +5,7 @@ or False; one that we do not know is no error. Both are found by the server's ow
 ``stats["cmd-put"]``, a number if it looks like one, else a string.
 """
 
+import contextlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Self
@@ -12,6 +13,9 @@ from typing import Any, Self
 from beanpole.errors import UnexpectedReplyError
 
 Raw = dict[str, "int | str"]
+
+TUBE_NAMES = {"name", "tube"}
+"""Keys whose values are names of tubes: ``017`` is no number there."""
 
 
 def parse_list(data: bytes) -> list[str]:
@@ -29,10 +33,10 @@ def parse_raw(data: bytes) -> Raw:
         key, colon, text = line.partition(": ")
         if not colon:
             raise UnexpectedReplyError(f"statistics were expected: {data[:200]!r}")
-        try:
-            raw[key] = int(text)
-        except ValueError:
-            raw[key] = _unquoted(text)
+        raw[key] = _unquoted(text)
+        if key not in TUBE_NAMES:
+            with contextlib.suppress(ValueError):
+                raw[key] = int(text)
     return raw
 
 

@@ -1,8 +1,8 @@
 """The texts of stats, stats-tube, stats-job and the lists: keys and order as beanstalkd 1.13.
 
 What only the process knows (its pid, its processor time, its log) comes from ``facts()``, a dict by key; a key that it
-leaves out shows what beanstalkd shows without a log. Strings are quoted as docs/compatibility.md says: always around
-version, hostname, os and platform, around a tube's name only where YAML would read something else.
+leaves out shows what beanstalkd shows without a log. Strings are quoted as docs/compatibility.md says: version,
+hostname, os and platform always, the name of a tube never, for clients compare it as it is.
 """
 
 import cython
@@ -72,7 +72,7 @@ def yaml(pairs: Iterable[tuple[str, object]]) -> bytes:
 
 def names(tubes: Iterable[Tube]) -> bytes:
     """Return a YAML list of tube names."""
-    return b"---\n" + b"".join([b"- %b\n" % cython.cast(Tube, tube).shown for tube in tubes])
+    return b"---\n" + b"".join([b"- %b\n" % cython.cast(Tube, tube).name for tube in tubes])
 
 
 def server(engine: Engine, now_ns: int64_t) -> bytes:
@@ -112,7 +112,7 @@ def tube(tube: Tube, now_ns: int64_t) -> bytes:
     left_ns: int64_t = tube.paused_until_ns - now_ns if tube.paused_until_ns else 0
     return yaml(
         [
-            ("name", tube.shown.decode()),
+            ("name", tube.name.decode()),
             ("current-jobs-urgent", tube.urgent_count),
             ("current-jobs-ready", tube.ready.count),
             ("current-jobs-reserved", tube.reserved_count),
@@ -136,7 +136,7 @@ def job(job: Job, now_ns: int64_t) -> bytes:
     return yaml(
         [
             ("id", job.id),
-            ("tube", job.tube.shown.decode()),
+            ("tube", job.tube.name.decode()),
             ("state", STATE_NAMES[job.state]),
             ("pri", job.pri),
             ("age", max(now_ns - job.created_at_ns, 0) // SECOND_NS),

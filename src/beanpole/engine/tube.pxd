@@ -18,7 +18,6 @@ cdef class Watch:
 cdef class Tube(Item):
     # As an Item, a tube stands in the engine's timers.
     cdef readonly bytes name
-    cdef readonly bytes shown            # the name as YAML text: in quotes where it would read as something else
     cdef readonly uint64_t number        # how many tubes were created before it; breaks ties between timers
     cdef Py_ssize_t list_index           # its place in the engine's list of tubes
     cdef Heap ready                      # jobs by (pri, id)

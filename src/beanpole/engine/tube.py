@@ -4,23 +4,9 @@ A tube lives as long as a session uses or watches it or a job is in it; ``defaul
 changes a tube, so that its counters and the engine's always agree.
 """
 
-import re
-
 import cython
 from cython.cimports.beanpole.engine.heap import Heap, Item
 from cython.cimports.libc.stdint import uint64_t
-
-READS_AS_SOMETHING_ELSE: re.Pattern[bytes] = re.compile(
-    rb"""
-    y | n | yes | no | on | off | true | false | null | \.\.\.  # booleans, nothing, the end of a document
-    | [-+]?0[xob][0-9a-f_]+                                     # 0x1f
-    | (?=.*[0-9])[-+]?[0-9_.]+(e[-+]?[0-9_]+)?                  # 1 1_000 1.5 .5 1e3
-    | [-+]?\.(inf|nan)
-    | [0-9]{4}-[0-9]{1,2}-[0-9]{1,2}                            # a date
-    """,
-    re.IGNORECASE | re.VERBOSE,
-)
-"""Names that a YAML 1.1 or 1.2 reader takes for another type when they stand without quotes."""
 
 
 @cython.cclass
@@ -38,26 +24,10 @@ class Tube(Item):
 
     def __cinit__(self, name: bytes, number: uint64_t):
         self.name = name
-        self.shown = b'"%b"' % name if READS_AS_SOMETHING_ELSE.fullmatch(name) else name
         self.number = number
         self.ready = Heap()
         self.delayed = Heap()
         self.buried = Heap()
-
-    @property
-    def ready_count(self) -> int:
-        """Jobs that can be reserved, or could be if the tube were not paused."""
-        return self.ready.count
-
-    @property
-    def delayed_count(self) -> int:
-        """Jobs whose delay is not over."""
-        return self.delayed.count
-
-    @property
-    def buried_count(self) -> int:
-        """Jobs that were put aside."""
-        return self.buried.count
 
     def line_up(self, watch):
         """Put a session at the end of the waiting line."""

@@ -119,8 +119,9 @@ def test_stats_are_typed_and_tolerant() -> None:
     assert stats.current_tubes == 0
     assert "cmd-put" in stats
     assert len(stats) == 6
-    tube = StatsTube.parse(b"---\nname: 1.5\n")
-    assert tube.name == "1.5"
+    for name in ("1.5", "017", "1_000", "null"):
+        tube = StatsTube.parse(b"---\nname: %s\n" % name.encode())
+        assert (tube.name, tube["name"]) == (name, name)
     job = StatsJob.parse(b'---\ntube: "a"\ntime-left: -1\n')
     assert (job.tube, job.time_left) == ("a", -1)
 
@@ -132,7 +133,7 @@ def test_what_is_no_statistics(text: bytes) -> None:
 
 
 def test_lists() -> None:
-    assert parse_list(b'---\n- default\n- "1.5"\n') == ["default", "1.5"]
+    assert parse_list(b'---\n- default\n- 017\n- "1.5"\n') == ["default", "017", "1.5"]
     with pytest.raises(UnexpectedReplyError):
         parse_list(b"---\nx: 1\n")
 
