@@ -6,15 +6,14 @@ import signal
 import socket
 import subprocess
 import sys
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from tests.e2e.ids.clocked import COMMAND
 from tests.e2e.process import environment, wait_until
-from tests.servers import START_TIMEOUT_S, STOP_TIMEOUT_S
+from tests.servers import REPLY_TIMEOUT_S, START_TIMEOUT_S, STOP_TIMEOUT_S
 
 RULES = """
 listen = "127.0.0.1:0"
@@ -42,7 +41,7 @@ class Ids:
         self.folder = folder
         self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self.socket.connect(("127.0.0.1", port))
-        self.socket.settimeout(10)
+        self.socket.settimeout(REPLY_TIMEOUT_S)
 
     def ask(self, **fields: object) -> dict[str, Any]:
         """The reply to a request."""
@@ -96,20 +95,23 @@ def running(folder: Path, config: Path, *, has_own_clock: bool = False) -> Itera
             popen.wait()
 
 
-def hammer(service: Ids, seconds: float, rule: str = "order") -> list[str]:
-    """Numbers that were answered, with many requests under way, for some time or until the process is gone."""
-    service.socket.settimeout(0.3)
+def hammer(service: Ids, goes_on: Callable[[list[str]], bool], rule: str = "order") -> list[str]:
+    """Numbers that were answered, with many requests under way, as long as `goes_on` says so of them.
+
+    If the process is gone then, the replies that it had sent are read too.
+    """
     numbers: list[str] = []
-    give_up_at = time.monotonic() + seconds
     request = b'{"action":"get","app_name":"a","rule_name":"%b"}' % rule.encode()
-    try:
-        for _ in range(32):
-            service.socket.send(request)
-        while time.monotonic() < give_up_at:
+    for _ in range(32):
+        service.socket.send(request)
+    while True:
+        try:
             reply = json.loads(service.socket.recv(4096))
-            assert reply["code"] == 0, reply
-            numbers.append(reply["data"])
+        except BlockingIOError:
+            return numbers
+        assert reply["code"] == 0, reply
+        numbers.append(reply["data"])
+        if service.socket.gettimeout() and goes_on(numbers):
             service.socket.send(request)
-    except OSError:
-        pass
-    return numbers
+        else:
+            service.socket.setblocking(False)

@@ -14,6 +14,7 @@ import pytest
 
 import beanpole
 from tests.e2e.ids.process import Ids, running, write_rules
+from tests.servers import REPLY_TIMEOUT_S
 
 
 @pytest.fixture
@@ -139,7 +140,8 @@ def two_nodes(folder: Path) -> Iterator[list[Ids]]:
 def test_one_node_dies_and_clients_go_on(tmp_path: Path) -> None:
     with two_nodes(tmp_path) as nodes:
         clients = [
-            beanpole.IdClient.from_url(url(*nodes), timeout=0.5, chance=chance) for chance in (lambda: 0.0, lambda: 0.9)
+            beanpole.IdClient.from_url(url(*nodes), timeout=REPLY_TIMEOUT_S, rounds=1, chance=chance)
+            for chance in (lambda: 0.0, lambda: 0.9)
         ]
         ranges = [each.range("order", "a", 20) for each in clients]
         given = [client.get("order", "a") for client in clients]

@@ -4,7 +4,7 @@ import json
 import signal
 import subprocess
 import sys
-import threading
+from functools import partial
 from pathlib import Path
 
 from tests.databases import Database
@@ -56,16 +56,23 @@ def test_graceful_stop_leaves_no_gap(database: Database, tmp_path: Path) -> None
             assert service.end() == 0
 
 
+def kill_after(service: Ids, count: int, numbers: list[str]) -> bool:
+    """Kills the service when so many numbers have come; returns whether it lives."""
+    if len(numbers) < count:
+        return True
+    service.popen.kill()
+    service.popen.wait()
+    return False
+
+
 def test_kill_repeats_nothing(database: Database, tmp_path: Path) -> None:
     """Holes 2 to 6 and 9; and the next one starts at once."""
     config = configure(tmp_path, database, batch=50)
     numbers: list[str] = []
     for run in range(3):
         with running(tmp_path, config) as service:
-            killer = threading.Timer(0.1 + run * 0.07, service.popen.kill)
-            killer.start()
-            numbers += hammer(service, 3)
-            killer.join()
+            # Killed in the midst of requests, whatever it does then; how far it has come by now depends on the machine.
+            numbers += hammer(service, partial(kill_after, service, 60 + 47 * run))
     assert len(numbers) > 100
     assert len(set(numbers)) == len(numbers)
 

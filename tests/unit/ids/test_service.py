@@ -11,6 +11,7 @@ import pytest
 from beanpole.ids import limits
 from beanpole.ids.config import load
 from beanpole.ids.errors import ClockAheadError, LeaseLostError, StorageError
+from beanpole.ids.rules.config import Config
 from beanpole.ids.rules.sequence import Key, Mark
 from beanpole.ids.service import Service
 
@@ -71,12 +72,17 @@ class HeldStore:
         self.marks.update(rests)
 
 
+def configure(folder: Path) -> Config:
+    """The rules of the test's, read from a folder."""
+    (folder / "rules.toml").write_text(RULES)
+    (folder / "pair.lua").write_text(PAIR)
+    return load(folder / "rules.toml")
+
+
 class World:
     """A service with a clock and a store of the test's."""
 
-    def __init__(self, folder: Path) -> None:
-        (folder / "rules.toml").write_text(RULES)
-        (folder / "pair.lua").write_text(PAIR)
+    def __init__(self, folder: Path, config: Config | None = None) -> None:
         self.store = HeldStore()
         self.now_s = MIDNIGHT_S
         self.seconds = 0.0
@@ -84,7 +90,7 @@ class World:
         self.replies: list[dict[str, Any]] = []
         self.failures: list[Exception] = []
         self.service = Service(
-            load(folder / "rules.toml"), self.store, self.read_clock, lambda: self.seconds, self.failures.append
+            config or configure(folder), self.store, self.read_clock, lambda: self.seconds, self.failures.append
         )
         self.keeper = asyncio.create_task(self.service.counters.run())
 

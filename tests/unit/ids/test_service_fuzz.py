@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from beanpole.ids import limits
-from tests.unit.ids.test_service import World, settle
+from tests.unit.ids.test_service import World, configure, settle
 
 STRINGS = st.sampled_from(
     ["", "a", "day", "pair", "none", "A" * 255, "A" * 256, "A" * 20_000, "\\u0000", "\\ud800", "😀"]
@@ -47,9 +47,10 @@ DATAGRAMS = st.lists(OBJECTS | DAMAGE | st.binary(max_size=50), min_size=1, max_
 @given(datagrams=DATAGRAMS)
 def test_any_datagram(tmp_path: Path, datagrams: list[bytes]) -> None:
     """Each gets one reply or none, and each number comes once."""
+    config = configure(tmp_path)
 
     async def story() -> None:
-        world = World(tmp_path)
+        world = World(tmp_path, config)
         numbers: list[tuple[str, str, str]] = []
         try:
             for number, data in enumerate([*datagrams, text_of({}, {})]):

@@ -66,7 +66,7 @@ class Peer:
         length = int(head.lower().partition(b"content-length: ")[2].split()[0]) if status != 100 else 0
         return status, head, await self.reader.readexactly(length)
 
-    async def final_mark(self) -> bytes:
+    async def rest(self) -> bytes:
         """Everything up to the end; closes."""
         data = b""
         with suppress(ConnectionResetError):
@@ -103,7 +103,7 @@ def test_connection_serves_one_request_after_the_other() -> None:
         peer = await world.connect(get("/a") + get("/b") + get("/c"))
         assert [(await peer.response())[2] for _ in range(3)] == [b"/a", b"/b", b"/c"]
         peer.writer.write(get("/d", "Connection: close\r\n"))
-        assert (await peer.final_mark()).endswith(b"/d")
+        assert (await peer.rest()).endswith(b"/d")
 
     play(story)
 
@@ -177,7 +177,7 @@ def test_client_that_sends_all_and_ends_gets_all() -> None:
     async def story(world: World) -> None:
         peer = await world.connect(get("/a") * 50)
         peer.writer.write_eof()
-        assert (await peer.final_mark()).count(b"200 OK") == 50
+        assert (await peer.rest()).count(b"200 OK") == 50
 
     play(story)
 
@@ -188,7 +188,7 @@ def test_client_that_ends_its_side_gets_its_answer() -> None:
         await world.until(lambda: world.stub.held)
         peer.writer.write_eof()
         world.stub.held[0](Response(200, b"late"))
-        assert (await peer.final_mark()).endswith(b"late")
+        assert (await peer.rest()).endswith(b"late")
         await world.until(lambda: not world.server.connections)
 
     play(story)
@@ -202,7 +202,7 @@ def test_client_that_is_gone_takes_nothing_with_it() -> None:
         await asyncio.sleep(0.01)
         world.stub.held[0](Response(200, b"late"))
         other = await world.connect(get("/a", "Connection: close\r\n"))
-        assert (await other.final_mark()).endswith(b"/a")
+        assert (await other.rest()).endswith(b"/a")
 
     play(story)
 
@@ -233,7 +233,7 @@ def test_bad_request_is_told_and_ends_the_connection(data: bytes, status: int) -
         assert found == status, body
         assert b"application/problem+json" in head
         assert b"Connection: close" in head
-        assert not await peer.final_mark()
+        assert not await peer.rest()
         await world.until(lambda: not world.server.connections)
         assert not world.stub.asked
 
@@ -257,10 +257,10 @@ def test_slow_clients_are_cut_off() -> None:
         slow_head = await world.connect(b"GET / HTTP/1.1\r\nHo")
         slow_body = await world.connect(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nab")
         unanswered = await world.connect(get("/held"))
-        assert await idle.final_mark() == b""
-        assert (await slow_head.final_mark()).startswith(b"HTTP/1.1 408 ")
-        assert (await slow_body.final_mark()).startswith(b"HTTP/1.1 408 ")
-        assert (await unanswered.final_mark()).startswith(b"HTTP/1.1 503 ")
+        assert await idle.rest() == b""
+        assert (await slow_head.rest()).startswith(b"HTTP/1.1 408 ")
+        assert (await slow_body.rest()).startswith(b"HTTP/1.1 408 ")
+        assert (await unanswered.rest()).startswith(b"HTTP/1.1 503 ")
         await world.until(lambda: not world.server.connections)
         world.stub.held[0](Response(200, b"too late"))
 
@@ -288,7 +288,7 @@ def test_too_many_connections_are_told_so() -> None:
         for peer in peers:
             await peer.response()
         extra = await world.connect()
-        assert b"503 Service Unavailable" in await extra.final_mark()
+        assert b"503 Service Unavailable" in await extra.rest()
         await peer_end(peers.pop())
         await world.until(lambda: len(world.server.connections) == 2)
         peers.append(await world.connect(get("/a")))
@@ -306,15 +306,15 @@ def test_stop_ends_idle_connections_and_answers_what_is_asked() -> None:
         asked, lost = await world.connect(get("/held")), await world.connect(get("/held"))
         await world.until(lambda: len(world.stub.held) == 2)
         world.server.begin_stop()
-        assert await idle.final_mark() == b""
+        assert await idle.rest() == b""
         with pytest.raises(OSError, match=r"refused|reset|Connect"):
             await world.connect()
         world.stub.held[0](Response(200, b"last"))
-        answer = await asked.final_mark()
+        answer = await asked.rest()
         assert answer.endswith(b"last")
         assert b"Connection: close" in answer
         finishing = asyncio.create_task(world.server.finish())
-        assert b"503 Service" in await lost.final_mark()
+        assert b"503 Service" in await lost.rest()
         await finishing
 
     play(story)
