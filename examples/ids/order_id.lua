@@ -1,4 +1,4 @@
--- Orders: O, what the client sends as salt, the day, and six digits that begin anew each day.
+-- Orders: O, what the client sends as salt, the day, and six digits that start again each day.
 function min_counter() return 0 end
 function max_counter() return 999999 end
 function reset_seconds() return 86400 end

@@ -1,4 +1,4 @@
--- Tasks: the last digit of the year, month, day, and four digits that begin anew each day.
+-- Tasks: the last digit of the year, month, day, and four digits that start again each day.
 function min_counter() return 0 end
 function max_counter() return 9999 end
 function reset_seconds() return 86400 end

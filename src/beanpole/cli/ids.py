@@ -90,11 +90,11 @@ class Moment(click.ParamType[int]):
     type=Moment(),
     help="The moment that numbers show: Unix seconds, or a date as in 2026-12-31T23:59 (UTC). The default is now.",
 )
-@click.option("--rate", type=Rate(), help="Numbers a second: tell when the range runs out.")
+@click.option("--rate", type=Rate(), help="Numbers a second: show when the range runs out.")
 def check(config: Path, at_s: int | None, rate: float | None) -> int:
     """Verify the rules of CONFIG, as `serve` does before it starts; show the first, next and last number of each.
 
-    Below them: how many numbers there are until counting begins anew, and the rate at which they last so long.
+    Below them: how many numbers a cycle has, and the rate at which they last until its end.
     """
     need_extra()
     from beanpole.ids.config import load
@@ -115,7 +115,7 @@ def check(config: Path, at_s: int | None, rate: float | None) -> int:
 
 
 def outlook(rule: "Rule", at_s: int, rate: float | None) -> Iterator[str]:
-    """Tell how long the numbers of a rule last, from a moment on."""
+    """Describe how long the numbers of a rule last from a moment on."""
     shape, cycle = rule.counting.shape, rule.cycle
     first = rule.counting.first(at_s)
     left, end_s = shape.remaining(first - 1), cycle.end_s(at_s)

@@ -1,8 +1,8 @@
 """The client of the ID service: numbers over UDP, from whichever node answers.
 
-Bottom up: `calls` (requests, replies, and which node is asked), then the two skins `sync` and `aio`, which move
-datagrams and wait, and `ranges` (numbers that are fetched ahead and handed out here). It needs none of the packages
-that the service needs, and works with lxyfirst/id_server too, one number at a time.
+Bottom up: `calls` (requests, replies, and the order in which nodes are asked), then `sync` and `aio`, which send
+datagrams and wait, and `ranges` (numbers that are fetched ahead). It needs none of the service's dependencies, and
+works with lxyfirst/id_server too, one number at a time.
 """
 
 from beanpole.idclient.aio import AsyncIdClient

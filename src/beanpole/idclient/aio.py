@@ -15,32 +15,32 @@ class Link(asyncio.DatagramProtocol):
 
     def __init__(self) -> None:
         self.waiting: dict[str, asyncio.Future[dict[str, Any]]] = {}
-        """Who waits for which reply; a reply that nobody waits for any more is dropped."""
+        """Requests without a reply, by name; a reply to any other is dropped."""
 
         self.is_lost = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Take the socket."""
+        """The socket is open."""
         self.transport = cast("asyncio.DatagramTransport", transport)
 
     def datagram_received(self, data: bytes, addr: object) -> None:  # noqa: ARG002 - the socket is connected
-        """Give a reply to who waits for it."""
+        """Pass a reply to the request that waits for it."""
         reply = calls.read_reply(data)
         future = self.waiting.get(reply["seq"]) if reply else None
         if future is not None and reply is not None and not future.done():
             future.set_result(reply)
 
     def error_received(self, exc: Exception) -> None:
-        """Tell all that nobody listens there."""
+        """The node's port is closed: let all requests fail."""
         self.fail(exc if isinstance(exc, OSError) else OSError(str(exc)))
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Tell all that the socket is gone."""
+        """The socket is gone: let all requests fail."""
         self.is_lost = True
         self.fail(OSError(str(exc or "the socket is closed")))
 
     def fail(self, error: OSError) -> None:
-        """Let all that wait fail."""
+        """Let all requests that wait fail."""
         for future in self.waiting.values():
             if not future.done():
                 future.set_exception(error)
@@ -90,7 +90,7 @@ class AsyncIdClient:
         return AsyncRange(lambda count: self.get_many(rule, app, count, salt=salt), size)
 
     async def monitor(self, rule: str, app: str) -> dict[str, Any]:
-        """Return how a counter stands; see `IdClient.monitor`."""
+        """Return the state of a counter; see `IdClient.monitor`."""
         data: dict[str, Any] = (await self._call(calls.monitor(rule, app)))["data"]
         return data
 
@@ -148,7 +148,7 @@ class AsyncIdClient:
             return link
 
     async def close(self) -> None:
-        """Close the sockets; who waits for a reply fails."""
+        """Close the sockets; requests that wait for a reply fail."""
         self._closed = True
         for link in self._links.values():
             link.transport.close()

@@ -1,8 +1,8 @@
-"""Requests, what replies mean, and in which order nodes are asked. No sockets, and no waiting.
+"""Requests, the meaning of replies, and the order in which nodes are asked. No sockets, and no waiting.
 
-A request has a random name of 128 bits, sent as `seq` and as `request_id`. By `seq` a reply is known, so that one to an
-earlier request is dropped; by `request_id` a node gives what is sent twice the same number. The name comes from the
-system, not from a generator that two processes of one parent would share.
+A request has a random name of 128 bits, sent as `seq` and as `request_id`. `seq` identifies the reply, so that one to
+an earlier request is dropped; `request_id` makes a node answer a repeated request with the same number. The name comes
+from the system's random source: forked processes would share the state of a generator.
 """
 
 import json
@@ -83,7 +83,7 @@ class Nodes:
 
 
 class Call:
-    """One request, and what comes of it."""
+    """One request, and what has come of it so far."""
 
     def __init__(self, **fields: object) -> None:
         self.name = secrets.token_hex(16)
@@ -117,11 +117,11 @@ class Call:
         return False
 
     def failed(self, node: Node, error: OSError) -> None:
-        """Note that a node did not answer."""
+        """Record that a node did not answer."""
         self._failures[node] = error
 
     def end_round(self) -> bool:
-        """Return, when every node was asked, whether to wait before the next round: if all have failed at once.
+        """End a round over all nodes; return whether to wait before the next: only if all failed immediately.
 
         Raises:
             IdServiceError: some node has answered that there is no number; none has one.
@@ -156,7 +156,7 @@ def get(rule: str, app: str, salt: str | None, count: int | None = None) -> Call
 
 
 def monitor(rule: str, app: str) -> Call:
-    """Return the question how a counter stands."""
+    """Return a request for the state of a counter."""
     return Call(action="monitor", rule_name=rule, app_name=app)
 
 

@@ -1,8 +1,8 @@
-"""Numbers that are fetched ahead and handed out here: millions a second, and none waits for the network.
+"""Ranges: numbers that are fetched ahead and handed out without waiting for the network, millions a second.
 
-The next numbers are fetched while some are left. Whoever ends or crashes loses what is not handed out: a gap. Numbers
-are made when they are fetched, so they show that time and belong to that cycle. A forked process begins with an empty
-range: the parent's numbers stay the parent's.
+The next numbers are fetched while some are left. A process that ends or crashes leaves a gap: the numbers that it has
+not handed out. Numbers are made when they are fetched, so they show that time and belong to that cycle. A forked
+process begins with an empty range, as the numbers in memory belong to its parent.
 """
 
 import asyncio
@@ -92,7 +92,7 @@ class Range(Forkable):
                 return first
 
     def _fetch_ahead(self) -> None:
-        """Fetch more. An error here is nobody's: who finds no number left tries again and hears of it."""
+        """Fetch more. An error is ignored here: a caller that finds no number left tries again and raises it."""
         try:
             with contextlib.suppress(BeanpoleError, RuntimeError):
                 self._numbers.extend(self._fetch(self._size))
@@ -133,7 +133,7 @@ class AsyncRange(Forkable):
             IdServiceError, NoNodeError: none is left, and none can be fetched.
         """
         while not self._numbers:
-            # Who is cancelled here must not cancel what others wait for.
+            # A caller that is cancelled must not cancel the fetch that others wait for.
             await asyncio.shield(self._more())
         number = self._numbers.popleft()
         if len(self._numbers) <= self._low and self._low:
@@ -144,7 +144,7 @@ class AsyncRange(Forkable):
         """Return the fetch that is under way, or begin one."""
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._run())
-            # An error of a fetch ahead is nobody's: who finds no number left begins another one.
+            # An error of a fetch ahead is ignored: a caller that finds no number left begins another one.
             self._task.add_done_callback(lambda task: task.cancelled() or task.exception())
         return self._task
 

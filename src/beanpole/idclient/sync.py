@@ -1,7 +1,7 @@
 """The blocking client: a socket for each node that was asked, made when it is needed.
 
-A socket is connected, so the kernel passes on only what comes from its node, and tells at once if nobody listens there.
-A node that was silent gets a new socket next time, and its name is looked up again: a late answer finds nobody.
+Sockets are connected, so the kernel passes on only datagrams of the node, and reports at once if its port is closed. A
+node that was silent gets a new socket next time, and its name is looked up again: so a late answer is dropped.
 """
 
 import random
@@ -83,7 +83,7 @@ class IdClient(Forkable):
         return Range(lambda count: self.get_many(rule, app, count, salt=salt), size)
 
     def monitor(self, rule: str, app: str) -> dict[str, Any]:
-        """Return how a counter stands on the node that answers: `counter`, `remaining`, `resets_at` and others.
+        """Return the state of a counter on the node that answers: `counter`, `remaining`, `resets_at` and others.
 
         Raises:
             IdServiceError, NoNodeError: as `get`.

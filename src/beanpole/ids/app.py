@@ -1,8 +1,8 @@
 """The process: configuration, store, socket, signals, and the order in which they start and stop.
 
-Start: read the rules, take the node, bind, tell that we are ready. Stop (SIGTERM, SIGINT): accept no connection, let
-nothing wait any more, answer what waits, give the unused ranges back, close. SIGHUP and SIGUSR1 reload the rules, all
-or none, and accept the clock.
+Start: read the rules, take the node, bind, report readiness. Stop (SIGTERM, SIGINT): accept no connection and let no
+request wait, answer those that wait, give the unused ranges back, close. SIGHUP and SIGUSR1 reload the rules, all or
+none, and accept the clock.
 """
 
 import asyncio
@@ -105,14 +105,14 @@ class App:
             StartError: a package is missing.
         """
         try:
-            from beanpole.ids.http.server import make_server  # noqa: PLC0415 - who does not serve HTTP needs none of it
+            from beanpole.ids.http.server import make_server  # noqa: PLC0415 - needed only for HTTP
         except ImportError as error:
             raise StartError(f"{error.name} is not installed: pip install 'beanpole[ids]'", ExitCode.FAILED) from error
         self.web = make_server(self.service, store, self.clock, epoch, lambda: datagrams.failed_count)
         return await self.web.open(*place)
 
     async def stop(self, keeper: "asyncio.Task[None]", beat: "asyncio.Task[None]") -> None:
-        """Accept nothing more over HTTP, answer what waits, and give back what is left."""
+        """Accept nothing more over HTTP, answer the requests that wait, and give back unused ranges."""
         if self.web:
             self.web.begin_stop()
         self.service.counters.begin_stop()
@@ -132,7 +132,7 @@ class App:
             self.logger.critical("failed", exc_info=True)
 
     def log_failure(self, error: Exception) -> None:
-        """Tell of a request that failed by an error of ours, once in a while: who sends it may send it again."""
+        """Log a request that failed by an error of ours, once in a while: a client may send it again and again."""
         if (now_s := time.monotonic()) >= self._silent_until_s:
             self._silent_until_s = now_s + limits.FAILURE_LOG_S
             self.logger.error("request failed", requests=self.service.counts["failed"], exc_info=error)
@@ -179,7 +179,8 @@ def serve(
     async def main() -> ExitCode:
         return await App(path, config, logger, ready, wall_s).run()
 
-    # The thread of the store computes for a millisecond a reservation; with Python's 5 ms, requests wait for its end.
+    # A reservation computes for a millisecond in the thread of the store. With Python's default of 5 ms requests would
+    # wait for its end.
     sys.setswitchinterval(limits.SWITCH_US / 1e6)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(main())

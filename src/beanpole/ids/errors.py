@@ -22,11 +22,11 @@ class RuleError(BeanpoleError):
 
 
 class NeedRangeError(BeanpoleError):
-    """No number is reserved. The ID service reserves some and tries again; nobody else sees this."""
+    """No number is reserved. The service reserves a range and tries again; no client sees this."""
 
 
 class NoNumberError(BeanpoleError):
-    """The ID service has no number to give now. `code` is that of the reply; see docs/ids.md."""
+    """There is no number now. `code` is that of the reply; see docs/ids-wire.md."""
 
     code = -1
 
@@ -42,7 +42,7 @@ class ExhaustedError(NoNumberError):
 
 
 class ClockAheadError(NoNumberError):
-    """The wall clock has jumped ahead by `ahead_s` seconds, and nobody has said that it is right."""
+    """The wall clock has jumped ahead by `ahead_s` seconds, and no operator has accepted it."""
 
     code = -4
 
@@ -62,7 +62,7 @@ class RuleFailedError(NoNumberError):
 
 
 class StorageError(NoNumberError):
-    """What is reserved is given, and the store does not reserve more."""
+    """The reserved numbers are given, and the store reserves no more."""
 
     code = -3
 

@@ -16,10 +16,10 @@ SOCKET_BYTES = 20_971_520
 """Bytes of the socket's buffers that we ask the system for, as the original; and of replies that wait to be sent."""
 
 TURN_DATAGRAMS_MAX = 64
-"""Datagrams that are read before the event loop sees to the database and to HTTP: a millisecond or less."""
+"""Datagrams that are read before the event loop serves the database and HTTP: a millisecond or less."""
 
 SWITCH_US = 200
-"""Microseconds after which the thread of the store lets the one run that answers requests."""
+"""Microseconds after which the thread of the store yields to the one that answers requests."""
 
 NAME_BYTES_MAX = 255
 """Bytes of the name of a rule, and of an application: two of them are a key that MySQL can index."""
@@ -97,7 +97,7 @@ HTTP_HEAD_BYTES_MAX = 16_384
 """Bytes of the first line and the fields of an HTTP request, and of its body."""
 
 HTTP_CONNECTIONS_MAX = 500
-"""HTTP connections at a time; further ones are told so and closed. Half of the usual limit of descriptors."""
+"""HTTP connections at a time; further ones get a 503 and are closed. Half of the usual limit of descriptors."""
 
 HTTP_TIMEOUT_MS = 30_000
 """Milliseconds in which an HTTP request must have come whole, an idle connection included, and then be answered."""

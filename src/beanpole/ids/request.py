@@ -1,6 +1,6 @@
-"""What a request asks for, read from the object that came.
+"""Requests: what a JSON object asks for.
 
-The names in requests are few and come again and again, so what they were found to mean is kept.
+Requests use few different names, so the rule and the key of each pair are cached.
 """
 
 import re
@@ -20,7 +20,7 @@ BAD_NAME = re.compile(r"[\x00-#%&'<>]")
 """What the original refuses in an application's name: controls, space ! " # % & ' < >."""
 
 GETS = frozenset({"get", "create"})
-"""The actions that make numbers; every other asks how a counter stands."""
+"""The actions that make numbers; every other asks for the state of a counter."""
 
 Answer = Callable[[bytes], None]
 """Sends a reply."""
@@ -44,9 +44,9 @@ class Request:
 
     @property
     def name(self) -> bytes:
-        """What a repetition of the request has in common with it. Without a `count` the answer is no list.
+        """A hash that is equal for a repetition of the request. Without a `count` it differs, as the answer is no list.
 
-        It is a hash, as ids and salts may be long and many names are kept.
+        A hash, because ids and salts may be long and many names are kept.
         """
         found = self.found
         parts = found["rule_name"], found["app_name"], found["request_id"], found.get("count"), self.salt
@@ -75,7 +75,7 @@ class Reader:
     def __init__(self, rules: Mapping[str, Rule]) -> None:
         self.rules = rules
         self._names: dict[tuple[str, str], tuple[Rule, Key]] = {}
-        """Rules and keys by the names in a request, of those that were found to be good."""
+        """Rules and keys by the names in a request; only valid ones."""
 
     def read(self, found: dict[str, Any], answer: Answer) -> Request:
         """Return a request.
@@ -99,7 +99,7 @@ class Reader:
         return Request(found, answer, key, rule, count, salt, action in GETS)
 
     def _find(self, found: dict[str, Any]) -> tuple[Rule, Key]:
-        """Return what names mean that are new."""
+        """Return the rule and the key for names that are not cached."""
         for name in ("action", "app_name", "rule_name"):
             if not isinstance(found.get(name), str):
                 raise BadRequestError(f"need {name}")

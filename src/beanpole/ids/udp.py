@@ -1,8 +1,8 @@
 """The socket: one JSON object in a datagram, one reply in a datagram.
 
-Whatever arrives, the next datagram is read: an error of a socket or a request is counted and forgotten. The socket is
-read until it is empty, some datagrams at a time, and each is answered before the next is read: a turn of the event loop
-and a call of the selector are paid for many requests.
+Whatever arrives, the next datagram is read: an error of the socket or of a request is only counted. The socket is read
+until it is empty, several datagrams in a turn of the event loop, and each is answered before the next is read, so that
+many requests share the cost of a turn.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from beanpole.limits import IDS_REQUEST_BYTES_MAX
 
 
 class Datagrams:
-    """Gives datagrams to a service."""
+    """The UDP socket of a service."""
 
     def __init__(self, service: Service) -> None:
         self.service = service
@@ -26,12 +26,12 @@ class Datagrams:
         """Datagrams that could not be answered."""
 
         self._unsent: deque[tuple[bytes, Any]] = deque()
-        """Replies that the system has not taken, and to whom."""
+        """Replies that the kernel has not accepted, and their addresses."""
 
         self._unsent_bytes = 0
 
     def open(self, host: str, port: int) -> tuple[Any, ...]:
-        """Bind an address, and serve what comes; return the address. Large buffers if the system lets us have them.
+        """Bind an address, and serve what comes; return the address. Ask for large buffers.
 
         Raises:
             OSError: it can't be bound.
@@ -55,23 +55,23 @@ class Datagrams:
         return bound
 
     def _read(self) -> None:
-        """Serve what has come, up to a number of datagrams: others have their turn too."""
+        """Serve datagrams that have come, up to a number, after which other work of the loop is done."""
         receive, serve, send = self._socket.recvfrom, self.service.receive, self.send
         for _ in range(limits.TURN_DATAGRAMS_MAX):
             try:
                 data, address = receive(IDS_REQUEST_BYTES_MAX + 1)
             except BlockingIOError:
                 return
-            except OSError:  # what the system says of an earlier reply: its receiver is gone
+            except OSError:  # the receiver of an earlier reply is gone
                 self.failed_count += 1
                 continue
             try:
                 serve(data, partial(send, address))
-            except Exception:  # noqa: BLE001 - it is counted; the service has told of its own
+            except Exception:  # noqa: BLE001 - counted; the service has reported its own
                 self.failed_count += 1
 
     def send(self, address: Any, reply: bytes) -> None:  # noqa: ANN401 - of any family
-        """Send a reply; one that does not fit, or that nobody takes, is lost as any datagram may be."""
+        """Send a reply; one that does not fit or is not accepted is lost, as any datagram may be."""
         if len(reply) > limits.REPLY_BYTES_MAX or self._unsent_bytes > limits.SOCKET_BYTES:
             self.failed_count += 1
         elif self._unsent:
@@ -90,7 +90,7 @@ class Datagrams:
         self._unsent_bytes += len(reply)
 
     def _send_more(self) -> None:
-        """Send what the system would not take before."""
+        """Send replies that the kernel did not accept before."""
         while self._unsent:
             reply, address = self._unsent[0]
             try:
@@ -104,7 +104,7 @@ class Datagrams:
         self._loop.remove_writer(self._socket)
 
     def close(self) -> None:
-        """Send what the system takes at once, and close the socket."""
+        """Send what the kernel accepts at once, and close the socket."""
         if self._unsent:
             self._send_more()
         self.failed_count += len(self._unsent)

@@ -1,6 +1,6 @@
-"""Answers that are kept for a while, so that a repeated request gets the same number again.
+"""A window of recent answers, from which a repeated request gets the same number again.
 
-Kept in memory only: a repetition after a restart gets a new number. That is a gap and no repetition, the safe side.
+It is in memory only: a request that is repeated after a restart gets a new number, which leaves a gap and repeats none.
 """
 
 from collections import OrderedDict
@@ -10,11 +10,11 @@ from typing import Any
 from beanpole.ids import limits
 
 Name = Hashable
-"""What makes two requests one; see `request.Request.name`."""
+"""Equal for a request and its repetition; see `request.Request.name`."""
 
 
 LONG = 100
-"""Characters for which a number counts as one more."""
+"""A number counts once more for each of so many characters."""
 
 
 class Window:

@@ -1,7 +1,7 @@
-"""Whether the service can give numbers, and if not, why.
+"""Health: whether the service can give numbers, and if not, why.
 
-The store is really asked, so that a check says what holds now: it finds a database that has come back, and a node that
-was lost, before a request does. Many checks at a time share one question, and its answer holds for a moment.
+A check runs a transaction, so that it finds a database that has come back, or a node that was lost, before a request
+does. Checks at the same time share a transaction, and its result is valid for a moment.
 """
 
 import asyncio
@@ -20,8 +20,8 @@ class Health:
         self.service = service
         self.store = store
         self.monotonic_s = monotonic_s
-        self._question: asyncio.Task[None] | None = None
-        self._holds_until_s = -1.0
+        self._check: asyncio.Task[None] | None = None
+        self._valid_until_s = -1.0
 
     async def reasons(self) -> list[str]:
         """Return why no numbers can be given; an empty list if they can."""
@@ -40,18 +40,18 @@ class Health:
 
     async def _answered(self) -> bool:
         """Return whether the store has answered, now or a moment ago."""
-        if self._question is None:
-            if self.monotonic_s() < self._holds_until_s:
+        if self._check is None:
+            if self.monotonic_s() < self._valid_until_s:
                 return True
-            self._question = asyncio.create_task(self._ask())
-        done, _ = await asyncio.wait({self._question}, timeout=limits.HEALTH_MS / 1000)
+            self._check = asyncio.create_task(self._ask())
+        done, _ = await asyncio.wait({self._check}, timeout=limits.HEALTH_MS / 1000)
         return bool(done)
 
     async def _ask(self) -> None:
         try:
             await self.store.check()
         except StorageError:
-            pass  # the store has noted it
+            pass  # the store has recorded it
         finally:
-            self._question = None
-            self._holds_until_s = self.monotonic_s() + limits.HEALTH_MS / 1000
+            self._check = None
+            self._valid_until_s = self.monotonic_s() + limits.HEALTH_MS / 1000

@@ -1,7 +1,7 @@
-"""What Prometheus reads: plain numbers that the service keeps anyway, collected when somebody asks.
+"""Metrics for Prometheus: numbers that the service counts anyway, collected for each scrape.
 
-Names of applications are what clients send, so they are no label: of a rule's counters the sums are shown, and the one
-that is nearest to its end. Counters are looked at in slices, between which requests are answered.
+Clients choose the names of applications, so these are no label: the metrics of a rule are the sums over its counters,
+and the least that one of them has left. Counters are read in slices, and requests are answered in between.
 """
 
 import asyncio
@@ -17,15 +17,15 @@ from beanpole.ids.service import Service
 from beanpole.ids.storage.measured import BUCKETS_S, Measured
 
 OUTCOMES = {0: "success", -1: "invalid", -2: "exhausted", -3: "storage", -4: "clock"}
-"""What a code is called."""
+"""The name of each code."""
 
 SLICE = 500
-"""Counters that are looked at before requests have their turn: less than a millisecond."""
+"""Counters that are read before requests are served again: less than a millisecond."""
 
 
 @dataclass(slots=True)
-class Seen:
-    """What a rule's counters come to."""
+class Totals:
+    """Totals of a rule's counters."""
 
     answered: int = 0
     given: int = 0
@@ -35,7 +35,7 @@ class Seen:
     least: int | None = None
 
     def add(self, counter: Counter, now_s: int) -> None:
-        """Count a counter in. One that nobody has used in the current cycle has all its numbers."""
+        """Add a counter. One that is unused in the current cycle has all its numbers left."""
         shape = counter.shape
         self.answered += counter.answered_count
         self.given += counter.given_count
@@ -82,7 +82,7 @@ class Page(Collector):
 
 @dataclass(slots=True)
 class Metrics:
-    """All that can be told of a service."""
+    """All metrics of a service."""
 
     service: Service
     store: Measured
@@ -103,24 +103,24 @@ class Metrics:
     async def page(self) -> bytes:
         """Return everything in the text format of Prometheus."""
         page = Page(list(ProcessCollector(registry=None).collect()))
-        self._rules(page, await self._look())
+        self._rules(page, await self._totals())
         self._traffic(page)
         self._store(page)
         return generate_latest(page)
 
-    async def _look(self) -> dict[str, Seen]:
-        seen = {name: Seen() for name in self.service.config.rules}
+    async def _totals(self) -> dict[str, Totals]:
+        seen = {name: Totals() for name in self.service.config.rules}
         for rule, (answered, given) in self.service.counters.unloaded.items():
-            seen[rule] = Seen(answered, given)
+            seen[rule] = Totals(answered, given)
         now_s = self.service.counters.clock_floor_s()
         # Not its items: a hundred thousand new pairs would wake the garbage collector for tens of milliseconds.
         for number, counter in enumerate(list(self.service.counters.loaded.values())):
-            seen.setdefault(counter.key.rule.decode(), Seen()).add(counter, now_s)
+            seen.setdefault(counter.key.rule.decode(), Totals()).add(counter, now_s)
             if number % SLICE == SLICE - 1:
                 await asyncio.sleep(0)
         return seen
 
-    def _rules(self, page: Page, seen: dict[str, Seen]) -> None:
+    def _rules(self, page: Page, seen: dict[str, Totals]) -> None:
         rules = self.service.config.rules
         outcomes = {(name, OUTCOMES[0]): rule.answered for name, rule in seen.items()}
         outcomes |= {(rule, OUTCOMES[code]): count for (rule, code), count in self.service.refused.items()}

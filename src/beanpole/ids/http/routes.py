@@ -24,7 +24,7 @@ TEXT = "text/plain; version=0.0.4; charset=utf-8"
 """The text format of Prometheus."""
 
 OUTCOMES = {-2: "exhausted", -3: "storage", -4: "clock"}
-"""The problem that a code of the wire is; -1 is told by its message."""
+"""The problem for each code of the wire; that for -1 depends on the message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ class Routes:
         self.health = health
         self.metrics = metrics
         self.about = about
-        """What health tells besides: version, node, epoch."""
+        """What a health check reports as well: version, node, epoch."""
 
         self.counts: dict[tuple[str, str], int] = {}
         """Responses by path, as the API has it, and status."""
@@ -115,7 +115,7 @@ class Routes:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def handle(self, method: str, target: str, answer: Answer) -> None:
-        """Answer a request. HEAD is answered as GET; who sends it leaves the body out."""
+        """Answer a request. HEAD is answered as GET; the connection leaves the body out."""
         pattern = "unknown"
 
         def count_and_answer(response: Response) -> None:
@@ -135,7 +135,7 @@ class Routes:
             count_and_answer(problem("unknown-path", "there is no such path; see /docs"))
         except (BadRequestError, ValueError) as error:
             count_and_answer(problem("bad-request", str(error)))
-        except Exception as error:  # noqa: BLE001 - the service tells of it
+        except Exception as error:  # noqa: BLE001 - the service reports it
             self.service.record_failure(error)
             count_and_answer(problem("failed", "an error of ours; the log has it"))
 
@@ -197,17 +197,17 @@ class Routes:
 
     def _serve_health(self, text: str, answer: Answer) -> None:
         read_query(text)
-        self._later(self._tell_health(answer), answer)
+        self._later(self._send_health(answer), answer)
 
-    async def _tell_health(self, answer: Answer) -> None:
+    async def _send_health(self, answer: Answer) -> None:
         reasons = await self.health.reasons()
         found = {"status": "failing" if reasons else "ok", "reasons": reasons} | self.about
         answer(to_json(503 if reasons else 200, found))
 
     def _serve_metrics(self, _: str, answer: Answer) -> None:
-        self._later(self._tell_metrics(answer), answer)
+        self._later(self._send_metrics(answer), answer)
 
-    async def _tell_metrics(self, answer: Answer) -> None:
+    async def _send_metrics(self, answer: Answer) -> None:
         answer(Response(200, await self.metrics(), TEXT))
 
     def _later(self, work: Coroutine[Any, Any, None], answer: Answer) -> None:

@@ -1,8 +1,8 @@
-"""HTTP/1.1 on asyncio, in the loop of the datagrams: a thin skin around h11, which knows the protocol.
+"""HTTP/1.1 on asyncio, in the event loop that also serves the datagrams: a thin layer over h11.
 
-A connection has one request under way, and one is served in a turn of the loop; the rest stays with the kernel. What a
-stranger can cost us is bounded: a head or body that is too large, a request that does not end, an answer that nobody
-takes, and too many connections are all cut off.
+A connection has one request under way, and one is served in a turn of the loop; the rest stays with the kernel. The
+cost of a client is bounded: a head or body that is too large, a request that does not end, an answer that is not
+read, and a connection too many are all cut off.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ class Connection(asyncio.Protocol):
         self._request: h11.Request | None = None
         self._body_bytes = 0
         self._number = 0
-        """Of the request, so that a late answer to an earlier one is known."""
+        """The number of the request, by which a late answer to an earlier one is recognized."""
 
         self._owes = False
         """Whether an answer is owed."""
@@ -42,10 +42,10 @@ class Connection(asyncio.Protocol):
         """Whether `_advance` is at work: it goes on after an answer by itself."""
 
         self._queued = False
-        """Whether more has come than was served in this turn of the loop: others have their turn too."""
+        """Whether more has come than is served in this turn of the loop; other connections are served first."""
 
         self._full = False
-        """Whether the client does not take its answers."""
+        """Whether the client does not read its answers."""
 
         self._closing = False
         self._ended = False
@@ -56,7 +56,7 @@ class Connection(asyncio.Protocol):
     # --- asyncio ------------------------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Take a connection, or tell it that there are too many."""
+        """Accept a connection, or answer that there are too many."""
         assert isinstance(transport, asyncio.Transport) or hasattr(transport, "write"), "a stream"
         self._transport: asyncio.Transport = transport  # type: ignore[assignment] # uvloop's has no common base
         self.server.connections.add(self)
@@ -73,7 +73,7 @@ class Connection(asyncio.Protocol):
             self._timer.cancel()
 
     def data_received(self, data: bytes) -> None:
-        """Take bytes; those after the last answer are thrown away."""
+        """Parse bytes; those after the last answer are ignored."""
         # In pieces, for h11 measures what is incomplete: a head that is too large must not come whole.
         for start in range(0, len(data), limits.HTTP_HEAD_BYTES_MAX):
             if not self._closing:
@@ -81,7 +81,7 @@ class Connection(asyncio.Protocol):
                 self._advance()
 
     def eof_received(self) -> bool:
-        """Take the client's end; an answer that is owed is still sent."""
+        """The client sends no more; an answer that is owed to it is still sent."""
         self._ended = True
         if not self._closing:
             self._parser.receive_data(b"")
@@ -89,7 +89,7 @@ class Connection(asyncio.Protocol):
         return self._owes or self._queued
 
     def pause_writing(self) -> None:
-        """Serve and read no more while answers are not taken."""
+        """Serve and read no more while answers are not read."""
         self._full = True
         self._transport.pause_reading()
 
@@ -133,7 +133,7 @@ class Connection(asyncio.Protocol):
             self._advance()
 
     def _step(self) -> bool:
-        """Take what h11 has found; return whether there may be more."""
+        """Handle the next event of h11; return whether there may be more."""
         event = self._parser.next_event()
         if event is h11.NEED_DATA or event is h11.PAUSED:
             if self._parser.they_are_waiting_for_100_continue:
@@ -244,7 +244,7 @@ class Connection(asyncio.Protocol):
             self._close()
 
     def give_up(self) -> None:
-        """End the connection now; who still waits hears that there is no answer."""
+        """End the connection now; a request that still waits gets an error."""
         if self._owes:
             self._respond(problem("storage", "stopping"), close=True)
         self._close()
@@ -278,14 +278,14 @@ class Server:
         return [f"http://[{name}]:{port}" if ":" in name else f"http://{name}:{port}" for name, port in names]
 
     def begin_stop(self) -> None:
-        """Accept nothing more; what is asked already is answered, and then its connection ends."""
+        """Accept no connection; requests that have come are answered, then their connections end."""
         self.stopping = True
         self._server.close()
         for each in list(self.connections):
             each.stop()
 
     async def finish(self) -> None:
-        """End all connections. Clients have a moment to take their last answer."""
+        """End all connections. Clients have a moment to read their last answer."""
         for each in list(self.connections):
             each.give_up()
         if self.connections:

@@ -1,7 +1,7 @@
-"""Check digits: characters at the end of a number that show most mistakes of whoever types it.
+"""Check digits: characters at the end of a number that reveal most mistakes in typing it.
 
-Each works on the characters of its own and leaves out the others, so that a prefix does no harm. They depend on
-nothing but the text before them and have a fixed width: they never make two different numbers one.
+Each is computed from certain characters and ignores all others, so a prefix does no harm. It depends only on the text
+before it and has a fixed width, so it never makes two different numbers equal.
 
 - ``luhn``: ISO/IEC 7812; one digit. Finds single wrong digits and most swapped neighbours.
 - ``damm``: Damm, 2004; one digit. Finds all single wrong digits and all swapped neighbours.
@@ -85,4 +85,4 @@ CHARACTERS: Mapping[str, str] = {
     "iso7064-37-36": ALPHANUMERIC,
     "iso7064-97-10": ALPHANUMERIC,
 }
-"""What each looks at: of other characters it finds no mistake."""
+"""The characters that each is computed from; it finds no mistake in others."""

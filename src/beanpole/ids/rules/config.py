@@ -68,7 +68,7 @@ def read_http(table: Table) -> tuple[str, int] | None:
 def with_whole_path(database: str, folder: Path) -> str:
     """Return the address of a database; a file counts from the configuration's folder.
 
-    Where a server is started may change. The file would change with it, and numbers would begin anew.
+    A server may be started in another folder. It would find another file, and numbers would start again.
     """
     kind, slashes, path = database.partition(":///")
     is_file = kind.partition("+")[0] == "sqlite" and path and not path.startswith(":memory:")

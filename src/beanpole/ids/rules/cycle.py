@@ -1,4 +1,4 @@
-"""When counting begins anew: days, hours, months or seconds, in a time zone.
+"""Cycles: counting starts again each month, day, hour or number of seconds, in a time zone.
 
 A cycle is named by the second at which it starts. It is computed from the local time that a number shows, not from
 seconds alone: where clocks go back, the local hour that comes twice belongs to the cycle that it named first. So two
@@ -33,7 +33,7 @@ class Cycle:
         return datetime.fromtimestamp(now_s, self.zone)
 
     def start_s(self, now_s: int) -> int:
-        """Return the second at which the cycle of a moment started; 0 if counting never begins anew."""
+        """Return the second at which the cycle of a moment started; 0 if counting never starts again."""
         if self.unit == "never":
             return 0
         if self._cached[0] == now_s:

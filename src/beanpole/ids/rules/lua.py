@@ -5,9 +5,9 @@ A rule is a file with four functions: ``min_counter()``, ``max_counter()``, ``re
 ``day()``, ``hour()``, ``minute()`` and ``second()`` are the moment that the number shows. Each rule has a state
 of Lua 5.1 of its own, whose globals stay.
 
-The rule has string, math without chance, table, and of os what tells the time: the moment that `now` is. It has no
-files, processes, `require`, `debug`, `load` or coroutines, and no way to a Python object. A number may take only so
-many instructions and the state only so much memory; what is caught by `pcall` does not lift the limit.
+A rule may use string, math without random numbers, table, and the date functions of os, which return the moment that
+`now` is. It has no files, processes, `require`, `debug`, `load` or coroutines, and no access to Python objects. The
+instructions for a number and the memory of the state are limited; catching the error with `pcall` does not help.
 """
 
 from datetime import UTC, datetime
@@ -118,12 +118,12 @@ return ask, at, create
 
 
 def no_attribute(_holder: object, _name: object, _setting: bool) -> NoReturn:
-    """Keep Lua from whatever a Python object has."""
+    """Refuse Lua access to the attributes of a Python object."""
     raise AttributeError("a rule has no Python")
 
 
 def sentence(error: BaseException) -> str:
-    """Return the message of a Lua error without its stack; a rule may say as much as it wants, a reply may not."""
+    """Return the message of a Lua error without its stack, and not more than a reply may hold."""
     text = str(error).partition("\n")[0][:500]
     return text or "out of memory"
 
@@ -156,7 +156,7 @@ class LuaRule:
         except lua51.LuaError as error:
             raise RuleError(f"{name}: {sentence(error)}") from error
         self.cycle: Cycle | None = None
-        """The rule's cycle, which tells the local time."""
+        """The rule's cycle, which knows the local time."""
 
         self.step = 1
         """The distance of two counters."""

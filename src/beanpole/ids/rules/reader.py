@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 class Table:
-    """A table of a configuration, from which each key is taken once and with its type."""
+    """A table of a configuration. Each key is taken once, with its type."""
 
     def __init__(self, found: object, what: str) -> None:
         if not isinstance(found, dict):
@@ -48,7 +48,7 @@ class Table:
         return self.take(key, kind) if key in self.rest else None
 
     def end(self) -> None:
-        """Refuse what nobody has taken."""
+        """Refuse keys that were not taken."""
         if self.rest:
             raise RuleError(f"{self.what} has an unknown key {next(iter(self.rest))!r}")
 
@@ -205,7 +205,7 @@ def lua_rule(common: Common, path: Path) -> Rule:
     shape = Shape(code.ask("min_counter"), code.ask("max_counter"), common.step, common.offset)
     if shape.maximum > limits.LUA_NUMBER_MAX:
         raise RuleError(f"max_counter() is above 2^53, where numbers of Lua are not exact: {shape.maximum}")
-    # Its zone is what it shows, even if counting never begins anew.
+    # Numbers show the zone's time even if counting never starts again.
     fingerprint = common.fingerprint(0, cycle, source.decode("latin-1"), digest(zone_shape(cycle.zone)))
     rule = Rule(common.name, Counting(shape, cycle, common.batch, fingerprint=fingerprint), cycle, code.make, str(path))
     return tried(rule, again.make)

@@ -1,8 +1,8 @@
-"""A rule: how it counts, what its numbers look like, and whether it was found to be safe.
+"""A rule: how it counts, what its numbers look like, and the trial that it has passed.
 
-Trying out means to make numbers of many cycles, counters and salts, and to see that they are all different; this finds
-Lua that leaves out its counter or its date. Lua makes each of them three times, once in a state of its own: what comes
-from chance or from a variable that stays is none of the counter's, and is refused.
+The trial makes numbers of many cycles, counters and salts, which must all differ: so it finds Lua that leaves out its
+counter or its date. Lua makes each of them three times, once in a fresh state, and all must be equal: a number that
+depends on chance or on a variable that keeps its value is refused.
 """
 
 from collections.abc import Iterator
@@ -16,13 +16,13 @@ from beanpole.ids.rules.cycle import DAY_S, HOUR_S, Cycle
 from beanpole.ids.rules.sequence import Counting
 
 TRIED_FROM_S = int(datetime(2027, 1, 1, tzinfo=UTC).timestamp())
-"""Where trying out begins; the same for everybody, so that a rule is good or bad everywhere."""
+"""Where the trial begins; always the same, so that a rule passes everywhere or nowhere."""
 
 TRIED_AFTER_S = (
     *(seconds for seconds in (0, 1, 59, 60, 3600, 7200, 12 * HOUR_S)),
     *(days * DAY_S for days in (1, 2, 7, 10, 28, 30, 31, 59, 90, 180, 304, 365, 366, 731, 1461, 1500)),
 )
-"""Seconds after that: steps that a careless format does not show."""
+"""Seconds after that which are tried: steps that a careless format does not show."""
 
 
 TRIED_SALTS = (b"", b"1", b"10", b"0", b"A")
@@ -30,7 +30,7 @@ TRIED_SALTS = (b"", b"1", b"10", b"0", b"A")
 
 
 class Maker(Protocol):
-    """What makes numbers of a rule."""
+    """Makes the numbers of a rule."""
 
     def __call__(self, first: int, left: int, count: int, time_s: int, salt: bytes) -> tuple[list[str], int]:
         """Return `count` numbers and how many counters they took.
@@ -72,12 +72,12 @@ def sample(make: Maker, value: int, time_s: int, salt: bytes = b"") -> str:
 
 
 def cases(rule: Rule) -> Iterator[tuple[int, int, bytes]]:
-    """Return what is tried out: counters, moments and salts."""
+    """Return the cases of the trial: counters, moments and salts."""
     shape, seconds = rule.counting.shape, rule.cycle.seconds
     first = shape.after(shape.minimum - 1)
     last = shape.after(shape.maximum - shape.step)
     few = {first, shape.after(first), shape.after(last // 2), last - shape.step, last}
-    # What a counter is cut to, or taken modulo of.
+    # Where a counter that is cut, or taken modulo something, comes again.
     many = few | {shape.after(first + base**power - 1) for base in (2, 10) for power in range(63)}
     for after_s in sorted({*TRIED_AFTER_S, seconds, 2 * seconds}):
         for value in sorted(few if after_s else many):
@@ -100,9 +100,7 @@ def sample_or_none(make: Maker, value: int, time_s: int, salt: bytes) -> str | N
 
 
 def tried(rule: Rule, again: Maker | None = None) -> Rule:
-    """Try a rule out.
-
-    `again` is the same code in a state of its own, if it has a state.
+    """Return a rule that has passed the trial. `again` is the same code in a fresh state, if it has a state.
 
     Raises:
         RuleError: it makes the same number twice, or another one of the same counter.

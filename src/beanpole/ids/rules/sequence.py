@@ -1,13 +1,13 @@
 """Which number is next: the part of the service that must never repeat one. Pure: no I/O, and the time is an argument.
 
-A counter hands out numbers of ranges that are durably reserved. Who drives it does this::
+A counter hands out numbers of ranges that are durably reserved. Its caller does this::
 
     time_s = counter.open(now_s)          the time that the number shows; begins a new cycle when one is due
     first, left = counter.offer()         the next number, and how many from it on may be handed out
     counter.need(count)                   if these are not enough; or ExhaustedError: wait for the next cycle
-    counter.advance(first, used)             they are handed out
+    counter.advance(first, used)          they are handed out
     wanted = counter.plan()               at the low-water mark: what to reserve next, or None
-    counter.confirm(wanted)               it is durable. Or counter.fail(wanted): nobody knows, plan again
+    counter.confirm(wanted)               it is durable. Or counter.fail(wanted): perhaps, so plan again
 
 Invariants:
 
@@ -27,7 +27,7 @@ from beanpole.ids.rules.fingerprint import Fingerprint, followed
 
 
 class Cycles(Protocol):
-    """What a counter must know of a rule's cycle; see `cycle.Cycle`."""
+    """What a counter needs of a rule's cycle; see `cycle.Cycle`."""
 
     kind: str
     """Names the cycle's unit and zone: another kind means that starts can't be compared."""
@@ -160,7 +160,7 @@ class Counter:
         """The highest number of this cycle that is durably reserved."""
 
         self.last = self.reserved
-        """The number handed out last. After a start: what is reserved, as nobody knows which of it was handed out."""
+        """The number handed out last. After a start: what is reserved, as any of it may have been handed out."""
 
         self.answered_count = 0
         """Requests that got numbers, since the process started."""
@@ -253,7 +253,7 @@ class Counter:
         return first, (upper - first) // step + 1 if first <= upper else 0
 
     def advance(self, first: int, used: int) -> None:
-        """Note that numbers of an offer are handed out: the first one and those after it."""
+        """Record that numbers of an offer are handed out: the first one and those after it."""
         self.last = first + (used - 1) * self.shape.step
 
     def take(self) -> int:
@@ -311,7 +311,7 @@ class Counter:
         return self.under_way
 
     def confirm(self, mark: Mark) -> None:
-        """Take a range into use: it is durable now."""
+        """Use a range: it is durable now."""
         assert mark is self.under_way, "a range is confirmed once, in order"
         self.under_way = self.attempted = None
         self.durable = mark
@@ -322,7 +322,7 @@ class Counter:
             self._skip(mark)
 
     def fail(self, mark: Mark) -> None:
-        """Forget a range that may or may not be durable: it is planned again, and reserving it twice does no harm."""
+        """Drop a range that may or may not be durable: it is planned again, and reserving it twice does no harm."""
         assert mark is self.under_way, "a range fails once"
         self.under_way = None
         self.attempted = mark
@@ -334,10 +334,7 @@ class Counter:
         self.last = self.reserved = max(self.last, self.reserved, mark.reserved)
 
     def final_mark(self) -> Mark | None:
-        """Return what the durable mark should be when nothing more is handed out; None if it is right already.
-
-        With it a restart goes on without a gap.
-        """
+        """Return the mark to write when no more numbers are handed out; None if it is durable. It leaves no gap."""
         assert self.under_way is None, "what is under way may become durable after the rest is given back"
         durable = self.durable
         if durable is None or (durable.cycle_s, durable.kind) != (self.cycle_s, self.kind):
@@ -395,6 +392,6 @@ class Clock:
         return wall_s
 
     def accept(self, wall_s: float, monotonic_s: float) -> None:
-        """Take the wall clock for right, because an operator says so; time still never goes back."""
+        """Trust the wall clock, because an operator says that it is right; time still never goes back."""
         self._anchor_s, self._anchor_monotonic_s = wall_s, monotonic_s
         self.latest_s = max(self.latest_s, wall_s)

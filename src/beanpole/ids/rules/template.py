@@ -2,7 +2,8 @@
 
 A number is the template with its fields filled in. Every field has a fixed width, except the salt that a client sends,
 so two numbers are equal only if all their fields are. That makes three conditions, checked when the template is read,
-enough to never repeat one: the counter is in it, is wide enough for its maximum, and the time in it tells cycles apart.
+sufficient for never repeating one: it shows the counter, in a width that holds the maximum, and a time that
+distinguishes cycles.
 """
 
 import string
@@ -33,7 +34,7 @@ SHOWN = {
     "minute": (("year",), ("month", "yday"), ("day", "yday"), ("hour",), ("minute",)),
     "second": (("year",), ("month", "yday"), ("day", "yday"), ("hour",), ("minute",), ("second",)),
 }
-"""What a template must show to tell cycles apart: of each group, one field at least."""
+"""What a template must show to distinguish cycles: at least one field of each group."""
 
 
 def fields_of(template: str) -> list[tuple[str, str, int]]:
@@ -127,7 +128,7 @@ class Template:
         for group in SHOWN[precision(cycle)]:
             if not set(group) & set(names):
                 raise RuleError(
-                    f"counting begins anew each {cycle.seconds or ''} {cycle.unit}".replace("  ", " ")
+                    f"counting starts again each {cycle.seconds or ''} {cycle.unit}".replace("  ", " ")
                     + f", but the template does not show the {group[0]}: numbers would repeat"
                 )
         self._cached: tuple[int, bytes] = (-1, b"")

@@ -35,10 +35,10 @@ CROCKFORD_PAIRS = [high + low for high in CROCKFORD for low in CROCKFORD]
 """What ten bits are in it."""
 
 GAINS = 8
-"""A range that nobody waits for is worth a commit if it has at least this part of a window."""
+"""A range that no request waits for is worth a commit if it has at least this part of a window."""
 
 RANDOM_COUNT = 1_000
-"""How many random numbers of 64 bits are asked of the system at a time."""
+"""Random numbers of 64 bits that are read from the system at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +123,7 @@ class TimedCounter(Counter):
             )
         super().__init__(key, timing, mark, int(now_s))
         self.layout = layout
-        # The sequence begins anew with the unit, as a ULID's random bits do when a process starts.
+        # The sequence starts again with each unit, as a ULID's random bits do when a process starts.
         self.last = self.reserved = self.reserved | (1 << layout.sequence_bits) - 1 if mark else -1
         self._now = layout.position(mark.time_s) if mark else -1
         """The position of the latest moment that was seen."""

@@ -1,6 +1,6 @@
-"""What differs between databases: connecting, locks, how long to wait, and what makes a commit durable.
+"""What differs between databases: connecting, locks, time-outs, and what makes a commit durable.
 
-A lock has a number, belongs to a connection, and ends with it or with the process. No answer is waited for longer than
+A lock has a number, belongs to a connection, and ends with it or with the process. No call takes longer than
 `timeout_s`, whether the database is slow, hangs, or its machine is gone. The database's clock is not used.
 """
 
@@ -16,13 +16,13 @@ from beanpole.ids import limits
 from beanpole.ids.errors import StorageError
 
 START = -1
-"""The number of the lock that only one process has while it starts. Those of nodes are their own."""
+"""The number of the lock that a process holds while it starts. The lock of a node has the number of the node."""
 
 DRIVERS = {"mysql": "mysql+pymysql", "mariadb": "mariadb+pymysql", "postgresql": "postgresql+psycopg"}
 
 
 class Database(ABC):
-    """A database, as one that wants to connect sees it."""
+    """One kind of database."""
 
     def __init__(self, url: sa.URL, timeout_s: int, isolation_level: str, **connect_arguments: object) -> None:
         self.timeout_s = timeout_s
@@ -35,14 +35,14 @@ class Database(ABC):
 
     @abstractmethod
     def prepare(self, connection: sa.Connection) -> None:
-        """Make a new connection durable and impatient.
+        """Set up a new connection: time-outs, and commits that are durable.
 
         Raises:
             StorageError: the database does not keep what it commits.
         """
 
     def make(self, connection: sa.Connection) -> None:  # noqa: B027 - most need nothing
-        """Do what a new database needs before it has tables. Who calls this has the lock of those who start."""
+        """Do what a new database needs before it has tables. The caller holds the lock for starting."""
 
     @abstractmethod
     def lock(self, connection: sa.Connection, number: int) -> bool:
@@ -75,7 +75,7 @@ class Sqlite(Database):
         connection.exec_driver_sql("PRAGMA synchronous = FULL")
 
     def make(self, connection: sa.Connection) -> None:
-        """Let the file have a log from now on. SQLite refuses a second one who does this at the same moment."""
+        """Switch the file to a write-ahead log. SQLite refuses a second process that does so at the same moment."""
         connection.exec_driver_sql("PRAGMA journal_mode = WAL")
 
     def lock(self, connection: sa.Connection, number: int) -> bool:  # noqa: ARG002 - it is the process that has it
@@ -111,7 +111,7 @@ class Mysql(Database):
         super().__init__(url, timeout_s, "REPEATABLE READ", **waits)
 
     def prepare(self, connection: sa.Connection) -> None:
-        """Wait no longer than told, and cut nothing."""
+        """Limit how long a statement waits, and refuse values that would be cut."""
         level = connection.exec_driver_sql("SELECT @@GLOBAL.innodb_flush_log_at_trx_commit").scalar()
         if int(level or 0) != 1:
             raise StorageError(
@@ -154,7 +154,7 @@ class Postgresql(Database):
         )
 
     def prepare(self, connection: sa.Connection) -> None:
-        """Wait no longer than told, and let nobody wait for us longer than that."""
+        """Limit how long a statement waits, and how long others wait for our locks."""
         if connection.exec_driver_sql("SHOW fsync").scalar() != "on":
             raise StorageError(
                 "storage: fsync is off: a crash would lose what was committed, and numbers would repeat; set it to on"
@@ -199,7 +199,7 @@ def impatient_connection(timeout_s: int) -> Any:  # noqa: ANN401 - a class of a 
 
 
 def database_at(address: str, timeout_s: int) -> Database:
-    """Return the database at an address as SQLAlchemy has it, of which an answer is waited for so many seconds.
+    """Return the database at an address of SQLAlchemy; no call of it takes more than `timeout_s`.
 
     Raises:
         StartError: there is no such kind of database, or its driver is not installed.

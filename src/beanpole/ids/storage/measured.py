@@ -1,6 +1,6 @@
-"""A store that is watched: how long reservations take, how many fail, and whether the last call did.
+"""A store with measurements: how long reservations take, how many fail, and whether the last call did.
 
-Plain numbers, which metrics and health checks read; it costs a reservation next to nothing, and a request nothing.
+Metrics and health checks read them. A reservation costs next to nothing more, and a request nothing.
 """
 
 from collections.abc import Callable
@@ -14,7 +14,7 @@ BUCKETS_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.
 
 
 class StoreCalls(Protocol):
-    """What the service asks of the store, each call in the store's own thread."""
+    """The store as the service calls it."""
 
     async def load(self, key: Key, batch: int) -> Mark | None:
         """Return the mark of a counter of a rule that reserves `batch` numbers at a time."""
@@ -27,16 +27,16 @@ class StoreCalls(Protocol):
 
 
 class Measured:
-    """Passes calls on to a store."""
+    """Calls a store and measures it."""
 
     def __init__(self, store: StoreCalls, monotonic_s: Callable[[], float]) -> None:
         self.store = store
         self.monotonic_s = monotonic_s
         self.within = [0] * (len(BUCKETS_S) + 1)
-        """Reservations that took up to each of the bounds, and at the end those that took longer; not summed up."""
+        """Reservations by the first bound that they did not exceed; the last entry counts those above all bounds."""
 
         self.seconds = 0.0
-        """What all of them took."""
+        """Seconds of all reservations together."""
 
         self.range_count = 0
         """Ranges that they made durable: one transaction may have many."""
@@ -68,7 +68,7 @@ class Measured:
             await self.store.give_back(rests)
 
     async def check(self) -> None:
-        """Ask whether the node is still ours and a transaction can be committed: reserve nothing.
+        """Check that the node is still ours and a transaction can be committed: reserve nothing.
 
         Raises:
             StorageError: it is not, or can't.

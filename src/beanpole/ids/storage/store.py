@@ -1,9 +1,9 @@
-"""What is durable: marks of counters, and who owns the numbers of a node.
+"""The store: the marks of counters, and which process owns a node.
 
 Two tables of our own. `beanpole_ids_node` has a row for each node: its epoch, which each start raises.
-`beanpole_ids_counter` has a row for each counter of a node. A store locks its node as long as it is connected,
-so that a second process is refused; and checks its epoch in every transaction, so that one that lost the lock unnoticed
-writes nothing more.
+`beanpole_ids_counter` has a row for each counter of a node. A store locks its node while it is connected, so
+that a second process is refused. It checks its epoch in every transaction, so that a process that has lost the lock
+without noticing writes nothing more.
 
 Adding nodes: the step is the same for all nodes that run. Each step is a generation. A counter whose row is of an older
 generation, or that has no row, goes on above the rows of all nodes.
@@ -30,7 +30,7 @@ from beanpole.ids.storage.database import START, database_at
 T = TypeVar("T")
 
 LOCK_TRIES_PER_S = 50
-"""How often a lock is asked for that somebody else has."""
+"""Attempts to take a lock that another process holds."""
 
 NAME = sa.LargeBinary(limits.NAME_BYTES_MAX).with_variant(mysql.VARBINARY(limits.NAME_BYTES_MAX), "mysql", "mariadb")
 NUMBER = sa.BigInteger()
@@ -116,10 +116,10 @@ class Store:
         return connection
 
     def _wait_for_lock(self, connection: sa.Connection, number: int, wait_s: int, otherwise: str) -> None:
-        """Take a lock, if need be after a while: a database sees late that the process that had it was killed.
+        """Take a lock, if need be after a while: a database notices late that the process that held it was killed.
 
         Raises:
-            LeaseLostError: somebody has it.
+            LeaseLostError: another process holds it.
         """
         has_lock = self._gets_lock(connection, number, wait_s)
         connection.commit()
@@ -127,7 +127,7 @@ class Store:
             raise LeaseLostError(f"storage: {otherwise}")
 
     def _gets_lock(self, connection: sa.Connection, number: int, wait_s: int) -> bool:
-        """Take a lock, asking again for a while; return whether we have it."""
+        """Try for a while to take a lock; return whether we hold it."""
         for _ in range(wait_s * LOCK_TRIES_PER_S):
             if self._database.lock(connection, number):
                 return True
@@ -135,7 +135,7 @@ class Store:
         return False
 
     def _add_columns(self, connection: sa.Connection) -> None:
-        """Add what the table of an older version lacks. Its processes go on: what they don't write has a default."""
+        """Add columns that the table of an older version lacks. Its processes go on: the columns have defaults."""
         found = {each["name"] for each in sa.inspect(connection).get_columns(COUNTERS.name)}
         for column in COUNTERS.columns:
             if column.name not in found:
@@ -143,7 +143,7 @@ class Store:
                 connection.exec_driver_sql(f"ALTER TABLE {COUNTERS.name} ADD COLUMN {definition}")
 
     def _is_running(self, connection: sa.Connection, node: int) -> bool:
-        """Return whether some process has the lock of another node, and keeps it for a while."""
+        """Return whether a process holds the lock of another node, and keeps it for a while."""
         if not self._gets_lock(connection, node, limits.STORE_LOCK_WAIT_S):
             return True
         self._database.unlock(connection, node)
@@ -173,7 +173,7 @@ class Store:
             connection.execute(sa.insert(NODES).values(node=self.node, **values))
 
     def load(self, key: Key, batch: int) -> Mark | None:
-        """Return the mark from which a counter goes on; None if nobody has used it. `batch`: see `original.table`.
+        """Return the mark from which a counter goes on; None if it is new. `batch`: see `original.table`.
 
         Raises:
             LeaseLostError: another process has the node now.
@@ -204,7 +204,7 @@ class Store:
 
         Raises:
             LeaseLostError: another process has the node now; nothing was written.
-            StorageError: the database failed; nobody knows whether it was written.
+            StorageError: the database failed; the marks may be written or not.
         """
         self._write(wanted, forward=True)
 
@@ -217,7 +217,7 @@ class Store:
         self._write(list(rests), forward=False)
 
     def beat(self) -> None:
-        """Ask whether the node is still ours.
+        """Check that the node is still ours.
 
         Raises:
             LeaseLostError: it is not.
@@ -254,7 +254,7 @@ class Store:
     def _run(self, work: Callable[[sa.Connection], T], *, is_held: bool = True) -> T:
         """Do work in a transaction of the node's owner; again if the connection was lost since the last one.
 
-        `is_held`: nobody else can take the node until the commit.
+        `is_held`: no other process can take the node until the commit.
 
         Doing it again is harmless: the same marks are written.
         """
@@ -279,8 +279,8 @@ class Store:
     def _attempt(self, work: Callable[[sa.Connection], T], is_held: bool) -> T:
         connection = self._connection or self._connect()
         with connection.begin():
-            # After a lost connection the database may think for a while that it is still there and has our lock. That
-            # is for those who start; what protects the numbers is the epoch.
+            # After a lost connection the database may believe for a while that it lives and has our lock. The lock only
+            # refuses a start; what protects the numbers is the epoch.
             self._has_lock = self._has_lock or self._database.lock(connection, self.node)
             where = (NODES.c.node == self.node) & (NODES.c.epoch == self.epoch)
             if is_held:
@@ -293,14 +293,14 @@ class Store:
             return work(connection)
 
     def _drop(self) -> None:
-        """Give up a connection that failed; the next transaction makes a new one."""
+        """Drop a connection that failed; the next transaction opens a new one."""
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.invalidate()
             connection.close()
 
     def close(self) -> None:
-        """Disconnect, and give the lock of the node back."""
+        """Disconnect and release the lock of the node."""
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()

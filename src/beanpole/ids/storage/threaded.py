@@ -1,7 +1,7 @@
 """A store in a thread of its own, so that requests are answered while it waits for a disk or a network.
 
-Nothing waits for ever: a call that takes too long is given up, and until it is over every other is refused at once. One
-thread runs all calls, so what was given up comes before what is asked next.
+A call that takes too long is abandoned, and until it has ended every other is refused at once. One thread runs all
+calls, so an abandoned call ends before the next one starts.
 """
 
 import asyncio
@@ -16,30 +16,30 @@ from beanpole.ids.storage.store import Store
 
 
 class ThreadedStore:
-    """What the service calls."""
+    """The store as the service calls it."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
         self._thread = ThreadPoolExecutor(1, "ids-store")
-        self._given_up: asyncio.Future[Any] | None = None
+        self._abandoned: asyncio.Future[Any] | None = None
 
     async def _call(self, function: Callable[..., Any], *arguments: object) -> Any:  # noqa: ANN401 - what it returns
-        if self._given_up is not None and not self._given_up.done():
+        if self._abandoned is not None and not self._abandoned.done():
             raise StorageError("storage: it does not answer")
         call = asyncio.get_running_loop().run_in_executor(self._thread, function, *arguments)
         done, _ = await asyncio.wait({call}, timeout=limits.STORE_TIMEOUT_S)
         if not done:
-            call.add_done_callback(asyncio.Future.exception)  # nobody asks for it any more
-            self._given_up = call
+            call.add_done_callback(asyncio.Future.exception)  # its result is not used
+            self._abandoned = call
             raise StorageError(f"storage: no answer in {limits.STORE_TIMEOUT_S} s")
         return call.result()
 
     async def open(self) -> None:
-        """Open the store; what takes long here is an error of its own."""
+        """Open the store, which limits its time itself."""
         await asyncio.get_running_loop().run_in_executor(self._thread, self.store.open)
 
     async def beat(self) -> None:
-        """Ask now and then whether the node is still ours; this also keeps the connection alive.
+        """Check regularly that the node is still ours; this also keeps the connection alive.
 
         Raises:
             LeaseLostError: it is not.
@@ -51,7 +51,7 @@ class ThreadedStore:
             except LeaseLostError:
                 raise
             except StorageError:
-                continue  # who needs the store will hear of it
+                continue  # the next reservation will report it
 
     async def load(self, key: Key, batch: int) -> Mark | None:
         """Return the mark of a counter."""
@@ -67,6 +67,6 @@ class ThreadedStore:
         await self._call(self.store.give_back, rests)
 
     async def close(self) -> None:
-        """Close the store, after what is still under way."""
+        """Close the store after the call that is still running."""
         await asyncio.get_running_loop().run_in_executor(self._thread, self.store.close)
         self._thread.shutdown()
