@@ -35,58 +35,19 @@ BODY_BYTES_MAX_CEILING = 1_073_741_824
 PORT_DEFAULT = 11300
 """The TCP port of the beanstalkd protocol."""
 
-BACKLOG = 1024
-"""Connections that the kernel queues before we accept them; clients that all connect at once need it."""
-
-EVENTS_PER_TURN = 512
-"""Sockets that one turn serves; with more ready, the rest waits for the next turn."""
-
-ACCEPTS_PER_TURN = 256
-"""Connections accepted in one turn, so that a flood of them can't starve those that are there."""
-
-RECEIVE_BYTES_PER_TURN = 131_072
-"""Bytes read from one connection in one turn: two bodies of the default limit, so bulk does not delay the others."""
-
-COMMANDS_PER_TURN = 1_024
-"""Commands that one connection may run in one turn; its other commands wait for the next."""
-
-TUBES_PER_COMMAND = 64
-"""Watched tubes that a reserve looks at in the time of one command; it uses up its turn accordingly."""
-
-JOBS_PER_COMMAND = 10
-"""Jobs that a kick moves in the time of one command."""
-
-OUTPUT_BYTES_PAUSE = 1_048_576
-"""Unsent bytes at which a connection's commands stop running: a client that never reads can't fill our memory."""
-
 OUTPUT_BYTES_KEPT = 16_384
 """Capacity of a reply buffer that a connection keeps when it is empty; a larger one is given back."""
 
 INPUT_BYTES_KEPT = 4_096
 """Capacity of an input buffer that a connection keeps when it is empty; a larger one is given back."""
 
-ACCEPT_TELL_NS = 60_000_000_000
-"""How long a log line about paused accepting keeps others like it away, so that clients can't flood the log."""
-
-HEAP_BLOCK_BYTES_MAX = 4_194_304
-"""Bytes up to which a block of memory is taken from the heap; a larger one is mapped and faults in page by page."""
-
-HEAP_BYTES_KEPT = 33_554_432
-"""Free bytes at the heap's end that stay with the process, so that buffers for large bodies don't come and go."""
-
-ACCEPT_RETRY_NS = 1_000_000_000
-"""How long accepting pauses when the process is out of file descriptors, unless a connection closes earlier."""
-
-DESCRIPTORS_RESERVED = 16
-"""File descriptors kept free for log segments, the console and the like when connections take all others."""
-
 # --- The engine -------------------------------------------------------------------------------------------------------
 
 JOBS_PER_TICK = 10_000
 """Jobs that become ready by time in one tick, a few milliseconds; if more are due, the next turn goes on."""
 
-KICKS_PER_TURN = 10_000
-"""Jobs that one kick moves before other connections have their turn."""
+KICKS_PER_TURN = 1_000
+"""Jobs that one kick moves before other connections have their turn: a fraction of a millisecond."""
 
 # --- The client -------------------------------------------------------------------------------------------------------
 

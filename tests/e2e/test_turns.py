@@ -7,9 +7,11 @@ replies say what ran before what. A frozen server finds everything at its next t
 from contextlib import ExitStack
 
 from beanpole import limits
+from beanpole.server import limits as server_limits
 from tests.e2e.process import Process
 
 OTHERS = 20
+COMMANDS_PER_TURN = server_limits.SHARE_COST_NS // server_limits.COMMAND_COST_NS
 PUT = b"put 0 0 60 0\r\n\r\n"
 
 
@@ -38,10 +40,10 @@ def test_flood_of_commands_lets_others_in_after_a_turn(process: Process) -> None
             sent = flood.send_while_possible(PUT * 100_000)
             for other in others:
                 other.send(PUT)
-        assert sent > 4 * limits.COMMANDS_PER_TURN * len(PUT), "too little to fill some turns"
+        assert sent > 4 * COMMANDS_PER_TURN * len(PUT), "too little to fill some turns"
         flood.send((PUT * 100_000)[sent:])
         ids = [int(other.line().split()[1]) for other in others]
-        assert max(ids) < first + limits.COMMANDS_PER_TURN + OTHERS, "a put of another ran behind more than one turn"
+        assert max(ids) < first + COMMANDS_PER_TURN + OTHERS, "a put of another ran behind more than one turn"
         flood_ids = [int(flood.line().split()[1]) for _ in range(100_000)]
         assert sorted(ids + flood_ids) == list(range(first, first + 100_000 + OTHERS))
     empty(process, b"flood")
@@ -55,12 +57,12 @@ def test_flood_of_commands_shares_turns_with_another_flood(process: Process) -> 
         two.ask(b"use flood\r\n", b"USING flood\r\n")
         first = process.statistic("total-jobs") + 1
         with process.frozen():
-            assert one.send_while_possible(PUT * count) > 8 * limits.COMMANDS_PER_TURN * len(PUT)
-            assert two.send_while_possible(PUT * count) > 8 * limits.COMMANDS_PER_TURN * len(PUT)
-        ids = [int(one.line().split()[1]) for _ in range(8 * limits.COMMANDS_PER_TURN)]
-        last_of_two = [int(two.line().split()[1]) for _ in range(8 * limits.COMMANDS_PER_TURN)][-1]
-        assert abs(ids[-1] - last_of_two) <= limits.COMMANDS_PER_TURN
-        assert last_of_two < first + 17 * limits.COMMANDS_PER_TURN
+            assert one.send_while_possible(PUT * count) > 8 * COMMANDS_PER_TURN * len(PUT)
+            assert two.send_while_possible(PUT * count) > 8 * COMMANDS_PER_TURN * len(PUT)
+        ids = [int(one.line().split()[1]) for _ in range(8 * COMMANDS_PER_TURN)]
+        last_of_two = [int(two.line().split()[1]) for _ in range(8 * COMMANDS_PER_TURN)][-1]
+        assert abs(ids[-1] - last_of_two) <= COMMANDS_PER_TURN
+        assert last_of_two < first + 17 * COMMANDS_PER_TURN
         for client in (one, two):
             client.half_close()
             client.rest()

@@ -19,15 +19,15 @@ from pathlib import Path
 import uvloop
 
 import beanpole
-from beanpole import limits
 from beanpole.engine.engine import Engine
 from beanpole.errors import ExitCode, StartError
 from beanpole.log.log import Log
-from beanpole.server import listener
+from beanpole.server import limits, listener
+from beanpole.server.epoll import EpollTransport
 from beanpole.server.keeping import Kept, keep_in, keep_nothing
 from beanpole.server.logs import Logger, open_logger
-from beanpole.server.poller import Poller
 from beanpole.server.settings import Settings
+from beanpole.server.turn import Turn
 
 GC_THRESHOLDS = (50_000, 20, 100)
 """The engine makes no cycles, so a collection finds nothing; a rare one is for what the libraries leave."""
@@ -58,7 +58,7 @@ class ProcessFacts:
 
 
 class Observer:
-    """Tells an operator what the poller sees."""
+    """Reports to an operator what happens to connections."""
 
     def __init__(self, logger: Logger) -> None:
         self.logger = logger
@@ -154,7 +154,7 @@ def remove_ready_file(path: Path, addresses: list[str] | None = None) -> None:
 
 
 class Server:
-    """One server: an engine, a log, a poller and its listeners, on one loop."""
+    """One server: an engine, a log, its clients and its listeners, on one loop."""
 
     def __init__(
         self, settings: Settings, listeners: list[socket.socket], logger: Logger, descriptors_max: int
@@ -178,44 +178,43 @@ class Server:
         """
         loop = asyncio.get_running_loop()
         kept = self.open_log(loop)
-        poller = Poller(
-            kept.engine, kept.log, loop, self.observer, self.settings.one_reply_per_send, self.connections_max
-        )
-        poller.clock_offset_ns = kept.clock_offset_ns
-        poller.observe_connections = self.settings.verbose_count > 0
-        self.stop_turns = poller.stop
+        turn = Turn(kept.engine, kept.log, self.settings.one_reply_per_send)
+        clients = EpollTransport(turn, loop, self.observer, self.connections_max)
+        clients.clock_offset_ns = kept.clock_offset_ns
+        clients.observe_connections = self.settings.verbose_count > 0
+        self.stop_turns = turn.stop
         loop.set_exception_handler(self.fail)
-        kept.start(poller.release, self.fail_log)
+        kept.start(clients.send_held, self.fail_log)
         for each in self.listeners:
             each.setblocking(False)
             each.listen(limits.BACKLOG)
-            poller.listen(each.fileno(), each.family == socket.AF_UNIX)
+            clients.listen(each.fileno(), each.family == socket.AF_UNIX)
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self.stop, number)
         loop.add_signal_handler(signal.SIGUSR1, self.drain, kept.engine)
-        loop.add_reader(poller.fileno(), poller.run)
+        loop.add_reader(clients.fileno(), clients.run)
         self.tell_ready()
         await self.stopping.wait()
         notify_systemd("STOPPING=1")
         if self.settings.ready_file is not None:
             remove_ready_file(self.settings.ready_file, self.addresses)
-        poller.stop_accepting()
-        loop.remove_reader(poller.fileno())
+        clients.stop_accepting()
+        loop.remove_reader(clients.fileno())
         if self.exit_code == ExitCode.OK:
-            self.close_log(kept.log, poller)
-        poller.close_all()
+            self.close_log(kept.log, clients)
+        clients.close_all()
         kept.close()
         self.logger.info("stopped", exit_code=int(self.exit_code))
         return self.exit_code
 
-    def close_log(self, log: Log, poller: Poller) -> None:
+    def close_log(self, log: Log, clients: EpollTransport) -> None:
         """Make everything durable and send what that sets free; if that fails, send nothing."""
         try:
             log.close()
         except OSError as error:
             self.fail_log(error)
         else:
-            poller.release()
+            clients.send_held()
 
     def open_log(self, loop: asyncio.AbstractEventLoop) -> Kept:
         """Open the log that the settings ask for, and bring its jobs back."""

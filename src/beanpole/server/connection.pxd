@@ -6,16 +6,28 @@ from beanpole.engine.engine cimport Engine
 from beanpole.engine.session cimport Session
 from beanpole.protocol.decoder cimport Decoder
 
+cdef class Connection
+
+cdef class Transport:
+    cdef public bint readable            # it may have input that the connection was not given
+    cdef public bint blocked             # it took less than was to be sent; it asks for another turn when it takes more
+    cdef public bint gone                # nobody is at the other end; whatever the client has left is dropped
+    cpdef int wake(self, int64_t now_ns, Connection connection) except -1
+    cdef Py_ssize_t send(self, const char *data, Py_ssize_t size) except? -1
+    cpdef Py_ssize_t send_bytes(self, bytes data) except? -1
+    cpdef int close(self) except -1
+
 @cython.final
 cdef class Connection:
     cdef Engine engine
+    cdef readonly Transport transport
     cdef readonly Session session
     cdef Decoder decoder
     # What the client's commands wait for; where none of these is set, they wait for more input.
     cdef readonly bint pending           # for the next turn: this turn's share is used up
     cdef readonly bint choked            # for the client to read: too much output is unsent
     cdef bint hungry                     # everything that arrived is decoded
-    cdef int commands_left               # commands that may run in this turn
+    cdef int64_t share_ns                # what its commands may still cost in this turn
     # The end.
     cdef readonly bint input_ended       # no more bytes come
     cdef readonly bint finished          # no more commands run: quit, or all input ran; close when all output is sent
@@ -26,18 +38,13 @@ cdef class Connection:
     cdef uint64_t depends_on             # index of the last record that a reply in session.out depends on
     cdef list held                       # (index, bytes): output up to `bytes` is free when `index` is durable
     cdef list reply_ends                 # bytes of output ever at the end of each reply; None: not wanted
-    # The socket's side, the poller's business.
-    cdef int fd                          # -1: none
-    cdef bint readable                   # there may be something to read
-    cdef bint thorough                   # a read that is short does not mean that there is no more
-    cdef bint hung_up                    # the peer sends no more: read until the end
-    cdef bint blocked                    # the last send was short: wait for writability
-    cdef bint queued                     # it is served again next turn
-    cdef bint touched                    # it is in this turn's list of connections to send for
-    cdef bint is_held                    # it is in the list of connections whose output waits for the log
-    cdef uint64_t turn                   # the turn that commands_left belongs to
+    # The turn's business: which of its lists the connection is in.
+    cdef bint queued                     # those to serve
+    cdef bint sending                    # those to send for in this turn
+    cdef bint in_held                    # those whose output waits for the log
+    cdef uint64_t turn                   # the turn that share_ns belongs to
     cdef int run(self, int64_t now_ns) except -1
-    cdef int cost(self) noexcept
+    cdef int64_t cost(self) noexcept
     cdef int end_reply(self) except -1
     cdef int stop_input(self, int64_t now_ns) except -1
     cdef Py_ssize_t sendable(self, uint64_t durable_index) except -1

@@ -1,8 +1,9 @@
-"""A connection: a decoder, a session, and which of its output may leave. It has no socket.
+"""A connection: a decoder, a session, and which of its output may leave. It has no socket but a transport.
 
-The poller feeds it what a socket receives and sends what it lets go; tests and other transports do the same with bytes.
-Commands run one after the other until one of these holds: input is used up, the session waits, the turn's share of
-commands is used up, or so much output is unsent that a client that does not read would fill our memory.
+A transport has two verbs: it is woken when the connection takes input again, and it sends. A socket of the epoll is
+one; a TLS stream, or what a client of another node sends, can be one as well. Commands run one after the other until
+one of these holds: input is used up, the session waits, the connection's share of the turn is used up, or so much
+output is unsent that a client that does not read would fill our memory.
 
 Output is held until it is durable (:meth:`Connection.sendable`): a reply is a promise, so it leaves when the records
 that its own command wrote are on disk, and all that was recorded before it if it tells of a job or that there is none:
@@ -13,30 +14,87 @@ import cython
 from cython.cimports.beanpole.engine.engine import Engine, Outcome
 from cython.cimports.beanpole.protocol.commands import Command, Verb
 from cython.cimports.beanpole.protocol.decoder import Decoder
-from cython.cimports.libc.stdint import int64_t, uint32_t, uint64_t
+from cython.cimports.libc.stdint import int64_t, uint64_t
 
-from beanpole import limits
+from beanpole.protocol import commands
+from beanpole.server import limits
 
-COMMANDS_PER_TURN = cython.declare(cython.int, limits.COMMANDS_PER_TURN)
-TUBES_PER_COMMAND = cython.declare(cython.int, limits.TUBES_PER_COMMAND)
-JOBS_PER_COMMAND = cython.declare(uint32_t, limits.JOBS_PER_COMMAND)
+SHARE_COST_NS = cython.declare(int64_t, limits.SHARE_COST_NS)
+WATCH_COST_NS = cython.declare(int64_t, limits.WATCH_COST_NS)
+KICKED_COST_NS = cython.declare(int64_t, limits.KICKED_COST_NS)
+BYTES_PER_COST_NS = cython.declare(int64_t, limits.BYTES_PER_COST_NS)
 OUTPUT_BYTES_PAUSE = cython.declare(cython.Py_ssize_t, limits.OUTPUT_BYTES_PAUSE)
+
+COSTS_NS = {
+    "LIST_TUBES": 20_000,
+    "LIST_TUBES_WATCHED": 5_000,
+    "STATS": 40_000,
+    "STATS_TUBE": 12_000,
+    "STATS_JOB": 12_000,
+}
+"""What commands cost that build texts, by the name of their verb."""
+
+costs = cython.declare(int64_t[64])
+"""What a command costs by its verb, in nanoseconds."""
+
+
+def fill_costs():
+    """Copy the table of costs into C memory."""
+    assert Verb.VERB_COUNT <= 64, "the verbs outgrew the table of costs"
+    verb: cython.int
+    for verb in range(64):
+        costs[verb] = limits.COMMAND_COST_NS
+    for name, cost_ns in COSTS_NS.items():
+        costs[cython.cast(cython.int, getattr(commands.Verb, name))] = cost_ns
+
+
+fill_costs()
 
 current = cython.declare(Command, Command())
 """The command that is being run. Nobody keeps it, so one serves every connection."""
 
 
 @cython.cclass
+class Transport:
+    """The way to one client: this one leads nowhere, so that the output stays until somebody takes it.
+
+    A compiled transport overrides ``send``, one in Python ``send_bytes``. The fields stand in ``connection.pxd``.
+    """
+
+    def wake(self, now_ns, connection):
+        """Give the connection input, if there is some: it has used up what it had, and waits for nothing else."""
+        return 0
+
+    def send(self, data, size):
+        """Send bytes; return how many were taken, or -1 when nobody is at the other end."""
+        return self.send_bytes(data[:size])
+
+    def send_bytes(self, data):
+        """Do what `send` does."""
+        return 0
+
+    def close(self):
+        """Close: the session has ended, and all of its output that could be sent is sent."""
+        return 0
+
+
+@cython.cclass
 class Connection:
     """One client. The fields stand in ``connection.pxd``."""
 
-    def __init__(self, engine: Engine, now_ns: int64_t, one_reply_per_send: cython.bint = False):
+    def __init__(
+        self,
+        engine: Engine,
+        now_ns: int64_t,
+        one_reply_per_send: cython.bint = False,
+        transport: Transport = None,
+    ):
         self.engine = engine
+        self.transport = Transport() if transport is None else transport
         self.session = engine.open_session(now_ns, self)
         self.decoder = Decoder(engine.body_bytes_max)
         self.hungry = True
-        self.commands_left = COMMANDS_PER_TURN
-        self.fd = -1
+        self.share_ns = SHARE_COST_NS
         self.reply_ends = [] if one_reply_per_send else None
 
     def run(self, now_ns):
@@ -49,7 +107,7 @@ class Connection:
         self.hungry = False
         if session.kick_left:
             self.engine.go_on(now_ns, session)
-            self.commands_left = 0
+            self.share_ns = 0
             self.end_reply()
         while not session.waiting and not session.quitting:
             if session.kick_left:
@@ -58,20 +116,22 @@ class Connection:
             if session.out.size - session.out.sent >= OUTPUT_BYTES_PAUSE:
                 self.choked = True
                 break
-            if self.commands_left <= 0 and self.decoder.at < self.decoder.end:
+            if self.share_ns <= 0 and self.decoder.at < self.decoder.end:
                 self.pending = True
                 break
             if not self.decoder.next(current):
                 self.hungry = True
                 break
-            self.commands_left -= self.cost()
-            kicked: uint32_t = session.kicked_count
+            output_bytes: cython.Py_ssize_t = session.out.size
+            self.share_ns -= self.cost()
             if self.engine.apply(now_ns, session, current) == Outcome.AGAIN:
                 self.decoder.unread_put()
                 self.pending = True
                 break
-            if session.kicked_count != kicked:
-                self.commands_left -= session.kicked_count // JOBS_PER_COMMAND
+            if session.out.size > output_bytes:
+                self.share_ns -= (session.out.size - output_bytes) // BYTES_PER_COST_NS
+            if current.verb == Verb.KICK:
+                self.share_ns -= session.kicked_count * KICKED_COST_NS
             self.end_reply()
         self.decoder.settle()
         if records.index != index_before:
@@ -80,10 +140,15 @@ class Connection:
         return 0
 
     def cost(self):
-        """Return what the current command costs of the turn's share: a reserve looks at every tube that is watched."""
-        if current.verb == Verb.RESERVE or current.verb == Verb.RESERVE_WITH_TIMEOUT:
-            return 1 + cython.cast(cython.int, len(self.session.watches)) // TUBES_PER_COMMAND
-        return 1
+        """Return what the current command costs, apart from its output and the jobs that it kicks."""
+        cost_ns: int64_t = costs[cython.cast(cython.int, current.verb)]
+        if (
+            current.verb == Verb.RESERVE
+            or current.verb == Verb.RESERVE_WITH_TIMEOUT
+            or current.verb == Verb.LIST_TUBES_WATCHED
+        ):
+            cost_ns += len(self.session.watches) * WATCH_COST_NS
+        return cost_ns
 
     def end_reply(self):
         """Remember where a reply ends, where replies are to be sent one by one."""
@@ -97,7 +162,7 @@ class Connection:
         return 0
 
     def stop_input(self, now_ns):
-        """Tell that no more bytes come: a session can't wait any more, and the end comes when all input has run."""
+        """Note that no more bytes come: a session can't wait any more, and the end comes when all input has run."""
         self.input_ended = True
         self.engine.half_close(now_ns, self.session)
         return self.run(now_ns)
@@ -130,24 +195,31 @@ class Connection:
         self.sent_bytes += size
         self.session.out.consume(size)
 
-    # --- the same for those who have bytes and no socket --------------------------------------------------------------
+    # --- for those who have bytes -------------------------------------------------------------------------------------
+
+    def feed(self, now_ns: int64_t, data: bytes) -> None:
+        """Take input from a transport that was woken, and run it within the share of the turn."""
+        self.decoder.receive(data)
+        self.share_ns -= len(data) // BYTES_PER_COST_NS
+        if not self.finished and not self.closed:
+            self.run(now_ns)
 
     def receive(self, now_ns: int64_t, data: bytes) -> None:
         """Take input and run it."""
-        self.commands_left = COMMANDS_PER_TURN
+        self.share_ns = SHARE_COST_NS
         self.decoder.receive(data)
         if not self.finished and not self.closed:
             self.run(now_ns)
 
     def resume(self, now_ns: int64_t) -> None:
         """Go on after a reply came, in the next turn, or when output was taken."""
-        self.commands_left = COMMANDS_PER_TURN
+        self.share_ns = SHARE_COST_NS
         self.end_reply()
         if not self.finished and not self.closed:
             self.run(now_ns)
 
     def half_close(self, now_ns: int64_t) -> None:
-        """Tell that no more input comes."""
+        """Note that no more input comes."""
         if not self.closed:
             self.stop_input(now_ns)
 

@@ -1,0 +1,271 @@
+"""The sockets of all clients behind one descriptor.
+
+An epoll descriptor is itself readable when any of the sockets in it is, so the asyncio loop watches that one descriptor
+and calls :meth:`EpollTransport.run` once for a whole batch of ready sockets, which runs one turn.
+
+Sockets are watched edge-triggered: nothing has to be switched off while a session waits or its client does not read, so
+a command costs one ``recv`` and one ``send``. The price is to remember what may still be readable. The next deadline is
+a timer descriptor in the same epoll.
+"""
+
+import asyncio
+import errno
+from typing import TYPE_CHECKING
+
+import cython
+from cython.cimports.beanpole.server import posix
+from cython.cimports.beanpole.server.connection import Connection, Transport
+from cython.cimports.beanpole.server.eventqueue import EventQueue
+from cython.cimports.beanpole.server.turn import Turn
+from cython.cimports.libc.errno import EAGAIN, ECONNABORTED, EINTR, EMFILE, ENFILE, ENOBUFS, ENOMEM
+from cython.cimports.libc.errno import errno as last_error
+from cython.cimports.libc.stdint import int64_t
+from cython.cimports.libc.stdlib import free, malloc
+
+from beanpole.server import limits
+
+if TYPE_CHECKING:
+    from beanpole.server.app import Observer
+
+EVENTS_PER_TURN = cython.declare(cython.int, limits.EVENTS_PER_TURN)
+ACCEPTS_PER_TURN = cython.declare(cython.int, limits.ACCEPTS_PER_TURN)
+ACCEPT_TELL_NS = cython.declare(int64_t, limits.ACCEPT_TELL_NS)
+ACCEPT_RETRY_NS = cython.declare(int64_t, limits.ACCEPT_RETRY_NS)
+RECEIVE_BYTES_PER_TURN = cython.declare(cython.Py_ssize_t, limits.RECEIVE_BYTES_PER_TURN)
+BYTES_PER_COST_NS = cython.declare(int64_t, limits.BYTES_PER_COST_NS)
+HEAP_BLOCK_BYTES_MAX = cython.declare(cython.int, limits.HEAP_BLOCK_BYTES_MAX)
+HEAP_BYTES_KEPT = cython.declare(cython.int, limits.HEAP_BYTES_KEPT)
+CLIENT_EVENTS = cython.declare(cython.uint, posix.EPOLLIN | posix.EPOLLPRI | posix.EPOLLRDHUP | posix.EPOLLET)
+
+
+@cython.cclass
+class Socket(Transport):
+    """The socket of one client."""
+
+    def wake(self, now_ns, connection):
+        """Read once and run what came."""
+        size: cython.Py_ssize_t
+        decoder = connection.decoder
+        empty: cython.bint = decoder.at == decoder.end
+        target: cython.p_char = self.epoll.read_buffer if empty else decoder.room(RECEIVE_BYTES_PER_TURN)
+        size = posix.recv(self.fd, target, RECEIVE_BYTES_PER_TURN, posix.MSG_DONTWAIT)
+        if size > 0:
+            self.readable = size == RECEIVE_BYTES_PER_TURN or self.hung_up or self.thorough
+            if empty:
+                decoder.borrow(target, size)
+            else:
+                decoder.extend(size)
+            connection.share_ns -= size // BYTES_PER_COST_NS
+            return connection.run(now_ns)
+        self.readable = False
+        if size == 0:
+            return connection.stop_input(now_ns)
+        if last_error == EINTR:
+            self.readable = True
+        elif last_error != EAGAIN:
+            self.gone = True
+        return 0
+
+    def send(self, data, size):
+        """Send at once what the kernel takes."""
+        sent: cython.Py_ssize_t
+        while True:
+            sent = posix.send(self.fd, data, size, posix.MSG_NOSIGNAL | posix.MSG_DONTWAIT)
+            if sent >= 0:
+                break
+            if last_error == EAGAIN:
+                sent = 0
+                break
+            if last_error != EINTR:
+                return -1
+        if sent < size:
+            self.epoll.watch_fd(self.fd, CLIENT_EVENTS | posix.EPOLLOUT, posix.EPOLL_CTL_MOD)
+        return sent
+
+    def close(self):
+        """Close the socket."""
+        fd: cython.int = self.fd
+        self.fd = -1
+        return self.epoll.forget(fd)
+
+
+@cython.cclass
+class EpollTransport(EventQueue):
+    """All client sockets of a server. The fields stand in ``epoll.pxd``."""
+
+    def __init__(
+        self,
+        turn: Turn,
+        loop: asyncio.AbstractEventLoop,
+        observer: Observer,
+        connections_max: cython.Py_ssize_t = 2**31,
+    ):
+        self.turn = turn
+        self.loop = loop
+        self.observer = observer
+        self.by_fd = []
+        self.listeners = {}
+        self.connections_max = connections_max
+        turn.run_soon = self.run_soon
+        posix.mallopt(posix.M_MMAP_THRESHOLD, HEAP_BLOCK_BYTES_MAX)
+        posix.mallopt(posix.M_TRIM_THRESHOLD, HEAP_BYTES_KEPT)
+        self.read_buffer = cython.cast(cython.p_char, malloc(RECEIVE_BYTES_PER_TURN))
+        if self.read_buffer is cython.NULL:
+            raise MemoryError
+
+    def __dealloc__(self):
+        free(self.read_buffer)
+
+    # --- turns --------------------------------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Run a turn with every socket that is ready."""
+        if self.turn.stopped:
+            return
+        now: int64_t = self.now()
+        self.turn.begin(now)
+        self.poll(now)
+        self.turn.finish(now)
+        self.arm(now)
+
+    def run_soon(self) -> None:
+        """Run a turn without an event."""
+        self.loop.call_soon(self.run)
+
+    def send_held(self) -> None:
+        """Send what the log has made durable. The log calls this when its durable index moves."""
+        now: int64_t = self.now()
+        self.turn.send_held(now)
+        self.arm(now)
+
+    def poll(self, now_ns):
+        """Take note of what happened to which socket, and accept new clients."""
+        events: posix.epoll_event[512]
+        i: cython.int
+        fd: cython.int
+        knocking: list = None
+        by_fd = self.by_fd
+        count: cython.int = posix.epoll_wait(self.epoll_fd, events, EVENTS_PER_TURN, 0)
+        for i in range(count):
+            fd = events[i].data.fd
+            if 0 <= fd < len(by_fd) and by_fd[fd] is not None:
+                self.note(now_ns, cython.cast(Connection, by_fd[fd], typecheck=True), events[i].events)
+            elif fd in self.listeners:
+                knocking = [fd] if knocking is None else [*knocking, fd]
+        # New clients come last: one may be given the descriptor of a client that this very turn dropped, and must not
+        # be served with what happened to that.
+        if knocking is not None:
+            for fd in knocking:
+                self.accept(now_ns, fd)
+        return 0
+
+    def note(self, now_ns, connection, events):
+        """Take note of what happened to a socket; its connection is served in this turn, or one of the next."""
+        socket: Socket = cython.cast(Socket, connection.transport, typecheck=True)
+        if events & ~posix.EPOLLOUT:
+            socket.readable = True
+        if events & posix.EPOLLPRI:
+            socket.thorough = True
+        if events & (posix.EPOLLRDHUP | posix.EPOLLHUP | posix.EPOLLERR) and not socket.hung_up:
+            socket.hung_up = True
+            self.turn.engine.half_close(now_ns, connection.session)
+        if events & posix.EPOLLERR or (events & posix.EPOLLHUP and connection.choked):
+            # A client that has reset its connection reads no reply: what it sent last still runs, as it does when a
+            # producer closes without reading, but not what is left after that.
+            socket.gone = True
+        if events & posix.EPOLLOUT and socket.blocked:
+            socket.blocked = False
+            self.watch_fd(socket.fd, CLIENT_EVENTS, posix.EPOLL_CTL_MOD)
+        return self.turn.add_arrived(connection)
+
+    def arm(self, now_ns):
+        """Let the timer fire when the engine or a paused listener has something to do."""
+        due: int64_t = self.turn.engine.deadline()
+        if self.accept_retry_ns:
+            if self.accept_retry_ns <= now_ns:
+                self.resume_accepting()
+            elif due < 0 or self.accept_retry_ns < due:
+                due = self.accept_retry_ns
+        return self.wake_by(now_ns, due)
+
+    # --- coming and going ---------------------------------------------------------------------------------------------
+
+    def listen(self, fd: cython.int, is_unix: cython.bint) -> None:
+        """Accept connections from a listening socket, which stays the caller's to close."""
+        self.listeners[fd] = is_unix
+        self.watch_fd(fd, posix.EPOLLIN, posix.EPOLL_CTL_ADD)
+
+    def accept(self, now_ns, listener):
+        """Accept what waits at a listening socket."""
+        socket: Socket
+        fd: cython.int
+        i: cython.int
+        for i in range(ACCEPTS_PER_TURN):
+            if self.turn.engine.session_count >= self.connections_max:
+                return self.pause_accepting(now_ns, EMFILE)
+            fd = posix.accept4(listener, cython.NULL, cython.NULL, posix.SOCK_NONBLOCK | posix.SOCK_CLOEXEC)
+            if fd < 0:
+                if last_error == EMFILE or last_error == ENFILE or last_error == ENOBUFS or last_error == ENOMEM:
+                    return self.pause_accepting(now_ns, last_error)
+                if last_error == ECONNABORTED or last_error == EINTR:
+                    continue
+                return 0
+            if fd >= len(self.by_fd):
+                self.by_fd.extend([None] * (fd + 1 - len(self.by_fd)))
+            socket = Socket()
+            socket.epoll = self
+            socket.fd = fd
+            socket.thorough = self.listeners[listener]
+            connection = self.turn.open(now_ns, socket)
+            self.by_fd[fd] = connection
+            try:
+                self.watch_fd(fd, CLIENT_EVENTS, posix.EPOLL_CTL_ADD)
+            except OSError as error:
+                self.turn.drop(now_ns, connection)
+                return self.pause_accepting(now_ns, error.errno)
+            if self.observe_connections:
+                self.observer.connection_opened(fd)
+        return 0
+
+    def pause_accepting(self, now_ns, reason):
+        """Leave new clients in the backlog while the process is out of descriptors; those that are there go on."""
+        for fd in self.listeners:
+            self.watch_fd(fd, 0, posix.EPOLL_CTL_MOD)
+        self.accept_retry_ns = now_ns + ACCEPT_RETRY_NS
+        if now_ns >= self.accept_tell_ns:
+            self.accept_tell_ns = now_ns + ACCEPT_TELL_NS
+            self.observer.accept_paused(errno.errorcode[reason])
+        return 0
+
+    def resume_accepting(self):
+        """Accept again."""
+        self.accept_retry_ns = 0
+        for fd in self.listeners:
+            self.watch_fd(fd, posix.EPOLLIN, posix.EPOLL_CTL_MOD)
+        return 0
+
+    def forget(self, fd):
+        """Close a client's socket."""
+        if fd < 0:
+            return 0
+        self.by_fd[fd] = None
+        posix.close(fd)
+        if self.observe_connections:
+            self.observer.connection_closed(fd)
+        if self.accept_retry_ns:
+            self.resume_accepting()
+        return 0
+
+    def stop_accepting(self) -> None:
+        """Accept no more connections."""
+        for fd in self.listeners:
+            self.watch_fd(fd, 0, posix.EPOLL_CTL_DEL)
+        self.listeners.clear()
+        self.accept_retry_ns = 0
+
+    def close_all(self) -> None:
+        """Close every connection. What could not be sent at once is lost, but no reply leaves before it is durable."""
+        now: int64_t = self.now()
+        for connection in self.by_fd:
+            if connection is not None:
+                self.turn.drop(now, cython.cast(Connection, connection, typecheck=True))

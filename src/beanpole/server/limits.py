@@ -1,0 +1,56 @@
+"""Every limit of the server's turns, connections and start, with its unit and its reason.
+
+The costs are what commands took on the machine of docs/performance.md. They are weights, not times: nothing reads a
+clock to bound a turn, so that the same input makes the same turns everywhere, and a slower machine has longer ones.
+"""
+
+BACKLOG = 1024
+"""Connections that the kernel queues before we accept them; clients that all connect at once need it."""
+
+EVENTS_PER_TURN = 512
+"""Sockets that one turn serves; with more ready, the rest waits for the next turn."""
+
+ACCEPTS_PER_TURN = 256
+"""Connections accepted in one turn, so that a flood of them can't starve those that are there."""
+
+RECEIVE_BYTES_PER_TURN = 131_072
+"""Bytes read from one connection in one turn: two bodies of the default limit, so bulk does not delay the others."""
+
+OUTPUT_BYTES_PAUSE = 1_048_576
+"""Unsent bytes at which a connection's commands stop running: a client that never reads can't fill our memory."""
+
+ACCEPT_TELL_NS = 60_000_000_000
+"""How long a log line about paused accepting keeps others like it away, so that clients can't flood the log."""
+
+HEAP_BLOCK_BYTES_MAX = 4_194_304
+"""Bytes up to which a block of memory is taken from the heap; a larger one is mapped and faults in page by page."""
+
+HEAP_BYTES_KEPT = 33_554_432
+"""Free bytes at the heap's end that stay with the process, so that buffers for large bodies don't come and go."""
+
+ACCEPT_RETRY_NS = 1_000_000_000
+"""How long accepting pauses when the process is out of file descriptors, unless a connection closes earlier."""
+
+DESCRIPTORS_RESERVED = 16
+"""File descriptors kept free for log segments, the console and the like when connections take all others."""
+
+TURN_COST_NS = 5_000_000
+"""Nanoseconds that the commands of one turn may cost over all connections: about what a quiet client waits at most."""
+
+SHARE_COST_NS = 300_000
+"""Nanoseconds that the commands of one connection may cost in a turn: about a thousand commands in one packet."""
+
+SERVE_COST_NS = 4_000
+"""What it costs to serve a connection at all: one receive and one send."""
+
+COMMAND_COST_NS = 300
+"""What a command costs that builds no text; for those that do see ``server/connection.py``."""
+
+WATCH_COST_NS = 5
+"""What each watched tube adds to a reserve, which looks at them all."""
+
+KICKED_COST_NS = 300
+"""What each kicked job adds to a kick."""
+
+BYTES_PER_COST_NS = 4
+"""Bytes of input or output that cost a nanosecond: each is copied a few times on its way."""

@@ -1,0 +1,34 @@
+# The header of turn.py.
+cimport cython
+from libc.stdint cimport int64_t, uint64_t
+
+from beanpole.engine.engine cimport Engine
+from beanpole.server.connection cimport Connection, Transport
+
+@cython.final
+cdef class Turn:
+    cdef readonly Engine engine
+    cdef object log                      # what makes records durable; see log.log.Log
+    cdef public object run_soon          # `Callable[[], None]` asks for another turn, without an event
+    cdef readonly bint one_reply_per_send
+    cdef bint stopped                    # no more turns, and nothing more is sent
+    cdef bint requested                  # another turn was asked for
+    cdef uint64_t number                 # of this turn
+    cdef int64_t cost_left_ns            # what may still run in this turn, in nanoseconds of the table of costs
+    cdef list arrived                    # connections to serve because something happened to them
+    cdef list queue                      # connections to serve because their share of an earlier turn was used up
+    cdef list sending                    # connections to send for in this turn
+    cdef list held                       # connections whose output waits for the log
+    cdef uint64_t appended_index         # records that the log was given
+    cdef int begin(self, int64_t now_ns) except -1
+    cdef int finish(self, int64_t now_ns) except -1
+    cdef int serve_waiting(self, int64_t now_ns) except -1
+    cdef int serve(self, int64_t now_ns, Connection connection) except -1
+    cdef int serve_woken(self, int64_t now_ns) except -1
+    cdef int add_arrived(self, Connection connection) except -1
+    cdef int add_sending(self, Connection connection) except -1
+    cdef int add_queue(self, Connection connection) except -1
+    cdef int commit(self, int64_t now_ns) except -1
+    cdef int flush(self, int64_t now_ns, Connection connection, uint64_t durable_index) except -1
+    cdef int drop(self, int64_t now_ns, Connection connection) except -1
+    cdef int request(self) except -1

@@ -1,0 +1,269 @@
+"""A turn: what happens between two waits for the outside world, whatever the clients are connected through.
+
+1. Read the clock, once; from here on the time is an argument. Who runs the turn does it: nothing in here has a clock.
+2. Let the engine do what is due (:meth:`Turn.begin`).
+3. Serve the connections that have something to run: those that something has just happened to and those that used up
+   their share before, one of each in turn. Sessions that others woke go on with what they have buffered.
+4. Give the log the records of the turn.
+5. Send what is durable, once for each connection; the rest is held until the log says so (:meth:`Turn.send_held`).
+
+A turn is bounded: each command has a cost in nanoseconds, measured once and fixed (``server/limits.py``), a connection
+has a share of it, and so has the turn over all connections. Who was not served keeps its place for the next turn. So a
+client that asks for little now and then waits for about one turn, however many others flood the server.
+
+A turn knows no descriptor. A connection is fed and emptied by its :class:`~beanpole.server.connection.Transport`.
+"""
+
+from typing import TYPE_CHECKING
+
+import cython
+from cython.cimports.beanpole.engine.engine import Engine
+from cython.cimports.beanpole.engine.session import Session
+from cython.cimports.beanpole.server.connection import Connection, Transport
+from cython.cimports.libc.stdint import int64_t, uint64_t
+
+from beanpole.server import limits
+
+if TYPE_CHECKING:
+    from beanpole.log.log import Log
+
+TURN_COST_NS = cython.declare(int64_t, limits.TURN_COST_NS)
+SHARE_COST_NS = cython.declare(int64_t, limits.SHARE_COST_NS)
+SERVE_COST_NS = cython.declare(int64_t, limits.SERVE_COST_NS)
+
+
+def nothing() -> None:
+    """Do nothing: whoever runs the turns looks at :attr:`Turn.busy`."""
+
+
+@cython.cclass
+class Turn:
+    """The turns of one server, one after the other. The fields stand in ``turn.pxd``."""
+
+    def __init__(self, engine: Engine, log: Log, one_reply_per_send: cython.bint = False):
+        self.engine = engine
+        self.log = log
+        self.one_reply_per_send = one_reply_per_send
+        self.run_soon = nothing
+        self.arrived = []
+        self.queue = []
+        self.sending = []
+        self.held = []
+
+    # --- for transports that are not compiled -------------------------------------------------------------------------
+
+    def open(self, now_ns: int64_t, transport: Transport) -> Connection:
+        """Open a connection."""
+        return Connection(self.engine, now_ns, self.one_reply_per_send, transport)
+
+    def ready(self, connection: Connection) -> None:
+        """Serve a connection in the next turn: its transport has input, or can take output again."""
+        self.add_arrived(connection)
+        self.request()
+
+    def end(self, now_ns: int64_t, connection: Connection) -> None:
+        """Close a connection whose client is gone, whatever it has left. Closing again does nothing."""
+        self.drop(now_ns, connection)
+        self.request()
+
+    def run(self, now_ns: int64_t) -> None:
+        """Run one turn."""
+        if not self.stopped:
+            self.begin(now_ns)
+            self.finish(now_ns)
+
+    @property
+    def busy(self) -> bool:
+        """Whether the next turn has something to do already."""
+        return bool(self.arrived) or bool(self.queue)
+
+    def stop(self) -> None:
+        """Run no more turns and send nothing more: something failed, and nothing can be promised."""
+        self.stopped = True
+
+    # --- a turn -------------------------------------------------------------------------------------------------------
+
+    def begin(self, now_ns):
+        """Begin a turn: the engine does what is due."""
+        self.requested = False
+        self.number += 1
+        self.cost_left_ns = TURN_COST_NS
+        self.engine.tick(now_ns)
+        return 0
+
+    def finish(self, now_ns):
+        """Serve the connections that have something to run, and send what is durable."""
+        if self.arrived or self.queue:
+            self.serve_waiting(now_ns)
+        if self.engine.woken:
+            self.serve_woken(now_ns)
+        self.commit(now_ns)
+        if self.arrived or self.queue:
+            self.request()
+        return 0
+
+    def serve_waiting(self, now_ns):
+        """Serve one connection of each list in turn until both are empty, or the turn has done enough."""
+        arrived = self.arrived
+        queue = self.queue
+        self.arrived = []
+        self.queue = []
+        at: cython.Py_ssize_t = 0
+        arrived_count: cython.Py_ssize_t = len(arrived)
+        queue_count: cython.Py_ssize_t = len(queue)
+        while (at < arrived_count or at < queue_count) and self.cost_left_ns > 0:
+            if at < arrived_count:
+                self.serve(now_ns, cython.cast(Connection, arrived[at], typecheck=True))
+            if at < queue_count:
+                self.serve(now_ns, cython.cast(Connection, queue[at], typecheck=True))
+            at += 1
+        if at < arrived_count:
+            self.arrived = arrived[at:] + self.arrived
+        if at < queue_count:
+            self.queue = queue[at:] + self.queue
+        return 0
+
+    def serve(self, now_ns, connection):
+        """Run what a connection has buffered, then what its transport has for it."""
+        if connection.closed:
+            return 0
+        connection.queued = False
+        transport = connection.transport
+        if connection.turn != self.number:
+            connection.turn = self.number
+            connection.share_ns = SHARE_COST_NS
+        share_ns: int64_t = connection.share_ns
+        if not connection.hungry and not connection.finished:
+            connection.run(now_ns)
+        if connection.hungry and transport.readable and not connection.finished:
+            transport.wake(now_ns, connection)
+        self.cost_left_ns -= SERVE_COST_NS + share_ns - connection.share_ns
+        if transport.gone:
+            return self.drop(now_ns, connection)
+        if connection.pending or (connection.hungry and transport.readable and not connection.finished):
+            self.add_queue(connection)
+        return self.add_sending(connection)
+
+    def serve_woken(self, now_ns):
+        """Let the sessions that got a reply from others go on, and those that they wake.
+
+        This ends: a session that goes on uses up its share of the turn, and when the turn has done enough, those that
+        remain go on in the next one.
+        """
+        connection: Connection
+        while self.engine.woken:
+            for session in self.engine.take_woken():
+                owner = cython.cast(Session, session, typecheck=True).owner
+                if owner is None:
+                    continue
+                connection = cython.cast(Connection, owner, typecheck=True)
+                connection.end_reply()
+                if self.cost_left_ns > 0:
+                    self.serve(now_ns, connection)
+                else:
+                    self.add_arrived(connection)
+                    self.add_sending(connection)
+        return 0
+
+    def add_arrived(self, connection):
+        """Serve a connection as soon as others allow: something has happened to it."""
+        if not connection.queued:
+            connection.queued = True
+            self.arrived.append(connection)
+        return 0
+
+    def add_queue(self, connection):
+        """Serve a connection again in a later turn: it has used up its share."""
+        if not connection.queued:
+            connection.queued = True
+            self.queue.append(connection)
+        return 0
+
+    def add_sending(self, connection):
+        """Send for a connection at the end of the turn."""
+        if not connection.sending:
+            connection.sending = True
+            self.sending.append(connection)
+        return 0
+
+    def request(self):
+        """Ask for another turn, once."""
+        if not self.requested and not self.stopped:
+            self.requested = True
+            self.run_soon()
+        return 0
+
+    # --- persist, then send -------------------------------------------------------------------------------------------
+
+    def commit(self, now_ns):
+        """Give the log the turn's records, and send what is durable."""
+        if self.engine.records.index != self.appended_index:
+            self.appended_index = self.engine.records.index
+            self.log.append()
+        sending = self.sending
+        if sending:
+            durable_index: uint64_t = self.log.durable_index
+            self.sending = []
+            for each in sending:
+                connection: Connection = cython.cast(Connection, each, typecheck=True)
+                connection.sending = False
+                self.flush(now_ns, connection, durable_index)
+        return 0
+
+    def send_held(self, now_ns: int64_t) -> None:
+        """Send what was held, as far as it is durable now. The log asks for this when its durable index moves."""
+        if self.stopped:
+            return
+        durable_index: uint64_t = self.log.durable_index
+        held = self.held
+        self.held = []
+        for each in held:
+            connection: Connection = cython.cast(Connection, each, typecheck=True)
+            connection.in_held = False
+            self.flush(now_ns, connection, durable_index)
+        if self.engine.woken:
+            self.serve_woken(now_ns)
+        self.commit(now_ns)
+        if self.arrived or self.queue:
+            self.request()
+
+    def flush(self, now_ns, connection, durable_index):
+        """Send what a connection may send; then hold the rest, close, or go on with commands that waited for room."""
+        if connection.closed:
+            return 0
+        transport = connection.transport
+        out = connection.session.out
+        left: cython.Py_ssize_t = connection.sendable(durable_index)
+        size: cython.Py_ssize_t
+        asked: cython.Py_ssize_t
+        while left and not transport.blocked:
+            asked = left
+            if connection.reply_ends:
+                asked = min(asked, connection.reply_ends[0] - connection.sent_bytes)
+            size = transport.send(out.data + out.sent, asked)
+            if size < 0:
+                return self.drop(now_ns, connection)
+            connection.sent(size)
+            left -= size
+            if size < asked:
+                transport.blocked = True
+            elif connection.reply_ends:
+                connection.reply_ends.pop(0)
+        if connection.held is not None and not connection.in_held:
+            connection.in_held = True
+            self.held.append(connection)
+        if connection.finished and out.size == 0:
+            return self.drop(now_ns, connection)
+        if connection.choked and not transport.blocked and connection.held is None:
+            self.add_queue(connection)
+        return 0
+
+    def drop(self, now_ns, connection):
+        """Close a connection and forget it. Nothing happens when that is done already."""
+        if connection.closed:
+            return 0
+        connection.close(now_ns)
+        connection.transport.close()
+        if self.engine.woken:
+            self.request()
+        return 0

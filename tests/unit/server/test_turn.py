@@ -1,0 +1,279 @@
+"""Turns over more than one kind of transport: sockets, bytes in memory, and connections without any."""
+
+import select
+import socket
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from beanpole.engine.engine import Engine
+from beanpole.log.log import NullLog
+from beanpole.server import limits
+from beanpole.server.connection import COSTS_NS, Connection, Transport
+from beanpole.server.epoll import EpollTransport
+from beanpole.server.turn import Turn
+
+COMMANDS_PER_SHARE = limits.SHARE_COST_NS // limits.COMMAND_COST_NS
+TURNS_MAX = 10_000
+
+
+class MemoryTransport(Transport):
+    """A client whose bytes are in memory: it feeds a piece each time it is woken, and takes what it has room for."""
+
+    def __init__(self, turn: Turn, room: int = 1 << 30) -> None:
+        self.turn = turn
+        self.room = room
+        self.pieces: list[bytes] = []
+        self.output = b""
+        self.woken_count = 0
+        self.closed = False
+        self.connection = turn.open(1, self)
+
+    def arrive(self, *pieces: bytes) -> None:
+        """Input is there; the next turns feed it."""
+        self.pieces += pieces
+        self.readable = True
+        self.turn.ready(self.connection)
+
+    def take(self, room: int) -> None:
+        """The client reads so many bytes more."""
+        self.room = room
+        self.blocked = False
+        self.turn.ready(self.connection)
+
+    def wake(self, now_ns: int, connection: Connection) -> int:
+        """Feed the next piece."""
+        self.woken_count += 1
+        piece = self.pieces.pop(0)
+        self.readable = bool(self.pieces)
+        connection.feed(now_ns, piece)
+        return 0
+
+    def send_bytes(self, data: bytes) -> int:
+        """Take what there is room for."""
+        taken = data[: self.room]
+        self.room -= len(taken)
+        self.output += taken
+        return len(taken)
+
+    def close(self) -> int:
+        """Remember it."""
+        self.closed = True
+        return 0
+
+
+class Loop:
+    """What a turn needs of asyncio's loop: it remembers what is to be called, and the test calls it."""
+
+    def __init__(self) -> None:
+        self.due: list[Callable[[], None]] = []
+
+    def call_soon(self, callback: Callable[[], None]) -> None:
+        """Remember a call."""
+        self.due.append(callback)
+
+
+class Observer:
+    """Nobody."""
+
+    def connection_opened(self, fd: int) -> None:
+        """Ignore it."""
+
+    def connection_closed(self, fd: int) -> None:
+        """Ignore it."""
+
+    def accept_paused(self, reason: str) -> None:
+        """Ignore it."""
+
+
+class House:
+    """A server without a process: turns, sockets, and memory transports beside them."""
+
+    def __init__(self) -> None:
+        self.log = NullLog()
+        self.engine = Engine(now_ns=1, records=self.log.records)
+        self.turn = Turn(self.engine, self.log)
+        self.loop = Loop()
+        self.sockets = EpollTransport(self.turn, self.loop, Observer())  # type: ignore[arg-type]
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.listener.setblocking(False)
+        self.sockets.listen(self.listener.fileno(), is_unix=False)
+
+    def connect(self) -> socket.socket:
+        """A TCP client that is accepted."""
+        client = socket.create_connection(self.listener.getsockname())
+        client.settimeout(10)
+        self.run()
+        return client
+
+    def run(self) -> None:
+        """Run turns until nothing more happens without new input."""
+        for _ in range(TURNS_MAX):
+            due, self.loop.due = self.loop.due, []
+            for callback in due:
+                callback()
+            if not due:
+                if not select.select([self.sockets.fileno()], [], [], 0)[0]:
+                    return
+                self.sockets.run()
+        raise AssertionError("the turns do not end")
+
+    def ask(self, client: socket.socket, command: bytes, reply: bytes) -> None:
+        """Send a command over TCP and read exactly this reply."""
+        client.sendall(command)
+        got = b""
+        while len(got) < len(reply):
+            self.run()
+            readable = select.select([self.sockets.fileno(), client.fileno()], [], [], 10)[0]
+            assert readable, f"no reply to {command!r}"
+            if client.fileno() in readable:
+                got += client.recv(len(reply) - len(got))
+        assert got == reply
+
+    def close(self) -> None:
+        """Close all."""
+        self.sockets.stop_accepting()
+        self.sockets.close_all()
+        self.listener.close()
+
+
+@pytest.fixture
+def house() -> Iterator[House]:
+    """A house."""
+    house = House()
+    yield house
+    house.engine.check()
+    house.close()
+
+
+def test_connection_without_a_transport_waits_beside_tcp_clients(house: House) -> None:
+    connection = Connection(house.engine, 1)
+    connection.receive(1, b"reserve\r\n")
+    with house.connect() as client:
+        house.ask(client, b"put 0 0 60 2\r\nhi\r\n", b"INSERTED 1\r\n")
+    assert connection.take_output() == b"RESERVED 1 2\r\nhi\r\n"
+
+
+def test_session_of_a_stranger_is_an_exception(house: House) -> None:
+    connection = Connection(house.engine, 1)
+    connection.receive(1, b"reserve\r\n")
+    connection.session.owner = "nobody"
+    with house.connect() as client, pytest.raises(TypeError):
+        house.ask(client, b"put 0 0 60 2\r\nhi\r\n", b"INSERTED 1\r\n")
+
+
+def test_memory_transport_waits_and_is_woken(house: House) -> None:
+    worker = MemoryTransport(house.turn)
+    worker.arrive(b"reserve\r\nlist-tube-used\r\n", b"use a\r\n")
+    house.run()
+    assert worker.output == b""
+    assert worker.woken_count == 1, "a connection that waits was woken"
+    with house.connect() as client:
+        house.ask(client, b"put 0 0 60 2\r\nhi\r\n", b"INSERTED 1\r\n")
+        house.run()
+        assert worker.output == b"RESERVED 1 2\r\nhi\r\nUSING default\r\nUSING a\r\n"
+        worker.arrive(b"delete 1\r\n")
+        house.run()
+        assert worker.output.endswith(b"DELETED\r\n")
+
+
+def test_memory_transport_wakes_a_tcp_client(house: House) -> None:
+    producer = MemoryTransport(house.turn)
+    with house.connect() as client:
+        client.sendall(b"reserve\r\n")
+        house.run()
+        producer.arrive(b"put 0 0 60 2\r\n", b"hi\r\n")
+        house.ask(client, b"", b"RESERVED 1 2\r\nhi\r\n")
+    assert producer.output == b"INSERTED 1\r\n"
+
+
+def test_memory_transport_pipelines(house: House) -> None:
+    count = 5 * COMMANDS_PER_SHARE
+    transport = MemoryTransport(house.turn)
+    transport.arrive(b"put 0 0 60 0\r\n\r\n" * count)
+    house.run()
+    assert transport.output == b"".join(b"INSERTED %d\r\n" % (each + 1) for each in range(count))
+
+
+def test_memory_transport_that_does_not_read_is_choked(house: House) -> None:
+    body = b"x" * 60_000
+    count = 2 * limits.OUTPUT_BYTES_PAUSE // len(body)
+    transport = MemoryTransport(house.turn, room=100)
+    transport.arrive(b"put 0 0 60 %d\r\n%b\r\n" % (len(body), body), b"peek 1\r\n" * count + b"quit\r\n")
+    house.run()
+    assert len(transport.output) == 100
+    assert transport.connection.choked
+    with house.connect() as client:
+        house.ask(client, b"list-tube-used\r\n", b"USING default\r\n")
+    while not transport.closed:
+        transport.take(500_000)
+        house.run()
+    assert transport.output == b"INSERTED 1\r\n" + (b"FOUND 1 %d\r\n%b\r\n" % (len(body), body)) * count
+
+
+def test_memory_transport_that_quits_is_closed(house: House) -> None:
+    transport = MemoryTransport(house.turn)
+    transport.arrive(b"use a\r\nquit\r\nuse b\r\n")
+    house.run()
+    assert transport.output == b"USING a\r\n"
+    assert transport.closed
+    assert house.engine.session_count == 0
+
+
+def test_client_that_is_gone_gives_its_jobs_back(house: House) -> None:
+    transport = MemoryTransport(house.turn)
+    transport.arrive(b"put 0 0 60 2\r\nhi\r\nreserve\r\n")
+    house.run()
+    with house.connect() as client:
+        client.sendall(b"reserve\r\n")
+        house.run()
+        house.turn.end(2, transport.connection)
+        house.turn.end(2, transport.connection)
+        house.ask(client, b"", b"RESERVED 1 2\r\nhi\r\n")
+    assert transport.closed
+
+
+def test_commands_of_a_client_that_is_gone_do_not_run(house: House) -> None:
+    transport = MemoryTransport(house.turn)
+    transport.arrive(b"put 0 0 60 0\r\n\r\n" * 10 * COMMANDS_PER_SHARE)
+    transport.gone = True
+    house.run()
+    assert house.engine.jobs.count <= COMMANDS_PER_SHARE
+    assert transport.closed
+
+
+def test_turn_is_bounded_over_all_connections(house: House) -> None:
+    """However many flood, a turn runs no more than its share, and each of them gets as much."""
+    flood = [MemoryTransport(house.turn) for _ in range(100)]
+    for transport in flood:
+        transport.arrive(b"stats-tube default\r\n" * 1_000)
+    cost_ns = COSTS_NS["STATS_TUBE"]
+    command_count = 0
+    for now_ns in range(2, 20):
+        house.turn.run(now_ns)
+        counts = [transport.output.count(b"OK ") for transport in flood]
+        assert sum(counts) - command_count <= (limits.TURN_COST_NS + 2 * limits.SHARE_COST_NS) / cost_ns
+        assert sum(counts) > command_count
+        command_count = sum(counts)
+    before = [transport.output.count(b"OK ") for transport in flood]
+    for now_ns in range(20, 60):
+        house.turn.run(now_ns)
+    counts = [transport.output.count(b"OK ") - done for transport, done in zip(flood, before, strict=True)]
+    assert min(counts) > 0, "a connection was starved"
+    assert max(counts) - min(counts) <= limits.SHARE_COST_NS / cost_ns + 1
+
+
+@pytest.mark.parametrize("command", [b"stats\r\n", b"list-tubes\r\n", b"kick 1000\r\n", b"put 0 0 60 0\r\n\r\n"])
+def test_quiet_client_waits_for_one_turn(house: House, command: bytes) -> None:
+    """What a quiet client asks is answered in the next turn, before those that have used up their share."""
+    flood = [MemoryTransport(house.turn) for _ in range(100)]
+    quiet = MemoryTransport(house.turn)
+    for transport in flood:
+        transport.arrive(command * 20_000)
+    for now_ns in range(2, 30):
+        house.turn.run(now_ns)
+    for now_ns in range(30, 40):
+        quiet.arrive(b"list-tube-used\r\n")
+        house.turn.run(now_ns)
+        assert quiet.output == b"USING default\r\n"
+        quiet.output = b""
