@@ -2,7 +2,7 @@
 cimport cython
 from libc.stdint cimport uint64_t
 from beanpole.bench.histogram cimport Histogram
-from beanpole.bench.reply cimport ReplyReader
+from beanpole.protocol.wire cimport ReplyReader
 
 @cython.final
 cdef class GroupState:
@@ -17,7 +17,7 @@ cdef class GroupState:
     cdef long long held
     cdef Py_ssize_t put_bytes
     cdef Py_ssize_t reserve_bytes
-    cdef int kind_with_id
+    cdef int word_with_id                # the Word of the replies whose ids are deleted later
 
 @cython.final
 cdef class Connection:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import cython
 from cython.cimports.beanpole.bench.histogram import Histogram
-from cython.cimports.beanpole.bench.reply import Kind, ReplyReader
+from cython.cimports.beanpole.protocol.wire import ReplyReader, Word
 from cython.cimports.libc.stdint import uint64_t
 from cython.cimports.libc.stdlib import free, malloc
 from cython.cimports.libc.string import memcpy
@@ -56,7 +56,7 @@ class GroupState:
         self.in_flight = group.in_flight
         self.body_bytes = group.body_bytes
         self.held = group.held
-        self.kind_with_id = Kind.RESERVED if "r" in group.programme else Kind.INSERTED
+        self.word_with_id = Word.RESERVED if "r" in group.programme else Word.INSERTED
         body = b"x" * group.body_bytes
         put = b"put 1024 0 86400 %d\r\n%s\r\n" % (group.body_bytes, body)
         self.put_bytes, self.puts = len(put), put * group.in_flight
@@ -67,7 +67,7 @@ class GroupState:
 class Connection:
     """One socket, and where it stands in its group's programme.
 
-    - `replies_left` replies to the current batch are to come, each of the kind `expected`;
+    - `replies_left` replies to the current batch are to come, each with the word `expected`;
     - `ids_count` never exceeds `held` + `in_flight` of its group.
     """
 

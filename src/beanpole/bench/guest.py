@@ -19,9 +19,9 @@ from beanpole.bench.dial import SetupError, allow_descriptors, converse, dial, o
 from beanpole.bench.load import Load
 from beanpole.bench.measure import SETUP_LIMIT_S, SPARE_DESCRIPTORS, WARM_UP_S
 from beanpole.bench.plan import Group
-from beanpole.bench.reply import Kind, ReplyReader
 from beanpole.bench.report import BUSY, number
 from beanpole.bench.server import Address, Server
+from beanpole.protocol.wire import Reply, ReplyReader, Word
 
 LEFT_JOBS_MAX = 1_000_000
 """Jobs that a cycle without a delete may leave behind until the end."""
@@ -81,7 +81,7 @@ def new_name() -> str:
 def measure(address: Address, group: Group, seconds: float, pid: int = 0) -> Measured:
     """Drives a load, for so long or until it has left enough behind. The group's name is that of its tubes.
 
-    Raises SetupError, LoadError, ReplyError or OSError; the tubes are cleaned up all the same, if that is possible.
+    Raises SetupError, LoadError, UnexpectedReplyError or OSError; the tubes are cleaned up all the same, if possible.
     """
     allow_descriptors(group.connections + SPARE_DESCRIPTORS)
     with closing(polite(dial(address))) as sock:
@@ -211,10 +211,10 @@ def reserve_some(sock: socket.socket) -> list[int]:
     """The ids of some jobs that were ready, now reserved."""
     sock.sendall(b"reserve-with-timeout 0\r\n" * CLEAN_UP_COMMANDS)
     reader = ReplyReader()
-    replies: list[tuple[int, int, int]] = []
-    while len(replies) < CLEAN_UP_COMMANDS:
-        replies += reader.feed(some(sock))
-    return [id for kind, id, _ in replies if kind == Kind.RESERVED]
+    replies: list[Reply] = []
+    while not reader.read_into(replies, CLEAN_UP_COMMANDS):
+        reader.receive(some(sock))
+    return [reply.number for reply in replies if reply.word == Word.RESERVED]
 
 
 def jobs_in(sock: socket.socket, tube: bytes) -> int:

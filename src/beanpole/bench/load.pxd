@@ -2,6 +2,7 @@
 cimport cython
 from posix.types cimport clockid_t
 from beanpole.bench.connection cimport Connection
+from beanpole.protocol.wire cimport Found
 
 @cython.final
 cdef class Load:
@@ -31,4 +32,4 @@ cdef class Load:
     cdef int flush(self, Connection connection) except -1
     cdef int want(self, Connection connection, bint write, int operation) except -1
     cdef int receive(self, Connection connection) except -1
-    cdef int check(self, Connection connection) except -1
+    cdef int check(self, Connection connection, Found *found) except -1

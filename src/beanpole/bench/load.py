@@ -32,7 +32,7 @@ from cython.cimports.beanpole.bench.posix_net import (
     recv,
     send,
 )
-from cython.cimports.beanpole.bench.reply import Kind, ReplyReader
+from cython.cimports.beanpole.protocol.wire import Found, ReplyReader, Word
 from cython.cimports.cpython.exc import PyErr_CheckSignals
 from cython.cimports.libc.errno import EAGAIN, EINTR, errno
 from cython.cimports.libc.stdlib import free, malloc
@@ -40,6 +40,8 @@ from cython.cimports.libc.string import strerror
 from cython.cimports.posix.time import CLOCK_MONOTONIC, clock_gettime, timespec
 from cython.cimports.posix.types import clockid_t
 from cython.cimports.posix.unistd import close
+
+from beanpole.protocol import wire
 
 if TYPE_CHECKING:
     from beanpole.bench.plan import Group
@@ -54,8 +56,6 @@ PUT = cython.declare(cython.int, 112)  # "p", and so on: the letters of a progra
 RESERVE = cython.declare(cython.int, 114)
 DELETE = cython.declare(cython.int, 100)
 USE = cython.declare(cython.int, 117)
-
-KIND_NAMES = ["nothing", "INSERTED", "RESERVED", "DELETED", "USING", "WATCHING", "another reply"]
 
 
 class LoadError(Exception):
@@ -174,8 +174,8 @@ class Load:
         for connection in self.connections:
             if connection.replies_left > 0:
                 state = "" if connection.out_sent == connection.out_size else ", its batch is not sent completely"
-                kind = KIND_NAMES[connection.expected]
-                return f"connection {connection.index} waits for {connection.replies_left} {kind}{state}"
+                word = wire.Word(connection.expected).name
+                return f"connection {connection.index} waits for {connection.replies_left} {word}{state}"
         return "no connection waits"
 
     def turn(self):
@@ -214,17 +214,17 @@ class Load:
         else:
             connection.step += 1
         if letter == PUT:
-            connection.expected = Kind.INSERTED
+            connection.expected = Word.INSERTED
             connection.out, connection.out_size = state.puts, state.put_bytes * size
         elif letter == RESERVE:
-            connection.expected = Kind.RESERVED
+            connection.expected = Word.RESERVED
             connection.out, connection.out_size = state.reserves, state.reserve_bytes * size
         elif letter == DELETE:
-            connection.expected = Kind.DELETED
+            connection.expected = Word.DELETED
             size = 0 if self.filling else connection.deletable()
             connection.out, connection.out_size = connection.text, connection.write_deletes(size)
         else:
-            connection.expected = Kind.USING
+            connection.expected = Word.USING
             size = 1
             connection.write_use()
         connection.letter = letter
@@ -290,14 +290,12 @@ class Load:
             raise LoadError(f"receiving failed on connection {connection.index}: {strerror(errno).decode()}")
         if got == 0:
             raise LoadError(f"the server closed a connection: {self.waiting_for()}")
-        at: cython.p_char = self.read_buffer
-        end: cython.p_char = at + got
-        while at < end:
-            at = reader.next(at, end)
-            if reader.complete:
-                self.check(connection)
-                if reader.kind == state.kind_with_id:
-                    connection.keep_id(reader.job_id)
+        found: Found
+        reader.append(self.read_buffer, got)
+        while reader.next(cython.address(found)):
+            self.check(connection, cython.address(found))
+            if found.word == state.word_with_id:
+                connection.keep_id(found.number)
         if connection.replies_left < before:
             now_ns: cython.longlong = clock_ns(CLOCK_MONOTONIC)
             self.now_ns = now_ns
@@ -308,17 +306,17 @@ class Load:
                 return self.begin(connection)
         return 0
 
-    def check(self, connection: Connection):
-        """Counts one complete reply if it is the expected one; otherwise the run is over."""
-        reader: ReplyReader = connection.reader
-        if reader.kind == connection.expected and connection.replies_left > 0:
-            if reader.kind != Kind.RESERVED or reader.body_bytes == connection.state.body_bytes:
+    def check(self, connection: Connection, found):
+        """Counts a reply if it is the expected one; otherwise the run is over."""
+        body_bytes: cython.longlong = connection.state.body_bytes
+        if found.word == connection.expected and connection.replies_left > 0:
+            if found.word != Word.RESERVED or found.body_bytes == body_bytes:
                 connection.replies_left -= 1
                 return 0
-        got = reader.other_line() if reader.kind == Kind.OTHER else KIND_NAMES[reader.kind]
-        if reader.kind == Kind.RESERVED:
-            got = f"RESERVED with a body of {reader.body_bytes} bytes"
-        wanted = KIND_NAMES[connection.expected if connection.replies_left > 0 else Kind.NOTHING]
-        if connection.expected == Kind.RESERVED:
-            wanted += f" with a body of {connection.state.body_bytes}"
+        got = wire.Word(found.word).name
+        if found.word == Word.RESERVED:
+            got += f" with a body of {found.body_bytes} bytes"
+        wanted = wire.Word(connection.expected).name if connection.replies_left > 0 else "nothing"
+        if connection.expected == Word.RESERVED:
+            wanted += f" with a body of {body_bytes}"
         raise LoadError(f"connection {connection.index} got {got} where {wanted} was due")

@@ -18,9 +18,9 @@ from beanpole.bench.dial import SetupError
 from beanpole.bench.load import LoadError
 from beanpole.bench.measure import Contestant, take_sample
 from beanpole.bench.plan import Group, Row
-from beanpole.bench.reply import ReplyError
 from beanpole.bench.report import Outcome
 from beanpole.bench.server import OURS, THEIRS, Address, installed
+from beanpole.errors import UnexpectedReplyError
 
 ROUNDS = 3
 SECONDS = 2.0
@@ -114,7 +114,7 @@ def run_row(outcome: Outcome, players: Sequence[Contestant], options: Options, s
                     outcome.add(
                         player.name, what, take_sample(player, scenario, options.seconds_wanted, options.data_dir)
                     )
-                except (SetupError, LoadError, ReplyError, OSError) as error:
+                except (SetupError, LoadError, UnexpectedReplyError, OSError) as error:
                     outcome.failures[player.name, what] = str(error)
                     say(f"{row.name}: {player.name}: {error}")
 
@@ -188,7 +188,7 @@ def drive(address: Address, group: Group, seconds: float, pid: int = 0, json_fil
             measured = guest.measure(address, group, seconds, pid)
     except KeyboardInterrupt:
         return INTERRUPTED
-    except (SetupError, LoadError, ReplyError) as error:
+    except (SetupError, LoadError, UnexpectedReplyError) as error:
         say_on_stderr(f"beanpole bench: {error}")
         return 2
     except OSError as error:

@@ -45,6 +45,14 @@ cdef struct Row:
     Word word
     Form form
 
+cdef struct Found:
+    # A reply where it lies in the reader's memory: valid until the reader receives more.
+    Word word
+    uint64_t number                      # as in Reply
+    const char *body                     # as in Reply; NULL: the word has neither a body nor a name
+    Py_ssize_t body_bytes
+    bint has_body                        # a body follows the line
+
 @cython.final
 @cython.no_gc
 @cython.freelist(256)
@@ -71,9 +79,10 @@ cdef class ReplyReader:
     cdef Py_ssize_t capacity             # bytes allocated at data; 0: none yet
     cdef Py_ssize_t wanted               # bytes from `at` on that the next reply needs; 0: not known yet
     cdef bint broken                     # what came was no reply: nothing behind it can be read
+    cdef int append(self, const char *data, Py_ssize_t more) except -1
     cdef Reply read(self)
-    cdef Reply read_line(self, const char *line, Py_ssize_t size)
-    cdef int read_body(self, Reply reply, const char *number, const char *end, Py_ssize_t line_bytes) except -1
+    cdef int next(self, Found *found) except -1
+    cdef int read_line(self, const char *line, Py_ssize_t size, Found *found) except -1
     cdef int fail(self, str sentence, const char *line, Py_ssize_t size) except -1
 
 cdef const char *read_digits(const char *at, const char *end, uint64_t *number) noexcept

@@ -131,7 +131,10 @@ class ReplyReader:
 
     def receive(self, data: bytes) -> None:
         """Take over what the socket delivered. Raise MemoryError when there is no room."""
-        more: cython.Py_ssize_t = len(data)
+        self.append(data, len(data))
+
+    def append(self, data, more):
+        """Copy received bytes behind those that are not read yet."""
         if self.at == self.size:
             self.at = self.size = 0
             if self.capacity > INPUT_BYTES_KEPT + more:
@@ -150,8 +153,9 @@ class ReplyReader:
                 raise MemoryError
             self.data = grown
             self.capacity = capacity
-        memcpy(self.data + self.size, cython.cast(cython.p_char, data), more)
+        memcpy(self.data + self.size, data, more)
         self.size += more
+        return 0
 
     def next_reply(self) -> Reply | None:
         """Return the next whole reply, or None: more has to be received first.
@@ -172,21 +176,46 @@ class ReplyReader:
 
     def read(self):
         """Read one reply, or None."""
+        found: Found
+        if not self.next(cython.address(found)):
+            return None
+        reply: Reply = Reply()
+        reply.word = found.word
+        reply.number = found.number
+        if found.body is not cython.NULL:
+            reply.body = found.body[: found.body_bytes]
+        return reply
+
+    def next(self, found):
+        """Read one reply without making an object of it; 0: it is not whole yet."""
         available: cython.Py_ssize_t = self.size - self.at
         if self.broken:
             raise UnexpectedReplyError("the stream of replies was broken before")
         if available == 0 or available < self.wanted:
-            return None
+            return 0
         line: cython.p_const_char = self.data + self.at
         newline = cython.cast(cython.p_const_char, memchr(line, 10, available))
         if newline is cython.NULL or newline - line >= REPLY_LINE_BYTES_MAX:
             if available >= REPLY_LINE_BYTES_MAX:
                 self.fail("a reply has no end", line, REPLY_LINE_BYTES_MAX)
-            return None
-        return self.read_line(line, newline + 1 - line)
+            return 0
+        size: cython.Py_ssize_t = newline + 1 - line
+        self.wanted = 0
+        self.read_line(line, size, found)
+        if found.has_body:
+            self.wanted = size + found.body_bytes + 2
+            if available < self.wanted:
+                return 0
+            found.body = line + size
+            if found.body[found.body_bytes] != 13 or found.body[found.body_bytes + 1] != 10:
+                self.fail("a body does not end with CR LF", line, size)
+            size = self.wanted
+            self.wanted = 0
+        self.at += size
+        return 1
 
-    def read_line(self, line, size):
-        """Read the reply whose line is whole; None if its body is not."""
+    def read_line(self, line, size, found):
+        """Read a line that is whole, with its CR LF."""
         end: cython.p_const_char = line + size - 2
         if size < 2 or end[0] != 13:
             self.fail("a reply does not end with CR LF", line, size)
@@ -195,53 +224,34 @@ class ReplyReader:
             i += 1
         if i == ROW_COUNT:
             self.fail("no reply of the protocol", line, size)
-        reply: Reply = Reply()
-        reply.word = rows[i].word
         form: Form = rows[i].form
-        after: cython.p_const_char = line + rows[i].size
-        stop: cython.p_const_char = end
-        self.wanted = 0
-        if form != Form.BARE and not (form == Form.NUMBER_OR_BARE and after == end):
-            if after == end or after[0] != 32:
+        at: cython.p_const_char = line + rows[i].size
+        number: uint64_t = 0
+        found.word = rows[i].word
+        found.number = 0
+        found.body = cython.NULL
+        found.body_bytes = 0
+        found.has_body = form == Form.BODY or form == Form.NUMBER_BODY
+        if form != Form.BARE and not (form == Form.NUMBER_OR_BARE and at == end):
+            if at == end or at[0] != 32:
                 self.fail("a reply lacks its argument", line, size)
-            after += 1
-            stop = after
+            at += 1
             if form == Form.NAME:
-                reply.body = after[: end - after]
-                stop = end
+                found.body = at
+                found.body_bytes = end - at
+                at = end
             elif form != Form.BODY:
-                stop = read_digits(after, end, cython.address(reply.number))
-                if stop is cython.NULL or (form == Form.NUMBER_BODY and stop[0] != 32):
+                at = read_digits(at, end, cython.address(found.number))
+                if at is cython.NULL or (form == Form.NUMBER_BODY and at[0] != 32):
                     self.fail("a reply has a wrong number", line, size)
-            if form == Form.NUMBER_BODY:
-                stop += 1
-            if form == Form.BODY or form == Form.NUMBER_BODY:
-                if self.read_body(reply, stop, end, size) == 0:
-                    return None
-                self.at += size + len(reply.body) + 2
-                return reply
-        elif form == Form.BARE:
-            stop = after
-        if stop != end:
+            if found.has_body:
+                at = read_digits(at + 1 if form == Form.NUMBER_BODY else at, end, cython.address(number))
+                if at is cython.NULL or at != end or number > BODY_BYTES_MAX:
+                    self.fail("a reply has a wrong size", line, size)
+                found.body_bytes = number
+        if at != end:
             self.fail("a reply has a wrong argument", line, size)
-        self.at += size
-        return reply
-
-    def read_body(self, reply, number, end, line_bytes):
-        """Read the size and the body behind the line; 0: it is not whole yet, and `wanted` says what it takes."""
-        body_bytes: uint64_t = 0
-        line: cython.p_const_char = end + 2 - line_bytes
-        if read_digits(number, end, cython.address(body_bytes)) != end or body_bytes > BODY_BYTES_MAX:
-            self.fail("a reply has a wrong size", line, line_bytes)
-        body: cython.p_const_char = end + 2
-        size: cython.Py_ssize_t = body_bytes
-        if self.size - self.at < line_bytes + size + 2:
-            self.wanted = line_bytes + size + 2
-            return 0
-        if body[size] != 13 or body[size + 1] != 10:
-            self.fail("a body does not end with CR LF", line, line_bytes)
-        reply.body = body[:size]
-        return 1
+        return 0
 
     def fail(self, sentence, line, size):
         """Raise, and refuse to read any further."""

@@ -14,6 +14,7 @@ from beanpole.bench import server
 from beanpole.bench.dial import dial, open_group
 from beanpole.bench.load import Load, LoadError
 from beanpole.bench.plan import Group
+from beanpole.errors import UnexpectedReplyError
 
 
 @pytest.fixture(params=["ours", "theirs"])
@@ -139,7 +140,7 @@ def test_delete_names_the_reserved_job(pair: tuple[Load, socket.socket]) -> None
 @pytest.mark.parametrize(
     ("reply", "message"),
     [
-        (b"DRAINING\r\n", "got b'DRAINING' where INSERTED was due"),
+        (b"DRAINING\r\n", "got DRAINING where INSERTED was due"),
         (b"DELETED\r\n", "got DELETED where INSERTED was due"),
         (b"INSERTED 1\r\nINSERTED 2\r\n", "got INSERTED where"),
         (b"RESERVED 1 4\r\nabcd\r\n", "got RESERVED with a body of 4 bytes where INSERTED was due"),
@@ -149,6 +150,13 @@ def test_wrong_reply_ends_the_run(pair: tuple[Load, socket.socket], reply: bytes
     load, peer = pair
     peer.sendall(reply)
     with pytest.raises(LoadError, match=message):
+        load.run(10)
+
+
+def test_malformed_reply_ends_the_run(pair: tuple[Load, socket.socket]) -> None:
+    load, peer = pair
+    peer.sendall(b"INSERTED x\r\n")
+    with pytest.raises(UnexpectedReplyError, match="INSERTED x"):
         load.run(10)
 
 
