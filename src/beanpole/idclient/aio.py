@@ -1,12 +1,10 @@
 """The client for asyncio. Requests of many tasks are under way at a time, on one socket for each node."""
 
 import asyncio
-import random
-from collections.abc import Callable
 from typing import Any, Self, cast
 
 from beanpole.idclient import calls, limits
-from beanpole.idclient.calls import Call, Given, Node, Options
+from beanpole.idclient.calls import BaseClient, Call, Node
 from beanpole.idclient.ranges import AsyncRange
 
 
@@ -46,33 +44,14 @@ class Link(asyncio.DatagramProtocol):
                 future.set_exception(error)
 
 
-class AsyncIdClient:
+class AsyncIdClient(BaseClient[Link]):
     """A client of the ID service, with the methods and arguments of :class:`~beanpole.idclient.sync.IdClient`.
 
     Tasks may share a client. It belongs to the event loop in which it is first used.
     """
 
-    def __init__(
-        self,
-        nodes: Given,
-        *,
-        timeout: float = limits.TIMEOUT_MS / 1000,
-        rounds: int = limits.ROUNDS,
-        chance: Callable[[], float] = random.random,
-    ) -> None:
-        self._options = Options(nodes, timeout, rounds, chance)
-        self._closed = False
-        self._links: dict[Node, Link] = {}
+    def _begin(self) -> None:
         self._lock = asyncio.Lock()
-
-    @classmethod
-    def from_url(cls, url: str, **options: Any) -> Self:  # noqa: ANN401 - what the constructor takes
-        """Return a client of the nodes at ``ids://host:port,host:port``; the rest is the constructor's.
-
-        Raises:
-            ArgumentError: it is no such URL.
-        """
-        return cls(url, **options)
 
     async def get(self, rule: str, app: str, *, salt: str | None = None) -> str:
         """Return a number; see `IdClient.get`."""
@@ -95,21 +74,19 @@ class AsyncIdClient:
         return data
 
     async def _call(self, call: Call) -> dict[str, Any]:
-        nodes = self._options.nodes
-        for round_number in range(self._options.rounds):
-            if round_number and call.end_round():
-                await asyncio.sleep(self._options.timeout_s)
-            for node in nodes.order():
-                try:
-                    async with asyncio.timeout(self._options.timeout_s):
-                        reply = await self._ask(node, call)
-                except OSError as error:
-                    call.failed(node, error)
-                    continue
-                if call.take(reply):
-                    nodes.answered(node)
-                    return reply
-        call.end_round()
+        for node in self._attempts(call):
+            if node is None:
+                await asyncio.sleep(self._timeout_s)
+                continue
+            try:
+                async with asyncio.timeout(self._timeout_s):
+                    reply = await self._ask(node, call)
+            except OSError as error:
+                call.failed(node, error)
+                continue
+            if call.take(reply):
+                self._nodes.answered(node)
+                return reply
         raise call.no_node()
 
     async def _ask(self, node: Node, call: Call) -> dict[str, Any]:
@@ -126,33 +103,33 @@ class AsyncIdClient:
             reply = await future
         except BaseException:
             # Its name is looked up again next time. Others that wait have their own time.
-            if self._links.get(node) is link:
-                del self._links[node]
+            if self._connections.get(node) is link:
+                del self._connections[node]
             raise
         else:
             return reply
         finally:
             del link.waiting[call.name]
-            if not link.waiting and self._links.get(node) is not link:
+            if not link.waiting and self._connections.get(node) is not link:
                 link.transport.close()
 
     async def _open(self, node: Node) -> Link:
         async with self._lock:
             if self._closed:
                 raise RuntimeError("the client is closed")
-            link = self._links.get(node)
+            link = self._connections.get(node)
             if link is None or link.is_lost:
                 make = asyncio.get_running_loop().create_datagram_endpoint
                 _, link = await make(Link, remote_addr=(node.host, node.port))
-                self._links[node] = link
+                self._connections[node] = link
             return link
 
     async def close(self) -> None:
         """Close the sockets; requests that wait for a reply fail."""
         self._closed = True
-        for link in self._links.values():
+        for link in self._connections.values():
             link.transport.close()
-        self._links.clear()
+        self._connections.clear()
         await asyncio.sleep(0)  # the loop closes them in its next turn
 
     async def __aenter__(self) -> Self:

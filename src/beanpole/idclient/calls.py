@@ -6,13 +6,15 @@ from the system's random source: forked processes would share the state of a gen
 """
 
 import json
+import random
 import re
 import secrets
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, Self, TypeVar
 
 from beanpole.errors import ArgumentError, UnexpectedReplyError
+from beanpole.idclient import limits
 from beanpole.idclient.errors import IdServiceError, NoNodeError
 from beanpole.limits import IDS_COUNT_MAX, IDS_PORT_DEFAULT, IDS_REQUEST_BYTES_MAX
 
@@ -185,12 +187,50 @@ def numbers_of(reply: dict[str, Any]) -> list[str]:
     return data
 
 
-class Options:
-    """The arguments of both clients."""
+T = TypeVar("T")
 
-    def __init__(self, nodes: Given, timeout: float, rounds: int, chance: Callable[[], float]) -> None:
+
+class BaseClient(Generic[T]):
+    """What both clients have in common: their arguments, the connections by node, and the order of attempts."""
+
+    def __init__(
+        self,
+        nodes: Given,
+        *,
+        timeout: float = limits.TIMEOUT_MS / 1000,
+        rounds: int = limits.ROUNDS,
+        chance: Callable[[], float] = random.random,
+    ) -> None:
         if not timeout > 0 or rounds < 1:
             raise ArgumentError("timeout must be above 0, and rounds 1 or more")
-        self.nodes = Nodes(nodes, chance)
-        self.timeout_s = timeout
-        self.rounds = rounds
+        self._nodes = Nodes(nodes, chance)
+        self._timeout_s = timeout
+        self._rounds = rounds
+        self._closed = False
+        self._connections: dict[Node, T] = {}
+        self._begin()
+
+    def _begin(self) -> None:
+        """Make what a forked process must not share."""
+        raise AssertionError("a subclass says what that is")
+
+    @classmethod
+    def from_url(cls, url: str, **options: Any) -> Self:  # noqa: ANN401 - what the constructor takes
+        """Return a client of the nodes at ``ids://host:port,host:port``; the rest is the constructor's.
+
+        Raises:
+            ArgumentError: it is no such URL.
+        """
+        return cls(url, **options)
+
+    def _attempts(self, call: Call) -> Iterator[Node | None]:
+        """Return the nodes to ask, one round after the other; None is a pause of `timeout`.
+
+        Raises:
+            IdServiceError: a round has ended in which a node had no number, and none had one.
+        """
+        for round_number in range(self._rounds):
+            if round_number and call.end_round():
+                yield None
+            yield from self._nodes.order()
+        call.end_round()

@@ -12,7 +12,7 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Coroutine
-from typing import Any, Self
+from typing import Any, Generic, Self, TypeVar
 
 from beanpole.errors import ArgumentError, BeanpoleError
 from beanpole.idclient import limits
@@ -40,21 +40,15 @@ def _after_fork() -> None:
 os.register_at_fork(after_in_child=_after_fork)
 
 
-def check_size(size: int) -> None:
-    """Check the size of a range.
-
-    Raises:
-        ArgumentError: it is none.
-    """
-    if type(size) is not int or size < 1:
-        raise ArgumentError(f"size must be 1 or more, not {size!r}")
+F = TypeVar("F")
 
 
-class Range(Forkable):
-    """Numbers of a rule and an application, an iterator without end. Threads may share it."""
+class Prefetched(Forkable, Generic[F]):
+    """What both kinds of range have in common: where numbers come from, and those that are here."""
 
-    def __init__(self, fetch: Callable[[int], list[str]], size: int) -> None:
-        check_size(size)
+    def __init__(self, fetch: F, size: int) -> None:
+        if type(size) is not int or size < 1:
+            raise ArgumentError(f"size must be 1 or more, not {size!r}")
         super().__init__()
         self._fetch = fetch
         self._size = size
@@ -64,6 +58,18 @@ class Range(Forkable):
     def after_fork(self) -> None:
         """Begin with nothing."""
         self._numbers: deque[str] = deque()
+
+    def __len__(self) -> int:
+        """How many numbers are here."""
+        return len(self._numbers)
+
+
+class Range(Prefetched[Callable[[int], list[str]]]):
+    """Numbers of a rule and an application, an iterator without end. Threads may share it."""
+
+    def after_fork(self) -> None:
+        """Begin with nothing."""
+        super().after_fork()
         self._fetching = threading.Lock()
         """Held while numbers are fetched: one fetch at a time keeps them in order."""
 
@@ -99,10 +105,6 @@ class Range(Forkable):
         finally:
             self._fetching.release()
 
-    def __len__(self) -> int:
-        """How many numbers are here."""
-        return len(self._numbers)
-
     def __iter__(self) -> Self:
         return self
 
@@ -110,20 +112,12 @@ class Range(Forkable):
         return self.next_id()
 
 
-class AsyncRange(Forkable):
+class AsyncRange(Prefetched[Callable[[int], Coroutine[Any, Any, list[str]]]]):
     """The same for asyncio. Tasks may share it."""
-
-    def __init__(self, fetch: Callable[[int], Coroutine[Any, Any, list[str]]], size: int) -> None:
-        check_size(size)
-        super().__init__()
-        self._fetch = fetch
-        self._size = size
-        self._low = size * limits.RANGE_LOW_PERCENT // 100
-        self.after_fork()
 
     def after_fork(self) -> None:
         """Begin with nothing."""
-        self._numbers: deque[str] = deque()
+        super().after_fork()
         self._task: asyncio.Task[None] | None = None
 
     async def next_id(self) -> str:
@@ -150,10 +144,6 @@ class AsyncRange(Forkable):
 
     async def _run(self) -> None:
         self._numbers.extend(await self._fetch(self._size))
-
-    def __len__(self) -> int:
-        """How many numbers are here."""
-        return len(self._numbers)
 
     def __aiter__(self) -> Self:
         return self

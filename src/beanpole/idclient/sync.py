@@ -4,19 +4,17 @@ Sockets are connected, so the kernel passes on only datagrams of the node, and r
 node that was silent gets a new socket next time, and its name is looked up again: so a late answer is dropped.
 """
 
-import random
 import socket
 import threading
 import time
-from collections.abc import Callable
 from typing import Any, Self
 
 from beanpole.idclient import calls, limits
-from beanpole.idclient.calls import Call, Given, Node, Options
+from beanpole.idclient.calls import BaseClient, Call, Node
 from beanpole.idclient.ranges import Forkable, Range
 
 
-class IdClient(Forkable):
+class IdClient(BaseClient[socket.socket], Forkable):
     """A client of the ID service.
 
     `nodes` is a URL (``ids://host:port,host:port``), an address, or a list of addresses. `timeout` is how many seconds
@@ -26,35 +24,16 @@ class IdClient(Forkable):
     Threads may share a client; their calls go one after the other. A forked process gets sockets of its own.
     """
 
-    def __init__(
-        self,
-        nodes: Given,
-        *,
-        timeout: float = limits.TIMEOUT_MS / 1000,
-        rounds: int = limits.ROUNDS,
-        chance: Callable[[], float] = random.random,
-    ) -> None:
-        self._options = Options(nodes, timeout, rounds, chance)
-        self._closed = False
-        self._sockets: dict[Node, socket.socket] = {}
+    def _begin(self) -> None:
         self._lock = threading.Lock()
-        super().__init__()
-
-    @classmethod
-    def from_url(cls, url: str, **options: Any) -> Self:  # noqa: ANN401 - what the constructor takes
-        """Return a client of the nodes at ``ids://host:port,host:port``; the rest is the constructor's.
-
-        Raises:
-            ArgumentError: it is no such URL.
-        """
-        return cls(url, **options)
+        Forkable.__init__(self)
 
     def after_fork(self) -> None:
         """Begin with no socket."""
-        for each in self._sockets.values():
+        for each in self._connections.values():
             each.close()
-        self._sockets = {}
-        self._lock = threading.Lock()
+        self._connections = {}
+        self._begin()
 
     def get(self, rule: str, app: str, *, salt: str | None = None) -> str:
         """Return a number.
@@ -92,22 +71,20 @@ class IdClient(Forkable):
         return data
 
     def _call(self, call: Call) -> dict[str, Any]:
-        nodes = self._options.nodes
         with self._lock:
-            for round_number in range(self._options.rounds):
-                if round_number and call.end_round():
-                    time.sleep(self._options.timeout_s)
-                for node in nodes.order():
-                    try:
-                        reply = self._ask(node, call)
-                    except OSError as error:
-                        self._drop(node)
-                        call.failed(node, error)
-                        continue
-                    if call.take(reply):
-                        nodes.answered(node)
-                        return reply
-            call.end_round()
+            for node in self._attempts(call):
+                if node is None:
+                    time.sleep(self._timeout_s)
+                    continue
+                try:
+                    reply = self._ask(node, call)
+                except OSError as error:
+                    self._drop(node)
+                    call.failed(node, error)
+                    continue
+                if call.take(reply):
+                    self._nodes.answered(node)
+                    return reply
         raise call.no_node()
 
     def _ask(self, node: Node, call: Call) -> dict[str, Any]:
@@ -116,7 +93,7 @@ class IdClient(Forkable):
         Raises:
             OSError: it does not answer.
         """
-        connection = self._sockets.get(node) or self._open(node)
+        connection = self._connections.get(node) or self._open(node)
         connection.send(call.data)
         for _ in range(calls.STRAYS_MAX):
             reply = call.read(connection.recv(calls.REPLY_BYTES_MAX))
@@ -131,16 +108,16 @@ class IdClient(Forkable):
         family, kind, protocol, _, address = found[0]
         connection = socket.socket(family, kind, protocol)
         try:
-            connection.settimeout(self._options.timeout_s)
+            connection.settimeout(self._timeout_s)
             connection.connect(address)
         except BaseException:
             connection.close()
             raise
-        self._sockets[node] = connection
+        self._connections[node] = connection
         return connection
 
     def _drop(self, node: Node) -> None:
-        connection = self._sockets.pop(node, None)
+        connection = self._connections.pop(node, None)
         if connection is not None:
             connection.close()
 
@@ -148,7 +125,7 @@ class IdClient(Forkable):
         """Close the sockets. Ranges go on until their numbers are given."""
         with self._lock:
             self._closed = True
-            for node in list(self._sockets):
+            for node in list(self._connections):
                 self._drop(node)
 
     def __enter__(self) -> Self:
