@@ -27,6 +27,7 @@ cdef class Engine:
     cdef readonly uint64_t next_job_id   # the id of the next job
     cdef dict tubes                      # name -> Tube
     cdef readonly list tube_list         # `list[Tube]`: the same tubes in the order of list-tubes
+    cdef list name_blocks                # list-tubes' text for each TUBES_PER_BLOCK tubes; None where it has changed
     cdef Tube default_tube
     cdef uint64_t tubes_created_count
     cdef uint64_t buried_so_far_count    # the key of the next buried job
@@ -55,6 +56,8 @@ cdef class Engine:
     cdef int arm(self, Item item, uint64_t number, int64_t due_ns) except -1
     cdef Tube tube_named(self, bytes name)
     cdef Tube open_tube(self, bytes name)
+    cdef int names_changed(self, Py_ssize_t index) except -1
+    cdef bytes name_block(self, Py_ssize_t block)
     cdef bint unused(self, Tube tube) noexcept
     cdef int drop_if_unused(self, Tube tube) except -1
     cdef int add_watch(self, Session session, Tube tube) except -1
@@ -75,6 +78,8 @@ cdef class Engine:
     cdef int run_session_timer(self, int64_t now_ns, Session session, list changed) except -1
     cdef int answer_waiting(self, int64_t now_ns, Session session) except -1
     cdef int apply(self, int64_t now_ns, Session session, Command command) except -1
+    cdef int list_tubes(self, Session session) except -1
+    cdef int add_pieces(self, Session session) except -1
     cdef int go_on(self, int64_t now_ns, Session session) except -1
     cdef int put(self, int64_t now_ns, Session session, Command command) except -1
     cdef int reserve(self, int64_t now_ns, Session session, int64_t until_ns) except -1

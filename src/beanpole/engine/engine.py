@@ -43,6 +43,8 @@ NEVER = cython.declare(int64_t, -1)
 DEADLINE_MARGIN_NS = cython.declare(int64_t, limits.DEADLINE_MARGIN_NS)
 URGENT_PRI_BELOW = cython.declare(uint32_t, limits.URGENT_PRI_BELOW)
 JOBS_PER_TICK = cython.declare(cython.Py_ssize_t, limits.JOBS_PER_TICK)
+TUBES_PER_BLOCK = cython.declare(cython.Py_ssize_t, limits.TUBES_PER_BLOCK)
+REPLY_BYTES_PER_TURN = cython.declare(cython.Py_ssize_t, limits.REPLY_BYTES_PER_TURN)
 KICKS_PER_TURN = cython.declare(uint32_t, limits.KICKS_PER_TURN)
 
 MISTAKES = {
@@ -73,6 +75,7 @@ class Engine:
         self.next_job_id = 1
         self.tubes = {}
         self.tube_list = []
+        self.name_blocks = []
         self.timers = Heap()
         self.woken = []
         self.default_tube = self.open_tube(b"default")
@@ -220,7 +223,33 @@ class Engine:
             tube.list_index = len(self.tube_list)
             self.tubes[name] = tube
             self.tube_list.append(tube)
+            self.names_changed(tube.list_index)
+            if len(self.tube_list) % TUBES_PER_BLOCK == 0:
+                self.name_block(tube.list_index // TUBES_PER_BLOCK)
         return tube
+
+    def names_changed(self, index):
+        """Note that list-tubes has changed at an index, or ends before it."""
+        block: cython.Py_ssize_t = index // TUBES_PER_BLOCK
+        if block == len(self.name_blocks):
+            self.name_blocks.append(None)
+        elif index % TUBES_PER_BLOCK == 0 and index == len(self.tube_list):
+            self.name_blocks.pop()
+        else:
+            self.name_blocks[block] = None
+        return 0
+
+    def name_block(self, block):
+        """Return the text of a block of list-tubes.
+
+        It is kept, for with a million tubes a whole text takes a tenth of a second, and 20 MB for each client that
+        asks for it. A block is made when its last tube is, so that a client never waits for more than have changed.
+        """
+        text: bytes = self.name_blocks[block]
+        if text is None:
+            text = stats.names(self.tube_list[block * TUBES_PER_BLOCK : (block + 1) * TUBES_PER_BLOCK])
+            self.name_blocks[block] = text
+        return text
 
     def unused(self, tube):
         """Whether nobody uses or watches a tube and it has no job; ``default`` is never unused."""
@@ -241,8 +270,10 @@ class Engine:
         del self.tubes[tube.name]
         last: Tube = self.tube_list.pop()
         if last is not tube:
+            self.names_changed(last.list_index)
             last.list_index = tube.list_index
             self.tube_list[tube.list_index] = last
+        self.names_changed(tube.list_index)
         return 0
 
     def add_watch(self, session, tube):
@@ -619,7 +650,12 @@ class Engine:
         return self.go_on(now_ns, session)
 
     def go_on(self, now_ns, session):
-        """Kick the next KICKS_PER_TURN jobs; the reply comes when all are kicked and `kick_left` is 0 again."""
+        """Go on with a command that takes long: write more of its reply, or kick the next KICKS_PER_TURN jobs.
+
+        The reply to a kick comes when all are kicked and `kick_left` is 0 again.
+        """
+        if session.pieces is not None:
+            return self.add_pieces(session)
         heap: Heap = session.used.buried if session.kick_buried else session.used.delayed
         room: uint32_t = KICKS_PER_TURN
         while session.kick_left and heap.count:
@@ -719,9 +755,9 @@ class Engine:
             text = stats.job(job, now_ns) if job is not None else None
             session.read_index = self.records.index
         elif verb == Verb.LIST_TUBES:
-            text = stats.names(self.tube_list)
+            return self.list_tubes(session)
         elif verb == Verb.LIST_TUBES_WATCHED:
-            text = stats.names([cython.cast(Watch, watch).tube for watch in session.watches])
+            text = b"---\n" + stats.names([cython.cast(Watch, watch).tube for watch in session.watches])
         elif verb == Verb.LIST_TUBE_USED:
             return self.tell_used(session)
         else:
@@ -731,6 +767,29 @@ class Engine:
         if text is None:
             return self.not_found(session)
         return session.out.text(text)
+
+    def list_tubes(self, session):
+        """list-tubes: the names of all tubes as they are now, though it may take a few turns to write them."""
+        block: cython.Py_ssize_t
+        text: bytes
+        size: cython.Py_ssize_t = 4
+        session.pieces = [b"\r\n"]
+        for block in range(len(self.name_blocks) - 1, -1, -1):
+            text = self.name_block(block)
+            size += len(text)
+            session.pieces.append(text)
+        session.out.counted(b"OK ", 3, size)
+        session.out.add(b"---\n", 4)
+        return self.add_pieces(session)
+
+    def add_pieces(self, session):
+        """Write REPLY_BYTES_PER_TURN of a long reply."""
+        end: cython.Py_ssize_t = session.out.size + REPLY_BYTES_PER_TURN
+        while session.pieces and session.out.size < end:
+            session.out.add_bytes(session.pieces.pop())
+        if not session.pieces:
+            session.pieces = None
+        return 0
 
     def check(self, now_ns: int64_t = -1) -> None:
         """Raise AssertionError with a sentence when an invariant is broken."""

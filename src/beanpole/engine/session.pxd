@@ -24,6 +24,7 @@ cdef class Session(Item):
     cdef readonly bint producer          # it got past the line of a put once
     cdef readonly bint worker            # it reserved once
     cdef readonly bint quitting          # it said quit
+    cdef list pieces                     # bytes of a long reply that `out` has no room for yet, the last first; or None
     cdef readonly uint32_t kick_left     # jobs that a long kick still may move; 0: none is under way
     cdef uint32_t kicked_count           # jobs that this kick moved so far
     cdef bint kick_buried                # this kick moves buried jobs, not delayed ones

@@ -71,8 +71,8 @@ def yaml(pairs: Iterable[tuple[str, object]]) -> bytes:
 
 
 def names(tubes: Iterable[Tube]) -> bytes:
-    """Return a YAML list of tube names."""
-    return b"---\n" + b"".join([b"- %b\n" % cython.cast(Tube, tube).name for tube in tubes])
+    """Return the items of a YAML list of tube names."""
+    return b"".join([b"- %b\n" % cython.cast(Tube, tube).name for tube in tubes])
 
 
 def server(engine: Engine, now_ns: int64_t) -> bytes:

@@ -105,24 +105,25 @@ class Connection:
         self.pending = False
         self.choked = False
         self.hungry = False
-        if session.kick_left:
-            self.engine.go_on(now_ns, session)
-            self.share_ns = 0
-            self.end_reply()
         while not session.waiting and not session.quitting:
-            if session.kick_left:
-                self.pending = True
-                break
             if session.out.size - session.out.sent >= OUTPUT_BYTES_PAUSE:
                 self.choked = True
                 break
-            if self.share_ns <= 0 and self.decoder.at < self.decoder.end:
+            unfinished: cython.bint = session.kick_left or session.pieces is not None
+            if self.share_ns <= 0 and (unfinished or self.decoder.at < self.decoder.end):
                 self.pending = True
                 break
+            output_bytes: cython.Py_ssize_t = session.out.size
+            if unfinished:
+                kicked: cython.uint = session.kicked_count
+                self.engine.go_on(now_ns, session)
+                self.share_ns -= session.out.size // BYTES_PER_COST_NS
+                self.share_ns -= (session.kicked_count - kicked) * KICKED_COST_NS
+                self.end_reply()
+                continue
             if not self.decoder.next(current):
                 self.hungry = True
                 break
-            output_bytes: cython.Py_ssize_t = session.out.size
             self.share_ns -= self.cost()
             if self.engine.apply(now_ns, session, current) == Outcome.AGAIN:
                 self.decoder.unread_put()
