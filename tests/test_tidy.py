@@ -34,6 +34,7 @@ PRINTING = ("src/beanpole/cli/", "src/beanpole/bench/")
 """Where `print` is the point. A server says things through its log."""
 
 WITH_A_CLOCK = (
+    "src/beanpole/posix.pxd",
     "src/beanpole/server/",
     "src/beanpole/bench/",
     "src/beanpole/ids/app.py",
@@ -48,7 +49,7 @@ CLOCKS = re.compile(
 CLOCK_CALLS = {("time", "time"), ("datetime", "now"), ("date", "today"), ("datetime", "today")}
 
 PURE = ("src/beanpole/protocol/", "src/beanpole/engine/")
-C_IMPURE = ("posix", "libc.time", "libc.signal", "cpython.time", "cpython.datetime", "openmp")
+C_IMPURE = ("posix", "beanpole.posix", "libc.time", "libc.signal", "cpython.time", "cpython.datetime", "openmp")
 """C modules that do I/O, read a clock or start threads: what `socket`, `os`, `time` and `threading` are for Python."""
 
 UNFINISHED = re.compile(r"\b(NotImplemented[E]rror|TOD[O]|FIXM[E]|XX[X]|HAC[K])\b")

@@ -8,7 +8,7 @@ The unit is the caller's; the load generator uses nanoseconds.
 """
 
 import cython
-from cython.cimports.beanpole.bench.posix_net import count_leading_zeros
+from cython.cimports.beanpole.posix import count_leading_zeros
 
 BUCKET_COUNT = cython.declare(cython.int, 3776)
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import cython
 from cython.cimports.beanpole.bench.connection import Connection, GroupState
-from cython.cimports.beanpole.bench.posix_net import (
+from cython.cimports.beanpole.posix import (
     EPOLL_CLOEXEC,
     EPOLL_CTL_ADD,
     EPOLL_CTL_MOD,

@@ -13,7 +13,7 @@ import errno
 from typing import TYPE_CHECKING
 
 import cython
-from cython.cimports.beanpole.server import posix
+from cython.cimports.beanpole import posix
 from cython.cimports.beanpole.server.connection import Connection, Transport
 from cython.cimports.beanpole.server.eventqueue import EventQueue
 from cython.cimports.beanpole.server.turn import Turn

@@ -1,7 +1,7 @@
 """What happens outside: an epoll descriptor, a timer in it, and the server's clock."""
 
 import cython
-from cython.cimports.beanpole.server import posix
+from cython.cimports.beanpole import posix
 from cython.cimports.libc.errno import errno as last_error
 from cython.cimports.libc.stdint import int64_t
 from cython.cimports.libc.string import memset

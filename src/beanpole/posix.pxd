@@ -1,9 +1,13 @@
-# The few system calls of the hot path that Cython has no declarations for.
+# The few functions of the system and the compiler, for the server and the load generator, that Cython does not declare.
 from libc.stdint cimport int64_t, uint32_t, uint64_t
+
+cdef extern from * nogil:
+    int count_leading_zeros "__builtin_clzll"(unsigned long long value)
 
 cdef extern from "<sys/epoll.h>" nogil:
     ctypedef union epoll_data_t:
         int fd
+        uint32_t u32
         uint64_t u64
     struct epoll_event:
         uint32_t events
