@@ -1,18 +1,4 @@
-"""What can go wrong in the ID service.
-
-::
-
-    BeanpoleError
-    ├── RuleError                    a rule is refused: it could repeat a number, or makes no sense
-    ├── NeedRangeError               no number is reserved; the service reserves a range and tries again
-    └── NoNumberError                there is no number now; carries the code of the reply
-        ├── ExhaustedError           the last number of the cycle is given; says when the next cycle begins
-        ├── ClockAheadError          the wall clock has jumped ahead, and no operator has accepted it
-        ├── ClockBehindError         numbers that show the time are too far ahead of the clock
-        ├── RuleFailedError          a rule did not make a number
-        └── StorageError             the reserved numbers are given, and no more can be reserved
-            └── LeaseLostError       another process has the node; this one must stop
-"""
+"""What can go wrong in the ID service: a rule is refused, or there is no number now."""
 
 from beanpole.errors import BeanpoleError
 

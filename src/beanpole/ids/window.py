@@ -9,30 +9,26 @@ from typing import Any
 
 from beanpole.ids import limits
 
-Name = Hashable
-"""Equal for a request and its repetition; see `request.Request.name`."""
-
-
 LONG = 100
 """A number counts once more for each of so many characters."""
 
 
 class Window:
-    """Answers by the name of their request, the oldest first."""
+    """Answers by the name of their request (`Request.name`), the oldest first."""
 
     def __init__(self) -> None:
-        self.answers: OrderedDict[Name, tuple[float, Any]] = OrderedDict()
+        self.answers: OrderedDict[Hashable, tuple[float, Any]] = OrderedDict()
         """Until when an answer is kept, and its data."""
 
         self.number_count = 0
         """Numbers in all of them."""
 
-    def find(self, name: Name, now_s: float) -> Any:  # noqa: ANN401 - a number or a list of them
+    def find(self, name: Hashable, now_s: float) -> Any:  # noqa: ANN401 - a number or a list of them
         """Return the data of the answer to a request; None if it is new."""
         entry = self.answers.get(name)
         return entry[1] if entry is not None and entry[0] >= now_s else None
 
-    def keep(self, name: Name, data: Any, now_s: float) -> None:  # noqa: ANN401 - see `find`
+    def keep(self, name: Hashable, data: Any, now_s: float) -> None:  # noqa: ANN401 - see `find`
         """Keep an answer."""
         if name in self.answers:
             self._drop(name)
@@ -44,7 +40,7 @@ class Window:
     def _is_full(self) -> bool:
         return len(self.answers) > limits.WINDOW_COUNT_MAX or self.number_count > limits.WINDOW_NUMBERS_MAX
 
-    def _drop(self, name: Name) -> None:
+    def _drop(self, name: Hashable) -> None:
         self.number_count -= size(self.answers.pop(name)[1])
 
 

@@ -12,12 +12,10 @@ from prometheus_client import ProcessCollector, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from beanpole.ids.http.routes import OUTCOMES
 from beanpole.ids.rules.sequence import Clock, Counter
 from beanpole.ids.service import Service
 from beanpole.ids.storage.measured import BUCKETS_S, Measured
-
-OUTCOMES = {0: "success", -1: "invalid", -2: "exhausted", -3: "storage", -4: "clock"}
-"""The name of each code."""
 
 SLICE = 500
 """Counters that are read before requests are served again: less than a millisecond."""

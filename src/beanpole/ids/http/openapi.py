@@ -3,7 +3,7 @@
 The page is made from the description, so both say the same; a test compares the description with what is answered.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from html import escape
 from typing import Any
 
@@ -23,11 +23,7 @@ PROBLEMS: dict[str, tuple[int, str, str]] = {
     "failed": (500, "Rule failed", "The rule made no number, or there are too many applications; `detail` says why."),
     "not-http": (501, "Not understood", "The request uses a part of HTTP that is not understood here."),
     "storage": (503, "Storage", "Nothing can be reserved. Ask again, or another node."),
-    "clock": (
-        503,
-        "Clock",
-        "The node's clock has jumped ahead and nobody has accepted it. Ask another node.",
-    ),
+    "clock": (503, "Clock", "The node's clock has jumped ahead and nobody has accepted it. Ask another node."),
     "busy": (503, "Busy", "Too many connections."),
 }
 """Everything that can go wrong: its name, which `type` ends with, the status, the title, and what it means."""
@@ -105,13 +101,7 @@ def ok(description: str, kind: str, schema: dict[str, Any]) -> dict[str, Any]:
 
 def parameter(name: str, where: str, description: str, schema: dict[str, Any]) -> dict[str, Any]:
     """Return a parameter."""
-    return {
-        "name": name,
-        "in": where,
-        "required": where == "path",
-        "description": description,
-        "schema": schema,
-    }
+    return {"name": name, "in": where, "required": where == "path", "description": description, "schema": schema}
 
 
 KEY = [
@@ -130,15 +120,29 @@ QUERY = [
 ]
 
 
+def operation(
+    name: str, summary: str, responses: dict[str, Any], parameters: Sequence[dict[str, Any]] = ()
+) -> dict[str, Any]:
+    """Return the description of a path and a method."""
+    found = {"operationId": name, "summary": summary} | ({"parameters": [*parameters]} if parameters else {})
+    return found | {"responses": responses}
+
+
 def document(version: str) -> dict[str, Any]:
     """Return the description as OpenAPI has it."""
-    given = ok("The numbers, each given to nobody else", "application/json", reference("Ids"))
-    take = {
-        "parameters": KEY + QUERY,
-        "responses": given
-        | problems("bad-request", "unknown-rule", "late", "exhausted", "long-head", "failed", "storage", "clock"),
+    given = ok("The numbers, each given to nobody else", "application/json", reference("Ids")) | problems(
+        "bad-request", "unknown-rule", "late", "exhausted", "long-head", "failed", "storage", "clock"
+    )
+    counter = ok("How it stands", "application/json", reference("Counter")) | problems(
+        "bad-request", "unknown-rule", "unused", "storage"
+    )
+    health = ok("It can", "application/json", reference("Health")) | {
+        "503": {"description": "It can't", "content": content("application/json", reference("Health"))}
     }
-    health = ok("It can", "application/json", reference("Health"))
+    metrics = ok("In the text format", "text/plain", STRING)
+    description = ok("OpenAPI 3.1", "application/json", {"type": "object"})
+    page = ok("A page", "text/html", STRING)
+    repeated = "The same, where something on the way may repeat a GET"
     return {
         "openapi": "3.1.0",
         "info": {
@@ -148,48 +152,16 @@ def document(version: str) -> dict[str, Any]:
         },
         "paths": {
             "/v1/ids/{rule}/{app}": {
-                "get": {"operationId": "getIds", "summary": "Get numbers"} | take,
-                "post": {"operationId": "postIds", "summary": "The same, where something on the way may repeat a GET"}
-                | take,
+                "get": operation("getIds", "Get numbers", given, KEY + QUERY),
+                "post": operation("postIds", repeated, given, KEY + QUERY),
             },
             "/v1/counters/{rule}/{app}": {
-                "get": {
-                    "operationId": "getCounter",
-                    "summary": "See how a counter stands on this node",
-                    "parameters": KEY,
-                    "responses": ok("How it stands", "application/json", reference("Counter"))
-                    | problems("bad-request", "unknown-rule", "unused", "storage"),
-                }
+                "get": operation("getCounter", "See how a counter stands on this node", counter, KEY)
             },
-            "/health": {
-                "get": {
-                    "operationId": "getHealth",
-                    "summary": "Ask whether it can give numbers",
-                    "responses": health
-                    | {"503": {"description": "It can't", "content": content("application/json", reference("Health"))}},
-                }
-            },
-            "/metrics": {
-                "get": {
-                    "operationId": "getMetrics",
-                    "summary": "Metrics for Prometheus",
-                    "responses": ok("In the text format", "text/plain", STRING),
-                }
-            },
-            "/openapi.json": {
-                "get": {
-                    "operationId": "getDescription",
-                    "summary": "This description, for programs",
-                    "responses": ok("OpenAPI 3.1", "application/json", {"type": "object"}),
-                }
-            },
-            "/docs": {
-                "get": {
-                    "operationId": "getPage",
-                    "summary": "This description, for people",
-                    "responses": ok("A page", "text/html", STRING),
-                }
-            },
+            "/health": {"get": operation("getHealth", "Ask whether it can give numbers", health)},
+            "/metrics": {"get": operation("getMetrics", "Metrics for Prometheus", metrics)},
+            "/openapi.json": {"get": operation("getDescription", "This description, for programs", description)},
+            "/docs": {"get": operation("getPage", "This description, for people", page)},
         },
         "components": {"schemas": SCHEMAS},
     }

@@ -23,8 +23,8 @@ JSON = "application/json"
 TEXT = "text/plain; version=0.0.4; charset=utf-8"
 """The text format of Prometheus."""
 
-OUTCOMES = {-2: "exhausted", -3: "storage", -4: "clock"}
-"""The problem for each code of the wire; that for -1 depends on the message."""
+OUTCOMES = {0: "success", -1: "invalid", -2: "exhausted", -3: "storage", -4: "clock"}
+"""The name of each code of the wire in metrics, and from -2 on that of its problem."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,8 +230,8 @@ PAGE_FIELDS = (("Content-Security-Policy", "default-src 'none'; style-src 'unsaf
 def refused(reply: dict[str, Any]) -> Response:
     """Return the response to a reply without a number."""
     code, message = reply["code"], reply["message"]
-    name = OUTCOMES.get(code)
-    if name is None:
+    name = OUTCOMES[code]
+    if name == "invalid":
         name = "unused" if message == "not exist" else "bad-request"
         if message.startswith("system error") and "app_name" not in message:
             name = "failed"

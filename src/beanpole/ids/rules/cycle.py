@@ -19,13 +19,13 @@ HOUR_S: Final = 3_600
 class Cycle:
     """A rule's cycle."""
 
-    def __init__(self, unit: str, seconds: int, zone: tzinfo) -> None:
+    def __init__(self, unit: str, seconds: int, zone: tzinfo, kind: str = "") -> None:
         assert unit in UNITS, f"{unit} is no unit of a cycle"
         assert (seconds > 0) == (unit == "seconds"), "only a cycle of seconds has a number of them"
         self.unit = unit
         self.seconds = seconds
         self.zone = zone
-        self.kind = f"{unit} {seconds} {zone}" if seconds else f"{unit} {zone}"
+        self.kind = kind or (f"{unit} {seconds} {zone}" if seconds else f"{unit} {zone}")
         self._cached = (-1, 0)
 
     def local(self, now_s: int) -> datetime:

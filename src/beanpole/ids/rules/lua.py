@@ -193,9 +193,7 @@ class LuaRule:
                 self._at(local.year, local.month, local.day, local.hour, local.minute, local.second, time_s)
                 self._time_s = time_s
             short, used, *made = self._create(first, self.step, left, count, salt)
-        except lua51.LuaError as error:
-            raise RuleFailedError(f"system error: {sentence(error)}") from error
-        except (AttributeError, TypeError, ValueError, OverflowError) as error:
+        except (lua51.LuaError, AttributeError, TypeError, ValueError, OverflowError) as error:
             raise RuleFailedError(f"system error: {sentence(error)}") from error
         if short:
             raise NeedRangeError

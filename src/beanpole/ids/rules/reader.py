@@ -175,10 +175,9 @@ def timed_rule(table: Table, name: str, step: int, offset: int) -> Rule:
         raise RuleError(f"its time_bits run out on {end:%Y-%m-%d}")
     shape = Shape(0, (1 << time_bits + layout.sequence_bits) - 1)
     window = (reserve_s * 1000 // layout.unit_ms or 1) << layout.sequence_bits
-    counting = timed.Timing(
-        shape, timed.NoCycle(layout.kind), window, layout, fingerprint=Fingerprint(digest(layout.kind))
-    )
-    return Rule(name, counting, Cycle("never", 0, UTC), make, layout.kind, shared=True)
+    cycle = Cycle("never", 0, UTC, layout.kind)
+    counting = timed.Timing(shape, cycle, window, layout, fingerprint=Fingerprint(digest(layout.kind)))
+    return Rule(name, counting, cycle, make, layout.kind, shared=True)
 
 
 def epoch_of(table: Table) -> int:

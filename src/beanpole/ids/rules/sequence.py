@@ -22,7 +22,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Protocol
 
 from beanpole.ids import limits
-from beanpole.ids.errors import ClockAheadError, ExhaustedError, NeedRangeError, RuleError, RuleFailedError
+from beanpole.ids.errors import ClockAheadError, ExhaustedError, RuleError, RuleFailedError
 from beanpole.ids.rules.fingerprint import Fingerprint, followed
 
 
@@ -256,20 +256,6 @@ class Counter:
         """Record that numbers of an offer are handed out: the first one and those after it."""
         self.last = first + (used - 1) * self.shape.step
 
-    def take(self) -> int:
-        """Return the next number.
-
-        Raises:
-            NeedRangeError: none is reserved; reserve what `plan` says and try again.
-            ExhaustedError: the cycle has no number left.
-        """
-        first, left = self.offer()
-        if not left:
-            self.need(1)
-            raise NeedRangeError
-        self.advance(first, 1)
-        return first
-
     def need(self, count: int) -> None:
         """Say that callers wait for `count` numbers.
 
@@ -285,20 +271,14 @@ class Counter:
         """How many numbers are reserved and not handed out."""
         return self.offer()[1]
 
-    @property
-    def low(self) -> bool:
-        """Whether it is time to reserve more."""
-        available = self.available
-        return available < self.wanted or available <= self.low_water
-
     def plan(self) -> Mark | None:
         """Return what to reserve now, which then is under way; None if nothing needs to be."""
         if self.under_way is not None:
             return None
         assert self.cycle_s >= 0, "open the counter first"
-        if not self.low:
-            return None
         available = self.available
+        if available >= self.wanted and available > self.low_water:
+            return None
         first = self.shape.after(max(self.last, self.reserved))
         if first > self.shape.maximum:
             return None
@@ -349,6 +329,10 @@ class Counter:
     def check(self) -> None:
         """Assert the invariants."""
         assert self.last <= max(self.reserved, self.shape.minimum - 1), "a number that is not reserved was handed out"
+        self.check_range()
+
+    def check_range(self) -> None:
+        """Assert that what is in use is durable."""
         if self.last < self.reserved:
             assert self.durable, "a range is in use and nothing is durable"
             assert self.reserved <= self.durable.reserved, "a range is in use that is not durable"

@@ -14,6 +14,7 @@ one thread at a time. It reads no clock.
 
 import time
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict
 from typing import Any, TypeVar
 
 import sqlalchemy as sa
@@ -35,16 +36,14 @@ LOCK_TRIES_PER_S = 50
 NAME = sa.LargeBinary(limits.NAME_BYTES_MAX).with_variant(mysql.VARBINARY(limits.NAME_BYTES_MAX), "mysql", "mariadb")
 NUMBER = sa.BigInteger()
 METADATA = sa.MetaData()
+INNODB: dict[str, Any] = {"mysql_engine": "InnoDB", "mariadb_engine": "InnoDB"}
 
 NODES = sa.Table(
     "beanpole_ids_node",
     METADATA,
     sa.Column("node", sa.Integer, primary_key=True, autoincrement=False),
-    sa.Column("epoch", NUMBER, nullable=False),
-    sa.Column("generation", NUMBER, nullable=False),
-    sa.Column("step", NUMBER, nullable=False),
-    mysql_engine="InnoDB",
-    mariadb_engine="InnoDB",
+    *(sa.Column(name, NUMBER, nullable=False) for name in ("epoch", "generation", "step")),
+    **INNODB,
 )
 
 COUNTERS = sa.Table(
@@ -53,14 +52,10 @@ COUNTERS = sa.Table(
     sa.Column("node", sa.Integer, primary_key=True, autoincrement=False),
     sa.Column("rule", NAME, primary_key=True),
     sa.Column("app", NAME, primary_key=True),
-    sa.Column("generation", NUMBER, nullable=False),
-    sa.Column("cycle_s", NUMBER, nullable=False),
-    sa.Column("reserved", NUMBER, nullable=False),
-    sa.Column("time_s", NUMBER, nullable=False),
+    *(sa.Column(name, NUMBER, nullable=False) for name in ("generation", "cycle_s", "reserved", "time_s")),
     sa.Column("kind", sa.String(255), nullable=False),
     sa.Column("texts", sa.String(limits.RECORD_MAX), nullable=False, server_default=""),
-    mysql_engine="InnoDB",
-    mariadb_engine="InnoDB",
+    **INNODB,
 )
 
 
@@ -235,14 +230,8 @@ class Store:
     def _write_mark(self, connection: sa.Connection, key: Key, mark: Mark, *, forward: bool) -> None:
         where = (COUNTERS.c.node == self.node) & (COUNTERS.c.rule == key.rule) & (COUNTERS.c.app == key.app)
         row = connection.execute(sa.select(COUNTERS).where(where)).one_or_none()
-        values: dict[str, Any] = {
-            "generation": self.generation,
-            "cycle_s": mark.cycle_s,
-            "reserved": mark.reserved,
-            "time_s": mark.time_s,
-            "kind": mark.kind,
-            "texts": mark.fingerprints,
-        }
+        values: dict[str, Any] = {"generation": self.generation} | asdict(mark)
+        values["texts"] = values.pop("fingerprints")  # the column has kept its first name
         if row is None:
             connection.execute(sa.insert(COUNTERS).values(node=self.node, rule=key.rule, app=key.app, **values))
             return

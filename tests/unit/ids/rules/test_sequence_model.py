@@ -12,6 +12,7 @@ from hypothesis.stateful import invariant, rule
 
 from beanpole.ids.errors import ExhaustedError, NeedRangeError
 from beanpole.ids.rules.sequence import Counter, Counting, Shape
+from tests.unit.ids.counter import next_number
 from tests.unit.ids.rules.row_model import RowModel
 from tests.unit.ids.rules.test_sequence import KEY, Days
 
@@ -45,7 +46,7 @@ class Sequence(RowModel):
         shown_s = self.counter.open(self.now_s)
         for _ in range(count):
             try:
-                number = (Days(SHORT_S).start_s(shown_s), self.counter.take())
+                number = (Days(SHORT_S).start_s(shown_s), next_number(self.counter))
             except (NeedRangeError, ExhaustedError):
                 return
             assert number not in self.given, f"{number} was given before"

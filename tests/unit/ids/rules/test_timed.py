@@ -14,6 +14,7 @@ from beanpole.ids.errors import ClockBehindError, NeedRangeError, RuleError, Rul
 from beanpole.ids.rules.rule import Rule, preview
 from beanpole.ids.rules.sequence import Counter, Key, Mark
 from beanpole.ids.rules.timed import CROCKFORD, ULID_SEQUENCE_BITS, Timing
+from tests.unit.ids.counter import next_number
 from tests.unit.ids.test_service import World, settle
 
 KEY = Key(b"r", b"")
@@ -178,7 +179,7 @@ def test_restart_after_a_crash_goes_on_above_the_window(tmp_path: Path) -> None:
     again.open(NOW_S + 0.1)
     again.need(1)
     reserve(again)
-    assert again.take() > counter.reserved
+    assert next_number(again) > counter.reserved
     assert counting.layout.moment_ms(again.last) == int(NOW_S * 1000) + 2000
     assert again.reserved == counter.reserved + (100 << counting.layout.sequence_bits)
 
@@ -195,7 +196,7 @@ def test_crash_after_crash_leads_no_further_ahead(tmp_path: Path, kind: str, pau
             if not counter.available:
                 counter.need(1)
                 reserve(counter)
-            counter.take()
+            next_number(counter)
             assert counting.layout.moment_ms(counter.reserved) <= now_s * 1000 + 10_000
         mark = counter.durable
         now_s += pause_s
@@ -210,7 +211,7 @@ def test_more_than_the_bits_have_is_never_given(tmp_path: Path) -> None:
     counter.need(10)
     reserve(counter)
     for _ in range(10):
-        counter.take()
+        next_number(counter)
     with pytest.raises(ClockBehindError, match="too far ahead"):
         counter.need(1)
     counter.open(NOW_S + 1)
@@ -233,7 +234,7 @@ def test_what_nobody_waits_for_is_reserved_in_large_parts(tmp_path: Path) -> Non
             again.confirm(mark)
             commits += 1
         assert again.available
-        again.take()
+        next_number(again)
     assert 2 <= commits <= 10
 
 
@@ -242,11 +243,11 @@ def test_graceful_restart_is_not_ahead(tmp_path: Path) -> None:
     counter = counting.counter(KEY, None, NOW_S)
     counter.open(NOW_S)
     reserve(counter)
-    counter.take()
+    next_number(counter)
     again = counting.counter(KEY, counter.final_mark(), NOW_S)
     again.open(NOW_S)
     reserve(again)
-    assert counting.layout.moment_ms(again.take()) == int(NOW_S * 1000) + 1
+    assert counting.layout.moment_ms(next_number(again)) == int(NOW_S * 1000) + 1
 
 
 def test_numbers_run_ahead_of_the_clock_only_so_far(tmp_path: Path) -> None:
@@ -256,7 +257,7 @@ def test_numbers_run_ahead_of_the_clock_only_so_far(tmp_path: Path) -> None:
         counter.open(NOW_S)
         if not counter.available:
             reserve(counter)
-        counter.take()
+        next_number(counter)
     counter.open(NOW_S)
     with pytest.raises(ClockBehindError, match="too far ahead"):
         counter.need(1)
@@ -274,7 +275,7 @@ def test_idle_time_leaves_the_window_behind(tmp_path: Path) -> None:
     assert 0 < counter.available < counter.low_water, "it is time to reserve more, before the window is over"
     counter.open(NOW_S + 60)
     with pytest.raises(NeedRangeError):
-        counter.take()
+        next_number(counter)
 
 
 def test_a_changed_layout_needs_another_name(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from beanpole.ids.rules.reader import zone_named
 from beanpole.ids.rules.sequence import Counter, Counting, Key, Mark, Shape
 from beanpole.ids.storage.store import Store
 from tests.databases import Database
+from tests.unit.ids.counter import next_number
 
 KEY = Key(b"order", b"shop")
 TIMEOUT_S = 2
@@ -68,7 +69,7 @@ def take(numbers: Counter, store: Store, count: int = 1, now_s: int = 100) -> li
         if mark:
             store.reserve([(numbers.key, mark)])
             numbers.confirm(mark)
-        taken.append(numbers.take())
+        taken.append(next_number(numbers))
     return taken
 
 
@@ -115,7 +116,7 @@ def test_owner_that_lost_its_node_writes_nothing_more(opened: Open, database: Da
         store.reserve([(KEY, Mark(0, 99, 0, "x"))])
     with pytest.raises(LeaseLostError):
         store.load(KEY, 0)
-    assert numbers.take() == 1, "what is reserved is ours"
+    assert next_number(numbers) == 1, "what is reserved is ours"
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from beanpole.ids.storage.database import START, database_at
 from beanpole.ids.storage.store import Store
 from tests.databases import Database
 from tests.e2e.process import wait_until
+from tests.unit.ids.counter import next_number
 from tests.unit.ids.storage.test_store import KEY, ORIGINAL_TABLE, Open, counter, opener, take
 
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")  # PyMySQL's, when it can't connect
@@ -64,9 +65,9 @@ def test_server_is_killed_and_comes_back(served: Database, opened_there: Open) -
         with pytest.raises(StorageError, match=r"^storage: "):
             store.reserve([(KEY, mark)])
     numbers.fail(mark)
-    given += [numbers.take() for _ in range(13)]
+    given += [next_number(numbers) for _ in range(13)]
     with pytest.raises(NeedRangeError):
-        numbers.take()
+        next_number(numbers)
     served.server.start()
     given += take(numbers, store, 80)
     assert given == list(range(100)), "no number is lost when only the server ends"
@@ -99,7 +100,7 @@ def test_server_that_hangs_is_given_up(served: Database, opened_there: Open) -> 
         with pytest.raises(StorageError, match=r"^storage: "):
             store.reserve([(KEY, mark)])
         numbers.fail(mark)
-        given += [numbers.take() for _ in range(13)]
+        given += [next_number(numbers) for _ in range(13)]
     given += take(numbers, store, 80)
     assert given == list(range(100))
 
@@ -190,7 +191,7 @@ def test_another_step_beside_a_node_that_lost_its_lock(served: Database, opened_
     served.server.start()
     newer = opened_there(1, 2)
     given += take(counter(newer), newer, 20)
-    given += [numbers.take() for _ in range(7)]
+    given += [next_number(numbers) for _ in range(7)]
     mark = numbers.plan()
     assert mark
     with pytest.raises(LeaseLostError):
