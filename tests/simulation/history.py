@@ -256,7 +256,7 @@ def recount(engine: Engine, tube_of: dict[int, bytes]) -> tuple[int, dict[int, i
     by_segment: Counter[int] = Counter()
     segment_of = attrgetter("segment")
     for job in engine.jobs.jobs():
-        by_segment[segment_of(job)] += 75 + len(tube_of[job.id]) + job.body_bytes
+        by_segment[segment_of(job)] += 77 + len(tube_of[job.id]) + job.body_bytes
     for tube in engine.tube_list:
         assert (tube.segment == 0) == (tube.paused_until_ns == 0), f"a pause of {tube.name!r} lies nowhere"
         if tube.segment:

@@ -252,8 +252,10 @@ class Engine:
         return text
 
     def unused(self, tube):
-        """Whether nobody uses or watches a tube and it has no job; ``default`` is never unused."""
+        """Whether nobody uses or watches a tube, it has no job and no tags; ``default`` is never unused."""
         if tube.using_count or tube.watching_count or tube.reserved_count or tube is self.default_tube:
+            return False
+        if tube.tags is not None:
             return False
         return not (tube.ready.count or tube.delayed.count or tube.buried.count)
 

@@ -1,6 +1,6 @@
 # The header of job.py.
 cimport cython
-from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 from beanpole.engine.heap cimport Item
 from beanpole.engine.session cimport Session
@@ -37,7 +37,7 @@ cdef class Job(Item):
     cdef readonly uint64_t id
     cdef Tube tube
     cdef Session holder                  # RESERVED: who holds it; else None
-    cdef char *body                      # its bytes with CRLF; ours
+    cdef char *body                      # its bytes with CRLF, and behind them its tags; ours
     cdef void *chained                   # the next job of its bucket in the job table
     cdef readonly int64_t created_at_ns  # engine clock
     cdef readonly int64_t deadline_at_ns
@@ -52,6 +52,8 @@ cdef class Job(Item):
     cdef readonly uint32_t bury_count
     cdef readonly uint32_t kick_count
     cdef readonly uint8_t state          # a State
+    cdef readonly uint16_t tag_bytes     # of tagged fields, as they stand in the log (docs/wal-format.md)
     cdef readonly uint32_t segment       # the log's segment that holds it whole; 0: none
 
+cdef int set_tags(Job job, const char *tags, Py_ssize_t tag_bytes) except -1
 cdef Job new_job(uint64_t id, Tube tube, const char *body, Py_ssize_t body_bytes)

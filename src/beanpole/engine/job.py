@@ -8,7 +8,7 @@ import cython
 from cython.cimports.beanpole.engine.heap import Item
 from cython.cimports.beanpole.engine.tube import Tube
 from cython.cimports.libc.stdint import uint64_t
-from cython.cimports.libc.stdlib import free, malloc
+from cython.cimports.libc.stdlib import free, malloc, realloc
 from cython.cimports.libc.string import memcpy
 
 
@@ -23,6 +23,11 @@ class Job(Item):
     def text(self) -> bytes:
         """The body."""
         return self.body[: self.body_bytes]
+
+    @property
+    def tags(self) -> bytes:
+        """Tagged fields that a newer program has recorded, kept for it."""
+        return self.body[self.body_bytes + 2 : self.body_bytes + 2 + self.tag_bytes]
 
 
 @cython.cfunc
@@ -39,3 +44,16 @@ def new_job(id: uint64_t, tube: Tube, body: cython.p_const_char, body_bytes: cyt
     job.id = id
     job.tube = tube
     return job
+
+
+def set_tags(job, tags, tag_bytes):
+    """Give a job these tags in place of those that it has. They lie behind the body: none take no memory."""
+    at: cython.Py_ssize_t = job.body_bytes + 2
+    if tag_bytes != job.tag_bytes:
+        grown = cython.cast(cython.p_char, realloc(job.body, at + tag_bytes))
+        if grown is cython.NULL:
+            raise MemoryError
+        job.body = grown
+        job.tag_bytes = tag_bytes
+    memcpy(job.body + at, tags, tag_bytes)
+    return 0

@@ -22,6 +22,7 @@ cdef class Records:
     cdef int pause_ended(self, Tube tube) except -1
     cdef int job_restored(self, Job job) except -1
     cdef int job_dropped(self, Job job) except -1
-    cdef int pause_restored(self, Tube tube) except -1
+    cdef int tube_restored(self, Tube tube) except -1
+    cdef int tube_dropped(self, Tube tube) except -1
     cpdef int room_for_put(self, int64_t size) except -1   # a Room
     cdef bint room_for_change(self) except -1

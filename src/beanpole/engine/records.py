@@ -41,7 +41,7 @@ class Records:
         return 0
 
     def tube_changed(self, tube):
-        """Record a tube's pause."""
+        """Record a tube's pause and its tags."""
         self.index += 1
         return 0
 
@@ -57,8 +57,12 @@ class Records:
         """Count a job no more: what was read back says that it is deleted, or lies whole in a later segment."""
         return 0
 
-    def pause_restored(self, tube):
-        """Count a pause that was read back; it lies in `tube.segment` already."""
+    def tube_restored(self, tube):
+        """Count a tube's record that was read back; it lies in `tube.segment` already."""
+        return 0
+
+    def tube_dropped(self, tube):
+        """Count a tube's record no more, as :meth:`job_dropped` does a job's."""
         return 0
 
     def room_for_put(self, size):

@@ -12,11 +12,12 @@ cdef class Restore:
     cdef readonly int64_t clock_ns       # the latest moment that the log has mentioned, on its own clock
     cdef dict pauses                     # name -> (seconds, until, segment), of tubes that are not there
     cdef list unconfirmed                # ids of jobs and names of tubes that wait longer than from clock_ns on
-    cdef Job put(self, JobNumbers *numbers, bytes name, const char *body, Py_ssize_t body_bytes, uint32_t segment)
-    cdef bint change(self, JobNumbers *numbers) except -1
+    cdef Job put(self, JobNumbers *numbers, bytes name, const char *body, Py_ssize_t body_bytes, const char *tags,
+                 Py_ssize_t tag_bytes, uint32_t segment)
+    cdef bint change(self, JobNumbers *numbers, const char *tags, Py_ssize_t tag_bytes) except -1
     cdef bint delete(self, uint64_t id) except -1
-    cdef int pause(self, bytes name, uint32_t pause_s, int64_t until_ns, uint64_t segment) except -1
-    cdef int pause_tube(self, Tube tube, uint32_t pause_s, int64_t until_ns, uint64_t segment) except -1
+    cdef int tube(self, bytes name, uint32_t pause_s, int64_t until_ns, bytes tags, uint64_t segment) except -1
+    cdef int set_tube(self, Tube tube, uint32_t pause_s, int64_t until_ns, bytes tags, uint64_t segment) except -1
     cdef int place(self, Job job, JobNumbers *numbers) except -1
     cdef int take_out(self, Job job) except -1
     cdef int drop_tube(self, Tube tube) except -1

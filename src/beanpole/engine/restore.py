@@ -15,9 +15,9 @@ Such pauses are kept aside until a job makes the tube.
 
 import cython
 from cython.cimports.beanpole.engine.engine import Engine
-from cython.cimports.beanpole.engine.job import Job, State, new_job
+from cython.cimports.beanpole.engine.job import Job, State, new_job, set_tags
 from cython.cimports.beanpole.engine.tube import Tube
-from cython.cimports.libc.stdint import int64_t, uint64_t
+from cython.cimports.libc.stdint import int64_t, uint32_t, uint64_t
 
 SECOND_NS = cython.declare(int64_t, 1_000_000_000)
 
@@ -31,13 +31,13 @@ class Restore:
         self.pauses = {}
         self.unconfirmed = []
 
-    def put(self, numbers, name, body, body_bytes, segment):
+    def put(self, numbers, name, body, body_bytes, tags, tag_bytes, segment):
         """Put a job into the engine, in place of what is known of it. Raise MemoryError when there is no room."""
         engine: Engine = self.engine
         tube: Tube = engine.open_tube(name)
         if self.pauses and name in self.pauses:
             pause_s, until_ns, pause_segment = self.pauses.pop(name)
-            self.pause_tube(tube, pause_s, until_ns, pause_segment)
+            self.set_tube(tube, pause_s, until_ns, None, pause_segment)
         old: Job = engine.jobs.find(numbers.id)
         if old is not None:
             self.take_out(old)
@@ -46,6 +46,8 @@ class Restore:
         job: Job = new_job(numbers.id, tube, body, body_bytes)
         if job is None:
             raise MemoryError
+        if tag_bytes:
+            set_tags(job, tags, tag_bytes)
         job.segment = segment
         engine.jobs.add(job)
         self.place(job, numbers)
@@ -53,11 +55,17 @@ class Restore:
         engine.next_job_id = max(engine.next_job_id, job.id + 1)
         return job
 
-    def change(self, numbers):
-        """Give a job other numbers; False: it is not there."""
+    def change(self, numbers, tags, tag_bytes):
+        """Give a job other numbers and tags; False: it is not there."""
         job: Job = self.engine.jobs.find(numbers.id)
         if job is None:
             return False
+        if tag_bytes or job.tag_bytes:
+            segment: uint32_t = job.segment
+            self.engine.records.job_dropped(job)
+            set_tags(job, tags, tag_bytes)
+            job.segment = segment
+            self.engine.records.job_restored(job)
         self.engine.leave(job)
         self.place(job, numbers)
         return True
@@ -73,25 +81,29 @@ class Restore:
         self.drop_tube(job.tube)
         return True
 
-    def pause(self, name, pause_s, until_ns, segment):
-        """Pause a tube until a moment, also one that is not there yet; 0 seconds end a pause."""
-        tube: Tube = self.engine.tube_named(name)
+    def tube(self, name, pause_s, until_ns, tags, segment):
+        """Pause a tube until a moment and give it tags, also one that is not there yet; 0 seconds end a pause."""
+        tube: Tube = self.engine.tube_named(name) if tags is None else self.engine.open_tube(name)
         if tube is not None:
-            return self.pause_tube(tube, pause_s, until_ns, segment)
+            self.pauses.pop(name, None)
+            self.set_tube(tube, pause_s, until_ns, tags, segment)
+            return self.drop_tube(tube)
         if pause_s:
             self.pauses[name] = (pause_s, until_ns, segment)
         else:
             self.pauses.pop(name, None)
         return 0
 
-    def pause_tube(self, tube, pause_s, until_ns, segment):
-        """Pause a tube that is there."""
-        self.engine.records.pause_ended(tube)
+    def set_tube(self, tube, pause_s, until_ns, tags, segment):
+        """Give a tube that is there a pause and tags."""
+        self.engine.records.tube_dropped(tube)
+        tube.tags = tags
         tube.pause_s = pause_s
         tube.paused_until_ns = until_ns if pause_s else 0
-        if pause_s:
+        if pause_s or tags is not None:
             tube.segment = segment
-            self.engine.records.pause_restored(tube)
+            self.engine.records.tube_restored(tube)
+        if pause_s:
             self.engine.arm(tube, tube.number, until_ns)
             if until_ns > self.clock_ns + pause_s * SECOND_NS:
                 self.unconfirmed.append(tube.name)
@@ -130,7 +142,7 @@ class Restore:
         """Drop a tube if it is unused; sessions may have kept it when the log was written, so its pause is kept."""
         if tube.paused_until_ns and self.engine.unused(tube):
             self.pauses[tube.name] = (tube.pause_s, tube.paused_until_ns, tube.segment)
-            self.engine.records.pause_ended(tube)
+            self.engine.records.tube_dropped(tube)
             tube.pause_s = 0
             tube.paused_until_ns = 0
         return self.engine.drop_if_unused(tube)

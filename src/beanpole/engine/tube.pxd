@@ -20,6 +20,7 @@ cdef class Tube(Item):
     cdef readonly bytes name
     cdef readonly uint64_t number        # how many tubes were created before it; breaks ties between timers
     cdef Py_ssize_t list_index           # its place in the engine's list of tubes
+    cdef readonly bytes tags             # tagged fields, as they stand in the log; None: none
     cdef Heap ready                      # jobs by (pri, id)
     cdef Heap delayed                    # jobs by (deadline, id)
     cdef Heap buried                     # jobs by the order of burying
@@ -35,6 +36,6 @@ cdef class Tube(Item):
     cdef readonly uint64_t pause_count        # successful pause-tube commands
     cdef readonly uint32_t pause_s            # seconds that the current pause was asked for; 0: not paused
     cdef readonly int64_t paused_until_ns     # engine clock; 0: not paused
-    cdef readonly uint64_t segment            # the log's segment with its pause; 0: none
+    cdef readonly uint64_t segment            # the log's segment with its record; 0: none
     cdef void line_up(self, Watch watch) noexcept
     cdef void step_out(self, Watch watch) noexcept

@@ -18,7 +18,7 @@ from beanpole.log import limits
 from beanpole.log.files.names import segment_name
 from beanpole.log.format import END_RECORD, SEGMENT_HEADER, TURN_RECORD
 from beanpole.log.moving import move_jobs, move_pauses, paused_in
-from beanpole.log.replay import whole_ids
+from beanpole.log.reader import whole_ids
 
 if TYPE_CHECKING:
     from beanpole.log.files.filelog import FileLog

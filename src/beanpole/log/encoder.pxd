@@ -34,7 +34,7 @@ cdef class Encoder(Records):
     cdef unsigned char *begin(self, Py_ssize_t size) except NULL
     cdef int finish(self, unsigned char *at, Py_ssize_t size) except -1
     cdef unsigned char *job(self, unsigned char *at, Job job) noexcept
-    cdef int pause(self, bytes name, uint32_t pause_s, int64_t until_ns) except -1
+    cdef int pause(self, bytes name, uint32_t pause_s, int64_t until_ns, bytes tags) except -1
     cdef int count_new(self, int64_t size) except -1
     cdef int settle(self, Job job, int64_t size) except -1
     cdef bint has_room(self, int64_t size, int64_t rest) except -1

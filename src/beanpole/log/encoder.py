@@ -12,7 +12,7 @@ import secrets
 import cython
 from cython.cimports.beanpole.engine.job import State
 from cython.cimports.beanpole.engine.records import Records
-from cython.cimports.beanpole.log.endian import put_u32, put_u64
+from cython.cimports.beanpole.log.endian import put_u16, put_u32, put_u64
 from cython.cimports.beanpole.log.format import (
     CHANGED_RECORD,
     DELETED_RECORD,
@@ -69,17 +69,21 @@ class Encoder(Records):
         at[FRAME] = Kind.WHOLE
         at = self.job(at + FRAME + 1, job)
         at[0] = cython.cast(uint8_t, name_bytes)
-        memcpy(at + 1, cython.cast(cython.p_const_char, job.tube.name), name_bytes)
-        memcpy(at + 1 + name_bytes, job.body, job.body_bytes)
+        put_u16(at + 1, job.tag_bytes)
+        memcpy(at + 3, cython.cast(cython.p_const_char, job.tube.name), name_bytes)
+        memcpy(at + 3 + name_bytes, job.body + job.body_bytes + 2, job.tag_bytes)
+        memcpy(at + 3 + name_bytes + job.tag_bytes, job.body, job.body_bytes)
         self.finish(start, size)
         return self.settle(job, size)
 
     def job_changed(self, job):
-        """Write a job's numbers."""
-        at: cython.p_uchar = self.begin(CHANGED_RECORD)
+        """Write a job's numbers and tags."""
+        size: cython.Py_ssize_t = CHANGED_RECORD + job.tag_bytes
+        at: cython.p_uchar = self.begin(size)
         at[FRAME] = Kind.CHANGED
         self.job(at + FRAME + 1, job)
-        return self.finish(at, CHANGED_RECORD)
+        memcpy(at + CHANGED_RECORD, job.body + job.body_bytes + 2, job.tag_bytes)
+        return self.finish(at, size)
 
     def job_deleted(self, job):
         """Write that a job is gone."""
@@ -105,25 +109,29 @@ class Encoder(Records):
         return self.count_new(whole_bytes(job))
 
     def tube_changed(self, tube):
-        """Write a tube's pause."""
-        self.pause_ended(tube)
-        if tube.paused_until_ns == 0:
+        """Write a tube's pause and tags."""
+        self.tube_dropped(tube)
+        if tube.paused_until_ns == 0 and tube.tags is None:
             return self.unpaused(tube.name)
         self.stale_pauses.discard(tube.name)
-        self.pause(tube.name, tube.pause_s, tube.paused_until_ns)
+        self.pause(tube.name, tube.pause_s, tube.paused_until_ns, tube.tags)
         tube.segment = self.segment
-        return self.pause_restored(tube)
+        return self.tube_restored(tube)
 
     def pause_ended(self, tube):
-        """Count a tube's pause no more."""
+        """Count a tube's record no more, unless it has tags."""
+        return self.tube_dropped(tube) if tube.tags is None else 0
+
+    def tube_dropped(self, tube):
+        """Count a tube's record no more."""
         if tube.segment:
             self.count_live(tube.segment, -pause_bytes(tube))
             self.live_bytes -= pause_bytes(tube)
             tube.segment = 0
         return 0
 
-    def pause_restored(self, tube):
-        """Count a tube's pause where it lies."""
+    def tube_restored(self, tube):
+        """Count a tube's record where it lies."""
         self.count_live(tube.segment, pause_bytes(tube))
         self.live_bytes += pause_bytes(tube)
         return 0
@@ -134,7 +142,7 @@ class Encoder(Records):
             self.stale_pauses.add(name)
             return 0
         self.stale_pauses.discard(name)
-        return self.pause(name, 0, 0)
+        return self.pause(name, 0, 0, None)
 
     def tell_stale_pauses(self) -> None:
         """Write of which tubes a pause must not come back, as far as there is room."""
@@ -144,16 +152,19 @@ class Encoder(Records):
             if name in self.stale_pauses:
                 return
 
-    def pause(self, name, pause_s, until_ns):
-        """Write a pause."""
+    def pause(self, name, pause_s, until_ns, tags):
+        """Write a tube's record."""
         name_bytes: cython.Py_ssize_t = len(name)
-        at: cython.p_uchar = self.begin(TUBE_FIXED + name_bytes)
+        tag_bytes: cython.Py_ssize_t = 0 if tags is None else len(tags)
+        at: cython.p_uchar = self.begin(TUBE_FIXED + name_bytes + tag_bytes)
         at[FRAME] = Kind.TUBE
         put_u32(at + FRAME + 1, pause_s)
         put_u64(at + FRAME + 5, until_ns)
         at[FRAME + 13] = cython.cast(uint8_t, name_bytes)
         memcpy(at + TUBE_FIXED, cython.cast(cython.p_const_char, name), name_bytes)
-        return self.finish(at, TUBE_FIXED + name_bytes)
+        if tag_bytes:
+            memcpy(at + TUBE_FIXED + name_bytes, cython.cast(cython.p_const_char, tags), tag_bytes)
+        return self.finish(at, TUBE_FIXED + name_bytes + tag_bytes)
 
     def turn(self, clock: tuple[int, int], durable_segment: uint64_t, durable_bytes: uint64_t) -> None:
         """Write the end of a turn, with the time and how far the log was durable then."""
@@ -241,7 +252,7 @@ class Encoder(Records):
         self.segment_bytes = segment_bytes
         self.used_bytes = 0
         self.count_live(number, 0)
-        header: bytes = segment_header(number, next_job_id, clock, self.salt)
+        header: bytes = segment_header(number, next_job_id, clock, self.salt, self.first_segment)
         memcpy(self.begin(SEGMENT_HEADER), cython.cast(cython.p_const_char, header), SEGMENT_HEADER)
         self.size += SEGMENT_HEADER
         self.used_bytes += SEGMENT_HEADER

@@ -12,20 +12,30 @@ cpdef enum Kind:
     TUBE = 4                             # a tube's pause
     TURN = 5                             # the end of what one turn wrote
     END = 6                              # the segment is complete
+    # From 128 on: a program that doesn't know the kind passes over the record.
+    FIRST = 129                          # the oldest segment that is still needed
+    NEXT = 130                           # behind END: the next segment has begun
+
+cdef enum:
+    VERSION_2_HEADER = 56
+    VERSION_2_WHOLE_FIXED = 75           # without the length of the tags
+    OPTIONAL = 128                       # the bit of a kind or a tag that a program may ignore which doesn't know it
 
 cpdef enum:
     # Sizes in bytes. A record is FRAME and a payload; the payload begins with its kind.
-    SEGMENT_HEADER = 56
+    SEGMENT_HEADER = 72
     FRAME = 8
     JOB_NUMBERS = 65                     # a job's numbers
-    WHOLE_FIXED = 75                     # FRAME, kind, JOB, length of the name; name and body follow
-    CHANGED_RECORD = 74
+    WHOLE_FIXED = 77                     # FRAME, kind, JOB, lengths of name and tags; name, tags and body follow
+    CHANGED_RECORD = 74                  # FRAME, kind, JOB; tags follow
     DELETED_RECORD = 17
-    TUBE_FIXED = 22                      # FRAME, kind, pause, until, length of the name; the name follows
+    TUBE_FIXED = 22                      # FRAME, kind, pause, until, length of the name; name and tags follow
     TURN_RECORD = 45
     END_RECORD = 17
+    FIRST_RECORD = 17
+    NEXT_RECORD = 17
+    TAG_FIXED = 3                        # a tag's number and length; its bytes follow
 
 cdef int64_t whole_bytes(Job job) noexcept
 cdef int64_t pause_bytes(Tube tube) noexcept
-cdef const unsigned char *read_job(const unsigned char *at, JobNumbers *numbers) noexcept
 cdef uint32_t record_crc(const unsigned char *at, Py_ssize_t size, uint32_t salt) noexcept

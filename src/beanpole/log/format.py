@@ -6,12 +6,12 @@ It begins with a random number, the salt, so that nobody can put a body that is 
 
 import cython
 from cython.cimports.beanpole.log.crc32c import crc32c, extend
-from cython.cimports.beanpole.log.endian import get_u32, get_u64, put_u32, put_u64
+from cython.cimports.beanpole.log.endian import put_u32, put_u64
 from cython.cimports.libc.stdint import int64_t, uint32_t, uint64_t
-from cython.cimports.libc.string import memcpy, memset
+from cython.cimports.libc.string import memcpy
 
 MAGIC = b"BEANPOLE"
-VERSION = 2
+VERSION = 3
 
 
 def record_crc(at, size, salt):
@@ -19,41 +19,29 @@ def record_crc(at, size, salt):
     return ~extend(extend(~salt, at, 4), at + FRAME, size - FRAME)
 
 
-def read_job(at, numbers):
-    """Read a job's numbers; return what is behind."""
-    numbers.id = get_u64(at)
-    numbers.created_at_ns = get_u64(at + 8)
-    numbers.deadline_at_ns = get_u64(at + 16)
-    numbers.bury_order = get_u64(at + 24)
-    numbers.pri = get_u32(at + 32)
-    numbers.delay_s = get_u32(at + 36)
-    numbers.ttr_s = get_u32(at + 40)
-    numbers.reserve_count = get_u32(at + 44)
-    numbers.timeout_count = get_u32(at + 48)
-    numbers.release_count = get_u32(at + 52)
-    numbers.bury_count = get_u32(at + 56)
-    numbers.kick_count = get_u32(at + 60)
-    numbers.state = at[64]
-    return at + JOB_NUMBERS
-
-
 def whole_bytes(job):
     """Return the size of a job's whole record."""
-    return WHOLE_FIXED + len(job.tube.name) + job.body_bytes
+    return WHOLE_FIXED + len(job.tube.name) + job.tag_bytes + job.body_bytes
 
 
 def pause_bytes(tube):
-    """Return the size of the record of a tube's pause."""
-    return TUBE_FIXED + len(tube.name)
+    """Return the size of a tube's record."""
+    return TUBE_FIXED + len(tube.name) + (0 if tube.tags is None else len(tube.tags))
 
 
-def segment_header(number: uint64_t, next_job_id: uint64_t, clock: tuple[int, int], salt: uint32_t) -> bytes:
+def segment_header(
+    number: uint64_t,
+    next_job_id: uint64_t,
+    clock: tuple[int, int],
+    salt: uint32_t,
+    first_segment: uint64_t = 0,
+    file_bytes: uint64_t = 0,
+) -> bytes:
     """Return the header of a segment; `clock` is (the log's clock, the wall clock's lead), in nanoseconds."""
-    header: cython.uchar[56]
+    header: cython.uchar[72]
     log_ns: int64_t = clock[0]
     lead_ns: int64_t = clock[1]
     at: cython.p_uchar = header
-    memset(at, 0, SEGMENT_HEADER)
     memcpy(at, cython.cast(cython.p_const_char, MAGIC), 8)
     put_u32(at + 8, VERSION)
     put_u32(at + 12, SEGMENT_HEADER)
@@ -61,17 +49,19 @@ def segment_header(number: uint64_t, next_job_id: uint64_t, clock: tuple[int, in
     put_u64(at + 24, next_job_id)
     put_u64(at + 32, log_ns)
     put_u64(at + 40, lead_ns)
-    put_u32(at + 48, salt)
-    put_u32(at + 52, crc32c(at, 52))
-    return at[:56]
+    put_u64(at + 48, first_segment)
+    put_u64(at + 56, file_bytes)
+    put_u32(at + 64, salt)
+    put_u32(at + 68, crc32c(at, 68))
+    return at[:72]
 
 
-def end_record(next_job_id: uint64_t, salt: uint32_t) -> bytes:
-    """Return the END record that recovery puts where it cuts a segment."""
+def number_record(kind: cython.int, number: uint64_t, salt: uint32_t) -> bytes:
+    """Return a record that holds one number: END, FIRST or NEXT."""
     record: cython.uchar[17]
     at: cython.p_uchar = record
-    at[FRAME] = Kind.END
-    put_u64(at + FRAME + 1, next_job_id)
+    at[FRAME] = kind
+    put_u64(at + FRAME + 1, number)
     put_u32(at, END_RECORD - FRAME)
     put_u32(at + 4, record_crc(at, END_RECORD, salt))
     return at[:17]

@@ -38,7 +38,7 @@ def paused_in(engine: Engine, segment: uint64_t) -> list[Tube]:
     found: list = []
     for each in engine.tube_list:
         tube = each
-        if tube.segment == segment and tube.paused_until_ns:
+        if tube.segment == segment:
             found.append(tube)
     return found
 
@@ -52,7 +52,7 @@ def move_pauses(
     end: cython.Py_ssize_t = len(tubes)
     while i < end and bytes_max > 0:
         tube = tubes[i]
-        if tube.segment == segment and tube.paused_until_ns:
+        if tube.segment == segment:
             if not records.room_to_move(pause_bytes(tube)):
                 break
             bytes_max -= pause_bytes(tube)

@@ -4,6 +4,7 @@ from libc.stdint cimport int64_t, uint32_t, uint64_t
 
 from beanpole.engine.restore cimport Restore
 from beanpole.log.encoder cimport Encoder
+from beanpole.log.reader cimport Record, Verdict
 
 @cython.final
 cdef class Replay:
@@ -14,12 +15,12 @@ cdef class Replay:
     cdef readonly int64_t lead_ns        # the wall clock minus the log's, as it was mentioned last
     cdef readonly uint64_t durable_segment   # how far the log was durable, as its last turn mentions
     cdef readonly uint64_t durable_bytes
+    cdef readonly uint64_t first_segment # the oldest segment that must be there, as was recorded last; 0: not known
     # The segment that was read last.
     cdef readonly uint32_t salt          # what the checksums of its records begin with
     cdef readonly Py_ssize_t good_bytes  # bytes up to the last good record
     cdef readonly bint ended             # it ends with an END record
-    cdef readonly str problem            # `str | None`: what is wrong behind good_bytes
-    cdef readonly bint nonsense          # ... although its checksum is good: no crash leaves that
-    cdef int apply(self, const unsigned char *at, Py_ssize_t size, uint64_t segment) except -1
-    cdef int whole(self, const unsigned char *at, Py_ssize_t size, uint64_t segment) except -1
-    cdef int changed(self, const unsigned char *at) except -1
+    cdef readonly uint64_t next_segment  # the segment that is known to follow it; 0: none is
+    cdef Verdict verdict                 # what stands behind good_bytes, if it has no end
+    cdef readonly str problem            # `str | None`: the same in words; None: nothing is wrong
+    cdef int apply(self, Record *record, uint32_t segment) except -1

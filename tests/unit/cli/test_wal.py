@@ -69,7 +69,7 @@ def test_check_of_a_damaged_log(damaged: Path) -> None:
     before = contents(damaged)
     result = run("check", damaged)
     assert result.return_value == 1
-    assert f"{place.path.name} at byte {place.line.offset}: 1082 bytes are no good record" in result.output
+    assert f"{place.path.name} at byte {place.line.offset}: 1084 bytes are no good record" in result.output
     assert "The server would refuse to start" in result.output
     assert f"beanpole wal salvage --dry-run {damaged}" in result.output
     found = json.loads(run("check", "--json", damaged).output)
@@ -96,7 +96,7 @@ def test_dump_has_a_line_for_each_record(written: Path) -> None:
     assert sum(" whole " in line for line in lines) >= JOB_COUNT + 1
     first = next(line for line in lines if " whole " in line)
     for part in (
-        "56 whole",
+        "72 whole",
         "job=1",
         "tube=default",
         "state=ready",
@@ -132,7 +132,7 @@ def test_dump_of_one_job(written: Path) -> None:
 def test_dump_of_a_damaged_log(damaged: Path) -> None:
     result = run("dump", damaged)
     assert result.return_value == 1
-    assert "damage  1082 bytes are no good record" in result.output
+    assert "damage  1084 bytes are no good record" in result.output
 
 
 def test_stat(written: Path) -> None:
@@ -154,7 +154,7 @@ def test_salvage(damaged: Path) -> None:
     assert contents(damaged) == before
     done = run("salvage", damaged)
     assert done.return_value == 0
-    assert "lost are 1082 bytes" in done.output
+    assert "lost are 1084 bytes" in done.output
     assert "jobs deleted in one are back" in done.output
     assert str(damaged / "damaged.1") in done.output
     assert run("check", damaged).return_value == 0
@@ -169,8 +169,8 @@ def test_salvage_as_json(damaged: Path) -> None:
     assert found["done"] is True
     assert found["jobs"] == len(ALIVE) - 2
     assert found["lost_jobs"] == [25]
-    assert found["lost_bytes"] == 2 * 1082
-    assert [each["lost_bytes"] for each in found["problems"]] == [1082, 1082]
+    assert found["lost_bytes"] == 2 * 1084
+    assert [each["lost_bytes"] for each in found["problems"]] == [1084, 1084]
 
 
 def test_salvage_names_a_lost_job(damaged: Path) -> None:

@@ -122,7 +122,7 @@ def places(directory: Path) -> list[Place]:
 
 def place_of(directory: Path, kind: Kind, id: int) -> Place:
     """The first record of a kind about a job."""
-    return next(each for each in places(directory) if each.line.kind == kind and each.line.fields[0] == id)
+    return next(each for each in places(directory) if each.line.kind == kind and each.line.fields["job"] == id)
 
 
 def contents(directory: Path) -> dict[str, tuple[bytes, int]]:

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from beanpole.cli.main import cli
 from beanpole.log.crc32c import checksum, table_checksum
 from beanpole.log.format import VERSION, Kind
-from beanpole.log.replay import read_header
+from beanpole.log.reader import read_header
 
 pytestmark = pytest.mark.repository
 
@@ -32,14 +32,14 @@ def test_sizes() -> None:
 
 
 def test_kinds() -> None:
-    documented = {name: int(number) for number, name in re.findall(r"^### (\d) ([A-Z]+):", PAGE, re.MULTILINE)}
+    documented = {name: int(number) for number, name in re.findall(r"^### (\d+) ([A-Z]+):", PAGE, re.MULTILINE)}
     assert documented == {name: int(kind) for name, kind in Kind.__members__.items()}
     assert f"version of the format: {VERSION} |" in PAGE
 
 
 def test_fields_follow_each_other() -> None:
     """In each table, an offset is the one before and the size of the type before."""
-    sizes = {"u8": 1, "u32": 4, "u64": 8, "i64": 8}
+    sizes = {"u8": 1, "u16": 2, "u32": 4, "u64": 8, "i64": 8}
     for table in re.findall(r"^\| Offset \| Type \| Field \|\n\|--:\|---\|---\|\n((?:\|.*\n)+)", PAGE, re.MULTILINE):
         expected = None
         for offset, kind in re.findall(r"^\| (\d+) \| ([^|]*) \|", table, re.MULTILINE):

@@ -12,9 +12,10 @@ from beanpole.log.errors import DamageError, NoLogError
 from beanpole.log.files import disk
 from beanpole.log.files.recovery import recover
 from beanpole.log.format import SEGMENT_HEADER, Kind
+from beanpole.log.reader import Header, describe
 from beanpole.log.tools.inspect import Filter, check, lines, survey
 from beanpole.log.tools.report import of_stat
-from beanpole.log.tools.scan import decode, next_record
+from beanpole.log.tools.scan import next_record
 from beanpole.log.tools.snapshot import Snapshot, lock_holder
 from tests.unit.log import real_log
 from tests.unit.log.real_log import ALIVE, JOB_COUNT, checked, copy, place_of, places, segment_names, start
@@ -36,7 +37,7 @@ def test_whole_log_has_no_findings(log: Path) -> None:
     assert result.survey.findings == []
     assert result.job_count == len(ALIVE)
     assert len(result.survey.segments) == len(segment_names(log)) > 3
-    assert all(each.ended for each in result.survey.segments)
+    assert all(each.walk.ended for each in result.survey.segments)
 
 
 def test_killed_server_leaves_no_damage(killed: Path) -> None:
@@ -223,19 +224,19 @@ def test_stat_adds_up(log: Path) -> None:
 def test_scan_takes_no_byte_for_a_record(log: Path) -> None:
     place = place_of(log, Kind.CHANGED, 25)
     data = bytearray(place.path.read_bytes())
-    offset, size, salt = place.line.offset, place.line.size, place.line.segment.salt
+    offset, size, header = place.line.offset, place.line.size, place.line.segment.header
     for i in range(offset, offset + size):
         data[i] ^= 0x10
-        assert decode(bytes(data), offset, salt) is None
-        assert next_record(bytes(data), offset, salt) == offset + size
+        assert describe(bytes(data), offset, header) is None
+        assert next_record(bytes(data), offset, header) == offset + size
         data[i] ^= 0x10
-    assert decode(bytes(data), offset, salt) is not None
-    assert next_record(b"\0" * 1000, 0, salt) == -1
-    assert next_record(b"", 0, salt) == -1
+    assert describe(bytes(data), offset, header) is not None
+    assert next_record(b"\0" * 1000, 0, Header()) == -1
+    assert next_record(b"", 0, Header()) == -1
 
 
 def test_lines_of_a_segment_need_no_engine(log: Path) -> None:
     snapshot = Snapshot(log)
     counted: list[int] = []
-    survey(snapshot, lambda found, data: counted.append(sum(1 for _ in lines(found, data)) - sum(found.counts)))
+    survey(snapshot, lambda found, data: counted.append(sum(1 for _ in lines(found, data)) - sum(found.walk.counts)))
     assert counted == [0] * len(segment_names(log))

@@ -21,9 +21,10 @@ from beanpole.log.encoder import Encoder
 from beanpole.log.errors import DamageError, OtherVersionError, VersionError
 from beanpole.log.files.disk import Directory
 from beanpole.log.files.names import is_spare, segment_name, segment_number
-from beanpole.log.format import END_RECORD, end_record
+from beanpole.log.format import END_RECORD, Kind, number_record
 from beanpole.log.log import Segment
-from beanpole.log.replay import Replay, durable_beyond, read_header
+from beanpole.log.reader import durable_beyond, read_header
+from beanpole.log.replay import Replay
 
 
 @dataclass(slots=True)
@@ -93,8 +94,10 @@ def read_segment(directory: Directory, replay: Replay, number: int, recovered: R
         return
     replay.segment(data, number)
     at = replay.good_bytes
-    if not replay.ended and (not is_last or replay.nonsense or durable_beyond(data, number, at, header.salt)):
-        raise DamageError(name, replay.good_bytes, str(replay.problem))
+    if replay.unknown:
+        raise OtherVersionError(name, str(replay.problem))
+    if not replay.ended and (not is_last or not replay.torn or durable_beyond(data, number, at, header.salt)):
+        raise DamageError(name, at, str(replay.problem))
     if is_last:
         settle(directory, replay, name, data, recovered)
     recovered.sealed.append(Segment(number, replay.good_bytes + (0 if replay.ended else END_RECORD)))
@@ -112,7 +115,8 @@ def settle(directory: Directory, replay: Replay, name: str, data: bytes, recover
         recovered.notes.append(
             f"{name} was cut at byte {end}: a crash tore the {torn} bytes behind, none of them durable"
         )
-    whole = data[:end] if replay.ended else data[:end] + end_record(replay.restore.engine.next_job_id, replay.salt)
+    next_job_id = replay.restore.engine.next_job_id
+    whole = data[:end] + (b"" if replay.ended else number_record(Kind.END, next_job_id, replay.salt))
     file = directory.open(name)
     file.write(0, whole)
     file.truncate(len(whole))

@@ -9,20 +9,21 @@ Nothing is changed on disk here.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from beanpole.engine.engine import Engine
 from beanpole.log.encoder import Encoder
 from beanpole.log.errors import DamageError, NoLogError, OtherVersionError, VersionError
 from beanpole.log.files.names import segment_name
 from beanpole.log.files.recovery import recover
-from beanpole.log.format import SEGMENT_HEADER, Kind, segment_header
-from beanpole.log.replay import Header, Replay, durable_beyond, read_header
-from beanpole.log.tools.scan import decode, find_salt, next_record, walk
+from beanpole.log.format import Kind
+from beanpole.log.reader import Header, describe, durable_beyond, read_header
+from beanpole.log.replay import Replay
+from beanpole.log.tools.scan import Walk, find_salt, next_record
 from beanpole.log.tools.snapshot import Snapshot
 
-Fields = tuple[int | bytes, ...]
-"""What :func:`beanpole.log.tools.scan.decode` returns of a record."""
+Fields = dict[str, Any]
+"""What :func:`beanpole.log.reader.describe` returns of a record."""
 
 Outcome = Literal["starts", "repairs", "refuses"]
 
@@ -53,23 +54,17 @@ class Found:
 
     number: int
     size_bytes: int
-    counts: list[int]
-    """Good records, by kind."""
+    header: Header
+    """Its header; where that is damaged, what is known of it."""
+
+    walk: Walk
+    """Went over its records: counts of good ones by kind, and more."""
 
     runs: list[tuple[int, int]] = field(default_factory=list)
     """Where good records lie: from a byte up to another."""
 
     gaps: list[tuple[int, int]] = field(default_factory=list)
     """Where bytes lie that are none."""
-
-    ended: bool = False
-    """Whether an END record was found."""
-
-    header: Header | None = None
-    """None: the header is damaged."""
-
-    salt: int = 0
-    """What the checksums of its records begin with."""
 
     @property
     def name(self) -> str:
@@ -88,12 +83,6 @@ class Survey:
 
     segments: list[Found] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
-    changed: set[int] = field(default_factory=set)
-    """Jobs that a record changes; ids."""
-
-    deleted: set[int] = field(default_factory=set)
-    """Jobs that a record deletes; ids."""
-
     growing: bool = False
     """Whether a server is writing the last segment."""
 
@@ -108,7 +97,7 @@ class Survey:
     def records_by_kind(self) -> dict[str, int]:
         """Return how many good records there are."""
         kinds = Kind.__members__.items()
-        return {name.lower(): sum(each.counts[kind] for each in self.segments) for name, kind in kinds}
+        return {name.lower(): sum(each.walk.counts[kind] for each in self.segments) for name, kind in kinds}
 
 
 Visit = Callable[[Found, bytes], None]
@@ -144,33 +133,35 @@ def missing(first: int, behind: int) -> Finding:
 
 def look(number: int, data: bytes, result: Survey, *, is_last: bool) -> Found:
     """Look at one segment; add what is wrong with it to the findings."""
-    found = Found(number, len(data), [0] * 7)
-    name = found.name
+    name = segment_name(number)
     try:
-        found.header = read_header(data)
-        found.salt = found.header.salt
-        if found.header.number != number:
-            what = f"its header says that it is segment {found.header.number}"
+        header = read_header(data)
+        found = Found(number, len(data), header, Walk(data, header))
+        if header.number != number:
+            what = f"its header says that it is segment {header.number}"
             result.findings.append(Finding(name, 16, what, "refuses"))
     except ValueError as error:
         if isinstance(error, VersionError):
             result.newer = f"{name}: {error}"
         harmless = is_last and result.newer is None and not durable_beyond(data, number, 0, None)
         start = "nothing: the server is about to write it" if result.growing else "removes the file"
-        lost = min(SEGMENT_HEADER, len(data))
+        before = result.segments[-1].header if result.segments else Header()
+        lost = min(before.size, len(data))
         result.findings.append(
             Finding(name, 0, str(error), start if harmless else "refuses", lost, damage=not harmless)
         )
-        found.gaps.append((0, lost))
+        header = Header(version=before.version, size=before.size, salt=0 if harmless else find_salt(data, before))
+        found = Found(number, len(data), header, Walk(data, header), gaps=[(0, lost)])
         if harmless:
             return found
-        found.salt = find_salt(data, result.segments[-1].salt if result.segments else 0)
-    at = SEGMENT_HEADER
+    at = header.size
     while at >= 0:
-        stop, found.ended = walk(data, at, found.salt, found.counts, result.changed, result.deleted)
+        stop = found.walk.run(at)
         if stop > at:
             found.runs.append((at, stop))
-        if found.ended:
+        if found.walk.unknown:
+            result.newer = f"{name}: {found.walk.unknown}"
+        if found.walk.ended:
             break
         at = behind_damage(found, data, stop, result, is_last=is_last)
     return found
@@ -179,7 +170,7 @@ def look(number: int, data: bytes, result: Survey, *, is_last: bool) -> Found:
 def behind_damage(found: Found, data: bytes, stop: int, result: Survey, *, is_last: bool) -> int:
     """Say what is wrong at `stop`, where no good record is; return where the next one begins, or -1."""
     end = stop + len(data[stop:].rstrip(b"\0"))
-    if is_last and not durable_beyond(data, found.number, stop, found.salt):
+    if is_last and not durable_beyond(data, found.number, stop, found.header.salt):
         if result.growing:
             return -1
         torn = end - stop
@@ -189,7 +180,7 @@ def behind_damage(found: Found, data: bytes, stop: int, result: Survey, *, is_la
         if torn:
             found.gaps.append((stop, end))
         return -1
-    after = next_record(data, stop, found.salt)
+    after = next_record(data, stop, found.header)
     end = after if after >= 0 else end
     if end > stop:
         what = f"{end - stop} bytes are no good record: a wrong length, checksum, kind or state"
@@ -216,10 +207,8 @@ class Loader:
         """Replay a segment that was looked at."""
         self.segment_count += 1
         number = self.segment_count if as_segment is None else as_segment
-        _, next_job_id, log_ns, lead_ns, _ = found.header or Header(0, 0, 0, 0, 0)
-        header = segment_header(number, next_job_id, (log_ns, lead_ns), found.salt)
-        for start, end in found.runs:
-            self.replay.segment(header + data[start:end], number)
+        parts = [data[: found.header.size], *(data[start:end] for start, end in found.runs)]
+        self.replay.segment(b"".join(parts), number, found.header)
 
     def finish(self) -> None:
         """Let the engine's clock be the log's, at the last moment that the log mentions."""
@@ -231,7 +220,8 @@ def lost_ids(result: Survey, engine: Engine) -> list[int]:
 
     In a log that is whole there are none: what compaction drops was written whole again behind its changes, or deleted.
     """
-    candidates = result.changed - result.deleted
+    walks = [each.walk for each in result.segments]
+    candidates = set().union(*(each.changed for each in walks)).difference(*(each.deleted for each in walks))
     return sorted(candidates.difference(job.id for job in engine.jobs.jobs())) if candidates else []
 
 
@@ -322,21 +312,16 @@ def lines(found: Found, data: bytes) -> Iterator[Line]:
     for start, end in sorted(found.runs + found.gaps):
         at = start
         if (start, end) in found.gaps:
-            yield Line(found, start, end - start, None, ())
+            yield Line(found, start, end - start, None, {})
             continue
         while at < end:
-            record = decode(data, at, found.salt)
+            record = describe(data, at, found.header)
             assert record is not None, f"{found.name} has no record at byte {at}, where one was found"
             size, kind, fields = record
-            yield Line(found, at, size, kind, fields, body_of(data, at, size, fields) if kind == Kind.WHOLE else None)
-            at += size
-
-
-def body_of(data: bytes, at: int, size: int, fields: Fields) -> bytes:
-    """Return the body of a whole record."""
-    body_bytes = fields[-1]
-    assert isinstance(body_bytes, int), "the last field of a whole record is the size of its body"
-    return data[at + size - body_bytes : at + size]
+            end_of_record = at + size
+            body = data[end_of_record - fields["body_bytes"] : end_of_record] if "body_bytes" in fields else None
+            yield Line(found, at, size, kind, fields, body)
+            at = end_of_record
 
 
 class Filter:
@@ -352,12 +337,9 @@ class Filter:
         """Whether a line passes. Damage always does: it may be about anything."""
         if line.kind is None or (self.job is None and self.tube is None):
             return True
-        if line.kind == Kind.TUBE:
-            return self.job is None and line.fields[2] == self.tube
-        if line.kind in {Kind.TURN, Kind.END}:
-            return False
-        id = line.fields[0]
-        assert isinstance(id, int), "the first field of a job's record is its id"
-        if line.kind == Kind.WHOLE and line.fields[13] == self.tube:
+        id = line.fields.get("job")
+        if id is None:
+            return self.job is None and line.kind == Kind.TUBE and line.fields["tube"] == self.tube
+        if line.kind == Kind.WHOLE and line.fields["tube"] == self.tube:
             self.ids.add(id)
         return (self.job is None or id == self.job) and (self.tube is None or id in self.ids)

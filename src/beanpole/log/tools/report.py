@@ -2,7 +2,6 @@
 
 import base64
 from dataclasses import asdict
-from typing import cast
 
 from beanpole.log.files.names import is_spare, segment_name
 from beanpole.log.format import Kind
@@ -11,36 +10,6 @@ from beanpole.log.tools.salvage import Salvaged
 from beanpole.log.tools.snapshot import Snapshot
 
 Report = dict[str, object]
-
-STATES = {0: "ready", 2: "delayed", 3: "buried"}
-"""The states of a record, as the protocol calls them."""
-
-JOB_FIELDS = (
-    "job",
-    "created_at_ns",
-    "deadline_at_ns",
-    "bury_order",
-    "pri",
-    "delay_s",
-    "ttr_s",
-    "reserve_count",
-    "timeout_count",
-    "release_count",
-    "bury_count",
-    "kick_count",
-    "state",
-    "tube",
-    "body_bytes",
-)
-FIELDS: dict[int, tuple[str, ...]] = {
-    Kind.WHOLE: JOB_FIELDS,
-    Kind.CHANGED: JOB_FIELDS[:13],
-    Kind.DELETED: ("job",),
-    Kind.TUBE: ("pause_s", "paused_until_ns", "tube"),
-    Kind.TURN: ("time_ns", "clock_lead_ns", "durable_segment", "durable_bytes"),
-    Kind.END: ("next_job_id",),
-}
-"""The names of what :func:`beanpole.log.tools.scan.decode` returns."""
 
 KIND_NAMES: dict[int, str] = {kind: name.lower() for name, kind in Kind.__members__.items()}
 """What the tools call the kinds of records."""
@@ -60,7 +29,7 @@ def of_check(result: Check) -> Report:
         "in_use_by": result.holder,
         "segments": len(result.survey.segments),
         "bytes": sum(each.size_bytes for each in result.survey.segments),
-        "records": sum(sum(each.counts) for each in result.survey.segments),
+        "records": sum(sum(each.walk.counts) for each in result.survey.segments),
         "jobs": None if result.outcome == "refuses" else result.job_count,
         "repairs": result.notes,
         "problems": of_findings(result.survey),
@@ -72,12 +41,10 @@ def of_record(line: Line, *, bodies: bool) -> Report:
     found: Report = {"segment": line.segment.number, "offset": line.offset, "bytes": line.size}
     if line.kind is None:
         return found | {"kind": "damage"}
-    found["kind"] = KIND_NAMES[line.kind]
-    found.update(zip(FIELDS[line.kind], line.fields, strict=True))
-    if line.kind in {Kind.WHOLE, Kind.CHANGED}:
-        found["state"] = STATES[cast("int", line.fields[12])]
-    if line.kind in {Kind.WHOLE, Kind.TUBE}:
-        found["tube"] = cast("bytes", found["tube"]).decode("ascii", "backslashreplace")
+    found["kind"] = KIND_NAMES.get(line.kind, f"kind {line.kind}")
+    found.update(line.fields)
+    if "tube" in found:
+        found["tube"] = line.fields["tube"].decode("ascii", "backslashreplace")
     if bodies and line.body is not None:
         try:
             found["body"] = line.body.decode()
@@ -101,8 +68,8 @@ def of_stat(snapshot: Snapshot) -> Report:
             "used_bytes": found.used_bytes,
             "live_jobs": jobs[i],
             "live_bytes": loader.records.live_in(i),
-            "sealed": found.ended,
-            "records": {kind.lower(): found.counts[number] for kind, number in Kind.__members__.items()},
+            "sealed": found.walk.ended,
+            "records": {kind.lower(): found.walk.counts[number] for kind, number in Kind.__members__.items()},
         }
         for i, found in enumerate(result.segments, 1)
     ]

@@ -116,7 +116,8 @@ def salvage(
 
 def next_id(result: Salvaged, loader: Loader) -> int:
     """Return an id that no job can have had: each lost byte may have been part of a put."""
-    known = max(loader.engine.next_job_id, max(result.survey.changed, default=0) + 1)
+    changed = set().union(*(each.walk.changed for each in result.survey.segments))
+    known = max(loader.engine.next_job_id, max(changed, default=0) + 1)
     return known + (result.lost_bytes + WHOLE_FIXED - 1) // WHOLE_FIXED
 
 

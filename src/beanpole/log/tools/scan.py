@@ -1,171 +1,131 @@
-"""Records one by one, for the tools that look into a log which may be damaged.
+"""The search for records in a segment that may be damaged.
 
-A record counts when its checksum is right and it is one that the server could have written: a kind that we know, of a
-size that the kind has. The cheap half comes first, so that a search through bytes that are no records stays fast.
-The server itself does not pass here: see :mod:`beanpole.log.replay`.
+A record counts when its checksum is right and it is one that the server could have written. The cheap half of that
+comes first, so that a search through bytes that are no records stays fast.
 """
 
 import cython
-from cython.cimports.beanpole.engine.job import State
-from cython.cimports.beanpole.log.endian import get_u32, get_u64
-from cython.cimports.beanpole.log.format import (
-    CHANGED_RECORD,
-    DELETED_RECORD,
-    FRAME,
-    JOB_NUMBERS,
-    SEGMENT_HEADER,
-    TUBE_FIXED,
-    TURN_RECORD,
-    WHOLE_FIXED,
-    JobNumbers,
-    Kind,
-    read_job,
-    record_crc,
-)
-from cython.cimports.libc.stdint import int64_t, uint32_t
+from cython.cimports.beanpole.log.endian import get_u32
+from cython.cimports.beanpole.log.format import DELETED_RECORD, FRAME, TURN_RECORD, Kind
+from cython.cimports.beanpole.log.reader import Record, Verdict, fixed_bytes, problem_of, read_record
+from cython.cimports.libc.stdint import uint32_t
+
+from beanpole.log.reader import Header
 
 
-def sound(at, left, salt):
-    """Return the size of the record at the start of `left` bytes; 0: there is none."""
-    if left < DELETED_RECORD:
-        return 0
-    size: cython.Py_ssize_t = cython.cast(cython.Py_ssize_t, get_u32(at)) + FRAME
-    kind: cython.int = at[FRAME]
-    state: cython.int = State.READY
-    if size > left:
-        return 0
-    if kind == Kind.WHOLE:
-        if size < WHOLE_FIXED or size < WHOLE_FIXED + at[WHOLE_FIXED - 1]:
-            return 0
-        state = at[FRAME + JOB_NUMBERS]
-    elif kind == Kind.CHANGED:
-        if size != CHANGED_RECORD:
-            return 0
-        state = at[FRAME + JOB_NUMBERS]
-    elif kind == Kind.DELETED or kind == Kind.END:
-        if size != DELETED_RECORD:
-            return 0
-    elif kind == Kind.TUBE:
-        if size < TUBE_FIXED or size != TUBE_FIXED + at[TUBE_FIXED - 1]:
-            return 0
-    elif kind != Kind.TURN or size != TURN_RECORD:
-        return 0
-    if state != State.READY and state != State.DELAYED and state != State.BURIED:
-        return 0
-    return size if record_crc(at, size, salt) == get_u32(at + 4) else 0
+@cython.cfunc
+@cython.exceptval(check=False)
+def counts(
+    at: cython.p_const_uchar,
+    left: cython.Py_ssize_t,
+    salt: uint32_t,
+    version: cython.int,
+    record: cython.pointer(Record),
+) -> cython.bint:
+    """Whether a record that counts stands at the start of `left` bytes, be it one that this program doesn't know."""
+    verdict: Verdict = read_record(at, left, salt, version, record)
+    return verdict == Verdict.GOOD or verdict == Verdict.UNKNOWN
 
 
-def find_salt(data: bytes, salt_before: uint32_t) -> int:
-    """Return the salt of a segment whose header is not good, given that of the segment before.
+def find_salt(data: bytes, before: Header) -> int:
+    """Return the salt of a segment whose header is not good, given the header of the segment before.
 
     Turn records name it, but a body may hold forged ones. So a salt is asked for that makes good what no client writes:
     the record behind the header, or the END record. Where both are damaged, the one that most turn records name is
     taken, unless any record is good with that of the segment before.
     """
+    record: Record
     at: cython.p_const_uchar = data
     i: cython.Py_ssize_t
     salt: uint32_t
+    version: cython.int = before.version
+    header_bytes: cython.Py_ssize_t = before.size
+    end: cython.Py_ssize_t = len(data)
     named: dict = {}
-    for i in range(len(data) - TURN_RECORD + 1):
+    for i in range(end - TURN_RECORD + 1):
         if at[i + FRAME] == Kind.TURN:
             salt = get_u32(at + i + TURN_RECORD - 4)
-            if sound(at + i, len(data) - i, salt):
+            if counts(at + i, end - i, salt, version, cython.address(record)):
                 named[salt] = named.get(salt, 0) + 1
     often: list = sorted(named, key=named.get, reverse=True)
-    in_header: list = [get_u32(at + SEGMENT_HEADER - 8)] if len(data) >= SEGMENT_HEADER else []
-    last: cython.Py_ssize_t = len(data) - DELETED_RECORD
-    for each in [*in_header, salt_before, *often]:
+    in_header: list = [get_u32(at + header_bytes - 8)] if end >= header_bytes else []
+    last: cython.Py_ssize_t = end - DELETED_RECORD
+    for each in [*in_header, before.salt, *often]:
         salt = each
-        if last >= SEGMENT_HEADER and (
-            sound(at + SEGMENT_HEADER, len(data) - SEGMENT_HEADER, salt)
-            or (at[last + FRAME] == Kind.END and sound(at + last, DELETED_RECORD, salt))
+        if last >= header_bytes and (
+            counts(at + header_bytes, end - header_bytes, salt, version, cython.address(record))
+            or (
+                (at[last + FRAME] == Kind.END or at[last + FRAME] == Kind.NEXT)
+                and counts(at + last, DELETED_RECORD, salt, version, cython.address(record))
+            )
         ):
             return salt
-    if not often or next_record(data, 0, salt_before) >= 0:
-        return salt_before
+    if not often or next_record(data, 0, before) >= 0:
+        return before.salt
     return often[0]
 
 
-def walk(
-    data: bytes, start: cython.Py_ssize_t, salt: uint32_t, counts: list[int], changed: set[int], deleted: set[int]
-) -> tuple[int, bool]:
-    """Pass over records that count, from `start` on; return where that ended and whether an END record did it.
+@cython.cclass
+class Walk:
+    """Passes over the records of a segment, and keeps what they come to. The fields stand in ``scan.pxd``."""
 
-    `counts` of records by kind and the ids of jobs that were changed or deleted are added to.
-    """
-    at: cython.p_const_uchar = data
-    end: cython.Py_ssize_t = len(data)
-    i: cython.Py_ssize_t = start
-    size: cython.Py_ssize_t = sound(at + i, end - i, salt)
-    kind: cython.int = 0
-    seen: cython.long[7] = [0, 0, 0, 0, 0, 0, 0]
-    while size:
-        kind = at[i + FRAME]
-        seen[kind] += 1
-        if kind == Kind.CHANGED:
-            changed.add(get_u64(at + i + FRAME + 1))
-        elif kind == Kind.DELETED:
-            deleted.add(get_u64(at + i + FRAME + 1))
-        i += size
-        if kind == Kind.END:
-            break
-        size = sound(at + i, end - i, salt)
-    for kind_number in range(7):
-        counts[kind_number] += seen[kind_number]
-    return i, kind == Kind.END
+    def __init__(self, data: bytes, header: Header):
+        self.data = data
+        self.header = header
+        self.counts = [0] * 256
+        self.changed = set()
+        self.deleted = set()
+
+    def run(self, start: cython.Py_ssize_t) -> int:
+        """Pass over records that count, from `start` on, up to the END record; return where that ended."""
+        record: Record
+        at: cython.p_const_uchar = self.data
+        end: cython.Py_ssize_t = len(self.data)
+        salt: uint32_t = self.header.salt
+        version: cython.int = self.header.version
+        i: cython.Py_ssize_t = start
+        seen: cython.long[256]
+        kind: cython.int
+        for kind in range(256):
+            seen[kind] = 0
+        while counts(at + i, end - i, salt, version, cython.address(record)) and (
+            not self.ended or record.kind == Kind.NEXT
+        ):
+            seen[record.kind] += 1
+            i += record.size
+            if record.kind == Kind.CHANGED:
+                self.changed.add(record.job.id)
+            elif record.kind == Kind.DELETED:
+                self.deleted.add(record.job.id)
+            elif record.kind == Kind.FIRST:
+                self.first_segment = max(self.first_segment, record.number)
+            elif record.kind == Kind.END:
+                self.ended = True
+            elif record.kind == Kind.NEXT:
+                self.next_segment = record.number
+                break
+            if record.tag or not (record.kind >= 128 or fixed_bytes(record.kind, version)):
+                self.unknown = problem_of(Verdict.UNKNOWN, cython.address(record))
+        for kind in range(256):
+            if seen[kind]:
+                self.counts[kind] += seen[kind]
+        return i
 
 
-def next_record(data: bytes, start: cython.Py_ssize_t, salt: uint32_t) -> int:
+def next_record(data: bytes, start: cython.Py_ssize_t, header: Header) -> int:
     """Return where the next record that counts begins, at `start` or behind; -1: nowhere."""
+    record: Record
     at: cython.p_const_uchar = data
+    salt: uint32_t = header.salt
+    version: cython.int = header.version
     end: cython.Py_ssize_t = len(data)
     i: cython.Py_ssize_t = start
     while i <= end - DELETED_RECORD:
-        if Kind.WHOLE <= at[i + FRAME] <= Kind.END and sound(at + i, end - i, salt):
+        if (
+            fixed_bytes(at[i + FRAME], version)
+            and get_u32(at + i) <= cython.cast(uint32_t, end - i)
+            and counts(at + i, end - i, salt, version, cython.address(record))
+        ):
             return i
         i += 1
     return -1
-
-
-def decode(data: bytes, start: cython.Py_ssize_t, salt: uint32_t) -> tuple[int, int, tuple[int | bytes, ...]] | None:
-    """Return (size, kind, fields) of the record at `start`; None: there is none that counts.
-
-    The fields stand in the order of docs/wal-format.md, without lengths of names; of a job's body there is its size.
-    """
-    at: cython.p_const_uchar = cython.cast(cython.p_const_uchar, data) + start
-    size: cython.Py_ssize_t = sound(at, len(data) - start, salt)
-    numbers: JobNumbers
-    name_bytes: cython.Py_ssize_t
-    if size == 0:
-        return None
-    kind: cython.int = at[FRAME]
-    if kind == Kind.WHOLE or kind == Kind.CHANGED:
-        read_job(at + FRAME + 1, cython.address(numbers))
-        fields: tuple = (
-            numbers.id,
-            numbers.created_at_ns,
-            numbers.deadline_at_ns,
-            numbers.bury_order,
-            numbers.pri,
-            numbers.delay_s,
-            numbers.ttr_s,
-            numbers.reserve_count,
-            numbers.timeout_count,
-            numbers.release_count,
-            numbers.bury_count,
-            numbers.kick_count,
-            numbers.state,
-        )
-        if kind == Kind.CHANGED:
-            return size, kind, fields
-        name_bytes = at[WHOLE_FIXED - 1]
-        name: bytes = at[WHOLE_FIXED : WHOLE_FIXED + name_bytes]
-        return size, kind, (*fields, name, size - WHOLE_FIXED - name_bytes)
-    if kind == Kind.TUBE:
-        name = at[TUBE_FIXED:size]
-        return size, kind, (get_u32(at + FRAME + 1), cython.cast(int64_t, get_u64(at + FRAME + 5)), name)
-    if kind == Kind.TURN:
-        log_ns: int64_t = get_u64(at + FRAME + 1)
-        lead_ns: int64_t = get_u64(at + FRAME + 9)
-        return size, kind, (log_ns, lead_ns, get_u64(at + FRAME + 17), get_u64(at + FRAME + 25))
-    return size, kind, (get_u64(at + FRAME + 1),)

@@ -17,9 +17,8 @@ from typing import NoReturn
 
 from beanpole.log.files.disk import LOCK_NAME
 from beanpole.log.files.names import is_spare, segment_number
-from beanpole.log.format import SEGMENT_HEADER
-from beanpole.log.replay import durable_beyond, read_header
-from beanpole.log.tools.scan import walk
+from beanpole.log.reader import durable_beyond, read_header
+from beanpole.log.tools.scan import Walk
 
 LOCK = struct.Struct("hhqqi4x")
 """``struct flock`` of Linux: type, whence, start, length, process."""
@@ -170,11 +169,11 @@ def read_growing(fd: int, number: int) -> bytes:
     data, seen_at = read_all(fd), -1
     for _ in range(READINGS_MAX):
         try:
-            salt = read_header(data).salt
+            walk = Walk(data, header := read_header(data))
         except ValueError:
             break
-        stop, ended = walk(data, SEGMENT_HEADER, salt, [0] * 7, set(), set())
-        if ended or stop == seen_at or not durable_beyond(data, number, stop, salt):
+        stop = walk.run(header.size)
+        if walk.ended or stop == seen_at or not durable_beyond(data, number, stop, header.salt):
             break
         data, seen_at = read_all(fd), stop
     return data

@@ -1,0 +1,301 @@
+"""The one reader of a segment: its header, its records, and what they say.
+
+Replay, compaction and the tools all pass here, so that a record means the same to each of them. The reader takes the
+bytes of a segment as they are: no sequence of them raises anything but :class:`ValueError` of a header.
+
+Sizes and numbers of kinds stand in ``format.pxd``; docs/wal-format.md describes them. Version 2 had a shorter header
+and no tags; this is the only place that knows.
+"""
+
+from typing import Any, NamedTuple
+
+import cython
+from cython.cimports.beanpole.engine.job import State
+from cython.cimports.beanpole.log.crc32c import crc32c
+from cython.cimports.beanpole.log.endian import get_u16, get_u32, get_u64
+from cython.cimports.beanpole.log.format import (
+    CHANGED_RECORD,
+    DELETED_RECORD,
+    END_RECORD,
+    FIRST_RECORD,
+    FRAME,
+    JOB_NUMBERS,
+    NEXT_RECORD,
+    OPTIONAL,
+    SEGMENT_HEADER,
+    TAG_FIXED,
+    TUBE_FIXED,
+    TURN_RECORD,
+    VERSION_2_HEADER,
+    VERSION_2_WHOLE_FIXED,
+    WHOLE_FIXED,
+    Kind,
+    record_crc,
+)
+from cython.cimports.libc.stdint import int64_t, uint32_t, uint64_t
+from cython.cimports.libc.string import memchr, memcmp
+
+from beanpole.log.errors import VersionError
+from beanpole.log.format import MAGIC, VERSION
+
+STATES = {State.READY: "ready", State.DELAYED: "delayed", State.BURIED: "buried"}
+"""The states of a record, as the protocol calls them."""
+
+
+# --- the header -------------------------------------------------------------------------------------------------------
+
+
+class Header(NamedTuple):
+    """What a segment's header says."""
+
+    number: int = 0
+    next_job_id: int = 0
+    log_ns: int = 0
+    """The log's clock when the segment was begun."""
+
+    lead_ns: int = 0
+    """The wall clock minus that."""
+
+    salt: int = 0
+    version: int = VERSION
+    size: int = SEGMENT_HEADER
+    """Bytes of the header: the records follow."""
+
+    first_segment: int = 0
+    """The oldest segment when this one was begun; 0: not known, as in version 2."""
+
+    file_bytes: int = 0
+    """The size of the file until the segment has an end; 0: not known."""
+
+
+def read_header(data: bytes) -> Header:
+    """Read a segment's header. Raise ValueError with what is wrong; VersionError when another program wrote it."""
+    if len(data) < VERSION_2_HEADER:
+        raise ValueError(f"it has {len(data)} bytes, less than a header")
+    at: cython.p_const_uchar = data
+    if memcmp(at, cython.cast(cython.p_const_char, MAGIC), 8) != 0:
+        raise ValueError("it does not begin with BEANPOLE")
+    version: cython.int = get_u32(at + 8)
+    size: cython.Py_ssize_t = get_u32(at + 12)
+    if not 16 <= size <= len(data) or crc32c(at, size - 4) != get_u32(at + size - 4):
+        raise ValueError("its header has a wrong checksum")
+    if not 2 <= version <= VERSION or size < (SEGMENT_HEADER if version > 2 else VERSION_2_HEADER):
+        raise VersionError(f"it has version {version} of the format; this program reads versions 2 to {VERSION}")
+    log_ns: int64_t = get_u64(at + 32)
+    lead_ns: int64_t = get_u64(at + 40)
+    header = Header(get_u64(at + 16), get_u64(at + 24), log_ns, lead_ns, get_u32(at + size - 8), version, size)
+    return header if version == 2 else header._replace(first_segment=get_u64(at + 48), file_bytes=get_u64(at + 56))
+
+
+# --- a record ---------------------------------------------------------------------------------------------------------
+
+
+def fixed_bytes(kind, version):
+    """Return the bytes of a record up to what has no fixed size; 0: this program doesn't know the kind."""
+    if kind == Kind.WHOLE:
+        return WHOLE_FIXED if version > 2 else VERSION_2_WHOLE_FIXED
+    if kind == Kind.CHANGED:
+        return CHANGED_RECORD
+    if kind == Kind.DELETED:
+        return DELETED_RECORD
+    if kind == Kind.TUBE:
+        return TUBE_FIXED
+    if kind == Kind.TURN:
+        return TURN_RECORD
+    if kind == Kind.END:
+        return END_RECORD
+    if version > 2 and kind == Kind.FIRST:
+        return FIRST_RECORD
+    if version > 2 and kind == Kind.NEXT:
+        return NEXT_RECORD
+    return 0
+
+
+def read_record(at, left, salt, version, record):
+    """Read the record at the start of `left` bytes; say what stands there."""
+    if left < FRAME or get_u32(at) == 0:
+        return Verdict.NOTHING
+    record.size = cython.cast(cython.Py_ssize_t, get_u32(at)) + FRAME
+    if record.size > left or record.size < DELETED_RECORD or record_crc(at, record.size, salt) != get_u32(at + 4):
+        return Verdict.TORN
+    return parse(at, version, record)
+
+
+def parse(at, version, record):
+    """Read the fields of a record whose checksum is good."""
+    kind: cython.int = at[FRAME]
+    fixed: cython.Py_ssize_t = fixed_bytes(kind, version)
+    record.kind = kind
+    record.tag = 0
+    record.tag_bytes = 0
+    if fixed == 0:
+        return Verdict.GOOD if kind & OPTIONAL else Verdict.UNKNOWN
+    rest: cython.Py_ssize_t = record.size - fixed
+    if rest < 0:
+        return Verdict.SENSELESS
+    if kind == Kind.WHOLE:
+        record.name_bytes = at[FRAME + 1 + JOB_NUMBERS]
+        record.tag_bytes = get_u16(at + FRAME + 2 + JOB_NUMBERS) if version > 2 else 0
+        record.name = at + fixed
+        record.tags = record.name + record.name_bytes
+        record.body = record.tags + record.tag_bytes
+        record.body_bytes = rest - record.name_bytes - record.tag_bytes
+        return parse_job(at + FRAME + 1, record) if record.body_bytes >= 0 else Verdict.SENSELESS
+    if kind == Kind.CHANGED:
+        record.tags = at + fixed
+        record.tag_bytes = rest
+        return parse_job(at + FRAME + 1, record)
+    if kind == Kind.TUBE:
+        record.pause_s = get_u32(at + FRAME + 1)
+        record.moment_ns = get_u64(at + FRAME + 5)
+        record.name = at + fixed
+        record.name_bytes = at[FRAME + 13]
+        record.tags = record.name + record.name_bytes
+        record.tag_bytes = rest - record.name_bytes
+        return parse_tags(record)
+    if kind == Kind.TURN:
+        record.moment_ns = get_u64(at + FRAME + 1)
+        record.lead_ns = get_u64(at + FRAME + 9)
+        record.number = get_u64(at + FRAME + 17)
+        record.durable_bytes = get_u64(at + FRAME + 25)
+    else:
+        record.number = record.job.id = get_u64(at + FRAME + 1)
+    return Verdict.SENSELESS if rest else Verdict.GOOD
+
+
+def parse_job(at, record):
+    """Read a job's numbers, and check them and its tags."""
+    record.job.id = get_u64(at)
+    record.job.created_at_ns = get_u64(at + 8)
+    record.job.deadline_at_ns = get_u64(at + 16)
+    record.job.bury_order = get_u64(at + 24)
+    record.job.pri = get_u32(at + 32)
+    record.job.delay_s = get_u32(at + 36)
+    record.job.ttr_s = get_u32(at + 40)
+    record.job.reserve_count = get_u32(at + 44)
+    record.job.timeout_count = get_u32(at + 48)
+    record.job.release_count = get_u32(at + 52)
+    record.job.bury_count = get_u32(at + 56)
+    record.job.kick_count = get_u32(at + 60)
+    record.job.state = at[64]
+    if record.job.state > State.BURIED or record.job.state == State.RESERVED:
+        return Verdict.SENSELESS
+    if record.job.id == 0 or record.job.ttr_s == 0:
+        return Verdict.SENSELESS
+    return parse_tags(record) if record.tag_bytes else Verdict.GOOD
+
+
+def parse_tags(record):
+    """Check the tagged fields of a job or a tube. No tag is known to this version, so each must be optional."""
+    at: cython.p_const_uchar = record.tags
+    left: cython.Py_ssize_t = record.tag_bytes
+    size: cython.Py_ssize_t
+    while left:
+        size = TAG_FIXED + get_u16(at + 1) if left >= TAG_FIXED else left + 1
+        if size > left:
+            return Verdict.SENSELESS
+        if not at[0] & OPTIONAL:
+            record.tag = at[0]
+            return Verdict.UNKNOWN
+        at += size
+        left -= size
+    return Verdict.GOOD
+
+
+def problem_of(verdict, record):
+    """Return what is wrong, as the end of a sentence about the segment."""
+    if verdict == Verdict.NOTHING:
+        return "it has no end"
+    if verdict == Verdict.TORN:
+        return "a record has a wrong length or checksum"
+    if verdict == Verdict.SENSELESS:
+        return f"a record of kind {record.kind} with {record.size} bytes says what no program writes"
+    if record.tag == 0:
+        return f"a record is of kind {record.kind}, which this program doesn't know"
+    whose: str = f"job {record.job.id}"
+    if record.kind == Kind.TUBE:
+        name: bytes = record.name[: record.name_bytes]
+        whose = f"tube {name.decode('ascii', 'backslashreplace')}"
+    return f"{whose} has tag {record.tag}, which this program doesn't know"
+
+
+# --- for the tools and for compaction ---------------------------------------------------------------------------------
+
+
+def describe(data: bytes, start: cython.Py_ssize_t, header: Header) -> tuple[int, int, dict[str, Any]] | None:
+    """Return (size, kind, fields by name) of the record at `start`; None: there is none that counts."""
+    record: Record
+    at: cython.p_const_uchar = cython.cast(cython.p_const_uchar, data) + start
+    left: cython.Py_ssize_t = len(data) - start
+    verdict: Verdict = read_record(at, left, header.salt, header.version, cython.address(record))
+    if verdict != Verdict.GOOD and verdict != Verdict.UNKNOWN:
+        return None
+    fields: dict = {}
+    if verdict == Verdict.UNKNOWN:
+        fields["unknown"] = problem_of(verdict, cython.address(record))
+    elif record.kind == Kind.WHOLE or record.kind == Kind.CHANGED:
+        fields = record.job
+        fields = {"job": fields.pop("id"), **fields, "state": STATES[record.job.state]}
+    elif record.kind == Kind.DELETED:
+        fields["job"] = record.job.id
+    elif record.kind == Kind.TUBE:
+        fields = {"pause_s": record.pause_s, "paused_until_ns": record.moment_ns}
+    elif record.kind == Kind.TURN:
+        fields = {"time_ns": record.moment_ns, "clock_lead_ns": record.lead_ns}
+        fields |= {"durable_segment": record.number, "durable_bytes": record.durable_bytes}
+    elif record.kind == Kind.END:
+        fields["next_job_id"] = record.number
+    elif fixed_bytes(record.kind, header.version):
+        fields["segment_number"] = record.number
+    if record.kind == Kind.WHOLE or record.kind == Kind.TUBE:
+        fields["tube"] = record.name[: record.name_bytes]
+    if record.tag_bytes:
+        fields["tags"] = record.tags[: record.tag_bytes].hex()
+    if record.kind == Kind.WHOLE:
+        fields["body_bytes"] = record.body_bytes
+    return record.size, record.kind, fields
+
+
+def whole_ids(data: bytes) -> list[int]:
+    """Return the ids of the jobs that a segment holds whole, in order."""
+    record: Record
+    at: cython.p_const_uchar = data
+    header: Header = read_header(data)
+    salt: uint32_t = header.salt
+    version: cython.int = header.version
+    i: cython.Py_ssize_t = header.size
+    end: cython.Py_ssize_t = len(data)
+    ids: list = []
+    while read_record(at + i, end - i, salt, version, cython.address(record)) == Verdict.GOOD:
+        if record.kind == Kind.WHOLE:
+            ids.append(record.job.id)
+        i += record.size
+    return ids
+
+
+def durable_beyond(data: bytes, number: uint64_t, start: cython.Py_ssize_t, salt: int | None) -> bool:
+    """Whether a good turn record behind `start` says that segment `number` was durable beyond `start`.
+
+    If so, what is wrong at `start` is not what a crash leaves. `salt` is the segment's; None: its header is not good,
+    and each turn record is taken at its word.
+    """
+    record: Record
+    at: cython.p_const_uchar = data
+    length: cython.int = TURN_RECORD - FRAME
+    i: cython.Py_ssize_t = start
+    end: cython.Py_ssize_t = len(data) - TURN_RECORD
+    while i <= end:
+        found = cython.cast(cython.p_const_uchar, memchr(at + i, length, end - i + 1))
+        if found is cython.NULL:
+            return False
+        i = found - at
+        if get_u32(found) == cython.cast(uint32_t, length) and found[FRAME] == Kind.TURN:
+            named: uint32_t = get_u32(found + FRAME + 33)
+            if (
+                (salt is None or named == salt)
+                and read_record(found, TURN_RECORD, named, VERSION, cython.address(record)) == Verdict.GOOD
+                and (record.number, record.durable_bytes) > (number, start)
+            ):
+                return True
+        i += 1
+    return False
