@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from beanpole.engine.check import check
 from beanpole.engine.engine import Engine
 from beanpole.log.encoder import Encoder
 from beanpole.log.files.filelog import FileLog
@@ -271,7 +272,7 @@ class Life:
 
     def check(self) -> None:
         """Asserts that what is counted equals a recount."""
-        self.engine.check(now_ns=self.now_ns)
+        check(self.engine)
         assert self.history is not None
         tubes = {id: each.tube for id, each in self.history.jobs.items()}
         total, by_segment = recount(self.engine, tubes)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from beanpole.engine.check import check
 from beanpole.engine.engine import Engine
 from beanpole.log.encoder import Encoder
 from beanpole.log.errors import DamageError
@@ -137,7 +138,7 @@ def recovered(files: dict[str, bytes]) -> State | None:
         recover(disk, engine, records, now_ns=clock.now_ns, wall_ns=clock.wall_ns())
     except DamageError:
         return None
-    engine.check(now_ns=clock.now_ns)
+    check(engine)
     return state_of(engine)
 
 

@@ -2,7 +2,7 @@
 cimport cython
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
-from beanpole.engine.heap cimport Heap, Item
+from beanpole.engine.heap cimport Heap, Timed
 from beanpole.engine.job cimport Job, State
 from beanpole.engine.jobtable cimport JobTable
 from beanpole.engine.records cimport Records
@@ -52,8 +52,8 @@ cdef class Engine:
     cdef int delay(self, int64_t now_ns, Job job, uint32_t delay_s) except -1
     cdef int bury_job(self, Job job) except -1
     cdef int hold(self, int64_t now_ns, Session session, Job job) except -1
-    cdef int hand_out(self, int64_t now_ns, Session session, Job job) except -1
-    cdef int arm(self, Item item, uint64_t number, int64_t due_ns) except -1
+    cdef int reserve_for(self, int64_t now_ns, Session session, Job job) except -1
+    cdef int arm(self, Timed timed, int64_t due_ns) except -1
     cdef Tube tube_named(self, bytes name)
     cdef Tube open_tube(self, bytes name)
     cdef int names_changed(self, Py_ssize_t index) except -1
@@ -74,13 +74,12 @@ cdef class Engine:
     cdef int count_producer(self, Session session) except -1
     cdef int half_close(self, int64_t now_ns, Session session) except -1
     cdef int run_timers(self, int64_t now_ns) except -1
-    cdef int run_tube_timer(self, int64_t now_ns, Tube tube, list changed) except -1
-    cdef int run_session_timer(self, int64_t now_ns, Session session, list changed) except -1
+    cdef int run_timer(self, int64_t now_ns, Timed timed, list changed) except -1
     cdef int answer_waiting(self, int64_t now_ns, Session session) except -1
-    cdef int apply(self, int64_t now_ns, Session session, Command command) except -1
+    cpdef int apply(self, int64_t now_ns, Session session, Command command) except -1
     cdef int list_tubes(self, Session session) except -1
     cdef int add_pieces(self, Session session) except -1
-    cdef int go_on(self, int64_t now_ns, Session session) except -1
+    cdef int continue_command(self, int64_t now_ns, Session session) except -1
     cdef int put(self, int64_t now_ns, Session session, Command command) except -1
     cdef int reserve(self, int64_t now_ns, Session session, int64_t until_ns) except -1
     cdef int reserve_job(self, int64_t now_ns, Session session, uint64_t id) except -1
@@ -94,9 +93,9 @@ cdef class Engine:
     cdef int kick_job(self, int64_t now_ns, Session session, uint64_t id) except -1
     cdef int peek(self, Session session, Job job) except -1
     cdef int peek_first(self, Session session, Heap heap) except -1
-    cdef int tell_used(self, Session session) except -1
+    cdef int reply_used(self, Session session) except -1
     cdef int use(self, Session session, bytes name) except -1
     cdef int watch(self, Session session, bytes name) except -1
     cdef int ignore(self, Session session, bytes name) except -1
     cdef int pause(self, int64_t now_ns, Session session, Command command) except -1
-    cdef int tell(self, int64_t now_ns, Session session, Command command) except -1
+    cdef int answer(self, int64_t now_ns, Session session, Command command) except -1

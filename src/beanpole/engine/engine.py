@@ -25,7 +25,7 @@ best of them, and only then is any of them answered that there is none.
 import heapq
 
 import cython
-from cython.cimports.beanpole.engine.heap import Heap, Item, sooner
+from cython.cimports.beanpole.engine.heap import Heap, Timed, sooner
 from cython.cimports.beanpole.engine.job import Job, State, new_job
 from cython.cimports.beanpole.engine.jobtable import JobTable
 from cython.cimports.beanpole.engine.records import Records, Room
@@ -35,7 +35,6 @@ from cython.cimports.beanpole.protocol.commands import Verb
 from cython.cimports.libc.stdint import int64_t, uint32_t
 
 from beanpole import limits
-from beanpole.engine import check as invariants
 from beanpole.engine import stats
 
 SECOND_NS = cython.declare(int64_t, 1_000_000_000)
@@ -54,6 +53,14 @@ MISTAKES = {
     Verb.EXPECTED_CRLF: b"EXPECTED_CRLF\r\n",
 }
 """The replies to what is not a command."""
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def can_serve(tube: Tube) -> cython.bint:
+    """Whether a job may be reserved from a tube."""
+    return tube.ready.count != 0 and tube.paused_until_ns == 0
 
 
 @cython.cclass
@@ -169,7 +176,7 @@ class Engine:
         """Make a job that left its state delayed for a number of seconds."""
         due_ns: int64_t = now_ns + delay_s * SECOND_NS
         self.enter(job, State.DELAYED, due_ns)
-        return self.arm(job.tube, job.tube.number, due_ns)
+        return self.arm(job.tube, due_ns)
 
     def bury_job(self, job):
         """Make a job that left its state the last of the buried ones."""
@@ -183,7 +190,7 @@ class Engine:
         job.holder = session
         job.reserve_count += 1
         self.enter(job, State.RESERVED, due_ns)
-        self.arm(session, session.number, due_ns)
+        self.arm(session, due_ns)
         if self.records.wants_reservations:
             self.records.job_reserved(job)
         return self.count_worker(session)
@@ -202,8 +209,8 @@ class Engine:
             self.producer_count += 1
         return 0
 
-    def hand_out(self, now_ns, session, job):
-        """Reserve a job for a session and tell it."""
+    def reserve_for(self, now_ns, session, job):
+        """Reserve a job for a session and reply with it."""
         self.hold(now_ns, session, job)
         session.read_index = self.records.index
         return session.out.body(b"RESERVED ", 9, job.id, job.body, job.body_bytes)
@@ -255,9 +262,7 @@ class Engine:
         """Whether nobody uses or watches a tube, it has no job and no tags; ``default`` is never unused."""
         if tube.using_count or tube.watching_count or tube.reserved_count or tube is self.default_tube:
             return False
-        if tube.tags is not None:
-            return False
-        return not (tube.ready.count or tube.delayed.count or tube.buried.count)
+        return tube.tags is None and not (tube.ready.count or tube.delayed.count or tube.buried.count)
 
     def drop_if_unused(self, tube):
         """Forget a tube that is unused; the last one takes its place in the list."""
@@ -316,9 +321,9 @@ class Engine:
                 cython.cast(Watch, watch).tube.line_up(watch)
         session.wait_until_ns = until_ns
         if until_ns >= 0:
-            self.arm(session, session.number, until_ns)
+            self.arm(session, until_ns)
         if session.reserved.count:
-            self.arm(session, session.number, session.reserved.entries[0].key - DEADLINE_MARGIN_NS)
+            self.arm(session, session.reserved.entries[0].key - DEADLINE_MARGIN_NS)
         return 0
 
     def stop_waiting(self, session):
@@ -338,10 +343,10 @@ class Engine:
 
     def offer(self, now_ns, tube):
         """Hand a tube's ready jobs to the sessions that wait for them, the longest waiting first."""
-        while tube.waiting_count and tube.ready.count and not tube.paused_until_ns:
+        while tube.waiting_count and can_serve(tube):
             session: Session = cython.cast(Session, tube.first_waiting.session)
             self.wake(session, b"")
-            self.hand_out(now_ns, session, cython.cast(Job, tube.ready.entries[0].item))
+            self.reserve_for(now_ns, session, cython.cast(Job, tube.ready.entries[0].item))
         return 0
 
     def offer_all(self, now_ns, tubes):
@@ -349,27 +354,27 @@ class Engine:
         tube: Tube
         heads = []
         for tube in dict.fromkeys(tubes):
-            if tube.waiting_count and tube.ready.count and not tube.paused_until_ns:
+            if tube.waiting_count and can_serve(tube):
                 heads.append((tube.ready.entries[0].key, tube.ready.entries[0].tie, tube.number, tube))
         heapq.heapify(heads)
         while heads:
             tube = heapq.heappop(heads)[3]
-            if tube.waiting_count and tube.ready.count and not tube.paused_until_ns:
+            if tube.waiting_count and can_serve(tube):
                 session: Session = cython.cast(Session, tube.first_waiting.session)
                 self.wake(session, b"")
-                self.hand_out(now_ns, session, cython.cast(Job, tube.ready.entries[0].item))
+                self.reserve_for(now_ns, session, cython.cast(Job, tube.ready.entries[0].item))
                 if tube.ready.count:
                     heapq.heappush(heads, (tube.ready.entries[0].key, tube.ready.entries[0].tie, tube.number, tube))
         return 0
 
     # --- timers -------------------------------------------------------------------------------------------------------
 
-    def arm(self, item, number, due_ns):
-        """See to it that a tube or a session is looked at by `due_ns`."""
-        if item.heap_index < 0:
-            self.timers.push(item, due_ns, number)
-        elif self.timers.entries[item.heap_index].key > due_ns:
-            self.timers.move(item, due_ns)
+    def arm(self, timed, due_ns):
+        """Let the timer of a tube or a session fire at `due_ns`, or before."""
+        if timed.heap_index < 0:
+            self.timers.push(timed, due_ns, timed.number)
+        elif self.timers.entries[timed.heap_index].key > due_ns:
+            self.timers.move(timed, due_ns)
         return 0
 
     def deadline(self):
@@ -397,55 +402,43 @@ class Engine:
 
     def run_timers(self, now_ns):
         """Run the timers that are due: first every job that becomes ready, then the sessions that wait for one."""
-        item: Item
+        timed: Timed
+        due_ns: int64_t
         changed = []
         waiting = []
         while self.timers.count and self.timers.entries[0].key <= now_ns and len(changed) < JOBS_PER_TICK:
-            item = cython.cast(Item, self.timers.entries[0].item)
-            self.timers.remove(item)
-            if isinstance(item, Tube):
-                self.run_tube_timer(now_ns, cython.cast(Tube, item), changed)
-            else:
-                self.run_session_timer(now_ns, cython.cast(Session, item), changed)
-                if cython.cast(Session, item).waiting:
-                    waiting.append(item)
+            timed = cython.cast(Timed, self.timers.entries[0].item)
+            self.timers.remove(timed)
+            self.run_timer(now_ns, timed, changed)
+            due_ns = timed.next_due_ns()
+            if due_ns >= 0:
+                self.arm(timed, due_ns)
+            if timed.waiting:
+                waiting.append(timed)
         self.offer_all(now_ns, changed)
         for session in waiting:
             if cython.cast(Session, session).waiting:
                 self.answer_waiting(now_ns, session)
         return 0
 
-    def run_tube_timer(self, now_ns, tube, changed):
-        """End a tube's pause and its jobs' delays as far as they are over; arm the timer for the rest."""
+    def run_timer(self, now_ns, timed, changed):
+        """End a pause, delays and reservations as far as they are over; add the tubes that this changes."""
         job: Job
-        if 0 < tube.paused_until_ns <= now_ns:
-            tube.paused_until_ns = 0
-            tube.pause_s = 0
-            self.records.pause_ended(tube)
-            changed.append(tube)
-        while tube.delayed.count and tube.delayed.entries[0].key <= now_ns and len(changed) < JOBS_PER_TICK:
-            job = cython.cast(Job, tube.delayed.entries[0].item)
+        if timed.end_pause(now_ns):
+            self.records.pause_ended(cython.cast(Tube, timed))
+            changed.append(timed)
+        while len(changed) < JOBS_PER_TICK:
+            job = cython.cast(Job, timed.due_job(now_ns))
+            if job is None:
+                return 0
+            timed_out: cython.bint = job.state == State.RESERVED
             self.make_ready(job)
-            changed.append(tube)
-        if tube.delayed.count:
-            self.arm(tube, tube.number, tube.delayed.entries[0].key)
-        if tube.paused_until_ns:
-            self.arm(tube, tube.number, tube.paused_until_ns)
-        return 0
-
-    def run_session_timer(self, now_ns, session, changed):
-        """Take back the jobs whose TTR is over; arm the timer for the rest."""
-        job: Job
-        while session.reserved.count and session.reserved.entries[0].key <= now_ns and len(changed) < JOBS_PER_TICK:
-            job = cython.cast(Job, session.reserved.entries[0].item)
-            job.timeout_count += 1
-            self.timeout_count += 1
-            self.make_ready(job)
-            if self.records.room_for_change():
-                self.records.job_changed(job)
+            if timed_out:
+                job.timeout_count += 1
+                self.timeout_count += 1
+                if self.records.room_for_change():
+                    self.records.job_changed(job)
             changed.append(job.tube)
-        if session.reserved.count:
-            self.arm(session, session.number, session.reserved.entries[0].key)
         return 0
 
     def answer_waiting(self, now_ns, session):
@@ -511,7 +504,7 @@ class Engine:
         if verb == Verb.QUIT:
             session.quitting = True
             return 0
-        return self.tell(now_ns, session, command)
+        return self.answer(now_ns, session, command)
 
     def put(self, now_ns, session, command):
         """put: a new job, offered to whoever waits. It gets no id when it is refused."""
@@ -551,17 +544,13 @@ class Engine:
     def reserve(self, now_ns, session, until_ns):
         """reserve: the ready job of the smallest (pri, id) in the watched tubes that are not paused, or wait."""
         watch: Watch
-        heap: Heap
         best: Heap = None
         self.count_worker(session)
         for watch in session.watches:
-            heap = watch.tube.ready
-            if heap.count == 0 or watch.tube.paused_until_ns:
-                continue
-            if best is None or sooner(heap, best):
-                best = heap
+            if can_serve(watch.tube) and (best is None or sooner(watch.tube.ready, best)):
+                best = watch.tube.ready
         if best is not None:
-            return self.hand_out(now_ns, session, cython.cast(Job, best.entries[0].item))
+            return self.reserve_for(now_ns, session, cython.cast(Job, best.entries[0].item))
         if self.deadline_soon(now_ns, session):
             return session.out.add(b"DEADLINE_SOON\r\n", 15)
         if session.half_closed or until_ns == now_ns:
@@ -576,7 +565,7 @@ class Engine:
         changes: cython.bint = job.state != State.READY
         if changes and not self.records.room_for_change():
             return session.out.add(b"OUT_OF_MEMORY\r\n", 15)
-        self.hand_out(now_ns, session, job)
+        self.reserve_for(now_ns, session, job)
         if changes:
             # When it comes back it is ready, whatever it was: now or, should the server end here, at the next start.
             self.records.job_changed(job)
@@ -649,13 +638,10 @@ class Engine:
         session.kick_left = bound
         session.kicked_count = 0
         session.kick_buried = session.used.buried.count > 0
-        return self.go_on(now_ns, session)
+        return self.continue_command(now_ns, session)
 
-    def go_on(self, now_ns, session):
-        """Go on with a command that takes long: write more of its reply, or kick the next KICKS_PER_TURN jobs.
-
-        The reply to a kick comes when all are kicked and `kick_left` is 0 again.
-        """
+    def continue_command(self, now_ns, session):
+        """Write more of a long reply, or kick the next KICKS_PER_TURN jobs and reply when `kick_left` is 0 again."""
         if session.pieces is not None:
             return self.add_pieces(session)
         heap: Heap = session.used.buried if session.kick_buried else session.used.delayed
@@ -703,9 +689,9 @@ class Engine:
     def use(self, session, name):
         """use: where put and its like work from now on."""
         self.switch_used(session, self.open_tube(name))
-        return self.tell_used(session)
+        return self.reply_used(session)
 
-    def tell_used(self, session):
+    def reply_used(self, session):
         """list-tube-used: where put and its like work."""
         session.out.add(b"USING ", 6)
         session.out.add_bytes(session.used.name)
@@ -740,28 +726,28 @@ class Engine:
         self.records.tube_changed(tube)
         session.out.add(b"PAUSED\r\n", 8)
         if tube.paused_until_ns:
-            return self.arm(tube, tube.number, tube.paused_until_ns)
+            return self.arm(tube, tube.paused_until_ns)
         return self.offer(now_ns, tube)
 
-    def tell(self, now_ns, session, command):
+    def answer(self, now_ns, session, command):
         """The commands that only tell something: stats and lists; and what is not a command."""
         verb: Verb = command.verb
         text: bytes = None
         if verb == Verb.STATS:
-            text = stats.server(self, now_ns)
+            text = stats.yaml(self.stats(now_ns))
         elif verb == Verb.STATS_TUBE:
             tube: Tube = self.tube_named(command.tube)
-            text = stats.tube(tube, now_ns) if tube is not None else None
+            text = stats.yaml(stats.tube(tube, now_ns)) if tube is not None else None
         elif verb == Verb.STATS_JOB:
             job: Job = self.jobs.find(command.id)
-            text = stats.job(job, now_ns) if job is not None else None
+            text = stats.yaml(stats.job(job, now_ns)) if job is not None else None
             session.read_index = self.records.index
         elif verb == Verb.LIST_TUBES:
             return self.list_tubes(session)
         elif verb == Verb.LIST_TUBES_WATCHED:
             text = b"---\n" + stats.names([cython.cast(Watch, watch).tube for watch in session.watches])
         elif verb == Verb.LIST_TUBE_USED:
-            return self.tell_used(session)
+            return self.reply_used(session)
         else:
             if verb == Verb.EXPECTED_CRLF:
                 self.count_producer(session)
@@ -793,6 +779,21 @@ class Engine:
             session.pieces = None
         return 0
 
-    def check(self, now_ns: int64_t = -1) -> None:
-        """Raise AssertionError with a sentence when an invariant is broken."""
-        invariants.check(self)
+    def stats(self, now_ns: int64_t) -> list[tuple[str, object]]:
+        """Return the pairs of stats: key and value."""
+        uptime_s: int64_t = (now_ns - self.started_at_ns) // SECOND_NS
+        return [
+            ("current-jobs-urgent", self.urgent_count),
+            *[(f"current-jobs-{name}", self.state_counts[state]) for state, name in enumerate(stats.STATE_NAMES)],
+            *[(key, self.command_counts[verb]) for key, verb in stats.COMMAND_KEYS],
+            ("job-timeouts", self.timeout_count),
+            ("total-jobs", self.total_jobs_count),
+            ("max-job-size", self.body_bytes_max),
+            ("current-tubes", len(self.tube_list)),
+            ("current-connections", self.session_count),
+            ("current-producers", self.producer_count),
+            ("current-workers", self.worker_count),
+            ("current-waiting", self.waiting_count),
+            ("total-connections", self.total_session_count),
+            *stats.process(uptime_s, self.draining, self.facts()),
+        ]

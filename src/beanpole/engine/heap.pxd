@@ -9,6 +9,15 @@ cdef enum:
 cdef class Item:
     cdef Py_ssize_t heap_index           # where the item stands in its heap; -1: in none
 
+@cython.no_gc
+cdef class Timed(Item):
+    # As an Item, it stands in the engine's timers.
+    cdef readonly uint64_t number        # how many of its kind were made before it; breaks ties between timers
+    cdef readonly bint waiting           # a session whose reserve is unanswered
+    cdef Item due_job(self, int64_t now_ns)
+    cdef bint end_pause(self, int64_t now_ns) noexcept
+    cdef int64_t next_due_ns(self) noexcept
+
 cdef struct Entry:
     int64_t key                          # what the heap is ordered by
     uint64_t tie                         # what orders equal keys; no two entries have both the same

@@ -23,6 +23,23 @@ class Item:
         self.heap_index = -1
 
 
+@cython.cclass
+class Timed(Item):
+    """What has something due at times: a tube or a session. The engine asks it when its timer has fired."""
+
+    def due_job(self, now_ns):
+        """Return the job whose delay or reservation is over first; None: there is none."""
+        return
+
+    def end_pause(self, now_ns):
+        """End a pause that is over, and return whether there was one."""
+        return False
+
+    def next_due_ns(self):
+        """Return the next moment at which something is due; -1: there is none."""
+        return -1
+
+
 @cython.cfunc
 @cython.inline
 @cython.exceptval(check=False)

@@ -104,7 +104,7 @@ class Restore:
             tube.segment = segment
             self.engine.records.tube_restored(tube)
         if pause_s:
-            self.engine.arm(tube, tube.number, until_ns)
+            self.engine.arm(tube, until_ns)
             if until_ns > self.clock_ns + pause_s * SECOND_NS:
                 self.unconfirmed.append(tube.name)
         return 0
@@ -125,7 +125,7 @@ class Restore:
             engine.enter(job, State.DELAYED, numbers.deadline_at_ns)
             if numbers.deadline_at_ns > self.clock_ns + job.delay_s * SECOND_NS:
                 self.unconfirmed.append(job.id)
-            return engine.arm(job.tube, job.tube.number, numbers.deadline_at_ns)
+            return engine.arm(job.tube, numbers.deadline_at_ns)
         if numbers.state == State.BURIED:
             engine.buried_so_far_count = max(engine.buried_so_far_count, numbers.bury_order)
             return engine.enter(job, State.BURIED, cython.cast(int64_t, numbers.bury_order))
@@ -172,7 +172,7 @@ class Restore:
             return 0
         self.engine.leave(job)
         self.engine.enter(job, State.DELAYED, latest_ns)
-        return self.engine.arm(job.tube, job.tube.number, latest_ns)
+        return self.engine.arm(job.tube, latest_ns)
 
     def confirm_pause(self, tube):
         """Let a tube be paused for no longer than it was asked to be, as a job be delayed."""
@@ -181,7 +181,7 @@ class Restore:
         latest_ns: int64_t = self.clock_ns + tube.pause_s * SECOND_NS
         if tube.paused_until_ns > latest_ns:
             tube.paused_until_ns = latest_ns
-            self.engine.arm(tube, tube.number, latest_ns)
+            self.engine.arm(tube, latest_ns)
         return 0
 
     def finish(self, now_ns: int64_t) -> set:

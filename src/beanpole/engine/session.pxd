@@ -2,15 +2,13 @@
 cimport cython
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
-from beanpole.engine.heap cimport Heap, Item
+from beanpole.engine.heap cimport Heap, Timed
 from beanpole.engine.tube cimport Tube, Watch
 from beanpole.protocol.replies cimport ReplyBuffer
 
 @cython.final
 @cython.no_gc
-cdef class Session(Item):
-    # As an Item, a session stands in the engine's timers.
-    cdef readonly uint64_t number        # how many sessions were opened before it; breaks ties between timers
+cdef class Session(Timed):
     cdef public object owner             # who is told when a reply comes without a command; the engine never looks
     cdef readonly ReplyBuffer out        # replies that nobody took yet
     cdef readonly Tube used              # `Tube | None`: where put, peek-ready, kick and their like work; None: closed
@@ -18,7 +16,6 @@ cdef class Session(Item):
     cdef dict watch_of                   # Tube -> Watch
     cdef Heap reserved                   # jobs that it holds, by (deadline, id)
     cdef readonly uint64_t read_index    # the last record when a reply last told of a job, or that there is none
-    cdef readonly bint waiting           # its reserve is unanswered
     cdef readonly int64_t wait_until_ns  # waiting: when TIMED_OUT is due, engine clock; -1: never
     cdef readonly bint half_closed       # no more input can come, so it can't wait
     cdef readonly bint producer          # it got past the line of a put once

@@ -1,13 +1,13 @@
-"""The texts of stats, stats-tube, stats-job and the lists: keys and order as beanstalkd 1.13.
+"""The statistics as pairs of key and value, keys and order as beanstalkd 1.13, and as the YAML that clients read.
 
+The pairs of ``stats`` are made by :meth:`Engine.stats <beanpole.engine.engine.Engine.stats>`, from the tables here.
 What only the process knows (its pid, its processor time, its log) comes from ``facts()``, a dict by key; a key that it
 leaves out shows what beanstalkd shows without a log. Strings are quoted as docs/compatibility.md says: version,
 hostname, os and platform always, the name of a tube never, for clients compare it as it is.
 """
 
 import cython
-from cython.cimports.beanpole.engine.engine import Engine
-from cython.cimports.beanpole.engine.job import Job, State
+from cython.cimports.beanpole.engine.job import Job
 from cython.cimports.beanpole.engine.tube import Tube
 from cython.cimports.beanpole.protocol.commands import Verb
 from cython.cimports.libc.stdint import int64_t
@@ -45,7 +45,7 @@ COMMAND_KEYS = (
 
 PROCESS_KEYS = (
     ("pid", "0"),
-    ("version", f'"{PROTOCOL_VERSION}"'),
+    ("version", PROTOCOL_VERSION),
     ("rusage-utime", "0.000000"),
     ("rusage-stime", "0.000000"),
     ("uptime", "0"),
@@ -56,18 +56,22 @@ PROCESS_KEYS = (
     ("binlog-max-size", "10485760"),
     ("draining", "false"),
     ("id", "0000000000000000"),
-    ("hostname", '""'),
-    ("os", '""'),
-    ("platform", '""'),
+    ("hostname", ""),
+    ("os", ""),
+    ("platform", ""),
 )
 """The keys of stats that follow the counts, with what they show when ``facts`` does not say."""
+
+QUOTED = {"version", "hostname", "os", "platform", "beanpole-version"}
+"""Keys whose values stand in quotes: clients read them with YAML."""
 
 STATE_NAMES = ("ready", "reserved", "delayed", "buried")
 
 
-def yaml(pairs: Iterable[tuple[str, object]]) -> bytes:
+def yaml(pairs: list[tuple[str, object]]) -> bytes:
     """Return a YAML mapping as the protocol wants it."""
-    return ("---\n" + "".join([f"{key}: {value}\n" for key, value in pairs])).encode()
+    lines = [f'{key}: "{value}"\n' if key in QUOTED else f"{key}: {value}\n" for key, value in pairs]
+    return ("---\n" + "".join(lines)).encode()
 
 
 def names(tubes: Iterable[Tube]) -> bytes:
@@ -75,79 +79,50 @@ def names(tubes: Iterable[Tube]) -> bytes:
     return b"".join([b"- %b\n" % cython.cast(Tube, tube).name for tube in tubes])
 
 
-def server(engine: Engine, now_ns: int64_t) -> bytes:
-    """Return the text of stats."""
-    counts = engine.command_counts
-    facts = {
-        "uptime": (now_ns - engine.started_at_ns) // SECOND_NS,
-        "draining": "true" if engine.draining else "false",
-        **engine.facts(),
-    }
-    known = [(key, facts.pop(key, value)) for key, value in PROCESS_KEYS]
-    return yaml(
-        [
-            ("current-jobs-urgent", engine.urgent_count),
-            ("current-jobs-ready", engine.state_counts[State.READY]),
-            ("current-jobs-reserved", engine.state_counts[State.RESERVED]),
-            ("current-jobs-delayed", engine.state_counts[State.DELAYED]),
-            ("current-jobs-buried", engine.state_counts[State.BURIED]),
-            *[(key, counts[verb]) for key, verb in COMMAND_KEYS],
-            ("job-timeouts", engine.timeout_count),
-            ("total-jobs", engine.total_jobs_count),
-            ("max-job-size", engine.body_bytes_max),
-            ("current-tubes", len(engine.tube_list)),
-            ("current-connections", engine.session_count),
-            ("current-producers", engine.producer_count),
-            ("current-workers", engine.worker_count),
-            ("current-waiting", engine.waiting_count),
-            ("total-connections", engine.total_session_count),
-            *known,
-            *facts.items(),
-        ]
-    )
+def process(uptime_s: int, draining: bool, facts: Mapping[str, str]) -> list[tuple[str, object]]:
+    """Return what stats says of the process; what nobody else has stands at the end."""
+    said = {"uptime": uptime_s, "draining": "true" if draining else "false", **facts}
+    known = [(key, said.pop(key, value)) for key, value in PROCESS_KEYS]
+    return known + list(said.items())
 
 
-def tube(tube: Tube, now_ns: int64_t) -> bytes:
-    """Return the text of stats-tube."""
+def tube(tube: Tube, now_ns: int64_t) -> list[tuple[str, object]]:
+    """Return stats-tube as pairs."""
     left_ns: int64_t = tube.paused_until_ns - now_ns if tube.paused_until_ns else 0
-    return yaml(
-        [
-            ("name", tube.name.decode()),
-            ("current-jobs-urgent", tube.urgent_count),
-            ("current-jobs-ready", tube.ready.count),
-            ("current-jobs-reserved", tube.reserved_count),
-            ("current-jobs-delayed", tube.delayed.count),
-            ("current-jobs-buried", tube.buried.count),
-            ("total-jobs", tube.total_jobs_count),
-            ("current-using", tube.using_count),
-            ("current-watching", tube.watching_count),
-            ("current-waiting", tube.waiting_count),
-            ("cmd-delete", tube.delete_count),
-            ("cmd-pause-tube", tube.pause_count),
-            ("pause", tube.pause_s),
-            ("pause-time-left", max(left_ns, 0) // SECOND_NS),
-        ]
-    )
+    return [
+        ("name", tube.name.decode()),
+        ("current-jobs-urgent", tube.urgent_count),
+        ("current-jobs-ready", tube.ready.count),
+        ("current-jobs-reserved", tube.reserved_count),
+        ("current-jobs-delayed", tube.delayed.count),
+        ("current-jobs-buried", tube.buried.count),
+        ("total-jobs", tube.total_jobs_count),
+        ("current-using", tube.using_count),
+        ("current-watching", tube.watching_count),
+        ("current-waiting", tube.waiting_count),
+        ("cmd-delete", tube.delete_count),
+        ("cmd-pause-tube", tube.pause_count),
+        ("pause", tube.pause_s),
+        ("pause-time-left", max(left_ns, 0) // SECOND_NS),
+    ]
 
 
-def job(job: Job, now_ns: int64_t) -> bytes:
-    """Return the text of stats-job."""
+def job(job: Job, now_ns: int64_t) -> list[tuple[str, object]]:
+    """Return stats-job as pairs."""
     left_ns: int64_t = job.deadline_at_ns - now_ns if job.deadline_at_ns else 0
-    return yaml(
-        [
-            ("id", job.id),
-            ("tube", job.tube.name.decode()),
-            ("state", STATE_NAMES[job.state]),
-            ("pri", job.pri),
-            ("age", max(now_ns - job.created_at_ns, 0) // SECOND_NS),
-            ("delay", job.delay_s),
-            ("ttr", job.ttr_s),
-            ("time-left", max(left_ns, 0) // SECOND_NS),
-            ("file", job.segment),
-            ("reserves", job.reserve_count),
-            ("timeouts", job.timeout_count),
-            ("releases", job.release_count),
-            ("buries", job.bury_count),
-            ("kicks", job.kick_count),
-        ]
-    )
+    return [
+        ("id", job.id),
+        ("tube", job.tube.name.decode()),
+        ("state", STATE_NAMES[job.state]),
+        ("pri", job.pri),
+        ("age", max(now_ns - job.created_at_ns, 0) // SECOND_NS),
+        ("delay", job.delay_s),
+        ("ttr", job.ttr_s),
+        ("time-left", max(left_ns, 0) // SECOND_NS),
+        ("file", job.segment),
+        ("reserves", job.reserve_count),
+        ("timeouts", job.timeout_count),
+        ("releases", job.release_count),
+        ("buries", job.bury_count),
+        ("kicks", job.kick_count),
+    ]

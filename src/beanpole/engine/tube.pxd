@@ -2,7 +2,7 @@
 cimport cython
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
-from beanpole.engine.heap cimport Heap, Item
+from beanpole.engine.heap cimport Heap, Item, Timed
 
 @cython.final
 @cython.no_gc
@@ -15,10 +15,8 @@ cdef class Watch:
 
 @cython.final
 @cython.no_gc
-cdef class Tube(Item):
-    # As an Item, a tube stands in the engine's timers.
+cdef class Tube(Timed):
     cdef readonly bytes name
-    cdef readonly uint64_t number        # how many tubes were created before it; breaks ties between timers
     cdef Py_ssize_t list_index           # its place in the engine's list of tubes
     cdef readonly bytes tags             # tagged fields, as they stand in the log; None: none
     cdef Heap ready                      # jobs by (pri, id)

@@ -5,8 +5,8 @@ changes a tube, so that its counters and the engine's always agree.
 """
 
 import cython
-from cython.cimports.beanpole.engine.heap import Heap, Item
-from cython.cimports.libc.stdint import uint64_t
+from cython.cimports.beanpole.engine.heap import Heap, Item, Timed
+from cython.cimports.libc.stdint import int64_t, uint64_t
 
 
 @cython.cclass
@@ -19,7 +19,7 @@ class Watch:
 
 
 @cython.cclass
-class Tube(Item):
+class Tube(Timed):
     """One tube. The fields stand in ``tube.pxd``."""
 
     def __cinit__(self, name: bytes, number: uint64_t):
@@ -28,6 +28,27 @@ class Tube(Item):
         self.ready = Heap()
         self.delayed = Heap()
         self.buried = Heap()
+
+    def due_job(self, now_ns):
+        """Return the delayed job that is due."""
+        if self.delayed.count and self.delayed.entries[0].key <= now_ns:
+            return cython.cast(Item, self.delayed.entries[0].item)
+        return None
+
+    def end_pause(self, now_ns):
+        """End a pause that is over."""
+        if not 0 < self.paused_until_ns <= now_ns:
+            return False
+        self.paused_until_ns = 0
+        self.pause_s = 0
+        return True
+
+    def next_due_ns(self):
+        """Return when the pause ends or the next delay does."""
+        due_ns: int64_t = self.delayed.entries[0].key if self.delayed.count else -1
+        if self.paused_until_ns and (due_ns < 0 or self.paused_until_ns < due_ns):
+            return self.paused_until_ns
+        return due_ns
 
     def line_up(self, watch):
         """Put a session at the end of the waiting line."""

@@ -41,10 +41,10 @@ class ProcessFacts:
         self.constant = {
             "pid": str(os.getpid()),
             "id": secrets.token_hex(8),
-            "hostname": f'"{system.nodename}"',
-            "os": f'"{system.version}"',
-            "platform": f'"{system.machine}"',
-            "beanpole-version": f'"{beanpole.__version__}"',
+            "hostname": system.nodename,
+            "os": system.version,
+            "platform": system.machine,
+            "beanpole-version": beanpole.__version__,
         }
 
     def __call__(self) -> Mapping[str, str]:

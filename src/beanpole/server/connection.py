@@ -116,7 +116,7 @@ class Connection:
             output_bytes: cython.Py_ssize_t = session.out.size
             if unfinished:
                 kicked: cython.uint = session.kicked_count
-                self.engine.go_on(now_ns, session)
+                self.engine.continue_command(now_ns, session)
                 self.share_ns -= session.out.size // BYTES_PER_COST_NS
                 self.share_ns -= (session.kicked_count - kicked) * KICKED_COST_NS
                 self.end_reply()

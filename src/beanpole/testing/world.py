@@ -7,6 +7,7 @@ nothing is random, so a conversation in it has one outcome.
 
 from typing import Any
 
+from beanpole.engine.check import check
 from beanpole.engine.engine import Engine
 from beanpole.server.connection import Connection
 
@@ -93,7 +94,7 @@ class World:
 
     def check(self) -> None:
         """Asserts the engine's invariants."""
-        self.engine.check(now_ns=self.now_ns)
+        check(self.engine)
 
     def _settle(self, name: str = "") -> None:
         """Goes on with `name` and every connection that was woken, until none has anything to do."""

@@ -5,6 +5,7 @@ from bisect import insort
 from hypothesis import given
 from hypothesis import strategies as st
 
+from beanpole.engine.check import check
 from beanpole.engine.engine import Engine
 from beanpole.server.connection import Connection
 
@@ -37,7 +38,7 @@ def test_jobs_leave_by_priority_and_id(steps: list[tuple[str, int]]) -> None:
         else:
             _, job_id = there.pop(number % len(there))
             assert ask(connection, b"delete %d\r\n" % job_id) == b"DELETED\r\n"
-        engine.check()
+        check(engine)
     for _, job_id in there:
         assert ask(connection, b"reserve\r\n") == b"RESERVED %d 0\r\n\r\n" % job_id
 
@@ -55,5 +56,5 @@ def test_delayed_jobs_are_found_in_order_of_their_deadlines(puts: list[tuple[int
     for _, job_id in due:
         assert ask(connection, b"peek-delayed\r\n") == b"FOUND %d 0\r\n\r\n" % job_id
         assert ask(connection, b"kick-job %d\r\n" % job_id) == b"KICKED\r\n"
-        engine.check()
+        check(engine)
     assert ask(connection, b"peek-delayed\r\n") == b"NOT_FOUND\r\n"

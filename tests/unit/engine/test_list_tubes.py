@@ -3,6 +3,7 @@
 import random
 
 from beanpole import limits
+from beanpole.engine.check import check
 from beanpole.engine.engine import Engine
 from beanpole.server.connection import Connection
 
@@ -42,13 +43,13 @@ def test_list_follows_every_change() -> None:
         if step % 7 == 0:
             connection.take_output()
             assert listed(connection) == expected
-            engine.check()
+            check(engine)
     connection.take_output()
     for name in expected[1:]:
         connection.receive(1, b"ignore %b\r\n" % name)
     connection.take_output()
     assert listed(connection) == [b"default"]
-    engine.check()
+    check(engine)
 
 
 def test_list_is_that_of_the_moment_of_the_command() -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from beanpole.engine.check import check
 from beanpole.engine.engine import Engine
 from beanpole.errors import StartError
 from beanpole.log.encoder import Encoder
@@ -40,7 +41,7 @@ def contents(path: Path) -> tuple[bytes, int, Engine]:
     """Everything that a client can see of a directory's jobs, and the next id."""
     engine, records = Engine(), Encoder()
     recovered = recover(disk.DiskDirectory(path), engine, records, now_ns=0, wall_ns=NOW_NS + MINUTE_NS // 2)
-    engine.check()
+    check(engine)
     now_ns = recovered.clock.offset_ns
     connection = Connection(engine, now_ns)
     for i in range(1, 60):

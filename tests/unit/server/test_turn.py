@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from beanpole.engine.check import check
 from beanpole.engine.engine import Engine
 from beanpole.log.log import NullLog
 from beanpole.server import limits
@@ -142,7 +143,7 @@ def house() -> Iterator[House]:
     """A house."""
     house = House()
     yield house
-    house.engine.check()
+    check(house.engine)
     house.close()
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
+from beanpole.engine.check import check as check_engine
 from beanpole.engine.engine import Engine
 from beanpole.log.encoder import Encoder
 from beanpole.log.errors import DamageError, NoLogError, OtherVersionError, VersionError
@@ -280,7 +281,7 @@ def start_in_vain(snapshot: Snapshot, result: Check) -> None:
         result.notes = recovered.notes
         result.outcome = "repairs" if recovered.notes or findings else "starts"
     try:
-        engine.check()
+        check_engine(engine)
     except AssertionError as error:
         findings.append(Finding("", 0, f"the jobs contradict each other: {error}", "starts; report this"))
     findings.extend(

@@ -19,6 +19,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from beanpole.engine.check import check
 from beanpole.log import limits
 from beanpole.log.clock import Clock
 from beanpole.log.errors import SalvageError
@@ -99,7 +100,7 @@ def salvage(
     result.job_count = loader.engine.jobs.count
     result.live_bytes = loader.records.live_bytes
     result.next_job_id = next_id(result, loader)
-    loader.engine.check()
+    check(loader.engine)
     if result.needed and not dry_run:
         first = snapshot.numbers[-1] + 2
         clock = (loader.replay.restore.clock_ns, loader.replay.lead_ns)

@@ -1,0 +1,24 @@
+"""Commands and statistics without a connection."""
+
+from beanpole.engine import stats
+from beanpole.engine.engine import Engine
+from beanpole.protocol.decoder import Decoder
+
+
+def test_command_is_applied_without_a_connection() -> None:
+    engine = Engine()
+    session = engine.open_session(0)
+    decoder = Decoder()
+    decoder.receive(b"put 3 0 10 1\r\nx\r\nreserve\r\n")
+    while (command := decoder.next_command()) is not None:
+        engine.apply(5, session, command)
+    assert session.take_replies() == b"INSERTED 1\r\nRESERVED 1 1\r\nx\r\n"
+    assert engine.next_deadline_ns == 10_000_000_005
+
+
+def test_statistics_are_pairs_first() -> None:
+    engine = Engine(facts=lambda: {"os": "#1 SMP", "durability": "none"})
+    pairs = dict(engine.stats(0))
+    assert (pairs["os"], pairs["version"], pairs["current-tubes"]) == ("#1 SMP", "1.13", 1)
+    assert list(pairs)[-1] == "durability"
+    assert b'\nos: "#1 SMP"\n' in stats.yaml(engine.stats(0))
