@@ -40,7 +40,7 @@ CLEAN_UP_COMMANDS = 500
 
 @dataclass(frozen=True)
 class Measured:
-    """What came of a load. Latencies are from sending a batch of commands to reading the reply of each."""
+    """The result of a load. Latencies are from sending a batch of commands to reading the reply of each."""
 
     seconds: float
     jobs: int

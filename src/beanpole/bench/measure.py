@@ -26,7 +26,7 @@ LOAD_LIMIT_S = 120.0
 SPARE_DESCRIPTORS = 200
 """Files that server and generator need besides the connections."""
 LONE_PUTS_MIN = 200
-"""Puts of which a median is told at the least."""
+"""The fewest puts of which a median is reported."""
 PROBE_BYTES = 256
 """Size of the write whose fdatasync a lone put is held against, about one record."""
 PROBE_FILE_BYTES = 1 << 20

@@ -14,7 +14,7 @@ from beanpole.bench.plan import FIGURES, Figure, Row, Sample
 NOTHING = "-"
 """A cell without a figure."""
 BUSY = 0.95
-"""Share of a core from which on somebody is taken to be the bottleneck."""
+"""Share of a core above which a process counts as the bottleneck."""
 
 
 OTHERS_BUSY_MAX = 0.25

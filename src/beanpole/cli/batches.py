@@ -145,7 +145,7 @@ def look(client: Client[bytes], ids: Sequence[int], tube: str, state: str) -> li
 
 
 def delete(client: Client[bytes], batch: Sequence[Taken]) -> int:
-    """Delete the jobs of a batch; return how many could not be, as a worker has taken them meanwhile."""
+    """Delete the jobs of a batch; return how many could not be deleted, because a worker has reserved them."""
     try:
         client.delete_many(each.stats.id for each in batch)
     except BatchError as error:

@@ -45,10 +45,10 @@ Exit codes:
 SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 TUBE_PREFIX = "tube:"
-"""What tells a tube whose name is a number from a job; no name has a colon."""
+"""Distinguishes a tube whose name is a number from a job; no name has a colon."""
 
 PROGRESS_FROM = 1_000
-"""Jobs, or bytes, from which on a progress bar is shown: below, it would be over at once."""
+"""Jobs, or bytes, at which a progress bar is shown: below, it would be over at once."""
 
 # --- Arguments --------------------------------------------------------------------------------------------------------
 
@@ -174,7 +174,7 @@ class Server:
     ) -> Client[bytes]:
         """Return a new client that uses a tube and watches it, or others; it is closed when the verb ends.
 
-        Bodies are bytes, and there is one attempt to connect: who sits before a terminal does not want to wait. `url`
+        Bodies are bytes, and there is one attempt to connect: nobody wants to wait at a terminal. `url`
         is another server.
         """
         address = self.address if url is None else Address.from_url(url)
@@ -276,7 +276,7 @@ def draw(columns: Sequence[str], rows: Sequence[Mapping[str, object]]) -> None:
 
 @contextmanager
 def progress(label: str, total: int | None) -> Iterator[Callable[[int], object]]:
-    """Show on a terminal's standard error how far something large is; what is returned is told each step."""
+    """Show the progress of something large if standard error is a terminal; gives a function that advances it."""
     if not sys.stderr.isatty() or total is None or total < PROGRESS_FROM:
         yield lambda _: None
         return

@@ -20,11 +20,11 @@ EVIDENCE_LINES = 8
 
 
 @verb("doctor")
-@interval(2.0, "Between the two looks that tell what grows.")
+@interval(2.0, "Time between the two samples.")
 def doctor(server: Server, out: Output, interval_s: float) -> ExitCode:
-    """Check the health of a server, explain what is found, and say what to do.
+    """Check the health of a server, explain what is wrong, and say what to do.
 
-    The server is looked at twice. Errors and warnings make the exit code 1; notes do not. Nothing is changed.
+    The server is sampled twice. Errors and warnings make the exit code 1; notes do not. Nothing is changed.
     """
     from beanpole.monitor.doctor import diagnose, is_healthy
 

@@ -1,4 +1,4 @@
-"""``beanpole delete|release|bury|kick|touch``: what becomes of jobs, by their id.
+"""``beanpole delete|release|bury|kick|touch``: finish jobs by their ids.
 
 A job that another client has reserved is in that client's hands alone, and the server says NOT_FOUND. One that nobody
 has reserved is reserved here first, by ``reserve-job``, if the command wants that.
@@ -31,7 +31,7 @@ def together(client: Client[bytes], ids: Sequence[int], issue: Issue) -> list[Re
 
 
 def why(client: Client[bytes], id: int, do: str, error: BeanpoleError) -> str:
-    """Say why a job could not be treated so."""
+    """Explain why a command on a job failed."""
     if isinstance(error, UnknownCommandError):
         return f"job {id}: the server does not know reserve-job (beanstalkd does since version 1.12)"
     if not isinstance(error, NotFoundError):
@@ -47,10 +47,10 @@ def why(client: Client[bytes], id: int, do: str, error: BeanpoleError) -> str:
     return f"job {id} is {state}: there is nothing to {do}"
 
 
-def tell(
+def report(
     client: Client[bytes], out: Output, do: str, done: str, results: Sequence[tuple[int, Result[Any]]]
 ) -> ExitCode:
-    """Write what became of each job; return the exit code, which is that of the first error."""
+    """Write the result for each job; return the exit code, which is that of the first error."""
     code = ExitCode.OK
     for id, result in results:
         if result.error is None:
@@ -80,7 +80,7 @@ def delete(server: Server, out: Output, ids: tuple[int, ...]) -> ExitCode:
     client, code = server.client(), ExitCode.OK
     for piece in pieces(ids):
         results = together(client, piece, lambda pipeline, id: pipeline.delete(id))
-        code = tell(client, out, "delete", "deleted", list(zip(piece, results, strict=True))) or code
+        code = report(client, out, "delete", "deleted", list(zip(piece, results, strict=True))) or code
     return code
 
 
@@ -105,7 +105,7 @@ def kick(server: Server, out: Output, what: tuple[int | str, ...], count: int) -
             out.record({"tube": each, "kicked": kicked}, f"{kicked} of {each} kicked")
     for piece in pieces([each for each in what if isinstance(each, int)]):
         results = together(client, piece, lambda pipeline, id: pipeline.kick_job(id))
-        code = tell(client, out, "kick", "kicked", list(zip(piece, results, strict=True))) or code
+        code = report(client, out, "kick", "kicked", list(zip(piece, results, strict=True))) or code
     return code
 
 
@@ -142,7 +142,7 @@ def finish(
                 else:
                     results.append((id, Result()))
                     results[-1][1].fail(before)
-        code = tell(client, out, *words, results) or code
+        code = report(client, out, *words, results) or code
     return code
 
 

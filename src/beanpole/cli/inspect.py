@@ -140,7 +140,7 @@ def tubes(server: Server, out: Output, sort: str) -> None:
 
 
 def all_tubes(client: Client[bytes]) -> list[StatsTube]:
-    """Return the statistics of every tube, in two round trips; one that is gone meanwhile is left out."""
+    """Return the statistics of every tube, in two round trips; one that disappears in between is left out."""
     names = client.tubes()
     with client.pipeline(raise_errors=False) as pipeline:
         results = [pipeline.stats_tube(name) for name in names]

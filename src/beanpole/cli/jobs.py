@@ -42,8 +42,8 @@ def look_for(client: Client[bytes], tube: str, states: tuple[str, ...], **option
     """Look for jobs, with a progress bar, and say it if some were not found."""
     if options["first"] is not None and options["last"] is not None and options["first"] > options["last"]:
         raise click.UsageError("--from is after --to")
-    with progress("Looking for jobs", count_of(client, tube, states)) as tell:
-        found = find(client, tube, states, tell=tell, **options)
+    with progress("Looking for jobs", count_of(client, tube, states)) as advance:
+        found = find(client, tube, states, advance=advance, **options)
     if found.left_count:
         note(
             f"{jobs_text(found.left_count)} of {tube} not found among {found.id_count} ids;"

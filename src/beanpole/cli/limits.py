@@ -4,4 +4,4 @@ WORKER_RELOAD_MS = 500
 """Milliseconds between two looks at the files of a worker that runs with ``--reload``."""
 
 SCAN_IDS_DEFAULT = 1_000_000
-"""Ids that a verb of the command line looks at to find the jobs of a tube, unless told otherwise: some seconds."""
+"""Ids that a command tries in order to find the jobs of a tube, by default: that takes a few seconds."""

@@ -27,7 +27,7 @@ def choice_options(function: Callable[..., Any]) -> Callable[..., Any]:
 @choice_options
 @click.option("-y", "--yes", is_flag=True, help="Don't ask.")
 def drain(server: Server, out: Output, *, tube: str, states: tuple[str, ...], count: int | None, yes: bool) -> ExitCode:
-    """Delete the jobs of TUBE: ready, delayed and buried ones, also those that are put meanwhile.
+    """Delete the ready, delayed and buried jobs of TUBE, including those that are put while this runs.
 
     Jobs that a worker has reserved stay. To keep a copy, use export --remove.
     """
@@ -45,12 +45,12 @@ def drain(server: Server, out: Output, *, tube: str, states: tuple[str, ...], co
         more = f"; of {jobs_text(pending)} more it is not known" if pending else ""
         return f"{jobs_text(deleted)} of {tube} deleted{more}; call it again to delete the rest"
 
-    with reporting(story), progress("Deleting", min(sum(there.values()), count or sys.maxsize)) as tell:
+    with reporting(story), progress("Deleting", min(sum(there.values()), count or sys.maxsize)) as advance:
         for batch in batches(client, tube, dict.fromkeys(there, sys.maxsize), count):
             pending = len(batch)
             deleted += len(batch) - delete(client, batch)
             pending = 0
-            tell(len(batch))
+            advance(len(batch))
     report_reserved(client, tube)
     out.record({"tube": tube, "deleted": deleted}, f"{jobs_text(deleted)} of {tube} deleted")
     return ExitCode.OK
@@ -75,14 +75,14 @@ def move(
 ) -> ExitCode:
     """Move the jobs of the tube FROM into the tube TO.
 
-    Body, priority, time to run, what is left of a delay, and being buried stay; the id is a new one. Jobs that a
-    worker has reserved stay in FROM.
+    A job keeps its body, priority, time to run, the rest of its delay, and its state; its id is new. Jobs that a worker
+    has reserved stay in FROM.
 
-    A job is put into TO, and deleted from FROM when the server has answered that it is there. So NONE IS LOST,
-    whatever breaks, but if this command is interrupted, UP TO 256 JOBS MAY BE IN BOTH TUBES. Call it again to move the
-    rest. The copy of a buried job that was not buried in time is ready after a minute.
+    A job is put into TO, and deleted from FROM once the server has confirmed the put. So NO JOB IS LOST, whatever
+    breaks, but if this command is interrupted, UP TO 256 JOBS MAY BE IN BOTH TUBES. Run it again to move the rest. If
+    it is interrupted before the copy of a buried job is buried, the copy is ready after a minute.
 
-    The jobs that are there at the start are moved, and not what is put meanwhile: FROM and TO may feed each other.
+    Only the jobs that are there at the start are moved, because FROM and TO may feed each other.
 
     A worker sees a job only in one of the tubes, unless somebody kicks a delayed or buried one at that moment.
     """
@@ -97,18 +97,18 @@ def move(
         more = f"; up to {jobs_text(pending)} may be in both tubes" if pending else ""
         return f"moved {jobs_text(moved)}{more}; call it again to move the rest"
 
-    with reporting(story), progress("Moving", min(sum(there.values()), count or sys.maxsize)) as tell:
+    with reporting(story), progress("Moving", min(sum(there.values()), count or sys.maxsize)) as advance:
         for batch in batches(client, source, there, count):
             pending = len(batch)
             done, failure = move_batch(putting, target, batch, ready=ready)
             twice += delete(client, done)
             moved += len(done)
             pending = 0
-            tell(len(done))
+            advance(len(done))
             if failure is not None:
                 raise Failure(f"{explained(putting, failure)}; {story()}", exit_code_of(failure))
     if twice:
-        note(f"in both tubes, as a worker of {source} took them meanwhile: {jobs_text(twice)}")
+        note(f"in both tubes, because a worker of {source} reserved them: {jobs_text(twice)}")
     report_reserved(client, source)
     out.record({"from": source, "to": target, "moved": moved}, f"{jobs_text(moved)} moved from {source} to {target}")
     return ExitCode.OK

@@ -15,7 +15,7 @@ from beanpole.client.errors import BatchError, CannotConnectError, ConnectionLos
 from beanpole.errors import BeanpoleError, ExitCode, UnexpectedReplyError
 
 READ_BYTES = 262_144
-"""Bytes that are asked for at a time with --each-line; what is there goes at once, so that a slow pipe is no delay."""
+"""Bytes that are read at a time with --each-line; lines are put as they arrive, so that a slow pipe adds no delay."""
 
 
 @verb("put")
@@ -44,9 +44,9 @@ def put(
 ) -> ExitCode:
     """Put jobs, and print their ids.
 
-    Each BODY is a job. Without BODY and --file, standard input is the body of one job; so is a BODY that is "-".
-    Bodies are bytes, and are not changed: printf 'hello' has no line end, echo has one. With --each-line the line end
-    does not belong to the body, an empty line is an empty body, and lines are put as they come.
+    Each BODY is a job. Without BODY and --file, standard input is the body of one job; so it is for a BODY of "-".
+    Bodies are bytes and are not changed: printf 'hello' has no line end, echo has one. With --each-line the line end
+    does not belong to the body, an empty line is an empty body, and lines are put as they arrive.
     """
     if each_line and bodies:
         raise click.UsageError("--each-line takes lines of --file or of standard input, and no BODY")

@@ -50,16 +50,16 @@ def reserve(
     raw: bool,
     **ways: bool,
 ) -> ExitCode:
-    """Take jobs of the TUBEs ("default" if none is named), and write them to standard output.
+    """Reserve jobs of the TUBEs ("default" if none is named), and write them to standard output.
 
     A job is reserved as long as the connection lasts. So when this command ends, THE JOB IS READY AGAIN, unless you
-    say what shall become of it: --delete, --bury, --release or --exec. It is deleted only after it is written: if the
-    output can't be written, or this command is killed, the job is ready again.
+    finish it with --delete, --bury, --release or --exec. It is deleted only after it is written: if the output can't
+    be written, or this command is killed, the job is ready again.
 
     With --exec, CMD gets the body on its standard input and the id as JOB_ID. If it ends with 0 the job is deleted;
     else it is released with its priority and --delay, or buried with --bury. It is touched as long as CMD runs.
 
-    Exit code 3: no job came within --timeout. 1: a CMD failed. With --count 0, to run out of jobs is no error.
+    Exit code 3: no job came within --timeout. 1: a CMD failed. With --count 0, running out of jobs is no error.
 
     A worker in one line: beanpole reserve TUBE --count 0 --exec CMD --bury
     """
@@ -106,7 +106,7 @@ def settle(client: Client[bytes], stats: StatsJob, finish: str | None, priority:
 
 
 def execute(client: Client[bytes], out: Output, job: Job[bytes], stats: StatsJob, command: str) -> bool:
-    """Run a command with a job's body as its input, and touch the job meanwhile; tell whether it succeeded."""
+    """Run a command with a job's body as its input, and touch the job until it ends; return whether it succeeded."""
     out.flush()
     with subprocess.Popen(
         ["sh", "-c", command],

@@ -1,9 +1,9 @@
 """Finds the jobs of a tube, which no command of the protocol lists: by asking for job after job by its id.
 
-``stats-tube`` tells how many jobs to look for, and ``peek-ready``, ``peek-delayed``, ``peek-buried`` and the server's
+``stats-tube`` says how many jobs to look for, and ``peek-ready``, ``peek-delayed``, ``peek-buried`` and the server's
 ``total-jobs`` are ids to begin at. From each of them the scan goes down and up, as jobs that wait together were mostly
-put together. It ends when it has found as many as there were, or has asked for too many ids. What is deleted meanwhile
-is missed at the end, so a scan of a busy tube goes on to its limit; it never ends early.
+put together. It ends when it has found as many as there were, or has asked for too many ids. Jobs that are deleted
+during the scan are missing in the end, so a scan of a busy tube goes on to its limit; it never ends early.
 
 Each id costs the server a lookup. They are asked for together, `STEP` a round trip.
 """
@@ -35,7 +35,7 @@ class Found:
     """How many ids were asked for."""
 
     left_count: int
-    """How many jobs there are besides, as far as the server's statistics tell; 0: all ids that were named are done."""
+    """How many jobs were not found, by the server's statistics; 0 also when all the ids that were named are done."""
 
 
 def count_of(client: Client[bytes], tube: str, states: Collection[str]) -> int:
@@ -57,12 +57,12 @@ def find(
     first: int | None = None,
     last: int | None = None,
     id_count_max: int = limits.SCAN_IDS_DEFAULT,
-    tell: Callable[[int], object] = lambda _: None,
+    advance: Callable[[int], object] = lambda _: None,
 ) -> Found:
     """Look for the jobs of a tube that are in some states.
 
     With `first` or `last`, all ids from the one to the other are asked for; the most is `id_count_max` all the same.
-    `tell` is given the number of jobs that each round trip has found.
+    `advance` is called with the number of jobs that each round trip has found.
     """
     wanted = count_of(client, tube, states)
     if first is None and last is None:
@@ -81,7 +81,7 @@ def find(
         found = [job for job in answers if job.tube == tube and job.state in states]
         jobs += found
         id_count += len(ids)
-        tell(len(found))
+        advance(len(found))
     else:
         wanted = 0
     jobs.sort(key=lambda job: job.id)

@@ -1,4 +1,4 @@
-"""``beanpole tail``: jobs of a tube as they come. How that is possible stands in `beanpole.monitor.tail`."""
+"""``beanpole tail``: jobs of a tube as they arrive. `beanpole.monitor.tail` explains how that is possible."""
 
 import asyncio
 import secrets
@@ -28,9 +28,9 @@ STATES = ("ready", "reserved", "delayed", "buried")
     type=click.IntRange(0),
     default=200,
     show_default=True,
-    help="Bytes of a body that are shown; --json shows all, unless this is given.",
+    help="Bytes of a body to show; --json shows all, unless this is given.",
 )
-@click.option("--count", "-n", type=click.IntRange(1), help="End after so many jobs.")
+@click.option("--count", "-n", type=click.IntRange(1), help="Exit after this many jobs.")
 @interval(0.2, "How often to ask.")
 def tail(
     server: Server,
@@ -42,12 +42,12 @@ def tail(
     count: int | None,
     interval_s: float,
 ) -> None:
-    """Show the jobs of TUBE as they come, until Ctrl-C, without taking them from workers.
+    """Show the jobs of TUBE as they arrive, until Ctrl-C, without taking them from workers.
 
-    Each job is shown once, in the state in which it was found: a worker may have it already. One that was deleted
-    before it could be looked at is missed, and the number of these is told on standard error.
+    Each job is shown once, in the state in which it was found: a worker may have it already. Jobs that were deleted
+    before they could be inspected are missed; their number is reported on standard error.
 
-    To learn where ids are, one delayed job is put into a tube of its own and deleted at once.
+    To learn the last id, one delayed job is put into a tube of its own and deleted at once.
     """
     source = click.get_current_context().get_parameter_source("body_bytes")
     if out.as_json and source is click.core.ParameterSource.DEFAULT:

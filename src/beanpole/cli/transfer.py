@@ -42,7 +42,7 @@ PIECE = 1_000
 )
 @click.option("--append", is_flag=True, help="Append to the file if there is one.")
 @click.option("--state", "states", type=click.Choice(STATES), multiple=True, help="Only these; may be repeated.")
-@click.option("--remove", is_flag=True, help="Delete each job when its line is on disk.")
+@click.option("--remove", is_flag=True, help="Delete each job once its line is on disk.")
 @scan_options
 def export(
     server: Server,
@@ -58,12 +58,12 @@ def export(
     """Write the jobs of TUBE, each as a line of JSON.
 
     Nothing is changed: the jobs are found by their ids, as "beanpole jobs" does it. Jobs that are put or finished
-    meanwhile may be missing or there.
+    during the export may or may not be in it.
 
-    With --remove, each job is deleted when its line is written to the file and synced. NONE IS LOST, whatever breaks,
+    With --remove, each job is deleted once its line is written to the file and synced. NO JOB IS LOST, whatever breaks,
     but if this command is interrupted, UP TO 256 JOBS MAY BE IN THE FILE AND IN THE TUBE, and the last line may be cut
-    off: call it again with --append. Jobs that a worker has reserved stay, and so does what is put meanwhile. The
-    output must be a file: what a pipe has taken is nowhere yet.
+    off: run it again with --append. Jobs that a worker has reserved stay, and so do those that are put during the
+    export. The output must be a file: what is written to a pipe is not stored yet.
 
     Exit code 1: not all jobs were found, or a line could not be written.
     """
@@ -78,13 +78,13 @@ def export(
     client = server.client()
     found = look_for(client, tube, states or STATES, **scan)
     count = 0
-    with progress("Exporting", len(found.jobs)) as tell:
+    with progress("Exporting", len(found.jobs)) as advance:
         for start in range(0, len(found.jobs), PIECE):
             piece = found.jobs[start : start + PIECE]
             bodies = bodies_of(client, piece)
             write_all(file, b"".join(line_of(job, bodies[job.id], job.state) for job in piece if job.id in bodies))
             count += len(bodies)
-            tell(len(piece))
+            advance(len(piece))
     file.flush()
     report_exported(tube, count)
     return ExitCode.FAILED if found.left_count else ExitCode.OK
@@ -104,7 +104,7 @@ def export_and_remove(server: Server, out: Output, file: IO[bytes], tube: str, s
         more = f"; up to {jobs_text(pending)} may be in the file and in the tube" if pending else ""
         return f"{jobs_text(count)} of {tube} exported and removed{more}; call it again with --append, or >>, to go on"
 
-    with reporting(story), progress("Exporting", sum(there.values())) as tell:
+    with reporting(story), progress("Exporting", sum(there.values())) as advance:
         for batch in batches(client, tube, there):
             pending = len(batch)
             write_all(file, b"".join(line_of(each.stats, each.body, each.state) for each in batch))
@@ -113,7 +113,7 @@ def export_and_remove(server: Server, out: Output, file: IO[bytes], tube: str, s
             delete(client, batch)
             count += len(batch)
             pending = 0
-            tell(len(batch))
+            advance(len(batch))
     report_reserved(client, tube)
     report_exported(tube, count)
     return ExitCode.OK
@@ -155,7 +155,7 @@ def line_of(job: StatsJob, body: bytes, state: str) -> bytes:
 
 
 def report_exported(tube: str, count: int) -> None:
-    """Say how much was written, to who sits before a terminal."""
+    """Say how much was written, if standard error is a terminal."""
     if sys.stderr.isatty():
         note(f"{jobs_text(count)} of {tube} exported")
 
@@ -172,17 +172,17 @@ def report_exported(tube: str, count: int) -> None:
     type=Number("n", 0, sys.maxsize),
     default=0,
     show_default=True,
-    help="Lines to leave out at the beginning.",
+    help="Lines to skip at the beginning.",
 )
 def import_(server: Server, out: Output, *, tube: str, file: IO[bytes], ready: bool, skip: int) -> ExitCode:
     """Put the jobs of FILE (or standard input) into TUBE: lines of JSON, as export writes them.
 
-    Body, priority and time to run are as they were. A delayed job has the rest of its delay again, a buried one is
-    buried, any other is ready. Ids are new. A line needs "body" or "body_base64"; "pri", "ttr", "delay" (seconds) and
+    Body, priority and time to run are kept. A delayed job is delayed by the rest of its delay, a buried one is buried,
+    any other is ready. Ids are new. A line needs "body" or "body_base64"; "pri", "ttr", "delay" (seconds) and
     "state" may be left out.
 
-    A line that is no job, or that the server refuses, is reported and left out: exit code 1. If the import ends before
-    its time, it says how to go on; up to 1000 jobs may then be put a second time, and one that was not buried in time
+    A line that is not a job, or that the server refuses, is reported and skipped: exit code 1. If the import is
+    interrupted, it says how to continue; up to 1000 jobs may then be put a second time, and one that was not buried yet
     is ready after a minute.
     """
     client, done, refused, first, unsure = server.client(), 0, 0, skip + 1, 0
@@ -194,7 +194,7 @@ def import_(server: Server, out: Output, *, tube: str, file: IO[bytes], ready: b
         more = f"; up to {jobs_text(unsure)} may be there twice then" if unsure else ""
         return f"imported {jobs_text(done)}; go on with --skip {first - 1}{more}"
 
-    with reporting(story), progress("Importing", size_of(file)) as tell:
+    with reporting(story), progress("Importing", size_of(file)) as advance:
         while piece := list(islice(numbered, PIECE)):
             first = piece[0][0]
             jobs, bad = read(piece, ready=ready)
@@ -216,7 +216,7 @@ def import_(server: Server, out: Output, *, tube: str, file: IO[bytes], ready: b
             if stopped is not None:
                 raise Failure(f"line {end}: {stopped}; {story()}", exit_code_of(stopped))
             refused += len(bad)
-            tell(sum(len(line) for _, line in piece))
+            advance(sum(len(line) for _, line in piece))
     out.record({"tube": tube, "imported": done, "refused": refused}, f"{jobs_text(done)} imported into {tube}")
     return ExitCode.FAILED if refused else ExitCode.OK
 

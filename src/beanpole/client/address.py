@@ -31,7 +31,7 @@ class Address:
     def of(cls, given: "Address | tuple[str, int] | str") -> Self:
         """The address that is meant by a pair of host and port, a URL, ``host:port``, or the path of a unix socket.
 
-        Raises ArgumentError for what is none of them.
+        Raises ArgumentError for anything else.
         """
         match given:
             case Address():

@@ -85,7 +85,7 @@ class AsyncClient(BaseClient[B], Awaiting, Generic[B]):
             await link.close()
 
     async def connect(self) -> None:
-        """Connects now, unless there is a connection: to find a mistake in the address early.
+        """Connects now, unless connected already: finds a mistake in the address early.
 
         Raises CannotConnectError when every attempt has failed.
         """
@@ -101,14 +101,14 @@ class AsyncClient(BaseClient[B], Awaiting, Generic[B]):
         """The name of the used tube (``list-tube-used``), to be awaited; with an argument, a context manager.
 
         ``with client.using(tube):`` uses another tube for a while, without ``async``: it sends nothing by itself.
-        Raises ArgumentError for what is no name of a tube.
+        Raises ArgumentError for an invalid tube name.
         """
         return self.tube_used() if tube is None else Using(self._session, tube)
 
     async def reserve_iter(self, timeout: int | None = None) -> AsyncIterator[Job[B]]:
-        """Jobs as they come, each reserved; ends when none came for `timeout` seconds (None: never).
+        """Jobs as they arrive, each reserved; ends when none came for `timeout` seconds (None: never).
 
-        Raises what :meth:`reserve` does, but TimedOutError.
+        Raises what :meth:`reserve` does, except TimedOutError.
         """
         while True:
             try:
@@ -157,7 +157,7 @@ class AsyncClient(BaseClient[B], Awaiting, Generic[B]):
             raise
 
     async def _run_batch(self, plan: batch.Plan[T]) -> T:
-        """Runs a batch. It is never repeated, but what came of it is known in any case."""
+        """Runs a batch, which is never repeated: its results say what is known of each command."""
         link = await self._connected()
         try:
             shipment = next(plan)
@@ -194,7 +194,7 @@ class AsyncClient(BaseClient[B], Awaiting, Generic[B]):
             await asyncio.sleep(pause_s)
 
     async def _dial(self) -> Link:
-        """One attempt to connect, and to bring the connection to where the last one was."""
+        """One attempt to connect, and to restore the used tube and the watch list."""
         loop, address, given = asyncio.get_running_loop(), self._address, self._usable_socket()
 
         def link() -> Link:

@@ -5,7 +5,7 @@ Invariants:
 - `_owed` has an entry for each exchange of which replies are still to come, in the order in which they will.
 - An exchange whose task was cancelled stays there, so that its replies are not taken for those of the next one. A job
   that it reserves is given back: with its priority, so by asking for that first.
-- While anything is owed and may not wait for ever, one timer watches for silence.
+- While replies are owed that have a timeout, one timer watches for silence.
 """
 
 import asyncio
@@ -30,13 +30,13 @@ class Exchange:
     ) -> None:
         self.count = count
         self.silence_s = silence_s
-        """Seconds that the server may be silent when this is the next to be answered; None: for ever."""
+        """Seconds that the server may be silent when this is the next to be answered; None: no limit."""
         self.replies = replies
         self.done = done
         self.waits = waits
         """Whether the server may take its time: a reserve with a timeout, or without."""
         self.abandoned = False
-        """Whether nobody is interested in the replies any more."""
+        """Whether nobody waits for the replies any more."""
 
 
 class Link(asyncio.Protocol):
@@ -69,7 +69,7 @@ class Link(asyncio.Protocol):
             self._closed.set_result(None)
 
     def data_received(self, data: bytes) -> None:
-        """Gives replies to those who wait for them."""
+        """Hands replies to the exchanges that wait for them."""
         owed = self._owed
         self._heard_at_s = self._loop.time()
         try:

@@ -69,7 +69,7 @@ class BaseClient(Commands[B], Generic[B]):
     def from_url(cls, url: str, **kwargs: Any) -> Self:  # noqa: ANN401 - what the constructor takes
         """A client of the server at ``beanstalk://host:port`` or ``unix:path``; the rest is the constructor's.
 
-        Raises ArgumentError for a URL that is none.
+        Raises ArgumentError for an invalid URL.
         """
         return cls(Address.from_url(url), **kwargs)
 

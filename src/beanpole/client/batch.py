@@ -34,13 +34,13 @@ class Shipment:
         self.count = count
         """How many replies there will be."""
         self.wait_s = wait_s
-        """Seconds that the server may wait on its own account; None: for ever."""
+        """Seconds that the server may wait before it replies; None: no limit."""
         self.replies: list[Reply] = []
 
 
 Plan = Generator[Shipment, "ConnectionLostError | UnexpectedReplyError | None", T]
 Broken = (ConnectionLostError, UnexpectedReplyError)
-"""What a plan is told: the connection can't be used any more."""
+"""The errors after which the connection can't be used any more; a plan is resumed with one of them."""
 
 
 def pieces(bodies: Iterable[bytes]) -> Iterator[list[bytes]]:

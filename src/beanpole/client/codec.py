@@ -16,11 +16,11 @@ class Codec(Protocol[B]):
     """Turns bodies into bytes and back."""
 
     def encode(self, body: B) -> bytes:
-        """The bytes of a body. Raises TypeError or ValueError for what is none."""
+        """The bytes of a body. Raises TypeError or ValueError if it can't be encoded."""
         ...
 
     def decode(self, data: bytes) -> B:
-        """The body of some bytes. Raises ValueError for what is none."""
+        """The body of some bytes. Raises ValueError if it can't be decoded."""
         ...
 
 

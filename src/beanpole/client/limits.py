@@ -10,13 +10,13 @@ TTR_S_DEFAULT = 60
 """Seconds a worker may take for a job unless the caller says otherwise, as in greenstalk."""
 
 TIMEOUT_MS = 20_000
-"""Milliseconds of silence after which a client that waits for a reply gives up, unless told otherwise."""
+"""Milliseconds of silence after which a client that waits for a reply gives up, by default."""
 
 CONNECT_TIMEOUT_MS = 5_000
-"""Milliseconds that one attempt to connect may take, unless told otherwise."""
+"""Milliseconds that one attempt to connect may take, by default."""
 
 CONNECT_ATTEMPTS = 5
-"""Attempts to connect until a call fails, unless told otherwise: with the pauses between, a restart's time."""
+"""Attempts to connect until a call fails, by default: with the pauses between, a restart's time."""
 
 BACKOFF_FIRST_MS = 50
 """Milliseconds of the pause after the first failed attempt; each later pause is twice as long."""
@@ -34,7 +34,7 @@ SEND_AT_ONCE_BYTES = 16_384
 """Bytes that the kernel takes without waiting for the server; more are sent while replies are read."""
 
 POOL_IDLE_CLIENTS_MAX = 16
-"""Idle connections to one server that a pool keeps, unless told otherwise."""
+"""Idle connections to one server that a pool keeps, by default."""
 
 POOL_SKIPS_MAX = 64
 """Choices of a server for which a pool leaves out one that failed again and again; after the first failure it is 1."""

@@ -76,7 +76,7 @@ class Ring:
 
 
 class _Pool(ABC, Generic[C]):
-    """What both pools have in common: who is idle, and who is next."""
+    """What both pools share: the idle clients, and the order of the servers."""
 
     def __init__(
         self,
@@ -161,7 +161,7 @@ class Pool(_Pool[Client[Any]]):
     `options` are the other arguments of :class:`~beanpole.client.sync.Client`: `use`, `watch`, `codec`, `timeout` and
     so on.
 
-    Raises ArgumentError for an address, a strategy or an option that is none.
+    Raises ArgumentError for an invalid address, strategy or option.
     """
 
     def _make(self, address: Address) -> Client[Any]:
@@ -183,7 +183,7 @@ class Pool(_Pool[Client[Any]]):
         """Lends a connected client: of the server at `url`, or of the next that can be reached.
 
         Jobs that it still holds at the end of the with block are given to others. Raises CannotConnectError when no
-        server can be reached, ArgumentError for a URL that is none of the pool's, RuntimeError if the pool is closed.
+        server can be reached, ArgumentError for a URL that is not in the pool, RuntimeError if the pool is closed.
         """
         with self._lend(url, {}) as (_, client):
             yield client

@@ -1,7 +1,7 @@
-"""What a client wants of any connection, and what the connection it has is known to be. No I/O.
+"""The tubes that a client wants to use and watch, and the state of the connection that it has. No I/O.
 
 Both skins encode calls and read answers through a :class:`Session`; it survives its connections. A new connection
-begins with the default tube used and watched, and :meth:`Session.greeting` says what brings it to where the last was.
+starts with the default tube used and watched; :meth:`Session.greeting` has the commands that restore the last state.
 
 Invariants:
 
@@ -87,7 +87,7 @@ class Session(Generic[B]):
     # --- Out ---
 
     def greeting(self) -> list[bytes]:
-        """The commands that bring a new connection to what the client wants, none of which may fail."""
+        """The commands that bring a new connection to the state that the client wants; none of them may fail."""
         self.used = self.using
         self.held.clear()
         commands = [] if self.using == DEFAULT_TUBE else [wire.with_tube(b"use", self.using)]

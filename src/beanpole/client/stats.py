@@ -19,7 +19,7 @@ TUBE_NAMES = {"name", "tube"}
 
 
 def parse_list(data: bytes) -> list[str]:
-    """The strings of a YAML list. Raises UnexpectedReplyError for what is none."""
+    """The strings of a YAML list. Raises UnexpectedReplyError for anything else."""
     lines = _lines(data)
     if not all(line.startswith("- ") for line in lines):
         raise UnexpectedReplyError(f"a list of tubes was expected: {data[:200]!r}")
@@ -27,7 +27,7 @@ def parse_list(data: bytes) -> list[str]:
 
 
 def parse_raw(data: bytes) -> Raw:
-    """The keys and values of a YAML dictionary. Raises UnexpectedReplyError for what is none."""
+    """The keys and values of a YAML dictionary. Raises UnexpectedReplyError for anything else."""
     raw: Raw = {}
     for line in _lines(data):
         key, colon, text = line.partition(": ")

@@ -51,7 +51,7 @@ class Link:
         self._allow(timeout_s)
 
     def is_over(self) -> bool:
-        """Whether the server has closed the connection, or said something without being asked."""
+        """Whether the server has closed the connection, or sent something without being asked."""
         return bool(self._poll.poll(0))
 
     def close(self) -> None:
@@ -87,7 +87,7 @@ class Link:
             raise UnexpectedReplyError("the server sent more than was asked for")
 
     def _silence_s(self, wait_s: int | None) -> float | None:
-        """The seconds for which the server may be silent; None: for ever."""
+        """The seconds for which the server may be silent; None: no limit."""
         return None if self._timeout_s is None or wait_s is None else self._timeout_s + wait_s
 
     def _receive_late(self, wait_s: int | None) -> bytes:
@@ -111,7 +111,7 @@ class Link:
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, value)
 
     def _send_while_receiving(self, data: bytes, wait_s: int | None) -> None:
-        """Sends all, and takes replies meanwhile: a server that can't send its replies reads no further commands."""
+        """Sends all data, reading replies in between: a server that can't send its replies stops reading commands."""
         view = memoryview(data)
         silence_s = self._silence_s(wait_s)
         self._poll.modify(self._socket, select.POLLIN | select.POLLOUT)
@@ -191,7 +191,7 @@ class Client(BaseClient[B], Blocking, Generic[B]):
             link.close()
 
     def connect(self) -> None:
-        """Connects now, unless there is a connection: to find a mistake in the address early.
+        """Connects now, unless connected already: finds a mistake in the address early.
 
         Raises CannotConnectError when every attempt has failed.
         """
@@ -206,14 +206,14 @@ class Client(BaseClient[B], Blocking, Generic[B]):
     def using(self, tube: str | None = None) -> str | Using:
         """The name of the used tube (``list-tube-used``); with an argument, ``with client.using(tube):`` uses another.
 
-        Raises ArgumentError for what is no name of a tube.
+        Raises ArgumentError for an invalid tube name.
         """
         return self.tube_used() if tube is None else Using(self._session, tube)
 
     def reserve_iter(self, timeout: int | None = None) -> Iterator[Job[B]]:
-        """Jobs as they come, each reserved; ends when none came for `timeout` seconds (None: never).
+        """Jobs as they arrive, each reserved; ends when none came for `timeout` seconds (None: never).
 
-        Raises what :meth:`reserve` does, but TimedOutError.
+        Raises what :meth:`reserve` does, except TimedOutError.
         """
         while True:
             try:
@@ -237,7 +237,7 @@ class Client(BaseClient[B], Blocking, Generic[B]):
             self._run_batch(batch.run_queue(self._session, queue))
 
     def _run(self, call: "Call[T]") -> T:
-        """Runs one command, again and again if that is wanted."""
+        """Runs one command, repeatedly if that is wanted."""
         for _ in range(self._repetitions):
             try:
                 return self._once(call)
@@ -267,7 +267,7 @@ class Client(BaseClient[B], Blocking, Generic[B]):
             raise
 
     def _run_batch(self, plan: batch.Plan[T]) -> T:
-        """Runs a batch. It is never repeated, but what came of it is known in any case."""
+        """Runs a batch, which is never repeated: its results say what is known of each command."""
         link = self._connected()
         try:
             shipment = next(plan)
@@ -307,7 +307,7 @@ class Client(BaseClient[B], Blocking, Generic[B]):
         return self._link
 
     def _dial(self) -> Link:
-        """One attempt to connect, and to bring the connection to where the last one was."""
+        """One attempt to connect, and to restore the used tube and the watch list."""
         link = Link(self._socket(), self._timeout_s)
         try:
             commands = self._session.greeting()

@@ -31,7 +31,7 @@ CHECKS: tuple[Check, ...] = (
     server_checks.version,
     server_checks.many_tubes,
 )
-"""What is looked for, in the order in which findings of the same severity are told."""
+"""The checks, in the order in which findings of the same severity are reported."""
 
 TUBES_LOOKED_INTO = 100
 """Tubes, those with the most jobs, of which a job is looked at; each brings its body with it."""

@@ -64,11 +64,11 @@ class Visit:
 
     @property
     def restarted(self) -> bool:
-        """Whether the server was started anew between the samples, so that nothing can be said of growth."""
+        """Whether the server was restarted between the samples, so that counters can't be compared."""
         return self.before.server.id != self.after.server.id
 
     def grown(self, *keys: str) -> int:
-        """By how much some counts of the server grew between the samples; 0 if it was started anew."""
+        """By how much some counts of the server grew between the samples; 0 if it was restarted."""
         if self.restarted:
             return 0
         return sum(getattr(self.after.server, key) - getattr(self.before.server, key) for key in keys)

@@ -1,11 +1,11 @@
-"""What a server says of itself and its tubes at a moment, and how fast that changes.
+"""Samples: the statistics of a server and its tubes at one time, and the rates of change between two.
 
 A sample costs up to three round trips: the server and the list of tubes; the tubes, all in one pipeline; the jobs that
 are next in line in those tubes whose age is wanted. Of more than `tubes_max` tubes, each sample asks about the wanted
 ones and the next `tubes_max` of the others, so that all are seen in a few samples and no sample costs more.
 
 Rates are differences of counters, each over its own time. A server with another `id` is another server: everything
-begins anew.
+starts again.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -67,7 +67,7 @@ class Sample:
 
 
 def per_second(before: int, after: int, from_ns: int, until_ns: int) -> float:
-    """How fast a counter grew; a counter that fell began anew."""
+    """How fast a counter grew; a counter that fell was reset."""
     grown = after - before if after >= before else after
     return grown * 1e9 / max(until_ns - from_ns, 1)
 

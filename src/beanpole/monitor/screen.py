@@ -218,7 +218,7 @@ def help_page() -> Iterator[Text]:
 
 
 def foot(top: Top, width: int) -> Text:
-    """The prompt, what came of the last order, or the keys."""
+    """The prompt, the result of the last command, or the keys."""
     if top.mode is Mode.HELP:
         return Text(" any key: back to the table".ljust(width), TITLE)
     if top.mode is Mode.FILTER:

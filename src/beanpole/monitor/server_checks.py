@@ -7,27 +7,27 @@ from beanpole.monitor.findings import Finding, Severity, Visit
 from beanpole.monitor.units import count, duration, plural, rate, size
 
 FILES_WARNING = 0.8
-"""Share of the files that the process may have from which on it is a warning."""
+"""Share of the process's open-file limit that is worth a warning."""
 
 FILES_ERROR = 0.95
 
 TIMEOUT_SHARE = 0.05
-"""Jobs whose time ran out, as a share of all jobs, from which on it is a warning."""
+"""Jobs whose time ran out, as a share of all jobs, that is worth a warning."""
 
 TIMEOUTS_MIN = 20
 """Time-outs below this say nothing about a share."""
 
 EMPTY_RESERVES_PER_S = 10
-"""Reserves a second and worker that bring no job, from which on somebody asks without waiting."""
+"""Reserves per second and worker without a job that count as polling."""
 
 BODY_BYTES = 256 * 1024
-"""The size of a body from which on it is worth a word."""
+"""The size of a body that is worth a note."""
 
 BODY_LIMIT_BYTES = 16 * 1024 * 1024
-"""The limit of a body from which on it is worth a word."""
+"""The limit of body sizes that is worth a note."""
 
 TUBES_FOR_BEANSTALKD = 1000
-"""Tubes from which on beanstalkd, which looks at each one again and again, feels them."""
+"""Tubes that slow beanstalkd down, as it scans all of them again and again."""
 
 OLDEST_VERSION = (1, 12)
 """The beanstalkd release that brought `reserve-job`."""
@@ -39,11 +39,11 @@ def is_ours(visit: Visit) -> bool:
 
 
 def restarted(visit: Visit) -> Iterator[Finding]:
-    """The server was started anew while it was looked at."""
+    """The server was restarted between the samples."""
     if visit.restarted:
         yield Finding(
             Severity.ERROR,
-            "the server was started anew while it was looked at",
+            "the server was restarted between the two samples",
             "Look into its log: a crash, or a supervisor that starts it again and again?",
             (f"it is up for {duration(visit.server.uptime)} now",),
         )
@@ -170,7 +170,7 @@ def empty_reserves(visit: Visit) -> Iterator[Finding]:
         yield Finding(
             Severity.NOTE,
             "workers ask without waiting",
-            "Reserve without a timeout, or with a longer one: the server tells at once when a job comes.",
+            "Reserve without a timeout, or with a longer one: the server replies as soon as a job comes.",
             evidence,
         )
 

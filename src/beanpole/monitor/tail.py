@@ -1,7 +1,7 @@
-"""Jobs of a tube as they come, without taking one from a worker.
+"""Jobs of a tube as they arrive, without taking one from a worker.
 
-The protocol has no way to be told of a put, but ids rise by one with each. So: learn the last id once, by putting a job
-into a tube of our own and deleting it; from then on `total-jobs` of `stats` tells how far ids have gone, and
+The protocol has no notification of a put, but ids rise by one with each. So: learn the last id once, by putting a job
+into a tube of our own and deleting it; after that, `total-jobs` of `stats` says how far ids have gone, and
 `total-jobs` of `stats-tube` whether any of them can be ours. Each new id is looked at once. A job that was deleted
 before its turn is missed, and the tube's count says how many were.
 
@@ -27,7 +27,7 @@ IDS_AHEAD = 64
 """Ids beyond the expected last one that are looked at too."""
 
 PROBE_DELAY_S = limits.PRI_MAX
-"""The delay of the job that tells the last id: nobody gets it, should we not live to delete it."""
+"""The delay of the job that reveals the last id: nobody reserves it if we can't delete it."""
 
 
 class NewIds:
@@ -60,7 +60,7 @@ class NewIds:
         return range(max(self.next_id, last + 1 - IDS_PER_LOOK), last + 1 + IDS_AHEAD)
 
     def looked(self, alive: Iterable[int], seen_count: int) -> int:
-        """Takes in which ids there are, in whatever tube, and how many jobs of the tube were seen.
+        """Records which ids exist, in any tube, and how many jobs of the tube were seen.
 
         Returns how many were missed.
         """
@@ -96,7 +96,7 @@ class Follower:
         """The jobs that came since the last time, by id, and how many were missed; nothing at the first time.
 
         Raises DrainingError and OutOfMemoryError if the server takes no job, ConnectionLostError and
-        UnexpectedReplyError. A server that was started anew is followed from the moment when that is noticed.
+        UnexpectedReplyError. After a restart of the server, following begins again when the restart is noticed.
         """
         async with self._client.pipeline() as counts:
             stats, tube = counts.stats(), counts.stats_tube(self._tube)  # in this order: see NewIds.owed

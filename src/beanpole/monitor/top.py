@@ -2,8 +2,8 @@
 
 Invariants:
 
-- `selected` is the name of a tube that is shown, or empty when none is. It stays on its tube when the table is sorted
-  anew, so that a key never meets another tube than the one that was seen.
+- `selected` is the name of a tube that is shown, or empty when none is. It stays on its tube when the order of
+  the table changes, so that a key never applies to another tube than the one that the user saw.
 - A prompt belongs to the tube (`asked_tube`) that was selected when it was opened.
 """
 
@@ -87,7 +87,7 @@ class Top:
     problem: str = ""
     """Why there is no new sample; empty: there is."""
     message: str = ""
-    """What came of the last order."""
+    """The result of the last order."""
     mode: Mode = Mode.TABLE
     sort: int = 1
     """The column that the table is sorted by, as an index into COLUMNS."""
@@ -109,7 +109,7 @@ class Top:
     # --- What is there ---
 
     def show(self, sample: Sample) -> None:
-        """Takes in a new sample."""
+        """Shows a new sample."""
         if sample.rates is not None:
             self.history.append(sample.rates)
         else:
@@ -158,7 +158,7 @@ class Top:
     # --- Keys ---
 
     def resize(self, height: int) -> None:
-        """Takes in that the window has room for so many rows."""
+        """Adapts to a window with room for so many rows."""
         self.height = max(height, 1)
         self.arrange()
 

@@ -14,19 +14,19 @@ if TYPE_CHECKING:
     from beanpole.client import StatsTube
 
 BURIED_AGE_S = HOUR_S
-"""Seconds since the put of a buried job from which on it counts as forgotten."""
+"""Seconds since the put of a buried job after which it counts as forgotten."""
 
 IDLE_AGE_S = MINUTE_S
 """Seconds since its put that a ready job may wait although workers watch its tube and none is busy."""
 
 READY_AGE_S = DAY_S
-"""Seconds since the put of the next ready job from which on a tube is far behind."""
+"""Seconds since the put of the next ready job after which a tube counts as far behind."""
 
 TIMEOUTS_OF_A_JOB = 3
-"""Times that one job was not finished in time from which on it will not be the next time either."""
+"""Time-outs of one job after which it is not expected ever to finish in time."""
 
 PAUSE_S = HOUR_S
-"""Seconds that a pause goes on, or is asked for, from which on it may be forgotten."""
+"""Seconds of a pause, past or requested, after which it may have been forgotten."""
 
 Troubled = list[tuple[int, str, str]]
 """How bad it is, the name of the tube, and the line of evidence."""

@@ -183,7 +183,7 @@ class FakeServer:
         """Waits until workers in other threads are done: no job of these tubes (none: of any) is ready or reserved.
 
         Then it gives each client that has ever reserved `patience` seconds to wait for the next job or to close its
-        connection, so that an :meth:`advance` after this finds it waiting. Time stands still meanwhile.
+        connection, so that an :meth:`advance` after this finds it waiting. Time does not move while it waits.
 
         Raises TimeoutError if jobs are left after `timeout` seconds of the real clock.
         """
@@ -266,7 +266,7 @@ class FakeServer:
 
     @contextmanager
     def event(self) -> Iterator[World]:
-        """Something happens to the world: whoever waits for it is told, and what it has to say is sent."""
+        """Wakes everything that waits for a change of the world, and sends the replies."""
         with self._changed:
             yield self._world
             if self._loop is not None:
@@ -287,14 +287,14 @@ class FakeServer:
         server.close()
         for peer in self.peers.values():
             peer.transport.abort()
-        await asyncio.sleep(0)  # the loop tells of the end of each in its next turn
+        await asyncio.sleep(0)  # the loop reports the end of each in its next turn
 
     def _accept(self) -> Peer:
         self._count += 1
         return Peer(self, str(self._count))
 
     def _speak(self) -> None:
-        """Sends what clients are to be told; then, if time goes on by itself and nobody has said anything, it does."""
+        """Sends replies; then, with `auto_advance` and if no client has sent anything, moves the clock."""
         with self._changed:
             for name, peer in self.peers.items():
                 output = self._world.output(name)
@@ -308,9 +308,9 @@ class FakeServer:
                     self._step(END_NS)
 
     def _step(self, end_ns: int) -> list[Peer]:
-        """Moves the clock to the next deadline, at the most to `end_ns`; returns who got something by that."""
+        """Moves the clock to the next deadline, at most to `end_ns`; returns the clients that got a reply."""
         self._world.resumed.clear()
-        self._world.step(max(end_ns, self._world.now_ns))  # by itself it may have gone further meanwhile
+        self._world.step(max(end_ns, self._world.now_ns))  # with `auto_advance` it may be further already
         return [self.peers[name] for name in self._world.resumed]
 
     def _wait_for(self, clients: list[Peer]) -> None:

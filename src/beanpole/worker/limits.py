@@ -1,7 +1,7 @@
 """The limits and defaults of the worker, each with its unit and its reason."""
 
 CONCURRENCY = 10
-"""Jobs that a worker runs at a time, and so its connections, unless told otherwise."""
+"""Jobs that a worker runs at a time, and so its connections, by default."""
 
 ATTEMPTS = 5
 """Attempts at a job until it is buried, unless its handler says otherwise."""
@@ -16,7 +16,7 @@ GRACE_S = 25
 """Seconds that running handlers have when a worker stops: below the 30 after which Kubernetes kills a process."""
 
 STUCK_S = 60
-"""Seconds for which handlers that hang may occupy all slots of a worker until it ends, unless told otherwise."""
+"""Seconds for which handlers that hang may occupy all slots of a worker until it ends, by default."""
 
 CANCEL_MS = 1_000
 """Milliseconds that a cancelled or killed handler has for its end until its job is given back."""
