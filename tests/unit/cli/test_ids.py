@@ -1,5 +1,6 @@
 """`beanpole ids check`: what it says of rules."""
 
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from beanpole.cli.main import main
 
 AT = "2026-11-21T12:00"
+DAILY = '[[rule]]\nname = "r"\ntemplate = "O{year:02}{month:02}{day:02}{counter:06}"\ncycle = "day"\n'
 
 
 @pytest.mark.parametrize(
@@ -64,3 +66,25 @@ def test_help_is_whole(capsys: pytest.CaptureFixture[str]) -> None:
     for arguments in ([], ["serve"], ["check"]):
         assert main(["ids", *arguments, "--help"]) == 0
         assert "..." not in capsys.readouterr().out.replace("[ARGS]...", "")
+
+
+@pytest.mark.parametrize("rate", ["nan", "inf", "0", "-1", "many"])
+def test_rate_is_a_number_above_zero(tmp_path: Path, capsys: pytest.CaptureFixture[str], rate: str) -> None:
+    path = tmp_path / "rules.toml"
+    path.write_text(DAILY)
+    assert main(["ids", "check", str(path), "--rate", rate]) == 5
+    assert f"{rate!r} is no number above 0" in capsys.readouterr().err
+
+
+def test_moment_is_of_utc_unless_it_says_otherwise_and_now_by_default(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "rules.toml"
+    path.write_text(DAILY)
+    shown = []
+    for at in (["--at", "2026-11-24T05:59+05:00"], ["--at", "2026-11-24"], []):
+        before = f"first O{datetime.now(UTC):%y%m%d}"
+        assert main(["ids", "check", str(path), *at]) == 0
+        shown.append(capsys.readouterr().out)
+    assert shown[0] == shown[1]
+    assert before in shown[2] or f"first O{datetime.now(UTC):%y%m%d}" in shown[2]
