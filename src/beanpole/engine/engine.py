@@ -36,6 +36,7 @@ from cython.cimports.libc.stdint import int64_t, uint32_t
 
 from beanpole import limits
 from beanpole.engine import stats
+from beanpole.protocol.commands import COMMAND_KEYS
 
 SECOND_NS = cython.declare(int64_t, 1_000_000_000)
 NEVER = cython.declare(int64_t, -1)
@@ -785,7 +786,7 @@ class Engine:
         return [
             ("current-jobs-urgent", self.urgent_count),
             *[(f"current-jobs-{name}", self.state_counts[state]) for state, name in enumerate(stats.STATE_NAMES)],
-            *[(key, self.command_counts[verb]) for key, verb in stats.COMMAND_KEYS],
+            *[(key, self.command_counts[verb]) for verb, key in COMMAND_KEYS],
             ("job-timeouts", self.timeout_count),
             ("total-jobs", self.total_jobs_count),
             ("max-job-size", self.body_bytes_max),

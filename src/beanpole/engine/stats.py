@@ -9,39 +9,12 @@ hostname, os and platform always, the name of a tube never, for clients compare 
 import cython
 from cython.cimports.beanpole.engine.job import Job
 from cython.cimports.beanpole.engine.tube import Tube
-from cython.cimports.beanpole.protocol.commands import Verb
 from cython.cimports.libc.stdint import int64_t
 
 SECOND_NS = cython.declare(int64_t, 1_000_000_000)
 
 PROTOCOL_VERSION = "1.13"
 """The beanstalkd release that we answer as. Clients parse it: dotted numbers and nothing else."""
-
-COMMAND_KEYS = (
-    ("cmd-put", Verb.PUT),
-    ("cmd-peek", Verb.PEEK),
-    ("cmd-peek-ready", Verb.PEEK_READY),
-    ("cmd-peek-delayed", Verb.PEEK_DELAYED),
-    ("cmd-peek-buried", Verb.PEEK_BURIED),
-    ("cmd-reserve", Verb.RESERVE),
-    ("cmd-reserve-with-timeout", Verb.RESERVE_WITH_TIMEOUT),
-    ("cmd-delete", Verb.DELETE),
-    ("cmd-release", Verb.RELEASE),
-    ("cmd-use", Verb.USE),
-    ("cmd-watch", Verb.WATCH),
-    ("cmd-ignore", Verb.IGNORE),
-    ("cmd-bury", Verb.BURY),
-    ("cmd-kick", Verb.KICK),
-    ("cmd-touch", Verb.TOUCH),
-    ("cmd-stats", Verb.STATS),
-    ("cmd-stats-job", Verb.STATS_JOB),
-    ("cmd-stats-tube", Verb.STATS_TUBE),
-    ("cmd-list-tubes", Verb.LIST_TUBES),
-    ("cmd-list-tube-used", Verb.LIST_TUBE_USED),
-    ("cmd-list-tubes-watched", Verb.LIST_TUBES_WATCHED),
-    ("cmd-pause-tube", Verb.PAUSE_TUBE),
-)
-"""The counters of commands in the order of stats. kick-job, reserve-job and quit have none, as in beanstalkd."""
 
 PROCESS_KEYS = (
     ("pid", "0"),

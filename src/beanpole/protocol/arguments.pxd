@@ -1,20 +1,7 @@
 # The header of arguments.py.
 from libc.stdint cimport uint32_t, uint64_t
 
-from beanpole.protocol.commands cimport Command
-
-cdef enum Shape:
-    # What follows a verb.
-    BARE                                 # nothing: the line ends
-    ANYTHING                             # nothing is looked at
-    ID                                   # <id>
-    ID_PRI                               # <id> <pri>
-    ID_PRI_DELAY                         # <id> <pri> <delay>
-    PRI_DELAY_TTR_BYTES                  # <pri> <delay> <ttr> <bytes>
-    TUBE                                 # <tube>
-    TUBE_DELAY                           # <tube> <seconds>
-    TIMEOUT                              # <seconds>, and nothing is looked at behind
-    BOUND                                # <bound> as strtoul reads it
+from beanpole.protocol.commands cimport Command, Shape
 
 cdef const char *read_u64(const char *at, const char *end, uint64_t *number) noexcept
 cdef const char *read_u32(const char *at, const char *end, uint32_t *number) noexcept

@@ -5,7 +5,7 @@ sections of docs/protocol.md say how. Nothing here raises: what can't be read is
 """
 
 import cython
-from cython.cimports.beanpole.protocol.commands import Verb
+from cython.cimports.beanpole.protocol.commands import Shape, Verb
 from cython.cimports.libc.stdint import UINT32_MAX, UINT64_MAX, uint32_t, uint64_t
 
 from beanpole import limits

@@ -3,7 +3,8 @@ cimport cython
 from libc.stdint cimport uint32_t, uint64_t
 
 cpdef enum Verb:
-    # What a client can ask for. 0 means "none", so that a table of counters can be indexed by verb.
+    # What a client can ask for, in the order of the counters in stats. 0 means "none", so that a table of counters can
+    # be indexed by verb.
     NONE = 0
     PUT
     PEEK
@@ -12,30 +13,43 @@ cpdef enum Verb:
     PEEK_BURIED
     RESERVE
     RESERVE_WITH_TIMEOUT
-    RESERVE_JOB
     DELETE
     RELEASE
-    BURY
-    KICK
-    KICK_JOB
-    TOUCH
-    STATS_JOB
-    STATS_TUBE
-    STATS
     USE
     WATCH
     IGNORE
-    LIST_TUBES_WATCHED
-    LIST_TUBE_USED
+    BURY
+    KICK
+    TOUCH
+    STATS
+    STATS_JOB
+    STATS_TUBE
     LIST_TUBES
-    QUIT
+    LIST_TUBE_USED
+    LIST_TUBES_WATCHED
     PAUSE_TUBE
+    RESERVE_JOB
+    KICK_JOB
+    QUIT
     # What a client can get wrong, in the same place: a mistake is a value.
     UNKNOWN_COMMAND
     BAD_FORMAT
     JOB_TOO_BIG
     EXPECTED_CRLF
     VERB_COUNT
+
+cdef enum Shape:
+    # What follows a verb.
+    BARE                                 # nothing: the line ends
+    ANYTHING                             # nothing is looked at
+    ID                                   # <id>
+    ID_PRI                               # <id> <pri>
+    ID_PRI_DELAY                         # <id> <pri> <delay>
+    PRI_DELAY_TTR_BYTES                  # <pri> <delay> <ttr> <bytes>
+    TUBE                                 # <tube>
+    TUBE_DELAY                           # <tube> <seconds>
+    TIMEOUT                              # <seconds>, and nothing is looked at behind
+    BOUND                                # <bound> as strtoul reads it
 
 @cython.final
 @cython.no_gc

@@ -39,23 +39,42 @@ class Command:
         return f"<{' '.join(parts)}>"
 
 
-FIELDS = {
-    Verb.PUT: ("pri", "delay_s", "ttr_s", "body"),
-    Verb.PEEK: ("id",),
-    Verb.RESERVE_WITH_TIMEOUT: ("timeout_s",),
-    Verb.RESERVE_JOB: ("id",),
-    Verb.DELETE: ("id",),
-    Verb.RELEASE: ("id", "pri", "delay_s"),
-    Verb.BURY: ("id", "pri"),
-    Verb.KICK: ("bound",),
-    Verb.KICK_JOB: ("id",),
-    Verb.TOUCH: ("id",),
-    Verb.STATS_JOB: ("id",),
-    Verb.STATS_TUBE: ("tube",),
-    Verb.USE: ("tube",),
-    Verb.WATCH: ("tube",),
-    Verb.IGNORE: ("tube",),
-    Verb.PAUSE_TUBE: ("tube", "delay_s"),
-    Verb.BAD_FORMAT: ("counted",),
-}
+COMMANDS = (
+    (b"put ", Verb.PUT, Shape.PRI_DELAY_TTR_BYTES, ("pri", "delay_s", "ttr_s", "body"), True),
+    (b"peek ", Verb.PEEK, Shape.ID, ("id",), True),
+    (b"peek-ready", Verb.PEEK_READY, Shape.BARE, (), True),
+    (b"peek-delayed", Verb.PEEK_DELAYED, Shape.BARE, (), True),
+    (b"peek-buried", Verb.PEEK_BURIED, Shape.BARE, (), True),
+    (b"reserve-with-timeout ", Verb.RESERVE_WITH_TIMEOUT, Shape.TIMEOUT, ("timeout_s",), True),
+    (b"reserve-job ", Verb.RESERVE_JOB, Shape.ID, ("id",), False),
+    (b"reserve", Verb.RESERVE, Shape.BARE, (), True),
+    (b"delete ", Verb.DELETE, Shape.ID, ("id",), True),
+    (b"release ", Verb.RELEASE, Shape.ID_PRI_DELAY, ("id", "pri", "delay_s"), True),
+    (b"bury ", Verb.BURY, Shape.ID_PRI, ("id", "pri"), True),
+    (b"kick ", Verb.KICK, Shape.BOUND, ("bound",), True),
+    (b"kick-job ", Verb.KICK_JOB, Shape.ID, ("id",), False),
+    (b"touch ", Verb.TOUCH, Shape.ID, ("id",), True),
+    (b"stats-job ", Verb.STATS_JOB, Shape.ID, ("id",), True),
+    (b"stats-tube ", Verb.STATS_TUBE, Shape.TUBE, ("tube",), True),
+    (b"stats", Verb.STATS, Shape.BARE, (), True),
+    (b"use ", Verb.USE, Shape.TUBE, ("tube",), True),
+    (b"watch ", Verb.WATCH, Shape.TUBE, ("tube",), True),
+    (b"ignore ", Verb.IGNORE, Shape.TUBE, ("tube",), True),
+    (b"list-tubes-watched", Verb.LIST_TUBES_WATCHED, Shape.BARE, (), True),
+    (b"list-tube-used", Verb.LIST_TUBE_USED, Shape.BARE, (), True),
+    (b"list-tubes", Verb.LIST_TUBES, Shape.BARE, (), True),
+    (b"quit", Verb.QUIT, Shape.ANYTHING, (), False),
+    (b"pause-tube", Verb.PAUSE_TUBE, Shape.TUBE_DELAY, ("tube", "delay_s"), True),
+)
+"""Every command: how its line starts, what follows, the fields that mean something, and whether it is counted in stats.
+
+In the order in which beanstalkd tries them: the first match decides (``which_cmd``). As in beanstalkd, reserve-job,
+kick-job and quit have no counter. The decoder, the counters of stats and what a command shows of itself go by this
+table.
+"""
+
+FIELDS = {verb: fields for _, verb, _, fields, _ in COMMANDS} | {Verb.BAD_FORMAT: ("counted",)}
 """The fields that mean something for a verb; a verb that is missing has none."""
+
+COMMAND_KEYS = sorted((verb, "cmd-" + text.strip().decode()) for text, verb, _, _, counted in COMMANDS if counted)
+"""The verbs that stats counts, with their keys, in its order, which is that of the verbs."""

@@ -2,8 +2,7 @@
 cimport cython
 from libc.stdint cimport uint32_t, uint64_t
 
-from beanpole.protocol.arguments cimport Shape
-from beanpole.protocol.commands cimport Command, Verb
+from beanpole.protocol.commands cimport Command, Shape, Verb
 
 cdef enum Mode:
     # What the next byte of input belongs to.
@@ -34,7 +33,6 @@ cdef class Decoder:
     cdef uint32_t put_delay_s
     cdef uint32_t put_ttr_s
     cdef Py_ssize_t put_bytes
-    cdef Command last                    # filled by next_command()
     cdef int borrow(self, const char *data, Py_ssize_t size) except -1
     cdef char *room(self, Py_ssize_t size) except NULL
     cdef void extend(self, Py_ssize_t size) noexcept

@@ -16,54 +16,26 @@ other instead of blocking the connection.
 """
 
 import cython
-from cython.cimports.beanpole.protocol.arguments import Shape, read_arguments, read_u32
-from cython.cimports.beanpole.protocol.commands import Command, Verb
+from cython.cimports.beanpole.protocol.arguments import read_arguments, read_u32
+from cython.cimports.beanpole.protocol.commands import Command, Shape, Verb
 from cython.cimports.libc.stdint import uint32_t, uint64_t
 from cython.cimports.libc.stdlib import free, realloc
 from cython.cimports.libc.string import memchr, memcmp, memcpy, memmove
 
 from beanpole import limits
+from beanpole.protocol.commands import COMMANDS
 
 LINE_BYTES_MAX = cython.declare(cython.Py_ssize_t, limits.LINE_BYTES_MAX)
 INPUT_BYTES_KEPT = cython.declare(cython.Py_ssize_t, limits.INPUT_BYTES_KEPT)
 
-VERBS = (
-    (b"put ", Verb.PUT, Shape.PRI_DELAY_TTR_BYTES),
-    (b"peek ", Verb.PEEK, Shape.ID),
-    (b"peek-ready", Verb.PEEK_READY, Shape.BARE),
-    (b"peek-delayed", Verb.PEEK_DELAYED, Shape.BARE),
-    (b"peek-buried", Verb.PEEK_BURIED, Shape.BARE),
-    (b"reserve-with-timeout ", Verb.RESERVE_WITH_TIMEOUT, Shape.TIMEOUT),
-    (b"reserve-job ", Verb.RESERVE_JOB, Shape.ID),
-    (b"reserve", Verb.RESERVE, Shape.BARE),
-    (b"delete ", Verb.DELETE, Shape.ID),
-    (b"release ", Verb.RELEASE, Shape.ID_PRI_DELAY),
-    (b"bury ", Verb.BURY, Shape.ID_PRI),
-    (b"kick ", Verb.KICK, Shape.BOUND),
-    (b"kick-job ", Verb.KICK_JOB, Shape.ID),
-    (b"touch ", Verb.TOUCH, Shape.ID),
-    (b"stats-job ", Verb.STATS_JOB, Shape.ID),
-    (b"stats-tube ", Verb.STATS_TUBE, Shape.TUBE),
-    (b"stats", Verb.STATS, Shape.BARE),
-    (b"use ", Verb.USE, Shape.TUBE),
-    (b"watch ", Verb.WATCH, Shape.TUBE),
-    (b"ignore ", Verb.IGNORE, Shape.TUBE),
-    (b"list-tubes-watched", Verb.LIST_TUBES_WATCHED, Shape.BARE),
-    (b"list-tube-used", Verb.LIST_TUBE_USED, Shape.BARE),
-    (b"list-tubes", Verb.LIST_TUBES, Shape.BARE),
-    (b"quit", Verb.QUIT, Shape.ANYTHING),
-    (b"pause-tube", Verb.PAUSE_TUBE, Shape.TUBE_DELAY),
-)
-"""How each line starts, in the order in which beanstalkd tries them: the first match decides (``which_cmd``)."""
-
-ROW_COUNT = cython.declare(cython.int, len(VERBS))
+ROW_COUNT = cython.declare(cython.int, len(COMMANDS))
 rows = cython.declare(VerbRow[32])
 
 
 def fill_rows():
     """Copy the verbs into C memory, where every line looks them up."""
-    assert len(VERBS) <= 32, "the table of verbs outgrew its C copy"
-    for i, (text, verb, shape) in enumerate(VERBS):
+    assert len(COMMANDS) <= 32, "the table of verbs outgrew its C copy"
+    for i, (text, verb, shape, _, _) in enumerate(COMMANDS):
         rows[i].text = text
         rows[i].text_bytes = len(text)
         rows[i].verb = verb
@@ -79,7 +51,6 @@ class Decoder:
 
     def __init__(self, body_bytes_max: cython.Py_ssize_t = limits.BODY_BYTES_MAX_DEFAULT):
         self.body_bytes_max = body_bytes_max
-        self.last = Command()
 
     def __dealloc__(self):
         free(self.kept)

@@ -10,8 +10,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from beanpole import limits
-from beanpole.protocol.commands import Verb
-from beanpole.protocol.decoder import VERBS, Decoder
+from beanpole.protocol.commands import COMMANDS, Verb
+from beanpole.protocol.decoder import Decoder
 
 BODY_BYTES_MAX = 10
 """The limit of the decoders here: small, so that bodies above it are short."""
@@ -133,12 +133,12 @@ def test_decode_twice_without_reading(data: bytes, commands: list[str]) -> None:
 
 def test_every_verb_has_a_case() -> None:
     named = {text.split(" ")[0].strip("<>") for _, commands in CASES for text in commands}
-    assert {verb.name for _, verb, _ in VERBS} - named == set()
+    assert {verb.name for _, verb, *_ in COMMANDS} - named == set()
 
 
 # Words of the protocol, so that chance comes upon more than unknown commands.
 words = st.sampled_from(
-    [text for text, _, _ in VERBS] + [b" ", b"0", b"1", b"7", b"12", b"t", b"x", b"-", b"\r\n", b"\r\n", b"\r", b"\n"]
+    [text for text, *_ in COMMANDS] + [b" ", b"0", b"1", b"7", b"12", b"t", b"x", b"-", b"\r\n", b"\r\n", b"\r", b"\n"]
 )
 puts = st.builds(
     lambda size, body, end: b"put 0 0 1 %d\r\n%b%b" % (size, body, end),
