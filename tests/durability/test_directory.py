@@ -202,3 +202,24 @@ def test_files_shrink_while_the_server_runs(tmp_path: Path) -> None:
         assert int(found["binlog-oldest-index"]) > 10
         assert int(found["binlog-records-migrated"]) > 0
         assert int(found["binlog-max-size"]) == 65536
+
+
+def test_copy_of_a_segment_under_a_longer_name_is_not_read(tmp_path: Path) -> None:
+    """Neither in place of the segment nor beside it: a number has one name."""
+    with keeping(tmp_path) as process, process.connect() as client:
+        jobs = {put(client, b"job"): b"job"}
+        kill(process)
+    (segment,) = segments_of(tmp_path)
+    copy = tmp_path / "segment.00000000001"
+    copy.write_bytes(segment.read_bytes()[:100])
+    with keeping(tmp_path) as process, process.connect() as client:
+        assert_kept(client, jobs)
+        kill(process)
+    assert copy.stat().st_size == 100
+
+
+def test_directory_in_place_of_a_segment_is_named(tmp_path: Path) -> None:
+    (tmp_path / "segment.0000000001").mkdir()
+    outcome = start_in_vain("-b", str(tmp_path))
+    assert outcome.code == ExitCode.FAILED
+    assert "segment.0000000001: Is a directory" in one_line(outcome.error)

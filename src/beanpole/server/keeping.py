@@ -124,7 +124,9 @@ def keep_in(path: Path, settings: Settings, facts: Facts, logger: Logger, loop: 
             tell=lambda what, done, total: logger.info(what, segments=done, of=total),
         )
     except OSError as error:
-        raise StartError(f"cannot read the log in {path}: {error.strerror or error}", ExitCode.FAILED) from error
+        name = f"{Path(error.filename).name}: " if isinstance(error.filename, str | os.PathLike) else ""
+        message = f"cannot read the log in {path}: {name}{error.strerror or error}"
+        raise StartError(message, ExitCode.FAILED) from error
     for note in recovered.notes:
         logger.warning("log repaired", reason=note)
     policy = Policy(settings.fsync_ms)

@@ -186,7 +186,7 @@ def test_is_binlog() -> None:
 
 def test_directory_is_read_in_the_order_of_the_numbers(tmp_path: Path) -> None:
     put = Record(1)
-    (tmp_path / "binlog.2").write_bytes(binlog(put, version=5))
+    (tmp_path / "binlog.8").write_bytes(binlog(put, version=5))
     (tmp_path / "binlog.10").write_bytes(binlog(of(put, pri=10), version=7))
     (tmp_path / "binlog.9").write_bytes(binlog(of(put, pri=9), version=5))
     (tmp_path / "lock").write_bytes(b"")

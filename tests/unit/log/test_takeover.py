@@ -163,3 +163,29 @@ def test_damage_is_reported_and_the_rest_taken_over(tmp_path: Path) -> None:
     assert taken is not None
     assert len(taken.report.problems) == 1
     assert 38 <= taken.job_count < 43
+
+
+def warnings(path: Path) -> list[str]:
+    """What a takeover reports."""
+    taken = take_over(disk.DiskDirectory(path), 65536, NOW_NS)
+    assert taken is not None
+    assert taken.job_count == 2
+    return taken.report.problems
+
+
+def test_missing_file_in_the_middle_is_reported(tmp_path: Path) -> None:
+    """The oldest files are gone when beanstalkd no longer needs them; none behind them is."""
+    (tmp_path / "binlog.3").write_bytes(binlog(Record(1)))
+    (tmp_path / "binlog.6").write_bytes(binlog(Record(2)))
+    (problem,) = warnings(tmp_path)
+    assert problem.startswith("binlog.4, offset 0: it is missing, and so are all up to binlog.5; jobs")
+
+
+def test_empty_file_in_the_middle_is_reported(tmp_path: Path) -> None:
+    """Beanstalkd prepares its next file: an empty one at the end is nothing to report."""
+    (tmp_path / "binlog.3").write_bytes(binlog(Record(1)))
+    (tmp_path / "binlog.4").write_bytes(bytes(100))
+    (tmp_path / "binlog.5").write_bytes(binlog(Record(2)))
+    (tmp_path / "binlog.6").write_bytes(b"")
+    (problem,) = warnings(tmp_path)
+    assert problem.startswith("binlog.4, offset 0: it is empty, though binlog.5 is not")

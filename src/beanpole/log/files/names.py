@@ -2,8 +2,9 @@
 
 import re
 
-SEGMENT = re.compile(r"segment\.(\d{10,})")
-IMPORTED = re.compile(r"import\.(\d{10,})")
+# One name for each number: a second file with more zeros in front is somebody's copy, and no part of the log.
+SEGMENT = re.compile(r"segment\.([0-9]{10}|[1-9][0-9]{10,})")
+IMPORTED = re.compile(r"import\.([0-9]{10}|[1-9][0-9]{10,})")
 SPARE = re.compile(r"spare\.(\d+)")
 
 

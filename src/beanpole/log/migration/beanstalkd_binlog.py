@@ -143,8 +143,11 @@ def read_directory(path: Path) -> tuple[dict[int, BinlogJob], BinlogReport]:
     collecting = gc.isenabled()
     gc.disable()  # nothing here makes a cycle, and looking for one among a million new jobs takes 40 % of the time
     try:
-        for name in sorted(names, key=lambda name: int(name.removeprefix("binlog."))):
-            replay.feed(name, (path / name).read_bytes())
+        numbers = sorted(int(name.removeprefix("binlog.")) for name in names)
+        for i, number in enumerate(numbers):
+            if i and number != numbers[i - 1] + 1:
+                replay.note_missing(numbers[i - 1] + 1, number - 1)
+            replay.feed(f"binlog.{number}", (path / f"binlog.{number}").read_bytes())
         return replay.finish()
     finally:
         if collecting:
@@ -195,6 +198,9 @@ class BinlogReplay:
         self._buried_unknown: dict[int, tuple[int, int]] = {}
         """By id of a job whose whole record was not seen yet: its bury_count and bury_order."""
 
+        self._empty: list[str] = []
+        """Files without a byte of a record behind which none with records was read yet."""
+
         self._displaced: list[tuple[str, int, BinlogJob]] = []
         """Jobs whose id was used again, and where: beanstalkd had lost sight of them, or an id is damaged."""
 
@@ -205,7 +211,11 @@ class BinlogReplay:
         report.bytes_read += len(data)
         used_end = len(data.rstrip(b"\0"))
         if not used_end:
-            return  # killed between creating the file and writing its version
+            self._empty.append(name)  # killed between creating the file and writing its version
+            return
+        for each in self._empty:
+            self._problem(each, 0, f"it is empty, though {name} is not; if it ever held records, they are lost")
+        self._empty.clear()
         version = int.from_bytes(data[:4], "little", signed=True)
         layout = LAYOUTS.get(version) if len(data) >= 4 else None
         if layout is None:
@@ -215,6 +225,12 @@ class BinlogReplay:
         offset = self._read_run(name, data, layout, 4)
         while offset < used_end:
             offset = self._read_run(name, data, layout, self._find_next(name, data, layout, offset, used_end))
+
+    def note_missing(self, first: int, last: int) -> None:
+        """Report files that are not there although later ones are: beanstalkd removes the oldest first."""
+        name = f"binlog.{first}"
+        what = "it is missing" if first == last else f"it is missing, and so are all up to binlog.{last}"
+        self._problem(name, 0, f"{what}; jobs that were put there are lost, and others may lack their last changes")
 
     def finish(self) -> tuple[dict[int, BinlogJob], BinlogReport]:
         """The jobs in the order they were put, which is the order of their ids, and the report."""
