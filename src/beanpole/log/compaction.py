@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from beanpole.engine.tube import Tube
 from beanpole.log import limits
 from beanpole.log.files.names import segment_name
-from beanpole.log.format import END_RECORD, SEGMENT_HEADER, TURN_RECORD
+from beanpole.log.format import DELETED_RECORD, END_RECORD, FIRST_RECORD, SEGMENT_HEADER, TURN_RECORD
 from beanpole.log.moving import move_jobs, move_pauses, paused_in
 from beanpole.log.reader import whole_ids
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from beanpole.log.files.filelog import FileLog
     from beanpole.log.log import Segment
 
-FRAME_BYTES = SEGMENT_HEADER + END_RECORD + 2 * TURN_RECORD
+FRAME_BYTES = SEGMENT_HEADER + END_RECORD + FIRST_RECORD + 2 * TURN_RECORD
 """What compaction itself writes beside jobs: a segment's header and end, and the end of a turn or two."""
 
 
@@ -101,13 +101,15 @@ class Compaction:
         if log.room.full and live_before and not log.room.make_room_for_round(live_before):
             return
         began_at = round_.at + round_.tubes_at
+        kept = log.records.live_count * DELETED_RECORD
         round_.at = move_jobs(log.engine, log.records, number, round_.ids, round_.at, budget)
         if round_.at == len(round_.ids):
             if round_.tubes is None:
                 round_.tubes = paused_in(log.engine, number)
             budget -= live_before - log.records.live_in(number)
             round_.tubes_at = move_pauses(log.records, number, round_.tubes, round_.tubes_at, budget)
-            if round_.tubes_at == len(round_.tubes):
+            if round_.tubes_at == len(round_.tubes) and log.records.rest_behind(FIRST_RECORD) > kept:
+                log.records.first(number + 1)
                 round_.moved_index = log.records.index
         moved_bytes = live_before - log.records.live_in(number)
         log.records.moved_bytes += moved_bytes

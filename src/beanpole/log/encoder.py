@@ -17,6 +17,7 @@ from cython.cimports.beanpole.log.format import (
     CHANGED_RECORD,
     DELETED_RECORD,
     END_RECORD,
+    FIRST_RECORD,
     FRAME,
     SEGMENT_HEADER,
     TUBE_FIXED,
@@ -181,6 +182,14 @@ class Encoder(Records):
         self.index -= 1
         self.record_count -= 1
 
+    def first(self, number: uint64_t) -> None:
+        """Write that segment `number` is the oldest that is needed: the ones before may go when this is durable."""
+        at: cython.p_uchar = self.begin(FIRST_RECORD)
+        at[FRAME] = Kind.FIRST
+        put_u64(at + FRAME + 1, number)
+        self.finish(at, FIRST_RECORD)
+        self.record_count -= 1
+
     def job(self, at, job):
         """Write a job's numbers; return what is behind. A reserved job is written as ready: after a restart it is."""
         deadline_ns: int64_t = job.deadline_at_ns if job.state == State.DELAYED else 0
@@ -252,7 +261,7 @@ class Encoder(Records):
         self.segment_bytes = segment_bytes
         self.used_bytes = 0
         self.count_live(number, 0)
-        header: bytes = segment_header(number, next_job_id, clock, self.salt, self.first_segment)
+        header: bytes = segment_header(number, next_job_id, clock, self.salt, self.first_segment, segment_bytes)
         memcpy(self.begin(SEGMENT_HEADER), cython.cast(cython.p_const_char, header), SEGMENT_HEADER)
         self.size += SEGMENT_HEADER
         self.used_bytes += SEGMENT_HEADER

@@ -128,18 +128,30 @@ def test_cut_segment_is_found(log: Path) -> None:
     assert result.outcome == "refuses"
 
 
-def test_oldest_segment_that_is_gone_shows_in_its_jobs(log: Path) -> None:
-    late = place_of(log, Kind.CHANGED, real_log.DELAYED).path.name
-    first = place_of(log, Kind.WHOLE, real_log.DELAYED).path.name
-    assert first != late
-    for name in segment_names(log):
-        if name <= first:
-            (log / name).unlink()
+@pytest.mark.parametrize("count", [1, 2])
+def test_missing_oldest_segments_are_found(log: Path, count: int) -> None:
+    names = segment_names(log)
+    for name in names[:count]:
+        (log / name).unlink()
     result = checked(log)
-    assert result.survey.damaged
-    assert [each.what for each in result.survey.findings] == [
-        f"job {real_log.DELAYED} is changed, but no record holds it whole or deletes it"
+    assert refusal(log) == (names[0], 0)
+    assert [(each.file, each.start) for each in result.survey.findings] == [(names[0], "refuses")]
+    assert result.outcome == "refuses"
+
+
+@pytest.mark.parametrize("at", [0, 1, 2, 45])
+def test_newest_segment_that_was_cut_is_found(log: Path, at: int) -> None:
+    """At a turn, where nothing is torn, and within one."""
+    last = [each for each in places(log) if each.path.name == segment_names(log)[-1] and each.line.kind == Kind.TURN][
+        -2
     ]
+    end = last.line.offset + last.line.size - at
+    os.truncate(last.path, end)
+    result = checked(log)
+    assert (result.survey.findings[0].file, result.survey.findings[0].offset) == (last.path.name, end)
+    assert result.outcome == "refuses"
+    assert result.survey.damaged
+    assert refusal(log) == (last.path.name, end)
 
 
 def test_directory_without_log_is_refused(tmp_path: Path) -> None:

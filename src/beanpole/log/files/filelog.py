@@ -240,7 +240,6 @@ class FileLog:
             self.wait_for_seal()
             self.records.end_segment(self.engine.next_job_id)
             self.write()
-            self.file.truncate(self.records.used_bytes)
             self.sealed.append(Segment(self.records.segment, self.records.used_bytes))
             self.sealed_bytes += self.records.used_bytes
             self.unsealed = self.file
@@ -265,6 +264,8 @@ class FileLog:
         """Give the current file its name, and write what is buffered for it: the segment before is durable."""
         assert self.sealing is not None, "a segment begins, but none was sealed"
         try:
+            # Not before its END is durable: a segment that is shorter than its header says, and has no end, was cut.
+            self.sealing.truncate(self.sealed[-1].used_bytes)
             self.sealing.close()
             name = segment_name(self.records.segment)
             self.directory.rename(self.file.name, name)
@@ -297,9 +298,9 @@ class FileLog:
                 self.tell_time()
             self.records.end_segment(self.engine.next_job_id)
             self.write()
-            self.file.truncate(self.records.used_bytes)
             for each in [*self.unsynced, self.file]:
                 each.sync()
+            self.file.truncate(self.records.used_bytes)
             self.synced = self.written
             self.spares.delete_all()
         self.closed = True

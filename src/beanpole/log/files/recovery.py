@@ -26,6 +26,8 @@ from beanpole.log.log import Segment
 from beanpole.log.reader import durable_beyond, read_header
 from beanpole.log.replay import Replay
 
+MISSING = "it is missing"
+
 
 @dataclass(slots=True)
 class Recovered:
@@ -63,7 +65,7 @@ def recover(  # noqa: PLR0913 - everything replaceable is an argument
     replay = Replay(engine, records)
     for i, number in enumerate(numbers):
         if number != numbers[0] + i:
-            raise DamageError(segment_name(numbers[0] + i), 0, "it is missing")
+            raise DamageError(segment_name(numbers[0] + i), 0, MISSING)
         read_segment(directory, replay, number, recovered, is_last=i == len(numbers) - 1)
         if (i + 1) % limits.RECOVERY_PROGRESS_SEGMENTS == 0:
             tell("recovering", i + 1, len(numbers))
@@ -88,6 +90,7 @@ def read_segment(directory: Directory, replay: Replay, number: int, recovered: R
     except ValueError as error:
         if not is_last or durable_beyond(data, number, 0, None):
             raise DamageError(name, 0, str(error)) from error
+        check_whole(replay, recovered, number - 1)
         directory.unlink(name)
         directory.sync()
         recovered.notes.append(f"{name} was removed: a crash came before anything in it was durable")
@@ -98,9 +101,21 @@ def read_segment(directory: Directory, replay: Replay, number: int, recovered: R
         raise OtherVersionError(name, str(replay.problem))
     if not replay.ended and (not is_last or not replay.torn or durable_beyond(data, number, at, header.salt)):
         raise DamageError(name, at, str(replay.problem))
+    if is_last and not replay.ended and len(data) < header.file_bytes:
+        raise DamageError(name, len(data), f"it is cut: the file had {header.file_bytes} bytes")
     if is_last:
+        check_whole(replay, recovered, number)
         settle(directory, replay, name, data, recovered)
     recovered.sealed.append(Segment(number, replay.good_bytes + (0 if replay.ended else END_RECORD)))
+
+
+def check_whole(replay: Replay, recovered: Recovered, last: int) -> None:
+    """Refuse a log whose oldest or newest segment is missing, as far as the others know of it."""
+    first = recovered.sealed[0].number if recovered.sealed else last
+    if 0 < replay.first_segment < first:
+        raise DamageError(segment_name(replay.first_segment), 0, MISSING)
+    if replay.next_segment > last:
+        raise DamageError(segment_name(replay.next_segment), 0, MISSING)
 
 
 def settle(directory: Directory, replay: Replay, name: str, data: bytes, recovered: Recovered) -> None:
@@ -119,6 +134,7 @@ def settle(directory: Directory, replay: Replay, name: str, data: bytes, recover
     whole = data[:end] + (b"" if replay.ended else number_record(Kind.END, next_job_id, replay.salt))
     file = directory.open(name)
     file.write(0, whole)
-    file.truncate(len(whole))
+    file.sync()
+    file.truncate(len(whole))  # not before: a segment that is shorter than its header says, and has no end, was cut
     file.sync()
     file.close()

@@ -123,6 +123,11 @@ def survey(snapshot: Snapshot, visit: Visit = lambda _found, _data: None) -> Sur
         found = look(number, data, result, is_last=i == len(numbers) - 1)
         result.segments.append(found)
         visit(found, data)
+    needed = max(max(each.header.first_segment, each.walk.first_segment) for each in result.segments)
+    if 0 < needed < numbers[0]:
+        result.findings.append(missing(needed, numbers[0]))
+    if result.segments[-1].walk.next_segment > numbers[-1]:
+        result.findings.append(missing(numbers[-1] + 1, numbers[-1] + 2))
     return result
 
 
@@ -171,7 +176,12 @@ def look(number: int, data: bytes, result: Survey, *, is_last: bool) -> Found:
 def behind_damage(found: Found, data: bytes, stop: int, result: Survey, *, is_last: bool) -> int:
     """Say what is wrong at `stop`, where no good record is; return where the next one begins, or -1."""
     end = stop + len(data[stop:].rstrip(b"\0"))
-    if is_last and not durable_beyond(data, found.number, stop, found.header.salt):
+    if is_last and len(data) < found.header.file_bytes:
+        what = f"it is cut: the file had {found.header.file_bytes} bytes"
+        result.findings.append(Finding(found.name, len(data), what, "refuses"))
+        if next_record(data, stop, found.header) < 0:
+            return -1
+    elif is_last and not durable_beyond(data, found.number, stop, found.header.salt):
         if result.growing:
             return -1
         torn = end - stop
