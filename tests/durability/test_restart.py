@@ -136,9 +136,8 @@ def test_pause_survives_and_ends(tmp_path: Path, end: Callable[[Process], object
         assert found["pause"] == "1000"
         assert 900 < int(found["pause-time-left"]) < 1000
         assert facts(client, "stats-tube c")["pause"] == "0"
-        client.send(b"watch a\r\nwatch b\r\nwatch c\r\nreserve\r\n")
-        client.expect(b"WATCHING 2\r\nWATCHING 3\r\nWATCHING 4\r\nRESERVED 3 1\r\nc\r\n")
-        client.ask(b"reserve\r\n", b"RESERVED 2 1\r\nb\r\n")
+        client.ask(b"watch c\r\nreserve\r\n", b"WATCHING 2\r\nRESERVED 3 1\r\nc\r\n")
+        client.ask(b"watch a\r\nwatch b\r\nreserve\r\n", b"WATCHING 3\r\nWATCHING 4\r\nRESERVED 2 1\r\nb\r\n")
         client.ask(b"reserve-with-timeout 0\r\n", b"TIMED_OUT\r\n")
 
 
