@@ -9,7 +9,7 @@
 #   SERVE_FLAGS='-p 11301'  the flags of `make serve`
 #   IDS_DATA=/a/folder      where `make serve-ids` has its configuration and its numbers
 #   IDS_FLAGS='--help'      its flags
-#   PYTEST='-k heap -x'     more arguments for pytest
+#   PYTEST='-k heap -x'     more arguments for pytest; -n 0 runs the tests one by one, in this process
 #   BENCH_FLAGS='--help'    the arguments of `make bench`
 #   ENVIRONMENT=/a/venv     test what is installed in that environment, and build nothing
 
@@ -28,6 +28,7 @@ IDS_FLAGS ?=
 BENCH_FLAGS ?=
 PYTEST ?=
 JACKD := jackd@2.2.2
+PARALLEL := -n auto --dist loadgroup
 
 # A module is compiled if it has a .pxd beside it.
 HEADERS := $(sort $(shell find src -name '*.pxd' 2>/dev/null))
@@ -56,7 +57,7 @@ REQUIREMENTS := $(VENV)/bin/python -c 'import sys, tomllib; \
            **project["project"]["optional-dependencies"]}; \
   print(*(line.replace(" ", "") for name in sys.argv[1:] for line in lists[name]))'
 
-.PHONY: help serve serve-ids build test lint format bench bench-ids docs peers clean FORCE
+.PHONY: help serve serve-ids build test test-fast lint format bench bench-ids docs peers clean FORCE
 .DEFAULT_GOAL := help
 
 help: ## list the verbs
@@ -74,7 +75,11 @@ serve-ids: $(IDS_BUILT) ## build, and serve numbers on 127.0.0.1:11310; the rule
 build: $(BUILT) ## install what is needed to run, and compile what has changed
 
 test: $(TESTABLE) ## build, and run every test
-	@exec $(BIN)/python -m pytest $(PYTEST)
+	@exec $(BIN)/python -m pytest $(PARALLEL) $(PYTEST)
+
+test-fast: $(TESTABLE) ## build, and run in a minute what needs neither a database nor a crowd of processes
+	@SIMULATION_SEEDS=200 exec $(BIN)/python -m pytest $(PARALLEL) -m "not database" tests/unit tests/scripts tests/model \
+	  tests/simulation/test_seeds.py tests/test_tidy.py $(PYTEST)
 
 lint: $(TESTABLE) ## check format, style, types, layers, and the stubs of compiled modules
 	@$(BIN)/ruff format --check .

@@ -25,6 +25,16 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("any machine")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests that share what is dear or single run in one worker: the database servers, and the checkout's `make`."""
+    for item in items:
+        if "database_servers" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.database)
+            item.add_marker(pytest.mark.xdist_group("databases"))
+        elif item.path.name == "test_docs.py" and item.path.parent.name == "tests":
+            item.add_marker(pytest.mark.xdist_group("make"))
+
+
 @pytest.fixture
 def beanpole() -> Iterator[Server]:
     """A Beanpole server of the test's own."""
