@@ -43,6 +43,9 @@ INPUT_BYTES_KEPT = 4_096
 
 # --- The engine -------------------------------------------------------------------------------------------------------
 
+TUBES_MAX = 2**31 - 1
+"""Tubes that there may be, unless ``--tubes-max`` says fewer: as many as memory holds."""
+
 JOBS_PER_TICK = 10_000
 """Jobs that become ready by time in one tick, a few milliseconds; if more are due, the next turn goes on."""
 

@@ -45,6 +45,12 @@ def wait_until(condition: Callable[[], object], what: str, timeout_s: float = RE
         time.sleep(POLL_S)
 
 
+def set_limits(limits: Mapping[int, int]) -> None:
+    """Sets limits of resources for this process."""
+    for which, value in limits.items():
+        resource.setrlimit(which, (value, value))
+
+
 class Process:
     """A running server."""
 
@@ -258,10 +264,6 @@ def serving(
         if listen:
             arguments += ["-l", HOST, "-p", "0"]
 
-        def limit() -> None:
-            for which, value in (limits or {}).items():
-                resource.setrlimit(which, (value, value))
-
         with (folder / "messages").open("wb") as output:
             popen = subprocess.Popen(
                 [*arguments, *flags],
@@ -270,7 +272,7 @@ def serving(
                 stderr=output if standard_error is None else standard_error,
                 env=environment(env),
                 pass_fds=pass_fds,
-                preexec_fn=limit,  # noqa: PLW1509 - tests start servers while no other thread runs
+                preexec_fn=lambda: set_limits(limits or {}),  # noqa: PLW1509 - tests start servers while no other thread runs
             )
         process = Process(popen, folder)
         try:
@@ -300,10 +302,21 @@ class Outcome:
     error: str
 
 
-def start_in_vain(*flags: str, env: Mapping[str, str] | None = None, listen: bool = True) -> Outcome:
-    """Starts a server that must end by itself."""
+def start_in_vain(
+    *flags: str,
+    env: Mapping[str, str] | None = None,
+    listen: bool = True,
+    limits: Mapping[int, int] | None = None,
+) -> Outcome:
+    """Starts a server that must end by itself; `limits` are limits of resources."""
     arguments = [*COMMAND, *(["-l", HOST, "-p", "0"] if listen else []), *flags]
     done = subprocess.run(
-        arguments, capture_output=True, text=True, env=environment(env), timeout=STOP_TIMEOUT_S, check=False
+        arguments,
+        capture_output=True,
+        text=True,
+        env=environment(env),
+        timeout=STOP_TIMEOUT_S,
+        check=False,
+        preexec_fn=lambda: set_limits(limits or {}),
     )
     return Outcome(done.returncode, done.stdout, done.stderr)

@@ -92,3 +92,24 @@ def test_every_address_is_the_default() -> None:
     with serving("-p", "0", listen=False) as process:
         talk(socket.AF_INET, (HOST, process.port))
         talk(socket.AF_INET6, ("::1", process.port))
+
+
+def test_unix_socket_of_a_running_server_is_not_taken(tmp_path: Path) -> None:
+    path = tmp_path / "socket"
+    with serving("-l", f"unix:{path}", listen=False):
+        outcome = start_in_vain("-l", f"unix:{path}", listen=False)
+        assert outcome.code == 111
+        assert outcome.error.count("\n") == 1
+        assert str(path) in outcome.error
+        assert "another server" in outcome.error
+        talk(socket.AF_UNIX, str(path))
+    assert not path.exists(), "the file is removed at the stop"
+
+
+def test_unix_socket_that_another_server_has_replaced_is_not_removed(tmp_path: Path) -> None:
+    path = tmp_path / "socket"
+    with serving("-l", f"unix:{path}", listen=False):
+        path.unlink()
+        with socket.socket(socket.AF_UNIX) as other:
+            other.bind(str(path))
+    assert path.exists()

@@ -1,11 +1,15 @@
 """Starting: flags, environment, the TOML file, which of them wins, and one clear line for every mistake."""
 
+import resource
+import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 import beanpole
-from tests.e2e.process import Outcome, healthy, serving, start_in_vain
+from tests.e2e.process import Outcome, healthy, serving, start_in_vain, wait_until
 from tests.servers import HOST
 
 USAGE, UNKNOWN_USER, CANNOT_LISTEN = 5, 33, 111
@@ -194,3 +198,41 @@ def test_body_limit_of_the_ceiling_needs_no_warning() -> None:
     with serving("-z", str(1 << 30)) as process:
         assert process.statistic("max-job-size") == 1 << 30
         assert "capped" not in process.messages
+
+
+def test_too_few_open_files_are_one_clear_line() -> None:
+    outcome = start_in_vain(limits={resource.RLIMIT_NOFILE: 20})
+    assert outcome.code == 1
+    assert is_one_clear_line(outcome, "20 open files", "ulimit -n"), outcome
+
+
+def test_file_of_the_log_that_is_a_directory_is_named(tmp_path: Path) -> None:
+    (tmp_path / "segment.0000000001").mkdir()
+    outcome = start_in_vain("-b", str(tmp_path))
+    assert outcome.code == 1
+    assert "segment.0000000001: Is a directory" in outcome.error
+
+
+def test_client_connects_before_the_server_is_ready() -> None:
+    """Without a directory the port is open before most of the server is imported."""
+    with socket.socket() as taken:
+        taken.bind((HOST, 0))
+        port = taken.getsockname()[1]
+    code = f"import sys, beanpole.server.early as early; early.listen(['-l', '{HOST}', '-p', '{port}'], {{}});"
+    code += f"import socket; socket.create_connection(('{HOST}', {port})).close();"
+    code += "sys.exit(any(name in sys.modules for name in ('asyncio', 'click', 'structlog', 'uvloop')))"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_limits_of_tubes_and_connections() -> None:
+    with serving("--tubes-max", "2", "--connections-max", "2") as process, process.connect() as client:
+        client.ask(b"use a\r\nuse a\r\nwatch a\r\n", b"USING a\r\nUSING a\r\nWATCHING 2\r\n")
+        client.ask(b"use b\r\nwatch b\r\n", b"OUT_OF_MEMORY\r\nOUT_OF_MEMORY\r\n")
+        client.ask(b"list-tube-used\r\nignore a\r\nuse default\r\n", b"USING a\r\nWATCHING 1\r\nUSING default\r\n")
+        client.ask(b"use b\r\n", b"USING b\r\n")
+        with process.connect(wait_accepted=False) as second, process.connect(wait_accepted=False) as third:
+            second.ask(b"list-tube-used\r\n", b"USING default\r\n")
+            third.send(b"list-tube-used\r\n")
+            wait_until(lambda: process.events("accepting paused"), "accepting pauses")
+            client.ask(b"quit\r\n", b"")
+            third.expect(b"USING default\r\n")

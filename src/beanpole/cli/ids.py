@@ -40,8 +40,8 @@ def serve(config: Path, ready_file: Path | None, log_format: str) -> int:
     """
     need_extra()
     from beanpole.ids import app
-    from beanpole.server.app import write_ready_file
     from beanpole.server.logs import open_logger
+    from beanpole.server.process import write_ready_file
 
     def ready(addresses: list[str]) -> None:
         if ready_file is not None:

@@ -1,7 +1,6 @@
 """``beanpole serve``: beanstalkd's flags, each with a long name, an environment variable and a key in a TOML file."""
 
 import os
-import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ import beanpole
 from beanpole import limits
 from beanpole.errors import ExitCode
 from beanpole.log import limits as log_limits
+from beanpole.server import limits as server_limits
 
 EXIT_CODES = """\b
 Exit codes, the same as beanstalkd's:
@@ -27,6 +27,8 @@ def read_config(ctx: click.Context, parameter: click.Parameter, path: str | None
     """Take the defaults from a TOML file: one key for each long option."""
     if path is None:
         return
+    import tomllib
+
     try:
         found = tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
@@ -185,6 +187,20 @@ def set_user(_ctx: click.Context, _parameter: click.Parameter, value: str | None
 @click.option("-c", "compact", is_flag=True, help="Does nothing; accepted as beanstalkd does.")
 @click.option("-n", "no_compact", is_flag=True, help="Does nothing; accepted as beanstalkd does.")
 @click.option(
+    "--tubes-max",
+    type=click.IntRange(1),
+    default=limits.TUBES_MAX,
+    envvar="BEANPOLE_TUBES_MAX",
+    help="Tubes that there may be; use and watch of one more are answered with OUT_OF_MEMORY.  [default: no limit]",
+)
+@click.option(
+    "--connections-max",
+    type=click.IntRange(1),
+    default=server_limits.CONNECTIONS_MAX,
+    envvar="BEANPOLE_CONNECTIONS_MAX",
+    help="Connections at a time; further clients wait.  [default: as many as files may be open]",
+)
+@click.option(
     "--ready-file",
     type=click.Path(dir_okay=False, path_type=Path),
     envvar="BEANPOLE_READY_FILE",
@@ -237,6 +253,8 @@ def serve(ctx: click.Context, /, **given: Any) -> int:
         data_dir=given["data_dir"],
         fsync_ms=None if given["no_fsync"] else given["fsync_ms"] or 0,
         segment_bytes=given["segment_bytes"],
+        tubes_max=given["tubes_max"],
+        connections_max=given["connections_max"],
         user=given["user"],
         verbose_count=given["verbose"],
         ready_file=given["ready_file"],

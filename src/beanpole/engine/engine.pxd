@@ -22,6 +22,7 @@ cdef class Engine:
     cdef readonly object facts           # `Callable[[], Mapping[str, str]]`: the stats that only the process knows
     cdef readonly int64_t started_at_ns  # engine clock
     cdef public bint draining            # puts are refused
+    cdef public Py_ssize_t tubes_max     # tubes at which use and watch make no more
 
     cdef readonly JobTable jobs
     cdef readonly uint64_t next_job_id   # the id of the next job
@@ -56,6 +57,7 @@ cdef class Engine:
     cdef int arm(self, Timed timed, int64_t due_ns) except -1
     cdef Tube tube_named(self, bytes name)
     cdef Tube open_tube(self, bytes name)
+    cdef bint too_many_tubes(self, bytes name) except -1
     cdef int names_changed(self, Py_ssize_t index) except -1
     cdef bytes name_block(self, Py_ssize_t block)
     cdef bint unused(self, Tube tube) noexcept

@@ -82,6 +82,7 @@ class Engine:
         self.jobs = JobTable()
         self.next_job_id = 1
         self.tubes = {}
+        self.tubes_max = limits.TUBES_MAX
         self.tube_list = []
         self.name_blocks = []
         self.timers = Heap()
@@ -236,6 +237,10 @@ class Engine:
                 self.name_block(tube.list_index // TUBES_PER_BLOCK)
         return tube
 
+    def too_many_tubes(self, name):
+        """Whether a tube of this name would be one more than there may be."""
+        return len(self.tube_list) >= self.tubes_max and name not in self.tubes
+
     def names_changed(self, index):
         """Note that list-tubes has changed at an index, or ends before it."""
         block: cython.Py_ssize_t = index // TUBES_PER_BLOCK
@@ -248,16 +253,11 @@ class Engine:
         return 0
 
     def name_block(self, block):
-        """Return the text of a block of list-tubes.
-
-        It is kept, for with a million tubes a whole text takes a tenth of a second, and 20 MB for each client that
-        asks for it. A block is made when its last tube is, so that a client never waits for more than have changed.
-        """
-        text: bytes = self.name_blocks[block]
-        if text is None:
-            text = stats.names(self.tube_list[block * TUBES_PER_BLOCK : (block + 1) * TUBES_PER_BLOCK])
-            self.name_blocks[block] = text
-        return text
+        """Return the text of a block of list-tubes. It is kept: for a million tubes it takes 0.1 s and 20 MB."""
+        if self.name_blocks[block] is None:
+            first: cython.Py_ssize_t = block * TUBES_PER_BLOCK
+            self.name_blocks[block] = stats.names(self.tube_list[first : first + TUBES_PER_BLOCK])
+        return self.name_blocks[block]
 
     def unused(self, tube):
         """Whether nobody uses or watches a tube, it has no job and no tags; ``default`` is never unused."""
@@ -689,6 +689,8 @@ class Engine:
 
     def use(self, session, name):
         """use: where put and its like work from now on."""
+        if self.too_many_tubes(name):
+            return session.out.add(b"OUT_OF_MEMORY\r\n", 15)
         self.switch_used(session, self.open_tube(name))
         return self.reply_used(session)
 
@@ -700,6 +702,8 @@ class Engine:
 
     def watch(self, session, name):
         """watch: one more tube to reserve from."""
+        if self.too_many_tubes(name):
+            return session.out.add(b"OUT_OF_MEMORY\r\n", 15)
         tube: Tube = self.open_tube(name)
         if tube not in session.watch_of:
             self.add_watch(session, tube)

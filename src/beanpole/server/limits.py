@@ -31,6 +31,12 @@ HEAP_BYTES_KEPT = 33_554_432
 ACCEPT_RETRY_NS = 1_000_000_000
 """How long accepting pauses when the process is out of file descriptors, unless a connection closes earlier."""
 
+DESCRIPTORS_MIN = 40
+"""File descriptors without which a server does not start: its own, those that it keeps free, and a few clients."""
+
+CONNECTIONS_MAX = 2**31 - 1
+"""Connections at a time, unless ``--connections-max`` says fewer: as many as there are file descriptors for."""
+
 DESCRIPTORS_RESERVED = 16
 """File descriptors kept free for log segments, the console and the like when connections take all others."""
 

@@ -3,6 +3,8 @@
 They are bound at once, so that a server that can't have its port says so early, and listen when clients are answered.
 """
 
+import contextlib
+import errno
 import os
 import socket
 import stat
@@ -50,15 +52,46 @@ def split_address(text: str, port: int) -> tuple[str, int]:
 
 
 def bind_unix(path: str) -> socket.socket:
-    """Bind a Unix socket; a socket file that is left over is replaced, any other file is not."""
+    """Bind a Unix socket. A socket file that nobody listens at is left over and replaced; any other file is not."""
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         if stat.S_ISSOCK(os.lstat(path).st_mode):
+            if is_answered(path):
+                raise OSError(errno.EADDRINUSE, "another server listens there")
             Path(path).unlink()
     except FileNotFoundError:
         pass
     listener.bind(path)
     return listener
+
+
+def is_answered(path: str) -> bool:
+    """Whether somebody listens at a Unix socket."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.setblocking(False)
+        try:
+            probe.connect(path)
+        except ConnectionRefusedError:
+            return False
+        except BlockingIOError:  # As many clients as it allows wait to be accepted.
+            return True
+        return True
+
+
+def socket_files(listeners: list[socket.socket]) -> dict[Path, tuple[int, int]]:
+    """Return the files of Unix sockets that were just bound, with what shows later that they are still the same."""
+    paths = [Path(each.getsockname()) for each in listeners if each.family == socket.AF_UNIX]
+    found = {path.absolute(): path.lstat() for path in paths}
+    return {path: (status.st_dev, status.st_ino) for path, status in found.items()}
+
+
+def remove_socket_files(files: dict[Path, tuple[int, int]]) -> None:
+    """Remove the files of our Unix sockets, unless another server has replaced them. A failure is no reason to fail."""
+    for path, identity in files.items():
+        with contextlib.suppress(OSError):
+            status = path.lstat()
+            if (status.st_dev, status.st_ino) == identity:
+                path.unlink()
 
 
 def bind_tcp(family: socket.AddressFamily, address: tuple[object, ...], *, dual_stack: bool = False) -> socket.socket:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from beanpole import limits
 from beanpole.log import limits as log_limits
+from beanpole.server import limits as server_limits
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,12 @@ class Settings:
 
     segment_bytes: int = log_limits.SEGMENT_BYTES_DEFAULT
     """Bytes of a file of the log."""
+
+    tubes_max: int = limits.TUBES_MAX
+    """Tubes that there may be; a command that needs one more is refused."""
+
+    connections_max: int = server_limits.CONNECTIONS_MAX
+    """Connections at a time; further ones wait until one of them ends."""
 
     user: str | None = None
     """Who to become when the sockets are bound."""

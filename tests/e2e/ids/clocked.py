@@ -11,8 +11,8 @@ from pathlib import Path
 
 from beanpole.errors import StartError
 from beanpole.ids import app
-from beanpole.server.app import write_ready_file
 from beanpole.server.logs import open_logger
+from beanpole.server.process import write_ready_file
 
 SECONDS = struct.Struct("d")
 

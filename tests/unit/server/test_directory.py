@@ -1,9 +1,7 @@
 """What an operator is told of a full disk."""
 
-import pytest
-
 from beanpole.log import limits
-from beanpole.server.keeping import SpaceObserver
+from beanpole.server.directory import SpaceObserver
 
 
 class Told:
@@ -19,11 +17,10 @@ class Told:
         self.lines.append(event)
 
 
-def test_last_line_about_a_full_disk_is_true_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_last_line_about_a_full_disk_is_true_in_the_end() -> None:
     now_ns = 0
-    monkeypatch.setattr("beanpole.server.keeping.now_ns", lambda: now_ns)
     told = Told()
-    observer = SpaceObserver(told)  # type: ignore[arg-type]
+    observer = SpaceObserver(told, lambda: now_ns)  # type: ignore[arg-type]
     observer.log_full("No space left on device")
     observer.log_has_space()
     for _ in range(10):

@@ -1,13 +1,13 @@
-"""What a server keeps its jobs in: nothing, or a log in a directory that it recovers from.
+"""Storage in a directory: a log that the server recovers from.
 
-The order at a start with a directory: lock it, take over what beanstalkd left there, recover, begin a new segment, tell
-the policy. The port opens afterwards.
+The order at a start: lock the directory, take over what beanstalkd left there, recover, begin a new segment, log the
+policy. The port opens afterwards. A server without a directory does not import this: it is half of the time to start.
 """
 
 import asyncio
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,66 +19,62 @@ from beanpole.log.files import disk
 from beanpole.log.files.filelog import FileLog
 from beanpole.log.files.recovery import recover
 from beanpole.log.files.runner import LoopRunner
-from beanpole.log.log import Log, NullLog, Policy
+from beanpole.log.log import Policy
 from beanpole.log.migration.takeover import TakenOver, take_over
 from beanpole.server.eventqueue import now_ns
 from beanpole.server.logs import Logger
 from beanpole.server.settings import Settings
-
-Facts = Callable[[], Mapping[str, str]]
+from beanpole.server.storage import Facts, Storage
 
 
 @dataclass(slots=True)
-class Kept:
-    """An engine with its log."""
+class DirectoryStorage(Storage):
+    """An engine with a log in a directory that is locked."""
 
-    engine: Engine
-    log: Log
-    runner: LoopRunner | None = None
-    lock_fd: int = -1
-    clock_offset_ns: int = 0
-    """The engine's clock minus the monotonic one: the engine of a log lives by the log's."""
+    log: FileLog
+    clock_offset_ns: int
+    runner: LoopRunner
+    lock_fd: int
 
     def start(self, on_durable: Callable[[], None], on_failure: Callable[[OSError], None]) -> None:
-        """Begin what the log does by itself."""
-        if isinstance(self.log, FileLog):
-            self.log.on_durable = on_durable
-            self.log.on_failure = on_failure
-            self.log.start()
+        """Begin to sync, and to prepare segments."""
+        self.log.on_durable = on_durable
+        self.log.on_failure = on_failure
+        self.log.start()
 
     def close(self) -> None:
-        """Let go of the directory."""
-        if self.runner is not None:
-            self.runner.close()
-            os.close(self.lock_fd)
+        """End the threads and unlock the directory."""
+        self.runner.close()
+        os.close(self.lock_fd)
 
 
 class SpaceObserver:
-    """Tells an operator when the disk is full, and when it no longer is."""
+    """Reports to an operator when the disk is full, and when it no longer is."""
 
-    def __init__(self, logger: Logger) -> None:
+    def __init__(self, logger: Logger, clock: Callable[[], int] = now_ns) -> None:
         self.logger = logger
+        self.clock = clock
         self.quiet_until_ns = 0
-        self.told = False
+        self.reported = False
 
     def log_full(self, reason: str) -> None:
-        """There is no space for more jobs. A disk that is full again and again is told of once in a while."""
-        if self.told or now_ns() < self.quiet_until_ns:
+        """There is no space for more jobs. A disk that is full again and again is reported once in a while."""
+        if self.reported or self.clock() < self.quiet_until_ns:
             return
-        self.quiet_until_ns = now_ns() + limits.LOG_FULL_TELL_NS
-        self.told = True
+        self.quiet_until_ns = self.clock() + limits.LOG_FULL_TELL_NS
+        self.reported = True
         self.logger.error("disk full", reason=reason, effect="put is answered with OUT_OF_MEMORY until there is space")
 
     def log_has_space(self) -> None:
         """There is space again."""
-        if not self.told:
+        if not self.reported:
             return
-        self.told = False
+        self.reported = False
         self.logger.info("disk has space", effect="jobs are taken again")
 
 
-def tell_takeover(taken: TakenOver | None, logger: Logger) -> None:
-    """Tell what became of beanstalkd's log, and what was damaged in it."""
+def report_takeover(taken: TakenOver | None, logger: Logger) -> None:
+    """Log what became of beanstalkd's log, and what was damaged in it."""
     if taken is None:
         return
     for problem in taken.report.problems:
@@ -92,14 +88,9 @@ def tell_takeover(taken: TakenOver | None, logger: Logger) -> None:
     )
 
 
-def keep_nothing(body_bytes_max: int, facts: Facts) -> Kept:
-    """Return an engine that lives in memory only."""
-    log = NullLog()
-    engine = Engine(body_bytes_max, now_ns(), lambda: {**facts(), **log.facts()}, log.records)
-    return Kept(engine, log)
-
-
-def keep_in(path: Path, settings: Settings, facts: Facts, logger: Logger, loop: asyncio.AbstractEventLoop) -> Kept:
+def open_directory(
+    path: Path, settings: Settings, facts: Facts, logger: Logger, loop: asyncio.AbstractEventLoop
+) -> Storage:
     """Return an engine with the jobs of a directory.
 
     Raises:
@@ -114,7 +105,7 @@ def keep_in(path: Path, settings: Settings, facts: Facts, logger: Logger, loop: 
     )
     began = time.monotonic()
     try:
-        tell_takeover(take_over(directory, settings.segment_bytes, time.time_ns()), logger)
+        report_takeover(take_over(directory, settings.segment_bytes, time.time_ns()), logger)
         recovered = recover(
             directory,
             engine,
@@ -150,4 +141,4 @@ def keep_in(path: Path, settings: Settings, facts: Facts, logger: Logger, loop: 
         records=recovered.record_count,
         seconds=round(time.monotonic() - began, 3),
     )
-    return Kept(engine, log, runner, lock_fd, recovered.clock.offset_ns)
+    return DirectoryStorage(engine, log, recovered.clock.offset_ns, runner, lock_fd)

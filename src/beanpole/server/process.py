@@ -1,0 +1,111 @@
+"""The process around a server: its user, its limits, its ready file, what systemd is told, and what ``stats`` shows."""
+
+import contextlib
+import os
+import pwd
+import resource
+import socket
+from collections.abc import Mapping
+from pathlib import Path
+
+import beanpole
+from beanpole.errors import ExitCode, StartError
+from beanpole.server import limits
+
+
+class ProcessFacts:
+    """The part of ``stats`` that only the process knows."""
+
+    def __init__(self) -> None:
+        system = os.uname()
+        self.constant = {
+            "pid": str(os.getpid()),
+            "id": os.urandom(8).hex(),
+            "hostname": system.nodename,
+            "os": system.version,
+            "platform": system.machine,
+            "beanpole-version": beanpole.__version__,
+        }
+
+    def __call__(self) -> Mapping[str, str]:
+        """Return the values by key of ``stats``."""
+        usage = resource.getrusage(resource.RUSAGE_SELF)
+        return {
+            "rusage-utime": f"{usage.ru_utime:.6f}",
+            "rusage-stime": f"{usage.ru_stime:.6f}",
+            **self.constant,
+        }
+
+
+def become_user(name: str) -> None:
+    """Give up root's rights for a user's.
+
+    Raises:
+        StartError: there is no such user, or we may not become it.
+    """
+    try:
+        user = pwd.getpwnam(name)
+        if os.geteuid() != user.pw_uid:
+            os.initgroups(name, user.pw_gid)
+            os.setgid(user.pw_gid)
+            os.setuid(user.pw_uid)
+    except KeyError as error:
+        raise StartError(f"unknown user: {name}", ExitCode.UNKNOWN_USER) from error
+    except PermissionError as error:
+        raise StartError(f"cannot become user {name}: only root can", ExitCode.UNKNOWN_USER) from error
+
+
+def raise_descriptor_limit() -> int:
+    """Allow as many open files as the system lets us; return how many.
+
+    Raises:
+        StartError: they are too few for a server.
+    """
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard < limits.DESCRIPTORS_MIN:
+        advice = f"the server needs {limits.DESCRIPTORS_MIN}; raise it (ulimit -n, LimitNOFILE=)"
+        raise StartError(f"cannot start with a limit of {hard} open files: {advice}", ExitCode.FAILED)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    return hard
+
+
+def open_descriptor_count() -> int:
+    """Return how many descriptors this process has open."""
+    return sum(1 for _ in Path("/proc/self/fd").iterdir())
+
+
+def notify_systemd(state: str) -> None:
+    """Send systemd a state (sd_notify(3)); nothing happens when it did not start us."""
+    path = os.environ.get("NOTIFY_SOCKET")
+    if path:
+        with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notifier:
+            notifier.connect("\0" + path[1:] if path.startswith("@") else path)
+            notifier.send(state.encode())
+
+
+def write_ready_file(path: Path, addresses: list[str]) -> None:
+    """Write the addresses, a line each, in one step: whoever sees the file sees all of it.
+
+    The unfinished file is made anew and no link is followed: it may stand in a directory that others can write to.
+
+    Raises:
+        StartError: it can't be written.
+    """
+    unfinished = path.with_name(path.name + ".unfinished")
+    try:
+        unfinished.unlink(missing_ok=True)
+        with unfinished.open("x") as file:
+            file.write("".join(f"{address}\n" for address in addresses))
+        unfinished.replace(path)
+    except OSError as error:
+        raise StartError(f"cannot write the ready file {path}: {error.strerror}", ExitCode.FAILED) from error
+
+
+def remove_ready_file(path: Path, addresses: list[str] | None = None) -> None:
+    """Remove the file, so that nobody takes it for that of a running server; with addresses, only if it has them.
+
+    Another server may have written it since. That it can't be removed is no reason to fail.
+    """
+    with contextlib.suppress(OSError):
+        if addresses is None or path.read_text() == "".join(f"{address}\n" for address in addresses):
+            path.unlink()

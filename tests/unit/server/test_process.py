@@ -1,0 +1,25 @@
+"""The files that a process leaves for others."""
+
+from pathlib import Path
+
+from beanpole.server.process import remove_ready_file, write_ready_file
+
+
+def test_link_in_the_place_of_the_unfinished_ready_file_is_not_followed(tmp_path: Path) -> None:
+    precious = tmp_path / "precious"
+    precious.write_text("precious")
+    ready = tmp_path / "ready"
+    ready.with_name("ready.unfinished").symlink_to(precious)
+    write_ready_file(ready, ["tcp:127.0.0.1:1"])
+    assert ready.read_text() == "tcp:127.0.0.1:1\n"
+    assert not ready.is_symlink()
+    assert precious.read_text() == "precious"
+
+
+def test_ready_file_of_another_server_is_not_removed(tmp_path: Path) -> None:
+    ready = tmp_path / "ready"
+    write_ready_file(ready, ["tcp:127.0.0.1:1"])
+    remove_ready_file(ready, ["tcp:127.0.0.1:2"])
+    assert ready.exists()
+    remove_ready_file(ready, ["tcp:127.0.0.1:1"])
+    assert not ready.exists()
