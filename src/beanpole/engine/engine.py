@@ -764,13 +764,11 @@ class Engine:
     def list_tubes(self, session):
         """list-tubes: the names of all tubes as they are now, though it may take a few turns to write them."""
         block: cython.Py_ssize_t
-        text: bytes
         size: cython.Py_ssize_t = 4
         session.pieces = [b"\r\n"]
         for block in range(len(self.name_blocks) - 1, -1, -1):
-            text = self.name_block(block)
-            size += len(text)
-            session.pieces.append(text)
+            size += len(self.name_block(block))
+            session.pieces.append(self.name_blocks[block])
         session.out.counted(b"OK ", 3, size)
         session.out.add(b"---\n", 4)
         return self.add_pieces(session)
@@ -780,8 +778,7 @@ class Engine:
         end: cython.Py_ssize_t = session.out.size + REPLY_BYTES_PER_TURN
         while session.pieces and session.out.size < end:
             session.out.add_bytes(session.pieces.pop())
-        if not session.pieces:
-            session.pieces = None
+        session.pieces = session.pieces or None
         return 0
 
     def stats(self, now_ns: int64_t) -> list[tuple[str, object]]:
