@@ -3,7 +3,7 @@
 import json
 from datetime import datetime
 
-from tests.e2e.process import serving
+from tests.e2e.process import serving, wait_until
 
 
 def test_lines_are_json_with_timestamp_level_and_event() -> None:
@@ -31,6 +31,7 @@ def test_console_lines_are_for_people() -> None:
 
 def test_no_client_writes_a_line() -> None:
     with serving() as process:
+        wait_until(lambda: process.events("listening"), "the line that follows the ready file")
         before = process.messages
         for _ in range(20):
             with process.connect() as client:

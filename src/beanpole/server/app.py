@@ -155,9 +155,9 @@ class Server:
 
     def report_ready(self) -> None:
         """Tell everybody who asked that clients are answered."""
-        self.logger.info("listening", addresses=self.addresses, pid=os.getpid(), version=beanpole.__version__)
         if self.settings.ready_file is not None:
             write_ready_file(self.settings.ready_file, self.addresses)
+        self.logger.info("listening", addresses=self.addresses, pid=os.getpid(), version=beanpole.__version__)
         notify_systemd("READY=1")
 
     def stop(self, number: signal.Signals) -> None:
