@@ -50,6 +50,7 @@ def test_verbose_log_names_clients() -> None:
             assert opened["peer"] == f"{host}:{port}"
             client.ask(b"quit\r\n", b"")
             assert client.rest() == b""
+        wait_until(lambda: process.events("connection closed"), "the line about the end")
         (closed,) = process.events("connection closed")
         assert closed["fd"] == opened["fd"]
 
