@@ -763,7 +763,6 @@ class Engine:
 
     def list_tubes(self, session):
         """list-tubes: the names of all tubes as they are now, though it may take a few turns to write them."""
-        block: cython.Py_ssize_t
         size: cython.Py_ssize_t = 4
         session.pieces = [b"\r\n"]
         for block in range(len(self.name_blocks) - 1, -1, -1):
