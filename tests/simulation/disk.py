@@ -106,6 +106,10 @@ class SimFile:
         change(self.inode.cache, offset, data)
         self.inode.pending.append((offset, data))
 
+    def zero(self, start: int, end: int) -> None:
+        self.write(start, bytes(end - start))
+        self.sync()
+
     def truncate(self, size: int) -> None:
         self.disk.call("truncate")
         change(self.inode.cache, size, None)

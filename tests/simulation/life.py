@@ -10,9 +10,7 @@ from dataclasses import dataclass, field
 
 from beanpole.engine.check import check
 from beanpole.engine.engine import Engine
-from beanpole.log.encoder import Encoder
 from beanpole.log.files.filelog import FileLog
-from beanpole.log.files.recovery import recover
 from beanpole.log.log import Policy
 from beanpole.server.connection import Connection
 from tests.simulation.disk import SimDisk
@@ -108,29 +106,27 @@ class Life:
         self.clock = clock
         self.promises = promises
         self.space = Space()
-        self.records = Encoder(salt=disk.rng.randrange(2**32))
-        self.engine = Engine(BODY_BYTES_MAX, clock.now_ns, records=self.records)
-        self.recovered = recover(disk, self.engine, self.records, now_ns=clock.now_ns, wall_ns=clock.wall_ns())
-        self.found = Recovered({job.id: see(job) for job in self.engine.jobs.jobs()}, {}, self.now_ns)
         self.runner = SimRunner(clock)
         self.log = FileLog(
             disk,
-            self.engine,
-            self.records,
-            self.recovered.sealed,
             runner=self.runner,
-            clock=lambda: self.recovered.clock.read(clock.now_ns, clock.wall_ns()),
+            now_ns=lambda: clock.now_ns,
+            wall_ns=clock.wall_ns,
             observer=self.space,
             policy=policy,
             segment_bytes=segment_bytes,
+            salt=disk.rng.randrange(2**32),
         )
+        self.records = self.log.records
+        self.accounts = self.log.accounts
+        self.engine = Engine(BODY_BYTES_MAX, clock.now_ns, records=self.records)
+        self.recovered = self.log.recover(self.engine)
+        self.found = Recovered({job.id: see(job) for job in self.engine.jobs.jobs()}, {}, self.now_ns)
         self.clients: list[Client] = []
         self.history: History | None = None
         self.refused_put_count = 0
         self.failed = False
-        self.log.on_durable = self.deliver
-        self.log.on_failure = self.note_failure
-        self.guard(self.log.start)
+        self.guard(lambda: self.log.start(self.deliver, self.note_failure))
         self.noted_index = self.appended_index = self.records.index
 
     @property
@@ -172,7 +168,7 @@ class Life:
         data = line + b"\r\n" if body is None else line + b"\r\n" + body + b"\r\n"
         id_before = self.engine.next_job_id
         try:
-            self.step(lambda: client.connection.receive(self.now_ns, data))
+            self.step(lambda: self.receive(client, data, is_put=body is not None))
         finally:
             if self.engine.next_job_id != id_before and self.history is not None and body is not None:
                 self.history.put(id_before, client.used, body, self.now_ns)
@@ -186,6 +182,14 @@ class Life:
             client.used = client.connection.session.used.name if client.connection.session.used else b""
         self.note_watched(client, verb, line)
         self.drop_pauses()
+
+    def receive(self, client: Client, data: bytes, *, is_put: bool) -> None:
+        """A command runs; a put that waits for space runs again when the log has made some, or none."""
+        client.connection.receive(self.now_ns, data)
+        if is_put and client.connection.pending:
+            self.log.append()
+            client.connection.resume(self.now_ns)
+            assert not client.connection.pending, "a put waits for space that nobody makes"
 
     @staticmethod
     def note_watched(client: Client, verb: bytes, line: bytes) -> None:
@@ -276,10 +280,10 @@ class Life:
         assert self.history is not None
         tubes = {id: each.tube for id, each in self.history.jobs.items()}
         total, by_segment = recount(self.engine, tubes)
-        assert total == self.records.live_bytes, f"{self.records.live_bytes} bytes live by count, {total} in truth"
-        assert self.records.live_count == self.engine.jobs.count, "live jobs are not counted right"
-        for number in range(self.records.first_segment, self.records.segment + 1):
-            live = self.records.live_in(number)
+        assert total == self.accounts.live_bytes, f"{self.accounts.live_bytes} bytes live by count, {total} in truth"
+        assert self.accounts.live_count == self.engine.jobs.count, "live jobs are not counted right"
+        for number in range(self.accounts.first_segment, self.records.segment + 1):
+            live = self.accounts.live_in(number)
             assert live == by_segment.get(number, 0), f"segment {number}: {live} live bytes, not {by_segment}"
 
     def least_step(self) -> int:

@@ -1,14 +1,35 @@
 """What the server needs of a log, and the log of a server that keeps nothing.
 
-A turn ends with :meth:`Log.append`; no reply leaves before ``durable_index`` has reached the records that it depends
-on.
-The log that keeps something is :class:`beanpole.log.files.filelog.FileLog`.
+The order of calls: the engine is made with ``records``, :meth:`Log.recover` brings the jobs back into it,
+:meth:`Log.start` lets the log do what it does by itself, a turn ends with :meth:`Log.append`, and the last call is
+:meth:`Log.close`. No reply leaves before ``durable_index`` has reached the records that it depends on; the log calls
+back when that has moved, and when it has failed: then nothing more may be answered.
+
+A log need not be one of files, nor the only writer: that a record is durable may be late, or never come. The log that
+keeps something is :class:`beanpole.log.files.filelog.FileLog`.
 """
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
+from beanpole.engine.engine import Engine
 from beanpole.engine.records import Records
+
+Progress = Callable[[str, int, int], None]
+"""Is told what is being done, and how many of how many parts of it are."""
+
+
+@dataclass(slots=True)
+class Recovery:
+    """What a recovery found."""
+
+    clock_offset_ns: int = 0
+    """The log's clock, which is the engine's, minus the monotonic one."""
+
+    record_count: int = 0
+    notes: list[str] = field(default_factory=list)
+    """What a crash left and how it was repaired, a sentence each."""
 
 
 class Log(Protocol):
@@ -22,14 +43,23 @@ class Log(Protocol):
     def durable_index(self) -> int:
         """The last record that a crash can't take back, as far as the policy promises that."""
 
+    def recover(self, engine: Engine, progress: Progress) -> Recovery:
+        """Bring back the jobs into an empty engine, which was made with ``records``. Raise StartError if that fails."""
+
+    def start(self, on_durable: Callable[[], None], on_failure: Callable[[OSError], None]) -> None:
+        """Begin what the log does by itself. It calls back when `durable_index` has moved, and once if it fails."""
+
     def append(self) -> None:
-        """Write the records since the last call. Raise OSError when that fails: the server must stop."""
+        """Write the records since the last call. Raise OSError when that fails: the server must stop.
+
+        Make room for puts that were told to wait, or find that there is none.
+        """
 
     def close(self) -> None:
-        """Make everything durable and let go of the files."""
+        """Make everything durable and let go of what is open. Raise OSError when that fails."""
 
     def facts(self) -> dict[str, str]:
-        """Return what ``stats`` tells of the log, by key."""
+        """Return what ``stats`` says of the log, by key."""
 
 
 class NullLog:
@@ -42,6 +72,13 @@ class NullLog:
     def durable_index(self) -> int:
         """Everything."""
         return self.records.index
+
+    def recover(self, _engine: Engine, _progress: Progress) -> Recovery:
+        """Return that there is nothing."""
+        return Recovery()
+
+    def start(self, on_durable: Callable[[], None], on_failure: Callable[[OSError], None]) -> None:
+        """Do nothing."""
 
     def append(self) -> None:
         """Do nothing."""
@@ -70,14 +107,6 @@ class Policy:
         if self.interval_ms is None:
             return "never"
         return f"every {self.interval_ms} ms" if self.interval_ms else "always"
-
-
-@dataclass(slots=True)
-class Segment:
-    """A segment that is sealed."""
-
-    number: int
-    used_bytes: int
 
 
 class Position(NamedTuple):

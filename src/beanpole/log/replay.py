@@ -43,9 +43,10 @@ class Replay:
         end: cython.Py_ssize_t = len(data)
         if header is None:
             header = read_header(data)
-        self.records.count_live(number, 0)
+        self.records.accounts.count_live(number, 0)
         self.restore.reach_job_id(header.next_job_id)
-        self.restore.advance(header.log_ns)
+        # It says when the turn before began to be written, which may be before the records in front of it were made.
+        self.restore.clock_ns = max(self.restore.clock_ns, cython.cast(int64_t, header.log_ns))
         self.first_segment = max(self.first_segment, header.first_segment)
         self.lead_ns = header.lead_ns
         self.salt = header.salt

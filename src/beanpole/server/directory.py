@@ -14,10 +14,8 @@ from pathlib import Path
 from beanpole.engine.engine import Engine
 from beanpole.errors import ExitCode, StartError
 from beanpole.log import limits
-from beanpole.log.encoder import Encoder
 from beanpole.log.files import disk
 from beanpole.log.files.filelog import FileLog
-from beanpole.log.files.recovery import recover
 from beanpole.log.files.runner import LoopRunner
 from beanpole.log.log import Policy
 from beanpole.log.migration.takeover import TakenOver, take_over
@@ -38,9 +36,7 @@ class DirectoryStorage(Storage):
 
     def start(self, on_durable: Callable[[], None], on_failure: Callable[[OSError], None]) -> None:
         """Begin to sync, and to prepare segments."""
-        self.log.on_durable = on_durable
-        self.log.on_failure = on_failure
-        self.log.start()
+        self.log.start(on_durable, on_failure)
 
     def close(self) -> None:
         """End the threads and unlock the directory."""
@@ -98,41 +94,28 @@ def open_directory(
     """
     directory = disk.open_directory(path)
     lock_fd = disk.lock(directory)
-    records = Encoder()
-    log: FileLog | None = None
-    engine = Engine(
-        settings.body_bytes_max, now_ns(), lambda: {**facts(), **(log.facts() if log is not None else {})}, records
+    policy = Policy(settings.fsync_ms)
+    runner = LoopRunner(loop)
+    log = FileLog(
+        directory,
+        runner=runner,
+        now_ns=now_ns,
+        wall_ns=time.time_ns,
+        observer=SpaceObserver(logger),
+        policy=policy,
+        segment_bytes=settings.segment_bytes,
     )
+    engine = Engine(settings.body_bytes_max, now_ns(), lambda: {**facts(), **log.facts()}, log.records)
     began = time.monotonic()
     try:
         report_takeover(take_over(directory, settings.segment_bytes, time.time_ns()), logger)
-        recovered = recover(
-            directory,
-            engine,
-            records,
-            now_ns=now_ns(),
-            wall_ns=time.time_ns(),
-            tell=lambda what, done, total: logger.info(what, segments=done, of=total),
-        )
+        recovered = log.recover(engine, lambda what, done, total: logger.info(what, segments=done, of=total))
     except OSError as error:
         name = f"{Path(error.filename).name}: " if isinstance(error.filename, str | os.PathLike) else ""
         message = f"cannot read the log in {path}: {name}{error.strerror or error}"
         raise StartError(message, ExitCode.FAILED) from error
     for note in recovered.notes:
         logger.warning("log repaired", reason=note)
-    policy = Policy(settings.fsync_ms)
-    runner = LoopRunner(loop)
-    log = FileLog(
-        directory,
-        engine,
-        records,
-        recovered.sealed,
-        runner=runner,
-        clock=lambda: recovered.clock.read(now_ns(), time.time_ns()),
-        observer=SpaceObserver(logger),
-        policy=policy,
-        segment_bytes=settings.segment_bytes,
-    )
     logger.info(
         "log open",
         directory=str(path),
@@ -141,4 +124,4 @@ def open_directory(
         records=recovered.record_count,
         seconds=round(time.monotonic() - began, 3),
     )
-    return DirectoryStorage(engine, log, recovered.clock.offset_ns, runner, lock_fd)
+    return DirectoryStorage(engine, log, recovered.clock_offset_ns, runner, lock_fd)

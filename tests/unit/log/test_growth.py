@@ -115,10 +115,14 @@ class Lives:
         self.start()
 
     def say(self, *lines: bytes) -> bytes:
-        self.client.connection.receive(self.life.now_ns, b"".join(line + b"\r\n" for line in lines))
+        connection = self.client.connection
+        connection.receive(self.life.now_ns, b"".join(line + b"\r\n" for line in lines))
         self.life.log.append()
+        while connection.pending:  # a put that waits for space
+            connection.resume(self.life.now_ns)
+            self.life.log.append()
         self.life.runner.settle()
-        return self.client.connection.take_output(self.life.log.durable_index)
+        return connection.take_output(self.life.log.durable_index)
 
     def jobs(self) -> dict[int, tuple[int, bytes, bytes]]:
         return {job.id: (job.state, job.text, job.tags) for job in self.life.engine.jobs.jobs()}
@@ -142,7 +146,7 @@ def test_version_2_goes_on_as_version_3() -> None:
         assert b"pause: 2000000000\n" in lives.say(b"stats-tube paused")
         assert b"kicks: 1\n" in lives.say(b"stats-job 2")
         lives.restart()
-    assert lives.versions() == [2, 2, 2, 3, 3, 3]
+    assert lives.versions() == [2, 2, 2, 3]
     assert lives.say(b"put 0 0 1 1", b"x") == b"INSERTED 9\r\n"
 
 
@@ -187,7 +191,7 @@ def test_optional_tag_of_a_job_is_kept() -> None:
     lives.restart()
     assert lives.jobs() == kept
     lives.say(b"delete 1", b"delete 2")
-    assert lives.life.records.live_bytes == 0
+    assert lives.life.records.accounts.live_bytes == 0
 
 
 def test_optional_tag_of_a_tube_is_kept() -> None:

@@ -5,14 +5,14 @@ Each is synced when it is full, before it gets the name under which a server fin
 
 from collections.abc import Callable
 
-from beanpole.log import limits
+from beanpole.log.accounts import Accounts
 from beanpole.log.clock import Clock
 from beanpole.log.encoder import Encoder
 from beanpole.log.files.disk import DiskDirectory, File
 
 
 class BulkWriter:
-    """Writes segments one after the other; the space of its encoder, which is never short: the disk says when it is."""
+    """Writes what its encoder is given into one new file after the other; the disk says when it is full."""
 
     def __init__(  # noqa: PLR0913 - what a header says, and where the files go
         self,
@@ -26,47 +26,35 @@ class BulkWriter:
     ) -> None:
         self.directory = directory
         self.name_of = name_of
-        self.next_job_id = next_job_id
-        self.clock = clock
-        self.segment_bytes = segment_bytes
         self.names: list[str] = []
-        self.records = Encoder(self)
-        self.file = self.open_segment(first_number, segment_bytes)
+        self.records = Encoder(Accounts(segment_bytes))
+        self.records.clock = clock
+        self.records.next_job_id = next_job_id
+        self.records.open_segment(first_number, segment_bytes)
+        self.file = self.create(first_number)
 
-    def open_segment(self, number: int, size: int) -> File:
-        """Begin a segment."""
-        name = self.name_of(number)
-        file = self.directory.create(name, 0)
-        self.names.append(name)
-        self.records.open_segment(number, size, self.next_job_id, self.clock)
+    def create(self, number: int) -> File:
+        """Begin a file."""
+        file = self.directory.create(self.name_of(number), 0)
+        self.names.append(file.name)
         return file
 
     def flush(self) -> None:
-        """Write what is in the encoder's buffer."""
-        data = self.records.take()
-        self.file.write(self.records.used_bytes - len(data), data)
+        """Write what is in the encoder's buffer; a segment that ends in it is on disk when this returns."""
+        while True:
+            data, place = self.records.take()
+            self.file.write(place.used_bytes - len(data), data)
+            if not self.records.take_cut():
+                break
+            self.file.sync()
+            self.file.close()
+            self.file = self.create(place.segment + 1)
+        self.records.give_back()
 
     def seal(self) -> None:
-        """End a segment for good: it is on disk when this returns."""
-        self.records.end_durable_segment(self.next_job_id, self.clock)
+        """End the last segment, and say in it that it was durable: whatever is wrong in it later is damage."""
+        self.records.turn(self.records.segment, self.records.used_bytes)
+        self.records.end_segment()
         self.flush()
         self.file.sync()
         self.file.close()
-
-    def roll(self, size: int) -> None:
-        """Go on in another segment, which takes `size` bytes. The encoder calls this when the record does not fit."""
-        self.seal()
-        capacity = max(self.segment_bytes, size + limits.SEGMENT_OVERHEAD_BYTES)
-        self.file = self.open_segment(self.records.segment + 1, capacity)
-
-    def make_room(self, _size: int, _rest: int) -> bool:
-        """Return that there is room."""
-        return True
-
-    def make_room_to_move(self, _size: int) -> bool:
-        """Return that there is room."""
-        return True
-
-    def take_part(self) -> bool:
-        """Return that nothing is left: nobody asks, as nothing is changed here."""
-        return False

@@ -30,6 +30,9 @@ class File(Protocol):
     def write(self, offset: int, data: bytes | memoryview) -> None:
         """Write all of `data` at an offset. Raise OSError when not all of it can be."""
 
+    def zero(self, start: int, end: int) -> None:
+        """Return when all that was written, and zeros from `start` to `end`, are on disk."""
+
     def truncate(self, size: int) -> None:
         """Cut the file."""
 
@@ -94,6 +97,11 @@ class DiskFile:
                 raise OSError(errno.EIO, f"{self.name} takes no more bytes")
             written += more
 
+    def zero(self, start: int, end: int) -> None:
+        """Write zeros, and sync."""
+        write_zeros(self.fd, start, end)
+        self.sync()
+
     def truncate(self, size: int) -> None:
         """Cut the file."""
         os.ftruncate(self.fd, size)
@@ -143,7 +151,7 @@ class DiskDirectory:
         """
         file = self.create(name, size)
         with self.or_nothing(file):
-            write_zeros(file.fd, size)
+            write_zeros(file.fd, 0, size)
         return file
 
     @contextmanager

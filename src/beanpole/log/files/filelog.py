@@ -2,33 +2,43 @@
 
 :class:`FileLog` writes a turn's records with one write, and syncs in a thread, one sync at a time: while one is under
 way, turns go on, and all that they wrote is made durable by the next (group commit). Segments are filled one after the
-other; the one to be filled next is prepared in the background, so that a full one costs a rename. Compaction stands in
-:mod:`beanpole.log.compaction`, what happens when the disk is full in :mod:`beanpole.log.files.room`.
+other. Which files there are to go on in, :mod:`beanpole.log.files.pool` says; whether they suffice,
+:mod:`beanpole.log.accounts`; what must move for a segment to go, :mod:`beanpole.log.compaction`. Their files are moved,
+synced and removed here, and nothing of that while a command runs: commands only fill the encoder's buffer.
 
 Invariants:
 
 - A segment is sealed (it ends with an END record), and that is durable, before the next one has a name or a byte.
+  Records of the next one stay in the encoder's buffer until then.
 - What is durable is a prefix of what was written: files are synced in the order in which they were written.
 - A segment is removed only when everything that lived in it is durable elsewhere, and one removal is certain before the
   next begins.
 - After a failed write or sync nothing is written, synced or promised any more.
 """
 
+import errno
 from collections.abc import Callable
+from typing import Any
 
 from beanpole.engine.engine import Engine
 from beanpole.errors import ExitCode, StartError
 from beanpole.log import limits
+from beanpole.log.accounts import Accounts
 from beanpole.log.clock import Clock
 from beanpole.log.compaction import Compaction
 from beanpole.log.encoder import Encoder
 from beanpole.log.files.disk import Directory, File
 from beanpole.log.files.names import segment_name
-from beanpole.log.files.room import Room
+from beanpole.log.files.pool import NO_SPACE, Pool
+from beanpole.log.files.recovery import Recovered, recover
 from beanpole.log.files.runner import Runner
-from beanpole.log.files.spares import NO_SPACE, Spares, create_largest
-from beanpole.log.format import DELETED_RECORD
-from beanpole.log.log import Observer, Policy, Position, Segment
+from beanpole.log.files.segment import Segment, State
+from beanpole.log.format import DELETED_RECORD, FIRST_RECORD, SEGMENT_HEADER, TURN_RECORD
+from beanpole.log.log import Observer, Policy, Position, Progress
+from beanpole.log.reader import whole_ids
+
+NEVER = 2**62
+"""The size from which on puts are refused while the disk is not full."""
 
 
 class FileLog:
@@ -37,91 +47,133 @@ class FileLog:
     def __init__(  # noqa: PLR0913 - everything replaceable is an argument
         self,
         directory: Directory,
-        engine: Engine,
-        records: Encoder,
-        sealed: list[Segment],
         *,
         runner: Runner,
-        clock: Callable[[], Clock],
+        now_ns: Callable[[], int],
+        wall_ns: Callable[[], int],
         observer: Observer,
         policy: Policy,
         segment_bytes: int = limits.SEGMENT_BYTES_DEFAULT,
+        salt: int | None = None,
     ) -> None:
         self.directory = directory
-        self.engine = engine
-        self.records = records
-        self.sealed = sealed
-        self.sealed_bytes = sum(each.used_bytes for each in sealed)
         self.runner = runner
-        self.clock = clock
+        self.now_ns = now_ns
+        self.wall_ns = wall_ns
         self.observer = observer
         self.policy = policy
-        self.segment_bytes = segment_bytes
+        self.accounts = Accounts(segment_bytes)
+        self.records = Encoder(self.accounts, salt)
+        self.pool = Pool(directory, self.accounts)
         self.on_durable: Callable[[], None] = lambda: None
         self.on_failure: Callable[[OSError], None] = lambda _: None
-        self.spares = Spares(directory, records, segment_bytes)
-        self.room = Room(self)
+        self.sealed: list[Segment] = []
+        self.sealed_bytes = 0
         self.unsynced: list[File | Directory] = []
-        self.unsealed: File | None = None
-        self.sealing: File | None = None
-        self.rolling = False
         self.written_bytes = 0
-        self.told_lead_ns = 0
-        self.written = self.synced = Position(records.index, 0, 0)
+        self.written_lead_ns = 0
+        self.written = self.synced = Position(0, 0, 0)
         self.syncing: Position | None = None
+        self.full_reason = ""
+        self.preparing = self.scheduled = self.asking = False
         self.failure: OSError | None = None
         self.closed = False
-        self.compaction = Compaction(self)
-        records.set_space(self.room)
-        records.kept_free_bytes = segment_bytes // 2
-        self.file = self.open_first(max((each.number for each in sealed), default=0) + 1)
 
-    def open_first(self, number: int) -> File:
-        """Begin this process's first segment.
+    # --- start --------------------------------------------------------------------------------------------------------
+
+    def recover(self, engine: Engine, progress: Progress = lambda _what, _done, _total: None) -> Recovered:
+        """Bring the jobs of the directory back into an empty engine, and make ready to write.
 
         Raises:
-            StartError: there is no space for it.
+            StartError: the log is damaged, or there is no space for what a log must have.
+            OSError: the disk can't be read.
         """
-        least = 2 * limits.SEGMENT_OVERHEAD_BYTES + self.records.live_count * DELETED_RECORD
+        now, wall = self.now_ns(), self.wall_ns()
+        recovered = recover(self.directory, engine, self.records, now_ns=now, wall_ns=wall, tell=progress)
+        self.log_clock = recovered.clock
+        self.sealed = recovered.sealed
+        self.sealed_bytes = sum(each.size for each in self.sealed)
+        self.compaction = Compaction(engine, self.records)
+        self.engine = engine
+        self.records.clock = self.clock()
         try:
-            usual = max(self.segment_bytes, least)
-            file, capacity = create_largest(self.directory.prepare, segment_name(number), usual, least)
-            self.records.open_segment(number, capacity, self.engine.next_job_id, self.told_clock())
-            self.file = file
-            self.write()
-            file.sync()
-            self.directory.sync()
+            self.pool.recover()
+            if recovered.open is None:
+                self.begin_first()
+            else:
+                self.open = recovered.open
+                self.records.open_segment(self.open.number, self.open.size, recovered.used_bytes, recovered.salt)
+            self.fill_pool()
         except OSError as error:
-            needed = f"; it takes {least} bytes, so that every job can be deleted" if error.errno in NO_SPACE else ""
-            raise StartError(f"cannot begin a segment of the log: {error.strerror}{needed}", ExitCode.FAILED) from error
-        self.written = self.synced = Position(self.records.index, number, self.records.used_bytes)
-        return file
+            raise StartError(f"cannot begin a segment of the log: {error.strerror}", ExitCode.FAILED) from error
+        left = self.records.left()
+        if not self.accounts.can_delete_all(left):
+            needed = self.accounts.live_count * DELETED_RECORD - self.accounts.free_behind(left, 0)
+            raise StartError(
+                f"cannot begin the log: {self.full_reason}; it takes {needed} more bytes, so that every job can be "
+                "deleted",
+                ExitCode.FAILED,
+            )
+        self.written = self.synced = Position(self.records.index, self.open.number, self.records.used_bytes)
+        return recovered
 
-    def start(self) -> None:
-        """Begin what happens by itself: syncs by time and the preparation of the next segment."""
-        self.room.begin()
-        self.append()
+    def begin_first(self) -> None:
+        """Begin a segment, as there is none to go on in; it and its name are durable when this returns."""
+        number = max((each.number for each in self.sealed), default=0) + 1
+        size = self.accounts.segment_bytes
+        if not self.accounts.spare_count:
+            self.pool.add(size, self.pool.create(size))
+        self.accounts.take_spare(size)
+        self.records.open_segment(number, size)
+        self.open = self.take_from_pool(number, size)
+        data, _ = self.records.take()
+        self.open_file.write(0, data)
+        self.records.give_back()
+        self.open_file.sync()
+        self.directory.sync()
+
+    def fill_pool(self) -> None:
+        """Provide what will be needed soon, as far as there is space: nobody waits yet."""
+        try:
+            while size := self.accounts.wants_large():
+                self.pool.add(size, self.pool.create(size))
+            while self.accounts.wants_spare(self.records.left()):
+                self.pool.add(self.accounts.segment_bytes, self.pool.create(self.accounts.segment_bytes))
+        except OSError as error:
+            if error.errno not in NO_SPACE:
+                raise
+            self.full_reason = error.strerror or str(error)
+
+    def start(self, on_durable: Callable[[], None], on_failure: Callable[[OSError], None]) -> None:
+        """Begin what happens by itself: syncs by time, compaction, and a look at the wall clock."""
+        self.on_durable = on_durable
+        self.on_failure = on_failure
+        if self.full_reason:
+            self.note_full(self.full_reason, 0)
+        self.append(with_time=self.records.used_bytes > SEGMENT_HEADER)  # a new header says the time itself
         if self.policy.interval_ms:
             self.runner.later(self.policy.interval_ms / 1000, self.sync_by_time)
         self.runner.later(limits.CLOCK_CHECK_MS / 1000, self.check_clock)
 
+    # --- the clock ----------------------------------------------------------------------------------------------------
+
+    def clock(self) -> Clock:
+        """Return the log's clock and the wall clock's lead."""
+        return self.log_clock.read(self.now_ns(), self.wall_ns())
+
     def check_clock(self) -> None:
         """Write the time if somebody has set the wall clock since it was written, and ask again in a while."""
         if not self.ended:
-            if abs(self.clock()[1] - self.told_lead_ns) > limits.CLOCK_SET_NS:
-                self.append(telling_time=True)
+            if abs(self.clock()[1] - self.written_lead_ns) > limits.CLOCK_SET_NS:
+                self.append(with_time=self.records.used_bytes > SEGMENT_HEADER)  # a new header says the time itself
             self.runner.later(limits.CLOCK_CHECK_MS / 1000, self.check_clock)
 
-    def tell_time(self) -> None:
+    def write_turn(self) -> None:
         """Write the end of a turn, unless space is short."""
+        self.records.clock = self.clock()
         if self.records.room_for_turn():
-            self.records.turn(self.told_clock(), self.synced.segment, self.synced.used_bytes)
-
-    def told_clock(self) -> Clock:
-        """Return the clock, to write it."""
-        clock = self.clock()
-        self.told_lead_ns = clock[1]
-        return clock
+            self.records.turn(self.synced.segment, self.synced.used_bytes)
+            self.written_lead_ns = self.records.clock[1]
 
     # --- persist ------------------------------------------------------------------------------------------------------
 
@@ -130,45 +182,60 @@ class FileLog:
         """The last record that the policy lets replies depend on."""
         return self.synced.record if self.policy.always else self.written.record
 
-    def append(self, *, telling_time: bool = False) -> None:
-        """Write the records since the last call, and move some of what compaction moves; tell the time if asked to."""
+    @property
+    def open_file(self) -> File:
+        """The file of the segment that is written or being sealed."""
+        assert self.open.file is not None, f"segment {self.open.number} is {self.open.state}, but its file is closed"
+        return self.open.file
+
+    @property
+    def is_sealing(self) -> bool:
+        """Whether records must wait in memory, for the segment that is written is full and not yet durable."""
+        return self.open.state == State.SEALING
+
+    def append(self, *, with_time: bool = False) -> None:
+        """Write the records since the last call, and move some of what compaction moves; with the time if asked to."""
         if self.ended:
             return
         try:
             if self.records.stale_pauses:
-                self.records.tell_stale_pauses()
-            if self.unsealed is None:
-                self.compaction.step(self.written_bytes + self.records.size)
-            if self.unsealed is None and (self.records.size or telling_time):
-                self.tell_time()
-            if self.unsealed is None:
+                self.records.write_stale_pauses()
+            if not self.is_sealing:
+                self.compact()
+                if self.records.untaken_bytes or with_time:
+                    self.write_turn()
                 self.write()
-            self.room.prepare_spare()
+            if self.records.puts_wait:
+                self.make_room()
+            self.prepare()
         except OSError as error:
             self.fail(error)
             raise
-        if self.policy.always or self.unsealed is not None or self.compaction.wants_sync:
+        if self.policy.always or self.is_sealing or self.compaction.emptied:
             if self.may_sync_here():
                 self.sync_here()
             else:
                 self.start_sync()
 
     def write(self) -> None:
-        """Write the encoder's buffer to the current file."""
-        data = self.records.take()
+        """Write the encoder's buffer, up to where the segment ends: what is behind waits until that is durable."""
+        data, place = self.records.take()
         if data:
-            self.file.write(self.records.used_bytes - len(data), data)
+            self.open_file.write(place.used_bytes - len(data), data)
             self.written_bytes += len(data)
+        self.written = place
+        self.next_size = self.records.take_cut()
+        if self.next_size:
+            self.open.advance("ended")
+        else:
             self.records.give_back()
-        self.written = Position(self.records.index, self.records.segment, self.records.used_bytes)
 
     def start_sync(self) -> None:
         """Sync what is written, unless a sync is under way: then the next one does."""
         if self.syncing is not None or self.written == self.synced or self.failure is not None:
             return
         self.syncing = self.written
-        self.sealing = self.unsealed
-        files, self.unsynced = [*self.unsynced, self.unsealed or self.file], []
+        files, self.unsynced = [*self.unsynced, self.open_file], []
         self.runner.sync(files, self.sync_done)
 
     def may_sync_here(self) -> bool:
@@ -177,7 +244,7 @@ class FileLog:
             self.engine.session_count == 1
             and self.policy.always
             and self.syncing is None
-            and self.unsealed is None
+            and not self.is_sealing
             and not self.unsynced
             and 0 < self.written.used_bytes - self.synced.used_bytes <= limits.SYNC_HERE_BYTES
         )
@@ -185,12 +252,12 @@ class FileLog:
     def sync_here(self) -> None:
         """Sync without the thread: waking it, and the loop again, takes as long as a fast disk."""
         try:
-            self.file.sync()
+            self.open_file.sync()
         except OSError as error:
             self.fail(error)
             raise
         self.synced = self.written
-        self.compaction.synced()
+        self.remove_emptied()
 
     def sync_done(self, error: OSError | None) -> None:
         """Go on when a sync is done: what it made durable may be answered."""
@@ -199,13 +266,10 @@ class FileLog:
             return
         assert self.syncing is not None, "a sync is done that was not begun"
         self.synced, self.syncing = self.syncing, None
-        if self.sealing is not None:
+        self.remove_emptied()
+        if self.is_sealing and self.synced == self.written:
             self.begin_segment()
-        if self.rolling:
-            self.runner.soon(self.on_durable)
-            return
         self.append()
-        self.compaction.synced()
         self.on_durable()
 
     def sync_by_time(self) -> None:
@@ -227,84 +291,261 @@ class FileLog:
 
     # --- segments -----------------------------------------------------------------------------------------------------
 
-    def roll(self, size: int) -> None:
-        """Seal the segment and begin the next, which must take a record of `size` bytes. The encoder calls this.
-
-        The next file gets its name and its first byte when the end of this one is durable (:meth:`begin_segment`): so
-        a segment that another follows is complete, whatever a crash leaves. Until then records stay in the buffer.
-        """
-        if self.failure is not None:
-            raise self.failure
-        was_rolling, self.rolling = self.rolling, True
-        try:
-            self.wait_for_seal()
-            self.records.end_segment(self.engine.next_job_id)
-            self.write()
-            self.sealed.append(Segment(self.records.segment, self.records.used_bytes))
-            self.sealed_bytes += self.records.used_bytes
-            self.unsealed = self.file
-            self.file, capacity = self.spares.take(size)
-            number = self.records.segment + 1
-            self.records.open_segment(number, capacity, self.engine.next_job_id, self.told_clock())
-        except OSError as error:
-            self.fail(error)
-            raise
-        finally:
-            self.rolling = was_rolling
-
-    def wait_for_seal(self) -> None:
-        """Wait until the segment that was sealed last is durable: only one can be pending."""
-        while self.unsealed is not None:
-            self.start_sync()
-            self.runner.wait_for_sync()
-            if self.failure is not None:
-                raise self.failure
-
     def begin_segment(self) -> None:
-        """Give the current file its name, and write what is buffered for it: the segment before is durable."""
-        assert self.sealing is not None, "a segment begins, but none was sealed"
+        """Give the next segment its file: the one before is durable."""
         try:
-            # Not before its END is durable: a segment that is shorter than its header says, and has no end, was cut.
-            self.sealing.truncate(self.sealed[-1].used_bytes)
-            self.sealing.close()
-            name = segment_name(self.records.segment)
-            self.directory.rename(self.file.name, name)
-            self.file.name = name
+            self.open.advance("synced")
+            self.open_file.close()
+            self.open.file = None
+            self.sealed.append(self.open)
+            self.sealed_bytes += self.open.size
+            self.open = self.take_from_pool(self.open.number + 1, self.next_size)
             self.unsynced.append(self.directory)
-            self.unsealed = self.sealing = None
-            self.write()
         except OSError as error:
             self.fail(error)
+
+    def take_from_pool(self, number: int, size: int) -> Segment:
+        """Make a spare the segment `number`; one that is still being prepared or zeroed is waited for."""
+        taken = self.pool.take(size)
+        while taken is None:
+            if not self.runner.finish_background():
+                self.pool.put(size, self.pool.create(size, fast=True))
+            taken = self.pool.take(size)
+        segment = Segment(number, taken[0], State.SPARE, taken[1])
+        segment.advance("taken")
+        self.directory.rename(taken[1].name, segment_name(number))
+        taken[1].name = segment_name(number)
+        return segment
+
+    # --- room ---------------------------------------------------------------------------------------------------------
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the disk has no space for another segment, and puts have no room."""
+        return self.accounts.refused_from == 0
+
+    def make_room(self) -> None:
+        """Provide room for the puts that wait for it, or find that the disk has none."""
+        while missing := self.records.missing():
+            if self.runner.finish_background():
+                continue  # a segment was being prepared, or removed
+            try:
+                self.pool.add(missing, self.pool.create(missing, fast=True))
+            except OSError as error:
+                if error.errno not in NO_SPACE:
+                    raise
+                is_full = self.accounts.is_short(self.records.left())
+                self.note_full(error.strerror or str(error), 0 if is_full else self.records.wanted_bytes)
+        self.records.end_waiting()
+
+    def note_full(self, reason: str, refused_from: int) -> None:
+        """Refuse puts, or those of large jobs alone, until the disk has space."""
+        self.full_reason = reason
+        self.accounts.refused_from = refused_from
+        self.observer.log_full(reason)
+        self.ask_later()
+
+    def ask_later(self) -> None:
+        """Ask the disk for space in a while."""
+        if not self.asking:
+            self.asking = True
+            self.runner.later(limits.SPACE_RETRY_MS / 1000, self.ask_for_space)
+
+    def ask_for_space(self) -> None:
+        """Ask the disk for space again."""
+        self.asking = False
+        if self.ended:
+            return
+        if not self.is_full:
+            self.resume_puts()
+        elif not self.preparing:
+            self.observer.log_full(self.full_reason)
+            self.prepare_segment()
+            self.schedule()
+
+    def prepare(self) -> None:
+        """Prepare the next segment in the background when it will be needed: before puts need it, who wait for it."""
+        if self.is_full and not self.accounts.is_short(self.records.left()):
+            self.resume_puts()
+        if not (self.preparing or self.is_full) and self.accounts.wants_spare(self.records.left()):
+            self.prepare_segment()
+
+    def prepare_segment(self) -> None:
+        """Prepare a segment in the background."""
+        self.preparing = True
+        self.runner.background(lambda: self.pool.create(self.accounts.segment_bytes), self.segment_prepared)
+
+    def segment_prepared(self, file: File | OSError) -> None:
+        """Take the segment that was prepared. No space is no failure: puts notice when they need it."""
+        self.preparing = False
+        if isinstance(file, OSError):
+            if file.errno not in NO_SPACE:
+                self.fail(file)
+            elif not self.ended:
+                if self.accounts.is_short(self.records.left()):
+                    self.note_full(file.strerror or str(file), 0)
+                self.preparing = not self.is_full
+                self.runner.later(limits.SPACE_RETRY_MS / 1000, self.prepare_again)
+            return
+        self.pool.add(self.accounts.segment_bytes, file)
+        if self.is_full and not self.accounts.is_short(self.records.left()):
+            self.resume_puts()
+        if self.compaction.segment or self.is_full:
+            self.schedule()
+
+    def prepare_again(self) -> None:
+        """Allow another attempt, after one that found no space."""
+        self.preparing = False
+        if self.is_full:
+            self.ask_later()
+
+    def resume_puts(self) -> None:
+        """Take jobs again."""
+        self.accounts.refused_from = NEVER
+        self.observer.log_has_space()
+        self.schedule()
+
+    # --- compaction ---------------------------------------------------------------------------------------------------
+
+    def compact(self) -> None:
+        """Do some of what compaction has to do."""
+        compaction, full = self.compaction, self.is_full
+        if compaction.segment == 0 and compaction.is_due(self.sealed_bytes, full=full):
+            if self.sealed:
+                self.begin_compaction(self.sealed[0])
+            elif (
+                full
+                and self.accounts.spare_count
+                and self.accounts.can_move(0, self.accounts.live_in(self.open.number), gives_back=True)
+            ):
+                self.records.leave_segment()  # what is dead lies in the segment in use
+        if compaction.segment == 0 or compaction.emptied:
+            return
+        segment = self.sealed[0]
+        comes_back = full and segment.size == self.accounts.segment_bytes
+        if full and not self.can_move(segment, gives_back=comes_back):
+            return
+        came_further = compaction.step(self.written_bytes + self.records.untaken_bytes, at_once=full)
+        if self.compaction.emptied:
+            segment.advance("moved")
+            segment.comes_back = comes_back
+            if comes_back:
+                self.accounts.add_spare(segment.size)
+        if came_further:
+            self.schedule()
+
+    def can_move(self, segment: Segment, *, gives_back: bool) -> bool:
+        """Whether what is left of a segment can be moved in one go."""
+        live_bytes = self.accounts.live_in(segment.number)
+        left = self.records.left_for_jobs() if live_bytes else self.records.left()
+        return self.accounts.can_move(left, live_bytes + FIRST_RECORD, gives_back=gives_back)
+
+    def begin_compaction(self, segment: Segment) -> None:
+        """Begin to empty a segment: find out which jobs it holds, on a full disk at once."""
+        if self.compaction.begin(segment.number, full=self.is_full):
+            self.run(lambda: whole_ids(self.directory.read(segment_name(segment.number))), self.ids_read)
+
+    def run(self, work: Callable[[], Any], done: Callable[[Any], None]) -> None:
+        """Do what takes long in the background; on a full disk at once, before changes use up the room that is left."""
+        if not self.is_full:
+            self.runner.background(work, done)
+            return
+        try:
+            result = work()
+        except OSError as error:
+            result = error
+        done(result)
+
+    def ids_read(self, ids: list[int] | OSError) -> None:
+        """Go on with what the segment holds."""
+        if isinstance(ids, OSError):
+            self.fail(ids)
+        else:
+            self.compaction.set_ids(ids)
+            self.schedule()
+
+    def schedule(self) -> None:
+        """Append again soon, although no client writes."""
+        if not self.scheduled:
+            self.scheduled = True
+            self.runner.soon(self.append_scheduled)
+
+    def append_scheduled(self) -> None:
+        """Append what compaction moves."""
+        self.scheduled = False
+        if not self.ended:
+            self.append()
+            self.remove_emptied()
+
+    def remove_emptied(self) -> None:
+        """Remove the segment that was emptied, when what moved out of it is durable."""
+        compaction = self.compaction
+        if not compaction.emptied or self.closed or self.sealed[0].state != State.EMPTIED:
+            return
+        segment = self.sealed[0]
+        # The segment behind must be durable too, were it only its header: it knows the next id.
+        if self.synced.record < compaction.moved_index or self.synced.segment <= segment.number:
+            return
+        name = segment_name(segment.number)
+        left = self.accounts.live_in(segment.number)
+        if left:
+            # The file is not what was written. It does not go: a start may still find in it what we did not.
+            self.fail(OSError(errno.EIO, f"{left} bytes of jobs in {name} can't be found in it"))
+            return
+        segment.advance("moves synced")
+        if segment.comes_back:
+            self.runner.background(lambda: self.pool.reuse(name, segment.size), self.removed)
+        else:
+            self.runner.background(lambda: self.remove(name), self.removed)
+
+    def remove(self, name: str) -> None:
+        """Remove a file for certain."""
+        self.directory.unlink(name)
+        self.directory.sync()
+
+    def removed(self, result: File | OSError | None) -> None:
+        """Forget the segment, and take its file for the pool if it comes back; go on with the next if it is due."""
+        if isinstance(result, OSError):
+            self.fail(result)
+            return
+        segment = self.sealed.pop(0)
+        self.sealed_bytes -= segment.size
+        segment.advance("removed" if result is None else "zeroed")
+        if result is not None:
+            self.pool.put(segment.size, result)
+        self.compaction.finish()
+        if self.is_full and not segment.comes_back and not self.preparing:
+            self.prepare_segment()
+        self.schedule()
 
     # --- the end ------------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Make everything durable, seal the segment and let go of the files. After a failure: only let go.
+        """Make everything durable and let go of the files. After a failure: only let go.
+
+        The next start goes on in the segment, over the END record that says that the log was closed. The pool stays.
 
         Raises:
             OSError: the last write or sync failed.
         """
         if not self.ended:
-            self.rolling = True
             self.append()
-            while self.syncing is not None or self.unsealed is not None:
+            while self.is_sealing or self.syncing is not None or self.written != self.synced:
                 self.start_sync()
                 self.runner.wait_for_sync()
                 if self.failure is not None:
                     raise self.failure
-            self.closed = True
-            if self.records.used_bytes + limits.SEGMENT_OVERHEAD_BYTES <= self.records.segment_bytes:
+            if self.records.left() >= TURN_RECORD:
                 # So that a start can tell damage in the last turn from what a crash leaves: it was durable.
-                self.tell_time()
-            self.records.end_segment(self.engine.next_job_id)
+                self.write_turn()
+            self.records.end_segment()
             self.write()
-            for each in [*self.unsynced, self.file]:
-                each.sync()
-            self.file.truncate(self.records.used_bytes)
+            self.closed = True
+            self.open_file.sync()
             self.synced = self.written
-            self.spares.delete_all()
+            self.pool.close()
         self.closed = True
-        self.file.close()
+        self.open_file.close()
 
     def facts(self) -> dict[str, str]:
         """Return what ``stats`` tells of the log, by key."""
@@ -313,6 +554,6 @@ class FileLog:
             "binlog-current-index": str(self.records.segment),
             "binlog-records-migrated": str(self.compaction.moved_count),
             "binlog-records-written": str(self.records.record_count),
-            "binlog-max-size": str(self.segment_bytes),
+            "binlog-max-size": str(self.accounts.segment_bytes),
             "durability": str(self.policy),
         }

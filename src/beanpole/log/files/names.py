@@ -5,7 +5,7 @@ import re
 # One name for each number: a second file with more zeros in front is somebody's copy, and no part of the log.
 SEGMENT = re.compile(r"segment\.([0-9]{10}|[1-9][0-9]{10,})")
 IMPORTED = re.compile(r"import\.([0-9]{10}|[1-9][0-9]{10,})")
-SPARE = re.compile(r"spare\.(\d+)")
+SPARE = re.compile(r"spare\.(\d+)(\.unfinished)?")
 
 
 def segment_name(number: int) -> str:
@@ -14,8 +14,19 @@ def segment_name(number: int) -> str:
 
 
 def spare_name(number: int) -> str:
-    """Return the name of a prepared file that is no segment yet."""
+    """Return the name of a file of zeros that is no segment yet."""
     return f"spare.{number}"
+
+
+def unfinished_name(number: int) -> str:
+    """Return its name until every byte of it is zero."""
+    return f"spare.{number}.unfinished"
+
+
+def spare_number(name: str) -> int | None:
+    """Return the number of a spare, finished or not; None: the file is none."""
+    match = SPARE.fullmatch(name)
+    return int(match[1]) if match else None
 
 
 def segment_number(name: str) -> int | None:
@@ -36,5 +47,5 @@ def import_number(name: str) -> int | None:
 
 
 def is_spare(name: str) -> bool:
-    """Whether a file is a prepared one that was not used."""
-    return SPARE.fullmatch(name) is not None
+    """Whether a file is a spare, finished or not."""
+    return spare_number(name) is not None

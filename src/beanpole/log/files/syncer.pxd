@@ -31,5 +31,5 @@ cdef class Syncer:
     cdef object thread
     cdef void loop(self) noexcept nogil
 
-cdef int fill(int fd, int64_t size) noexcept nogil
+cdef int fill(int fd, int64_t start, int64_t end) noexcept nogil
 cdef int sync(int fd, bint whole) noexcept nogil

@@ -84,8 +84,8 @@ class Syncer:
         close(self.done_fd)
 
 
-def write_zeros(fd: cython.int, size: int64_t) -> None:
-    """Write `size` zeros from the beginning of a file on, and sync them.
+def write_zeros(fd: cython.int, start: int64_t, end: int64_t) -> None:
+    """Write zeros to a file from `start` to `end`, and sync them.
 
     They are synced in pieces, so that a sync of another file waits for one of them at most. They are written in pieces
     of 16 KiB: Linux keeps what is written at once as one folio, counts all of it as written when a byte of it is, and
@@ -96,27 +96,27 @@ def write_zeros(fd: cython.int, size: int64_t) -> None:
     """
     failure: cython.int = 0
     with cython.nogil:
-        failure = fill(fd, size)
+        failure = fill(fd, start, end)
     if failure:
         raise OSError(failure, os.strerror(failure))
 
 
-def fill(fd, size):
+def fill(fd, start, end):
     """Do that; return the errno, or 0."""
     zeros: cython.char[16384]
-    at: int64_t = 0
-    synced: int64_t = 0
+    at: int64_t = start
+    synced: int64_t = start
     written: cython.Py_ssize_t
     failure: cython.int
     memset(zeros, 0, cython.sizeof(zeros))
-    while at < size:
-        written = pwrite(fd, zeros, min(size - at, cython.cast(int64_t, cython.sizeof(zeros))), at)
+    while at < end:
+        written = pwrite(fd, zeros, min(end - at, cython.cast(int64_t, cython.sizeof(zeros))), at)
         if written < 0 and last_error == EINTR:
             continue
         if written <= 0:
             return last_error if written < 0 else EIO
         at += written
-        if at - synced >= ZEROS_PER_SYNC or at == size:
+        if at - synced >= ZEROS_PER_SYNC or at == end:
             synced = at
             failure = sync(fd, False)
             if failure:

@@ -59,6 +59,7 @@ def take_over(directory: DiskDirectory, segment_bytes: int, wall_ns: int) -> Tak
     restore = Restore(Engine(limits.BODY_BYTES_MAX_CEILING))
     for job in jobs.values():
         import_job(restore, segments.records, job)
+        segments.flush()
     segments.seal()
     directory.sync()
     directory.create(COMMIT_NAME, 0).close()

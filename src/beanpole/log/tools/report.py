@@ -67,14 +67,14 @@ def of_stat(snapshot: Snapshot) -> Report:
             "bytes": found.size_bytes,
             "used_bytes": found.used_bytes,
             "live_jobs": jobs[i],
-            "live_bytes": loader.records.live_in(i),
+            "live_bytes": loader.records.accounts.live_in(i),
             "sealed": found.walk.ended,
             "records": {kind.lower(): found.walk.counts[number] for kind, number in Kind.__members__.items()},
         }
         for i, found in enumerate(result.segments, 1)
     ]
     spares = [size for name, size in snapshot.sizes.items() if is_spare(name)]
-    live_bytes = loader.records.live_bytes
+    live_bytes = loader.records.accounts.live_bytes
     return {
         "damaged": result.damaged,
         "in_use_by": snapshot.holder,

@@ -22,20 +22,17 @@ from pathlib import Path
 from beanpole.engine.check import check
 from beanpole.log import limits
 from beanpole.log.clock import Clock
+from beanpole.log.compaction import write_all
 from beanpole.log.errors import SalvageError
 from beanpole.log.files.bulk import BulkWriter
 from beanpole.log.files.disk import DiskDirectory, File
 from beanpole.log.files.names import segment_name
 from beanpole.log.format import WHOLE_FIXED
-from beanpole.log.moving import move_jobs, move_pauses, paused_in
 from beanpole.log.tools.inspect import Loader, Survey, lost_ids, survey
 from beanpole.log.tools.snapshot import Snapshot
 
 UNFINISHED = "salvage.unfinished"
 """The folder in which the new log is written."""
-
-CHUNK_BYTES = 1_048_576
-"""Bytes of jobs that are written at once."""
 
 
 @dataclass(slots=True)
@@ -98,7 +95,7 @@ def salvage(
     result.lost_ids = lost_ids(found, loader.engine)
     result.needed = found.damaged or bool(result.lost_ids)
     result.job_count = loader.engine.jobs.count
-    result.live_bytes = loader.records.live_bytes
+    result.live_bytes = loader.records.accounts.live_bytes
     result.next_job_id = next_id(result, loader)
     check(loader.engine)
     if result.needed and not dry_run:
@@ -138,23 +135,15 @@ class Writer(BulkWriter):
             segment_bytes=segment_bytes,
         )
 
-    def open_segment(self, number: int, size: int) -> File:
-        """Begin a segment that the server can open, whoever runs this."""
-        file = super().open_segment(number, size)
+    def create(self, number: int) -> File:
+        """Begin a file that the server can open, whoever runs this."""
+        file = super().create(number)
         give_to_owner(self.directory.path, self.directory.path / file.name)
         return file
 
     def write(self, loader: Loader) -> None:
         """Write all jobs and pauses, and sync them."""
-        ids = sorted(job.id for job in loader.engine.jobs.jobs())
-        at = 0
-        while at < len(ids):
-            at = move_jobs(loader.engine, self.records, 0, ids, at, CHUNK_BYTES)
-            self.flush()
-        tubes, at = paused_in(loader.engine, 0), 0
-        while at < len(tubes):
-            at = move_pauses(self.records, 0, tubes, at, CHUNK_BYTES)
-            self.flush()
+        write_all(loader.engine, self.records, self.flush)
         self.seal()
         self.directory.sync()
 

@@ -49,17 +49,18 @@ def find_salt(data: bytes, before: Header) -> int:
                 named[salt] = named.get(salt, 0) + 1
     often: list = sorted(named, key=named.get, reverse=True)
     in_header: list = [get_u32(at + header_bytes - 8)] if end >= header_bytes else []
-    last: cython.Py_ssize_t = end - DELETED_RECORD
+    # Behind END, and NEXT, are zeros, and each ends with some.
+    used: cython.Py_ssize_t = len(data.rstrip(b"\0"))
+    last: cython.Py_ssize_t
     for each in [*in_header, before.salt, *often]:
         salt = each
-        if last >= header_bytes and (
-            counts(at + header_bytes, end - header_bytes, salt, version, cython.address(record))
-            or (
-                (at[last + FRAME] == Kind.END or at[last + FRAME] == Kind.NEXT)
-                and counts(at + last, DELETED_RECORD, salt, version, cython.address(record))
-            )
-        ):
+        if end >= header_bytes and counts(at + header_bytes, end - header_bytes, salt, version, cython.address(record)):
             return salt
+        for last in range(max(used - DELETED_RECORD, header_bytes), min(used, end - DELETED_RECORD + 1)):
+            if (at[last + FRAME] == Kind.END or at[last + FRAME] == Kind.NEXT) and counts(
+                at + last, DELETED_RECORD, salt, version, cython.address(record)
+            ):
+                return salt
     if not often or next_record(data, 0, before) >= 0:
         return before.salt
     return often[0]

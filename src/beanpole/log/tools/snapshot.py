@@ -43,6 +43,9 @@ class RefusedFile:
     def write(self, offset: int, data: bytes | memoryview) -> None:
         """Do nothing."""
 
+    def zero(self, start: int, end: int) -> None:
+        """Do nothing."""
+
     def truncate(self, size: int) -> None:
         """Do nothing."""
 

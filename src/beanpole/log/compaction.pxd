@@ -1,0 +1,25 @@
+# The header of compaction.py.
+cimport cython
+from libc.stdint cimport int64_t, uint64_t
+
+from beanpole.engine.engine cimport Engine
+from beanpole.log.accounts cimport Accounts
+from beanpole.log.encoder cimport Encoder
+
+@cython.final
+cdef class Compaction:
+    cdef Engine engine
+    cdef Encoder records
+    cdef Accounts accounts
+    cdef readonly uint64_t segment       # the segment that is being emptied; 0: none
+    cdef readonly bint emptied           # everything is moved out of it
+    cdef readonly uint64_t moved_index   # the last record that must be durable before it may go, when it is emptied
+    cdef readonly uint64_t moved_count   # jobs and pauses ever moved
+    cdef list ids                        # the jobs that it holds whole; None: not known yet
+    cdef Py_ssize_t at                   # of these, those that are dealt with
+    cdef list tubes                      # those whose pauses it holds; None: not looked for, as jobs come first
+    cdef Py_ssize_t tubes_at             # of these, those that are dealt with
+    cdef int64_t seen_bytes              # bytes of the log up to which what was written had its share of compaction
+    cdef uint64_t pass_end               # full disk: the newest segment when a pass over the log began; 0: none has
+    cdef int64_t left_dead_bytes         # full disk: the dead bytes that the last pass could not win back
+    cdef bint move_some(self, int64_t budget, bint at_once) except -1
