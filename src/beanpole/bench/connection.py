@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import cython
 from cython.cimports.beanpole.bench.histogram import Histogram
-from cython.cimports.beanpole.protocol.wire import ReplyReader, Word
+from cython.cimports.beanpole.protocol.replies import Word
+from cython.cimports.beanpole.protocol.wire import ReplyReader
 from cython.cimports.libc.stdint import uint64_t
 from cython.cimports.libc.stdlib import free, malloc
 from cython.cimports.libc.string import memcpy

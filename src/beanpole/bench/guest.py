@@ -21,7 +21,8 @@ from beanpole.bench.measure import SETUP_LIMIT_S, SPARE_DESCRIPTORS, WARM_UP_S
 from beanpole.bench.plan import Group
 from beanpole.bench.report import BUSY, number
 from beanpole.bench.server import Address, Server
-from beanpole.protocol.wire import Reply, ReplyReader, Word
+from beanpole.protocol.replies import Word
+from beanpole.protocol.wire import Reply, ReplyReader
 
 LEFT_JOBS_MAX = 1_000_000
 """Jobs that a cycle without a delete may leave behind until the end."""

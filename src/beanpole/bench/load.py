@@ -32,7 +32,8 @@ from cython.cimports.beanpole.posix import (
     recv,
     send,
 )
-from cython.cimports.beanpole.protocol.wire import Found, ReplyReader, Word
+from cython.cimports.beanpole.protocol.replies import Word
+from cython.cimports.beanpole.protocol.wire import Found, ReplyReader
 from cython.cimports.cpython.exc import PyErr_CheckSignals
 from cython.cimports.libc.errno import EAGAIN, EINTR, errno
 from cython.cimports.libc.stdlib import free, malloc
@@ -174,7 +175,7 @@ class Load:
         for connection in self.connections:
             if connection.replies_left > 0:
                 state = "" if connection.out_sent == connection.out_size else ", its batch is not sent completely"
-                word = wire.Word(connection.expected).name
+                word = Word(connection.expected).name
                 return f"connection {connection.index} waits for {connection.replies_left} {word}{state}"
         return "no connection waits"
 
@@ -313,10 +314,10 @@ class Load:
             if found.word != Word.RESERVED or found.body_bytes == body_bytes:
                 connection.replies_left -= 1
                 return 0
-        got = wire.Word(found.word).name
+        got = Word(found.word).name
         if found.word == Word.RESERVED:
             got += f" with a body of {found.body_bytes} bytes"
-        wanted = wire.Word(connection.expected).name if connection.replies_left > 0 else "nothing"
+        wanted = Word(connection.expected).name if connection.replies_left > 0 else "nothing"
         if connection.expected == Word.RESERVED:
             wanted += f" with a body of {body_bytes}"
         raise LoadError(f"connection {connection.index} got {got} where {wanted} was due")

@@ -15,7 +15,8 @@ from beanpole.client.result import Queue, Result
 from beanpole.client.session import INSERTED, USED, Session, check_prefix, error_of
 from beanpole.errors import ArgumentError, BeanpoleError, UnexpectedReplyError
 from beanpole.protocol import wire
-from beanpole.protocol.wire import Call, Reply, Word
+from beanpole.protocol.replies import Word
+from beanpole.protocol.wire import Call, Reply
 
 B = TypeVar("B")
 T = TypeVar("T")

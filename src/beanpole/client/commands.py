@@ -13,7 +13,8 @@ from beanpole.client.job import Job, job_id
 from beanpole.client.session import USED, Session
 from beanpole.client.stats import Stats, StatsJob, StatsTube, parse_list
 from beanpole.protocol import wire
-from beanpole.protocol.wire import Call, Reply, Word
+from beanpole.protocol.replies import Word
+from beanpole.protocol.wire import Call, Reply
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine

@@ -20,7 +20,8 @@ from beanpole.client.errors import BodyError, BuriedError
 from beanpole.client.job import Job
 from beanpole.errors import ArgumentError, BadFormatError, BeanpoleError, ReplyError, UnexpectedReplyError
 from beanpole.protocol import wire
-from beanpole.protocol.wire import Call, Reply, Word
+from beanpole.protocol.replies import Word
+from beanpole.protocol.wire import Call, Reply
 
 B = TypeVar("B")
 T = TypeVar("T")

@@ -69,7 +69,7 @@ cdef class Engine:
     cdef int offer_all(self, int64_t now_ns, list tubes) except -1
     cdef int wait(self, Session session, int64_t until_ns) except -1
     cdef int stop_waiting(self, Session session) except -1
-    cdef int wake(self, Session session, bytes reply) except -1
+    cdef int wake(self, Session session) except -1
     cdef bint deadline_soon(self, int64_t now_ns, Session session) noexcept
     cdef int64_t deadline(self) noexcept
     cdef int count_worker(self, Session session) except -1

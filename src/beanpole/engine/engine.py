@@ -32,6 +32,7 @@ from cython.cimports.beanpole.engine.records import Records, Room
 from cython.cimports.beanpole.engine.session import Session
 from cython.cimports.beanpole.engine.tube import Tube, Watch
 from cython.cimports.beanpole.protocol.commands import Verb
+from cython.cimports.beanpole.protocol.replies import Word
 from cython.cimports.libc.stdint import int64_t, uint32_t
 
 from beanpole import limits
@@ -48,10 +49,10 @@ REPLY_BYTES_PER_TURN = cython.declare(cython.Py_ssize_t, limits.REPLY_BYTES_PER_
 KICKS_PER_TURN = cython.declare(uint32_t, limits.KICKS_PER_TURN)
 
 MISTAKES = {
-    Verb.UNKNOWN_COMMAND: b"UNKNOWN_COMMAND\r\n",
-    Verb.BAD_FORMAT: b"BAD_FORMAT\r\n",
-    Verb.JOB_TOO_BIG: b"JOB_TOO_BIG\r\n",
-    Verb.EXPECTED_CRLF: b"EXPECTED_CRLF\r\n",
+    Verb.UNKNOWN_COMMAND: Word.UNKNOWN_COMMAND,
+    Verb.BAD_FORMAT: Word.BAD_FORMAT,
+    Verb.JOB_TOO_BIG: Word.JOB_TOO_BIG,
+    Verb.EXPECTED_CRLF: Word.EXPECTED_CRLF,
 }
 """The replies to what is not a command."""
 
@@ -215,7 +216,7 @@ class Engine:
         """Reserve a job for a session and reply with it."""
         self.hold(now_ns, session, job)
         session.read_index = self.records.index
-        return session.out.body(b"RESERVED ", 9, job.id, job.body, job.body_bytes)
+        return session.out.body(Word.RESERVED, job.id, job.body, job.body_bytes)
 
     # --- tubes --------------------------------------------------------------------------------------------------------
 
@@ -336,17 +337,17 @@ class Engine:
                 cython.cast(Watch, watch).tube.step_out(watch)
         return 0
 
-    def wake(self, session, reply):
-        """Answer a waiting session."""
+    def wake(self, session):
+        """Let a session wait no more: a reply follows."""
         self.stop_waiting(session)
         self.woken.append(session)
-        return session.out.add_bytes(reply)
+        return 0
 
     def offer(self, now_ns, tube):
         """Hand a tube's ready jobs to the sessions that wait for them, the longest waiting first."""
         while tube.waiting_count and can_serve(tube):
             session: Session = cython.cast(Session, tube.first_waiting.session)
-            self.wake(session, b"")
+            self.wake(session)
             self.reserve_for(now_ns, session, cython.cast(Job, tube.ready.entries[0].item))
         return 0
 
@@ -362,7 +363,7 @@ class Engine:
             tube = heapq.heappop(heads)[3]
             if tube.waiting_count and can_serve(tube):
                 session: Session = cython.cast(Session, tube.first_waiting.session)
-                self.wake(session, b"")
+                self.wake(session)
                 self.reserve_for(now_ns, session, cython.cast(Job, tube.ready.entries[0].item))
                 if tube.ready.count:
                     heapq.heappush(heads, (tube.ready.entries[0].key, tube.ready.entries[0].tie, tube.number, tube))
@@ -445,9 +446,11 @@ class Engine:
     def answer_waiting(self, now_ns, session):
         """Answer a session that has waited for something other than a job; else arm its timer again."""
         if self.deadline_soon(now_ns, session):
-            return self.wake(session, b"DEADLINE_SOON\r\n")
+            self.wake(session)
+            return session.out.word(Word.DEADLINE_SOON)
         if session.half_closed or 0 <= session.wait_until_ns <= now_ns:
-            return self.wake(session, b"TIMED_OUT\r\n")
+            self.wake(session)
+            return session.out.word(Word.TIMED_OUT)
         return self.wait(session, session.wait_until_ns)
 
     def half_close(self, now_ns, session):
@@ -518,12 +521,12 @@ class Engine:
         self.command_counts[cython.cast(cython.int, Verb.PUT)] += 1
         self.count_producer(session)
         if self.draining:
-            return session.out.add(b"DRAINING\r\n", 10)
+            return session.out.word(Word.DRAINING)
         if room == Room.FULL:
-            return session.out.add(b"OUT_OF_MEMORY\r\n", 15)
+            return session.out.word(Word.OUT_OF_MEMORY)
         job = new_job(self.next_job_id, session.used, command.body_at, command.body_bytes)
         if job is None:
-            return session.out.add(b"OUT_OF_MEMORY\r\n", 15)
+            return session.out.word(Word.OUT_OF_MEMORY)
         job.pri = command.pri
         job.delay_s = command.delay_s
         job.ttr_s = command.ttr_s
@@ -537,7 +540,7 @@ class Engine:
         else:
             self.enter(job, State.READY, job.pri)
         self.records.job_put(job)
-        session.out.inserted(job.id)
+        session.out.number(Word.INSERTED, job.id)
         if job.tube.waiting_count:
             self.offer(now_ns, job.tube)
         return 0
@@ -553,9 +556,9 @@ class Engine:
         if best is not None:
             return self.reserve_for(now_ns, session, cython.cast(Job, best.entries[0].item))
         if self.deadline_soon(now_ns, session):
-            return session.out.add(b"DEADLINE_SOON\r\n", 15)
+            return session.out.word(Word.DEADLINE_SOON)
         if session.half_closed or until_ns == now_ns:
-            return session.out.add(b"TIMED_OUT\r\n", 11)
+            return session.out.word(Word.TIMED_OUT)
         return self.wait(session, until_ns)
 
     def reserve_job(self, now_ns, session, id):
@@ -565,7 +568,7 @@ class Engine:
             return self.not_found(session)
         changes: cython.bint = job.state != State.READY
         if changes and not self.records.room_for_change():
-            return session.out.add(b"OUT_OF_MEMORY\r\n", 15)
+            return session.out.word(Word.OUT_OF_MEMORY)
         self.reserve_for(now_ns, session, job)
         if changes:
             # When it comes back it is ready, whatever it was: now or, should the server end here, at the next start.
@@ -576,7 +579,7 @@ class Engine:
     def not_found(self, session):
         """NOT_FOUND: nobody may read it before what took the job away is durable."""
         session.read_index = self.records.index
-        return session.out.add(b"NOT_FOUND\r\n", 11)
+        return session.out.word(Word.NOT_FOUND)
 
     def delete(self, now_ns, session, id):
         """delete: a job in any state, unless another session holds it."""
@@ -588,7 +591,7 @@ class Engine:
         self.jobs.remove(job)
         job.tube.delete_count += 1
         self.drop_if_unused(job.tube)
-        return session.out.add(b"DELETED\r\n", 9)
+        return session.out.word(Word.DELETED)
 
     def release(self, now_ns, session, command):
         """release: a held job becomes ready or delayed."""
@@ -596,7 +599,7 @@ class Engine:
         if job is None or job.holder is not session:
             return self.not_found(session)
         if not self.records.room_for_change():
-            return session.out.add(b"OUT_OF_MEMORY\r\n", 15)
+            return session.out.word(Word.OUT_OF_MEMORY)
         self.leave(job)
         job.pri = command.pri
         job.delay_s = command.delay_s
@@ -606,7 +609,7 @@ class Engine:
         else:
             self.enter(job, State.READY, job.pri)
         self.records.job_changed(job)
-        session.out.add(b"RELEASED\r\n", 10)
+        session.out.word(Word.RELEASED)
         return self.offer(now_ns, job.tube)
 
     def bury(self, now_ns, session, command):
@@ -615,13 +618,13 @@ class Engine:
         if job is None or job.holder is not session:
             return self.not_found(session)
         if not self.records.room_for_change():
-            return session.out.add(b"OUT_OF_MEMORY\r\n", 15)
+            return session.out.word(Word.OUT_OF_MEMORY)
         self.leave(job)
         job.pri = command.pri
         job.bury_count += 1
         self.bury_job(job)
         self.records.job_changed(job)
-        return session.out.add(b"BURIED\r\n", 8)
+        return session.out.word(Word.BURIED)
 
     def touch(self, now_ns, session, id):
         """touch: the TTR of a held job starts anew."""
@@ -632,7 +635,7 @@ class Engine:
         session.reserved.move(job, job.deadline_at_ns)
         if self.records.wants_reservations:
             self.records.job_reserved(job)
-        return session.out.add(b"TOUCHED\r\n", 9)
+        return session.out.word(Word.TOUCHED)
 
     def kick(self, now_ns, session, bound):
         """kick: buried jobs of the used tube become ready, or where there are none delayed ones."""
@@ -657,7 +660,7 @@ class Engine:
             session.kick_left -= 1
             room -= 1
         session.kick_left = 0
-        return session.out.counted(b"KICKED ", 7, session.kicked_count)
+        return session.out.number(Word.KICKED, session.kicked_count)
 
     def kick_one(self, now_ns, job):
         """Make a buried or delayed job ready."""
@@ -672,8 +675,8 @@ class Engine:
         if job is None or (job.state != State.BURIED and job.state != State.DELAYED):
             return self.not_found(session)
         if not self.records.room_for_change():
-            return session.out.add(b"OUT_OF_MEMORY\r\n", 15)
-        session.out.add(b"KICKED\r\n", 8)
+            return session.out.word(Word.OUT_OF_MEMORY)
+        session.out.word(Word.KICKED)
         return self.kick_one(now_ns, job)
 
     def peek(self, session, job):
@@ -681,7 +684,7 @@ class Engine:
         if job is None:
             return self.not_found(session)
         session.read_index = self.records.index
-        return session.out.body(b"FOUND ", 6, job.id, job.body, job.body_bytes)
+        return session.out.body(Word.FOUND, job.id, job.body, job.body_bytes)
 
     def peek_first(self, session, heap):
         """peek-ready, peek-delayed, peek-buried: the first job of the used tube in that state."""
@@ -690,33 +693,31 @@ class Engine:
     def use(self, session, name):
         """use: where put and its like work from now on."""
         if self.too_many_tubes(name):
-            return session.out.add(b"OUT_OF_MEMORY\r\n", 15)
+            return session.out.word(Word.OUT_OF_MEMORY)
         self.switch_used(session, self.open_tube(name))
         return self.reply_used(session)
 
     def reply_used(self, session):
         """list-tube-used: where put and its like work."""
-        session.out.add(b"USING ", 6)
-        session.out.add_bytes(session.used.name)
-        return session.out.add(b"\r\n", 2)
+        return session.out.name(Word.USING, session.used.name)
 
     def watch(self, session, name):
         """watch: one more tube to reserve from."""
         if self.too_many_tubes(name):
-            return session.out.add(b"OUT_OF_MEMORY\r\n", 15)
+            return session.out.word(Word.OUT_OF_MEMORY)
         tube: Tube = self.open_tube(name)
         if tube not in session.watch_of:
             self.add_watch(session, tube)
-        return session.out.counted(b"WATCHING ", 9, len(session.watches))
+        return session.out.number(Word.WATCHING, len(session.watches))
 
     def ignore(self, session, name):
         """ignore: one tube less to reserve from, but never none."""
         watch: Watch = session.watch_of.get(self.tube_named(name))
         if watch is not None:
             if len(session.watches) == 1:
-                return session.out.add(b"NOT_IGNORED\r\n", 13)
+                return session.out.word(Word.NOT_IGNORED)
             self.drop_watch(session, watch)
-        return session.out.counted(b"WATCHING ", 9, len(session.watches))
+        return session.out.number(Word.WATCHING, len(session.watches))
 
     def pause(self, now_ns, session, command):
         """pause-tube: nothing is reserved from the tube for some seconds; 0 ends a pause."""
@@ -724,12 +725,12 @@ class Engine:
         if tube is None:
             return self.not_found(session)
         if not self.records.room_for_change():
-            return session.out.add(b"OUT_OF_MEMORY\r\n", 15)
+            return session.out.word(Word.OUT_OF_MEMORY)
         tube.pause_count += 1
         tube.pause_s = command.delay_s
         tube.paused_until_ns = now_ns + command.delay_s * SECOND_NS if command.delay_s else 0
         self.records.tube_changed(tube)
-        session.out.add(b"PAUSED\r\n", 8)
+        session.out.word(Word.PAUSED)
         if tube.paused_until_ns:
             return self.arm(tube, tube.paused_until_ns)
         return self.offer(now_ns, tube)
@@ -756,7 +757,7 @@ class Engine:
         else:
             if verb == Verb.EXPECTED_CRLF:
                 self.count_producer(session)
-            return session.out.add_bytes(MISTAKES[verb])
+            return session.out.word(MISTAKES[verb])
         if text is None:
             return self.not_found(session)
         return session.out.text(text)
@@ -768,8 +769,8 @@ class Engine:
         for block in range(len(self.name_blocks) - 1, -1, -1):
             size += len(self.name_block(block))
             session.pieces.append(self.name_blocks[block])
-        session.out.counted(b"OK ", 3, size)
-        session.out.add(b"---\n", 4)
+        session.out.number(Word.OK, size)
+        session.out.add_bytes(b"---\n")
         return self.add_pieces(session)
 
     def add_pieces(self, session):

@@ -1,8 +1,7 @@
 """Replies: a growable C buffer that the engine writes into and the socket is fed from.
 
 Formatting straight into C memory costs a tenth of building ``bytes`` objects, and it is half of what a command costs.
-Constant replies are plain literals at the place that decides on them: the protocol has few of them, and the reader of
-the engine wants to see them there.
+The words of the protocol stand in one table, from which the client's reader knows them too.
 """
 
 import cython
@@ -13,6 +12,47 @@ from beanpole import limits
 
 FIRST_CAPACITY = cython.declare(cython.Py_ssize_t, 512)
 OUTPUT_BYTES_KEPT = cython.declare(cython.Py_ssize_t, limits.OUTPUT_BYTES_KEPT)
+
+WORDS = (
+    (b"INSERTED", Word.INSERTED, Form.NUMBER),
+    (b"RESERVED", Word.RESERVED, Form.NUMBER_BODY),
+    (b"DELETED", Word.DELETED, Form.BARE),
+    (b"TIMED_OUT", Word.TIMED_OUT, Form.BARE),
+    (b"NOT_FOUND", Word.NOT_FOUND, Form.BARE),
+    (b"OK", Word.OK, Form.BODY),
+    (b"USING", Word.USING, Form.NAME),
+    (b"WATCHING", Word.WATCHING, Form.NUMBER),
+    (b"RELEASED", Word.RELEASED, Form.BARE),
+    (b"TOUCHED", Word.TOUCHED, Form.BARE),
+    (b"BURIED", Word.BURIED, Form.NUMBER_OR_BARE),
+    (b"KICKED", Word.KICKED, Form.NUMBER_OR_BARE),
+    (b"FOUND", Word.FOUND, Form.NUMBER_BODY),
+    (b"PAUSED", Word.PAUSED, Form.BARE),
+    (b"NOT_IGNORED", Word.NOT_IGNORED, Form.BARE),
+    (b"DEADLINE_SOON", Word.DEADLINE_SOON, Form.BARE),
+    (b"DRAINING", Word.DRAINING, Form.BARE),
+    (b"JOB_TOO_BIG", Word.JOB_TOO_BIG, Form.BARE),
+    (b"OUT_OF_MEMORY", Word.OUT_OF_MEMORY, Form.BARE),
+    (b"INTERNAL_ERROR", Word.INTERNAL_ERROR, Form.BARE),
+    (b"BAD_FORMAT", Word.BAD_FORMAT, Form.BARE),
+    (b"UNKNOWN_COMMAND", Word.UNKNOWN_COMMAND, Form.BARE),
+    (b"EXPECTED_CRLF", Word.EXPECTED_CRLF, Form.BARE),
+)
+"""Every word that a server says, the frequent ones first, and the form of what follows it."""
+
+TEXTS = [(b"", b"")] + [(word + b"\r\n", word + b" ") for word, _, _ in WORDS]
+
+
+def fill_words():
+    """Copy the table into C memory; its texts stay alive with `TEXTS`."""
+    for i, (word, value, form) in enumerate(WORDS, 1):
+        assert value == i, "the table of words is not in the order of their numbers"
+        words[i].line, words[i].start = TEXTS[i]
+        words[i].word_bytes = len(word)
+        words[i].form = form
+
+
+fill_words()
 
 
 @cython.cclass
@@ -66,30 +106,44 @@ class ReplyBuffer:
         """Append a bytes object."""
         return self.add(text, len(text))
 
-    def inserted(self, id):
-        """Append ``INSERTED <id>``."""
-        return self.counted(b"INSERTED ", 9, id)
-
-    def counted(self, word, word_bytes, number):
-        """Append a word with a space, a number and CRLF."""
-        self.add(word, word_bytes)
-        self.add_number(number)
+    def end(self):
+        """Append CRLF."""
         return self.add(b"\r\n", 2)
 
-    def body(self, word, word_bytes, id, body, body_bytes):
-        """Append a word with a space, an id, a size and a body; the memory at `body` ends with its CRLF."""
-        self.add(word, word_bytes)
+    def word(self, word):
+        """Append a reply that is a word and nothing else."""
+        return self.add(words[word].line, words[word].word_bytes + 2)
+
+    def begin(self, word):
+        """Append a word with a space."""
+        return self.add(words[word].start, words[word].word_bytes + 1)
+
+    def number(self, word, number):
+        """Append a word with a number."""
+        self.begin(word)
+        self.add_number(number)
+        return self.end()
+
+    def name(self, word, name):
+        """Append a word with the name of a tube."""
+        self.begin(word)
+        self.add_bytes(name)
+        return self.end()
+
+    def body(self, word, id, body, body_bytes):
+        """Append a word with an id, a size and a body; the memory at `body` ends with its CRLF."""
+        self.begin(word)
         self.add_number(id)
         self.add(b" ", 1)
         self.add_number(body_bytes)
-        self.add(b"\r\n", 2)
+        self.end()
         return self.add(body, body_bytes + 2)
 
     def text(self, text):
         """Append ``OK <bytes>`` and a YAML text."""
-        self.counted(b"OK ", 3, len(text))
+        self.number(Word.OK, len(text))
         self.add_bytes(text)
-        return self.add(b"\r\n", 2)
+        return self.end()
 
     def consume(self, size):
         """Forget `size` bytes at the front: they are sent."""

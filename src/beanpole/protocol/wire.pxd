@@ -1,49 +1,8 @@
-# The header of wire.py: the words of the server, and one client's place in the stream of replies.
+# The header of wire.py: one client's place in the stream of replies.
 cimport cython
 from libc.stdint cimport uint64_t
 
-from beanpole.protocol.replies cimport ReplyBuffer
-
-cpdef enum Word:
-    # What a reply begins with.
-    INSERTED = 1
-    RESERVED
-    DELETED
-    TIMED_OUT
-    NOT_FOUND
-    OK
-    USING
-    WATCHING
-    RELEASED
-    TOUCHED
-    BURIED
-    KICKED
-    FOUND
-    PAUSED
-    NOT_IGNORED
-    DEADLINE_SOON
-    DRAINING
-    JOB_TOO_BIG
-    OUT_OF_MEMORY
-    INTERNAL_ERROR
-    BAD_FORMAT
-    UNKNOWN_COMMAND
-    EXPECTED_CRLF
-
-cdef enum Form:
-    # What follows the word.
-    BARE                                 # nothing
-    NUMBER                               # <id> or <count>
-    NUMBER_OR_BARE                       # a number, or nothing: which one depends on the command
-    NAME                                 # <tube>
-    BODY                                 # <bytes>, and a body
-    NUMBER_BODY                          # <id> <bytes>, and a body
-
-cdef struct Row:
-    const char *text
-    Py_ssize_t size
-    Word word
-    Form form
+from beanpole.protocol.replies cimport ReplyBuffer, Word
 
 cdef struct Found:
     # A reply where it lies in the reader's memory: valid until the reader receives more.

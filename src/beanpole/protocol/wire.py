@@ -16,7 +16,7 @@ from typing import TypeVar
 
 import cython
 from cython.cimports.beanpole.protocol.arguments import read_u64
-from cython.cimports.beanpole.protocol.replies import ReplyBuffer
+from cython.cimports.beanpole.protocol.replies import Form, ReplyBuffer, Word, words
 from cython.cimports.libc.stdint import UINT64_MAX, uint64_t
 from cython.cimports.libc.stdlib import free, realloc
 from cython.cimports.libc.string import memchr, memcmp, memcpy, memmove
@@ -24,6 +24,7 @@ from cython.cimports.libc.string import memchr, memcmp, memcpy, memmove
 from beanpole import limits
 from beanpole.errors import ArgumentError, UnexpectedReplyError
 from beanpole.protocol.arguments import NAME_BYTES
+from beanpole.protocol.replies import WORDS
 
 PRI_MAX = cython.declare(uint64_t, limits.PRI_MAX)
 RESERVE_TIMEOUT_S_MAX = cython.declare(uint64_t, limits.RESERVE_TIMEOUT_S_MAX)
@@ -31,51 +32,10 @@ REPLY_LINE_BYTES_MAX = cython.declare(cython.Py_ssize_t, limits.REPLY_LINE_BYTES
 BODY_BYTES_MAX = cython.declare(uint64_t, limits.BODY_BYTES_MAX_CEILING)
 INPUT_BYTES_KEPT = cython.declare(cython.Py_ssize_t, limits.CLIENT_RECEIVE_BYTES)
 
+WORD_END = cython.declare(cython.int, len(WORDS) + 1)
+
 T = TypeVar("T")
 """What the answer to a call is for Python code."""
-
-ROW_COUNT = cython.declare(cython.int, 23)
-rows = cython.declare(Row[23])
-
-WORDS = (
-    (b"INSERTED", Word.INSERTED, Form.NUMBER),
-    (b"RESERVED", Word.RESERVED, Form.NUMBER_BODY),
-    (b"DELETED", Word.DELETED, Form.BARE),
-    (b"TIMED_OUT", Word.TIMED_OUT, Form.BARE),
-    (b"NOT_FOUND", Word.NOT_FOUND, Form.BARE),
-    (b"OK", Word.OK, Form.BODY),
-    (b"USING", Word.USING, Form.NAME),
-    (b"WATCHING", Word.WATCHING, Form.NUMBER),
-    (b"RELEASED", Word.RELEASED, Form.BARE),
-    (b"TOUCHED", Word.TOUCHED, Form.BARE),
-    (b"BURIED", Word.BURIED, Form.NUMBER_OR_BARE),
-    (b"KICKED", Word.KICKED, Form.NUMBER_OR_BARE),
-    (b"FOUND", Word.FOUND, Form.NUMBER_BODY),
-    (b"PAUSED", Word.PAUSED, Form.BARE),
-    (b"NOT_IGNORED", Word.NOT_IGNORED, Form.BARE),
-    (b"DEADLINE_SOON", Word.DEADLINE_SOON, Form.BARE),
-    (b"DRAINING", Word.DRAINING, Form.BARE),
-    (b"JOB_TOO_BIG", Word.JOB_TOO_BIG, Form.BARE),
-    (b"OUT_OF_MEMORY", Word.OUT_OF_MEMORY, Form.BARE),
-    (b"INTERNAL_ERROR", Word.INTERNAL_ERROR, Form.BARE),
-    (b"BAD_FORMAT", Word.BAD_FORMAT, Form.BARE),
-    (b"UNKNOWN_COMMAND", Word.UNKNOWN_COMMAND, Form.BARE),
-    (b"EXPECTED_CRLF", Word.EXPECTED_CRLF, Form.BARE),
-)
-"""Every word a server says, the frequent ones first, with the form of what follows."""
-
-
-def fill_rows():
-    """Copy the table of words into C memory; the texts stay alive with `WORDS`."""
-    for i, (text, word, form) in enumerate(WORDS):
-        rows[i].text = text
-        rows[i].size = len(text)
-        rows[i].word = word
-        rows[i].form = form
-
-
-fill_rows()
-
 
 def read_digits(at, end, number):
     """Read a number that begins here, without spaces before; NULL: there is none, or it has more than 64 bits."""
@@ -219,15 +179,15 @@ class ReplyReader:
         end: cython.p_const_char = line + size - 2
         if size < 2 or end[0] != 13:
             self.fail("a reply does not end with CR LF", line, size)
-        i: cython.int = 0
-        while i < ROW_COUNT and (rows[i].size > size - 2 or memcmp(line, rows[i].text, rows[i].size) != 0):
+        i: cython.int = 1
+        while i < WORD_END and (words[i].word_bytes > size - 2 or memcmp(line, words[i].line, words[i].word_bytes) != 0):
             i += 1
-        if i == ROW_COUNT:
+        if i == WORD_END:
             self.fail("no reply of the protocol", line, size)
-        form: Form = rows[i].form
-        at: cython.p_const_char = line + rows[i].size
+        form: Form = words[i].form
+        at: cython.p_const_char = line + words[i].word_bytes
         number: uint64_t = 0
-        found.word = rows[i].word
+        found.word = cython.cast(Word, i)
         found.number = 0
         found.body = cython.NULL
         found.body_bytes = 0
@@ -300,9 +260,9 @@ def add_put(out, body, numbers):
     text: bytes = body
     out.add_bytes(numbers)
     out.add_number(len(text))
-    out.add(b"\r\n", 2)
+    out.end()
     out.add_bytes(text)
-    return out.add(b"\r\n", 2)
+    return out.end()
 
 
 @cython.annotation_typing(False)
@@ -332,9 +292,11 @@ def with_id(verb: bytes, id: int) -> bytes:
 def with_ids(verb: bytes, ids: list[int]) -> bytes:
     """``<verb> <id>`` for each id. Raise ArgumentError for what is no id."""
     out: ReplyBuffer = ReplyBuffer()
+    start: bytes = verb + b" "
     for id in ids:
-        out.add_bytes(verb)
-        out.counted(b" ", 1, whole(id, UINT64_MAX, "id"))
+        out.add_bytes(start)
+        out.add_number(whole(id, UINT64_MAX, "id"))
+        out.end()
     return out.take()
 
 

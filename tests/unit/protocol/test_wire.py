@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from beanpole import limits
 from beanpole.errors import ArgumentError, UnexpectedReplyError
 from beanpole.protocol import wire
-from beanpole.protocol.wire import Call, Reply, ReplyReader, Word
+from beanpole.protocol.replies import WORDS, Word
+from beanpole.protocol.wire import Call, Reply, ReplyReader
 
 Seen = tuple[int, int, bytes | None]
 
@@ -27,7 +28,7 @@ REPLIES: list[tuple[bytes, Seen]] = [
     (b"OK 4\r\n---\n\r\n", (Word.OK, 0, b"---\n")),
     (b"USING a.b\r\n", (Word.USING, 0, b"a.b")),
     (b"WATCHING 12\r\n", (Word.WATCHING, 12, None)),
-    *((text + b"\r\n", (word, 0, None)) for text, word, form in wire.WORDS if form == 0),
+    *((text + b"\r\n", (word, 0, None)) for text, word, form in WORDS if form == 0),
 ]
 
 WRONG = [
