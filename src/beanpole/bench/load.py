@@ -42,7 +42,7 @@ from cython.cimports.posix.time import CLOCK_MONOTONIC, clock_gettime, timespec
 from cython.cimports.posix.types import clockid_t
 from cython.cimports.posix.unistd import close
 
-from beanpole.protocol import wire
+from beanpole.protocol import replies
 
 if TYPE_CHECKING:
     from beanpole.bench.plan import Group
@@ -175,7 +175,7 @@ class Load:
         for connection in self.connections:
             if connection.replies_left > 0:
                 state = "" if connection.out_sent == connection.out_size else ", its batch is not sent completely"
-                word = Word(connection.expected).name
+                word = replies.Word(connection.expected).name
                 return f"connection {connection.index} waits for {connection.replies_left} {word}{state}"
         return "no connection waits"
 
@@ -314,10 +314,10 @@ class Load:
             if found.word != Word.RESERVED or found.body_bytes == body_bytes:
                 connection.replies_left -= 1
                 return 0
-        got = Word(found.word).name
+        got = replies.Word(found.word).name
         if found.word == Word.RESERVED:
             got += f" with a body of {found.body_bytes} bytes"
-        wanted = Word(connection.expected).name if connection.replies_left > 0 else "nothing"
+        wanted = replies.Word(connection.expected).name if connection.replies_left > 0 else "nothing"
         if connection.expected == Word.RESERVED:
             wanted += f" with a body of {body_bytes}"
         raise LoadError(f"connection {connection.index} got {got} where {wanted} was due")

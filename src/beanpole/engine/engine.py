@@ -775,8 +775,8 @@ class Engine:
 
     def add_pieces(self, session):
         """Write REPLY_BYTES_PER_TURN of a long reply."""
-        end: cython.Py_ssize_t = session.out.size + REPLY_BYTES_PER_TURN
-        while session.pieces and session.out.size < end:
+        end: cython.Py_ssize_t = session.out.buffer.size + REPLY_BYTES_PER_TURN
+        while session.pieces and session.out.buffer.size < end:
             session.out.add_bytes(session.pieces.pop())
         session.pieces = session.pieces or None
         return 0

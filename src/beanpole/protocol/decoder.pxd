@@ -2,6 +2,7 @@
 cimport cython
 from libc.stdint cimport uint32_t, uint64_t
 
+from beanpole.protocol.buffer cimport Buffer
 from beanpole.protocol.commands cimport Command, Shape, Verb
 
 cdef enum Mode:
@@ -21,12 +22,11 @@ cdef struct VerbRow:
 cdef class Decoder:
     cdef Py_ssize_t body_bytes_max       # bytes of a body; a longer one is swallowed
     cdef Mode mode
-    cdef const char *input               # what is decoded now: borrowed from the caller or `kept`
+    cdef const char *input               # what is decoded now: borrowed from the caller, or of `kept`
     cdef Py_ssize_t at                   # bytes of `input` that are decoded
     cdef Py_ssize_t end                  # bytes of `input` that are there
     cdef bint borrowed                   # `input` is the caller's and must be kept before the caller reuses it
-    cdef char *kept                      # input that waits for its rest; ours
-    cdef Py_ssize_t kept_capacity        # bytes allocated at `kept`; 0: none
+    cdef Buffer kept                     # input that waits for its rest
     cdef uint64_t skip_left              # SKIP: bytes still to swallow
     cdef bint after_cr                   # LONG_LINE: the last byte swallowed was a CR
     cdef uint32_t put_pri                # BODY: the numbers of the put line

@@ -17,10 +17,11 @@ other instead of blocking the connection.
 
 import cython
 from cython.cimports.beanpole.protocol.arguments import read_arguments, read_u32
+from cython.cimports.beanpole.protocol.buffer import append, reserve, shrink
 from cython.cimports.beanpole.protocol.commands import Command, Shape, Verb
 from cython.cimports.libc.stdint import uint32_t, uint64_t
-from cython.cimports.libc.stdlib import free, realloc
-from cython.cimports.libc.string import memchr, memcmp, memcpy, memmove
+from cython.cimports.libc.stdlib import free
+from cython.cimports.libc.string import memchr, memcmp, memcpy
 
 from beanpole import limits
 from beanpole.protocol.commands import COMMANDS
@@ -53,7 +54,7 @@ class Decoder:
         self.body_bytes_max = body_bytes_max
 
     def __dealloc__(self):
-        free(self.kept)
+        free(self.kept.data)
 
     # --- input --------------------------------------------------------------------------------------------------------
 
@@ -71,23 +72,14 @@ class Decoder:
 
     def room(self, size):
         """Return where `size` more bytes of input can be written, behind what is kept; `extend` tells how many were."""
-        if self.at and not self.borrowed:
-            memmove(self.kept, self.kept + self.at, self.end - self.at)
-            self.end -= self.at
-            self.at = 0
-            self.input = self.kept
         self.settle()
-        if self.end + size > self.kept_capacity:
-            capacity: cython.Py_ssize_t = max(self.kept_capacity, INPUT_BYTES_KEPT)
-            while capacity < self.end + size:
-                capacity *= 2
-            grown = cython.cast(cython.p_char, realloc(self.kept, capacity))
-            if grown is cython.NULL:
-                raise MemoryError
-            self.kept = grown
-            self.kept_capacity = capacity
-            self.input = grown
-        return self.kept + self.end
+        self.kept.start = self.at
+        self.kept.size = self.end
+        reserve(cython.address(self.kept), size)
+        self.input = self.kept.data
+        self.at = self.kept.start
+        self.end = self.kept.size
+        return self.kept.data + self.end
 
     def extend(self, size):
         """Count `size` bytes, written where `room` said, as input."""
@@ -96,29 +88,24 @@ class Decoder:
     def settle(self):
         """Keep what is left of borrowed input; give a large buffer back when nothing is left."""
         left: cython.Py_ssize_t = self.end - self.at
-        if left == 0:
-            self.at = 0
-            self.end = 0
-            self.borrowed = False
-            if self.kept_capacity > INPUT_BYTES_KEPT:
-                free(self.kept)
-                self.kept = cython.NULL
-                self.kept_capacity = 0
-            self.input = self.kept
-        elif self.borrowed:
-            source: cython.p_const_char = self.input + self.at
-            self.borrowed = False
-            self.at = 0
-            self.end = 0
-            self.input = self.kept
-            memcpy(self.room(left), source, left)
-            self.end = left
+        if left and not self.borrowed:
+            return 0
+        self.kept.start = 0
+        self.kept.size = 0
+        if left:
+            append(cython.address(self.kept), self.input + self.at, left)
+        else:
+            shrink(cython.address(self.kept), INPUT_BYTES_KEPT)
+        self.borrowed = False
+        self.input = self.kept.data
+        self.at = 0
+        self.end = left
         return 0
 
     @property
     def buffered_bytes(self) -> int:
         """Bytes of memory that the decoder holds."""
-        return self.kept_capacity
+        return self.kept.capacity
 
     @property
     def in_command(self) -> bool:

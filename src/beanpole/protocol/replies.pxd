@@ -2,6 +2,8 @@
 cimport cython
 from libc.stdint cimport uint64_t
 
+from beanpole.protocol.buffer cimport Buffer
+
 cpdef enum Word:
     # What a reply begins with.
     INSERTED = 1
@@ -40,7 +42,7 @@ cdef enum Form:
 cdef struct WordRow:
     const char *line                     # the word with CRLF: a whole reply
     const char *start                    # the word with a space: an argument follows
-    Py_ssize_t word_bytes
+    Py_ssize_t size                      # bytes of the word alone
     Form form
 
 cdef WordRow[32] words                   # by Word; the first row is empty
@@ -48,20 +50,15 @@ cdef WordRow[32] words                   # by Word; the first row is empty
 @cython.final
 @cython.no_gc
 cdef class ReplyBuffer:
-    cdef char *data
-    cdef readonly Py_ssize_t size        # bytes written
-    cdef Py_ssize_t sent                 # bytes at the front that are gone already
-    cdef Py_ssize_t capacity             # bytes allocated at data; 0: none yet
-    cdef int grow(self, Py_ssize_t more) except -1
+    cdef Buffer buffer                   # what was not sent yet
     cdef int add(self, const char *text, Py_ssize_t size) except -1
     cdef int add_number(self, uint64_t number) except -1
     cdef int add_bytes(self, bytes text) except -1
     cdef int end(self) except -1
-    cdef int word(self, Word word) except -1
-    cdef int begin(self, Word word) except -1
-    cdef int number(self, Word word, uint64_t number) except -1
-    cdef int name(self, Word word, bytes name) except -1
-    cdef int body(self, Word word, uint64_t id, const char *body, Py_ssize_t body_bytes) except -1
+    cdef int word(self, int word) except -1
+    cdef int begin(self, int word) except -1
+    cdef int number(self, int word, uint64_t number) except -1
+    cdef int name(self, int word, bytes name) except -1
+    cdef int body(self, int word, uint64_t id, const char *body, Py_ssize_t body_bytes) except -1
     cdef int text(self, bytes text) except -1
     cdef void consume(self, Py_ssize_t size) noexcept
-    cdef void release(self) noexcept

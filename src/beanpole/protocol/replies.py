@@ -5,12 +5,12 @@ The words of the protocol stand in one table, from which the client's reader kno
 """
 
 import cython
-from cython.cimports.libc.stdlib import free, realloc
-from cython.cimports.libc.string import memcpy, memmove
+from cython.cimports.beanpole.protocol.buffer import consume, reserve
+from cython.cimports.libc.stdlib import free
+from cython.cimports.libc.string import memcpy
 
 from beanpole import limits
 
-FIRST_CAPACITY = cython.declare(cython.Py_ssize_t, 512)
 OUTPUT_BYTES_KEPT = cython.declare(cython.Py_ssize_t, limits.OUTPUT_BYTES_KEPT)
 
 WORDS = (
@@ -60,34 +60,14 @@ class ReplyBuffer:
     """Bytes for one client, in order. The front that was sent is forgotten as a whole once everything is sent."""
 
     def __dealloc__(self):
-        free(self.data)
-
-    def grow(self, more):
-        """Make room for `more` bytes. Raise MemoryError when there is none."""
-        if self.sent * 2 >= self.size:
-            # At least half is sent: what is left moves to the front, so that a client that is always a little behind
-            # takes no more memory than it is behind.
-            memmove(self.data, self.data + self.sent, self.size - self.sent)
-            self.size -= self.sent
-            self.sent = 0
-            if self.size + more <= self.capacity:
-                return 0
-        capacity: cython.Py_ssize_t = max(self.capacity, FIRST_CAPACITY)
-        while capacity < self.size + more:
-            capacity *= 2
-        grown = cython.cast(cython.p_char, realloc(self.data, capacity))
-        if grown is cython.NULL:
-            raise MemoryError
-        self.data = grown
-        self.capacity = capacity
-        return 0
+        free(self.buffer.data)
 
     def add(self, text, size):
-        """Append `size` bytes."""
-        if self.size + size > self.capacity:
-            self.grow(size)
-        memcpy(self.data + self.size, text, size)
-        self.size += size
+        """Append `size` bytes. Raise MemoryError when there is no room."""
+        if self.buffer.size + size > self.buffer.capacity:
+            reserve(cython.address(self.buffer), size)
+        memcpy(self.buffer.data + self.buffer.size, text, size)
+        self.buffer.size += size
         return 0
 
     def add_number(self, number):
@@ -147,21 +127,12 @@ class ReplyBuffer:
 
     def consume(self, size):
         """Forget `size` bytes at the front: they are sent."""
-        self.sent += size
-        if self.sent == self.size:
-            self.sent = 0
-            self.size = 0
-            if self.capacity > OUTPUT_BYTES_KEPT:
-                self.release()
-
-    def release(self):
-        """Give all memory back."""
-        free(self.data)
-        self.data = cython.NULL
-        self.capacity = 0
+        consume(cython.address(self.buffer), size, OUTPUT_BYTES_KEPT)
 
     def take(self) -> bytes:
         """Return everything that is unsent, as if it had been sent."""
-        taken: bytes = self.data[self.sent : self.size] if self.size else b""
-        self.consume(self.size - self.sent)
+        start: cython.Py_ssize_t = self.buffer.start
+        size: cython.Py_ssize_t = self.buffer.size
+        taken: bytes = self.buffer.data[start:size] if size else b""
+        self.consume(size - start)
         return taken

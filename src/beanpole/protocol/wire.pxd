@@ -2,6 +2,7 @@
 cimport cython
 from libc.stdint cimport uint64_t
 
+from beanpole.protocol.buffer cimport Buffer
 from beanpole.protocol.replies cimport ReplyBuffer, Word
 
 cdef struct Found:
@@ -32,11 +33,8 @@ cdef class Call:  # `Generic[T]`
 
 @cython.final
 cdef class ReplyReader:
-    cdef char *data
-    cdef Py_ssize_t at                   # where in data the next reply begins
-    cdef Py_ssize_t size                 # where in data the received bytes end
-    cdef Py_ssize_t capacity             # bytes allocated at data; 0: none yet
-    cdef Py_ssize_t wanted               # bytes from `at` on that the next reply needs; 0: not known yet
+    cdef Buffer input                    # received bytes that nobody has read yet
+    cdef Py_ssize_t wanted               # bytes of it that the next reply needs; 0: not known yet
     cdef bint broken                     # what came was no reply: nothing behind it can be read
     cdef int append(self, const char *data, Py_ssize_t more) except -1
     cdef Reply read(self)

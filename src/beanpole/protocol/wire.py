@@ -16,10 +16,11 @@ from typing import TypeVar
 
 import cython
 from cython.cimports.beanpole.protocol.arguments import read_u64
+from cython.cimports.beanpole.protocol.buffer import append, shrink
 from cython.cimports.beanpole.protocol.replies import Form, ReplyBuffer, Word, words
 from cython.cimports.libc.stdint import UINT64_MAX, uint64_t
-from cython.cimports.libc.stdlib import free, realloc
-from cython.cimports.libc.string import memchr, memcmp, memcpy, memmove
+from cython.cimports.libc.stdlib import free
+from cython.cimports.libc.string import memchr, memcmp
 
 from beanpole import limits
 from beanpole.errors import ArgumentError, UnexpectedReplyError
@@ -82,12 +83,12 @@ class ReplyReader:
     """What one connection has received and nobody has read yet."""
 
     def __dealloc__(self):
-        free(self.data)
+        free(self.input.data)
 
     @property
     def buffered_bytes(self) -> int:
         """Bytes received that are not read: those of an incomplete reply, or of replies that nobody asked for."""
-        return self.size - self.at
+        return self.input.size - self.input.start
 
     def receive(self, data: bytes) -> None:
         """Take over what the socket delivered. Raise MemoryError when there is no room."""
@@ -95,27 +96,8 @@ class ReplyReader:
 
     def append(self, data, more):
         """Copy received bytes behind those that are not read yet."""
-        if self.at == self.size:
-            self.at = self.size = 0
-            if self.capacity > INPUT_BYTES_KEPT + more:
-                free(self.data)
-                self.data = cython.NULL
-                self.capacity = 0
-        elif self.size + more > self.capacity and self.at > 0:
-            memmove(self.data, self.data + self.at, self.size - self.at)
-            self.size -= self.at
-            self.at = 0
-        if self.size + more > self.capacity:
-            # Twice what is there, so that a large body that arrives in many pieces is copied a few times only.
-            capacity: cython.Py_ssize_t = 2 * (self.size + more)
-            grown = cython.cast(cython.p_char, realloc(self.data, capacity))
-            if grown is cython.NULL:
-                raise MemoryError
-            self.data = grown
-            self.capacity = capacity
-        memcpy(self.data + self.size, data, more)
-        self.size += more
-        return 0
+        shrink(cython.address(self.input), INPUT_BYTES_KEPT + more)
+        return append(cython.address(self.input), data, more)
 
     def next_reply(self) -> Reply | None:
         """Return the next whole reply, or None: more has to be received first.
@@ -148,12 +130,12 @@ class ReplyReader:
 
     def next(self, found):
         """Read one reply without making an object of it; 0: it is not whole yet."""
-        available: cython.Py_ssize_t = self.size - self.at
+        available: cython.Py_ssize_t = self.input.size - self.input.start
         if self.broken:
             raise UnexpectedReplyError("the stream of replies was broken before")
         if available == 0 or available < self.wanted:
             return 0
-        line: cython.p_const_char = self.data + self.at
+        line: cython.p_const_char = self.input.data + self.input.start
         newline = cython.cast(cython.p_const_char, memchr(line, 10, available))
         if newline is cython.NULL or newline - line >= REPLY_LINE_BYTES_MAX:
             if available >= REPLY_LINE_BYTES_MAX:
@@ -171,7 +153,7 @@ class ReplyReader:
                 self.fail("a body does not end with CR LF", line, size)
             size = self.wanted
             self.wanted = 0
-        self.at += size
+        self.input.start += size
         return 1
 
     def read_line(self, line, size, found):

@@ -106,18 +106,18 @@ class Connection:
         self.choked = False
         self.hungry = False
         while not session.waiting and not session.quitting:
-            if session.out.size - session.out.sent >= OUTPUT_BYTES_PAUSE:
+            if session.out.buffer.size - session.out.buffer.start >= OUTPUT_BYTES_PAUSE:
                 self.choked = True
                 break
             unfinished: cython.bint = session.kick_left or session.pieces is not None
             if self.share_ns <= 0 and (unfinished or self.decoder.at < self.decoder.end):
                 self.pending = True
                 break
-            output_bytes: cython.Py_ssize_t = session.out.size
+            output_bytes: cython.Py_ssize_t = session.out.buffer.size
             if unfinished:
                 kicked: cython.uint = session.kicked_count
                 self.engine.continue_command(now_ns, session)
-                self.share_ns -= session.out.size // BYTES_PER_COST_NS
+                self.share_ns -= session.out.buffer.size // BYTES_PER_COST_NS
                 self.share_ns -= (session.kicked_count - kicked) * KICKED_COST_NS
                 self.end_reply()
                 continue
@@ -129,8 +129,8 @@ class Connection:
                 self.decoder.unread_put()
                 self.pending = True
                 break
-            if session.out.size > output_bytes:
-                self.share_ns -= (session.out.size - output_bytes) // BYTES_PER_COST_NS
+            if session.out.buffer.size > output_bytes:
+                self.share_ns -= (session.out.buffer.size - output_bytes) // BYTES_PER_COST_NS
             if current.verb == Verb.KICK:
                 self.share_ns -= session.kicked_count * KICKED_COST_NS
             self.end_reply()
@@ -155,7 +155,7 @@ class Connection:
         """Remember where a reply ends, where replies are to be sent one by one."""
         if self.reply_ends is None:
             return 0
-        end: uint64_t = self.sent_bytes + (self.session.out.size - self.session.out.sent)
+        end: uint64_t = self.sent_bytes + (self.session.out.buffer.size - self.session.out.buffer.start)
         count: cython.Py_ssize_t = len(self.reply_ends)
         last: uint64_t = self.reply_ends[count - 1] if count else self.sent_bytes
         if last != end:
@@ -172,10 +172,10 @@ class Connection:
         """Return how many bytes at the front of ``session.out`` may be sent, now that the log is durable so far."""
         out = self.session.out
         self.depends_on = max(self.depends_on, self.session.read_index)
-        end: uint64_t = self.sent_bytes + (out.size - out.sent)
+        end: uint64_t = self.sent_bytes + (out.buffer.size - out.buffer.start)
         if self.held is None and self.depends_on <= durable_index:
             self.free_to = end
-            return out.size - out.sent
+            return out.buffer.size - out.buffer.start
         if self.held is None:
             self.held = []
         last_index: uint64_t = 0
@@ -234,6 +234,6 @@ class Connection:
         """Return the output that may be sent, as if it had been."""
         size: cython.Py_ssize_t = self.sendable(durable_index)
         out = self.session.out
-        taken: bytes = out.data[out.sent : out.sent + size] if size else b""
+        taken: bytes = out.buffer.data[out.buffer.start : out.buffer.start + size] if size else b""
         self.sent(size)
         return taken

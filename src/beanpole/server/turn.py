@@ -240,7 +240,7 @@ class Turn:
             asked = left
             if connection.reply_ends:
                 asked = min(asked, connection.reply_ends[0] - connection.sent_bytes)
-            size = transport.send(out.data + out.sent, asked)
+            size = transport.send(out.buffer.data + out.buffer.start, asked)
             if size < 0:
                 return self.drop(now_ns, connection)
             connection.sent(size)
@@ -252,7 +252,7 @@ class Turn:
         if connection.held is not None and not connection.in_held:
             connection.in_held = True
             self.held.append(connection)
-        if connection.finished and out.size == 0:
+        if connection.finished and out.buffer.size == 0:
             return self.drop(now_ns, connection)
         if connection.choked and not transport.blocked and connection.held is None:
             self.add_queue(connection)
