@@ -6,7 +6,7 @@ replies say what ran before what. A frozen server finds everything at its next t
 
 from contextlib import ExitStack
 
-from beanpole import limits
+from beanpole.engine import limits
 from beanpole.server import limits as server_limits
 from tests.e2e.process import Process
 

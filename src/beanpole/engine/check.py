@@ -7,7 +7,7 @@ from cython.cimports.beanpole.engine.job import Job, State
 from cython.cimports.beanpole.engine.session import Session
 from cython.cimports.beanpole.engine.tube import Tube, Watch
 
-from beanpole import limits
+from beanpole.engine import limits
 
 DEADLINE_MARGIN_NS = limits.DEADLINE_MARGIN_NS
 

@@ -36,17 +36,18 @@ from cython.cimports.beanpole.protocol.replies import Word
 from cython.cimports.libc.stdint import int64_t, uint32_t
 
 from beanpole import limits
+from beanpole.engine import limits as engine_limits
 from beanpole.engine import stats
 from beanpole.protocol.commands import COMMAND_KEYS
 
 SECOND_NS = cython.declare(int64_t, 1_000_000_000)
 NEVER = cython.declare(int64_t, -1)
-DEADLINE_MARGIN_NS = cython.declare(int64_t, limits.DEADLINE_MARGIN_NS)
-URGENT_PRI_BELOW = cython.declare(uint32_t, limits.URGENT_PRI_BELOW)
-JOBS_PER_TICK = cython.declare(cython.Py_ssize_t, limits.JOBS_PER_TICK)
-TUBES_PER_BLOCK = cython.declare(cython.Py_ssize_t, limits.TUBES_PER_BLOCK)
-REPLY_BYTES_PER_TURN = cython.declare(cython.Py_ssize_t, limits.REPLY_BYTES_PER_TURN)
-KICKS_PER_TURN = cython.declare(uint32_t, limits.KICKS_PER_TURN)
+DEADLINE_MARGIN_NS = cython.declare(int64_t, engine_limits.DEADLINE_MARGIN_NS)
+URGENT_PRI_BELOW = cython.declare(uint32_t, engine_limits.URGENT_PRI_BELOW)
+JOBS_PER_TICK = cython.declare(cython.Py_ssize_t, engine_limits.JOBS_PER_TICK)
+TUBES_PER_BLOCK = cython.declare(cython.Py_ssize_t, engine_limits.TUBES_PER_BLOCK)
+REPLY_BYTES_PER_TURN = cython.declare(cython.Py_ssize_t, engine_limits.REPLY_BYTES_PER_TURN)
+KICKS_PER_TURN = cython.declare(uint32_t, engine_limits.KICKS_PER_TURN)
 
 MISTAKES = {
     Verb.UNKNOWN_COMMAND: Word.UNKNOWN_COMMAND,

@@ -24,10 +24,11 @@ from cython.cimports.libc.stdlib import free
 from cython.cimports.libc.string import memchr, memcmp, memcpy
 
 from beanpole import limits
+from beanpole.protocol import limits as protocol_limits
 from beanpole.protocol.commands import COMMANDS
 
-LINE_BYTES_MAX = cython.declare(cython.Py_ssize_t, limits.LINE_BYTES_MAX)
-INPUT_BYTES_KEPT = cython.declare(cython.Py_ssize_t, limits.INPUT_BYTES_KEPT)
+LINE_BYTES_MAX = cython.declare(cython.Py_ssize_t, protocol_limits.LINE_BYTES_MAX)
+INPUT_BYTES_KEPT = cython.declare(cython.Py_ssize_t, protocol_limits.INPUT_BYTES_KEPT)
 
 ROW_COUNT = cython.declare(cython.int, len(COMMANDS))
 rows = cython.declare(VerbRow[32])

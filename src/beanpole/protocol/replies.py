@@ -9,7 +9,7 @@ from cython.cimports.beanpole.protocol.buffer import consume, reserve
 from cython.cimports.libc.stdlib import free
 from cython.cimports.libc.string import memcpy
 
-from beanpole import limits
+from beanpole.protocol import limits
 
 OUTPUT_BYTES_KEPT = cython.declare(cython.Py_ssize_t, limits.OUTPUT_BYTES_KEPT)
 
@@ -48,7 +48,7 @@ def fill_words():
     for i, (word, value, form) in enumerate(WORDS, 1):
         assert value == i, "the table of words is not in the order of their numbers"
         words[i].line, words[i].start = TEXTS[i]
-        words[i].word_bytes = len(word)
+        words[i].size = len(word)
         words[i].form = form
 
 
@@ -92,11 +92,11 @@ class ReplyBuffer:
 
     def word(self, word):
         """Append a reply that is a word and nothing else."""
-        return self.add(words[word].line, words[word].word_bytes + 2)
+        return self.add(words[word].line, words[word].size + 2)
 
     def begin(self, word):
         """Append a word with a space."""
-        return self.add(words[word].start, words[word].word_bytes + 1)
+        return self.add(words[word].start, words[word].size + 1)
 
     def number(self, word, number):
         """Append a word with a number."""

@@ -24,19 +24,21 @@ from cython.cimports.libc.string import memchr, memcmp
 
 from beanpole import limits
 from beanpole.errors import ArgumentError, UnexpectedReplyError
+from beanpole.protocol import limits as protocol_limits
 from beanpole.protocol.arguments import NAME_BYTES
 from beanpole.protocol.replies import WORDS
 
 PRI_MAX = cython.declare(uint64_t, limits.PRI_MAX)
 RESERVE_TIMEOUT_S_MAX = cython.declare(uint64_t, limits.RESERVE_TIMEOUT_S_MAX)
-REPLY_LINE_BYTES_MAX = cython.declare(cython.Py_ssize_t, limits.REPLY_LINE_BYTES_MAX)
+REPLY_LINE_BYTES_MAX = cython.declare(cython.Py_ssize_t, protocol_limits.REPLY_LINE_BYTES_MAX)
 BODY_BYTES_MAX = cython.declare(uint64_t, limits.BODY_BYTES_MAX_CEILING)
 INPUT_BYTES_KEPT = cython.declare(cython.Py_ssize_t, limits.CLIENT_RECEIVE_BYTES)
 
-WORD_END = cython.declare(cython.int, len(WORDS) + 1)
+WORDS_END = cython.declare(cython.int, len(WORDS) + 1)
 
 T = TypeVar("T")
 """What the answer to a call is for Python code."""
+
 
 def read_digits(at, end, number):
     """Read a number that begins here, without spaces before; NULL: there is none, or it has more than 64 bits."""
@@ -53,7 +55,7 @@ class Reply:
     """One reply of the server. Its fields stand in ``wire.pxd``."""
 
     def __repr__(self) -> str:
-        return f"<{Word(self.word).name} number={self.number} body={self.body!r}>"
+        return f"<{WORDS[self.word - 1][0].decode()} number={self.number} body={self.body!r}>"
 
 
 @cython.cclass
@@ -162,12 +164,12 @@ class ReplyReader:
         if size < 2 or end[0] != 13:
             self.fail("a reply does not end with CR LF", line, size)
         i: cython.int = 1
-        while i < WORD_END and (words[i].word_bytes > size - 2 or memcmp(line, words[i].line, words[i].word_bytes) != 0):
+        while i < WORDS_END and (words[i].size > size - 2 or memcmp(line, words[i].line, words[i].size) != 0):
             i += 1
-        if i == WORD_END:
+        if i == WORDS_END:
             self.fail("no reply of the protocol", line, size)
         form: Form = words[i].form
-        at: cython.p_const_char = line + words[i].word_bytes
+        at: cython.p_const_char = line + words[i].size
         number: uint64_t = 0
         found.word = cython.cast(Word, i)
         found.number = 0

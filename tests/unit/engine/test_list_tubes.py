@@ -2,7 +2,7 @@
 
 import random
 
-from beanpole import limits
+from beanpole.engine import limits
 from beanpole.engine.check import check
 from beanpole.engine.engine import Engine
 from beanpole.server.connection import Connection

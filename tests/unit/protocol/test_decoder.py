@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from beanpole import limits
+from beanpole.protocol import limits
 from beanpole.protocol.commands import COMMANDS, Verb
 from beanpole.protocol.decoder import Decoder
 

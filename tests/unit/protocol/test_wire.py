@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beanpole import limits
 from beanpole.errors import ArgumentError, UnexpectedReplyError
-from beanpole.protocol import wire
+from beanpole.protocol import limits, wire
 from beanpole.protocol.replies import WORDS, Word
 from beanpole.protocol.wire import Call, Reply, ReplyReader
 

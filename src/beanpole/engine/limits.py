@@ -1,0 +1,19 @@
+"""Every limit of the engine, with its unit and its reason."""
+
+URGENT_PRI_BELOW = 1024
+"""A ready job of a smaller priority counts as urgent in the statistics."""
+
+DEADLINE_MARGIN_NS = 1_000_000_000
+"""The safety margin: in the last second of a reservation ``reserve`` answers ``DEADLINE_SOON``."""
+
+JOBS_PER_TICK = 10_000
+"""Jobs that become ready by time in one tick, a few milliseconds; if more are due, the next turn goes on."""
+
+TUBES_PER_BLOCK = 256
+"""Names of tubes that list-tubes keeps as one text, so that a change makes it write no more anew: 10 microseconds."""
+
+REPLY_BYTES_PER_TURN = 65_536
+"""Bytes of a long list that are written before others have their turn."""
+
+KICKS_PER_TURN = 1_000
+"""Jobs that one kick moves before other connections have their turn: a fraction of a millisecond."""
