@@ -182,10 +182,10 @@ def dump(directory: Path, *, as_json: bool, bodies: bool, job: int | None, tube:
 
     wanted = inspect.Filter(job, tube.encode() if tube is not None else None)
 
-    def visit(found: inspect.Found, data: bytes) -> None:
+    def visit(segment: inspect.SegmentSurvey, data: bytes) -> None:
         if not as_json:
-            sys.stdout.write(f"{found.name}\n")
-        for line in inspect.lines(found, data):
+            sys.stdout.write(f"{segment.name}\n")
+        for line in inspect.lines(segment, data):
             if wanted(line):
                 record = report.of_record(line, bodies=bodies)
                 sys.stdout.write(f"{json.dumps(record) if as_json else text_of(record)}\n")

@@ -1,7 +1,8 @@
 """Replay: segments back into an engine. The last record of a job wins.
 
 Segments are given in order, oldest first. A change or a delete of a job that is not there is ignored: compaction has
-dropped the segment that held the job, so either a later record holds it whole or it is gone. What a record does to the
+dropped the segment that held the job, so either a later record holds it whole or it is gone. Without an engine, records
+are only checked and counted. What a record does to the
 engine stands in :mod:`beanpole.engine.restore`. The log's clock, which is the engine's too, is the wall clock of the
 log's first start, and goes on steadily while the wall clock is set: how far that was ahead is mentioned at every turn.
 
@@ -18,6 +19,7 @@ from cython.cimports.beanpole.log.encoder import Encoder
 from cython.cimports.beanpole.log.format import Kind
 from cython.cimports.beanpole.log.reader import Record, Verdict, problem_of, read_record
 from cython.cimports.libc.stdint import int64_t, uint64_t
+from cython.cimports.libc.string import memset
 
 from beanpole.log.reader import Header, read_header
 
@@ -29,44 +31,59 @@ if TYPE_CHECKING:
 class Replay:
     """Applies segments to an engine that has no job yet. The fields stand in ``replay.pxd``."""
 
-    def __init__(self, engine: Engine, records: Encoder):
-        self.restore = Restore(engine)
+    def __init__(self, engine: Engine | None = None, records: Encoder | None = None):
+        self.restore = None if engine is None else Restore(engine)
         self.records = records
+        self.orphans = set()
 
     def segment(self, data: bytes, number: uint64_t, header: Header | None = None) -> None:
         """Apply the records of a segment up to its end or the first that is not good; `header` is in place of its own.
 
         `good_bytes`, `ended` and `problem` say how far that went.
         """
-        record: Record
-        at: cython.p_const_uchar = data
-        end: cython.Py_ssize_t = len(data)
         if header is None:
             header = read_header(data)
-        self.records.accounts.count_live(number, 0)
-        self.restore.reach_job_id(header.next_job_id)
-        # It says when the turn before began to be written, which may be before the records in front of it were made.
-        self.restore.clock_ns = max(self.restore.clock_ns, cython.cast(int64_t, header.log_ns))
+        if self.restore is not None:
+            self.records.accounts.count_live(number, 0)
+            self.restore.reach_job_id(header.next_job_id)
+            # It says when the turn before began to be written, maybe before the records in front of it were made.
+            self.restore.clock_ns = max(self.restore.clock_ns, cython.cast(int64_t, header.log_ns))
         self.first_segment = max(self.first_segment, header.first_segment)
         self.lead_ns = header.lead_ns
         self.salt = header.salt
         self.ended = False
         self.next_segment = 0
-        self.problem = None
-        self.verdict = Verdict.GOOD
-        version: cython.int = header.version
-        i: cython.Py_ssize_t = header.size
-        while not self.ended:
+        memset(cython.address(self.counts), 0, cython.sizeof(self.counts))
+        self.resume(data, number, header.version, header.size)
+
+    def resume(self, data: bytes, number: uint64_t, version: cython.int, start: cython.Py_ssize_t) -> None:
+        """Apply the records of the segment from a byte on, as far as they are good."""
+        record: Record
+        at: cython.p_const_uchar = data
+        end: cython.Py_ssize_t = len(data)
+        i: cython.Py_ssize_t = start
+        while not self.next_segment:
             self.verdict = read_record(at + i, end - i, self.salt, version, cython.address(record))
-            if self.verdict != Verdict.GOOD:
-                self.problem = problem_of(self.verdict, cython.address(record))
+            if self.verdict != Verdict.GOOD or (self.ended and record.kind != Kind.NEXT):
                 break
-            self.apply(cython.address(record), number)
-            i += record.size
+            self.counts[record.kind] += 1
             self.record_count += 1
+            i += record.size
+            if record.kind == Kind.END:
+                self.ended = True
+            elif record.kind == Kind.FIRST:
+                self.first_segment = max(self.first_segment, record.number)
+            elif record.kind == Kind.NEXT and self.ended:
+                self.next_segment = record.number
+            if self.restore is not None:
+                self.apply(cython.address(record), number)
         self.good_bytes = i
-        if self.ended and read_record(at + i, end - i, self.salt, version, cython.address(record)) == Verdict.GOOD:
-            self.next_segment = record.number if record.kind == Kind.NEXT else 0
+        self.problem = None if self.ended else problem_of(self.verdict, cython.address(record))
+
+    @property
+    def kinds(self) -> list[int]:
+        """The good records of the segment that was read last, by kind."""
+        return [self.counts[kind] for kind in range(256)]
 
     @property
     def torn(self) -> bool:
@@ -76,12 +93,14 @@ class Replay:
     @property
     def unknown(self) -> bool:
         """Whether a record stands behind `good_bytes` that this program would have to know."""
-        return self.verdict == Verdict.UNKNOWN
+        return self.problem is not None and self.verdict == Verdict.UNKNOWN
 
     def apply(self, record, segment):
         """Apply one good record; one that this program doesn't know is passed over."""
         kind: cython.int = record.kind
         if kind == Kind.WHOLE:
+            if self.orphans:
+                self.orphans.discard(record.job.id)
             name: bytes = record.name[: record.name_bytes]
             body = cython.cast(cython.p_const_char, record.body)
             tags = cython.cast(cython.p_const_char, record.tags)
@@ -90,10 +109,10 @@ class Replay:
         elif kind == Kind.CHANGED:
             tags = cython.cast(cython.p_const_char, record.tags)
             if not self.restore.change(cython.address(record.job), tags, record.tag_bytes):
-                self.orphan_count += 1
+                self.orphans.add(record.job.id)
         elif kind == Kind.DELETED:
-            if not self.restore.delete(record.job.id):
-                self.orphan_count += 1
+            if not self.restore.delete(record.job.id) and self.orphans:
+                self.orphans.discard(record.job.id)
         elif kind == Kind.TUBE:
             name = record.name[: record.name_bytes]
             tube_tags: bytes = record.tags[: record.tag_bytes] if record.tag_bytes else None
@@ -105,9 +124,6 @@ class Replay:
             self.durable_bytes = record.durable_bytes
         elif kind == Kind.END:
             self.restore.reach_job_id(record.number)
-            self.ended = True
-        elif kind == Kind.FIRST:
-            self.first_segment = max(self.first_segment, record.number)
         return 0
 
     def finish(self, wall_ns: int64_t) -> int:

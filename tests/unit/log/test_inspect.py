@@ -10,8 +10,9 @@ from beanpole.engine.engine import Engine
 from beanpole.log.encoder import Encoder
 from beanpole.log.errors import DamageError, NoLogError
 from beanpole.log.files import disk
+from beanpole.log.files.names import segment_name
 from beanpole.log.files.recovery import recover
-from beanpole.log.format import SEGMENT_HEADER, Kind
+from beanpole.log.format import SEGMENT_HEADER, Kind, number_record, segment_header
 from beanpole.log.reader import Header, describe
 from beanpole.log.tools.inspect import Filter, check, lines, survey
 from beanpole.log.tools.report import of_stat
@@ -37,7 +38,7 @@ def test_whole_log_has_no_findings(log: Path) -> None:
     assert result.survey.findings == []
     assert result.job_count == len(ALIVE)
     assert len(result.survey.segments) == len(segment_names(log)) > 3
-    assert all(each.walk.ended for each in result.survey.segments)
+    assert all(each.ended for each in result.survey.segments)
 
 
 def test_killed_server_leaves_no_damage(killed: Path) -> None:
@@ -154,6 +155,22 @@ def test_newest_segment_that_was_cut_is_found(log: Path, at: int) -> None:
     assert refusal(log) == (last.path.name, end)
 
 
+def test_job_that_no_record_holds_whole_is_found(log: Path, tmp_path: Path) -> None:
+    """A log that knows nothing of older segments, and begins with the change of a job."""
+    change = place_of(log, Kind.CHANGED, 25)
+    offset, size, header = change.line.offset, change.line.size, change.line.segment.header
+    record = change.path.read_bytes()[offset : offset + size]
+    path = tmp_path / "alone"
+    path.mkdir()
+    begin = segment_header(1, 50, (header.log_ns, header.lead_ns), header.salt)
+    (path / segment_name(1)).write_bytes(begin + record + number_record(Kind.END, 50, header.salt))
+    result = checked(path)
+    what = "job 25 is changed, but no record holds it whole or deletes it"
+    assert [(each.what, each.start) for each in result.survey.findings] == [(what, "starts without the job")]
+    assert result.survey.damaged
+    assert result.job_count == 0
+
+
 def test_directory_without_log_is_refused(tmp_path: Path) -> None:
     with pytest.raises(NoLogError):
         survey(Snapshot(tmp_path))
@@ -252,5 +269,5 @@ def test_scan_takes_no_byte_for_a_record(log: Path) -> None:
 def test_lines_of_a_segment_need_no_engine(log: Path) -> None:
     snapshot = Snapshot(log)
     counted: list[int] = []
-    survey(snapshot, lambda found, data: counted.append(sum(1 for _ in lines(found, data)) - sum(found.walk.counts)))
+    survey(snapshot, lambda found, data: counted.append(sum(1 for _ in lines(found, data)) - sum(found.counts)))
     assert counted == [0] * len(segment_names(log))

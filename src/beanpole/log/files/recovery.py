@@ -44,6 +44,10 @@ class Recovered(Recovery):
     salt: int = 0
     """What the checksums of its records begin with."""
 
+    lost_ids: list[int] = field(default_factory=list)
+    """Jobs that a record changes but none holds whole or deletes. In a log that is whole there are none: what
+    compaction drops was written whole again behind its changes, or deleted."""
+
 
 def recover(  # noqa: PLR0913 - everything replaceable is an argument
     directory: Directory,
@@ -78,6 +82,7 @@ def recover(  # noqa: PLR0913 - everything replaceable is an argument
     recovered.clock = LogClock(log_ns - now_ns, replay.lead_ns, log_ns - (wall_ns - replay.lead_ns))
     recovered.clock_offset_ns = recovered.clock.offset_ns
     recovered.record_count = replay.record_count
+    recovered.lost_ids = sorted(replay.orphans)
     return recovered
 
 

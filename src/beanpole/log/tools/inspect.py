@@ -1,8 +1,8 @@
 """What a log holds and what is wrong with it: the logic of ``beanpole wal check``, ``stat`` and ``dump``.
 
-A segment is read twice, for two questions. :func:`survey` asks what is there: runs of good records, and the bytes
-between them that are none; behind damage it looks for the next good record. :func:`start_in_vain` asks what the server
-would do, by letting its recovery run on a :class:`~beanpole.log.tools.snapshot.Snapshot`.
+A segment is read twice, for two questions. :func:`survey` asks what it holds: runs of good records, and bytes between
+them that are none; behind damage it searches for the next good record. :func:`start_in_vain` asks what the server would
+do: it runs the server's recovery on a :class:`~beanpole.log.tools.snapshot.Snapshot`.
 
 Nothing is changed on disk here.
 """
@@ -20,7 +20,7 @@ from beanpole.log.files.recovery import recover
 from beanpole.log.format import Kind
 from beanpole.log.reader import Header, describe, durable_beyond, read_header
 from beanpole.log.replay import Replay
-from beanpole.log.tools.scan import Walk, find_salt, next_record
+from beanpole.log.tools.scan import find_salt, next_record
 from beanpole.log.tools.snapshot import Snapshot
 
 Fields = dict[str, Any]
@@ -50,7 +50,7 @@ class Finding:
 
 
 @dataclass(slots=True)
-class Found:
+class SegmentSurvey:
     """What a segment holds."""
 
     number: int
@@ -58,14 +58,17 @@ class Found:
     header: Header
     """Its header; where that is damaged, what is known of it."""
 
-    walk: Walk
-    """Went over its records: counts of good ones by kind, and more."""
+    counts: list[int] = field(default_factory=lambda: [0] * 256)
+    """Good records, by kind."""
+
+    ended: bool = False
+    """Whether it has an END record."""
 
     runs: list[tuple[int, int]] = field(default_factory=list)
     """Where good records lie: from a byte up to another."""
 
     gaps: list[tuple[int, int]] = field(default_factory=list)
-    """Where bytes lie that are none."""
+    """Where bytes lie that are no good record."""
 
     @property
     def name(self) -> str:
@@ -82,7 +85,7 @@ class Found:
 class Survey:
     """What a log holds."""
 
-    segments: list[Found] = field(default_factory=list)
+    segments: list[SegmentSurvey] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
     growing: bool = False
     """Whether a server is writing the last segment."""
@@ -98,21 +101,31 @@ class Survey:
     def records_by_kind(self) -> dict[str, int]:
         """Return how many good records there are."""
         kinds = Kind.__members__.items()
-        return {name.lower(): sum(each.walk.counts[kind] for each in self.segments) for name, kind in kinds}
+        return {name.lower(): sum(each.counts[kind] for each in self.segments) for name, kind in kinds}
 
 
-Visit = Callable[[Found, bytes], None]
-"""Who is given each segment, with its bytes, when it has been looked at."""
+Visit = Callable[[SegmentSurvey, bytes], None]
+"""A function that is given each segment, with its bytes, when it was read."""
 
 
-def survey(snapshot: Snapshot, visit: Visit = lambda _found, _data: None) -> Survey:
-    """Look at every segment of a log, the oldest first.
+def survey(
+    snapshot: Snapshot,
+    visit: Visit = lambda _segment, _data: None,
+    replay: Replay | None = None,
+    *,
+    as_one_segment: bool = False,
+) -> Survey:
+    """Read every segment of a log, the oldest first.
+
+    A `replay` with an engine gets all good records, whatever lies between them. Its segments count from 1; all of them
+    count as segment 0 for salvage, which moves what is alive in that.
 
     Raises:
         NoLogError: there is none.
         OSError: the disk can't be read.
     """
     result = Survey(growing=snapshot.holder is not None)
+    replay = Replay() if replay is None else replay
     numbers = snapshot.numbers
     if not numbers:
         raise NoLogError(f"{snapshot.path} holds no log: no file is called {segment_name(1)} or the like")
@@ -120,13 +133,13 @@ def survey(snapshot: Snapshot, visit: Visit = lambda _found, _data: None) -> Sur
         if i and number != numbers[i - 1] + 1:
             result.findings.append(missing(numbers[i - 1] + 1, number))
         data = snapshot.read(segment_name(number))
-        found = look(number, data, result, is_last=i == len(numbers) - 1)
-        result.segments.append(found)
-        visit(found, data)
-    needed = max(max(each.header.first_segment, each.walk.first_segment) for each in result.segments)
-    if 0 < needed < numbers[0]:
-        result.findings.append(missing(needed, numbers[0]))
-    if result.segments[-1].walk.next_segment > numbers[-1]:
+        replay_as = 0 if as_one_segment else i + 1
+        segment = survey_segment(number, data, result, replay, replay_as, is_last=i == len(numbers) - 1)
+        result.segments.append(segment)
+        visit(segment, data)
+    if 0 < replay.first_segment < numbers[0]:
+        result.findings.append(missing(replay.first_segment, numbers[0]))
+    if replay.next_segment > numbers[-1]:
         result.findings.append(missing(numbers[-1] + 1, numbers[-1] + 2))
     return result
 
@@ -137,12 +150,14 @@ def missing(first: int, behind: int) -> Finding:
     return Finding(segment_name(first), 0, f"it is missing{last}", "refuses")
 
 
-def look(number: int, data: bytes, result: Survey, *, is_last: bool) -> Found:
-    """Look at one segment; add what is wrong with it to the findings."""
+def survey_segment(  # noqa: PLR0913 - one step of a survey
+    number: int, data: bytes, result: Survey, replay: Replay, replay_as: int, *, is_last: bool
+) -> SegmentSurvey:
+    """Read one segment; add what is wrong with it to the findings."""
     name = segment_name(number)
+    lost, harmless = 0, False
     try:
         header = read_header(data)
-        found = Found(number, len(data), header, Walk(data, header))
         if header.number != number:
             what = f"its header says that it is segment {header.number}"
             result.findings.append(Finding(name, 16, what, "refuses"))
@@ -150,90 +165,68 @@ def look(number: int, data: bytes, result: Survey, *, is_last: bool) -> Found:
         if isinstance(error, VersionError):
             result.newer = f"{name}: {error}"
         harmless = is_last and result.newer is None and not durable_beyond(data, number, 0, None)
-        start = "nothing: the server is about to write it" if result.growing else "removes the file"
         before = result.segments[-1].header if result.segments else Header()
         lost = min(before.size, len(data))
+        start = "nothing: the server is about to write it" if result.growing else "removes the file"
         result.findings.append(
             Finding(name, 0, str(error), start if harmless else "refuses", lost, damage=not harmless)
         )
         header = Header(version=before.version, size=before.size, salt=0 if harmless else find_salt(data, before))
-        found = Found(number, len(data), header, Walk(data, header), gaps=[(0, lost)])
-        if harmless:
-            return found
+    segment = SegmentSurvey(number, len(data), header, gaps=[(0, lost)] if lost else [])
+    if harmless:
+        return segment
     at = header.size
+    replay.segment(data, replay_as, header)
     while at >= 0:
-        stop = found.walk.run(at)
+        stop = replay.good_bytes
+        if replay.unknown:
+            result.newer = f"{name}: {replay.problem}"
+            record = describe(data, stop, header)
+            stop += record[0] if record is not None else 0
         if stop > at:
-            found.runs.append((at, stop))
-        if found.walk.unknown:
-            result.newer = f"{name}: {found.walk.unknown}"
-        if found.walk.ended:
+            segment.runs.append((at, stop))
+        if replay.ended:
             break
-        at = behind_damage(found, data, stop, result, is_last=is_last)
-    return found
+        at = stop if replay.unknown else next_start(segment, data, stop, result, is_last=is_last)
+        if at >= 0:
+            replay.resume(data, replay_as, header.version, at)
+    segment.counts, segment.ended = replay.kinds, replay.ended
+    return segment
 
 
-def behind_damage(found: Found, data: bytes, stop: int, result: Survey, *, is_last: bool) -> int:
-    """Say what is wrong at `stop`, where no good record is; return where the next one begins, or -1."""
+def next_start(segment: SegmentSurvey, data: bytes, stop: int, result: Survey, *, is_last: bool) -> int:
+    """Add what is wrong at `stop`, where no good record is; return where the next one begins, or -1."""
     end = stop + len(data[stop:].rstrip(b"\0"))
-    if is_last and len(data) < found.header.file_bytes:
-        what = f"it is cut: the file had {found.header.file_bytes} bytes"
-        result.findings.append(Finding(found.name, len(data), what, "refuses"))
-        if next_record(data, stop, found.header) < 0:
+    if is_last and len(data) < segment.header.file_bytes:
+        what = f"it is cut: the file had {segment.header.file_bytes} bytes"
+        result.findings.append(Finding(segment.name, len(data), what, "refuses"))
+        if next_record(data, stop, segment.header) < 0:
             return -1
-    elif is_last and not durable_beyond(data, found.number, stop, found.header.salt):
+    elif is_last and not durable_beyond(data, segment.number, stop, segment.header.salt):
         if result.growing:
             return -1
         torn = end - stop
         start = f"cuts the file here; nothing of the {torn} bytes was durable" if torn else "seals the file here"
         what = f"its end is torn: {torn} bytes are no whole record" if torn else "it has no end: the server was killed"
-        result.findings.append(Finding(found.name, stop, what, start, torn, damage=False))
+        result.findings.append(Finding(segment.name, stop, what, start, torn, damage=False))
         if torn:
-            found.gaps.append((stop, end))
+            segment.gaps.append((stop, end))
         return -1
-    after = next_record(data, stop, found.header)
+    after = next_record(data, stop, segment.header)
     end = after if after >= 0 else end
     if end > stop:
         what = f"{end - stop} bytes are no good record: a wrong length, checksum, kind or state"
-        found.gaps.append((stop, end))
+        segment.gaps.append((stop, end))
     else:
         what = "what was durable is gone from here" if is_last else "it has no end, though another segment follows"
-    result.findings.append(Finding(found.name, stop, what, "refuses", end - stop))
+    result.findings.append(Finding(segment.name, stop, what, "refuses", end - stop))
     return after
 
 
-# --- What is alive ----------------------------------------------------------------------------------------------------
-
-
-class Loader:
-    """Replays the good records of a log, whatever is between them. Segments count from 1, without gaps."""
-
-    def __init__(self) -> None:
-        self.records = Encoder()
-        self.engine = Engine(0, 0, dict, self.records)
-        self.replay = Replay(self.engine, self.records)
-        self.segment_count = 0
-
-    def visit(self, found: Found, data: bytes, as_segment: int | None = None) -> None:
-        """Replay a segment that was looked at."""
-        self.segment_count += 1
-        number = self.segment_count if as_segment is None else as_segment
-        parts = [data[: found.header.size], *(data[start:end] for start, end in found.runs)]
-        self.replay.segment(b"".join(parts), number, found.header)
-
-    def finish(self) -> None:
-        """Let the engine's clock be the log's, at the last moment that the log mentions."""
-        self.replay.finish(self.replay.restore.clock_ns + self.replay.lead_ns)
-
-
-def lost_ids(result: Survey, engine: Engine) -> list[int]:
-    """Return the jobs that a record changes but none deletes or holds whole, in order.
-
-    In a log that is whole there are none: what compaction drops was written whole again behind its changes, or deleted.
-    """
-    walks = [each.walk for each in result.segments]
-    candidates = set().union(*(each.changed for each in walks)).difference(*(each.deleted for each in walks))
-    return sorted(candidates.difference(job.id for job in engine.jobs.jobs())) if candidates else []
+def empty_replay() -> Replay:
+    """Return a replay into an engine of its own."""
+    records = Encoder()
+    return Replay(Engine(0, 0, dict, records), records)
 
 
 # --- check ------------------------------------------------------------------------------------------------------------
@@ -241,7 +234,7 @@ def lost_ids(result: Survey, engine: Engine) -> list[int]:
 
 @dataclass(slots=True)
 class Check:
-    """What ``beanpole wal check`` says."""
+    """What ``beanpole wal check`` reports."""
 
     survey: Survey
     holder: int | None
@@ -258,7 +251,7 @@ class Check:
 
 
 def check(snapshot: Snapshot) -> Check:
-    """Look at everything, and let a server start in vain.
+    """Read every segment, then run the server's recovery without its repairs.
 
     Raises:
         NoLogError: there is no log.
@@ -270,7 +263,7 @@ def check(snapshot: Snapshot) -> Check:
 
 
 def start_in_vain(snapshot: Snapshot, result: Check) -> None:
-    """Recover a log into a fresh engine, without a repair; add what that says."""
+    """Recover a log into an empty engine, without repairs; add what comes of it to the result."""
     findings = result.survey.findings
     records = Encoder()
     engine = Engine(0, 0, dict, records)
@@ -296,7 +289,7 @@ def start_in_vain(snapshot: Snapshot, result: Check) -> None:
         findings.append(Finding("", 0, f"the jobs contradict each other: {error}", "starts; report this"))
     findings.extend(
         Finding("", 0, f"job {id} is changed, but no record holds it whole or deletes it", "starts without the job")
-        for id in lost_ids(result.survey, engine)
+        for id in recovered.lost_ids
     )
 
 
@@ -306,7 +299,7 @@ def start_in_vain(snapshot: Snapshot, result: Check) -> None:
 class Line(NamedTuple):
     """One record, or bytes that are none."""
 
-    segment: Found
+    segment: SegmentSurvey
     offset: int
     size: int
     """Bytes from `offset` on."""
@@ -318,20 +311,20 @@ class Line(NamedTuple):
     body: bytes | None = None
 
 
-def lines(found: Found, data: bytes) -> Iterator[Line]:
-    """Return the records of a segment that was looked at, with a line for each damaged place."""
-    for start, end in sorted(found.runs + found.gaps):
+def lines(segment: SegmentSurvey, data: bytes) -> Iterator[Line]:
+    """Return the records of a segment that was surveyed, with a line for each damaged place."""
+    for start, end in sorted(segment.runs + segment.gaps):
         at = start
-        if (start, end) in found.gaps:
-            yield Line(found, start, end - start, None, {})
+        if (start, end) in segment.gaps:
+            yield Line(segment, start, end - start, None, {})
             continue
         while at < end:
-            record = describe(data, at, found.header)
-            assert record is not None, f"{found.name} has no record at byte {at}, where one was found"
+            record = describe(data, at, segment.header)
+            assert record is not None, f"{segment.name} has no record at byte {at}, where one was read"
             size, kind, fields = record
             end_of_record = at + size
             body = data[end_of_record - fields["body_bytes"] : end_of_record] if "body_bytes" in fields else None
-            yield Line(found, at, size, kind, fields, body)
+            yield Line(segment, at, size, kind, fields, body)
             at = end_of_record
 
 

@@ -1,11 +1,11 @@
-"""What the tools say, as plain dictionaries: the command line prints them as JSON or makes lines for people of them."""
+"""What the tools report, as plain dictionaries: the command line prints them as JSON or makes sentences of them."""
 
 import base64
 from dataclasses import asdict
 
 from beanpole.log.files.names import is_spare, segment_name
 from beanpole.log.format import Kind
-from beanpole.log.tools.inspect import Check, Line, Loader, Survey, survey
+from beanpole.log.tools.inspect import Check, Line, Survey, empty_replay, survey
 from beanpole.log.tools.salvage import Salvaged
 from beanpole.log.tools.snapshot import Snapshot
 
@@ -29,7 +29,7 @@ def of_check(result: Check) -> Report:
         "in_use_by": result.holder,
         "segments": len(result.survey.segments),
         "bytes": sum(each.size_bytes for each in result.survey.segments),
-        "records": sum(sum(each.walk.counts) for each in result.survey.segments),
+        "records": sum(sum(each.counts) for each in result.survey.segments),
         "jobs": None if result.outcome == "refuses" else result.job_count,
         "repairs": result.notes,
         "problems": of_findings(result.survey),
@@ -38,58 +38,58 @@ def of_check(result: Check) -> Report:
 
 def of_record(line: Line, *, bodies: bool) -> Report:
     """Return what a record says; without a kind, where something lies that is none."""
-    found: Report = {"segment": line.segment.number, "offset": line.offset, "bytes": line.size}
+    report: Report = {"segment": line.segment.number, "offset": line.offset, "bytes": line.size}
     if line.kind is None:
-        return found | {"kind": "damage"}
-    found["kind"] = KIND_NAMES.get(line.kind, f"kind {line.kind}")
-    found.update(line.fields)
-    if "tube" in found:
-        found["tube"] = line.fields["tube"].decode("ascii", "backslashreplace")
+        return report | {"kind": "damage"}
+    report["kind"] = KIND_NAMES.get(line.kind, f"kind {line.kind}")
+    report.update(line.fields)
+    if "tube" in report:
+        report["tube"] = line.fields["tube"].decode("ascii", "backslashreplace")
     if bodies and line.body is not None:
         try:
-            found["body"] = line.body.decode()
+            report["body"] = line.body.decode()
         except UnicodeDecodeError:
-            found["body_base64"] = base64.b64encode(line.body).decode()
-    return found
+            report["body_base64"] = base64.b64encode(line.body).decode()
+    return report
 
 
 def of_stat(snapshot: Snapshot) -> Report:
     """Read a log and return what it holds, segment by segment and in all."""
-    loader = Loader()
-    result = survey(snapshot, loader.visit)
-    loader.finish()
-    jobs = [0] * (loader.segment_count + 1)
-    for job in loader.engine.jobs.jobs():
+    replay = empty_replay()
+    result = survey(snapshot, replay=replay)
+    engine = replay.restore.engine
+    jobs = [0] * (len(result.segments) + 1)
+    for job in engine.jobs.jobs():
         jobs[job.segment] += 1
     segments: list[Report] = [
         {
-            "name": segment_name(found.number),
-            "bytes": found.size_bytes,
-            "used_bytes": found.used_bytes,
+            "name": segment_name(segment.number),
+            "bytes": segment.size_bytes,
+            "used_bytes": segment.used_bytes,
             "live_jobs": jobs[i],
-            "live_bytes": loader.records.accounts.live_in(i),
-            "sealed": found.walk.ended,
-            "records": {kind.lower(): found.walk.counts[number] for kind, number in Kind.__members__.items()},
+            "live_bytes": replay.records.accounts.live_in(i),
+            "sealed": segment.ended,
+            "records": {kind.lower(): segment.counts[number] for kind, number in Kind.__members__.items()},
         }
-        for i, found in enumerate(result.segments, 1)
+        for i, segment in enumerate(result.segments, 1)
     ]
     spares = [size for name, size in snapshot.sizes.items() if is_spare(name)]
-    live_bytes = loader.records.accounts.live_bytes
+    live_bytes = replay.records.accounts.live_bytes
     return {
         "damaged": result.damaged,
         "in_use_by": snapshot.holder,
         "segments": segments,
         "spares": len(spares),
         "bytes": sum(snapshot.sizes.values()),
-        "used_bytes": sum(found.used_bytes for found in result.segments),
+        "used_bytes": sum(segment.used_bytes for segment in result.segments),
         "live_bytes": live_bytes,
         "bytes_per_live_byte": round(sum(snapshot.sizes.values()) / live_bytes, 3) if live_bytes else None,
-        "jobs": loader.engine.jobs.count,
+        "jobs": engine.jobs.count,
         "records": result.records_by_kind(),
-        "durable_segment": loader.replay.durable_segment,
-        "durable_bytes": loader.replay.durable_bytes,
-        "last_time_ns": loader.replay.restore.clock_ns,
-        "next_job_id": loader.engine.next_job_id,
+        "durable_segment": replay.durable_segment,
+        "durable_bytes": replay.durable_bytes,
+        "last_time_ns": replay.restore.clock_ns,
+        "next_job_id": engine.next_job_id,
         "problems": of_findings(result),
     }
 

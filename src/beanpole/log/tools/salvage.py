@@ -8,7 +8,7 @@ folder ``damaged.N`` beside. The order of the steps decides what a crash in the 
    server refuses to start: a segment is missing.
 3. The old segments are renamed into ``damaged.N``, the oldest first, each for certain before the next. What is left of
    them is always the newer part, in which no job can come back: its delete is at least as new as the job. So salvage
-   can begin anew at any point and comes to the same jobs.
+   can begin again at any point and comes to the same jobs.
 4. When the last old segment is gone, so is the gap.
 """
 
@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from beanpole.engine.check import check
+from beanpole.engine.engine import Engine
 from beanpole.log import limits
 from beanpole.log.clock import Clock
 from beanpole.log.compaction import write_all
@@ -28,7 +29,7 @@ from beanpole.log.files.bulk import BulkWriter
 from beanpole.log.files.disk import DiskDirectory, File
 from beanpole.log.files.names import segment_name
 from beanpole.log.format import WHOLE_FIXED
-from beanpole.log.tools.inspect import Loader, Survey, lost_ids, survey
+from beanpole.log.tools.inspect import Survey, empty_replay, survey
 from beanpole.log.tools.snapshot import Snapshot
 
 UNFINISHED = "salvage.unfinished"
@@ -37,7 +38,7 @@ UNFINISHED = "salvage.unfinished"
 
 @dataclass(slots=True)
 class Salvaged:
-    """What salvage found and did."""
+    """What salvage did, and what it kept and lost."""
 
     survey: Survey
     needed: bool
@@ -83,27 +84,27 @@ def salvage(
             shutil.rmtree(directory.path / UNFINISHED)
     snapshot = Snapshot(directory.path, is_ours=True)
     begin(snapshot)
-    loader = Loader()
+    replay = empty_replay()
+    engine = replay.restore.engine
     try:
-        found = survey(snapshot, lambda segment, data: loader.visit(segment, data, as_segment=0))
+        found = survey(snapshot, replay=replay, as_one_segment=True)
     finally:
         snapshot.close()
     if found.newer is not None:
         raise SalvageError(f"{found.newer}; salvage with the program that wrote it")
-    loader.finish()
-    result = Salvaged(found, found.damaged)
-    result.lost_ids = lost_ids(found, loader.engine)
+    replay.finish(replay.restore.clock_ns + replay.lead_ns)
+    result = Salvaged(found, found.damaged, lost_ids=sorted(replay.orphans))
     result.needed = found.damaged or bool(result.lost_ids)
-    result.job_count = loader.engine.jobs.count
-    result.live_bytes = loader.records.accounts.live_bytes
-    result.next_job_id = next_id(result, loader)
-    check(loader.engine)
+    result.job_count = engine.jobs.count
+    result.live_bytes = replay.records.accounts.live_bytes
+    result.next_job_id = next_id(result, engine.next_job_id)
+    check(engine)
     if result.needed and not dry_run:
         first = snapshot.numbers[-1] + 2
-        clock = (loader.replay.restore.clock_ns, loader.replay.lead_ns)
+        clock = (replay.restore.clock_ns, replay.lead_ns)
         writer = Writer(directory.path, first, result.next_job_id, clock, segment_bytes)
         try:
-            writer.write(loader)
+            writer.write(engine)
         except OSError:
             shutil.rmtree(writer.directory.path, ignore_errors=True)
             raise
@@ -112,10 +113,9 @@ def salvage(
     return result
 
 
-def next_id(result: Salvaged, loader: Loader) -> int:
+def next_id(result: Salvaged, next_job_id: int) -> int:
     """Return an id that no job can have had: each lost byte may have been part of a put."""
-    changed = set().union(*(each.walk.changed for each in result.survey.segments))
-    known = max(loader.engine.next_job_id, max(changed, default=0) + 1)
+    known = max(next_job_id, max(result.lost_ids, default=0) + 1)
     return known + (result.lost_bytes + WHOLE_FIXED - 1) // WHOLE_FIXED
 
 
@@ -141,9 +141,9 @@ class Writer(BulkWriter):
         give_to_owner(self.directory.path, self.directory.path / file.name)
         return file
 
-    def write(self, loader: Loader) -> None:
+    def write(self, engine: Engine) -> None:
         """Write all jobs and pauses, and sync them."""
-        write_all(loader.engine, self.records, self.flush)
+        write_all(engine, self.records, self.flush)
         self.seal()
         self.directory.sync()
 

@@ -7,7 +7,7 @@ comes first, so that a search through bytes that are no records stays fast.
 import cython
 from cython.cimports.beanpole.log.endian import get_u32
 from cython.cimports.beanpole.log.format import DELETED_RECORD, FRAME, TURN_RECORD, Kind
-from cython.cimports.beanpole.log.reader import Record, Verdict, fixed_bytes, problem_of, read_record
+from cython.cimports.beanpole.log.reader import Record, Verdict, fixed_bytes, read_record
 from cython.cimports.libc.stdint import uint32_t
 
 from beanpole.log.reader import Header
@@ -64,53 +64,6 @@ def find_salt(data: bytes, before: Header) -> int:
     if not often or next_record(data, 0, before) >= 0:
         return before.salt
     return often[0]
-
-
-@cython.cclass
-class Walk:
-    """Passes over the records of a segment, and keeps what they come to. The fields stand in ``scan.pxd``."""
-
-    def __init__(self, data: bytes, header: Header):
-        self.data = data
-        self.header = header
-        self.counts = [0] * 256
-        self.changed = set()
-        self.deleted = set()
-
-    def run(self, start: cython.Py_ssize_t) -> int:
-        """Pass over records that count, from `start` on, up to the END record; return where that ended."""
-        record: Record
-        at: cython.p_const_uchar = self.data
-        end: cython.Py_ssize_t = len(self.data)
-        salt: uint32_t = self.header.salt
-        version: cython.int = self.header.version
-        i: cython.Py_ssize_t = start
-        seen: cython.long[256]
-        kind: cython.int
-        for kind in range(256):
-            seen[kind] = 0
-        while counts(at + i, end - i, salt, version, cython.address(record)) and (
-            not self.ended or record.kind == Kind.NEXT
-        ):
-            seen[record.kind] += 1
-            i += record.size
-            if record.kind == Kind.CHANGED:
-                self.changed.add(record.job.id)
-            elif record.kind == Kind.DELETED:
-                self.deleted.add(record.job.id)
-            elif record.kind == Kind.FIRST:
-                self.first_segment = max(self.first_segment, record.number)
-            elif record.kind == Kind.END:
-                self.ended = True
-            elif record.kind == Kind.NEXT:
-                self.next_segment = record.number
-                break
-            if record.tag or not (record.kind >= 128 or fixed_bytes(record.kind, version)):
-                self.unknown = problem_of(Verdict.UNKNOWN, cython.address(record))
-        for kind in range(256):
-            if seen[kind]:
-                self.counts[kind] += seen[kind]
-        return i
 
 
 def next_record(data: bytes, start: cython.Py_ssize_t, header: Header) -> int:

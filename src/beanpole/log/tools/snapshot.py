@@ -17,8 +17,8 @@ from typing import NoReturn
 
 from beanpole.log.files.disk import LOCK_NAME
 from beanpole.log.files.names import is_spare, segment_number
-from beanpole.log.reader import durable_beyond, read_header
-from beanpole.log.tools.scan import Walk
+from beanpole.log.reader import durable_beyond
+from beanpole.log.replay import Replay
 
 LOCK = struct.Struct("hhqqi4x")
 """``struct flock`` of Linux: type, whence, start, length, process."""
@@ -171,12 +171,13 @@ def read_growing(fd: int, number: int) -> bytes:
     """
     data, seen_at = read_all(fd), -1
     for _ in range(READINGS_MAX):
+        replay = Replay()
         try:
-            walk = Walk(data, header := read_header(data))
+            replay.segment(data, number)
         except ValueError:
             break
-        stop = walk.run(header.size)
-        if walk.ended or stop == seen_at or not durable_beyond(data, number, stop, header.salt):
+        stop = replay.good_bytes
+        if replay.ended or stop == seen_at or not durable_beyond(data, number, stop, replay.salt):
             break
         data, seen_at = read_all(fd), stop
     return data
