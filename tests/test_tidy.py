@@ -48,6 +48,9 @@ CLOCKS = re.compile(
 )
 CLOCK_CALLS = {("time", "time"), ("datetime", "now"), ("date", "today"), ("datetime", "today")}
 
+WITH_POINTERS = ("src/beanpole/engine/jobtable.py",)
+"""Where objects hang on pointers that the module itself has set, as `item` of a heap's entry does."""
+
 PURE = ("src/beanpole/protocol/", "src/beanpole/engine/")
 C_IMPURE = ("posix", "beanpole.posix", "libc.time", "libc.signal", "cpython.time", "cpython.datetime", "openmp")
 """C modules that do I/O, read a clock or start threads: what `socket`, `os`, `time` and `threading` are for Python."""
@@ -134,6 +137,17 @@ def only_the_server_reads_the_clock(name: str, text: str) -> Complaints:
             owner = node.value.attr if isinstance(node.value, ast.Attribute) else getattr(node.value, "id", "")
             if CLOCKS.fullmatch(node.attr) or (owner, node.attr) in CLOCK_CALLS:
                 yield f"{name}:{node.lineno}: a clock: {repair}"
+
+
+def casts_of_objects_are_checked(name: str, text: str) -> Complaints:
+    if name in WITH_POINTERS:
+        return
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "cython.cast":
+            target, value = node.args
+            is_object = isinstance(target, ast.Name) and target.id[0].isupper()
+            if is_object and not node.keywords and not ast.unparse(value).endswith(".item"):
+                yield f"{name}:{node.lineno}: {ast.unparse(node)}: add typecheck=True, so that a mistake is a TypeError"
 
 
 def nothing_is_unfinished(name: str, text: str) -> Complaints:
@@ -228,6 +242,10 @@ def test_only_the_server_reads_the_clock() -> None:
     check(only_the_server_reads_the_clock, sources(".py", ".pxd"))
 
 
+def test_casts_of_objects_are_checked() -> None:
+    check(casts_of_objects_are_checked, sources(".py"))
+
+
 def test_nothing_is_unfinished() -> None:
     check(nothing_is_unfinished, tracked(".py", ".pxd"))
 
@@ -290,6 +308,7 @@ FOUND = [
     (only_the_server_reads_the_clock, ENGINE, "from time import monotonic\nmonotonic()\n"),
     (only_the_server_reads_the_clock, ENGINE, "import datetime\ndatetime.datetime.now()\n"),
     (only_the_server_reads_the_clock, HEADER, "from posix.time cimport clock_gettime\n"),
+    (casts_of_objects_are_checked, ENGINE, "cython.cast(Job, each)\n"),
     (nothing_is_unfinished, ENGINE, "raise NotImplemented" + "Error\n"),
     (nothing_is_unfinished, ENGINE, "# TO" + "DO: later\n"),
     (pure_packages_are_pure, ENGINE, "from cython.cimports.posix.time import timespec\n"),
@@ -317,6 +336,8 @@ def test_rule_finds_what_it_forbids(rule: Callable[[str, str], Complaints], name
         (files_fit_a_head, ENGINE, "class Engine:\n" + "    x = 1\n" * (FILE_LINES_MAX - 1)),
         (only_the_server_reads_the_clock, "src/beanpole/server/app.py", "import time\ntime.monotonic_ns()\n"),
         (only_the_server_reads_the_clock, HEADER, "# not clock_gettime: see the server\n"),
+        (casts_of_objects_are_checked, ENGINE, "cython.cast(Job, each, typecheck=True)\n"),
+        (casts_of_objects_are_checked, ENGINE, "cython.cast(Job, heap.entries[0].item)\n"),
         (pure_packages_are_pure, "src/beanpole/server/epoll.pxd", "cimport posix.unistd\n"),
         (layers_hold_for_cimport, ENGINE, "from cython.cimports.beanpole.protocol.commands import Command\n"),
         (layers_hold_for_cimport, "src/beanpole/log/log.py", "from beanpole.engine.records import Records\n"),

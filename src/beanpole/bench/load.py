@@ -134,7 +134,7 @@ class Load:
         state: GroupState
         for state in self.groups:
             state.latencies.clear()
-        busy = [c for c in self.connections if cython.cast(Connection, c).state.programme]
+        busy = [c for c in self.connections if cython.cast(Connection, c, typecheck=True).state.programme]
         if cpu_pid and len(busy) != 1:
             raise ValueError("CPU time by letter needs exactly one busy connection")
         self.by_letter = cpu_pid != 0
@@ -189,7 +189,7 @@ class Load:
             count = epoll_wait(self.epoll_fd, events, EVENTS_MAX, WAIT_MS)
         self.now_ns = clock_ns(CLOCK_MONOTONIC)
         for i in range(count):
-            connection = cython.cast(Connection, self.connections[events[i].data.u32])
+            connection = cython.cast(Connection, self.connections[events[i].data.u32], typecheck=True)
             if events[i].events & EPOLLOUT:
                 self.flush(connection)
             if events[i].events & ~EPOLLOUT:

@@ -19,7 +19,7 @@ def check(engine: Engine) -> None:
     check_counts(engine)
     for block in range(len(engine.name_blocks)):
         engine.name_block(block)
-    names = [b"- %b\n" % cython.cast(Tube, tube).name for tube in engine.tube_list]
+    names = [b"- %b\n" % cython.cast(Tube, tube, typecheck=True).name for tube in engine.tube_list]
     assert b"".join(engine.name_blocks) == b"".join(names), "what list-tubes keeps is not what there is"
     sessions = {}
     jobs = {tube: [] for tube in engine.tube_list}
@@ -78,7 +78,7 @@ def check_tube(engine: Engine, tube: Tube, jobs: list[Job]) -> None:
     assert engine.tube_list[tube.list_index] is tube, f"tube {name} does not know its place in the list"
     for heap in (tube.ready, tube.delayed, tube.buried):
         heap.check()
-    reserved = sum(1 for job in jobs if cython.cast(Job, job).state == State.RESERVED)
+    reserved = sum(1 for job in jobs if cython.cast(Job, job, typecheck=True).state == State.RESERVED)
     assert reserved == tube.reserved_count, f"tube {name} counts {tube.reserved_count} of {reserved} reserved jobs"
     line = waiting_sessions(tube)
     assert len(line) == tube.waiting_count, f"tube {name} counts {tube.waiting_count} of {len(line)} waiting sessions"

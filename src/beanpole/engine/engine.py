@@ -321,7 +321,7 @@ class Engine:
             session.waiting = True
             self.waiting_count += 1
             for watch in session.watches:
-                cython.cast(Watch, watch).tube.line_up(watch)
+                cython.cast(Watch, watch, typecheck=True).tube.line_up(watch)
         session.wait_until_ns = until_ns
         if until_ns >= 0:
             self.arm(session, until_ns)
@@ -335,7 +335,7 @@ class Engine:
             session.waiting = False
             self.waiting_count -= 1
             for watch in session.watches:
-                cython.cast(Watch, watch).tube.step_out(watch)
+                cython.cast(Watch, watch, typecheck=True).tube.step_out(watch)
         return 0
 
     def wake(self, session):
@@ -347,7 +347,7 @@ class Engine:
     def offer(self, now_ns, tube):
         """Hand a tube's ready jobs to the sessions that wait for them, the longest waiting first."""
         while tube.waiting_count and can_serve(tube):
-            session: Session = cython.cast(Session, tube.first_waiting.session)
+            session: Session = cython.cast(Session, tube.first_waiting.session, typecheck=True)
             self.wake(session)
             self.reserve_for(now_ns, session, cython.cast(Job, tube.ready.entries[0].item))
         return 0
@@ -363,7 +363,7 @@ class Engine:
         while heads:
             tube = heapq.heappop(heads)[3]
             if tube.waiting_count and can_serve(tube):
-                session: Session = cython.cast(Session, tube.first_waiting.session)
+                session: Session = cython.cast(Session, tube.first_waiting.session, typecheck=True)
                 self.wake(session)
                 self.reserve_for(now_ns, session, cython.cast(Job, tube.ready.entries[0].item))
                 if tube.ready.count:
@@ -420,7 +420,7 @@ class Engine:
                 waiting.append(timed)
         self.offer_all(now_ns, changed)
         for session in waiting:
-            if cython.cast(Session, session).waiting:
+            if cython.cast(Session, session, typecheck=True).waiting:
                 self.answer_waiting(now_ns, session)
         return 0
 
@@ -428,10 +428,10 @@ class Engine:
         """End a pause, delays and reservations as far as they are over; add the tubes that this changes."""
         job: Job
         if timed.end_pause(now_ns):
-            self.records.pause_ended(cython.cast(Tube, timed))
+            self.records.pause_ended(cython.cast(Tube, timed, typecheck=True))
             changed.append(timed)
         while len(changed) < JOBS_PER_TICK:
-            job = cython.cast(Job, timed.due_job(now_ns))
+            job = timed.due_job(now_ns)
             if job is None:
                 return 0
             timed_out: cython.bint = job.state == State.RESERVED
@@ -752,7 +752,7 @@ class Engine:
         elif verb == Verb.LIST_TUBES:
             return self.list_tubes(session)
         elif verb == Verb.LIST_TUBES_WATCHED:
-            text = b"---\n" + stats.names([cython.cast(Watch, watch).tube for watch in session.watches])
+            text = b"---\n" + stats.names([cython.cast(Watch, watch, typecheck=True).tube for watch in session.watches])
         elif verb == Verb.LIST_TUBE_USED:
             return self.reply_used(session)
         else:

@@ -49,7 +49,7 @@ def yaml(pairs: list[tuple[str, object]]) -> bytes:
 
 def names(tubes: Iterable[Tube]) -> bytes:
     """Return the items of a YAML list of tube names."""
-    return b"".join([b"- %b\n" % cython.cast(Tube, tube).name for tube in tubes])
+    return b"".join([b"- %b\n" % cython.cast(Tube, tube, typecheck=True).name for tube in tubes])
 
 
 def process(uptime_s: int, draining: bool, facts: Mapping[str, str]) -> list[tuple[str, object]]:
