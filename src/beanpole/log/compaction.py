@@ -122,7 +122,7 @@ class Compaction:
             self.records.first(self.segment + 1)
             self.emptied = True
             self.moved_index = self.records.index
-        return True
+        return self.emptied or self.at + self.tubes_at > began_at
 
     def has_room(self, size: int64_t) -> bool:
         """Whether a record can be moved while the disk is not full: the room for a move in one go is not for that."""
