@@ -1,7 +1,8 @@
 """Storage in a directory: a log that the server recovers from.
 
-The order at a start: lock the directory, take over what beanstalkd left there, recover, begin a new segment, log the
-policy. The port opens afterwards. A server without a directory does not import this: it is half of the time to start.
+The order at a start: lock the directory, take over what beanstalkd left there, recover and go on in the last segment,
+log the policy. The port opens afterwards. A server without a directory does not import this: it is half
+of the time to start.
 """
 
 import asyncio
