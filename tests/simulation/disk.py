@@ -6,11 +6,14 @@ keeps what it likes of that: any sectors of any write, part of one, any truncati
 :meth:`SimDisk.kill` the cache stays: only the process is gone.
 
 Every call is counted; the one numbered `fail_at` fails, and at `crash_at` the process ends. A file of zeros that was
-created is durable at once, as `Directory.create` promises; its name is not.
+created is durable at once, as `Directory.create` promises; its name is not. While a command runs no call is allowed
+(:class:`Ban`).
 """
 
 import errno
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from random import Random
 
@@ -20,6 +23,31 @@ SECTOR = 512
 
 class CrashError(BaseException):
     """The process ends in this call."""
+
+
+class Ban:
+    """Lets every call on the disk, and on what works beside the log, fail while a command runs."""
+
+    def __init__(self) -> None:
+        self.holds = False
+        self.broken: list[str] = []
+        """The calls that were made all the same: compiled code may have dropped the exception."""
+
+    def note(self, call: str) -> None:
+        """A call is made."""
+        if self.holds:
+            self.broken.append(call)
+            raise AssertionError(f"a command asks for {call}")
+
+    @contextmanager
+    def while_a_command_runs(self) -> Iterator[None]:
+        """Nothing may be asked for until the end of the block."""
+        self.holds = True
+        try:
+            yield
+        finally:
+            self.holds = False
+        assert not self.broken, f"a command asked for {self.broken}"
 
 
 Change = tuple[int, bytes | None]
@@ -91,6 +119,7 @@ class SimFile:
         self.inode = inode
 
     def fileno(self) -> int:
+        self.disk.ban.note("fileno")
         return -1
 
     def write(self, offset: int, data: bytes | memoryview) -> None:
@@ -131,7 +160,7 @@ class SimFile:
         self.inode.sync(mark)
 
     def close(self) -> None:
-        pass
+        self.disk.ban.note("close")
 
 
 class SimDisk:
@@ -139,6 +168,7 @@ class SimDisk:
 
     def __init__(self, seed: int = 0) -> None:
         self.rng = Random(seed)
+        self.ban = Ban()
         self.cache: dict[str, Inode] = {}
         self.durable: dict[str, Inode] = {}
         self.pending: list[Naming] = []
@@ -158,6 +188,7 @@ class SimDisk:
 
     def call(self, kind: str) -> None:
         """Counts a call, and ends it or the process when it is time for that."""
+        self.ban.note(kind)
         if self.crash_at or not self.fail_only or kind == self.fail_only:
             self.call_count += 1
         if self.crash_at and self.call_count == self.crash_at:
@@ -211,6 +242,7 @@ class SimDisk:
         self.pending.append(naming)
 
     def fileno(self) -> int:
+        self.ban.note("fileno")
         return -1
 
     def sync(self) -> None:

@@ -106,7 +106,7 @@ class Life:
         self.clock = clock
         self.promises = promises
         self.space = Space()
-        self.runner = SimRunner(clock)
+        self.runner = SimRunner(clock, disk.ban)
         self.log = FileLog(
             disk,
             runner=self.runner,
@@ -185,10 +185,12 @@ class Life:
 
     def receive(self, client: Client, data: bytes, *, is_put: bool) -> None:
         """A command runs; a put that waits for space runs again when the log has made some, or none."""
-        client.connection.receive(self.now_ns, data)
+        with self.disk.ban.while_a_command_runs():
+            client.connection.receive(self.now_ns, data)
         if is_put and client.connection.pending:
             self.log.append()
-            client.connection.resume(self.now_ns)
+            with self.disk.ban.while_a_command_runs():
+                client.connection.resume(self.now_ns)
             assert not client.connection.pending, "a put waits for space that nobody makes"
 
     @staticmethod
@@ -226,7 +228,8 @@ class Life:
 
     def in_step(self, action: Callable[[], None], *, many: bool) -> None:
         try:
-            self.step(action)
+            with self.disk.ban.while_a_command_runs():
+                self.step(action)
         finally:
             self.end_step(many=many)
         self.drop_pauses()

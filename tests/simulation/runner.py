@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from beanpole.log.files.disk import Directory, File
-from tests.simulation.disk import SimDisk, SimFile
+from tests.simulation.disk import Ban, SimDisk, SimFile
 
 NS_PER_S = 1_000_000_000
 
@@ -31,8 +31,9 @@ class Clock:
 class SimRunner:
     """Keeps what is to be done until it is asked to do it."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, ban: Ban) -> None:
         self.clock = clock
+        self.ban = ban
         self.under_way: tuple[list[tuple[SimDisk | SimFile, int]], Callable[[OSError | None], None]] | None = None
         self.works: deque[tuple[Callable[[], Any], Callable[[Any], None]]] = deque()
         self.calls: deque[Callable[[], None]] = deque()
@@ -43,6 +44,7 @@ class SimRunner:
 
     def sync(self, files: Sequence[File | Directory], done: Callable[[OSError | None], None]) -> None:
         """Begins a sync: what is written from now on need not be in it."""
+        self.ban.note("sync")
         assert self.under_way is None, "a sync begins while another is under way"
         targets = []
         for each in files:
@@ -51,13 +53,16 @@ class SimRunner:
         self.under_way = targets, done
 
     def wait_for_sync(self) -> None:
+        self.ban.note("wait_for_sync")
         assert self.under_way is not None, "the log waits for a sync that it did not begin"
         self.finish_sync()
 
     def background(self, work: Callable[[], Any], done: Callable[[Any], None]) -> None:
+        self.ban.note("background")
         self.works.append((work, done))
 
     def finish_background(self) -> bool:
+        self.ban.note("finish_background")
         if not self.works:
             return False
         self.run_background()
@@ -65,9 +70,11 @@ class SimRunner:
         return True
 
     def soon(self, call: Callable[[], None]) -> None:
+        self.ban.note("soon")
         self.calls.append(call)
 
     def later(self, seconds: float, call: Callable[[], None]) -> None:
+        self.ban.note("later")
         self.timer_count += 1
         heapq.heappush(self.timers, (self.clock.now_ns + int(seconds * NS_PER_S), self.timer_count, call))
 
