@@ -200,7 +200,17 @@ class History:
             possible &= mask
         for tube in found.pauses.keys() - self.pauses.keys():
             assert found.pauses[tube] is None, f"tube {tube!r} is paused, but never was"
-        return Recovered(jobs, found.pauses, found.now_ns)
+        return Recovered(jobs, found.pauses | self.ended_pauses(found.pauses, possible), found.now_ns)
+
+    def ended_pauses(self, found: dict[bytes, Pause], possible: int) -> dict[bytes, Pause]:
+        """The pauses that are over by a clock that can be set back: then the log still holds them."""
+        pauses: dict[bytes, Pause] = {}
+        for tube, versions in self.pauses.items():
+            steps = [step for step, _ in versions]
+            for i, (_, version) in enumerate(versions):
+                if self.rules.clock_jumps and found.get(tube) is None and self.steps_of(steps, i) & possible:
+                    pauses[tube] = version
+        return pauses
 
     def job_steps(self, history: JobHistory, found: Seen | None, now_ns: int) -> tuple[int, Seen | None]:
         """The steps after which a job was what was found, as bits; and what was found, with its bury number."""
