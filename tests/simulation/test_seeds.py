@@ -34,6 +34,7 @@ REPAIRED = {
     840: "the pause of a tube that was empty at a start came back at the next",
     1074: "the same, when the pause was about to end",
     1415: "the end of a pause that found no room was not written when there was room",
+    1243: "zeros that a killed start wrote to a spare were not on disk, and the segment that had been in it came back",
     848: "the end of a pause was answered, but there was no room to write it",
 }
 """Seeds that failed once, and why; what the seeds do now may be different."""

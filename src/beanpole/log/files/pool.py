@@ -39,13 +39,17 @@ class Pool:
             if size != self.accounts.segment_bytes and size < (self.accounts.wants_large() or size + 1):
                 self.directory.unlink(name)
                 continue
+            unfinished = unfinished_name(number)
             # A spare may have become a segment, written to, whose name did not reach the disk.
-            if name != spare_name(number) or self.directory.read(name) != bytes(size):
-                file = self.directory.open(name)
+            is_clean = name != unfinished and self.directory.read(name) == bytes(size)
+            if not is_clean and name != unfinished:
+                # Were we killed now, the next start would read zeros, which the disk may not have yet.
+                self.directory.rename(name, unfinished)
+            file = self.directory.open(name if is_clean else unfinished)
+            if not is_clean:
                 file.zero(0, size)
-                self.add(size, self.finish(file, number) if name != spare_name(number) else file)
-            else:
-                self.add(size, self.directory.open(name))
+                self.finish(file, number)
+            self.add(size, file)
 
     def add(self, size: int, file: File) -> None:
         """Put a file into the pool, and book it."""
