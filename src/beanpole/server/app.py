@@ -209,6 +209,8 @@ def serve(settings: Settings) -> ExitCode:
     if settings.ready_file is not None:
         remove_ready_file(settings.ready_file)
     if settings.user is not None:
+        if settings.data_dir is not None:
+            import beanpole.server.directory  # noqa: F401, PLC0415 - the user may not be allowed to read the program
         become_user(settings.user)
 
     async def main() -> ExitCode:

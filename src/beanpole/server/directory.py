@@ -9,6 +9,7 @@ import asyncio
 import os
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from beanpole.log import limits
 from beanpole.log.files import disk
 from beanpole.log.files.filelog import FileLog
 from beanpole.log.files.runner import LoopRunner
-from beanpole.log.log import Policy
+from beanpole.log.log import Policy, Recovery
 from beanpole.log.migration.takeover import TakenOver, take_over
 from beanpole.server.eventqueue import now_ns
 from beanpole.server.logs import Logger
@@ -32,8 +33,8 @@ class DirectoryStorage(Storage):
 
     log: FileLog
     clock_offset_ns: int
-    runner: LoopRunner
-    lock_fd: int
+    opened: ExitStack
+    """The threads and the lock."""
 
     def start(self, on_durable: Callable[[], None], on_failure: Callable[[OSError], None]) -> None:
         """Begin to sync, and to prepare segments."""
@@ -41,8 +42,7 @@ class DirectoryStorage(Storage):
 
     def close(self) -> None:
         """End the threads and unlock the directory."""
-        self.runner.close()
-        os.close(self.lock_fd)
+        self.opened.close()
 
 
 class SpaceObserver:
@@ -94,27 +94,24 @@ def open_directory(
         StartError: the directory is locked, damaged, or can't be used.
     """
     directory = disk.open_directory(path)
-    lock_fd = disk.lock(directory)
     policy = Policy(settings.fsync_ms)
-    runner = LoopRunner(loop)
-    log = FileLog(
-        directory,
-        runner=runner,
-        now_ns=now_ns,
-        wall_ns=time.time_ns,
-        observer=SpaceObserver(logger),
-        policy=policy,
-        segment_bytes=settings.segment_bytes,
-    )
-    engine = Engine(settings.body_bytes_max, now_ns(), lambda: {**facts(), **log.facts()}, log.records)
     began = time.monotonic()
-    try:
-        report_takeover(take_over(directory, settings.segment_bytes, time.time_ns()), logger)
-        recovered = log.recover(engine, lambda what, done, total: logger.info(what, segments=done, of=total))
-    except OSError as error:
-        name = f"{Path(error.filename).name}: " if isinstance(error.filename, str | os.PathLike) else ""
-        message = f"cannot read the log in {path}: {name}{error.strerror or error}"
-        raise StartError(message, ExitCode.FAILED) from error
+    with ExitStack() as opened:
+        opened.callback(os.close, disk.lock(directory))
+        runner = LoopRunner(loop)
+        opened.callback(runner.close)
+        log = FileLog(
+            directory,
+            runner=runner,
+            now_ns=now_ns,
+            wall_ns=time.time_ns,
+            observer=SpaceObserver(logger),
+            policy=policy,
+            segment_bytes=settings.segment_bytes,
+        )
+        engine = Engine(settings.body_bytes_max, now_ns(), lambda: {**facts(), **log.facts()}, log.records)
+        recovered = recover(directory, log, engine, settings, logger)
+        kept = opened.pop_all()
     for note in recovered.notes:
         logger.warning("log repaired", reason=note)
     logger.info(
@@ -125,4 +122,21 @@ def open_directory(
         records=recovered.record_count,
         seconds=round(time.monotonic() - began, 3),
     )
-    return DirectoryStorage(engine, log, recovered.clock_offset_ns, runner, lock_fd)
+    return DirectoryStorage(engine, log, recovered.clock_offset_ns, kept)
+
+
+def recover(
+    directory: disk.DiskDirectory, log: FileLog, engine: Engine, settings: Settings, logger: Logger
+) -> Recovery:
+    """Bring back the jobs of a directory, and those that beanstalkd left there.
+
+    Raises:
+        StartError: the log is damaged, or the disk can't be used.
+    """
+    try:
+        report_takeover(take_over(directory, settings.segment_bytes, time.time_ns()), logger)
+        return log.recover(engine, lambda what, done, total: logger.info(what, segments=done, of=total))
+    except OSError as error:
+        name = f"{Path(error.filename).name}: " if isinstance(error.filename, str | os.PathLike) else ""
+        message = f"cannot read the log in {directory.path}: {name}{error.strerror or error}"
+        raise StartError(message, ExitCode.FAILED) from error

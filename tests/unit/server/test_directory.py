@@ -1,7 +1,16 @@
-"""What an operator is told of a full disk."""
+"""A start in a directory that fails, and what an operator is told of a full disk."""
 
+import asyncio
+import threading
+from pathlib import Path
+
+import pytest
+
+from beanpole.errors import StartError
 from beanpole.log import limits
-from beanpole.server.directory import SpaceObserver
+from beanpole.server.directory import SpaceObserver, open_directory
+from beanpole.server.logs import open_logger
+from beanpole.server.settings import Settings
 
 
 class Told:
@@ -33,3 +42,14 @@ def test_last_line_about_a_full_disk_is_true_in_the_end() -> None:
     observer.log_has_space()
     observer.log_has_space()
     assert told.lines[3:] == ["disk has space"]
+
+
+def test_start_that_fails_ends_its_threads(tmp_path: Path) -> None:
+    for number in (1, 3):
+        (tmp_path / f"segment.{number:010}").write_bytes(b"no header" * 10)
+    loop = asyncio.new_event_loop()
+    before = threading.active_count()
+    with pytest.raises(StartError, match=r"segment\.0000000001"):
+        open_directory(tmp_path, Settings(), dict, open_logger("text"), loop)
+    assert threading.active_count() == before
+    loop.close()
