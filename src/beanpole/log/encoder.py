@@ -45,7 +45,8 @@ KEPT_CAPACITY = cython.declare(cython.Py_ssize_t, 4_194_304)
 class Encoder(Records):
     """Writes records into a buffer, and counts what is alive. The fields stand in ``encoder.pxd``."""
 
-    def __init__(self, accounts: Accounts | None = None, salt: int | None = None):
+    def __init__(self, accounts: Accounts | None = None, salt: int | None = None, *, wants_reservations: bool = False):
+        super().__init__(wants_reservations)
         self.accounts = Accounts() if accounts is None else accounts
         self.salt = secrets.randbits(32) if salt is None else salt
         self.next_job_id = 1

@@ -10,57 +10,13 @@ from beanpole.engine.check import check
 from beanpole.engine.engine import Engine
 from beanpole.log.log import NullLog
 from beanpole.server import limits
-from beanpole.server.connection import COSTS_NS, Connection, Transport
+from beanpole.server.connection import COSTS_NS, Connection
 from beanpole.server.epoll import EpollTransport
 from beanpole.server.turn import Turn
+from tests.unit.server.memory_transport import MemoryTransport
 
 COMMANDS_PER_SHARE = limits.SHARE_COST_NS // limits.COMMAND_COST_NS
 TURNS_MAX = 10_000
-
-
-class MemoryTransport(Transport):
-    """A client whose bytes are in memory: it feeds a piece each time it is woken, and takes what it has room for."""
-
-    def __init__(self, turn: Turn, room: int = 1 << 30) -> None:
-        self.turn = turn
-        self.room = room
-        self.pieces: list[bytes] = []
-        self.output = b""
-        self.woken_count = 0
-        self.closed = False
-        self.connection = turn.open(1, self)
-
-    def arrive(self, *pieces: bytes) -> None:
-        """Input is there; the next turns feed it."""
-        self.pieces += pieces
-        self.readable = True
-        self.turn.ready(self.connection)
-
-    def take(self, room: int) -> None:
-        """The client reads so many bytes more."""
-        self.room = room
-        self.blocked = False
-        self.turn.ready(self.connection)
-
-    def wake(self, now_ns: int, connection: Connection) -> int:
-        """Feed the next piece."""
-        self.woken_count += 1
-        piece = self.pieces.pop(0)
-        self.readable = bool(self.pieces)
-        connection.feed(now_ns, piece)
-        return 0
-
-    def send_bytes(self, data: bytes) -> int:
-        """Take what there is room for."""
-        taken = data[: self.room]
-        self.room -= len(taken)
-        self.output += taken
-        return len(taken)
-
-    def close(self) -> int:
-        """Remember it."""
-        self.closed = True
-        return 0
 
 
 class Loop:
