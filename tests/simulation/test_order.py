@@ -61,7 +61,8 @@ def test_last_segment_goes_only_when_the_next_one_is_durable(seed: int) -> None:
     life = server.life
     life.log.pool.add(1024, life.log.pool.create(1024))
     life.runner.settle()
-    server.say(put(400), put(320), b"delete 1\r\n", b"delete 2\r\n")
+    fill = [b"pause-tube default %d\r\n" % seconds for seconds in (1, 1, 1, 1, 0)]
+    server.say(put(400), put(150), *fill, b"delete 1\r\n", b"delete 2\r\n")
     assert life.records.segment == 2
     life.runner.finish_sync()
     for _ in range(10):

@@ -34,10 +34,14 @@ from cython.cimports.libc.stdint import int64_t, uint8_t, uint64_t
 from cython.cimports.libc.stdlib import free, realloc
 from cython.cimports.libc.string import memcpy
 
+from beanpole.log import limits
 from beanpole.log.format import segment_header
 from beanpole.log.log import Position
 
 FIRST_CAPACITY = cython.declare(cython.Py_ssize_t, 65536)
+KEPT_BYTES = cython.declare(int64_t, limits.SEGMENT_OVERHEAD_BYTES - SEGMENT_HEADER - END_RECORD)
+"""Bytes of a segment that no job takes: so its jobs are never more than `Accounts.whole_bytes`."""
+
 KEPT_CAPACITY = cython.declare(cython.Py_ssize_t, 4_194_304)
 
 
@@ -313,8 +317,11 @@ class Encoder(Records):
         return self.segment_bytes - self.used_bytes - END_RECORD
 
     def left_for_jobs(self):
-        """Return the bytes of the record of a job that it still takes: each job in it keeps room for its delete."""
-        return self.left() - self.deletes_bytes - DELETED_RECORD
+        """Return the bytes of the record of a job that it still takes: each job in it keeps room for its delete.
+
+        And all jobs in it fit another segment that begins with what else a move writes.
+        """
+        return self.left() - self.deletes_bytes - KEPT_BYTES
 
     def room_for_put(self, size):
         """Whether there is room for a new job; `size` is its body and its tube's name."""

@@ -1,0 +1,166 @@
+"""What is free always suffices to delete every live job and to move the oldest segment (`log/accounts.py`)."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from beanpole.engine.engine import Engine
+from beanpole.engine.records import Room
+from beanpole.log.accounts import Accounts
+from beanpole.log.compaction import Compaction
+from beanpole.log.encoder import Encoder
+from beanpole.log.format import DELETED_RECORD
+from beanpole.server.connection import Connection
+
+SEGMENT_BYTES = 2048
+
+
+class FullDisk:
+    """An engine whose log has some spare segments, and will never get more but those that it empties itself."""
+
+    def __init__(self, spares: int, large: tuple[int, ...] = ()) -> None:
+        self.accounts = Accounts(SEGMENT_BYTES)
+        self.records = Encoder(self.accounts, 1)
+        self.accounts.refused_from = 0
+        for size in [*[SEGMENT_BYTES] * spares, *large]:
+            self.accounts.add_spare(size)
+        self.records.open_segment(1, SEGMENT_BYTES)
+        self.engine = Engine(records=self.records)
+        self.compaction = Compaction(self.engine, self.records)
+        self.connection = Connection(self.engine, 1)
+        self.put_segments: dict[int, set[int]] = {}
+
+    def ask(self, line: bytes) -> bytes:
+        """One command; returns its reply."""
+        self.connection.receive(1, line + b"\r\n")
+        return self.connection.take_output()
+
+    def put(self, size: int) -> bool:
+        """Put a job; whether there was room."""
+        return self.ask(b"put 1 0 100 %d\r\n%b" % (size, bytes(size))).startswith(b"INSERTED")
+
+    def ids(self) -> list[int]:
+        """The jobs."""
+        return sorted(job.id for job in self.engine.jobs.jobs())
+
+    def can_move(self) -> bool:
+        """Whether the oldest segment can be moved; the open one is ended for that."""
+        accounts = self.accounts
+        live_bytes = accounts.live_in(accounts.first_segment)
+        left = self.records.left_for_jobs() if accounts.first_segment < self.records.segment else 0
+        return accounts.can_move(left, live_bytes, gives_back=True)
+
+    def move(self) -> None:
+        """Move the oldest segment, whose file comes back."""
+        oldest = self.accounts.first_segment
+        if oldest == self.records.segment:
+            self.records.leave_segment()
+        self.compaction.begin(oldest, full=True)
+        self.compaction.set_ids([job.id for job in self.engine.jobs.jobs() if job.segment == oldest])
+        self.compaction.step(0, at_once=True)
+        assert self.compaction.emptied
+        assert self.accounts.live_in(oldest) == 0
+        self.compaction.finish()
+        self.accounts.add_spare(SEGMENT_BYTES)
+
+    def check(self) -> None:
+        """Assert what always holds."""
+        assert self.accounts.spare_count >= 0, "a segment was begun for which there is no file"
+        assert self.accounts.can_delete_all(self.records.left()), "not every job can be deleted"
+
+    def delete_all(self) -> None:
+        """Delete every job."""
+        for id in self.ids():
+            assert self.ask(b"delete %d" % id) == b"DELETED\r\n"
+            self.check()
+
+
+COMMANDS = st.tuples(st.sampled_from(("put", "put", "put", "change", "delete", "move")), st.integers(0, 2**16))
+
+
+def run(disk: FullDisk, commands: list[tuple[str, int]]) -> None:
+    """Run commands, each if there is room for it, and assert after each what always holds."""
+    for what, number in commands:
+        ids = disk.ids()
+        if what == "put":
+            disk.put(number % 1600)
+        elif what == "move":
+            if disk.can_move():
+                disk.move()
+        elif ids:
+            id = ids[number % len(ids)]
+            if what == "delete":
+                assert disk.ask(b"delete %d" % id) == b"DELETED\r\n"
+            elif disk.ask(b"reserve-job %d" % id).startswith(b"RESERVED"):
+                disk.ask(b"bury %d 1" % id)
+        disk.check()
+
+
+@given(st.integers(3, 8), st.lists(COMMANDS, max_size=80))
+def test_every_job_can_be_deleted_whatever_was_written(spares: int, commands: list[tuple[str, int]]) -> None:
+    disk = FullDisk(spares)
+    run(disk, commands)
+    disk.delete_all()
+
+
+@given(st.integers(3, 8), st.lists(COMMANDS, max_size=80))
+def test_every_segment_can_be_moved_whatever_was_written(spares: int, commands: list[tuple[str, int]]) -> None:
+    """Then every job can be deleted still, also those that were moved."""
+    disk = FullDisk(spares)
+    run(disk, commands)
+    for _ in range(disk.records.segment - disk.accounts.first_segment + 1):
+        assert disk.can_move(), "the oldest segment can't be moved"
+        disk.move()
+        disk.check()
+    disk.delete_all()
+
+
+@pytest.mark.parametrize("body_bytes", [1, 100, 1000, 1500])
+def test_each_class_of_records_leaves_room_for_the_next(body_bytes: int) -> None:
+    """Puts end first, then changes; a move and every delete still have room."""
+    disk = FullDisk(6)
+    while disk.put(body_bytes):
+        disk.check()
+    ids = disk.ids()
+    assert len(ids) > 2
+    changed = 0
+    while disk.ask(b"reserve-job %d" % ids[0]).startswith(b"RESERVED"):
+        if disk.ask(b"bury %d 1" % ids[0]) == b"OUT_OF_MEMORY\r\n":
+            break
+        changed += 1
+        disk.check()
+    assert not disk.accounts.room_for_change(disk.records.left())
+    assert changed > 5
+    assert disk.can_move()
+    disk.move()
+    disk.delete_all()
+
+
+def test_put_waits_while_the_disk_is_not_known_to_be_full() -> None:
+    accounts = Accounts(SEGMENT_BYTES)
+    assert accounts.room_for_put(0, 0, 100) == Room.WAIT
+    assert accounts.missing(100) == SEGMENT_BYTES
+    accounts.refused_from = 101
+    assert accounts.room_for_put(0, 0, 100) == Room.WAIT
+    assert accounts.room_for_put(0, 0, 101) == Room.FULL
+    for _ in range(3):
+        accounts.add_spare(SEGMENT_BYTES)
+    assert accounts.room_for_put(0, 0, 101) == Room.OK
+
+
+def test_large_job_needs_a_file_to_move_into() -> None:
+    accounts = Accounts(SEGMENT_BYTES)
+    for _ in range(9):
+        accounts.add_spare(SEGMENT_BYTES)
+    large = 3 * SEGMENT_BYTES
+    file_bytes = accounts.segment_for(large)
+    assert file_bytes > large + DELETED_RECORD
+    for answer in (Room.WAIT, Room.WAIT, Room.OK):
+        assert accounts.room_for_put(0, 0, large) == answer
+        assert accounts.room_for_put(0, 0, 100) == Room.OK
+        if answer == Room.WAIT:
+            assert accounts.missing(large) == file_bytes
+            accounts.add_spare(file_bytes)
+    accounts.take_spare(file_bytes)
+    assert accounts.has_large(large, 1)
+    assert not accounts.has_large(large, 2)
