@@ -8,12 +8,12 @@ from beanpole.engine.jobtable cimport JobTable
 from beanpole.engine.records cimport Records
 from beanpole.engine.session cimport Session
 from beanpole.engine.tube cimport Tube, Watch
-from beanpole.protocol.commands cimport Command
+from beanpole.protocol.commands cimport Command, Verb
 
 cdef enum Outcome:
     # What became of a command.
     DONE = 0
-    AGAIN = 1                            # nothing: there may be space for its job in the next turn
+    AGAIN = 1                            # nothing: there may be space for its record in the next turn
 
 @cython.final
 cdef class Engine:
@@ -85,6 +85,7 @@ cdef class Engine:
     cdef int put(self, int64_t now_ns, Session session, Command command) except -1
     cdef int reserve(self, int64_t now_ns, Session session, int64_t until_ns) except -1
     cdef int reserve_job(self, int64_t now_ns, Session session, uint64_t id) except -1
+    cdef int no_room(self, Session session, Verb verb) except -1
     cdef int not_found(self, Session session) except -1
     cdef int delete(self, int64_t now_ns, Session session, uint64_t id) except -1
     cdef int release(self, int64_t now_ns, Session session, Command command) except -1

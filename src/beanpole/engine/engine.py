@@ -439,7 +439,7 @@ class Engine:
             if timed_out:
                 job.timeout_count += 1
                 self.timeout_count += 1
-                if self.records.room_for_change():
+                if self.records.room_for_change() == Room.OK:
                     self.records.job_changed(job)
             changed.append(job.tube)
         return 0
@@ -568,14 +568,21 @@ class Engine:
         if job is None or job.state == State.RESERVED:
             return self.not_found(session)
         changes: cython.bint = job.state != State.READY
-        if changes and not self.records.room_for_change():
-            return session.out.word(Word.OUT_OF_MEMORY)
+        if changes and self.records.room_for_change() != Room.OK:
+            return self.no_room(session, Verb.RESERVE_JOB)
         self.reserve_for(now_ns, session, job)
         if changes:
             # When it comes back it is ready, whatever it was: now or, should the server end here, at the next start.
             self.records.job_changed(job)
             session.read_index = self.records.index
         return 0
+
+    def no_room(self, session, verb):
+        """Refuse a change that finds no room, or let it run again, uncounted, while compaction makes some."""
+        if self.records.room_for_change() == Room.FULL:
+            return session.out.word(Word.OUT_OF_MEMORY)
+        self.command_counts[cython.cast(cython.int, verb)] -= 1
+        return Outcome.AGAIN
 
     def not_found(self, session):
         """NOT_FOUND: nobody may read it before what took the job away is durable."""
@@ -599,8 +606,8 @@ class Engine:
         job: Job = self.jobs.find(command.id)
         if job is None or job.holder is not session:
             return self.not_found(session)
-        if not self.records.room_for_change():
-            return session.out.word(Word.OUT_OF_MEMORY)
+        if self.records.room_for_change() != Room.OK:
+            return self.no_room(session, Verb.RELEASE)
         self.leave(job)
         job.pri = command.pri
         job.delay_s = command.delay_s
@@ -618,8 +625,8 @@ class Engine:
         job: Job = self.jobs.find(command.id)
         if job is None or job.holder is not session:
             return self.not_found(session)
-        if not self.records.room_for_change():
-            return session.out.word(Word.OUT_OF_MEMORY)
+        if self.records.room_for_change() != Room.OK:
+            return self.no_room(session, Verb.BURY)
         self.leave(job)
         job.pri = command.pri
         job.bury_count += 1
@@ -643,10 +650,14 @@ class Engine:
         session.kick_left = bound
         session.kicked_count = 0
         session.kick_buried = session.used.buried.count > 0
-        return self.continue_command(now_ns, session)
+        self.continue_command(now_ns, session)
+        return 0
 
     def continue_command(self, now_ns, session):
-        """Write more of a long reply, or kick the next KICKS_PER_TURN jobs and reply when `kick_left` is 0 again."""
+        """Write more of a long reply, or kick the next KICKS_PER_TURN jobs and reply when `kick_left` is 0 again.
+
+        Return AGAIN when no more can be kicked in this turn.
+        """
         if session.pieces is not None:
             return self.add_pieces(session)
         heap: Heap = session.used.buried if session.kick_buried else session.used.delayed
@@ -654,7 +665,10 @@ class Engine:
         while session.kick_left and heap.count:
             if room == 0:
                 return 0
-            if not self.records.room_for_change():
+            change: cython.int = self.records.room_for_change()
+            if change == Room.WAIT:
+                return Outcome.AGAIN
+            if change == Room.FULL:
                 break
             self.kick_one(now_ns, cython.cast(Job, heap.entries[0].item))
             session.kicked_count += 1
@@ -675,8 +689,8 @@ class Engine:
         job: Job = self.jobs.find(id)
         if job is None or (job.state != State.BURIED and job.state != State.DELAYED):
             return self.not_found(session)
-        if not self.records.room_for_change():
-            return session.out.word(Word.OUT_OF_MEMORY)
+        if self.records.room_for_change() != Room.OK:
+            return self.no_room(session, Verb.KICK_JOB)
         session.out.word(Word.KICKED)
         return self.kick_one(now_ns, job)
 
@@ -725,8 +739,8 @@ class Engine:
         tube: Tube = self.tube_named(command.tube)
         if tube is None:
             return self.not_found(session)
-        if not self.records.room_for_change():
-            return session.out.word(Word.OUT_OF_MEMORY)
+        if self.records.room_for_change() != Room.OK:
+            return self.no_room(session, Verb.PAUSE_TUBE)
         tube.pause_count += 1
         tube.pause_s = command.delay_s
         tube.paused_until_ns = now_ns + command.delay_s * SECOND_NS if command.delay_s else 0

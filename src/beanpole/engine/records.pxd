@@ -6,14 +6,14 @@ from beanpole.engine.job cimport Job
 from beanpole.engine.tube cimport Tube
 
 cpdef enum Room:
-    # Whether a new job can be kept.
-    FULL = 0                             # no: the put is refused
+    # Whether a record can be kept.
+    FULL = 0                             # no: the command is refused
     OK = 1
-    WAIT = 2                             # perhaps: space is prepared at the end of the turn; the put runs again then
+    WAIT = 2                             # perhaps: space is made at the end of the turn; the command runs again then
 
 cdef class Records:
     cdef readonly uint64_t index         # records so far, over all turns
-    cdef readonly bint puts_wait         # a put was told to WAIT: this turn must end with an append, records or not
+    cdef readonly bint waits             # a command was told to WAIT: this turn must end with an append
     cdef readonly bint wants_reservations   # job_reserved is called
     cdef int job_put(self, Job job) except -1
     cdef int job_changed(self, Job job) except -1
@@ -26,4 +26,4 @@ cdef class Records:
     cdef int tube_restored(self, Tube tube) except -1
     cdef int tube_dropped(self, Tube tube) except -1
     cpdef int room_for_put(self, int64_t size) except -1   # a Room
-    cdef bint room_for_change(self) except -1
+    cpdef int room_for_change(self) except -1   # a Room

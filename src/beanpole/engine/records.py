@@ -69,11 +69,10 @@ class Records:
         """Whether a job of `size` bytes of body and name can be kept.
 
         FULL: the put is refused with OUT_OF_MEMORY. WAIT: the put has not run, and runs again in the next turn, for
-        nothing may wait for a disk while a command runs; the end of this turn must make room, or find that there is
-        none.
+        nothing may wait for a disk while a command runs; the end of a turn makes room, or finds that there is none.
         """
         return Room.OK
 
     def room_for_change(self):
-        """Whether a change of a job or a tube can be kept; if not, the command is refused with OUT_OF_MEMORY."""
-        return True
+        """Whether a change of a job or a tube can be kept; FULL and WAIT mean the same as for a put."""
+        return Room.OK

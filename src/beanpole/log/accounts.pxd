@@ -24,6 +24,7 @@ cdef class Accounts:
     cdef readonly int64_t whole_bytes    # bytes of records that one takes
     cdef public Py_ssize_t spare_count   # segments that are in the pool or certain to come back to it
     cdef readonly list large_spares      # `list[int]`: bytes of those that are larger, each for a job that needs them, in order
+    cdef public uint64_t stuck_index     # the last record when compaction could make no room on a full disk
     cdef public int64_t refused_from     # puts from these bytes on are refused, for the disk is full; 0: all are
 
     cdef int count_job(self, Job job, uint64_t segment, int64_t size) except -1
@@ -37,6 +38,6 @@ cdef class Accounts:
     cpdef int64_t free_behind(self, int64_t left, int64_t size) noexcept
     cpdef int64_t least(self, int64_t size) noexcept
     cpdef int room_for_put(self, int64_t left, int64_t left_for_jobs, int64_t size) except -1
-    cpdef bint room_for_change(self, int64_t left) noexcept
+    cpdef int room_for_change(self, int64_t left, uint64_t index) except -1   # a Room
     cpdef bint room_for_note(self, int64_t left, int64_t size) noexcept
     cpdef bint has_large(self, int64_t size, Py_ssize_t count) except -1

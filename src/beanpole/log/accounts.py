@@ -35,6 +35,7 @@ from cython.cimports.libc.string import memmove, memset
 from beanpole.log import limits
 
 NEVER = cython.declare(int64_t, 2**62)
+NOTHING = cython.declare(uint64_t, 2**63)
 OVERHEAD = cython.declare(int64_t, limits.SEGMENT_OVERHEAD_BYTES)
 
 
@@ -47,6 +48,7 @@ class Accounts:
         self.whole_bytes = segment_bytes - OVERHEAD
         self.large_spares = []
         self.refused_from = NEVER
+        self.stuck_index = NOTHING
 
     def __dealloc__(self):
         free(self.live)
@@ -189,15 +191,19 @@ class Accounts:
             return self.segment_for(size)
         return self.segment_bytes
 
-    def room_for_change(self, left):
-        """Whether a change can be kept.
+    def room_for_change(self, left, index):
+        """Whether a change can be kept, when `index` is the last record: a Room.
 
         While the disk is not known to be full this may use what is kept for a move: the end of the turn provides it.
+        On a full disk a change waits while compaction makes room, and also once after anything was written: only the
+        end of a turn knows whether compaction can make room of that.
         """
         rest: int64_t = self.least(0)
         if self.refused_from == NEVER:
             rest = self.live_count * DELETED_RECORD + OVERHEAD
-        return self.free_behind(left, CHANGED_RECORD) >= rest
+        if self.free_behind(left, CHANGED_RECORD) >= rest:
+            return Room.OK
+        return Room.FULL if index == self.stuck_index else Room.WAIT
 
     def room_for_note(self, left, size):
         """Whether a record may be written that can be left out."""

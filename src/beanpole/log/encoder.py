@@ -327,24 +327,28 @@ class Encoder(Records):
         """Whether there is room for a new job; `size` is its body and its tube's name."""
         room: cython.int = self.accounts.room_for_put(self.left(), self.left_for_jobs(), WHOLE_FIXED + size)
         if room == Room.WAIT:
-            self.puts_wait = True
+            self.waits = True
             self.wanted_bytes = max(self.wanted_bytes, WHOLE_FIXED + size)
         return room
 
     def missing(self) -> int:
         """Return the bytes of a segment that the pool needs for the puts that wait; 0: none, or the disk has none."""
-        if self.accounts.room_for_put(self.left(), self.left_for_jobs(), self.wanted_bytes) != Room.WAIT:
+        wanted: int64_t = self.wanted_bytes
+        if wanted == 0 or self.accounts.room_for_put(self.left(), self.left_for_jobs(), wanted) != Room.WAIT:
             return 0
         return self.accounts.missing(self.wanted_bytes)
 
     def end_waiting(self) -> None:
-        """Let the puts that wait run again."""
-        self.puts_wait = False
+        """Let the commands that wait run again."""
+        self.waits = False
         self.wanted_bytes = 0
 
     def room_for_change(self):
         """Whether there is room for a change."""
-        return self.accounts.room_for_change(self.left())
+        room: cython.int = self.accounts.room_for_change(self.left(), self.index)
+        if room == Room.WAIT:
+            self.waits = True
+        return room
 
     def room_for_turn(self) -> bool:
         """Whether the end of a turn may be written; it is left out when space is short."""

@@ -24,6 +24,8 @@ cdef class Decoder:
     cdef Mode mode
     cdef const char *input               # what is decoded now: borrowed from the caller, or of `kept`
     cdef Py_ssize_t at                   # bytes of `input` that are decoded
+    cdef Py_ssize_t before_at            # `at` and `mode` before the command that was decoded last
+    cdef Mode before_mode
     cdef Py_ssize_t end                  # bytes of `input` that are there
     cdef bint borrowed                   # `input` is the caller's and must be kept before the caller reuses it
     cdef Buffer kept                     # input that waits for its rest
@@ -38,7 +40,7 @@ cdef class Decoder:
     cdef void extend(self, Py_ssize_t size) noexcept
     cdef int settle(self) except -1
     cdef bint next(self, Command command) noexcept
-    cdef void unread_put(self) noexcept
+    cdef void unread(self) noexcept
     cdef bint line(self, Command command) noexcept
     cdef bint body(self, Command command) noexcept
     cdef bint skip(self, Command command) noexcept

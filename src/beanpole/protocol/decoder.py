@@ -135,6 +135,8 @@ class Decoder:
 
     def next(self, command):
         """Fill in the next complete command; False: more input is needed."""
+        self.before_at = self.at
+        self.before_mode = self.mode
         while True:
             if self.mode == Mode.LINE:
                 if self.line(command):
@@ -148,10 +150,10 @@ class Decoder:
             else:
                 return self.long_line(command)
 
-    def unread_put(self):
-        """Go back to before the body of the put that `next` has just returned, so that it returns it once more."""
-        self.at -= self.put_bytes + 2
-        self.mode = Mode.BODY
+    def unread(self):
+        """Go back to before the command that `next` has just returned, so that it returns it once more."""
+        self.at = self.before_at
+        self.mode = self.before_mode
 
     def line(self, command):
         """Decode a command line. False: it is not complete, or the mode changed."""

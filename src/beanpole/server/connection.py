@@ -116,17 +116,20 @@ class Connection:
             output_bytes: cython.Py_ssize_t = session.out.buffer.size
             if unfinished:
                 kicked: cython.uint = session.kicked_count
-                self.engine.continue_command(now_ns, session)
+                outcome: cython.int = self.engine.continue_command(now_ns, session)
                 self.share_ns -= session.out.buffer.size // BYTES_PER_COST_NS
                 self.share_ns -= (session.kicked_count - kicked) * KICKED_COST_NS
                 self.end_reply()
+                if outcome == Outcome.AGAIN:
+                    self.pending = True
+                    break
                 continue
             if not self.decoder.next(current):
                 self.hungry = True
                 break
             self.share_ns -= self.cost()
             if self.engine.apply(now_ns, session, current) == Outcome.AGAIN:
-                self.decoder.unread_put()
+                self.decoder.unread()
                 self.pending = True
                 break
             if session.out.buffer.size > output_bytes:

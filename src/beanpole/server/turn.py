@@ -197,7 +197,7 @@ class Turn:
 
     def commit(self, now_ns):
         """Give the log the turn's records, and send what is durable."""
-        if self.engine.records.index != self.appended_index or self.engine.records.puts_wait:
+        if self.engine.records.index != self.appended_index or self.engine.records.waits:
             self.appended_index = self.engine.records.index
             self.log.append()
         sending = self.sending

@@ -40,6 +40,9 @@ from beanpole.log.reader import whole_ids
 NEVER = 2**62
 """The size from which on puts are refused while the disk is not full."""
 
+NOTHING = 2**63
+"""The index of no record."""
+
 
 class FileLog:
     """A log in a directory of files."""
@@ -205,7 +208,7 @@ class FileLog:
                 if self.records.untaken_bytes or with_time:
                     self.write_turn()
                 self.write()
-            if self.records.puts_wait:
+            if self.records.waits:
                 self.make_room()
             self.prepare()
         except OSError as error:
@@ -325,7 +328,7 @@ class FileLog:
         return self.accounts.refused_from == 0
 
     def make_room(self) -> None:
-        """Provide room for the puts that wait for it, or find that the disk has none."""
+        """Provide room for the puts that wait for it, or find that the disk has none; let what waits run again."""
         while missing := self.records.missing():
             if self.runner.finish_background():
                 continue  # a segment was being prepared, or removed
@@ -408,7 +411,12 @@ class FileLog:
     # --- compaction ---------------------------------------------------------------------------------------------------
 
     def compact(self) -> None:
-        """Do some of what compaction has to do."""
+        """Do some of what compaction has to do, and note if on a full disk there is nothing that it can do."""
+        makes_room = self.compact_some()
+        self.accounts.stuck_index = NOTHING if makes_room else self.records.index
+
+    def compact_some(self) -> bool:
+        """Do that; return whether it came further, or will when the disk has done its part."""
         compaction, full = self.compaction, self.is_full
         if compaction.segment == 0 and compaction.is_due(self.sealed_bytes, full=full):
             if self.sealed:
@@ -419,12 +427,13 @@ class FileLog:
                 and self.accounts.can_move(0, self.accounts.live_in(self.open.number), gives_back=True)
             ):
                 self.records.leave_segment()  # what is dead lies in the segment in use
+                return True
         if compaction.segment == 0 or compaction.emptied:
-            return
+            return compaction.emptied
         segment = self.sealed[0]
         comes_back = full and segment.size == self.accounts.segment_bytes
         if full and not self.can_move(segment, gives_back=comes_back):
-            return
+            return False
         came_further = compaction.step(self.written_bytes + self.records.untaken_bytes, at_once=full)
         if self.compaction.emptied:
             segment.advance("moved")
@@ -433,6 +442,7 @@ class FileLog:
                 self.accounts.add_spare(segment.size)
         if came_further:
             self.schedule()
+        return came_further
 
     def can_move(self, segment: Segment, *, gives_back: bool) -> bool:
         """Whether what is left of a segment can be moved in one go."""
