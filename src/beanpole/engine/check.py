@@ -17,10 +17,8 @@ def check(engine: Engine) -> None:
     engine.jobs.check()
     engine.timers.check()
     check_counts(engine)
-    for block in range(len(engine.name_blocks)):
-        engine.name_block(block)
     names = [b"- %b\n" % cython.cast(Tube, tube, typecheck=True).name for tube in engine.tube_list]
-    assert b"".join(engine.name_blocks) == b"".join(names), "what list-tubes keeps is not what there is"
+    assert b"".join(engine.listed.all_texts()) == b"".join(names), "what list-tubes keeps is not what there is"
     sessions = {}
     jobs = {tube: [] for tube in engine.tube_list}
     for each in engine.jobs.jobs():

@@ -8,6 +8,7 @@ from beanpole.engine.jobtable cimport JobTable
 from beanpole.engine.records cimport Records
 from beanpole.engine.session cimport Session
 from beanpole.engine.tube cimport Tube, Watch
+from beanpole.engine.tubelist cimport TubeList
 from beanpole.protocol.commands cimport Command, Verb
 
 cdef enum Outcome:
@@ -28,7 +29,7 @@ cdef class Engine:
     cdef readonly uint64_t next_job_id   # the id of the next job
     cdef dict tubes                      # name -> Tube
     cdef readonly list tube_list         # `list[Tube]`: the same tubes in the order of list-tubes
-    cdef list name_blocks                # list-tubes' text for each TUBES_PER_BLOCK tubes; None where it has changed
+    cdef TubeList listed                 # them with the text of list-tubes
     cdef Tube default_tube
     cdef uint64_t tubes_created_count
     cdef uint64_t buried_so_far_count    # the key of the next buried job
@@ -58,8 +59,6 @@ cdef class Engine:
     cdef Tube tube_named(self, bytes name)
     cdef Tube open_tube(self, bytes name)
     cdef bint too_many_tubes(self, bytes name) except -1
-    cdef int names_changed(self, Py_ssize_t index) except -1
-    cdef bytes name_block(self, Py_ssize_t block)
     cdef bint unused(self, Tube tube) noexcept
     cdef int drop_if_unused(self, Tube tube) except -1
     cdef int add_watch(self, Session session, Tube tube) except -1

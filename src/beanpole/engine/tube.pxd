@@ -35,5 +35,5 @@ cdef class Tube(Timed):
     cdef readonly uint32_t pause_s            # seconds that the current pause was asked for; 0: not paused
     cdef readonly int64_t paused_until_ns     # engine clock; 0: not paused
     cdef readonly uint64_t segment            # the log's segment with its record; 0: none
-    cdef void line_up(self, Watch watch) noexcept
-    cdef void step_out(self, Watch watch) noexcept
+    cdef void join_waiting(self, Watch watch) noexcept
+    cdef void leave_waiting(self, Watch watch) noexcept

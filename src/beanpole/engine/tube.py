@@ -50,7 +50,7 @@ class Tube(Timed):
             return self.paused_until_ns
         return due_ns
 
-    def line_up(self, watch):
+    def join_waiting(self, watch):
         """Put a session at the end of the waiting line."""
         watch.earlier = self.last_waiting
         if self.last_waiting is None:
@@ -60,7 +60,7 @@ class Tube(Timed):
         self.last_waiting = watch
         self.waiting_count += 1
 
-    def step_out(self, watch):
+    def leave_waiting(self, watch):
         """Take a session out of the waiting line."""
         if watch.earlier is None:
             self.first_waiting = watch.later
