@@ -144,7 +144,7 @@ def write_all(engine: Engine, records: Encoder, flush: Callable[[], None]) -> No
     for id in sorted([each.id for each in engine.jobs.jobs()]):
         job = engine.jobs.find(id)
         records.job_put(job)
-        if records.size >= CHUNK_BYTES:
+        if records.untaken_bytes >= CHUNK_BYTES:
             flush()
     for tube in paused_in(engine, 0):
         records.tube_changed(tube)

@@ -6,14 +6,13 @@ from beanpole.engine.job cimport Job
 from beanpole.engine.records cimport Records
 from beanpole.engine.tube cimport Tube
 from beanpole.log.accounts cimport Accounts
+from beanpole.protocol.buffer cimport Buffer
 
 @cython.final
 cdef class Encoder(Records):
     cdef readonly Accounts accounts      # what is alive and what is free
-    cdef unsigned char *buffer           # records that are not written to files yet
-    cdef Py_ssize_t size                 # bytes in it
-    cdef Py_ssize_t taken                # of which the log has taken these
-    cdef Py_ssize_t capacity             # bytes allocated
+    cdef Buffer buffer                   # records that are not written to files yet; nothing is consumed before all are
+    cdef Py_ssize_t taken                # bytes of it that the log has taken
     cdef list cuts                       # where segments end in it: (bytes before, place, bytes of the next segment)
     cdef public set stale_pauses         # `set[bytes]`: tubes whose pause must not come back, which is still to be written
     cdef public tuple clock              # `tuple[int, int]`: the time for headers and turns, as of the last turn's end; see log.clock

@@ -28,17 +28,17 @@ from cython.cimports.beanpole.log.format import (
     record_crc,
     whole_bytes,
 )
+from cython.cimports.beanpole.protocol.buffer import reserve, shrink
 from cython.cimports.cpython.buffer import PyBUF_READ
 from cython.cimports.cpython.memoryview import PyMemoryView_FromMemory
 from cython.cimports.libc.stdint import int64_t, uint8_t, uint64_t
-from cython.cimports.libc.stdlib import free, realloc
+from cython.cimports.libc.stdlib import free
 from cython.cimports.libc.string import memcpy
 
 from beanpole.log import limits
 from beanpole.log.format import segment_header
 from beanpole.log.log import Position
 
-FIRST_CAPACITY = cython.declare(cython.Py_ssize_t, 65536)
 KEPT_BYTES = cython.declare(int64_t, limits.SEGMENT_OVERHEAD_BYTES - SEGMENT_HEADER - END_RECORD)
 """Bytes of a segment that no job takes: so its jobs are never more than `Accounts.whole_bytes`."""
 
@@ -59,7 +59,7 @@ class Encoder(Records):
         self.stale_pauses = set()
 
     def __dealloc__(self):
-        free(self.buffer)
+        free(self.buffer.data)
 
     # --- records ------------------------------------------------------------------------------------------------------
 
@@ -211,22 +211,13 @@ class Encoder(Records):
 
     def grow(self, size):
         """Return the end of the buffer, with space for `size` bytes."""
-        if self.size + size > self.capacity:
-            capacity: cython.Py_ssize_t = max(self.capacity, FIRST_CAPACITY)
-            while capacity < self.size + size:
-                capacity *= 2
-            grown = cython.cast(cython.p_uchar, realloc(self.buffer, capacity))
-            if grown is cython.NULL:
-                raise MemoryError
-            self.buffer = grown
-            self.capacity = capacity
-        return self.buffer + self.size
+        return cython.cast(cython.p_uchar, reserve(cython.address(self.buffer), size))
 
     def finish(self, at, size):
         """Close a record: its length and its checksum."""
         put_u32(at, size - FRAME)
         put_u32(at + 4, record_crc(at, size, self.salt))
-        self.size += size
+        self.buffer.size += size
         self.used_bytes += size
         self.index += 1
         self.record_count += 1
@@ -237,7 +228,7 @@ class Encoder(Records):
 
         Call it until it returns no bytes: each call stops where a segment ends.
         """
-        end: cython.Py_ssize_t = self.size
+        end: cython.Py_ssize_t = self.buffer.size
         place = Position(self.index, self.segment, self.used_bytes)
         if self.cuts:
             end, place, _ = self.cuts[0]
@@ -245,7 +236,7 @@ class Encoder(Records):
         self.taken = end
         if start == end:
             return b"", place
-        return PyMemoryView_FromMemory(cython.cast(cython.p_char, self.buffer) + start, end - start, PyBUF_READ), place
+        return PyMemoryView_FromMemory(self.buffer.data + start, end - start, PyBUF_READ), place
 
     def take_cut(self) -> int:
         """Go on behind the segment whose last bytes were taken; return the bytes of the next; 0: it has not ended."""
@@ -255,17 +246,15 @@ class Encoder(Records):
 
     def give_back(self) -> None:
         """Use the buffer again, for everything in it is written; free it if one large turn has left much behind."""
-        if self.taken == self.size:
-            self.taken = self.size = 0
-            if self.capacity > KEPT_CAPACITY:
-                free(self.buffer)
-                self.buffer = cython.NULL
-                self.capacity = 0
+        if self.taken == self.buffer.size:
+            self.buffer.start = self.buffer.size
+            self.taken = 0
+            shrink(cython.address(self.buffer), KEPT_CAPACITY)
 
     @property
     def untaken_bytes(self) -> int:
         """Bytes that are not yet taken."""
-        return self.size - self.taken
+        return self.buffer.size - self.taken
 
     # --- segments -----------------------------------------------------------------------------------------------------
 
@@ -283,7 +272,7 @@ class Encoder(Records):
         first: uint64_t = self.accounts.first_segment
         header: bytes = segment_header(number, self.next_job_id, self.clock, self.salt, first, size)
         memcpy(self.grow(SEGMENT_HEADER), cython.cast(cython.p_const_char, header), SEGMENT_HEADER)
-        self.size += SEGMENT_HEADER
+        self.buffer.size += SEGMENT_HEADER
         self.used_bytes = SEGMENT_HEADER
 
     def begin_segment(self, size):
@@ -291,7 +280,7 @@ class Encoder(Records):
         self.end_segment()
         file_bytes: int64_t = self.accounts.segment_for(size)
         self.accounts.take_spare(file_bytes)
-        self.cuts.append((self.size, Position(self.index, self.segment, self.used_bytes), file_bytes))
+        self.cuts.append((self.buffer.size, Position(self.index, self.segment, self.used_bytes), file_bytes))
         # A large job is alone in its segment, however large the file is.
         self.open_segment(self.segment + 1, file_bytes if size <= self.accounts.whole_bytes else size + LARGE_OVERHEAD)
         return 0
