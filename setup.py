@@ -26,7 +26,7 @@ SOURCE = Path("src")
 
 
 HOT = re.compile(
-    r"beanpole\.(protocol\..*|engine\.(engine|heap|job|jobtable|tube|session)|log\.(accounts|encoder)|server\.connection)"
+    r"beanpole\.(protocol\..*|engine\.(engine|heap|job|jobtable|tube|tubelist|session)|log\.(accounts|encoder)|server\.connection)"
 )
 """What runs for every command, where a check of each attribute for None costs 6 % of a put, reserve and delete."""
 

@@ -19,7 +19,7 @@ from cython.cimports.beanpole.engine.engine import Engine
 from cython.cimports.beanpole.engine.job import Job
 from cython.cimports.beanpole.engine.tube import Tube
 from cython.cimports.beanpole.log.encoder import Encoder
-from cython.cimports.beanpole.log.format import FIRST_RECORD, pause_bytes, whole_bytes
+from cython.cimports.beanpole.log.format import CHANGED_RECORD, FIRST_RECORD, TURN_RECORD, pause_bytes, whole_bytes
 from cython.cimports.libc.stdint import int64_t, uint64_t
 
 from beanpole.log import limits
@@ -49,8 +49,10 @@ class Compaction:
                 return False
             dead: int64_t = sealed_bytes + self.records.used_bytes - live
             if self.pass_end and accounts.first_segment > self.pass_end:
+                # What clients wrote since the pass began it has not gone through: that is for the next one.
+                written_count: int64_t = self.records.index - self.pass_index - (self.moved_count - self.pass_moved)
                 self.pass_end = 0
-                self.left_dead_bytes = dead
+                self.left_dead_bytes = max(dead - written_count * (CHANGED_RECORD + TURN_RECORD), 0)
             return self.pass_end > 0 or dead > self.left_dead_bytes + accounts.segment_bytes // 4
         self.pass_end = self.left_dead_bytes = 0
         if sealed_bytes <= live * limits.COMPACTION_WORTH_PERCENT // 100:
@@ -67,6 +69,8 @@ class Compaction:
         self.at = self.tubes_at = 0
         if full and self.pass_end == 0:
             self.pass_end = self.records.segment
+            self.pass_index = self.records.index
+            self.pass_moved = self.moved_count
         if self.accounts.live_in(segment) == 0:
             self.ids = []
         return self.ids is None

@@ -14,13 +14,13 @@ class Answers(Records):
     """Says WAIT to the next puts, as often as it was told to, then something else."""
 
     def __init__(self) -> None:
-        self.waits = 0
+        self.left = 0
         self.then = Room.OK
 
     def room_for_put(self, size: int) -> Room:  # noqa: ARG002 - the engine's call
         """Answer as told."""
-        self.waits -= 1
-        return Room.WAIT if self.waits >= 0 else self.then
+        self.left -= 1
+        return Room.WAIT if self.left >= 0 else self.then
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def state(connection: Connection) -> set[str]:
 
 @pytest.mark.parametrize("pieces", PIECES)
 def test_put_waits_and_has_not_happened(connection: Connection, records: Answers, pieces: list[bytes]) -> None:
-    records.waits = 3
+    records.left = 3
     for piece in pieces:
         connection.receive(1, piece)
     left = 2
@@ -68,7 +68,7 @@ def test_put_waits_and_has_not_happened(connection: Connection, records: Answers
 
 
 def test_put_that_waited_is_refused_when_the_disk_proves_full(connection: Connection, records: Answers) -> None:
-    records.waits, records.then = 1, Room.FULL
+    records.left, records.then = 1, Room.FULL
     connection.receive(1, PUT * 2)
     assert connection.pending
     connection.resume(1)
@@ -77,7 +77,7 @@ def test_put_that_waited_is_refused_when_the_disk_proves_full(connection: Connec
 
 
 def test_input_that_arrives_meanwhile_keeps_its_place(connection: Connection, records: Answers) -> None:
-    records.waits = 2
+    records.left = 2
     connection.receive(1, PUT[:-2])
     connection.receive(1, b"\r\n")
     connection.receive(1, b"put 0 0 60 2\r\nhi\r\nput 0")
@@ -89,7 +89,7 @@ def test_input_that_arrives_meanwhile_keeps_its_place(connection: Connection, re
 
 
 def test_client_that_ends_while_its_put_waits(connection: Connection, records: Answers) -> None:
-    records.waits = 2
+    records.left = 2
     connection.receive(1, PUT)
     connection.half_close(1)
     assert state(connection) == {"pending"}

@@ -107,6 +107,8 @@ class FileLog:
                 self.open = recovered.open
                 self.records.open_segment(self.open.number, self.open.size, recovered.used_bytes, recovered.salt)
             self.fill_pool()
+            if recovered.open is not None:
+                self.write_time()
         except OSError as error:
             raise StartError(f"cannot begin a segment of the log: {error.strerror}", ExitCode.FAILED) from error
         left = self.records.left()
@@ -135,6 +137,22 @@ class FileLog:
         self.open_file.sync()
         self.directory.sync()
 
+    def write_time(self) -> None:
+        """Make the time durable, as the header of a new segment does: it must not go back once clients were answered.
+
+        On a full disk the room for it is that of moves, but never that of deletes.
+        """
+        accounts, left = self.accounts, self.records.left()
+        if left < TURN_RECORD or accounts.free_behind(left, TURN_RECORD) < accounts.live_count * DELETED_RECORD:
+            return
+        self.records.clock = self.clock()
+        self.records.turn(self.open.number, self.records.used_bytes)
+        self.written_lead_ns = self.records.clock[1]
+        data, place = self.records.take()
+        self.open_file.write(place.used_bytes - len(data), data)
+        self.records.give_back()
+        self.open_file.sync()
+
     def fill_pool(self) -> None:
         """Provide what will be needed soon, as far as there is space: nobody waits yet."""
         try:
@@ -153,7 +171,7 @@ class FileLog:
         self.on_failure = on_failure
         if self.full_reason:
             self.note_full(self.full_reason, 0)
-        self.append(with_time=self.records.used_bytes > SEGMENT_HEADER)  # a new header says the time itself
+        self.append()
         if self.policy.interval_ms:
             self.runner.later(self.policy.interval_ms / 1000, self.sync_by_time)
         self.runner.later(limits.CLOCK_CHECK_MS / 1000, self.check_clock)
