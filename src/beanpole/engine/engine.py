@@ -412,7 +412,7 @@ class Engine:
             if timed_out:
                 job.timeout_count += 1
                 self.timeout_count += 1
-                if self.records.room_for_change() == Room.OK:
+                if self.records.room_for_timeout():
                     self.records.job_changed(job)
             changed.append(job.tube)
         return 0

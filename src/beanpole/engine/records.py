@@ -76,3 +76,7 @@ class Records:
     def room_for_change(self):
         """Whether a change of a job or a tube can be kept; FULL and WAIT mean the same as for a put."""
         return Room.OK
+
+    def room_for_timeout(self):
+        """Whether it can be kept that a time to run has ended, which can't wait; else it is left out."""
+        return True

@@ -194,14 +194,10 @@ class Accounts:
     def room_for_change(self, left, index):
         """Whether a change can be kept, when `index` is the last record: a Room.
 
-        While the disk is not known to be full this may use what is kept for a move: the end of the turn provides it.
-        On a full disk a change waits while compaction makes room, and also once after anything was written: only the
-        end of a turn knows whether compaction can make room of that.
+        What has no room waits for the end of the turn, which asks the disk for a segment, or on a full disk lets
+        compaction make room. It is refused when nothing was written since compaction could make none.
         """
-        rest: int64_t = self.least(0)
-        if self.refused_from == NEVER:
-            rest = self.live_count * DELETED_RECORD + OVERHEAD
-        if self.free_behind(left, CHANGED_RECORD) >= rest:
+        if self.free_behind(left, CHANGED_RECORD) >= self.least(0):
             return Room.OK
         return Room.FULL if index == self.stuck_index else Room.WAIT
 

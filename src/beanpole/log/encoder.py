@@ -337,7 +337,16 @@ class Encoder(Records):
         room: cython.int = self.accounts.room_for_change(self.left(), self.index)
         if room == Room.WAIT:
             self.waits = True
+            if self.accounts.refused_from:  # not known to be full
+                self.wanted_bytes = max(self.wanted_bytes, CHANGED_RECORD)
         return room
+
+    def room_for_timeout(self):
+        """Whether there is room for the end of a time to run, of which a move's is made again when the turn ends."""
+        if self.room_for_change() == Room.OK:
+            return True
+        rest: int64_t = self.accounts.live_count * DELETED_RECORD + CHANGED_RECORD
+        return self.accounts.refused_from > 0 and self.accounts.free_behind(self.left(), CHANGED_RECORD) >= rest
 
     def room_for_turn(self) -> bool:
         """Whether the end of a turn may be written; it is left out when space is short."""

@@ -431,7 +431,7 @@ class FileLog:
     def compact(self) -> None:
         """Do some of what compaction has to do, and note if on a full disk there is nothing that it can do."""
         makes_room = self.compact_some()
-        self.accounts.stuck_index = NOTHING if makes_room else self.records.index
+        self.accounts.stuck_index = self.records.index if self.is_full and not makes_room else NOTHING
 
     def compact_some(self) -> bool:
         """Do that; return whether it came further, or will when the disk has done its part."""
