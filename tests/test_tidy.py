@@ -51,6 +51,9 @@ CLOCK_CALLS = {("time", "time"), ("datetime", "now"), ("date", "today"), ("datet
 WITH_POINTERS = ("src/beanpole/engine/jobtable.py",)
 """Where objects hang on pointers that the module itself has set, as `item` of a heap's entry does."""
 
+ENUMS = ("Word",)
+"""Enums of C: a number becomes one of their names, and no object is looked at."""
+
 PURE = ("src/beanpole/protocol/", "src/beanpole/engine/")
 C_IMPURE = ("posix", "beanpole.posix", "libc.time", "libc.signal", "cpython.time", "cpython.datetime", "openmp")
 """C modules that do I/O, read a clock or start threads: what `socket`, `os`, `time` and `threading` are for Python."""
@@ -145,7 +148,7 @@ def casts_of_objects_are_checked(name: str, text: str) -> Complaints:
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Call) and ast.unparse(node.func) == "cython.cast":
             target, value = node.args
-            is_object = isinstance(target, ast.Name) and target.id[0].isupper()
+            is_object = isinstance(target, ast.Name) and target.id[0].isupper() and target.id not in ENUMS
             if is_object and not node.keywords and not ast.unparse(value).endswith(".item"):
                 yield f"{name}:{node.lineno}: {ast.unparse(node)}: add typecheck=True, so that a mistake is a TypeError"
 

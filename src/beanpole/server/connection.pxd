@@ -40,6 +40,7 @@ cdef class Connection:
     cdef list reply_ends                 # bytes of output ever at the end of each reply; None: not wanted
     # The turn's business: which of its lists the connection is in.
     cdef bint queued                     # those to serve
+    cdef bint light                      # it used little of its share when it was last served
     cdef bint sending                    # those to send for in this turn
     cdef bint in_held                    # those whose output waits for the log
     cdef uint64_t turn                   # the turn that share_ns belongs to

@@ -22,15 +22,16 @@ from beanpole.server import limits
 SHARE_COST_NS = cython.declare(int64_t, limits.SHARE_COST_NS)
 WATCH_COST_NS = cython.declare(int64_t, limits.WATCH_COST_NS)
 KICKED_COST_NS = cython.declare(int64_t, limits.KICKED_COST_NS)
-BYTES_PER_COST_NS = cython.declare(int64_t, limits.BYTES_PER_COST_NS)
+INPUT_BYTE_COST_NS = cython.declare(int64_t, limits.INPUT_BYTE_COST_NS)
+OUTPUT_BYTES_PER_COST_NS = cython.declare(int64_t, limits.OUTPUT_BYTES_PER_COST_NS)
 OUTPUT_BYTES_PAUSE = cython.declare(cython.Py_ssize_t, limits.OUTPUT_BYTES_PAUSE)
 
 COSTS_NS = {
     "LIST_TUBES": 20_000,
-    "LIST_TUBES_WATCHED": 5_000,
-    "STATS": 40_000,
-    "STATS_TUBE": 12_000,
-    "STATS_JOB": 12_000,
+    "LIST_TUBES_WATCHED": 1_000,
+    "STATS": 15_000,
+    "STATS_TUBE": 3_000,
+    "STATS_JOB": 3_000,
 }
 """What commands cost that build texts, by the name of their verb."""
 
@@ -94,6 +95,7 @@ class Connection:
         self.session = engine.open_session(now_ns, self)
         self.decoder = Decoder(engine.body_bytes_max)
         self.hungry = True
+        self.light = True
         self.share_ns = SHARE_COST_NS
         self.reply_ends = [] if one_reply_per_send else None
 
@@ -117,7 +119,7 @@ class Connection:
             if unfinished:
                 kicked: cython.uint = session.kicked_count
                 outcome: cython.int = self.engine.continue_command(now_ns, session)
-                self.share_ns -= session.out.buffer.size // BYTES_PER_COST_NS
+                self.share_ns -= session.out.buffer.size // OUTPUT_BYTES_PER_COST_NS
                 self.share_ns -= (session.kicked_count - kicked) * KICKED_COST_NS
                 self.end_reply()
                 if outcome == Outcome.AGAIN:
@@ -133,7 +135,7 @@ class Connection:
                 self.pending = True
                 break
             if session.out.buffer.size > output_bytes:
-                self.share_ns -= (session.out.buffer.size - output_bytes) // BYTES_PER_COST_NS
+                self.share_ns -= (session.out.buffer.size - output_bytes) // OUTPUT_BYTES_PER_COST_NS
             if current.verb == Verb.KICK:
                 self.share_ns -= session.kicked_count * KICKED_COST_NS
             self.end_reply()
@@ -204,7 +206,7 @@ class Connection:
     def feed(self, now_ns: int64_t, data: bytes) -> None:
         """Take input from a transport that was woken, and run it within the share of the turn."""
         self.decoder.receive(data)
-        self.share_ns -= len(data) // BYTES_PER_COST_NS
+        self.share_ns -= len(data) * INPUT_BYTE_COST_NS
         if not self.finished and not self.closed:
             self.run(now_ns)
 

@@ -32,9 +32,10 @@ ACCEPTS_PER_TURN = cython.declare(cython.int, limits.ACCEPTS_PER_TURN)
 ACCEPT_TELL_NS = cython.declare(int64_t, limits.ACCEPT_TELL_NS)
 ACCEPT_RETRY_NS = cython.declare(int64_t, limits.ACCEPT_RETRY_NS)
 RECEIVE_BYTES_PER_TURN = cython.declare(cython.Py_ssize_t, limits.RECEIVE_BYTES_PER_TURN)
-BYTES_PER_COST_NS = cython.declare(int64_t, limits.BYTES_PER_COST_NS)
+INPUT_BYTE_COST_NS = cython.declare(int64_t, limits.INPUT_BYTE_COST_NS)
 HEAP_BLOCK_BYTES_MAX = cython.declare(cython.int, limits.HEAP_BLOCK_BYTES_MAX)
 HEAP_BYTES_KEPT = cython.declare(cython.int, limits.HEAP_BYTES_KEPT)
+assert limits.EVENTS_PER_TURN <= 512, "poll() has memory for 512 events"
 CLIENT_EVENTS = cython.declare(cython.uint, posix.EPOLLIN | posix.EPOLLPRI | posix.EPOLLRDHUP | posix.EPOLLET)
 
 
@@ -55,7 +56,7 @@ class Socket(Transport):
                 decoder.borrow(target, size)
             else:
                 decoder.extend(size)
-            connection.share_ns -= size // BYTES_PER_COST_NS
+            connection.share_ns -= size * INPUT_BYTE_COST_NS
             return connection.run(now_ns)
         self.readable = False
         if size == 0:

@@ -1,6 +1,7 @@
 """Every limit of the server's turns, connections and start, with its unit and its reason.
 
-The costs are what commands took on the machine of docs/performance.md. They are weights, not times: nothing reads a
+The costs are what commands took on the machine of docs/performance.md, generously: `python -m benchmarks.costs` prints
+both. They are weights, not times: nothing reads a
 clock to bound a turn, so that the same input makes the same turns everywhere, and a slower machine has longer ones.
 """
 
@@ -46,6 +47,9 @@ TURN_COST_NS = 5_000_000
 SHARE_COST_NS = 300_000
 """Nanoseconds that the commands of one connection may cost in a turn: about a thousand commands in one packet."""
 
+LIGHT_COST_NS = 30_000
+"""What a connection may use of its share and still be served before those that use more when it next asks."""
+
 SERVE_COST_NS = 4_000
 """What it costs to serve a connection at all: one receive and one send."""
 
@@ -58,5 +62,8 @@ WATCH_COST_NS = 5
 KICKED_COST_NS = 300
 """What each kicked job adds to a kick."""
 
-BYTES_PER_COST_NS = 4
-"""Bytes of input or output that cost a nanosecond: each is copied a few times on its way."""
+INPUT_BYTE_COST_NS = 3
+"""What a byte of input costs with a hundred clients that send large bodies; with one, in warm memory, it is a third."""
+
+OUTPUT_BYTES_PER_COST_NS = 4
+"""Bytes of output that cost a nanosecond: they are copied twice, from memory that is in use."""

@@ -15,14 +15,15 @@ cdef class Turn:
     cdef bint requested                  # another turn was asked for
     cdef uint64_t number                 # of this turn
     cdef int64_t cost_left_ns            # what may still run in this turn, in nanoseconds of the table of costs
-    cdef list arrived                    # connections to serve because something happened to them
-    cdef list queue                      # connections to serve because their share of an earlier turn was used up
+    cdef list arrived                    # connections to serve first: something happened to them, and they use little
+    cdef list queue                      # connections to serve that used more of their share when last served
     cdef list sending                    # connections to send for in this turn
     cdef list held                       # connections whose output waits for the log
     cdef uint64_t appended_index         # records that the log was given
     cdef int begin(self, int64_t now_ns) except -1
     cdef int finish(self, int64_t now_ns) except -1
     cdef int serve_waiting(self, int64_t now_ns) except -1
+    cdef list serve_list(self, int64_t now_ns, list waiting, int64_t until_ns)
     cdef int serve(self, int64_t now_ns, Connection connection) except -1
     cdef int serve_woken(self, int64_t now_ns) except -1
     cdef int add_arrived(self, Connection connection) except -1

@@ -2,8 +2,9 @@
 
 1. Read the clock, once; from here on the time is an argument. Who runs the turn does it: nothing in here has a clock.
 2. Let the engine do what is due (:meth:`Turn.begin`).
-3. Serve the connections that have something to run: those that something has just happened to and those that used up
-   their share before, one of each in turn. Sessions that others woke go on with what they have buffered.
+3. Serve the connections that have something to run: for half of the turn those to which something has just happened
+   and that used little when they were last served, then those that used more. Sessions that others woke go on with what
+   they have buffered.
 4. Give the log the records of the turn.
 5. Send what is durable, once for each connection; the rest is held until the log says so (:meth:`Turn.send_held`).
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 TURN_COST_NS = cython.declare(int64_t, limits.TURN_COST_NS)
 SHARE_COST_NS = cython.declare(int64_t, limits.SHARE_COST_NS)
+LIGHT_COST_NS = cython.declare(int64_t, limits.LIGHT_COST_NS)
 SERVE_COST_NS = cython.declare(int64_t, limits.SERVE_COST_NS)
 
 
@@ -103,25 +105,26 @@ class Turn:
         return 0
 
     def serve_waiting(self, now_ns):
-        """Serve one connection of each list in turn until both are empty, or the turn has done enough."""
+        """Serve those who use little for half of the turn, then those who use more, then the rest of the first."""
         arrived = self.arrived
         queue = self.queue
         self.arrived = []
         self.queue = []
-        at: cython.Py_ssize_t = 0
-        arrived_count: cython.Py_ssize_t = len(arrived)
-        queue_count: cython.Py_ssize_t = len(queue)
-        while (at < arrived_count or at < queue_count) and self.cost_left_ns > 0:
-            if at < arrived_count:
-                self.serve(now_ns, cython.cast(Connection, arrived[at], typecheck=True))
-            if at < queue_count:
-                self.serve(now_ns, cython.cast(Connection, queue[at], typecheck=True))
-            at += 1
-        if at < arrived_count:
-            self.arrived = arrived[at:] + self.arrived
-        if at < queue_count:
-            self.queue = queue[at:] + self.queue
+        arrived = self.serve_list(now_ns, arrived, TURN_COST_NS // 2)
+        queue = self.serve_list(now_ns, queue, 0)
+        arrived = self.serve_list(now_ns, arrived, 0)
+        self.arrived = arrived + self.arrived
+        self.queue = queue + self.queue
         return 0
+
+    def serve_list(self, now_ns, waiting, until_ns):
+        """Serve connections until no more than `until_ns` is left of the turn; return those that were not served."""
+        at: cython.Py_ssize_t = 0
+        count: cython.Py_ssize_t = len(waiting)
+        while at < count and self.cost_left_ns > until_ns:
+            self.serve(now_ns, cython.cast(Connection, waiting[at], typecheck=True))
+            at += 1
+        return waiting[at:]
 
     def serve(self, now_ns, connection):
         """Run what a connection has buffered, then what its transport has for it."""
@@ -138,6 +141,7 @@ class Turn:
         if connection.hungry and transport.readable and not connection.finished:
             transport.wake(now_ns, connection)
         self.cost_left_ns -= SERVE_COST_NS + share_ns - connection.share_ns
+        connection.light = SHARE_COST_NS - connection.share_ns <= LIGHT_COST_NS
         if transport.gone:
             return self.drop(now_ns, connection)
         if connection.pending or (connection.hungry and transport.readable and not connection.finished):
@@ -166,10 +170,10 @@ class Turn:
         return 0
 
     def add_arrived(self, connection):
-        """Serve a connection as soon as others allow: something has happened to it."""
+        """Serve a connection to which something has happened, before the others if it used little when last served."""
         if not connection.queued:
             connection.queued = True
-            self.arrived.append(connection)
+            (self.arrived if connection.light else self.queue).append(connection)
         return 0
 
     def add_queue(self, connection):

@@ -203,7 +203,7 @@ def test_turn_is_bounded_over_all_connections(house: House) -> None:
     """However many flood, a turn runs no more than its share, and each of them gets as much."""
     flood = [MemoryTransport(house.turn) for _ in range(100)]
     for transport in flood:
-        transport.arrive(b"stats-tube default\r\n" * 1_000)
+        transport.arrive(b"stats-tube default\r\n" * 3_000)
     cost_ns = COSTS_NS["STATS_TUBE"]
     command_count = 0
     for now_ns in range(2, 20):
@@ -227,9 +227,9 @@ def test_quiet_client_waits_for_one_turn(house: House, command: bytes) -> None:
     quiet = MemoryTransport(house.turn)
     for transport in flood:
         transport.arrive(command * 20_000)
-    for now_ns in range(2, 30):
+    for now_ns in range(2, 60):
         house.turn.run(now_ns)
-    for now_ns in range(30, 40):
+    for now_ns in range(60, 70):
         quiet.arrive(b"list-tube-used\r\n")
         house.turn.run(now_ns)
         assert quiet.output == b"USING default\r\n"
