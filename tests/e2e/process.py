@@ -33,8 +33,11 @@ VARIABLES = ("BEANPOLE_", "LISTEN_", "NOTIFY_SOCKET")
 
 
 def environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The environment for a server: ours, without what sets a server up, and `more`."""
-    return {key: value for key, value in os.environ.items() if not key.startswith(VARIABLES)} | dict(more or {})
+    """The environment for a server: ours, without what sets a server up or says how large a terminal is, and `more`."""
+    kept = {key: value for key, value in os.environ.items() if not key.startswith(VARIABLES)}
+    for size in ("COLUMNS", "LINES"):  # pytest's workers are told these
+        kept.pop(size, None)
+    return kept | dict(more or {})
 
 
 def wait_until(condition: Callable[[], object], what: str, timeout_s: float = REPLY_TIMEOUT_S) -> None:

@@ -173,7 +173,7 @@ def test_midnight_under_load(tmp_path: Path) -> None:
             return hours < 100
 
         given = hammer(service, move_clock, "hour")
-    assert len({each[:8] for each in given}) > 50
+    assert len({each[:8] for each in given}) >= 40, "hardly an hour ended while requests were under way"
     assert len(set(given)) == len(given)
     assert sorted(given) == given, "one client at a time: time and counters go forward"
 

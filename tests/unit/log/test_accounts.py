@@ -32,6 +32,7 @@ class FullDisk:
 
     def ask(self, line: bytes) -> bytes:
         """One command; returns its reply."""
+        self.accounts.stuck_index = self.records.index  # nobody makes room here
         self.connection.receive(1, line + b"\r\n")
         return self.connection.take_output()
 
