@@ -76,7 +76,7 @@ if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> object:
         """Import an error of the client or the worker when a user asks for it: a server needs none of them."""
-        for package in ("client", "idclient", "worker") if name.endswith("Error") else ():
+        for package in ("client", "idclient", "ids", "worker") if name.endswith("Error") else ():
             found = vars(importlib.import_module(f"beanpole.{package}.errors")).get(name)
             if found is not None:
                 return found

@@ -63,7 +63,7 @@ KICKED_COST_NS = 300
 """What each kicked job adds to a kick."""
 
 INPUT_BYTE_COST_NS = 3
-"""What a byte of input costs with a hundred clients that send large bodies; with one, in warm memory, it is a third."""
+"""What a byte of input costs with a hundred clients that send large bodies, by what others wait; with one, a third."""
 
 OUTPUT_BYTES_PER_COST_NS = 4
 """Bytes of output that cost a nanosecond: they are copied twice, from memory that is in use."""
