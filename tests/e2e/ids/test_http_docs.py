@@ -26,7 +26,8 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Web]:
     """A service with the configuration of the page."""
     folder = tmp_path_factory.mktemp("ids")
     path = folder / "rules.toml"
-    path.write_text(CONFIG.replace("sqlite:///", f"sqlite:///{folder}/") + HTTP.replace("11311", "0"))
+    config = CONFIG.replace("sqlite:///", f"sqlite:///{folder}/").replace(":11310", ":0")
+    path.write_text(config + HTTP.replace("11311", "0"))
     with web(folder, config=path) as started:
         yield started
 
