@@ -139,11 +139,6 @@ class SimFile:
         self.write(start, bytes(end - start))
         self.sync()
 
-    def truncate(self, size: int) -> None:
-        self.disk.call("truncate")
-        change(self.inode.cache, size, None)
-        self.inode.pending.append((size, None))
-
     def sync(self) -> None:
         self.sync_until(self.mark())
 

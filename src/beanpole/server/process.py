@@ -86,7 +86,7 @@ def notify_systemd(state: str) -> None:
 def write_ready_file(path: Path, addresses: list[str]) -> None:
     """Write the addresses, a line each, in one step: whoever sees the file sees all of it.
 
-    The unfinished file is made anew and no link is followed: it may stand in a directory that others can write to.
+    The unfinished file is a new one and no link is followed: it may stand in a directory that others can write to.
 
     Raises:
         StartError: it can't be written.

@@ -33,9 +33,6 @@ class File(Protocol):
     def zero(self, start: int, end: int) -> None:
         """Return when all that was written, and zeros from `start` to `end`, are on disk."""
 
-    def truncate(self, size: int) -> None:
-        """Cut the file."""
-
     def sync(self) -> None:
         """Return when everything written is on disk."""
 
@@ -101,10 +98,6 @@ class DiskFile:
         """Write zeros, and sync."""
         write_zeros(self.fd, start, end)
         self.sync()
-
-    def truncate(self, size: int) -> None:
-        """Cut the file."""
-        os.ftruncate(self.fd, size)
 
     def sync(self) -> None:
         """Sync the file's data and size."""

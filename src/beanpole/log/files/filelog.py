@@ -549,7 +549,7 @@ class FileLog:
     # --- the end ------------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Make everything durable and let go of the files. After a failure: only let go.
+        """Make everything durable and close the files. After a failure: only close them.
 
         The next start goes on in the segment, over the END record that says that the log was closed. The pool stays.
 

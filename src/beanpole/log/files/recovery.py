@@ -4,8 +4,8 @@ What a crash leaves is repaired, and what it can't have left is refused:
 
 - The last segment may end anywhere: it ends behind its last good record, unless a turn record behind that says that
   the log was durable further. Then it is damage. The log goes on in it, so a start takes no space.
-- The last segment may have no good header: nothing in it was ever durable, and it is removed, unless again a turn
-  record in it says otherwise.
+- The last segment may have no good header: nothing in it was ever durable, and its file is a spare again, unless a
+  turn record in it says otherwise.
 - Every other segment ends with an END record, and numbers have no gap (docs/wal-format.md says why that survives).
 
 Recovery changes nothing that a second recovery would read differently: it may crash at any point and start over.

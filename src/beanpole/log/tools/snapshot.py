@@ -46,9 +46,6 @@ class RefusedFile:
     def zero(self, start: int, end: int) -> None:
         """Do nothing."""
 
-    def truncate(self, size: int) -> None:
-        """Do nothing."""
-
     def sync(self) -> None:
         """Do nothing."""
 
