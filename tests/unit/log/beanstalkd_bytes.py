@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from beanpole.log.migration.beanstalkd_binlog import BinlogJob, BinlogReplay, BinlogReport
+
 NOW_NS = 1_700_000_000_123_456_000
 """A moment of the wall clock, in whole microseconds so that version 5 can say it too."""
 
@@ -51,3 +53,10 @@ class Record:
 def binlog(*records: Record, version: int = 7, unused: int = 0) -> bytes:
     """The bytes of a file, with so many unused ones at the end."""
     return number(version, 4) + b"".join(record.encode(version) for record in records) + b"\0" * unused
+
+
+def read_binlog(name: str, data: bytes) -> tuple[dict[int, BinlogJob], BinlogReport]:
+    """Read one file, as if there were no other."""
+    replay = BinlogReplay()
+    replay.feed(name, data)
+    return replay.finish()

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from beanpole.log.migration.beanstalkd_binlog import read_binlog, read_directory
+from beanpole.log.migration.beanstalkd_binlog import read_directory
 from tests.servers import Server
+from tests.unit.log.beanstalkd_bytes import read_binlog
 from tests.unit.log.beanstalkd_client import Client, compare_with_beanstalkd, killed_beanstalkd
 
 TUBES = ("default", "a", "t" * 200, "mail.out/1;x+y$(_)")

@@ -12,8 +12,8 @@ All numbers are those of a 64-bit little-endian machine. Replay is "the last rec
 Invariants:
 
 - Nothing is changed on disk, and no byte sequence raises an exception; an unreadable file is the caller's `OSError`.
-- There is no checksum in the format, so a record is believed if it could have been written by beanstalkd (`_is_sane`,
-  the tube's name, the CRLF behind the body). Where one could not, the next that could is searched byte by byte, and the
+- There is no checksum in the format, so a record is believed if it could have been written by beanstalkd
+  (`_read_record`). Where one could not, the next that could is searched byte by byte, and the
   bytes between are one sentence in `BinlogReport.problems`. beanstalkd drops the rest of such a file. Damage that makes
   another possible record, in a body for example, stays unseen.
 - A body is kept whatever its size. beanstalkd drops those of its own limit, and the rest of their file with them.
@@ -109,24 +109,20 @@ class _Layout:
     unit_ns: int
     """Nanoseconds in one unit of delay, ttr, created_at and deadline_at."""
     candidate: re.Pattern[bytes]
-    """Where a sane Jobrec may begin: a superset of what `_is_sane` accepts, but searched at the speed of C."""
-
-
-def _candidate(unit_ns: int, padding: int) -> re.Pattern[bytes]:
-    time_top = rb"\x3b" if unit_ns == 1 else rb"\x00"  # the highest byte of 2**32 - 1 seconds
-    return re.compile(
-        rb"(?=(?!\x00{8}).{6}\x00\x00.{8}"  # id, pri and padding
-        rb".{7}[\x00-%b](?!\x00{8}).{7}[\x00-%b]"  # delay, ttr
-        rb".{3}[\x00-\x7f].{4}"  # body_size and padding
-        rb".{7}[\x00-\x7f].{7}[\x00-\x7f].{20}[\x00-\x04].{%d})"
-        % (time_top, time_top, padding),  # times, counters, state
-        re.DOTALL,
-    )
+    """Where a record may begin: its length, and no id of 0 behind a length of 0."""
 
 
 LAYOUTS = {
-    5: _Layout(Struct("<q"), Struct("<QI4xqqi4xqq5IB"), 1000, _candidate(1000, 0)),
-    7: _Layout(Struct("<i"), Struct("<QI4xqqi4xqq5IB3x"), 1, _candidate(1, 3)),
+    version: _Layout(
+        Struct(length),
+        Struct(record),
+        unit_ns,
+        re.compile(rb"(?=\x00{%d}(?!\x00{8})|[\x01-\xc8]\x00{%d})" % (size, size - 1)),
+    )
+    for version, length, size, record, unit_ns in (
+        (5, "<q", 8, "<QI4xqqi4xqq5IB", 1000),
+        (7, "<i", 4, "<QI4xqqi4xqq5IB3x", 1),
+    )
 }
 """By version."""
 
@@ -154,34 +150,41 @@ def read_directory(path: Path) -> tuple[dict[int, BinlogJob], BinlogReport]:
             gc.enable()
 
 
-def read_binlog(name: str, data: bytes) -> tuple[dict[int, BinlogJob], BinlogReport]:
-    """Read one file, given its bytes, as if there were no other. The name is for the sentences in the report."""
-    replay = BinlogReplay()
-    replay.feed(name, data)
-    return replay.finish()
-
-
 def _is_sane(fields: Fields, layout: _Layout) -> bool:
     """Whether beanstalkd may have written these numbers: it computes delays and TTRs from whole seconds."""
+    id, _, delay, ttr, body_size, created_at, deadline_at, *_, state = fields
+    second = 1_000_000_000 // layout.unit_ns
     return (
-        0 < fields[0] <= ID_MAX
-        and fields[4] >= 2
-        and fields[12] <= DELAYED
-        and _are_sane_times(fields[2], fields[3], fields[5], fields[6], layout.unit_ns)
-    )
-
-
-def _are_sane_times(delay: int, ttr: int, created_at: int, deadline_at: int, unit_ns: int) -> bool:
-    """The part of `_is_sane` about times; a job is worth keeping without it."""
-    second = 1_000_000_000 // unit_ns
-    return (
-        delay % second == 0
+        0 < id <= ID_MAX
+        and body_size >= 2
+        and state <= DELAYED
+        and delay % second == 0
         and ttr % second == 0
         and 0 <= delay <= PRI_MAX * second
         and second <= ttr <= PRI_MAX * second
-        and 0 <= created_at * unit_ns <= TIME_NS_MAX
-        and 0 <= deadline_at * unit_ns <= TIME_NS_MAX
+        and 0 <= created_at * layout.unit_ns <= TIME_NS_MAX
+        and 0 <= deadline_at * layout.unit_ns <= TIME_NS_MAX
     )
+
+
+def _read_record(data: bytes, layout: _Layout, offset: int) -> tuple[Fields, bytes, int] | None:
+    """Return the numbers of the record at `offset`, the name of its tube if it is whole, and where it ends.
+
+    None: there are no numbers that beanstalkd may have written. An end of 0: what is around them is damaged.
+    """
+    name_at = offset + layout.length.size
+    record_at = name_at + (layout.length.unpack_from(data, offset)[0] if name_at <= len(data) else -1)
+    end = record_at + layout.record.size
+    if not name_at <= record_at <= name_at + TUBE_NAME_BYTES_MAX or end > len(data):
+        return None
+    fields = layout.record.unpack_from(data, record_at)
+    if not _is_sane(fields, layout):
+        return None
+    if name_at == record_at:
+        return fields, b"", end
+    end += fields[4]
+    is_sound = fields[12] != DELETED and data[end - 2 : end] == b"\r\n" and NAME.fullmatch(data, name_at, record_at)
+    return fields, data[name_at:record_at], end if is_sound else 0
 
 
 class BinlogReplay:
@@ -251,61 +254,26 @@ class BinlogReplay:
 
     def _read_run(self, name: str, data: bytes, layout: _Layout, offset: int) -> int:
         """Replay records from an offset on. Return where the first begins that is not to be believed, or the end."""
-        jobs, tubes, size = self._jobs, self._tubes, len(data)
-        read_length, length_bytes = layout.length.unpack_from, layout.length.size
-        read_record, record_bytes, unit_ns = layout.record.unpack_from, layout.record.size, layout.unit_ns
-        second = 1_000_000_000 // unit_ns
-        records = 0
-        while offset + length_bytes + record_bytes <= size:
-            length = read_length(data, offset)[0]
-            record_at = offset + length_bytes + length
-            if length == 0:
-                if not self._change(name, offset, read_record(data, record_at), layout):
-                    break
-                records += 1
-                offset = record_at + record_bytes
+        second = 1_000_000_000 // layout.unit_ns
+        while (record := _read_record(data, layout, offset)) is not None and record[2]:
+            fields, tube, end = record
+            self._report.records_read += 1
+            if not tube:
+                self._change(name, offset, fields, layout)
+                offset = end
                 continue
-            if not 0 < length <= TUBE_NAME_BYTES_MAX or record_at + record_bytes > size:
-                break
-            tube_name = data[offset + length_bytes : record_at]
-            tube = tubes.get(tube_name) or self._tube(tube_name)
-            record = read_record(data, record_at)
-            id, pri, delay, ttr, body_size, created_at, deadline_at = record[:7]
-            state = record[12]
-            body_at = record_at + record_bytes
-            end = body_at + body_size
-            if not (tube and 0 < id <= ID_MAX and 0 < state <= DELAYED and body_size >= 2 and end <= size):
-                break
-            if data[end - 2 : end] != b"\r\n":
-                break
-            if not _are_sane_times(delay, ttr, created_at, deadline_at, unit_ns):
-                what = f"job {id} has times that beanstalkd never writes; it was kept, with the nearest possible ones"
-                self._problem(name, offset, what)
-                delay = min(max(delay, 0), PRI_MAX * second)
-                ttr = min(max(ttr, second), PRI_MAX * second)
-                created_at = min(max(created_at, 0), TIME_NS_MAX // unit_ns)
-                deadline_at = min(max(deadline_at, 0), TIME_NS_MAX // unit_ns)
-            body = data[body_at : end - 2]
-            born, due = created_at * unit_ns, deadline_at * unit_ns if state == DELAYED else 0
-            job = BinlogJob(
-                id, tube, pri, delay // second, ttr // second, body, born, due, STATES[state], *record[7:12]
-            )
+            id, pri, delay, ttr, size, created_at, deadline_at, *counts, state = fields
+            tube = self._tubes.setdefault(tube, tube)
+            body = data[end - size : end - 2]
+            born, due = created_at * layout.unit_ns, deadline_at * layout.unit_ns if state == DELAYED else 0
+            job = BinlogJob(id, tube, pri, delay // second, ttr // second, body, born, due, STATES[state], *counts)
             if state == BURIED or id <= self._id_max:
                 self._put_known(name, offset, job)
             else:
                 self._id_max = id
-            jobs[id] = job
-            records += 1
+            self._jobs[id] = job
             offset = end
-        self._report.records_read += records
         return offset
-
-    def _tube(self, name: bytes) -> bytes | None:
-        """A tube's name, seen for the first time; None if no tube can be called that."""
-        if NAME.fullmatch(name) is None:
-            return None
-        self._tubes[name] = name
-        return name
 
     def _put_known(self, name: str, offset: int, job: BinlogJob) -> None:
         """Replay a whole record of a job that is buried, or that may have been put before."""
@@ -324,10 +292,8 @@ class BinlogReplay:
         self._buried += 1
         return self._buried
 
-    def _change(self, name: str, offset: int, fields: Fields, layout: _Layout) -> bool:
-        """Replay a record without a body. False, without any effect, if it is not to be believed."""
-        if not _is_sane(fields, layout):
-            return False
+    def _change(self, name: str, offset: int, fields: Fields, layout: _Layout) -> None:
+        """Replay a record without a body."""
         id, _, _, _, body_size, created_at, _, *counts, state = fields
         self._id_max = max(self._id_max, id)
         job = self._jobs.get(id)
@@ -336,7 +302,7 @@ class BinlogReplay:
             self._buried_unknown.pop(id, None)
             if state == BURIED:
                 self._buried_unknown[id] = counts[3], self._next_bury_order()
-            return True
+            return
         what = "a change" if state else "a delete"
         if job.created_at_ns != created_at * layout.unit_ns or len(job.body) + 2 != body_size:
             self._problem(name, offset, f"{what} of job {id} was ignored, it is about another age or size")
@@ -346,7 +312,6 @@ class BinlogReplay:
             self._problem(name, offset, f"{what} of job {id} was ignored, its end was never written")
         else:
             del self._jobs[id]
-        return True
 
     def _update(self, job: BinlogJob, fields: Fields, layout: _Layout) -> None:
         """Give a job the numbers of a record that was found to be about it."""
@@ -364,39 +329,22 @@ class BinlogReplay:
     def _find_next(self, name: str, data: bytes, layout: _Layout, bad: int, used_end: int) -> int:
         """The offset of the next record to believe behind a bad one, or the end; what is between is a problem."""
         id_max = self._id_max + ID_JUMP_MAX if self._id_max else ID_MAX
-        search_end = min(len(data), used_end + layout.record.size)
         lost: list[int] = []
         found, found_id = len(data), 0
-        for match in layout.candidate.finditer(data, bad, search_end):
-            record_at = match.start()
-            fields = layout.record.unpack_from(data, record_at)
-            if fields[0] > id_max or not _is_sane(fields, layout):
+        for match in layout.candidate.finditer(data, bad, used_end):
+            record = _read_record(data, layout, match.start())
+            if record is None or record[0][0] > id_max:
                 continue
-            start = _start_of(data, layout, record_at, fields)
-            if start > bad:
-                found, found_id = start, fields[0]
+            if record[2]:
+                found, found_id = match.start(), record[0][0]
                 break
-            lost.append(fields[0])
+            lost.append(record[0][0])
         near = max(self._id_max, found_id)
         self._id_max = max([self._id_max, *lost])
         if near:  # what is missing here has hardly room for more ids; to pass them for nothing costs nothing
             lost = [id for id in lost if id <= near + (found - bad) // layout.record.size]
         self._problem(name, bad, _damage(data, bad, found, used_end, list(dict.fromkeys(lost))))
         return found
-
-
-def _start_of(data: bytes, layout: _Layout, record_at: int, fields: Fields) -> int:
-    """Where a record begins whose Jobrec is at `record_at` and sane; -1 if what is around it is not sound."""
-    length_bytes = layout.length.size
-    name_at = data.rfind(b"\0", max(0, record_at - TUBE_NAME_BYTES_MAX - 1), record_at) + 1
-    start = name_at - length_bytes
-    if start < 4 or layout.length.unpack_from(data, start)[0] != record_at - name_at:
-        return -1
-    if name_at == record_at:
-        return start
-    end = record_at + layout.record.size + fields[4]
-    sound = fields[12] != DELETED and end <= len(data) and data[end - 2 : end] == b"\r\n"
-    return start if sound and NAME.fullmatch(data, name_at, record_at) else -1
 
 
 def _damage(data: bytes, bad: int, found: int, used_end: int, lost: list[int]) -> str:
