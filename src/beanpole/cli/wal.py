@@ -82,7 +82,7 @@ def progress(label: str) -> Iterator[Callable[["Snapshot", int], None]]:
         if total >= PROGRESS_BYTES and sys.stderr.isatty():
             bar = click.progressbar(length=total, label=label, file=sys.stderr)
             bars.append(bar.__enter__())
-            snapshot.tell = bar.update
+            snapshot.on_read = bar.update
 
     try:
         yield begin

@@ -1,7 +1,8 @@
 """A log's directory as it was at one moment, for reading only, also while a server writes there.
 
 A :class:`Snapshot` takes the place of a :class:`~beanpole.log.files.disk.Directory` in recovery: what recovery repairs,
-it repairs in vain. So the tools can say what a start of the server would do: they ask the code that would do it.
+it repairs in vain (:func:`nothing`). So the tools can say what a start of the server would do: they ask the code that
+would do it.
 
 While a server has the directory, segments may disappear and the last one grows. The snapshot opens all of them at once
 (a removed file can be read as long as it is open) and keeps one copy of the last.
@@ -13,7 +14,7 @@ import resource
 import struct
 from collections.abc import Callable
 from pathlib import Path
-from typing import NoReturn
+from typing import Any
 
 from beanpole.log.files.disk import LOCK_NAME
 from beanpole.log.files.names import is_spare, segment_number
@@ -23,34 +24,21 @@ from beanpole.log.replay import Replay
 LOCK = struct.Struct("hhqqi4x")
 """``struct flock`` of Linux: type, whence, start, length, process."""
 
-Tell = Callable[[int], None]
-"""Who is told how many more bytes are read."""
-
 READINGS_MAX = 10
 """How often the last segment is read, until no reading has caught the server in the middle of a write."""
 
 
-class RefusedFile:
+def nothing(*_arguments: object) -> Any:  # noqa: ANN401 - it is any method that writes
+    """Do nothing: what recovery writes is not written."""
+
+
+class ForgetfulFile:
     """A file that forgets what is written to it."""
+
+    fileno = write = zero = sync = close = staticmethod(nothing)
 
     def __init__(self, name: str) -> None:
         self.name = name
-
-    def fileno(self) -> NoReturn:
-        """Fail: nobody syncs here."""
-        raise AssertionError("a snapshot has no files to sync")
-
-    def write(self, offset: int, data: bytes | memoryview) -> None:
-        """Do nothing."""
-
-    def zero(self, start: int, end: int) -> None:
-        """Do nothing."""
-
-    def sync(self) -> None:
-        """Do nothing."""
-
-    def close(self) -> None:
-        """Do nothing."""
 
 
 class Snapshot:
@@ -60,13 +48,15 @@ class Snapshot:
         OSError: the directory or a segment can't be opened.
     """
 
+    on_read: Callable[[int], object] = staticmethod(nothing)
+    """Called with the number of bytes that are read next."""
+
     def __init__(self, path: Path, *, is_ours: bool = False) -> None:
         self.path = path
         # A process loses its lock when it closes any descriptor of the file (fcntl(2)), so who has it must not ask.
         self.holder = None if is_ours else lock_holder(path)
         self.files: dict[str, int] = {}
         self.last = (-1, b"")
-        self.tell: Tell = lambda _bytes: None
         self.all_names = sorted(each.name for each in path.iterdir())
         if self.holder is not None:
             self.open_all()
@@ -77,7 +67,7 @@ class Snapshot:
         return segment_number(name) is not None or (is_spare(name) and self.holder is None)
 
     def open_all(self) -> None:
-        """Open every segment; begin again when the server removes or adds one meanwhile."""
+        """Open every segment; begin again when the server removes or adds one in between."""
         hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
         while True:
@@ -114,8 +104,8 @@ class Snapshot:
         return self.all_names
 
     def read(self, name: str) -> bytes:
-        """Return what a file holds; of the last segment, always the same. Tell how many bytes that were."""
-        self.tell(self.sizes[name])
+        """Return what a file holds; of the last segment, always the same."""
+        self.on_read(self.sizes[name])
         if name not in self.files:
             return (self.path / name).read_bytes()
         number = segment_number(name)
@@ -129,28 +119,11 @@ class Snapshot:
         """Return the bytes of a file."""
         return self.sizes[name]
 
-    def create(self, name: str, size: int) -> NoReturn:
-        """Fail: recovery creates nothing."""
-        raise AssertionError(f"{name} of {size} bytes is created in a snapshot")
-
-    prepare = create
-
-    def open(self, name: str) -> RefusedFile:
+    def open(self, name: str) -> ForgetfulFile:
         """Return a file to write to in vain."""
-        return RefusedFile(name)
+        return ForgetfulFile(name)
 
-    def rename(self, old: str, new: str) -> None:
-        """Do nothing."""
-
-    def unlink(self, name: str) -> None:
-        """Do nothing."""
-
-    def fileno(self) -> NoReturn:
-        """Fail: nobody syncs here."""
-        raise AssertionError("a snapshot is not synced")
-
-    def sync(self) -> None:
-        """Do nothing."""
+    create = prepare = rename = unlink = fileno = sync = staticmethod(nothing)
 
 
 def read_all(fd: int) -> bytes:
