@@ -9,9 +9,9 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -48,6 +48,7 @@ def verb(epilog: str = EXIT_CODES) -> Callable[[Callable[..., ExitCode]], click.
     """Make a verb of a function: DIR and --json belong to each, and what goes wrong is one line."""
 
     def decorate(function: Callable[..., ExitCode]) -> click.Command:
+        @functools.wraps(function)
         def run(**given: Any) -> ExitCode:
             try:
                 return function(**given)
@@ -59,8 +60,6 @@ def verb(epilog: str = EXIT_CODES) -> Callable[[Callable[..., ExitCode]], click.
             except (BeanpoleError, OSError) as error:
                 raise click.ClickException(str(error)) from error
 
-        run.__doc__ = function.__doc__
-        run.__dict__.update(function.__dict__)
         path = click.Path(exists=True, file_okay=False, path_type=Path)
         command = wal.command(function.__name__, epilog=epilog, context_settings=SETTINGS)
         argument = click.argument("directory", metavar="DIR", type=path)
@@ -70,52 +69,34 @@ def verb(epilog: str = EXIT_CODES) -> Callable[[Callable[..., ExitCode]], click.
 
 
 @contextmanager
-def progress(label: str) -> Iterator[Callable[["Snapshot", int], None]]:
-    """Show how far the reading of a large log is, on a terminal.
-
-    What is returned takes the snapshot that will be read, and how often.
-    """
-    bars: list[Any] = []
-
-    def begin(snapshot: "Snapshot", times: int = 1) -> None:
-        total = sum(snapshot.sizes.values()) * times
-        if total >= PROGRESS_BYTES and sys.stderr.isatty():
-            bar = click.progressbar(length=total, label=label, file=sys.stderr)
-            bars.append(bar.__enter__())
-            snapshot.on_read = bar.update
-
-    try:
-        yield begin
-    finally:
-        for bar in bars:
-            bar.__exit__(None, None, None)
+def progress(snapshot: "Snapshot", label: str, times: int = 1) -> Iterator[None]:
+    """Show how far the reading of a large log is, which is read so many times, on a terminal."""
+    total = sum(snapshot.sizes.values()) * times
+    if total < PROGRESS_BYTES or not sys.stderr.isatty():
+        yield
+        return
+    with click.progressbar(length=total, label=label, file=sys.stderr) as bar:
+        snapshot.on_read = bar.update
+        yield
 
 
-@contextmanager
-def snapshot_of(directory: Path, label: str, times: int = 1) -> Iterator["Snapshot"]:
-    """Open a directory for reading, with a progress bar."""
-    from beanpole.log.tools.snapshot import Snapshot
-
-    snapshot = Snapshot(directory)
-    try:
-        with progress(label) as begin:
-            begin(snapshot, times)
-            yield snapshot
-    finally:
-        snapshot.close()
+def write(found: "Report", lines: Callable[["Report"], Iterator[str]], *, as_json: bool) -> None:
+    """Write a report as JSON, or as lines for people."""
+    for line in [json.dumps(found, indent=2)] if as_json else lines(found):
+        click.echo(line)
 
 
-def say_in_use(pid: int | None) -> None:
-    """Tell that a server is at work."""
-    if pid is not None:
-        click.echo(f"The log is in use by process {pid}: what it is writing at its end does not count.")
+def lines_of_use(found: "Report") -> Iterator[str]:
+    """Return the line that a server is at work, if one is."""
+    if found["in_use_by"] is not None:
+        yield f"The log is in use by process {found['in_use_by']}: what it is writing at its end does not count."
 
 
-def say_problems(problems: list[dict[str, Any]]) -> None:
-    """Tell what is wrong, a line each."""
-    for each in problems:
+def lines_of_problems(found: "Report") -> Iterator[str]:
+    """Return what is wrong, a line each."""
+    for each in found["problems"]:
         place = f"{each['file']} at byte {each['offset']}: " if each["file"] else ""
-        click.echo(f"{place}{each['what']} (a start: {each['start']})")
+        yield f"{place}{each['what']} (a start: {each['start']})"
 
 
 def count(number: int, what: str) -> str:
@@ -134,35 +115,32 @@ def check(directory: Path, *, as_json: bool) -> ExitCode:
     the jobs are compared with each other. Says for each problem the file, the byte, and what a start would do.
     """
     from beanpole.log.tools import inspect, report
+    from beanpole.log.tools.snapshot import Snapshot
 
-    with snapshot_of(directory, "Checking", times=2) as snapshot:
+    with closing(Snapshot(directory)) as snapshot, progress(snapshot, "Checking", times=2):
         found = report.of_check(inspect.check(snapshot))
-    if as_json:
-        click.echo(json.dumps(found, indent=2))
-    else:
-        say_check(directory, found)
+    write(found, functools.partial(lines_of_check, directory), as_json=as_json)
     return ExitCode.FAILED if found["damaged"] else ExitCode.OK
 
 
-def say_check(directory: Path, found: "Report") -> None:
-    """Tell people what a check found."""
-    say_in_use(cast("int | None", found["in_use_by"]))
-    size = f"{count(cast('int', found['segments']), 'segment')}, {found['bytes']} bytes, {found['records']} records"
-    click.echo(f"{directory}: {size}")
-    say_problems(cast("list[dict[str, Any]]", found["problems"]))
+def lines_of_check(directory: Path, found: "Report") -> Iterator[str]:
+    """Return what a check found."""
+    yield from lines_of_use(found)
+    yield f"{directory}: {count(found['segments'], 'segment')}, {found['bytes']} bytes, {found['records']} records"
+    yield from lines_of_problems(found)
     if found["start"] == "refuses":
-        click.echo(f"The server would refuse to start: {found['reason']}.")
-        click.echo(f"See what can be kept: beanpole wal salvage --dry-run {directory}")
+        yield f"The server would refuse to start: {found['reason']}."
+        yield f"See what can be kept: beanpole wal salvage --dry-run {directory}"
         return
-    jobs = count(cast("int", found["jobs"]), "job")
+    jobs = count(found["jobs"], "job")
     if found["damaged"]:
-        click.echo(f"The server would start, with {jobs}.")
+        yield f"The server would start, with {jobs}."
     elif found["start"] == "repairs":
-        click.echo(f"Nothing that was durable is damaged. The server would repair the end and start with {jobs}.")
+        yield f"Nothing that was durable is damaged. The server would repair the end and start with {jobs}."
     elif found["in_use_by"] is not None:
-        click.echo(f"Nothing is damaged, and the log holds {jobs}.")
+        yield f"Nothing is damaged, and the log holds {jobs}."
     else:
-        click.echo(f"Nothing is wrong. The server would start with {jobs}.")
+        yield f"Nothing is wrong. The server would start with {jobs}."
 
 
 # --- dump -------------------------------------------------------------------------------------------------------------
@@ -179,6 +157,7 @@ def dump(directory: Path, *, as_json: bool, bodies: bool, job: int | None, tube:
     stands in body_base64.
     """
     from beanpole.log.tools import inspect, report
+    from beanpole.log.tools.snapshot import Snapshot
 
     wanted = inspect.Filter(job, tube.encode() if tube is not None else None)
 
@@ -190,7 +169,7 @@ def dump(directory: Path, *, as_json: bool, bodies: bool, job: int | None, tube:
                 record = report.of_record(line, bodies=bodies)
                 sys.stdout.write(f"{json.dumps(record) if as_json else text_of(record)}\n")
 
-    with snapshot_of(directory, "Reading") as snapshot:
+    with closing(Snapshot(directory)) as snapshot, progress(snapshot, "Reading"):
         result = inspect.survey(snapshot, visit)
         sys.stdout.flush()
     return ExitCode.FAILED if result.damaged else ExitCode.OK
@@ -203,10 +182,10 @@ def text_of(record: "Report") -> str:
     parts = [f"{record['offset']:>10} {record['kind']:<7}"]
     for name, value in itertools.islice(record.items(), 4, None):
         if name == "clock_lead_ns":
-            parts.append(f"clock_lead={cast('int', value) / 1e9:+.6f}s")
+            parts.append(f"clock_lead={value / 1e9:+.6f}s")
         elif name[-3:] == "_ns":
             if value:
-                seconds, rest_ns = divmod(cast("int", value), 1_000_000_000)
+                seconds, rest_ns = divmod(value, 1_000_000_000)
                 parts.append(f"{name[:-3]}={second_text(seconds)}.{rest_ns:09}Z")
         elif name == "body":
             parts.append(f"body={value!r}")
@@ -231,51 +210,37 @@ def second_text(seconds: int) -> str:
 
 @verb()
 def stat(directory: Path, *, as_json: bool) -> ExitCode:
-    """Tell how large a log is and what of it is alive.
+    """Report how large a log is and what of it is alive.
 
     A job is alive in the segment that holds it whole. Of a damaged log, what is good is counted.
     """
     from beanpole.log.tools import report
+    from beanpole.log.tools.snapshot import Snapshot
 
-    with snapshot_of(directory, "Reading") as snapshot:
+    with closing(Snapshot(directory)) as snapshot, progress(snapshot, "Reading"):
         found = report.of_stat(snapshot)
-    if as_json:
-        click.echo(json.dumps(found, indent=2))
-    else:
-        say_stat(found)
+    write(found, lines_of_stat, as_json=as_json)
     return ExitCode.FAILED if found["damaged"] else ExitCode.OK
 
 
-def say_stat(found: "Report") -> None:
-    """Tell people what a log holds."""
-    say_in_use(cast("int | None", found["in_use_by"]))
-    kinds = list(cast("dict[str, int]", found["records"]))
-    heads = ("segment", "bytes", "used", "live jobs", "live bytes", *kinds)
-    rows = [
-        (
-            each["name"],
-            each["bytes"],
-            each["used_bytes"],
-            each["live_jobs"],
-            each["live_bytes"],
-            *each["records"].values(),
-        )
-        for each in cast("list[dict[str, Any]]", found["segments"])
-    ]
-    rows.append(
-        ("all", found["bytes"], found["used_bytes"], found["jobs"], found["live_bytes"], *found["records"].values())  # type: ignore[attr-defined]
-    )
-    widths = [max(len(str(row[i])) for row in [heads, *rows]) for i in range(len(heads))]
-    for row in [heads, *rows]:
-        cells = [str(cell).rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)]
-        click.echo("  ".join([str(row[0]).ljust(widths[0]), *cells]))
+def lines_of_stat(found: "Report") -> Iterator[str]:
+    """Return a table of the segments, and what else a log holds."""
+    yield from lines_of_use(found)
+    rows = [("segment", "bytes", "used", "live jobs", "live bytes", *found["records"])]
+    for each in [*found["segments"], {**found, "name": "all", "live_jobs": found["jobs"]}]:
+        numbers = (each[key] for key in ("name", "bytes", "used_bytes", "live_jobs", "live_bytes"))
+        rows.append((*numbers, *each["records"].values()))
+    widths = [max(len(str(cell)) for cell in column) for column in zip(*rows, strict=True)]
+    for name, *cells in rows:
+        columns = (str(cell).rjust(width) for cell, width in zip(cells, widths[1:], strict=True))
+        yield "  ".join([name.ljust(widths[0]), *columns])
     ratio = found["bytes_per_live_byte"]
-    click.echo(f"Bytes on disk for each live byte: {'none is alive' if ratio is None else ratio}")
-    click.echo(f"Files prepared for later: {found['spares']}")
+    yield f"Bytes on disk for each live byte: {'none is alive' if ratio is None else ratio}"
+    yield f"Files prepared for later: {found['spares']}"
     place = f"segment {found['durable_segment']}, byte {found['durable_bytes']}"
-    click.echo(f"Durable, when the last turn was written: {place}")
-    click.echo(f"Next job id: {found['next_job_id']}")
-    say_problems(cast("list[dict[str, Any]]", found["problems"]))
+    yield f"Durable, when the last turn was written: {place}"
+    yield f"Next job id: {found['next_job_id']}"
+    yield from lines_of_problems(found)
 
 
 # --- salvage ----------------------------------------------------------------------------------------------------------
@@ -300,38 +265,29 @@ def salvage(directory: Path, *, as_json: bool, dry_run: bool) -> ExitCode:
     opened = disk.open_directory(directory, create=False)
     lock_fd = -1 if dry_run else disk.lock(opened)
     try:
-        with progress("Reading") as begin:
-            done = make(opened, dry_run=dry_run, begin=lambda snapshot: begin(snapshot, 1))
+        done = make(opened, dry_run=dry_run, reading=lambda snapshot: progress(snapshot, "Reading"))
     finally:
         os.close(opened.fd)
         if lock_fd >= 0:
             os.close(lock_fd)
     found = report.of_salvage(done, dry_run=dry_run)
-    if as_json:
-        click.echo(json.dumps(found, indent=2))
-    else:
-        say_salvage(directory, found)
+    write(found, functools.partial(lines_of_salvage, directory), as_json=as_json)
     return ExitCode.FAILED if done.needed and dry_run else ExitCode.OK
 
 
-def say_salvage(directory: Path, found: "Report") -> None:
-    """Tell people what salvage found and did."""
+def lines_of_salvage(directory: Path, found: "Report") -> Iterator[str]:
+    """Return what salvage found and did."""
     if not found["needed"]:
-        click.echo(f"Nothing in {directory} is damaged, and nothing was done. The server starts with it.")
+        yield f"Nothing in {directory} is damaged, and nothing was done. The server starts with it."
         return
-    for each in cast("list[dict[str, Any]]", found["problems"]):
+    for each in found["problems"]:
         lost = f"; lost are {each['lost_bytes']} bytes" if each["lost_bytes"] and each["damage"] else ""
-        click.echo(f"{each['file']} at byte {each['offset']}: {each['what']}{lost}")
-    for id in cast("list[int]", found["lost_jobs"]):
-        click.echo(f"Job {id} is lost: only changes of it are left.")
-    would = "would be" if found["dry_run"] else "are"
-    jobs = cast("int", found["jobs"])
-    click.echo(f"{count(jobs, 'job')} {'is' if jobs == 1 and not found['dry_run'] else would} kept.")
+        yield f"{each['file']} at byte {each['offset']}: {each['what']}{lost}"
+    for id in found["lost_jobs"]:
+        yield f"Job {id} is lost: only changes of it are left."
+    are = "would be" if found["dry_run"] else "is" if found["jobs"] == 1 else "are"
+    yield f"{count(found['jobs'], 'job')} {are} kept."
     if found["lost_bytes"]:
-        click.echo(
-            "Jobs put in a lost range are lost; jobs deleted in one are back; other jobs may lack their last changes."
-        )
+        yield "Jobs put in a lost range are lost; jobs deleted in one are back; other jobs may lack their last changes."
     if found["done"]:
-        click.echo(
-            f"The new log is {', '.join(cast('list[str]', found['segments']))}. The old one is in {found['kept_in']}."
-        )
+        yield f"The new log is {', '.join(found['segments'])}. The old one is in {found['kept_in']}."

@@ -2,6 +2,7 @@
 
 import base64
 from dataclasses import asdict
+from typing import Any
 
 from beanpole.log.files.names import is_spare, segment_name
 from beanpole.log.format import Kind
@@ -9,7 +10,7 @@ from beanpole.log.tools.inspect import Check, Line, Survey, empty_replay, survey
 from beanpole.log.tools.salvage import Salvaged
 from beanpole.log.tools.snapshot import Snapshot
 
-Report = dict[str, object]
+Report = dict[str, Any]
 
 KIND_NAMES: dict[int, str] = {kind: name.lower() for name, kind in Kind.__members__.items()}
 """What the tools call the kinds of records."""

@@ -15,7 +15,7 @@ folder ``damaged.N`` beside. The order of the steps decides what a crash in the 
 import os
 import shutil
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import AbstractContextManager, closing, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -67,12 +67,12 @@ def salvage(
     *,
     dry_run: bool,
     segment_bytes: int = limits.SEGMENT_BYTES_DEFAULT,
-    begin: Callable[[Snapshot], None] = lambda _snapshot: None,
+    reading: Callable[[Snapshot], AbstractContextManager[None]] = lambda _snapshot: nullcontext(),
     rename: Callable[[Path, Path], object] = Path.rename,
 ) -> Salvaged:
     """Make a log that the server starts with. The caller holds the directory's lock, unless this is a dry run.
 
-    `begin` is given the snapshot before it is read; `rename` is how a file gets another name.
+    `reading` is entered while a snapshot is read; `rename` is how a file gets another name.
 
     Raises:
         NoLogError: there is no log.
@@ -82,14 +82,10 @@ def salvage(
     if not dry_run:
         with suppress(FileNotFoundError):
             shutil.rmtree(directory.path / UNFINISHED)
-    snapshot = Snapshot(directory.path, is_ours=True)
-    begin(snapshot)
     replay = empty_replay()
     engine = replay.restore.engine
-    try:
+    with closing(Snapshot(directory.path, is_ours=True)) as snapshot, reading(snapshot):
         found = survey(snapshot, replay=replay, as_one_segment=True)
-    finally:
-        snapshot.close()
     if found.newer is not None:
         raise SalvageError(f"{found.newer}; salvage with the program that wrote it")
     replay.finish(replay.restore.clock_ns + replay.lead_ns)
