@@ -26,7 +26,8 @@ from beanpole.log.tools.snapshot import Snapshot
 Fields = dict[str, Any]
 """What :func:`beanpole.log.reader.describe` returns of a record."""
 
-Outcome = Literal["starts", "repairs", "refuses"]
+KIND_NAMES: dict[int, str] = {kind: name.lower() for name, kind in Kind.__members__.items()}
+"""What the tools call the kinds of records."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,7 @@ class SegmentSurvey:
     """Its header; where that is damaged, what is known of it."""
 
     counts: list[int] = field(default_factory=lambda: [0] * 256)
-    """Good records, by kind."""
+    """Good records, by the number of their kind."""
 
     ended: bool = False
     """Whether it has an END record."""
@@ -74,6 +75,11 @@ class SegmentSurvey:
     def name(self) -> str:
         """The name of its file."""
         return segment_name(self.number)
+
+    @property
+    def records(self) -> dict[str, int]:
+        """Good records, by the name of their kind."""
+        return {name: self.counts[kind] for kind, name in KIND_NAMES.items()}
 
     @property
     def used_bytes(self) -> int:
@@ -97,11 +103,6 @@ class Survey:
     def damaged(self) -> bool:
         """Whether something is wrong that no crash explains."""
         return any(each.damage for each in self.findings)
-
-    def records_by_kind(self) -> dict[str, int]:
-        """Return how many good records there are."""
-        kinds = Kind.__members__.items()
-        return {name.lower(): sum(each.counts[kind] for each in self.segments) for name, kind in kinds}
 
 
 Visit = Callable[[SegmentSurvey, bytes], None]
@@ -240,7 +241,7 @@ class Check:
     holder: int | None
     """The process that has the directory; None: nobody."""
 
-    outcome: Outcome = "starts"
+    outcome: Literal["starts", "repairs", "refuses"] = "starts"
     reason: str = ""
     """Why a start would refuse."""
 

@@ -4,16 +4,12 @@ import base64
 from dataclasses import asdict
 from typing import Any
 
-from beanpole.log.files.names import is_spare, segment_name
-from beanpole.log.format import Kind
-from beanpole.log.tools.inspect import Check, Line, Survey, empty_replay, survey
+from beanpole.log.files.names import is_spare
+from beanpole.log.tools.inspect import KIND_NAMES, Check, Line, Survey, empty_replay, survey
 from beanpole.log.tools.salvage import Salvaged
 from beanpole.log.tools.snapshot import Snapshot
 
 Report = dict[str, Any]
-
-KIND_NAMES: dict[int, str] = {kind: name.lower() for name, kind in Kind.__members__.items()}
-"""What the tools call the kinds of records."""
 
 
 def of_findings(result: Survey) -> list[Report]:
@@ -64,13 +60,13 @@ def of_stat(snapshot: Snapshot) -> Report:
         jobs[job.segment] += 1
     segments: list[Report] = [
         {
-            "name": segment_name(segment.number),
+            "name": segment.name,
             "bytes": segment.size_bytes,
             "used_bytes": segment.used_bytes,
             "live_jobs": jobs[i],
             "live_bytes": replay.records.accounts.live_in(i),
             "sealed": segment.ended,
-            "records": {kind.lower(): segment.counts[number] for kind, number in Kind.__members__.items()},
+            "records": segment.records,
         }
         for i, segment in enumerate(result.segments, 1)
     ]
@@ -86,7 +82,7 @@ def of_stat(snapshot: Snapshot) -> Report:
         "live_bytes": live_bytes,
         "bytes_per_live_byte": round(sum(snapshot.sizes.values()) / live_bytes, 3) if live_bytes else None,
         "jobs": engine.jobs.count,
-        "records": result.records_by_kind(),
+        "records": {kind: sum(segment["records"][kind] for segment in segments) for kind in KIND_NAMES.values()},
         "durable_segment": replay.durable_segment,
         "durable_bytes": replay.durable_bytes,
         "last_time_ns": replay.restore.clock_ns,

@@ -18,15 +18,15 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, closing, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from beanpole.engine.check import check
 from beanpole.engine.engine import Engine
 from beanpole.log import limits
-from beanpole.log.clock import Clock
 from beanpole.log.compaction import write_all
 from beanpole.log.errors import SalvageError
 from beanpole.log.files.bulk import BulkWriter
-from beanpole.log.files.disk import DiskDirectory, File
+from beanpole.log.files.disk import DiskDirectory
 from beanpole.log.files.names import segment_name
 from beanpole.log.format import WHOLE_FIXED
 from beanpole.log.tools.inspect import Survey, empty_replay, survey
@@ -97,12 +97,11 @@ def salvage(
     check(engine)
     if result.needed and not dry_run:
         first = snapshot.numbers[-1] + 2
-        clock = (replay.restore.clock_ns, replay.lead_ns)
-        writer = Writer(directory.path, first, result.next_job_id, clock, segment_bytes)
+        header = {"next_job_id": result.next_job_id, "clock": (replay.restore.clock_ns, replay.lead_ns)}
         try:
-            writer.write(engine)
+            writer = write_new(directory.path, engine, first, segment_bytes=segment_bytes, **header)
         except OSError:
-            shutil.rmtree(writer.directory.path, ignore_errors=True)
+            shutil.rmtree(directory.path / UNFINISHED, ignore_errors=True)
             raise
         result.segments = writer.names
         result.kept_in = swap(directory, writer, [segment_name(number) for number in snapshot.numbers], rename)
@@ -115,36 +114,20 @@ def next_id(result: Salvaged, next_job_id: int) -> int:
     return known + (result.lost_bytes + WHOLE_FIXED - 1) // WHOLE_FIXED
 
 
-class Writer(BulkWriter):
-    """Writes what an engine holds as a log of its own, in a folder of its own."""
-
-    def __init__(self, parent: Path, first_number: int, next_job_id: int, clock: Clock, segment_bytes: int) -> None:
-        path = parent / UNFINISHED
-        path.mkdir(mode=0o700)
-        give_to_owner(parent, path)
-        super().__init__(
-            DiskDirectory(path),
-            segment_name,
-            first_number,
-            next_job_id=next_job_id,
-            clock=clock,
-            segment_bytes=segment_bytes,
-        )
-
-    def create(self, number: int) -> File:
-        """Begin a file that the server can open, whoever runs this."""
-        file = super().create(number)
-        give_to_owner(self.directory.path, self.directory.path / file.name)
-        return file
-
-    def write(self, engine: Engine) -> None:
-        """Write all jobs and pauses, and sync them."""
-        write_all(engine, self.records, self.flush)
-        self.seal()
-        self.directory.sync()
+def write_new(parent: Path, engine: Engine, first_number: int, **header: Any) -> BulkWriter:  # noqa: ANN401 - numbers and a pair
+    """Write what an engine holds as a log of its own, in a folder of its own, and sync it."""
+    path = parent / UNFINISHED
+    path.mkdir(mode=0o700)
+    writer = BulkWriter(DiskDirectory(path), segment_name, first_number, **header)
+    write_all(engine, writer.records, writer.flush)
+    writer.seal()
+    for each in (path, *path.iterdir()):
+        give_to_owner(parent, each)
+    writer.directory.sync()
+    return writer
 
 
-def swap(directory: DiskDirectory, writer: Writer, old: list[str], rename: Callable[[Path, Path], object]) -> Path:
+def swap(directory: DiskDirectory, writer: BulkWriter, old: list[str], rename: Callable[[Path, Path], object]) -> Path:
     """Put the new segments in place of the old ones; return where those are."""
     path = directory.path
     kept_in = next(each for i in range(1, 1_000_000) if not (each := path / f"damaged.{i}").exists())
