@@ -4,12 +4,12 @@ from libc.stdint cimport int64_t, uint64_t
 
 from beanpole.engine.job cimport Job
 from beanpole.engine.tube cimport Tube
-from beanpole.log.format cimport DELETED_RECORD, END_RECORD, SEGMENT_HEADER, TURN_RECORD
+from beanpole.log.format cimport CLOSING_BYTES, DELETED_RECORD, SEGMENT_HEADER, TURN_RECORD
 
 cdef enum:
     # Bytes of a large job's segment beside the job: its header, the end of a turn, the job's delete and its own end.
     # No other job finds room in that, so the two need not move together.
-    LARGE_OVERHEAD = SEGMENT_HEADER + TURN_RECORD + DELETED_RECORD + END_RECORD
+    LARGE_OVERHEAD = SEGMENT_HEADER + TURN_RECORD + DELETED_RECORD + CLOSING_BYTES
 
 @cython.final
 cdef class Accounts:

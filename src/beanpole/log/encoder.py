@@ -16,6 +16,7 @@ from cython.cimports.beanpole.log.accounts import LARGE_OVERHEAD, Accounts
 from cython.cimports.beanpole.log.endian import put_u16, put_u32, put_u64
 from cython.cimports.beanpole.log.format import (
     CHANGED_RECORD,
+    CLOSING_BYTES,
     DELETED_RECORD,
     END_RECORD,
     FIRST_RECORD,
@@ -39,7 +40,7 @@ from beanpole.log import limits
 from beanpole.log.format import segment_header
 from beanpole.log.log import Position
 
-KEPT_BYTES = cython.declare(int64_t, limits.SEGMENT_OVERHEAD_BYTES - SEGMENT_HEADER - END_RECORD)
+KEPT_BYTES = cython.declare(int64_t, limits.SEGMENT_OVERHEAD_BYTES - SEGMENT_HEADER - CLOSING_BYTES)
 """Bytes of a segment that no job takes: so its jobs are never more than `Accounts.whole_bytes`."""
 
 KEPT_CAPACITY = cython.declare(cython.Py_ssize_t, 4_194_304)
@@ -205,7 +206,7 @@ class Encoder(Records):
 
     def begin(self, size):
         """Return where a record of `size` bytes goes, in another segment when this one is full."""
-        if self.used_bytes + size + END_RECORD > self.segment_bytes:
+        if self.used_bytes + size + CLOSING_BYTES > self.segment_bytes:
             self.begin_segment(size)
         return self.grow(size)
 
@@ -303,7 +304,7 @@ class Encoder(Records):
 
     def left(self):
         """Return the bytes of records that the segment still takes."""
-        return self.segment_bytes - self.used_bytes - END_RECORD
+        return self.segment_bytes - self.used_bytes - CLOSING_BYTES
 
     def left_for_jobs(self):
         """Return the bytes of the record of a job that it still takes: each job in it keeps room for its delete.

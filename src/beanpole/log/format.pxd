@@ -19,6 +19,7 @@ cpdef enum Kind:
 cdef enum:
     VERSION_2_HEADER = 56
     VERSION_2_WHOLE_FIXED = 75           # without the length of the tags
+    CLOSING_BYTES = 34                   # END, and NEXT behind it: each segment keeps room for both
     OPTIONAL = 128                       # the bit of a kind or a tag that a program may ignore which doesn't know it
 
 cpdef enum:

@@ -140,6 +140,15 @@ def test_missing_oldest_segments_are_found(log: Path, count: int) -> None:
     assert result.outcome == "refuses"
 
 
+def test_missing_newest_segment_is_found(log: Path) -> None:
+    name = segment_names(log)[-1]
+    (log / name).unlink()
+    result = checked(log)
+    assert refusal(log) == (name, 0)
+    assert [(each.file, each.what, each.start) for each in result.survey.findings] == [(name, "it is missing", "refuses")]
+    assert result.reason == f"{name} at byte 0: it is missing"
+
+
 @pytest.mark.parametrize("at", [0, 1, 2, 45])
 def test_newest_segment_that_was_cut_is_found(log: Path, at: int) -> None:
     """At a turn, where nothing is torn, and within one."""

@@ -33,7 +33,7 @@ from beanpole.log.files.pool import NO_SPACE, Pool
 from beanpole.log.files.recovery import Recovered, recover
 from beanpole.log.files.runner import Runner
 from beanpole.log.files.segment import Segment, State
-from beanpole.log.format import DELETED_RECORD, FIRST_RECORD, SEGMENT_HEADER, TURN_RECORD
+from beanpole.log.format import DELETED_RECORD, FIRST_RECORD, SEGMENT_HEADER, TURN_RECORD, Kind, number_record
 from beanpole.log.log import Observer, Policy, Position, Progress
 from beanpole.log.reader import whole_ids
 
@@ -77,6 +77,7 @@ class FileLog:
         self.written_lead_ns = 0
         self.written = self.synced = Position(0, 0, 0)
         self.syncing: Position | None = None
+        self.previous: tuple[File, int] | None = None
         self.full_reason = ""
         self.preparing = self.scheduled = self.asking = False
         self.failure: OSError | None = None
@@ -287,6 +288,8 @@ class FileLog:
             return
         assert self.syncing is not None, "a sync is done that was not begun"
         self.synced, self.syncing = self.syncing, None
+        if self.previous is not None and self.synced.segment == self.open.number:
+            self.name_next(*self.previous)
         self.remove_emptied()
         if self.is_sealing and self.synced == self.written:
             self.begin_segment()
@@ -316,7 +319,7 @@ class FileLog:
         """Give the next segment its file: the one before is durable."""
         try:
             self.open.advance("synced")
-            self.open_file.close()
+            self.previous = self.open_file, self.written.used_bytes
             self.open.file = None
             self.sealed.append(self.open)
             self.sealed_bytes += self.open.size
@@ -324,6 +327,25 @@ class FileLog:
             self.unsynced.append(self.directory)
         except OSError as error:
             self.fail(error)
+
+    def name_next(self, file: File, used_bytes: int) -> None:
+        """Let the segment before say behind its END that the open one follows: its header and its name are durable.
+
+        A start can then tell that the newest segment is missing. Nobody waits for this: a crash may take it back.
+        """
+        self.previous = None
+        record = number_record(Kind.NEXT, self.open.number, self.records.salt)
+
+        def write() -> None:
+            file.write(used_bytes, record)
+            file.sync()
+            file.close()
+
+        self.background(write)
+
+    def background(self, work: Callable[[], Any], done: Callable[[Any], None] = lambda _: None) -> None:
+        """Do what takes long in the background, and go on with what it returns; an OSError ends the log."""
+        self.runner.background(work, lambda result: self.fail(result) if isinstance(result, OSError) else done(result))
 
     def take_from_pool(self, number: int, size: int) -> Segment:
         """Make a spare the segment `number`; one that is still being prepared or zeroed is waited for."""
@@ -574,6 +596,8 @@ class FileLog:
             self.pool.close()
         self.closed = True
         self.open_file.close()
+        if self.previous is not None:
+            self.previous[0].close()
 
     def facts(self) -> dict[str, str]:
         """Return what ``stats`` tells of the log, by key."""

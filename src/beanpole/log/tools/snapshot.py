@@ -18,6 +18,7 @@ from typing import Any
 
 from beanpole.log.files.disk import LOCK_NAME
 from beanpole.log.files.names import is_spare, segment_number
+from beanpole.log.format import NEXT_RECORD
 from beanpole.log.reader import durable_beyond
 from beanpole.log.replay import Replay
 
@@ -139,7 +140,7 @@ def read_growing(fd: int, number: int) -> bytes:
     A reading that takes long may miss a record and see a later one, which says that the first was durable. That looks
     like damage; damage looks the same at the next reading, too.
     """
-    data, seen_at = read_all(fd), -1
+    data, seen_at, replay = read_all(fd), -1, Replay()
     for _ in range(READINGS_MAX):
         replay = Replay()
         try:
@@ -150,6 +151,8 @@ def read_growing(fd: int, number: int) -> bytes:
         if replay.ended or stop == seen_at or not durable_beyond(data, number, stop, replay.salt):
             break
         data, seen_at = read_all(fd), stop
+    if replay.next_segment:  # begun since the directory was listed
+        return data[: replay.good_bytes - NEXT_RECORD]
     return data
 
 
