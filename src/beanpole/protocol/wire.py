@@ -17,6 +17,7 @@ from typing import TypeVar
 import cython
 from cython.cimports.beanpole.protocol.arguments import read_u64
 from cython.cimports.beanpole.protocol.buffer import append, shrink
+from cython.cimports.beanpole.protocol.commands import Verb
 from cython.cimports.beanpole.protocol.replies import Form, ReplyBuffer, Word, words
 from cython.cimports.libc.stdint import UINT64_MAX, uint64_t
 from cython.cimports.libc.stdlib import free
@@ -26,6 +27,7 @@ from beanpole import limits
 from beanpole.errors import ArgumentError, UnexpectedReplyError
 from beanpole.protocol import limits as protocol_limits
 from beanpole.protocol.arguments import NAME_BYTES
+from beanpole.protocol.commands import COMMANDS
 from beanpole.protocol.replies import WORDS
 
 PRI_MAX = cython.declare(uint64_t, limits.PRI_MAX)
@@ -267,12 +269,6 @@ def puts(bodies: list[bytes], pri: int, delay_s: int, ttr_s: int) -> bytes:
     return out.take()
 
 
-@cython.annotation_typing(False)
-def with_id(verb: bytes, id: int) -> bytes:
-    """``<verb> <id>``. Raise ArgumentError for what is no id."""
-    return b"%s %d\r\n" % (verb, whole(id, UINT64_MAX, "id"))
-
-
 def with_ids(verb: bytes, ids: list[int]) -> bytes:
     """``<verb> <id>`` for each id. Raise ArgumentError for what is no id."""
     out: ReplyBuffer = ReplyBuffer()
@@ -284,40 +280,38 @@ def with_ids(verb: bytes, ids: list[int]) -> bytes:
     return out.take()
 
 
-@cython.annotation_typing(False)
-def release(id: int, pri: int, delay_s: int) -> bytes:
-    """``release <id> <pri> <delay>``. Raise ArgumentError for a number out of range."""
-    numbers = (whole(id, UINT64_MAX, "id"), whole(pri, PRI_MAX, "priority"), whole(delay_s, PRI_MAX, "delay"))
-    return b"release %d %d %d\r\n" % numbers
+NUMBERS = {
+    "id": ("id", UINT64_MAX),
+    "pri": ("priority", PRI_MAX),
+    "delay_s": ("delay", PRI_MAX),
+    "timeout_s": ("timeout", RESERVE_TIMEOUT_S_MAX),
+    "bound": ("bound", PRI_MAX),
+}
+"""The fields of commands that are numbers: what the caller calls them, and the most that they may be."""
+
+FORMS = {
+    int(verb): (
+        text.strip() + b"".join([b" %d" if name in NUMBERS else b" %b" for name in fields]) + b"\r\n",
+        [NUMBERS.get(name) for name in fields],
+    )
+    for text, verb, _, fields, _ in COMMANDS
+}
+"""The line of each command, to be filled in, and for each of its fields what `NUMBERS` has; None: it is a tube."""
 
 
 @cython.annotation_typing(False)
-def bury(id: int, pri: int) -> bytes:
-    """``bury <id> <pri>``. Raise ArgumentError for a number out of range."""
-    return b"bury %d %d\r\n" % (whole(id, UINT64_MAX, "id"), whole(pri, PRI_MAX, "priority"))
+def command(verb: cython.int, *values: object) -> bytes:
+    """Return any command but a put, with the values of its fields. Raise ArgumentError for one that it can't have."""
+    line, fields = FORMS[verb]
+    if not fields:
+        return line
+    checked: list = []
+    for i, field in enumerate(fields):
+        checked.append(tube_name(values[i]) if field is None else whole(values[i], field[1], field[0]))
+    return line % tuple(checked)
 
 
 @cython.annotation_typing(False)
 def reserve(timeout_s: int | None) -> bytes:
     """``reserve``, or ``reserve-with-timeout <seconds>`` if it is not None. Raise ArgumentError if out of range."""
-    if timeout_s is None:
-        return b"reserve\r\n"
-    return b"reserve-with-timeout %d\r\n" % whole(timeout_s, RESERVE_TIMEOUT_S_MAX, "timeout")
-
-
-@cython.annotation_typing(False)
-def kick(bound: int) -> bytes:
-    """``kick <bound>``. Raise ArgumentError for a number out of range."""
-    return b"kick %d\r\n" % whole(bound, PRI_MAX, "bound")
-
-
-@cython.annotation_typing(False)
-def with_tube(verb: bytes, tube: str) -> bytes:
-    """``<verb> <tube>``. Raise ArgumentError for what is no tube's name."""
-    return b"%s %s\r\n" % (verb, tube_name(tube))
-
-
-@cython.annotation_typing(False)
-def pause_tube(tube: str, delay_s: int) -> bytes:
-    """``pause-tube <tube> <seconds>``. Raise ArgumentError for a name or a number that is none."""
-    return b"pause-tube %s %d\r\n" % (tube_name(tube), whole(delay_s, PRI_MAX, "delay"))
+    return command(Verb.RESERVE) if timeout_s is None else command(Verb.RESERVE_WITH_TIMEOUT, timeout_s)
