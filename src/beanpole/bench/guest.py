@@ -6,23 +6,24 @@ bytes, as they are in the memory of a server that others need; a run ends early 
 ends, connections are closed, which gives back what they hold, and then what is left is taken out and deleted.
 """
 
-import re
 import secrets
 import socket
 import struct
 import time
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, dataclass
 
-from beanpole.bench.dial import SetupError, allow_descriptors, converse, dial, open_group, tubes_of
+from beanpole.bench.dial import ANSWER_TIMEOUT_S, SetupError, allow_descriptors, open_group, tubes_of
 from beanpole.bench.load import Load
 from beanpole.bench.measure import SETUP_LIMIT_S, SPARE_DESCRIPTORS, WARM_UP_S
 from beanpole.bench.plan import Group
 from beanpole.bench.report import BUSY, number
 from beanpole.bench.server import Address, Server
-from beanpole.protocol.replies import Word
-from beanpole.protocol.wire import Reply, ReplyReader
+from beanpole.client import Backoff, Client
+from beanpole.client.errors import NotFoundError, TimedOutError
+from beanpole.client.session import DEFAULT_TUBE
+from beanpole.errors import BeanpoleError
 
 LEFT_JOBS_MAX = 1_000_000
 """Jobs that a cycle without a delete may leave behind until the end."""
@@ -37,6 +38,8 @@ CLEAN_UP_PAUSE_S = 0.01
 """Between two looks whether closed connections have given back what they held."""
 CLEAN_UP_COMMANDS = 500
 """Commands of a round trip of that."""
+
+STATES = ("ready", "reserved", "delayed", "buried")
 
 
 @dataclass(frozen=True)
@@ -85,8 +88,8 @@ def measure(address: Address, group: Group, seconds: float, pid: int = 0) -> Mea
     Raises SetupError, LoadError, UnexpectedReplyError or OSError; the tubes are cleaned up all the same, if possible.
     """
     allow_descriptors(group.connections + SPARE_DESCRIPTORS)
-    with closing(polite(dial(address))) as sock:
-        look_first(sock, group)
+    with client_of(address) as client:
+        look_first(client, group)
     server = Server(pid, address, 0.0) if pid else None
     with cleaned_up(address, group), closing(Load()) as load:
         deadline = time.monotonic() + SETUP_LIMIT_S
@@ -126,51 +129,26 @@ def commands_max(group: Group) -> int:
     return max(jobs * len(group.programme), 10)
 
 
-# --- Before -----------------------------------------------------------------------------------------------------------
+def client_of(address: Address, watch: Iterable[str] = (DEFAULT_TUBE,)) -> Client[bytes]:
+    """A client for what is not measured."""
+    backoff = Backoff(attempts=1)
+    return Client(
+        address, None, watch=watch, timeout=ANSWER_TIMEOUT_S, connect_timeout=ANSWER_TIMEOUT_S, backoff=backoff
+    )
 
 
-def ask(sock: socket.socket, command: bytes) -> str:
-    """The text that answers a statistic; empty if there is none."""
-    sock.sendall(command + b"\r\n")
-    received = b""
-    while b"\r\n" not in received:
-        received += some(sock)
-    line, _, rest = received.partition(b"\r\n")
-    if line == b"NOT_FOUND":
-        return ""
-    if not line.startswith(b"OK "):
-        raise SetupError(f"{command.decode()} was answered with {line[:100]!r}")
-    while len(rest) < int(line[3:]) + 2:
-        rest += some(sock)
-    return rest.decode(errors="replace")
-
-
-def some(sock: socket.socket) -> bytes:
-    """What comes next."""
-    piece = sock.recv(1 << 16)
-    if not piece:
-        raise SetupError("the server closed the connection")
-    return piece
-
-
-def statistic(text: str, key: str) -> str:
-    """A value of a statistic."""
-    found = re.search(rf"^{key}: (.*)$", text, re.MULTILINE)
-    return found[1].strip() if found else ""
-
-
-def look_first(sock: socket.socket, group: Group) -> None:
+def look_first(client: Client[bytes], group: Group) -> None:
     """Raises SetupError where the load would do harm, or could not run."""
-    stats = ask(sock, b"stats")
-    if statistic(stats, "draining") == "true":
+    stats = client.stats()
+    if stats.draining:
         raise SetupError("the server drains: it takes no jobs")
-    body_bytes_max = int(statistic(stats, "max-job-size") or 0)
-    if group.body_bytes > body_bytes_max:
-        raise SetupError(f"bodies of {group.body_bytes} bytes are too large for the server: {body_bytes_max} at most")
-    names = [line.removeprefix("- ").strip('"') for line in ask(sock, b"list-tubes").splitlines()]
-    taken = [name for name in names if name.startswith(group.name)]
-    if taken:
-        raise SetupError(f"the tube {taken[0]} begins with {group.name}: choose a name that is nobody's")
+    if group.body_bytes > stats.max_job_size:
+        raise SetupError(
+            f"bodies of {group.body_bytes} bytes are too large for the server: {stats.max_job_size} at most"
+        )
+    taken = next((name for name in client.tubes() if name.startswith(group.name)), None)
+    if taken is not None:
+        raise SetupError(f"the tube {taken} begins with {group.name}: choose a name that is nobody's")
 
 
 # --- After ------------------------------------------------------------------------------------------------------------
@@ -182,45 +160,36 @@ def cleaned_up(address: Address, group: Group) -> Iterator[None]:
     try:
         yield
     finally:
-        tubes = sorted({tube for index in range(group.connections) for tube in tubes_of(group, index)})
+        tubes = sorted({tube.decode() for index in range(group.connections) for tube in tubes_of(group, index)})
         try:
-            with closing(polite(dial(address))) as sock:
-                clean_up(sock, tubes, time.monotonic() + CLEAN_UP_LIMIT_S)
-        except OSError as error:
+            with client_of(address, tubes) as client:
+                clean_up(client, tubes, time.monotonic() + CLEAN_UP_LIMIT_S)
+        except (BeanpoleError, OSError) as error:
             raise SetupError(f"jobs may be left in the tubes {group.name}*: {error}") from error
 
 
-def clean_up(sock: socket.socket, tubes: list[bytes], deadline: float) -> None:
-    """Deletes every job in some tubes, also those that closed connections are about to give back."""
-    commands = [*(b"watch " + tube + b"\r\n" for tube in tubes), b"ignore default\r\n"]
-    converse(sock, commands, [b"WATCHING "] * len(commands), deadline)
+def clean_up(client: Client[bytes], tubes: list[str], deadline: float) -> None:
+    """Deletes every job in some tubes, which the client watches, also those that closed connections give back soon."""
     while True:
-        while ids := reserve_some(sock):
-            converse(sock, [b"delete %d\r\n" % id for id in ids], [b"DELETED"] * len(ids), deadline)
-        left = [tube for tube in tubes if jobs_in(sock, tube)]
+        with suppress(TimedOutError):
+            while True:
+                client.delete_many(client.reserve_many(CLEAN_UP_COMMANDS, timeout=0))
+        left = tubes_with_jobs(client, tubes)
         if not left:
             return
         if time.monotonic() > deadline:
-            raise SetupError(f"jobs are left in {left[0].decode()} and its like: delete them")
+            raise SetupError(f"jobs are left in {left[0]} and its like: delete them")
         # A server without memory buries what it is given; and closed connections still hold what it has not noticed.
-        kicks = [line for tube in left for line in (b"use " + tube + b"\r\n", b"kick 1000000\r\n")]
-        converse(sock, kicks, [b"USING ", b"KICKED "] * len(left), deadline)
+        with client.pipeline() as pipeline:
+            for tube in left:
+                pipeline.use(tube)
+                pipeline.kick(1_000_000)
         time.sleep(CLEAN_UP_PAUSE_S)
 
 
-def reserve_some(sock: socket.socket) -> list[int]:
-    """The ids of some jobs that were ready, now reserved."""
-    sock.sendall(b"reserve-with-timeout 0\r\n" * CLEAN_UP_COMMANDS)
-    reader = ReplyReader()
-    replies: list[Reply] = []
-    while not reader.read_into(replies, CLEAN_UP_COMMANDS):
-        reader.receive(some(sock))
-    return [reply.number for reply in replies if reply.word == Word.RESERVED]
-
-
-def jobs_in(sock: socket.socket, tube: bytes) -> int:
-    """The jobs of a tube, in whatever state."""
-    stats = ask(sock, b"stats-tube " + tube)
-    return sum(
-        int(statistic(stats, f"current-jobs-{state}") or 0) for state in ("ready", "reserved", "delayed", "buried")
-    )
+def tubes_with_jobs(client: Client[bytes], tubes: list[str]) -> list[str]:
+    """The tubes that have a job, in whatever state."""
+    with client.pipeline(raise_errors=False) as pipeline:
+        asked = [pipeline.stats_tube(tube) for tube in tubes]
+    found = [each.result() for each in asked if not isinstance(each.error, NotFoundError)]
+    return [each.name for each in found if any(each[f"current-jobs-{state}"] for state in STATES)]
