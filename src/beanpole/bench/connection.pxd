@@ -2,6 +2,7 @@
 cimport cython
 from libc.stdint cimport uint64_t
 from beanpole.bench.histogram cimport Histogram
+from beanpole.protocol.replies cimport ReplyBuffer
 from beanpole.protocol.wire cimport ReplyReader
 
 @cython.final
@@ -38,8 +39,7 @@ cdef class Connection:
     cdef bint wants_write
     cdef long long sent_at_ns
     # Its own text, for batches that differ each time.
-    cdef char *text
-    cdef Py_ssize_t text_capacity
+    cdef ReplyBuffer text
     # A ring of the ids that it may delete, the oldest at ids_first.
     cdef uint64_t *ids
     cdef Py_ssize_t ids_capacity
@@ -51,5 +51,6 @@ cdef class Connection:
 
     cdef void keep_id(self, uint64_t job_id) noexcept
     cdef int deletable(self) noexcept
-    cdef Py_ssize_t write_deletes(self, int count) noexcept
+    cdef int write_deletes(self, int count) except -1
     cdef int write_use(self) except -1
+    cdef int send_text(self) except -1

@@ -8,37 +8,13 @@ from typing import TYPE_CHECKING
 
 import cython
 from cython.cimports.beanpole.bench.histogram import Histogram
-from cython.cimports.beanpole.protocol.replies import Word
+from cython.cimports.beanpole.protocol.replies import ReplyBuffer, Word
 from cython.cimports.beanpole.protocol.wire import ReplyReader
 from cython.cimports.libc.stdint import uint64_t
 from cython.cimports.libc.stdlib import free, malloc
-from cython.cimports.libc.string import memcpy
 
 if TYPE_CHECKING:
     from beanpole.bench.plan import Group
-
-DELETE_BYTES_MAX = cython.declare(cython.int, 29)
-"""Length of the longest delete: the verb, a space, 20 digits, CRLF."""
-USE_BYTES_MAX = cython.declare(cython.int, 256)
-"""More than the longest `use`."""
-
-
-@cython.cfunc
-@cython.exceptval(check=False)
-def write_number(at: cython.p_char, number: uint64_t) -> cython.Py_ssize_t:
-    """Writes decimal digits and returns how many."""
-    digits: cython.char[20]
-    size: cython.Py_ssize_t = 0
-    i: cython.Py_ssize_t
-    while True:
-        digits[size] = cython.cast(cython.char, 48 + number % 10)
-        size += 1
-        number //= 10
-        if number == 0:
-            break
-    for i in range(size):
-        at[i] = digits[size - 1 - i]
-    return size
 
 
 @cython.cclass
@@ -80,15 +56,13 @@ class Connection:
         self.index = index
         self.tubes = tubes
         self.ids_capacity = state.held + state.in_flight
-        self.text_capacity = max(state.in_flight * DELETE_BYTES_MAX, USE_BYTES_MAX)
         self.ids = cython.cast(cython.pointer[uint64_t], malloc(self.ids_capacity * cython.sizeof(uint64_t)))
-        self.text = cython.cast(cython.p_char, malloc(self.text_capacity))
-        if self.ids is cython.NULL or self.text is cython.NULL:
+        self.text = ReplyBuffer()
+        if self.ids is cython.NULL:
             raise MemoryError
 
     def __dealloc__(self):
         free(self.ids)
-        free(self.text)
 
     def keep_id(self, job_id):
         """Appends an id to the ring; a full ring (a programme without deletes) keeps what it has."""
@@ -102,25 +76,26 @@ class Connection:
         return cython.cast(cython.int, max(min(self.ids_count - self.state.held, self.state.in_flight), 0))
 
     def write_deletes(self, count):
-        """Writes deletes of the oldest `count` ids and forgets them; returns the size."""
-        at: cython.p_char = self.text
+        """Makes deletes of the oldest `count` ids the batch, and forgets them."""
+        self.text.buffer.size = 0
         for _ in range(count):
-            memcpy(at, b"delete ", 7)
-            at += 7
-            at += write_number(at, self.ids[self.ids_first])
-            memcpy(at, b"\r\n", 2)
-            at += 2
+            self.text.add(b"delete ", 7)
+            self.text.add_number(self.ids[self.ids_first])
+            self.text.end()
             self.ids_first += 1
             if self.ids_first == self.ids_capacity:
                 self.ids_first = 0
         self.ids_count -= count
-        return at - self.text
+        return self.send_text()
 
     def write_use(self):
         """Makes a `use` of its next tube the batch."""
-        line: bytes = b"use %s\r\n" % self.tubes[self.tube_at]
+        self.text.buffer.size = 0
+        self.text.add_bytes(b"use %s\r\n" % self.tubes[self.tube_at])
         self.tube_at = (self.tube_at + 1) % len(self.tubes)
-        self.out_size = len(line)
-        memcpy(self.text, cython.cast(cython.p_char, line), self.out_size)
-        self.out = self.text
+        return self.send_text()
+
+    def send_text(self):
+        """Makes its own text the batch."""
+        self.out, self.out_size = self.text.buffer.data, self.text.buffer.size
         return 0

@@ -223,7 +223,7 @@ class Load:
         elif letter == DELETE:
             connection.expected = Word.DELETED
             size = 0 if self.filling else connection.deletable()
-            connection.out, connection.out_size = connection.text, connection.write_deletes(size)
+            connection.write_deletes(size)
         else:
             connection.expected = Word.USING
             size = 1

@@ -107,8 +107,6 @@ class Row:
     ask: Ask | None = None
     baseline: Scenario | None = None
     """What `Ask.of == "own"` compares with, measured in the same round."""
-    table: str = "speed"
-    """The table it belongs to: speed (the server in memory), durable (with a log), grid (everything else)."""
     quick: Scenario | None = None
     """A smaller scenario for `--quick`; None: the same one, for a shorter time."""
     rounds_max: int = 99

@@ -28,7 +28,6 @@ ROWS = (
         "rate",
         always(one(PUTS_1)),
         Ask(4, at_most=False),
-        table="durable",
     ),
     Row(
         "durable-put-50x16",
@@ -36,7 +35,6 @@ ROWS = (
         "rate",
         always(one(PUTS_16)),
         Ask(25, at_most=False),
-        table="durable",
     ),
     Row(
         "durable-cycle-50x16",
@@ -45,7 +43,6 @@ ROWS = (
         always(one(CYCLE_16)),
         Ask(0.5, of="own", at_most=False),
         baseline=one(CYCLE_16),
-        table="durable",
     ),
     Row(
         "durable-late-50x1",
@@ -53,7 +50,6 @@ ROWS = (
         "rate",
         replace(one(PUTS_1), args_ours=ALWAYS, args_theirs=EVERY_50_MS),
         Ask(1.0, at_most=False),
-        table="durable",
     ),
     Row(
         "durable-lone-put",
@@ -61,7 +57,6 @@ ROWS = (
         "over_sync_us",
         replace(LONE_PUT, measure="lone"),
         Ask(100, of="absolute"),
-        table="durable",
     ),
     Row(
         "durable-lone-put-apart",
@@ -69,7 +64,6 @@ ROWS = (
         "over_sync_us",
         replace(LONE_PUT, measure="lone-apart"),
         Ask(100, of="absolute"),
-        table="durable",
     ),
     Row(
         "durable-replay-1m",
@@ -78,7 +72,6 @@ ROWS = (
         replace(one(PUTS_16), measure="replay", operations=1_000_000, args_ours=NEVER, args_theirs=NEVER),
         Ask(1.0),
         quick=replace(one(PUTS_16), measure="replay", operations=100_000, args_ours=NEVER, args_theirs=NEVER),
-        table="durable",
         rounds_max=3,
     ),
     Row(
@@ -87,6 +80,5 @@ ROWS = (
         "disk_bytes",
         always(one(replace(CYCLE_16, programme="pd"))),
         Ask(1.0),
-        table="durable",
     ),
 )

@@ -35,6 +35,7 @@ INTERRUPTED = 130
 """The shell's exit code for a program that was interrupted."""
 
 TABLES: dict[str, tuple[Row, ...]] = {"speed": rows.ROWS, "durable": rows_durable.ROWS, "grid": grid.ROWS}
+"""The rows: of the server in memory, with a log, and everything else."""
 
 HOW_TO_INSTALL = (
     "{program} is not installed, so there is nothing to compare with and only our server is measured.\n"
@@ -207,5 +208,5 @@ def drive(address: Address, group: Group, seconds: float, pid: int = 0, json_fil
 
 def names() -> str:
     """Every row, a line each."""
-    lines = [(row.name, row.table, row.title, str(row.ask or "")) for table in TABLES.values() for row in table]
+    lines = [(row.name, name, row.title, str(row.ask or "")) for name, table in TABLES.items() for row in table]
     return report.as_text(("row", "table", "what", "asked"), lines)

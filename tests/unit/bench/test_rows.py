@@ -14,11 +14,6 @@ def test_names_are_unique() -> None:
     assert len({row.name for row in EVERY}) == len(EVERY)
 
 
-@pytest.mark.parametrize("name", run.TABLES)
-def test_rows_know_their_table(name: str) -> None:
-    assert {row.table for row in run.TABLES[name]} == {name}
-
-
 @pytest.mark.parametrize("row", EVERY, ids=lambda row: row.name)
 def test_row_can_be_driven_and_judged(row: Row) -> None:
     assert row.figure in FIGURES
