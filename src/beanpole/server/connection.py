@@ -107,38 +107,41 @@ class Connection:
         self.pending = False
         self.choked = False
         self.hungry = False
+        # A large body alone can cost more than a share to receive: one command runs all the same, while its bytes lie
+        # where they arrived.
+        ran: cython.bint = False
         while not session.waiting and not session.quitting:
-            if session.out.buffer.size - session.out.buffer.start >= OUTPUT_BYTES_PAUSE:
+            unsent_bytes: cython.Py_ssize_t = session.out.buffer.size - session.out.buffer.start
+            if unsent_bytes >= OUTPUT_BYTES_PAUSE:
                 self.choked = True
                 break
             unfinished: cython.bint = session.kick_left or session.pieces is not None
-            if self.share_ns <= 0 and (unfinished or self.decoder.at < self.decoder.end):
+            if ran and self.share_ns <= 0 and (unfinished or self.decoder.at < self.decoder.end):
                 self.pending = True
                 break
-            output_bytes: cython.Py_ssize_t = session.out.buffer.size
+            outcome: cython.int
             if unfinished:
-                kicked: cython.uint = session.kicked_count
-                outcome: cython.int = self.engine.continue_command(now_ns, session)
-                self.share_ns -= session.out.buffer.size // OUTPUT_BYTES_PER_COST_NS
-                self.share_ns -= (session.kicked_count - kicked) * KICKED_COST_NS
-                self.end_reply()
-                if outcome == Outcome.AGAIN:
-                    self.pending = True
+                kicked_count: cython.uint = session.kicked_count
+                outcome = self.engine.continue_command(now_ns, session)
+                self.share_ns -= (session.kicked_count - kicked_count) * KICKED_COST_NS
+            else:
+                if not self.decoder.next(current):
+                    self.hungry = True
                     break
-                continue
-            if not self.decoder.next(current):
-                self.hungry = True
-                break
-            self.share_ns -= self.cost()
-            if self.engine.apply(now_ns, session, current) == Outcome.AGAIN:
-                self.decoder.unread()
+                self.share_ns -= self.cost()
+                outcome = self.engine.apply(now_ns, session, current)
+                if outcome == Outcome.AGAIN:
+                    self.decoder.unread()
+                elif current.verb == Verb.KICK:
+                    self.share_ns -= session.kicked_count * KICKED_COST_NS
+            if outcome == Outcome.AGAIN:
                 self.pending = True
                 break
-            if session.out.buffer.size > output_bytes:
-                self.share_ns -= (session.out.buffer.size - output_bytes) // OUTPUT_BYTES_PER_COST_NS
-            if current.verb == Verb.KICK:
-                self.share_ns -= session.kicked_count * KICKED_COST_NS
+            self.share_ns -= (
+                session.out.buffer.size - session.out.buffer.start - unsent_bytes
+            ) // OUTPUT_BYTES_PER_COST_NS
             self.end_reply()
+            ran = True
         self.decoder.settle()
         if records.index != index_before:
             self.depends_on = records.index

@@ -48,7 +48,7 @@ SHARE_COST_NS = 300_000
 """Nanoseconds that the commands of one connection may cost in a turn: about a thousand commands in one packet."""
 
 LIGHT_COST_NS = 30_000
-"""What a connection may use of its share and still be served before those that use more when it next asks."""
+"""The share of a connection that is served before those that use more: a new one, or one that used less than this."""
 
 SERVE_COST_NS = 4_000
 """What it costs to serve a connection at all: one receive and one send."""

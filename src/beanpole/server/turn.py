@@ -134,14 +134,15 @@ class Turn:
         transport = connection.transport
         if connection.turn != self.number:
             connection.turn = self.number
-            connection.share_ns = SHARE_COST_NS
+            # A burst of clients that nobody knows yet must not take a whole share each before a quiet one has its turn.
+            connection.share_ns = LIGHT_COST_NS if connection.light else SHARE_COST_NS
         share_ns: int64_t = connection.share_ns
         if not connection.hungry and not connection.finished:
             connection.run(now_ns)
         if connection.hungry and transport.readable and not connection.finished:
             transport.wake(now_ns, connection)
         self.cost_left_ns -= SERVE_COST_NS + share_ns - connection.share_ns
-        connection.light = SHARE_COST_NS - connection.share_ns <= LIGHT_COST_NS
+        connection.light = share_ns - connection.share_ns < LIGHT_COST_NS
         if transport.gone:
             return self.drop(now_ns, connection)
         if connection.pending or (connection.hungry and transport.readable and not connection.finished):

@@ -234,3 +234,32 @@ def test_quiet_client_waits_for_one_turn(house: House, command: bytes) -> None:
         house.turn.run(now_ns)
         assert quiet.output == b"USING default\r\n"
         quiet.output = b""
+
+
+@pytest.mark.parametrize("command", [b"stats\r\n", b"put 0 0 60 0\r\n\r\n"])
+def test_quiet_client_waits_little_beside_a_burst_of_new_ones(house: House, command: bytes) -> None:
+    """Clients that nobody knows yet get a small share first, so the quiet one waits for those and no more."""
+    burst = [MemoryTransport(house.turn) for _ in range(500)]
+    quiet = MemoryTransport(house.turn)
+    for transport in burst:
+        transport.arrive(command * 2_000)
+    quiet.arrive(b"list-tube-used\r\n")
+    turn_count = 0
+    while not quiet.output:
+        house.turn.run(2 + turn_count)
+        turn_count += 1
+    input_ns = len(command) * 2_000 * limits.INPUT_BYTE_COST_NS
+    first_ns = limits.SERVE_COST_NS + limits.LIGHT_COST_NS + input_ns + COSTS_NS["STATS"]
+    assert turn_count <= 1 + len(burst) * first_ns / (limits.TURN_COST_NS // 2)
+
+
+def test_long_reply_costs_what_each_turn_adds_to_it(house: House) -> None:
+    """A list of tubes for a client that does not read is written in few turns: what is unsent is not paid for again."""
+    keeper = MemoryTransport(house.turn)
+    keeper.arrive(b"".join(b"watch %0200d\r\n" % each for each in range(10_000)))
+    house.run()
+    transport = MemoryTransport(house.turn, room=0)
+    transport.arrive(b"list-tubes\r\n")
+    for now_ns in range(2, 5):
+        house.turn.run(now_ns)
+    assert transport.connection.choked
