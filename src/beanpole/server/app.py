@@ -10,7 +10,6 @@ import os
 import signal
 import socket
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
 
 import uvloop
 
@@ -33,9 +32,6 @@ from beanpole.server.process import (
 from beanpole.server.settings import Settings
 from beanpole.server.storage import Storage, open_memory
 from beanpole.server.turn import Turn
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 GC_THRESHOLDS = (50_000, 20, 100)
 """The engine makes no cycles, so a collection finds nothing; a rare one is for what the libraries leave."""
@@ -201,10 +197,9 @@ def serve(settings: Settings) -> ExitCode:
     listeners = listener.inherited(os.environ)
     if listeners and settings.listen:
         logger.warning("listen ignored", reason="systemd handed over the sockets")
-    files: dict[Path, tuple[int, int]] = {}
-    early_listeners = early.take(settings.listen, settings.port) if settings.data_dir is None else early.take((), -1)
+    files: dict[str, tuple[int, int]] = {}
     if not listeners:
-        listeners = early_listeners or listener.open_all(settings.listen, settings.port)
+        listeners = early.opened or listener.open_all(settings.listen, settings.port)
         files = listener.socket_files(listeners)
     if settings.ready_file is not None:
         remove_ready_file(settings.ready_file)
@@ -218,6 +213,7 @@ def serve(settings: Settings) -> ExitCode:
 
     gc.freeze()
     gc.set_threshold(*GC_THRESHOLDS)
+    gc.enable()
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             return runner.run(main())
