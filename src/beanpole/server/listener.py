@@ -9,7 +9,6 @@ import os
 import socket
 import stat
 from collections.abc import Mapping
-from pathlib import Path
 
 from beanpole.errors import ExitCode, StartError
 
@@ -58,7 +57,7 @@ def bind_unix(path: str) -> socket.socket:
         if stat.S_ISSOCK(os.lstat(path).st_mode):
             if is_answered(path):
                 raise OSError(errno.EADDRINUSE, "another server listens there")
-            Path(path).unlink()
+            os.unlink(path)  # noqa: PTH108 - pathlib would be a twentieth of the start
     except FileNotFoundError:
         pass
     listener.bind(path)
@@ -78,20 +77,24 @@ def is_answered(path: str) -> bool:
         return True
 
 
-def socket_files(listeners: list[socket.socket]) -> dict[Path, tuple[int, int]]:
+def socket_files(listeners: list[socket.socket]) -> dict[str, tuple[int, int]]:
     """Return the files of Unix sockets that were just bound, with what shows later that they are still the same."""
-    paths = [Path(each.getsockname()) for each in listeners if each.family == socket.AF_UNIX]
-    found = {path.absolute(): path.lstat() for path in paths}
-    return {path: (status.st_dev, status.st_ino) for path, status in found.items()}
+    paths = [each.getsockname() for each in listeners if each.family == socket.AF_UNIX]
+    return {path: identity(path) for path in paths}
 
 
-def remove_socket_files(files: dict[Path, tuple[int, int]]) -> None:
+def identity(path: str) -> tuple[int, int]:
+    """Return what tells a file from others that come to stand at its path: device and inode."""
+    status = os.lstat(path)
+    return status.st_dev, status.st_ino
+
+
+def remove_socket_files(files: dict[str, tuple[int, int]]) -> None:
     """Remove the files of our Unix sockets, unless another server has replaced them. A failure is no reason to fail."""
-    for path, identity in files.items():
+    for path, bound in files.items():
         with contextlib.suppress(OSError):
-            status = path.lstat()
-            if (status.st_dev, status.st_ino) == identity:
-                path.unlink()
+            if identity(path) == bound:
+                os.unlink(path)  # noqa: PTH108 - see above
 
 
 def bind_tcp(family: socket.AddressFamily, address: tuple[object, ...], *, dual_stack: bool = False) -> socket.socket:
@@ -126,7 +129,9 @@ def bind(address: str, port: int) -> socket.socket:
             return bind_unix(address.removeprefix(UNIX))
         host, port = split_address(address, port)
         where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        # A str would be encoded by the codec for names that are not ASCII, whose import takes a millisecond.
+        name = host.encode() if host.isascii() else host
+        found = socket.getaddrinfo(name, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         family, _, _, _, target = found[0]
         return bind_tcp(family, target)
     except (OSError, ValueError) as error:

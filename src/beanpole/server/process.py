@@ -6,11 +6,14 @@ import pwd
 import resource
 import socket
 from collections.abc import Mapping
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import beanpole
 from beanpole.errors import ExitCode, StartError
 from beanpole.server import limits
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 class ProcessFacts:
@@ -71,7 +74,8 @@ def raise_descriptor_limit() -> int:
 
 def open_descriptor_count() -> int:
     """Return how many descriptors this process has open."""
-    return sum(1 for _ in Path("/proc/self/fd").iterdir())
+    with os.scandir("/proc/self/fd") as found:
+        return sum(1 for _ in found)
 
 
 def notify_systemd(state: str) -> None:
@@ -83,7 +87,7 @@ def notify_systemd(state: str) -> None:
             notifier.send(state.encode())
 
 
-def write_ready_file(path: Path, addresses: list[str]) -> None:
+def write_ready_file(path: "Path", addresses: list[str]) -> None:
     """Write the addresses, a line each, in one step: whoever sees the file sees all of it.
 
     The unfinished file is a new one and no link is followed: it may stand in a directory that others can write to.
@@ -101,7 +105,7 @@ def write_ready_file(path: Path, addresses: list[str]) -> None:
         raise StartError(f"cannot write the ready file {path}: {error.strerror}", ExitCode.FAILED) from error
 
 
-def remove_ready_file(path: Path, addresses: list[str] | None = None) -> None:
+def remove_ready_file(path: "Path", addresses: list[str] | None = None) -> None:
     """Remove the file, so that nobody takes it for that of a running server; with addresses, only if it has them.
 
     Another server may have written it since. That it can't be removed is no reason to fail.

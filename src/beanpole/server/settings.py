@@ -1,11 +1,14 @@
 """Everything that can be set about a server; the command line fills it in."""
 
 from dataclasses import dataclass
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from beanpole import limits
 from beanpole.log import limits as log_limits
 from beanpole.server import limits as server_limits
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +24,7 @@ class Settings:
     body_bytes_max: int = limits.BODY_BYTES_MAX_DEFAULT
     """Bytes of a job's body."""
 
-    data_dir: Path | None = None
+    data_dir: "Path | None" = None
     """Where jobs are kept; None: in memory only."""
 
     fsync_ms: int | None = 0
@@ -42,7 +45,7 @@ class Settings:
     verbose_count: int = 0
     """1 and more: log every connection."""
 
-    ready_file: Path | None = None
+    ready_file: "Path | None" = None
     """Where to write the bound addresses, a line each, when the server answers."""
 
     one_reply_per_send: bool = False
