@@ -8,6 +8,7 @@ Everything that it writes is booked in the accounts (:mod:`beanpole.log.accounts
 """
 
 import secrets
+from typing import Any
 
 import cython
 from cython.cimports.beanpole.engine.job import State
@@ -19,7 +20,6 @@ from cython.cimports.beanpole.log.format import (
     CLOSING_BYTES,
     DELETED_RECORD,
     END_RECORD,
-    FIRST_RECORD,
     FRAME,
     SEGMENT_HEADER,
     TUBE_FIXED,
@@ -36,8 +36,9 @@ from cython.cimports.libc.stdint import int64_t, uint8_t, uint64_t
 from cython.cimports.libc.stdlib import free
 from cython.cimports.libc.string import memcpy
 
+from beanpole.log import format as log_format
 from beanpole.log import limits
-from beanpole.log.format import segment_header
+from beanpole.log.format import FIELDS, segment_header
 from beanpole.log.log import Position
 
 KEPT_BYTES = cython.declare(int64_t, limits.SEGMENT_OVERHEAD_BYTES - SEGMENT_HEADER - CLOSING_BYTES)
@@ -176,12 +177,19 @@ class Encoder(Records):
         self.index -= 1
         self.record_count -= 1
 
+    def event(self, kind: str, *values: Any) -> None:
+        """Write a record of a kind in :data:`~beanpole.log.format.FIELDS`."""
+        number: cython.int = log_format.Kind[kind]
+        payload: bytes = FIELDS[number].payload(values)
+        size: cython.Py_ssize_t = FRAME + 1 + len(payload)
+        at: cython.p_uchar = self.begin(size)
+        at[FRAME] = number
+        memcpy(at + FRAME + 1, cython.cast(cython.p_const_char, payload), len(payload))
+        self.finish(at, size)
+
     def first(self, number: uint64_t) -> None:
         """Write that segment `number` is the oldest that is needed: the ones before may go when this is durable."""
-        at: cython.p_uchar = self.begin(FIRST_RECORD)
-        at[FRAME] = Kind.FIRST
-        put_u64(at + FRAME + 1, number)
-        self.finish(at, FIRST_RECORD)
+        self.event("FIRST", number)
         self.record_count -= 1
 
     def job(self, at, job):

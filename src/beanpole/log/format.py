@@ -4,6 +4,10 @@ A record is ``length u32 | crc u32 | payload``; the CRC-32C covers the length an
 It begins with a random number, the salt, so that nobody can put a body that is taken for records.
 """
 
+from collections.abc import Iterator
+from struct import Struct
+from typing import Any, NamedTuple
+
 import cython
 from cython.cimports.beanpole.log.crc32c import crc32c, extend
 from cython.cimports.beanpole.log.endian import put_u32, put_u64
@@ -12,6 +16,51 @@ from cython.cimports.libc.string import memcpy
 
 MAGIC = b"BEANPOLE"
 VERSION = 3
+
+
+class Fields(NamedTuple):
+    """What stands behind the kind of a record."""
+
+    layout: Struct
+    """Numbers of a fixed size, at least eight bytes."""
+
+    names: tuple[str, ...]
+    """What `beanpole wal dump` calls them."""
+
+    rest: str = ""
+    """What it calls the bytes behind them; empty: there are none, or others read them."""
+
+    restore: str = ""
+    """The method of :class:`~beanpole.engine.restore.Restore` that is called with all of them; empty: none is."""
+
+    def values(self, payload: bytes) -> Iterator[Any]:
+        """Return what a record says, in the order of the names."""
+        yield from self.layout.unpack_from(payload)
+        if self.rest:
+            yield payload[self.layout.size :]
+
+    def described(self, payload: bytes) -> dict[str, Any]:
+        """Return what a record says, by name."""
+        return dict(zip((*self.names, self.rest), self.values(payload), strict=False))
+
+    def payload(self, values: tuple[Any, ...]) -> bytes:
+        """Return values as bytes: `values` backwards."""
+        count = len(self.names)
+        return self.layout.pack(*values[:count]) + b"".join(values[count:])
+
+
+FIELDS = {
+    Kind.DELETED: Fields(Struct("<Q"), ("job",)),
+    Kind.TUBE: Fields(Struct("<Iqx"), ("pause_s", "paused_until_ns")),
+    Kind.TURN: Fields(Struct("<qqQQ4x"), ("time_ns", "clock_lead_ns", "durable_segment", "durable_bytes")),
+    Kind.END: Fields(Struct("<Q"), ("next_job_id",), restore="reach_job_id"),
+    Kind.FIRST: Fields(Struct("<Q"), ("segment_number",)),
+    Kind.NEXT: Fields(Struct("<Q"), ("segment_number",)),
+}
+"""Of each kind but those of whole jobs. The frequent ones are read and written by code of their own besides."""
+
+TAGS = b""
+"""The tags below 128 that this program knows."""
 
 
 def record_crc(at, size, salt):

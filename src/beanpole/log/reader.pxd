@@ -17,6 +17,7 @@ cdef struct Record:
     int kind                             # a Kind, or one above OPTIONAL that this program doesn't know
     Py_ssize_t size                      # bytes, with the frame
     int tag                              # UNKNOWN: the tag; 0: it is the kind
+    const unsigned char *payload         # behind the kind
     JobNumbers job                       # WHOLE, CHANGED; of DELETED the id
     const unsigned char *name            # WHOLE, TUBE: of the tube
     Py_ssize_t name_bytes

@@ -16,15 +16,11 @@ from cython.cimports.beanpole.log.endian import get_u16, get_u32, get_u64
 from cython.cimports.beanpole.log.format import (
     CHANGED_RECORD,
     DELETED_RECORD,
-    END_RECORD,
-    FIRST_RECORD,
     FRAME,
     JOB_NUMBERS,
-    NEXT_RECORD,
     OPTIONAL,
     SEGMENT_HEADER,
     TAG_FIXED,
-    TUBE_FIXED,
     TURN_RECORD,
     VERSION_2_HEADER,
     VERSION_2_WHOLE_FIXED,
@@ -36,7 +32,7 @@ from cython.cimports.libc.stdint import int64_t, uint32_t, uint64_t
 from cython.cimports.libc.string import memchr, memcmp
 
 from beanpole.log.errors import VersionError
-from beanpole.log.format import MAGIC, VERSION
+from beanpole.log.format import FIELDS, MAGIC, TAGS, VERSION
 
 STATES = {State.READY: "ready", State.DELAYED: "delayed", State.BURIED: "buried"}
 """The states of a record, as the protocol calls them."""
@@ -90,25 +86,22 @@ def read_header(data: bytes) -> Header:
 # --- a record ---------------------------------------------------------------------------------------------------------
 
 
+fixed = cython.declare(cython.short[256])
+"""The bytes of a record up to what has no fixed size, by kind in FIELDS; 0: it is not there."""
+
+has_rest = cython.declare(cython.bint[256])
+"""By kind: whether a row of FIELDS names what stands behind."""
+
+for each in FIELDS:
+    fixed[each] = FRAME + 1 + FIELDS[each].layout.size
+    has_rest[each] = bool(FIELDS[each].rest)
+
+
 def fixed_bytes(kind, version):
     """Return the bytes of a record up to what has no fixed size; 0: this program doesn't know the kind."""
     if kind == Kind.WHOLE:
         return WHOLE_FIXED if version > 2 else VERSION_2_WHOLE_FIXED
-    if kind == Kind.CHANGED:
-        return CHANGED_RECORD
-    if kind == Kind.DELETED:
-        return DELETED_RECORD
-    if kind == Kind.TUBE:
-        return TUBE_FIXED
-    if kind == Kind.TURN:
-        return TURN_RECORD
-    if kind == Kind.END:
-        return END_RECORD
-    if version > 2 and kind == Kind.FIRST:
-        return FIRST_RECORD
-    if version > 2 and kind == Kind.NEXT:
-        return NEXT_RECORD
-    return 0
+    return CHANGED_RECORD if kind == Kind.CHANGED else fixed[kind]
 
 
 def read_record(at, left, salt, version, record):
@@ -124,31 +117,32 @@ def read_record(at, left, salt, version, record):
 def parse(at, version, record):
     """Read the fields of a record whose checksum is good."""
     kind: cython.int = at[FRAME]
-    fixed: cython.Py_ssize_t = fixed_bytes(kind, version)
+    size: cython.Py_ssize_t = fixed_bytes(kind, version)
     record.kind = kind
+    record.payload = at + FRAME + 1
     record.tag = 0
     record.tag_bytes = 0
-    if fixed == 0:
+    if size == 0:
         return Verdict.GOOD if kind & OPTIONAL else Verdict.UNKNOWN
-    rest: cython.Py_ssize_t = record.size - fixed
+    rest: cython.Py_ssize_t = record.size - size
     if rest < 0:
         return Verdict.SENSELESS
     if kind == Kind.WHOLE:
         record.name_bytes = at[FRAME + 1 + JOB_NUMBERS]
         record.tag_bytes = get_u16(at + FRAME + 2 + JOB_NUMBERS) if version > 2 else 0
-        record.name = at + fixed
+        record.name = at + size
         record.tags = record.name + record.name_bytes
         record.body = record.tags + record.tag_bytes
         record.body_bytes = rest - record.name_bytes - record.tag_bytes
         return parse_job(at + FRAME + 1, record) if record.body_bytes >= 0 else Verdict.SENSELESS
     if kind == Kind.CHANGED:
-        record.tags = at + fixed
+        record.tags = at + size
         record.tag_bytes = rest
         return parse_job(at + FRAME + 1, record)
     if kind == Kind.TUBE:
         record.pause_s = get_u32(at + FRAME + 1)
         record.moment_ns = get_u64(at + FRAME + 5)
-        record.name = at + fixed
+        record.name = at + size
         record.name_bytes = at[FRAME + 13]
         record.tags = record.name + record.name_bytes
         record.tag_bytes = rest - record.name_bytes
@@ -160,7 +154,7 @@ def parse(at, version, record):
         record.durable_bytes = get_u64(at + FRAME + 25)
     else:
         record.number = record.job.id = get_u64(at + FRAME + 1)
-    return Verdict.SENSELESS if rest else Verdict.GOOD
+    return Verdict.SENSELESS if rest and not has_rest[kind] else Verdict.GOOD
 
 
 def parse_job(at, record):
@@ -186,7 +180,7 @@ def parse_job(at, record):
 
 
 def parse_tags(record):
-    """Check the tagged fields of a job or a tube. No tag is known to this version, so each must be optional."""
+    """Check the tagged fields of a job or a tube: each must be known or optional."""
     at: cython.p_const_uchar = record.tags
     left: cython.Py_ssize_t = record.tag_bytes
     size: cython.Py_ssize_t
@@ -194,7 +188,7 @@ def parse_tags(record):
         size = TAG_FIXED + get_u16(at + 1) if left >= TAG_FIXED else left + 1
         if size > left:
             return Verdict.SENSELESS
-        if not at[0] & OPTIONAL:
+        if not at[0] & OPTIONAL and at[0] not in TAGS:
             record.tag = at[0]
             return Verdict.UNKNOWN
         at += size
@@ -236,17 +230,8 @@ def describe(data: bytes, start: cython.Py_ssize_t, header: Header) -> tuple[int
     elif record.kind == Kind.WHOLE or record.kind == Kind.CHANGED:
         fields = record.job
         fields = {"job": fields.pop("id"), **fields, "state": STATES[record.job.state]}
-    elif record.kind == Kind.DELETED:
-        fields["job"] = record.job.id
-    elif record.kind == Kind.TUBE:
-        fields = {"pause_s": record.pause_s, "paused_until_ns": record.moment_ns}
-    elif record.kind == Kind.TURN:
-        fields = {"time_ns": record.moment_ns, "clock_lead_ns": record.lead_ns}
-        fields |= {"durable_segment": record.number, "durable_bytes": record.durable_bytes}
-    elif record.kind == Kind.END:
-        fields["next_job_id"] = record.number
-    elif fixed_bytes(record.kind, header.version):
-        fields["segment_number"] = record.number
+    elif record.kind in FIELDS:
+        fields = FIELDS[record.kind].described(data[start + FRAME + 1 : start + record.size])
     if record.kind == Kind.WHOLE or record.kind == Kind.TUBE:
         fields["tube"] = record.name[: record.name_bytes]
     if record.tag_bytes:

@@ -16,11 +16,12 @@ from cython.cimports.beanpole.engine.engine import Engine
 from cython.cimports.beanpole.engine.job import Job, JobNumbers, State
 from cython.cimports.beanpole.engine.restore import Restore
 from cython.cimports.beanpole.log.encoder import Encoder
-from cython.cimports.beanpole.log.format import Kind
+from cython.cimports.beanpole.log.format import FRAME, Kind
 from cython.cimports.beanpole.log.reader import Record, Verdict, problem_of, read_record
 from cython.cimports.libc.stdint import int64_t, uint64_t
 from cython.cimports.libc.string import memset
 
+from beanpole.log.format import FIELDS
 from beanpole.log.reader import Header, read_header
 
 if TYPE_CHECKING:
@@ -122,8 +123,9 @@ class Replay:
             self.lead_ns = record.lead_ns
             self.durable_segment = record.number
             self.durable_bytes = record.durable_bytes
-        elif kind == Kind.END:
-            self.restore.reach_job_id(record.number)
+        elif kind in FIELDS and FIELDS[kind].restore:
+            payload: bytes = record.payload[: record.size - FRAME - 1]
+            getattr(self.restore, FIELDS[kind].restore)(*FIELDS[kind].values(payload))
         return 0
 
     def finish(self, wall_ns: int64_t) -> int:

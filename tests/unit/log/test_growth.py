@@ -7,6 +7,7 @@ with a delay, buried and kicked; one was deleted, the tube `paused` is paused, a
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from struct import Struct
 
 import pytest
 
@@ -16,9 +17,10 @@ from beanpole.log.encoder import Encoder
 from beanpole.log.errors import OtherVersionError, SalvageError
 from beanpole.log.files.names import segment_name
 from beanpole.log.files.recovery import recover
-from beanpole.log.format import FRAME, TUBE_FIXED, WHOLE_FIXED, Kind, number_record, segment_header
+from beanpole.log.format import FRAME, TUBE_FIXED, WHOLE_FIXED, Fields, Kind, number_record, segment_header
 from beanpole.log.log import Policy
 from beanpole.log.reader import read_header
+from beanpole.log.replay import Replay
 from tests.simulation.disk import SimDisk
 from tests.simulation.life import Life, Promises
 from tests.simulation.runner import Clock
@@ -172,6 +174,29 @@ def test_tools_read_version_2(tmp_path: Path) -> None:
     place = real_log.place_of(tmp_path, Kind.WHOLE, 5)
     place.overwrite(at=100)
     assert salvaged(tmp_path).job_count == 6
+
+
+# --- what this program will write ---
+
+
+@pytest.mark.parametrize("rest", ["", "tube"])
+def test_fields_are_read_as_they_were_written(rest: str) -> None:
+    row = Fields(Struct("<QI"), ("job", "pri"), rest)
+    values = (7, 5, b"mail") if rest else (7, 5)
+    assert tuple(row.values(row.payload(values))) == values
+    assert row.described(row.payload(values)) == dict(zip(("job", "pri", "tube"), values, strict=False))
+
+
+def test_event_is_written_and_read() -> None:
+    """END is what replay gives to a method by name; a log without one knows the next id from its jobs alone."""
+    records = Encoder()
+    records.open_segment(1, 65536)
+    records.event("FIRST", 1)
+    records.event("END", 70)
+    data = bytes(records.take()[0])
+    replay = Replay(Engine(0, records=Encoder()), Encoder())
+    replay.segment(data, 1)
+    assert (replay.ended, replay.first_segment, replay.restore.engine.next_job_id) == (True, 1, 70)
 
 
 # --- what a newer program wrote ---------------------------------------------------------------------------------------

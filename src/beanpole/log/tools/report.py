@@ -39,9 +39,8 @@ def of_record(line: Line, *, bodies: bool) -> Report:
     if line.kind is None:
         return report | {"kind": "damage"}
     report["kind"] = KIND_NAMES.get(line.kind, f"kind {line.kind}")
-    report.update(line.fields)
-    if "tube" in report:
-        report["tube"] = line.fields["tube"].decode("ascii", "backslashreplace")
+    for name, value in line.fields.items():
+        report[name] = value.decode("ascii", "backslashreplace") if isinstance(value, bytes) else value
     if bodies and line.body is not None:
         try:
             report["body"] = line.body.decode()
