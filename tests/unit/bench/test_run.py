@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from beanpole.bench import measure, run, server
 from beanpole.bench.dial import SetupError
-from beanpole.bench.plan import Group, Row, Sample, Scenario
+from beanpole.bench.plan import Group, Row, Scenario
 from beanpole.bench.report import Outcome
 from beanpole.cli.bench import bench
 from tests.servers import peer
@@ -60,20 +60,15 @@ def test_server_and_generator_run_apart() -> None:
         assert os.sched_getaffinity(0) == cores
 
 
-def test_row_that_fails_is_named_and_not_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
-    calls = []
-
-    def fail(*_args: object) -> Sample:
-        calls.append(1)
-        raise SetupError("too slow")
-
-    monkeypatch.setattr(run, "take_sample", fail)
+def test_row_that_fails_is_named_and_not_repeated(tmp_path: Path) -> None:
+    starts = tmp_path / "starts"
     row = Row("row", "a row", "rate", Scenario())
-    player = measure.Contestant("theirs", ("true",), ours=False)
+    player = measure.Contestant("theirs", ("sh", "-c", f"echo >>{starts}; echo too slow >&2; exit 1"), ours=False)
     outcome = Outcome(row)
     run.run_row(outcome, [player], run.Options(rounds=3), lambda _: None)
-    assert outcome.failures == {("theirs", "scenario"): "too slow"}
-    assert len(calls) == 1
+    assert list(outcome.failures) == [("theirs", "scenario")]
+    assert "too slow" in outcome.failures["theirs", "scenario"]
+    assert starts.read_text() == "\n"
 
 
 def test_without_beanstalkd_the_user_is_told_how_to_get_it() -> None:

@@ -145,7 +145,9 @@ def test_missing_newest_segment_is_found(log: Path) -> None:
     (log / name).unlink()
     result = checked(log)
     assert refusal(log) == (name, 0)
-    assert [(each.file, each.what, each.start) for each in result.survey.findings] == [(name, "it is missing", "refuses")]
+    assert [(each.file, each.what, each.start) for each in result.survey.findings] == [
+        (name, "it is missing", "refuses")
+    ]
     assert result.reason == f"{name} at byte 0: it is missing"
 
 

@@ -62,7 +62,14 @@ COUNTERS = sa.Table(
 class Store:
     """The numbers of one node in one database."""
 
-    def __init__(self, url: str, node: int, step: int, timeout_s: int = limits.STORE_TIMEOUT_S) -> None:
+    def __init__(
+        self,
+        url: str,
+        node: int,
+        step: int,
+        timeout_s: int = limits.STORE_TIMEOUT_S,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
         self.node = node
         self.step = step
         self.epoch = 0
@@ -71,6 +78,7 @@ class Store:
         self._database = database_at(url, timeout_s)
         self._connection: sa.Connection | None = None
         self._has_lock = False
+        self._sleep = sleep
 
     def open(self) -> None:
         """Connect, make the tables, take the node, raise its epoch. One process at a time does this.
@@ -126,7 +134,7 @@ class Store:
         for _ in range(wait_s * LOCK_TRIES_PER_S):
             if self._database.lock(connection, number):
                 return True
-            time.sleep(1 / LOCK_TRIES_PER_S)
+            self._sleep(1 / LOCK_TRIES_PER_S)
         return False
 
     def _add_columns(self, connection: sa.Connection) -> None:

@@ -13,7 +13,8 @@ from beanpole.ids.errors import StorageError
 from beanpole.ids.http.openapi import PROBLEMS, document
 from beanpole.ids.http.routes import Response, Routes
 from beanpole.ids.http.server import Server
-from beanpole.ids.original import wire
+from beanpole.ids.request import Answer
+from beanpole.ids.service import Service
 from tests.unit.ids.http.test_watching import Watched
 from tests.unit.ids.test_service import settle
 
@@ -58,16 +59,20 @@ class Api(Watched):
         return found[0]
 
 
-def test_error_of_ours_is_an_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+class Broken(Service):
+    """A service that raises where none does."""
+
+    def receive(self, data: bytes, answer: Answer) -> None:  # noqa: ARG002 - the signature of a service
+        raise RecursionError("too deep")
+
+
+def test_error_of_ours_is_an_answer(tmp_path: Path) -> None:
     async def main() -> None:
         api = Api(tmp_path)
-
-        def render(_: object) -> bytes:
-            raise RecursionError("too deep")
-
-        monkeypatch.setattr(wire, "render", render)
+        broken = Broken(api.service.config, api.store, api.read_clock, lambda: 0.0, api.failures.append)
+        api.routes = Routes(broken, api.health, api.metrics.page, {"version": "1", "node": 0, "epoch": 1})
         assert (await api.get("/v1/ids/day/a")).status == 500
-        assert api.service.counts["failed"] == len(api.failures) == 1
+        assert broken.counts["failed"] == len(api.failures) == 1
         api.keeper.cancel()
 
     asyncio.run(main())

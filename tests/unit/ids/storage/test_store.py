@@ -1,5 +1,6 @@
 """Storage: the same on SQLite, MariaDB and PostgreSQL. Each test has a database of its own."""
 
+import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -43,8 +44,8 @@ def opener(database: Database) -> Iterator[Open]:
     """Opens stores of a database, and closes them."""
     stores: list[Store] = []
 
-    def open_store(node: int = 0, step: int = 1) -> Store:
-        stores.append(Store(database.url, node, step, TIMEOUT_S))
+    def open_store(node: int = 0, step: int = 1, sleep: Callable[[float], None] = time.sleep) -> Store:
+        stores.append(Store(database.url, node, step, TIMEOUT_S, sleep))
         stores[-1].open()
         return stores[-1]
 

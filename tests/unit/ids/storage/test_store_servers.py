@@ -4,7 +4,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -154,7 +153,7 @@ def test_two_that_start_at_once_with_different_steps(database: Database) -> None
         assert "stop all nodes" in str(next(filter(None, ends)))
 
 
-def test_start_with_another_step_waits_for_nodes_that_end(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_start_with_another_step_waits_for_nodes_that_end(database: Database) -> None:
     with opener(database) as opened:
         ending = opened(0, 2)
 
@@ -162,8 +161,7 @@ def test_start_with_another_step_waits_for_nodes_that_end(database: Database, mo
             ending.close()
             time.sleep(seconds)
 
-        monkeypatch.setattr("beanpole.ids.storage.store.time", SimpleNamespace(sleep=sleep))
-        assert opened(1, 3).generation == ending.generation + 1
+        assert opened(1, 3, sleep).generation == ending.generation + 1
 
 
 def test_starts_wait_for_one_another_before_they_touch_the_database(tmp_path: Path) -> None:
