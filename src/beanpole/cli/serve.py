@@ -12,6 +12,7 @@ from beanpole.log import limits as log_limits
 from beanpole.server import limits as server_limits
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 EXIT_CODES = """\b
@@ -30,6 +31,7 @@ def read_config(ctx: click.Context, parameter: click.Parameter, path: str | None
     if path is None:
         return
     import tomllib
+    from collections.abc import Callable
     from pathlib import Path
 
     try:
@@ -104,7 +106,7 @@ def check_listen(ctx: click.Context, parameter: click.Parameter, value: tuple[st
     return value
 
 
-def tell_ignored(ctx: click.Context, given: dict[str, Any]) -> None:
+def warn_of_ignored(ctx: click.Context, given: dict[str, Any]) -> None:
     """Say which settings have no effect, a line for each kind."""
     explicit = [
         each
@@ -112,7 +114,7 @@ def tell_ignored(ctx: click.Context, given: dict[str, Any]) -> None:
         if each.name and ctx.get_parameter_source(each.name) not in {None, click.core.ParameterSource.DEFAULT}
     ]
     for each in explicit:
-        if each.name in {"compact", "no_compact"} and given[each.name]:
+        if each.name in {"compact", "no_compact"}:
             click.echo(f"beanpole serve: {each.opts[0]} does nothing and is ignored", err=True)
     if given["data_dir"] is None:
         flags = [each.opts[0] for each in explicit if each.name in {"fsync_ms", "no_fsync", "segment_bytes"}]
@@ -128,6 +130,7 @@ def as_path(_ctx: click.Context, _parameter: click.Parameter, value: str | None)
     """Return a path, for which pathlib is imported: a server that needs none starts a twentieth faster."""
     if value is None:
         return None
+    from collections.abc import Callable
     from pathlib import Path
 
     return Path(value)
@@ -138,110 +141,104 @@ def set_user(_ctx: click.Context, _parameter: click.Parameter, value: str | None
     return value or None
 
 
+def option(*names: str, **given: Any) -> "Callable[[click.decorators.FC], click.decorators.FC]":
+    """Return an option that can be set in the environment: BEANPOLE_PORT is --port."""
+    long = next(each for each in names if each.startswith("--"))
+    return click.option(*names, envvar="BEANPOLE_" + long.removeprefix("--").upper().replace("-", "_"), **given)
+
+
+log_format = option(
+    "--log-format",
+    type=click.Choice(["auto", "console", "json"]),
+    default="auto",
+    show_default=True,
+    help="auto: console on a terminal, else JSON.",
+)
+
+
 @click.command(epilog=EXIT_CODES, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
-@click.option(
+@option(
     "-l",
     "--listen",
-    "listen",
     multiple=True,
     metavar="ADDR",
-    envvar="BEANPOLE_LISTEN",
     callback=check_listen,
     help="Listen on ADDR, HOST:PORT, [IPV6]:PORT or unix:PATH; may be repeated.  [default: every address]",
 )
-@click.option(
+@option(
     "-p",
     "--port",
     type=click.IntRange(0, 65535),
     default=limits.PORT_DEFAULT,
     show_default=True,
-    envvar="BEANPOLE_PORT",
     help="TCP port where --listen names none; 0 lets the system choose.",
 )
-@click.option(
+@option(
     "-z",
     "--body-bytes-max",
     type=int,
     default=limits.BODY_BYTES_MAX_DEFAULT,
     show_default=True,
-    envvar="BEANPOLE_BODY_BYTES_MAX",
     callback=cap_body_bytes,
     help="Bytes of a job's body.",
 )
-@click.option("-u", "--user", envvar="BEANPOLE_USER", callback=set_user, help="Become USER when the ports are bound.")
-@click.option(
+@option("-u", "--user", callback=set_user, help="Become USER when the ports are bound.")
+@option(
     "-b",
     "--data-dir",
     type=click.Path(file_okay=False),
     callback=as_path,
-    envvar="BEANPOLE_DATA_DIR",
     help="Keep jobs in this directory. Without it they are in memory only.",
 )
-@click.option(
+@option(
     "-f",
     "--fsync-ms",
     type=click.IntRange(0),
-    envvar="BEANPOLE_FSYNC_MS",
     help="With -b: sync every so many milliseconds instead of before each reply; 0 is before each reply.",
 )
-@click.option(
-    "-F", "--no-fsync", is_flag=True, envvar="BEANPOLE_NO_FSYNC", help="With -b: never sync, the system does it."
-)
-@click.option(
+@option("-F", "--no-fsync", is_flag=True, help="With -b: never sync, the system does it.")
+@option(
     "-s",
     "--segment-bytes",
     type=int,
     callback=raise_segment_bytes,
     default=log_limits.SEGMENT_BYTES_DEFAULT,
     show_default=True,
-    envvar="BEANPOLE_SEGMENT_BYTES",
     help=f"With -b: bytes of a file of the log, {log_limits.SEGMENT_BYTES_MIN} at least.",
 )
-@click.option("-c", "compact", is_flag=True, help="Does nothing; accepted as beanstalkd does.")
-@click.option("-n", "no_compact", is_flag=True, help="Does nothing; accepted as beanstalkd does.")
-@click.option(
+@click.option("-c", "compact", is_flag=True, expose_value=False, help="Does nothing; accepted as beanstalkd does.")
+@click.option("-n", "no_compact", is_flag=True, expose_value=False, help="Does nothing; accepted as beanstalkd does.")
+@option(
     "--tubes-max",
     type=click.IntRange(1),
     default=limits.TUBES_MAX,
-    envvar="BEANPOLE_TUBES_MAX",
     help="Tubes that there may be; use and watch of one more are answered with OUT_OF_MEMORY.  [default: no limit]",
 )
-@click.option(
+@option(
     "--connections-max",
     type=click.IntRange(1),
     default=server_limits.CONNECTIONS_MAX,
-    envvar="BEANPOLE_CONNECTIONS_MAX",
     help="Connections at a time; further clients wait.  [default: as many as files may be open]",
 )
-@click.option(
+@option(
     "--ready-file",
     type=click.Path(dir_okay=False),
     callback=as_path,
-    envvar="BEANPOLE_READY_FILE",
     help="Write the bound addresses into this file when clients are answered.",
 )
-@click.option(
+@option(
     "--one-reply-per-send",
     is_flag=True,
-    envvar="BEANPOLE_ONE_REPLY_PER_SEND",
     help="Send each reply to pipelined commands alone, for clients that can't read two at once.",
 )
-@click.option(
-    "--log-format",
-    type=click.Choice(["auto", "console", "json"]),
-    default="auto",
-    show_default=True,
-    envvar="BEANPOLE_LOG_FORMAT",
-    help="auto: console on a terminal, else JSON.",
-)
-@click.option("-V", "--verbose", count=True, envvar="BEANPOLE_VERBOSE", help="Log every connection.")
-@click.option(
+@log_format
+@option("-V", "--verbose", "verbose_count", count=True, help="Log every connection.")
+@option(
     "--config",
     type=click.Path(),
     is_eager=True,
     expose_value=False,
     callback=read_config,
-    envvar="BEANPOLE_CONFIG",
     help="A TOML file with a key for each long option.",
 )
 @click.version_option(beanpole.__version__, "-v", "--version", message="beanpole %(version)s")
@@ -259,21 +256,7 @@ def serve(ctx: click.Context, /, **given: Any) -> int:
 
     if given["no_fsync"] and given["fsync_ms"] is not None:
         raise click.UsageError("-f and -F contradict each other; give one of them")
-    tell_ignored(ctx, given)
-    settings = Settings(
-        listen=given["listen"],
-        port=given["port"],
-        body_bytes_max=given["body_bytes_max"],
-        data_dir=given["data_dir"],
-        fsync_ms=None if given["no_fsync"] else given["fsync_ms"] or 0,
-        segment_bytes=given["segment_bytes"],
-        tubes_max=given["tubes_max"],
-        connections_max=given["connections_max"],
-        user=given["user"],
-        verbose_count=given["verbose"],
-        ready_file=given["ready_file"],
-        one_reply_per_send=given["one_reply_per_send"],
-        log_format=given["log_format"],
-    )
-    code: ExitCode = app.serve(settings)
+    warn_of_ignored(ctx, given)
+    given["fsync_ms"] = None if given.pop("no_fsync") else given["fsync_ms"] or 0
+    code: ExitCode = app.serve(Settings(**given))
     return os.EX_OK if code == ExitCode.OK else int(code)

@@ -16,6 +16,7 @@ import click
 
 from beanpole.cli import limits
 from beanpole.cli.common import SETTINGS, URL
+from beanpole.cli.serve import log_format as log_format_option
 from beanpole.errors import ArgumentError, ExitCode
 from beanpole.worker.errors import WorkerStuckError
 
@@ -50,14 +51,7 @@ Exit codes:
 )
 @click.option("-V", "--verbose", is_flag=True, help="Log each job that was done, too.")
 @click.option("--reload", is_flag=True, help="Start again when a .py file below the working directory changes.")
-@click.option(
-    "--log-format",
-    type=click.Choice(["auto", "console", "json"]),
-    default="auto",
-    show_default=True,
-    envvar="BEANPOLE_LOG_FORMAT",
-    help="auto: console on a terminal, else JSON.",
-)
+@log_format_option
 def worker(
     target: str,
     url: "Address | None",
@@ -101,9 +95,8 @@ def worker(
 def load(target: str) -> "Worker":
     """Import the worker that is meant by ``module:name``.
 
-    Raises:
-        click.UsageError: there is none.
-        click.ClickException: the module can't be imported; the traceback is on standard error.
+    Raises click.UsageError: there is none. Raises click.ClickException: the module can't be imported; the traceback is
+    on standard error.
     """
     name, _, attribute = target.partition(":")
     if not name or not attribute or name.endswith(".py"):

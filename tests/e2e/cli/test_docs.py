@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from beanpole.cli.common import EXIT_CODES
-from beanpole.cli.reference import MARKER, reference
+from tests.cli_reference import MARKER, reference
 from tests.e2e.process import environment
 from tests.servers import HOST, beanpole_server
 
@@ -36,7 +36,7 @@ def test_examples(tmp_path: Path) -> None:
 
 def test_reference_is_up_to_date() -> None:
     written = PAGE.partition(MARKER)[2]
-    assert written.strip() == reference().strip(), "run: python -m beanpole.cli.reference docs/cli.md"
+    assert written.strip() == reference().strip(), "run: python -m tests.cli_reference docs/cli.md"
 
 
 def test_exit_codes_are_those_of_the_help() -> None:

@@ -1,6 +1,6 @@
 """Writes the reference of the command line into docs/cli.md, from the commands themselves.
 
-``python -m beanpole.cli.reference docs/cli.md`` replaces what stands below the marker; a test fails when it is not what
+``python -m tests.cli_reference docs/cli.md`` replaces what stands below the marker; a test fails when it is not what
 this writes.
 """
 
@@ -14,7 +14,7 @@ import click
 from beanpole.cli.common import EXIT_CODES
 from beanpole.cli.main import cli
 
-MARKER = "<!-- Below is written by python -m beanpole.cli.reference docs/cli.md -->\n"
+MARKER = "<!-- Below is written by python -m tests.cli_reference docs/cli.md -->\n"
 
 
 def commands(command: click.Command, path: str, parent: click.Context | None = None) -> Iterator[click.Context]:
