@@ -60,8 +60,7 @@ class Taken:
 def enter(client: Client[bytes], tube: str, states: Collection[str]) -> dict[str, int]:
     """Use and watch a tube that there is; return how many jobs it has in each of some states.
 
-    Raises:
-        Failure: there is no such tube; to use it first would make it.
+    Raises Failure: there is no such tube; to use it first would make it.
     """
     there = {state: count_of(client, tube, [state]) for state in states}
     client.use(tube)
@@ -179,9 +178,7 @@ class Copy:
 def put_copies(client: Client[bytes], tube: str, copies: Sequence[Copy]) -> list[Result[int]]:
     """Put jobs into a tube; return for each its id or an error.
 
-    Raises:
-        ReplyError: a copy could not be buried.
-        ConnectionLostError: some were put, or all, or none.
+    Raises ReplyError: a copy could not be buried; ConnectionLostError: some were put, or all, or none.
     """
     with client.pipeline(raise_errors=False) as pipeline:
         results = [

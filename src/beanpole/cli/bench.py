@@ -113,8 +113,7 @@ def refuse_useless(context: click.Context) -> None:
 def reachable(address: "Address") -> "Address":
     """Return the address of a server that answers.
 
-    Raises:
-        Failure: none does.
+    Raises Failure: none does.
     """
     from beanpole.client import Backoff, Client
     from beanpole.client.errors import CannotConnectError

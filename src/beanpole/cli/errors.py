@@ -54,8 +54,7 @@ class Failure(click.ClickException):
 def missing(sentence: str) -> Iterator[None]:
     """Say this where the server's answer is NOT_FOUND.
 
-    Raises:
-        Failure: it was.
+    Raises Failure: it was.
     """
     try:
         yield
@@ -78,8 +77,7 @@ class Stopped(KeyboardInterrupt):
 def reporting(story: Callable[[], str]) -> Iterator[None]:
     """Say how far a verb came, and how to go on, when an error or a signal ends it.
 
-    Raises:
-        Failure: one of these did.
+    Raises Failure: one of these did.
     """
 
     def stop(number: int, _: FrameType | None) -> None:

@@ -152,8 +152,7 @@ def moment(seconds: float, zone: tzinfo = UTC) -> str:
 def need_extra() -> None:
     """Say what to install if the optional packages are not there.
 
-    Raises:
-        StartError: they are not.
+    Raises StartError: they are not.
     """
     try:
         import lupa  # noqa: F401 - whether it is there is the question

@@ -71,8 +71,7 @@ def peek(server: Server, out: Output, what: tuple[int | str, ...], state: str, *
 def peek_tube(client: Client[bytes], tube: str, state: str) -> Job[bytes]:
     """Look at the next job of a tube in a state.
 
-    Raises:
-        Failure: there is no such tube; to use it first would make it.
+    Raises Failure: there is no such tube; to use it first would make it.
     """
     stats_of(client, tube)
     with client.using(tube):
@@ -108,8 +107,7 @@ def stats(server: Server, out: Output, what: int | str | None) -> None:
 def stats_of(client: Client[bytes], what: int | str) -> StatsJob | StatsTube:
     """Return the statistics of a job or a tube.
 
-    Raises:
-        Failure: there is none.
+    Raises Failure: there is none.
     """
     with missing(f"there is no {'job' if isinstance(what, int) else 'tube'} {what}"):
         return client.stats_job(what) if isinstance(what, int) else client.stats_tube(what)

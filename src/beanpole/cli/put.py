@@ -71,8 +71,7 @@ def put(
 def print_ids(out: Output, ids: Sequence[int], done: int) -> None:
     """Write ids.
 
-    Raises:
-        Failure: they can't be written; the jobs are put all the same, and so are `done` in all.
+    Raises Failure: they can't be written; the jobs are put all the same, and so are `done` in all.
     """
     try:
         for id in ids:

@@ -41,8 +41,7 @@ class Found:
 def count_of(client: Client[bytes], tube: str, states: Collection[str]) -> int:
     """Return how many jobs of a tube are in some states.
 
-    Raises:
-        Failure: there is no such tube.
+    Raises Failure: there is no such tube.
     """
     with missing(f"there is no tube {tube}"):
         stats = client.stats_tube(tube)

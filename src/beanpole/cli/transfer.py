@@ -248,8 +248,7 @@ def read(piece: Sequence[tuple[int, bytes]], *, ready: bool) -> tuple[dict[int, 
 def copy_of(record: Any, *, ready: bool) -> Copy:
     """Return the job that an object of JSON describes.
 
-    Raises:
-        ArgumentError: it describes none; the text says why.
+    Raises ArgumentError: it describes none; the text says why.
     """
     if not isinstance(record, dict):
         raise ArgumentError("it is no object")

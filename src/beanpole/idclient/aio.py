@@ -92,8 +92,7 @@ class AsyncIdClient(BaseClient[Link]):
     async def _ask(self, node: Node, call: Call) -> dict[str, Any]:
         """Send a request to a node and return its reply.
 
-        Raises:
-            OSError: it does not answer.
+        Raises OSError: it does not answer.
         """
         link = await self._open(node)
         future: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()

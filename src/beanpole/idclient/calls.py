@@ -47,8 +47,7 @@ Given = str | tuple[str, int] | Iterable[tuple[str, int]]
 def read_url(url: str) -> list[Node]:
     """Return the nodes of ``ids://host:port,host:port``; the port is 11310 if there is none.
 
-    Raises:
-        ArgumentError: it is no such URL.
+    Raises ArgumentError: it is no such URL.
     """
     scheme, _, rest = url.partition("://")
     found = [ADDRESS.fullmatch(each) for each in rest.split(",")]
@@ -107,8 +106,7 @@ class Call:
     def take(self, reply: dict[str, Any]) -> bool:
         """Take a reply; return whether it has what was asked for. If not, another node may have it.
 
-        Raises:
-            IdServiceError: the request is wrong, and so it would be for every node.
+        Raises IdServiceError: the request is wrong, and so it would be for every node.
         """
         code = reply["code"]
         if code == 0:
@@ -125,8 +123,7 @@ class Call:
     def end_round(self) -> bool:
         """End a round over all nodes; return whether to wait before the next: only if all failed immediately.
 
-        Raises:
-            IdServiceError: some node has answered that there is no number; none has one.
+        Raises IdServiceError: some node has answered that there is no number; none has one.
         """
         if self._refusal is not None:
             raise self._refusal
@@ -218,16 +215,14 @@ class BaseClient(Generic[T]):
     def from_url(cls, url: str, **options: Any) -> Self:  # noqa: ANN401 - what the constructor takes
         """Return a client of the nodes at ``ids://host:port,host:port``; the rest is the constructor's.
 
-        Raises:
-            ArgumentError: it is no such URL.
+        Raises ArgumentError: it is no such URL.
         """
         return cls(url, **options)
 
     def _attempts(self, call: Call) -> Iterator[Node | None]:
         """Return the nodes to ask, one round after the other; None is a pause of `timeout`.
 
-        Raises:
-            IdServiceError: a round has ended in which a node had no number, and none had one.
+        Raises IdServiceError: a round has ended in which a node had no number, and none had one.
         """
         for round_number in range(self._rounds):
             if round_number and call.end_round():

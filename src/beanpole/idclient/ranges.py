@@ -76,8 +76,7 @@ class Range(Prefetched[Callable[[int], list[str]]]):
     def next_id(self) -> str:
         """Return the next number; wait only if none is left.
 
-        Raises:
-            IdServiceError, NoNodeError: none is left, and none can be fetched.
+        Raises IdServiceError, NoNodeError: none is left, and none can be fetched.
         """
         numbers = self._numbers
         try:
@@ -123,8 +122,7 @@ class AsyncRange(Prefetched[Callable[[int], Coroutine[Any, Any, list[str]]]]):
     async def next_id(self) -> str:
         """Return the next number; wait only if none is left.
 
-        Raises:
-            IdServiceError, NoNodeError: none is left, and none can be fetched.
+        Raises IdServiceError, NoNodeError: none is left, and none can be fetched.
         """
         while not self._numbers:
             # A caller that is cancelled must not cancel the fetch that others wait for.

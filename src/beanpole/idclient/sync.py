@@ -38,19 +38,16 @@ class IdClient(BaseClient[socket.socket], Forkable):
     def get(self, rule: str, app: str, *, salt: str | None = None) -> str:
         """Return a number.
 
-        Raises:
-            IdServiceError: there is none.
-            NoNodeError: no node has answered.
-            ArgumentError: the request is too large, or no text.
+        Raises IdServiceError: there is none; NoNodeError: no node has answered; ArgumentError: the
+        request is too large, or no text.
         """
         return calls.number_of(self._call(calls.get(rule, app, salt)))
 
     def get_many(self, rule: str, app: str, count: int, *, salt: str | None = None) -> list[str]:
         """Return many numbers; each thousand is a request. If one of these fails, the numbers before it are a gap.
 
-        Raises:
-            IdServiceError, NoNodeError, ArgumentError: as `get`.
-            UnexpectedReplyError: the node is an lxyfirst/id_server, which gives one at a time.
+        Raises IdServiceError, NoNodeError, ArgumentError: as `get`; UnexpectedReplyError: the node is an
+        lxyfirst/id_server, which gives one at a time.
         """
         numbers: list[str] = []
         for piece in calls.pieces(count):
@@ -64,8 +61,7 @@ class IdClient(BaseClient[socket.socket], Forkable):
     def monitor(self, rule: str, app: str) -> dict[str, Any]:
         """Return the state of a counter on the node that answers: `counter`, `remaining`, `resets_at` and others.
 
-        Raises:
-            IdServiceError, NoNodeError: as `get`.
+        Raises IdServiceError, NoNodeError: as `get`.
         """
         data: dict[str, Any] = self._call(calls.monitor(rule, app))["data"]
         return data
@@ -90,8 +86,7 @@ class IdClient(BaseClient[socket.socket], Forkable):
     def _ask(self, node: Node, call: Call) -> dict[str, Any]:
         """Send a request to a node and return its reply.
 
-        Raises:
-            OSError: it does not answer.
+        Raises OSError: it does not answer.
         """
         connection = self._connections.get(node) or self._open(node)
         connection.send(call.data)

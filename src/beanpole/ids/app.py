@@ -58,8 +58,7 @@ class App:
     async def run(self) -> ExitCode:
         """Serve until a signal comes.
 
-        Raises:
-            StartError: the store or the socket can't be opened.
+        Raises StartError: the store or the socket can't be opened.
         """
         loop = asyncio.get_running_loop()
         config = self.config
@@ -100,9 +99,7 @@ class App:
     async def open_web(self, place: tuple[str, int], store: Measured, epoch: int, datagrams: Datagrams) -> list[str]:
         """Serve HTTP; return its addresses.
 
-        Raises:
-            OSError: it can't be listened on the address.
-            StartError: a package is missing.
+        Raises OSError: it can't be listened on the address; StartError: a package is missing.
         """
         try:
             from beanpole.ids.http.server import make_server  # noqa: PLC0415 - needed only for HTTP
@@ -168,8 +165,7 @@ def serve(
 ) -> ExitCode:
     """Run an ID service until a signal stops it. `wall_s`: the clock that numbers show, in Unix seconds.
 
-    Raises:
-        StartError: it can't start.
+    Raises StartError: it can't start.
     """
     try:
         config = load(path)

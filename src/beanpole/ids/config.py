@@ -12,8 +12,7 @@ from beanpole.ids.rules.config import Config, read_own
 def load(path: Path) -> Config:
     """Read a configuration; a name that ends in ``.json`` is one of the original.
 
-    Raises:
-        RuleError: it can't be read, makes no sense, or has a rule that could repeat a number.
+    Raises RuleError: it can't be read, makes no sense, or has a rule that could repeat a number.
     """
     try:
         data = path.read_bytes()

@@ -71,8 +71,7 @@ class Counters:
     async def run(self) -> None:
         """Load and refill what is wanted, until the service stops and nothing is wanted.
 
-        Raises:
-            LeaseLostError: another process has the node; the service must end.
+        Raises LeaseLostError: another process has the node; the service must end.
         """
         while self._wanted or not self.stopping:
             with contextlib.suppress(TimeoutError):
@@ -150,8 +149,7 @@ class Counters:
     def reload(self, rules: Mapping[str, Rule]) -> None:
         """Take over changed rules, all of them.
 
-        Raises:
-            RuleError: a loaded counter can't follow its rule; nothing has changed then.
+        Raises RuleError: a loaded counter can't follow its rule; nothing has changed then.
         """
         # What is loaded may belong to a rule that an earlier reload has removed.
         changes = [(counter, rule) for key, counter in self.loaded.items() if (rule := rules.get(key.rule.decode()))]
@@ -173,7 +171,6 @@ class Counters:
     async def stop(self) -> int:
         """Give back everything that is reserved and not handed out; return of how many counters. `run` must have ended.
 
-        Raises:
-            StorageError: it can't be given back, and is a gap.
+        Raises StorageError: it can't be given back, and is a gap.
         """
         return await self._unload(list(self.loaded))

@@ -55,8 +55,7 @@ class Request:
     def reply(self, message: str, data: object) -> bytes:
         """Return the reply with some data.
 
-        Raises:
-            RuleFailedError: it is too large for a datagram.
+        Raises RuleFailedError: it is too large for a datagram.
         """
         reply = wire.render(self.found | {"code": 0, "message": message, "data": data})
         if len(reply) > limits.REPLY_BYTES_MAX:
@@ -80,8 +79,7 @@ class Reader:
     def read(self, found: dict[str, Any], answer: Answer) -> Request:
         """Return a request.
 
-        Raises:
-            BadRequestError: it is none.
+        Raises BadRequestError: it is none.
         """
         try:
             rule, key = self._names[found["rule_name"], found["app_name"]]

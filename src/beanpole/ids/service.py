@@ -125,8 +125,7 @@ class Service:
     def attempt(self, request: Request) -> bool:
         """Try to answer a request; return whether it is answered.
 
-        Raises:
-            NoNumberError: it can't be, and waiting does not help.
+        Raises NoNumberError: it can't be, and waiting does not help.
         """
         counter = self.counters.loaded.get(request.key)
         if not request.is_get:
@@ -234,8 +233,7 @@ class Service:
     def reload(self, config: Config) -> None:
         """Take over changed rules, all of them.
 
-        Raises:
-            RuleError: something else has changed, which only a restart takes over.
+        Raises RuleError: something else has changed, which only a restart takes over.
         """
         for name in ("step", "offset", "database", "host", "port", "http"):
             if getattr(config, name) != getattr(self.config, name):

@@ -33,8 +33,7 @@ class Datagrams:
     def open(self, host: str, port: int) -> tuple[Any, ...]:
         """Bind an address, and serve what comes; return the address. Ask for large buffers.
 
-        Raises:
-            OSError: it can't be bound.
+        Raises OSError: it can't be bound.
         """
         family, kind, protocol, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_DGRAM, flags=socket.AI_PASSIVE

@@ -269,8 +269,7 @@ class Server:
     async def open(self, host: str, port: int) -> list[str]:
         """Listen; return the addresses.
 
-        Raises:
-            OSError: it can't be listened on the address.
+        Raises OSError: it can't be listened on the address.
         """
         loop = asyncio.get_running_loop()
         self._server = await loop.create_server(lambda: Connection(self), host, port, backlog=limits.HTTP_BACKLOG)

@@ -88,8 +88,7 @@ def cut_at_nul(value: Any) -> Any:  # noqa: ANN401 - any value of JSON, and the 
 def parse(data: bytes) -> dict[str, Any] | None:
     """Return the object with which a datagram begins; None if there is none, whatever the datagram is.
 
-    Raises:
-        TooDeepError: it is nested too deep.
+    Raises TooDeepError: it is nested too deep.
     """
     if data[:1] != b"{":
         return None
@@ -133,8 +132,7 @@ def decode(text: str) -> tuple[Any, bool]:
 def without_depths(text: str) -> str:
     """Return a text with an empty list for each value that is nested too deep; the same text if none is.
 
-    Raises:
-        ValueError: what begins is not ended.
+    Raises ValueError: what begins is not ended.
     """
     kept: list[str] = []
     open_: list[str] = []

@@ -99,8 +99,7 @@ def merged(mine: Iterable[str], others: Iterable[str]) -> str:
 def followed(record: str, new: Fingerprint) -> str:
     """Return the record of a counter whose numbers have a new fingerprint from now on.
 
-    Raises:
-        RuleError: they could be numbers that it has given.
+    Raises RuleError: they could be numbers that it has given.
     """
     if not new.digest:
         return record

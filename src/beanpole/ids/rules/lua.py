@@ -134,8 +134,7 @@ class LuaRule:
     def __init__(self, code: bytes, name: str) -> None:
         """Load a rule.
 
-        Raises:
-            RuleError: it is not Lua, or fails when it is loaded.
+        Raises RuleError: it is not Lua, or fails when it is loaded.
         """
         if code.startswith(b"\x1b"):
             raise RuleError(f"{name} is compiled Lua; give the source")
@@ -166,8 +165,7 @@ class LuaRule:
     def ask(self, which: str) -> int:
         """Return what ``min_counter``, ``max_counter`` or ``reset_seconds`` says.
 
-        Raises:
-            RuleError: it fails, or says no whole number.
+        Raises RuleError: it fails, or says no whole number.
         """
         try:
             value = self._ask(which.encode())
@@ -182,9 +180,8 @@ class LuaRule:
     def make(self, first: int, left: int, count: int, time_s: int, salt: bytes) -> tuple[list[str], int]:
         """Return what ``create_id`` makes, called once for each number; see `rule.Maker`.
 
-        Raises:
-            NeedRangeError: it takes more counters than there are left.
-            RuleFailedError: it fails, or makes nothing.
+        Raises NeedRangeError: it takes more counters than there are left; RuleFailedError: it fails, or makes
+        nothing.
         """
         try:
             if time_s != self._time_s:
@@ -210,8 +207,7 @@ class LuaRule:
 def text_of(made: object) -> str:
     """Return what a rule has made as text, numbers as Lua writes them.
 
-    Raises:
-        RuleFailedError: it is no text and no number.
+    Raises RuleFailedError: it is no text and no number.
     """
     if isinstance(made, bytes) and made:
         return made.decode("utf-8", "surrogateescape")

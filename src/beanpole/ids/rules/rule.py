@@ -38,9 +38,8 @@ class Maker(Protocol):
         They are made of the counters from `first` on, of which `left` may be used, at least `count`; show the
         second `time_s`; and have the salt of the client.
 
-        Raises:
-            NeedRangeError: it takes more counters than there are left.
-            RuleFailedError: it can't make a number.
+        Raises NeedRangeError: it takes more counters than there are left; RuleFailedError: it can't make a
+        number.
         """
 
 
@@ -62,8 +61,7 @@ class Rule:
 def sample(make: Maker, value: int, time_s: int, salt: bytes = b"") -> str:
     """Return the number that is made of a value of a counter, and of the values after it if it takes more.
 
-    Raises:
-        RuleError: it makes none, or without a counter.
+    Raises RuleError: it makes none, or without a counter.
     """
     try:
         return make(value, limits.BATCH_MAX, 1, time_s, salt)[0][0]
@@ -88,8 +86,7 @@ def cases(rule: Rule) -> Iterator[tuple[int, int, bytes]]:
 def sample_or_none(make: Maker, value: int, time_s: int, salt: bytes) -> str | None:
     """Return a number, or None if the rule does not want this salt.
 
-    Raises:
-        RuleError: it makes none without a salt.
+    Raises RuleError: it makes none without a salt.
     """
     try:
         return sample(make, value, time_s, salt)
@@ -102,8 +99,7 @@ def sample_or_none(make: Maker, value: int, time_s: int, salt: bytes) -> str | N
 def tried(rule: Rule, again: Maker | None = None) -> Rule:
     """Return a rule that has passed the trial. `again` is the same code in a fresh state, if it has a state.
 
-    Raises:
-        RuleError: it makes the same number twice, or another one of the same counter.
+    Raises RuleError: it makes the same number twice, or another one of the same counter.
     """
     cycle = rule.cycle
     seen: dict[str, tuple[int, int]] = {}
@@ -132,8 +128,7 @@ def tried(rule: Rule, again: Maker | None = None) -> Rule:
 def preview(rule: Rule, now_s: int) -> dict[str, str]:
     """Return the first number of the cycle of a moment, the one after it, and the last.
 
-    Raises:
-        RuleError: it makes none now.
+    Raises RuleError: it makes none now.
     """
     shape = rule.counting.shape
     try:

@@ -146,8 +146,7 @@ class Counter:
     def __init__(self, key: Key, counting: Counting, mark: Mark | None, now_s: int) -> None:
         """Go on from a mark.
 
-        Raises:
-            RuleFailedError: the rule has changed, and numbers could repeat.
+        Raises RuleFailedError: the rule has changed, and numbers could repeat.
         """
         shape, cycles = counting.shape, counting.cycles
         self.key = key
@@ -195,8 +194,7 @@ class Counter:
     def fingerprints_with(self, counting: Counting) -> str:
         """Return what a range must say from which numbers of a changed rule are handed out.
 
-        Raises:
-            RuleError: the rule must not be taken over, as numbers could repeat.
+        Raises RuleError: the rule must not be taken over, as numbers could repeat.
         """
         if counting.layout_kind != self.layout_kind:
             raise RuleError("its kind has changed, and numbers could repeat; give it another name")
@@ -259,8 +257,7 @@ class Counter:
     def need(self, count: int) -> None:
         """Say that callers wait for `count` numbers.
 
-        Raises:
-            ExhaustedError: the cycle has not that many left.
+        Raises ExhaustedError: the cycle has not that many left.
         """
         if self.shape.remaining(self.last) < count:
             raise ExhaustedError(self.shape.maximum, self.cycles.end_s(self.time_s))
@@ -362,8 +359,7 @@ class Clock:
     def read(self, wall_s: float, monotonic_s: float) -> float:
         """Return the time to use.
 
-        Raises:
-            ClockAheadError: the wall clock has jumped ahead.
+        Raises ClockAheadError: the wall clock has jumped ahead.
         """
         expected_s = self._anchor_s + (monotonic_s - self._anchor_monotonic_s)
         if wall_s > expected_s + self.ahead_s_max:

@@ -40,8 +40,7 @@ SHOWN = {
 def fields_of(template: str) -> list[tuple[str, str, int]]:
     """Return the parts of a template: the text before a field, the field's name, its width; empty and 0 for none.
 
-    Raises:
-        RuleError: it is no template.
+    Raises RuleError: it is no template.
     """
     parts = []
     try:
@@ -64,8 +63,7 @@ def fields_of(template: str) -> list[tuple[str, str, int]]:
 def check_named(name: str | None, alphabet: str) -> Callable[[str], str] | None:
     """Return what makes check digits of numbers with an alphabet.
 
-    Raises:
-        RuleError: there is no check digit of this name, or it would not look at all characters.
+    Raises RuleError: there is no check digit of this name, or it would not look at all characters.
     """
     if name is None:
         return None
@@ -99,8 +97,7 @@ class Template:
     def __init__(self, template: str, cycle: Cycle, maximum: int, alphabet: str, check: str | None) -> None:
         """Read a template.
 
-        Raises:
-            RuleError: it could repeat a number, or can't be read.
+        Raises RuleError: it could repeat a number, or can't be read.
         """
         self.cycle = cycle
         self.step = 1

@@ -97,8 +97,7 @@ class TimedCounter(Counter):
     def __init__(self, key: Key, timing: Timing, mark: Mark | None, now_s: float) -> None:
         """Go on from a mark.
 
-        Raises:
-            RuleFailedError: the mark is of another kind of rule.
+        Raises RuleFailedError: the mark is of another kind of rule.
         """
         layout = timing.layout
         if mark is not None and mark.kind != layout.kind:
@@ -122,8 +121,7 @@ class TimedCounter(Counter):
     def open(self, now_s: float) -> int:
         """Move forward with the clock; return the time.
 
-        Raises:
-            ClockBehindError: it is before the epoch.
+        Raises ClockBehindError: it is before the epoch.
         """
         position = self.layout.position(now_s)
         if position < 0:
@@ -142,10 +140,8 @@ class TimedCounter(Counter):
     def need(self, count: int) -> None:
         """Say that callers wait for `count` numbers.
 
-        Raises:
-            ClockBehindError: they would run further ahead of the clock than what is reserved at a time.
-            RuleFailedError: they always would.
-            ExhaustedError: time ends before.
+        Raises ClockBehindError: they would run further ahead of the clock than what is reserved at a time. Raises
+        RuleFailedError: they always would; ExhaustedError: time ends before.
         """
         if count > self.batch:
             raise RuleFailedError(f"count is too large: reserve_s has {self.batch} numbers of this rule")
@@ -238,8 +234,7 @@ class Ulid:
 def check_bits(time_bits: int, node_bits: int, sequence_bits: int, step: int) -> None:
     """Verify the bits of a Snowflake.
 
-    Raises:
-        RuleError: they are too many, or too few for the nodes.
+    Raises RuleError: they are too many, or too few for the nodes.
     """
     if time_bits < 1 or node_bits < 0 or sequence_bits < 0 or time_bits + node_bits + sequence_bits > 63:
         raise RuleError("time_bits, node_bits and sequence_bits must be 63 at most together, and none negative")

@@ -37,8 +37,7 @@ class Database(ABC):
     def prepare(self, connection: sa.Connection) -> None:
         """Set up a new connection: time-outs, and commits that are durable.
 
-        Raises:
-            StorageError: the database does not keep what it commits.
+        Raises StorageError: the database does not keep what it commits.
         """
 
     def make(self, connection: sa.Connection) -> None:  # noqa: B027 - most need nothing
@@ -201,8 +200,7 @@ def impatient_connection(timeout_s: int) -> Any:  # noqa: ANN401 - a class of a 
 def database_at(address: str, timeout_s: int) -> Database:
     """Return the database at an address of SQLAlchemy; no call of it takes more than `timeout_s`.
 
-    Raises:
-        StartError: there is no such kind of database, or its driver is not installed.
+    Raises StartError: there is no such kind of database, or its driver is not installed.
     """
     try:
         url = sa.make_url(address)

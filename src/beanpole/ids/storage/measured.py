@@ -70,8 +70,7 @@ class Measured:
     async def check(self) -> None:
         """Check that the node is still ours and a transaction can be committed: reserve nothing.
 
-        Raises:
-            StorageError: it is not, or can't.
+        Raises StorageError: it is not, or can't.
         """
         with self:
             await self.store.reserve([])

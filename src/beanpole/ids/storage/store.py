@@ -83,8 +83,7 @@ class Store:
     def open(self) -> None:
         """Connect, make the tables, take the node, raise its epoch. One process at a time does this.
 
-        Raises:
-            StartError: the database can't be reached, or another process has the node.
+        Raises StartError: the database can't be reached, or another process has the node.
         """
         try:
             connection = self._connect()
@@ -121,8 +120,7 @@ class Store:
     def _wait_for_lock(self, connection: sa.Connection, number: int, wait_s: int, otherwise: str) -> None:
         """Take a lock, if need be after a while: a database notices late that the process that held it was killed.
 
-        Raises:
-            LeaseLostError: another process holds it.
+        Raises LeaseLostError: another process holds it.
         """
         has_lock = self._gets_lock(connection, number, wait_s)
         connection.commit()
@@ -178,9 +176,7 @@ class Store:
     def load(self, key: Key, batch: int) -> Mark | None:
         """Return the mark from which a counter goes on; None if it is new. `batch`: see `original.table`.
 
-        Raises:
-            LeaseLostError: another process has the node now.
-            StorageError: the database can't be asked.
+        Raises LeaseLostError: another process has the node now; StorageError: the database can't be asked.
         """
         marks = self._run(lambda connection: self._find_marks(connection, key, batch))
         if not marks:
@@ -205,26 +201,22 @@ class Store:
     def reserve(self, wanted: Sequence[tuple[Key, Mark]]) -> None:
         """Make ranges durable, all or none; when this returns they are.
 
-        Raises:
-            LeaseLostError: another process has the node now; nothing was written.
-            StorageError: the database failed; the marks may be written or not.
+        Raises LeaseLostError: another process has the node now; nothing was written. Raises StorageError: the
+        database failed; the marks may be written or not.
         """
         self._write(wanted, forward=True)
 
     def give_back(self, rests: Iterable[tuple[Key, Mark]]) -> None:
         """Write the marks of counters that hand out nothing more.
 
-        Raises:
-            StorageError: as `reserve` does; the numbers are a gap then.
+        Raises StorageError: as `reserve` does; the numbers are a gap then.
         """
         self._write(list(rests), forward=False)
 
     def beat(self) -> None:
         """Check that the node is still ours.
 
-        Raises:
-            LeaseLostError: it is not.
-            StorageError: the database can't be asked.
+        Raises LeaseLostError: it is not; StorageError: the database can't be asked.
         """
         self._run(lambda _: None, is_held=False)
 

@@ -41,8 +41,7 @@ class ThreadedStore:
     async def beat(self) -> None:
         """Check regularly that the node is still ours; this also keeps the connection alive.
 
-        Raises:
-            LeaseLostError: it is not.
+        Raises LeaseLostError: it is not.
         """
         while True:
             await asyncio.sleep(limits.STORE_BEAT_S)
