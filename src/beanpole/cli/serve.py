@@ -31,7 +31,6 @@ def read_config(ctx: click.Context, parameter: click.Parameter, path: str | None
     if path is None:
         return
     import tomllib
-    from collections.abc import Callable
     from pathlib import Path
 
     try:
@@ -130,7 +129,6 @@ def as_path(_ctx: click.Context, _parameter: click.Parameter, value: str | None)
     """Return a path, for which pathlib is imported: a server that needs none starts a twentieth faster."""
     if value is None:
         return None
-    from collections.abc import Callable
     from pathlib import Path
 
     return Path(value)
