@@ -22,16 +22,6 @@ class SetupError(Exception):
     """The server could not be brought into the state that the load starts from."""
 
 
-def parse_address(text: str) -> str | tuple[str, int]:
-    """The address that a ready file or a user names: `tcp:HOST:PORT`, `HOST:PORT`, `[HOST]:PORT` or `unix:PATH`."""
-    if text.startswith("unix:"):
-        return text.removeprefix("unix:")
-    host, colon, port = text.removeprefix("tcp:").rpartition(":")
-    if not (host and colon and port.isdigit()):
-        raise SetupError(f"not an address: {text!r} (HOST:PORT or unix:PATH)")
-    return host.strip("[]"), int(port)
-
-
 def dial(address: str | tuple[str, int]) -> socket.socket:
     """Opens one connection. It is reset on close, so that thousands of them leave no port in TIME_WAIT."""
     if isinstance(address, str):

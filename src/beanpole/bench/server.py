@@ -17,7 +17,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from beanpole.bench.dial import SetupError, parse_address
+from beanpole import client
+from beanpole.bench.dial import SetupError
 
 HOST = "127.0.0.1"
 START_TIMEOUT_S = 120.0
@@ -88,7 +89,9 @@ def wait_for_answer(process: subprocess.Popen[bytes], ready_file: Path, port: in
     while time.monotonic() < deadline and process.poll() is None:
         if address is None and ready_file.exists():
             lines = [line for line in ready_file.read_text().splitlines(keepends=True) if line.endswith("\n")]
-            address = parse_address(lines[0].strip()) if lines else None
+            if lines:
+                bound = client.Address.of(lines[0].strip().removeprefix("tcp:"))
+                address = bound.path or (bound.host, bound.port)
         if address is not None and first_answer(address, deadline):
             return address
         time.sleep(POLL_S)

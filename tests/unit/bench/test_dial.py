@@ -6,27 +6,8 @@ import time
 
 import pytest
 
-from beanpole.bench.dial import SetupError, allow_descriptors, converse, make_tubes, parse_address, tubes_of
+from beanpole.bench.dial import SetupError, allow_descriptors, converse, make_tubes, tubes_of
 from beanpole.bench.plan import Group
-
-
-@pytest.mark.parametrize(
-    ("text", "address"),
-    [
-        ("127.0.0.1:11300", ("127.0.0.1", 11300)),
-        ("tcp:127.0.0.1:11300", ("127.0.0.1", 11300)),
-        ("tcp:[::1]:11300", ("::1", 11300)),
-        ("unix:/run/beanpole.sock", "/run/beanpole.sock"),
-    ],
-)
-def test_address(text: str, address: object) -> None:
-    assert parse_address(text) == address
-
-
-@pytest.mark.parametrize("text", ["", "localhost", "localhost:", ":1", "localhost:beans"])
-def test_address_that_is_none_is_refused(text: str) -> None:
-    with pytest.raises(SetupError, match="not an address"):
-        parse_address(text)
 
 
 def test_tubes_of_their_own() -> None:
