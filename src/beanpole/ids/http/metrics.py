@@ -5,7 +5,7 @@ and the least that one of them has left. Counters are read in slices, and reques
 """
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from prometheus_client import ProcessCollector, generate_latest
@@ -16,6 +16,9 @@ from beanpole.ids.http.routes import OUTCOMES
 from beanpole.ids.rules.sequence import Clock, Counter
 from beanpole.ids.service import Service
 from beanpole.ids.storage.measured import BUCKETS_S, Measured
+
+Kind = type[GaugeMetricFamily] | type[CounterMetricFamily]
+GAUGE, COUNTER = GaugeMetricFamily, CounterMetricFamily
 
 SLICE = 500
 """Counters that are read before requests are served again: less than a millisecond."""
@@ -65,7 +68,7 @@ class Page(Collector):
 
     def by(
         self,
-        kind: type[GaugeMetricFamily] | type[CounterMetricFamily],
+        kind: Kind,
         name: str,
         help_text: str,
         labels: tuple[str, ...],
@@ -119,48 +122,40 @@ class Metrics:
         return seen
 
     def _rules(self, page: Page, seen: dict[str, Totals]) -> None:
+        def each(attribute: str) -> dict[str, int | None]:
+            return {name: getattr(totals, attribute) for name, totals in seen.items()}
+
         rules = self.service.config.rules
         outcomes = {(name, OUTCOMES[0]): rule.answered for name, rule in seen.items()}
         outcomes |= {(rule, OUTCOMES[code]): count for (rule, code), count in self.service.refused.items()}
         page.by(
-            CounterMetricFamily,
+            COUNTER,
             "requests",
             "Requests that were answered. The rule is empty if there is none of that name.",
             ("rule", "outcome"),
             outcomes.items(),
         )
-        by_rule: tuple[tuple[type[GaugeMetricFamily | CounterMetricFamily], str, str, str], ...] = (
-            (CounterMetricFamily, "numbers", "given", "Numbers that were given."),
-            (GaugeMetricFamily, "counters", "counters", "Applications whose counters are in memory."),
-            (GaugeMetricFamily, "counters_exhausted", "exhausted", "Those of them whose cycle has no number left."),
-            (GaugeMetricFamily, "held_numbers", "held", "Reserved and not given: what a crash would lose as a gap."),
-        )
-        for kind, name, attribute, text in by_rule:
-            page.by(kind, name, text, ("rule",), (((rule,), getattr(each, attribute)) for rule, each in seen.items()))
-        page.by(
-            GaugeMetricFamily,
-            "remaining_numbers",
-            "Numbers left in the cycle to the application that has the fewest.",
-            ("rule",),
-            (((name,), each.least) for name, each in seen.items() if each.least is not None),
-        )
-        shapes = ((name, rule.counting.shape) for name, rule in rules.items())
-        page.by(
-            GaugeMetricFamily,
-            "cycle_numbers",
-            "Numbers that a cycle of this node has in all.",
-            ("rule",),
-            (((name,), shape.remaining(shape.minimum - 1)) for name, shape in shapes),
-        )
         now_s = self.service.counters.clock_floor_s()
-        ends = ((name, rule.cycle.end_s(now_s)) for name, rule in rules.items())
-        page.by(
-            GaugeMetricFamily,
-            "cycle_end_timestamp_seconds",
-            "When counting begins anew; absent if it never does.",
-            ("rule",),
-            (((name,), end_s) for name, end_s in ends if end_s is not None),
+        shapes = {name: rule.counting.shape for name, rule in rules.items()}
+        numbers = {name: shape.remaining(shape.minimum - 1) for name, shape in shapes.items()}
+        ends = {name: rule.cycle.end_s(now_s) for name, rule in rules.items()}
+        by_rule: tuple[tuple[Kind, str, str, Mapping[str, int | None]], ...] = (
+            (COUNTER, "numbers", "Numbers that were given.", each("given")),
+            (GAUGE, "counters", "Applications whose counters are in memory.", each("counters")),
+            (GAUGE, "counters_exhausted", "Those of them whose cycle has no number left.", each("exhausted")),
+            (GAUGE, "held_numbers", "Reserved and not given: what a crash would lose as a gap.", each("held")),
+            (
+                GAUGE,
+                "remaining_numbers",
+                "Numbers left in the cycle to the application that has the fewest.",
+                each("least"),
+            ),
+            (GAUGE, "cycle_numbers", "Numbers that a cycle of this node has in all.", numbers),
+            (GAUGE, "cycle_end_timestamp_seconds", "When counting starts again; absent if it never does.", ends),
         )
+        for kind, name, text, values in by_rule:
+            known = (((rule,), value) for rule, value in values.items() if value is not None)
+            page.by(kind, name, text, ("rule",), known)
 
     def _traffic(self, page: Page) -> None:
         service = self.service
@@ -170,7 +165,7 @@ class Metrics:
         page.counter("unsent_replies", "Replies that could not be sent over UDP.", self.unsent_count())
         page.gauge("waiting_requests", "Requests that wait for a reservation.", service.waiting_count)
         page.gauge("http_connections", "HTTP connections.", self.connection_count())
-        page.by(CounterMetricFamily, "http_requests", "HTTP requests.", ("path", "status"), self.http.items())
+        page.by(COUNTER, "http_requests", "HTTP requests.", ("path", "status"), self.http.items())
 
     def _store(self, page: Page) -> None:
         store, config = self.store, self.service.config
@@ -187,4 +182,4 @@ class Metrics:
         page.counter("clock_back", "Readings of a clock that had gone back.", self.clock.back_count)
         page.gauge("lease_epoch", "Raised by each start of this node.", self.epoch)
         info = (self.version, str(config.offset), str(config.step))
-        page.by(GaugeMetricFamily, "info", "What this is.", ("version", "node", "step"), [(info, 1)])
+        page.by(GAUGE, "info", "What this is.", ("version", "node", "step"), [(info, 1)])

@@ -16,6 +16,7 @@ from urllib.parse import parse_qsl, unquote
 from beanpole.ids.http.health import Health
 from beanpole.ids.http.openapi import PROBLEMS, docs_page, document
 from beanpole.ids.original import wire
+from beanpole.ids.request import BadRequestError
 from beanpole.ids.service import Service
 from beanpole.limits import IDS_COUNT_MAX, IDS_REQUEST_BYTES_MAX
 
@@ -55,10 +56,6 @@ def problem(name: str, detail: str, *fields: tuple[str, str], **more: object) ->
         fields = (*fields, ("Retry-After", "1"))
     found = {"type": f"/docs#{name}", "title": title, "status": status, "detail": detail} | more
     return to_json(status, found, "application/problem+json", *fields)
-
-
-class BadRequestError(Exception):
-    """A request makes no sense; a sentence says why."""
 
 
 def read_query(text: str, *known: str) -> Query:
