@@ -270,7 +270,7 @@ class Load:
         return 0
 
     def want(self, connection: Connection, write, operation):
-        """Tells epoll what to wake us for."""
+        """Sets the events for which epoll wakes us."""
         event: epoll_event
         event.events = EPOLLIN | EPOLLOUT if write else EPOLLIN
         event.data.u32 = connection.index

@@ -115,7 +115,7 @@ def move(
 
 
 def is_same(one: Client[bytes], other: Client[bytes]) -> bool:
-    """Tell whether two clients talk to the same server, by whatever address: each server has an id of its own."""
+    """Return whether two clients talk to the same server, by whatever address: each server has an id of its own."""
     id = one.stats().get("id")
     return id is not None and id == other.stats().get("id")
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from beanpole.log.tools.snapshot import Snapshot
 
 PROGRESS_BYTES = 67_108_864
-"""Bytes of a log from which on a progress bar is shown: below, it would be over in half a second."""
+"""The size in bytes from which a progress bar is shown: below, it would be over in half a second."""
 
 EXIT_CODES = """\b
 Exit codes:

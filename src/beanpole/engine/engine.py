@@ -428,7 +428,7 @@ class Engine:
         return self.wait(session, session.wait_until_ns)
 
     def half_close(self, now_ns, session):
-        """Tell that no more input can come: the session can't wait any more."""
+        """Record that no more input can come: the session can't wait any more."""
         session.half_closed = True
         if session.waiting:
             self.answer_waiting(now_ns, session)
@@ -608,7 +608,7 @@ class Engine:
         return session.out.word(Word.BURIED)
 
     def touch(self, now_ns, session, id):
-        """touch: the TTR of a held job starts anew."""
+        """touch: the TTR of a held job starts again."""
         job: Job = self.jobs.find(id)
         if job is None or job.holder is not session:
             return self.not_found(session)
@@ -724,7 +724,7 @@ class Engine:
         return self.offer(now_ns, tube)
 
     def answer(self, now_ns, session, command):
-        """The commands that only tell something: stats and lists; and what is not a command."""
+        """The commands that only report: stats and lists; and what is not a command."""
         verb: Verb = command.verb
         text: bytes = None
         if verb == Verb.STATS:

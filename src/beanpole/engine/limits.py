@@ -10,7 +10,7 @@ JOBS_PER_TICK = 10_000
 """Jobs that become ready by time in one tick, a few milliseconds; if more are due, the next turn goes on."""
 
 TUBES_PER_BLOCK = 256
-"""Names of tubes that list-tubes keeps as one text, so that a change makes it write no more anew: 10 microseconds."""
+"""Names of tubes that list-tubes keeps as one text: a change makes it write that text again, 10 microseconds."""
 
 REPLY_BYTES_PER_TURN = 65_536
 """Bytes of a long list that are written before others have their turn."""

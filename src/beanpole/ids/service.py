@@ -106,7 +106,7 @@ class Service:
         if isinstance(error, ExhaustedError):
             if error.resets_at_s is not None:
                 when = request.rule.cycle.local(error.resets_at_s).isoformat()
-            message += f"; counting begins anew: {when or 'never'}"
+            message += f"; counting starts again: {when or 'never'}"
         self.refuse(request.found, request.answer, message, error.code, when)
 
     def serve(self, request: Request) -> None:

@@ -72,7 +72,7 @@ class Decoder:
         return 0
 
     def room(self, size):
-        """Return where `size` more bytes of input can be written, behind what is kept; `extend` tells how many were."""
+        """Return where `size` more bytes of input can be written, behind what is kept; `extend` says how many were."""
         self.settle()
         self.kept.start = self.at
         self.kept.size = self.end

@@ -247,7 +247,7 @@ class FakeServer:
     def jobs(self, tube: str | None = None, state: str | None = None) -> list[FakeJob]:
         """The jobs of a tube (None: of any) in a state (None: in any), by their ids.
 
-        Looking changes nothing, and no command of the protocol could tell it.
+        It changes nothing, and no command of the protocol shows that it was called.
         """
         with self._changed:
             found = [

@@ -42,7 +42,7 @@ def test_blocking(service: Ids) -> None:
             client.get("none", "a")
         assert caught.value.code == -1
         client.get_many("small", "a", 21)
-        with pytest.raises(beanpole.IdServiceError, match="begins anew: never") as caught:
+        with pytest.raises(beanpole.IdServiceError, match="starts again: never") as caught:
             client.get("small", "a")
         assert (caught.value.code, caught.value.resets_at) == (-2, None)
 

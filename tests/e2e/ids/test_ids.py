@@ -95,7 +95,7 @@ def test_exhausted_says_so(service: Ids) -> None:
     for _ in range(3):
         reply = service.ask(rule_name="small")
         assert reply["code"] == -2
-        assert reply["message"] == "exhausted: no number is left up to 20; counting begins anew: never"
+        assert reply["message"] == "exhausted: no number is left up to 20; counting starts again: never"
 
 
 def test_store_down_serves_what_is_reserved_then_refuses(service: Ids) -> None:

@@ -1,4 +1,4 @@
-"""The picture of `top` in the documentation: `python -m tests.unit.monitor.picture` in a checkout draws it anew."""
+"""The picture of `top` in the documentation: `python -m tests.unit.monitor.picture` in a checkout draws it again."""
 
 import io
 import re

@@ -17,7 +17,7 @@ PROBLEMS: dict[str, tuple[int, str, str]] = {
     "unused": (404, "Unused", "Nobody has asked for a number of this counter."),
     "wrong-method": (405, "Wrong method", "The path does not take this method; the field `Allow` says which."),
     "late": (408, "Too late", "The request did not come whole in time."),
-    "exhausted": (409, "Exhausted", "The cycle's numbers are given; `resets_at` says when counting begins anew."),
+    "exhausted": (409, "Exhausted", "The cycle's numbers are given; `resets_at` says when counting starts again."),
     "too-large": (413, "Too large", "The body is too large. None is needed."),
     "long-head": (431, "Too large", "The first line and the fields are too large."),
     "failed": (500, "Rule failed", "The rule made no number, or there are too many applications; `detail` says why."),
@@ -203,7 +203,7 @@ def docs_page(found: dict[str, Any]) -> bytes:
                 parts.append(table(("Parameter", "Where", "Meaning"), rows))
             answers = [(status, escape(one["description"])) for status, one in each["responses"].items()]
             parts.append(table(("Status", "Meaning"), answers))
-    parts.append("<h2>Problems</h2><p>What goes wrong is told as RFC 9457 has it, by <code>type</code>:</p>")
+    parts.append("<h2>Problems</h2><p>Errors are problem details of RFC 9457. Each <code>type</code>:</p>")
     rows = [(f"<span id={name}>{name}</span>", str(each[0]), escape(each[2])) for name, each in PROBLEMS.items()]
     parts.append(table(("Type", "Status", "Meaning"), rows))
     return "\n".join(parts).encode()

@@ -2,8 +2,8 @@
 
 The jobs are written into segments named ``import.N``. When all of them are on disk, the file ``import.commit`` says so;
 from then on only names change: ``import.N`` to ``segment.N``, and ``binlog.N`` to ``binlog.N.taken-over``. A crash
-before the commit leaves beanstalkd's files as they were, and the next start begins anew; a crash after it, and the next
-start goes on with the renaming. At no point is there only half of the jobs.
+before the commit leaves beanstalkd's files as they were, and the next start begins again; after a crash behind it, the
+next start goes on with the renaming. At no point is there only half of the jobs.
 """
 
 from dataclasses import dataclass, field

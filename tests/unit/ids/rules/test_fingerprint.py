@@ -192,7 +192,7 @@ def test_what_was_before_is_not_forgotten(tmp_path: Path) -> None:
 
 
 def test_change_is_taken_back(tmp_path: Path) -> None:
-    """The same text counts on, unless counting began anew in another way since."""
+    """The same text counts on, unless counting began again in another way since."""
     node = Node(read(tmp_path, PLAIN), 0)
     seen = node.take(1, 0)
     for text in ('template = "N{counter:06}"', PLAIN, 'template = "N{counter:06}"'):

@@ -140,7 +140,7 @@ def test_time_and_number_come_from_one_reading() -> None:
 
 
 def test_restart_at_the_end_of_a_small_range_does_not_wrap() -> None:
-    """Hole 9: what was saved lay above the maximum, so every restart began anew."""
+    """Hole 9: what was saved lay above the maximum, so every restart began again."""
     numbers = counter(Shape(0, 9), batch=100)
     assert take(numbers) == 0
     assert numbers.durable
