@@ -24,6 +24,7 @@ def test_lines_are_json_with_timestamp_level_and_event() -> None:
 
 def test_console_lines_are_for_people() -> None:
     with serving("--log-format", "console") as process:
+        wait_until(lambda: process.messages.endswith("\n"), "the line that follows the ready file")
         (line,) = process.messages.splitlines()
         assert "listening" in line
         assert not line.startswith("{")

@@ -106,6 +106,7 @@ def test_jobs_in_every_state(cli: Cli, client: Client[bytes], tube: str) -> None
 
 
 def test_jobs_says_what_it_has_not_found(cli: Cli, client: Client[bytes], tube: str) -> None:
+    client.put_many([b"x"] * 1_024, tube=f"{tube}-noise")  # so that the ids in front of the first are 1024, too
     first = client.put(b"x", priority=1)
     client.put_many([b"x"] * 10_000, tube=f"{tube}-noise")
     middle = client.put(b"x", priority=2)

@@ -27,6 +27,9 @@ SIGNALS = {"die": signal.SIGKILL, "terminate": signal.SIGTERM, "interrupt": sign
 def in_process(task: Task[str]) -> None:
     """Does what the body says: a verb, and a file to which this process writes its number."""
     verb, _, path = task.body.partition(" ")
+    if verb == "hang-once":
+        verb = "do" if Path(path).exists() else "hang"
+        path = path if verb == "hang" else ""
     if path:
         Path(path).write_text(str(os.getpid()))
     if verb in ERRORS:
