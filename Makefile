@@ -78,7 +78,7 @@ test: $(TESTABLE) ## build, and run every test
 	@exec $(BIN)/python -m pytest $(PARALLEL) $(PYTEST)
 
 test-fast: $(TESTABLE) ## build, and run in a minute what needs neither a database nor a crowd of processes
-	@SIMULATION_SEEDS=200 exec $(BIN)/python -m pytest $(PARALLEL) -m "not database" tests/unit tests/scripts tests/model \
+	@SIMULATION_SEEDS=200 BEANPOLE_CONVERSATIONS=120 exec $(BIN)/python -m pytest $(PARALLEL) -m "not database" tests/unit tests/scripts tests/model \
 	  tests/simulation/test_seeds.py tests/test_tidy.py $(PYTEST)
 
 lint: $(TESTABLE) ## check format, style, types, layers, and the stubs of compiled modules

@@ -17,7 +17,7 @@ from tests.durability.small_disk import small_disk
 from tests.e2e.process import Process, wait_until
 from tests.servers import STOP_TIMEOUT_S
 
-ROUND_COUNT = 60
+ROUND_COUNT = 25
 FLAGS = (("-s", "65536"), ("-s", "65536", "-F"), ("-s", "100000", "-f", "20"), (), ("-s", "65536"))
 
 FULL_ROUND_COUNT = 15

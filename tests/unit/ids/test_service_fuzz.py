@@ -43,7 +43,7 @@ DAMAGE = st.tuples(OBJECTS, st.integers(0, 200), st.binary(max_size=4)).map(
 DATAGRAMS = st.lists(OBJECTS | DAMAGE | st.binary(max_size=50), min_size=1, max_size=8)
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(datagrams=DATAGRAMS)
 def test_any_datagram(tmp_path: Path, datagrams: list[bytes]) -> None:
     """Each gets one reply or none, and each number comes once."""

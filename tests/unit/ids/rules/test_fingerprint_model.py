@@ -85,4 +85,4 @@ class Changes(RuleBasedStateMachine):
 
 
 TestChanges = Changes.TestCase
-TestChanges.settings = settings(max_examples=300, stateful_step_count=40, deadline=None)
+TestChanges.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)

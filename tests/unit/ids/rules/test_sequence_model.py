@@ -89,4 +89,4 @@ class Sequence(RowModel):
 
 
 TestSequence = Sequence.TestCase
-TestSequence.settings = settings(max_examples=200, stateful_step_count=40, deadline=None)
+TestSequence.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)

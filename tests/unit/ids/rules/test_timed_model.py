@@ -81,4 +81,4 @@ def _rules() -> list[Rule]:
 
 RULES = _rules()
 TestTimes = Times.TestCase
-TestTimes.settings = settings(max_examples=200, stateful_step_count=40, deadline=None)
+TestTimes.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
