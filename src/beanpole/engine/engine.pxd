@@ -84,7 +84,7 @@ cdef class Engine:
     cdef int put(self, int64_t now_ns, Session session, Command command) except -1
     cdef int reserve(self, int64_t now_ns, Session session, int64_t until_ns) except -1
     cdef int reserve_job(self, int64_t now_ns, Session session, uint64_t id) except -1
-    cdef int no_room(self, Session session, Verb verb) except -1
+    cdef int no_room(self, Session session, Verb verb, int64_t size) except -1
     cdef int not_found(self, Session session) except -1
     cdef int delete(self, int64_t now_ns, Session session, uint64_t id) except -1
     cdef int release(self, int64_t now_ns, Session session, Command command) except -1

@@ -412,7 +412,7 @@ class Engine:
             if timed_out:
                 job.timeout_count += 1
                 self.timeout_count += 1
-                if self.records.room_for_timeout():
+                if self.records.room_for_timeout(job.tag_bytes):
                     self.records.job_changed(job)
             changed.append(job.tube)
         return 0
@@ -541,8 +541,8 @@ class Engine:
         if job is None or job.state == State.RESERVED:
             return self.not_found(session)
         changes: cython.bint = job.state != State.READY
-        if changes and self.records.room_for_change() != Room.OK:
-            return self.no_room(session, Verb.RESERVE_JOB)
+        if changes and self.records.room_for_change(job.tag_bytes) != Room.OK:
+            return self.no_room(session, Verb.RESERVE_JOB, job.tag_bytes)
         self.reserve_for(now_ns, session, job)
         if changes:
             # When it comes back it is ready, whatever it was: now or, should the server end here, at the next start.
@@ -550,9 +550,9 @@ class Engine:
             session.read_index = self.records.index
         return 0
 
-    def no_room(self, session, verb):
+    def no_room(self, session, verb, size):
         """Refuse a change that finds no room, or let it run again, uncounted, while compaction makes some."""
-        if self.records.room_for_change() == Room.FULL:
+        if self.records.room_for_change(size) == Room.FULL:
             return session.out.word(Word.OUT_OF_MEMORY)
         self.command_counts[cython.cast(cython.int, verb)] -= 1
         return Outcome.AGAIN
@@ -579,8 +579,8 @@ class Engine:
         job: Job = self.jobs.find(command.id)
         if job is None or job.holder is not session:
             return self.not_found(session)
-        if self.records.room_for_change() != Room.OK:
-            return self.no_room(session, Verb.RELEASE)
+        if self.records.room_for_change(job.tag_bytes) != Room.OK:
+            return self.no_room(session, Verb.RELEASE, job.tag_bytes)
         self.leave(job)
         job.pri = command.pri
         job.delay_s = command.delay_s
@@ -598,8 +598,8 @@ class Engine:
         job: Job = self.jobs.find(command.id)
         if job is None or job.holder is not session:
             return self.not_found(session)
-        if self.records.room_for_change() != Room.OK:
-            return self.no_room(session, Verb.BURY)
+        if self.records.room_for_change(job.tag_bytes) != Room.OK:
+            return self.no_room(session, Verb.BURY, job.tag_bytes)
         self.leave(job)
         job.pri = command.pri
         job.bury_count += 1
@@ -638,12 +638,13 @@ class Engine:
         while session.kick_left and heap.count:
             if room == 0:
                 return 0
-            change: cython.int = self.records.room_for_change()
+            job: Job = cython.cast(Job, heap.entries[0].item)
+            change: cython.int = self.records.room_for_change(job.tag_bytes)
             if change == Room.WAIT:
                 return Outcome.AGAIN
             if change == Room.FULL:
                 break
-            self.kick_one(now_ns, cython.cast(Job, heap.entries[0].item))
+            self.kick_one(now_ns, job)
             session.kicked_count += 1
             session.kick_left -= 1
             room -= 1
@@ -662,8 +663,8 @@ class Engine:
         job: Job = self.jobs.find(id)
         if job is None or (job.state != State.BURIED and job.state != State.DELAYED):
             return self.not_found(session)
-        if self.records.room_for_change() != Room.OK:
-            return self.no_room(session, Verb.KICK_JOB)
+        if self.records.room_for_change(job.tag_bytes) != Room.OK:
+            return self.no_room(session, Verb.KICK_JOB, job.tag_bytes)
         session.out.word(Word.KICKED)
         return self.kick_one(now_ns, job)
 
@@ -712,8 +713,9 @@ class Engine:
         tube: Tube = self.tube_named(command.tube)
         if tube is None:
             return self.not_found(session)
-        if self.records.room_for_change() != Room.OK:
-            return self.no_room(session, Verb.PAUSE_TUBE)
+        size: int64_t = len(tube.name) + (0 if tube.tags is None else len(tube.tags))
+        if self.records.room_for_change(size) != Room.OK:
+            return self.no_room(session, Verb.PAUSE_TUBE, size)
         tube.pause_count += 1
         tube.pause_s = command.delay_s
         tube.paused_until_ns = now_ns + command.delay_s * SECOND_NS if command.delay_s else 0

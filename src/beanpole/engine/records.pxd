@@ -26,5 +26,5 @@ cdef class Records:
     cdef int tube_restored(self, Tube tube) except -1
     cdef int tube_dropped(self, Tube tube) except -1
     cpdef int room_for_put(self, int64_t size) except -1   # a Room
-    cpdef int room_for_change(self) except -1   # a Room
-    cdef bint room_for_timeout(self) except -1
+    cpdef int room_for_change(self, int64_t size) except -1   # a Room
+    cdef bint room_for_timeout(self, int64_t size) except -1

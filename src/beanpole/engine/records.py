@@ -79,10 +79,13 @@ class Records:
         """
         return Room.OK
 
-    def room_for_change(self):
-        """Whether a change of a job or a tube can be kept; FULL and WAIT mean the same as for a put."""
+    def room_for_change(self, size):
+        """Whether a change of a job or a tube can be kept; FULL and WAIT mean the same as for a put.
+
+        `size` is the bytes of a job's tags, or of a tube's tags and name.
+        """
         return Room.OK
 
-    def room_for_timeout(self):
+    def room_for_timeout(self, size):
         """Whether it can be kept that a time to run has ended, which can't wait; else it is left out."""
         return True

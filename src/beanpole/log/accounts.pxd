@@ -38,6 +38,6 @@ cdef class Accounts:
     cpdef int64_t free_behind(self, int64_t left, int64_t size) noexcept
     cpdef int64_t least(self, int64_t size) noexcept
     cpdef int room_for_put(self, int64_t left, int64_t left_for_jobs, int64_t size) except -1
-    cpdef int room_for_change(self, int64_t left, uint64_t index) except -1   # a Room
+    cpdef int room_for_change(self, int64_t left, int64_t size, uint64_t index) except -1   # a Room
     cpdef bint room_for_note(self, int64_t left, int64_t size) noexcept
     cpdef bint has_large(self, int64_t size, Py_ssize_t count) except -1

@@ -23,19 +23,19 @@ from bisect import insort
 
 import cython
 from cython.cimports.beanpole.engine.records import Room
-from cython.cimports.beanpole.log.format import (
-    CHANGED_RECORD,
-    DELETED_RECORD,
-    pause_bytes,
-)
+from cython.cimports.beanpole.log.format import DELETED_RECORD, pause_bytes
 from cython.cimports.libc.stdint import int64_t, uint64_t
 from cython.cimports.libc.stdlib import free, realloc
 from cython.cimports.libc.string import memmove, memset
 
 from beanpole.log import limits
 
-NEVER = cython.declare(int64_t, 2**62)
-NOTHING = cython.declare(uint64_t, 2**63)
+NEVER: int = 2**62
+"""The size from which on puts are refused while the disk is not full."""
+
+NOTHING: int = 2**63
+"""The index of no record."""
+
 OVERHEAD = cython.declare(int64_t, limits.SEGMENT_OVERHEAD_BYTES)
 
 
@@ -191,13 +191,13 @@ class Accounts:
             return self.segment_for(size)
         return self.segment_bytes
 
-    def room_for_change(self, left, index):
-        """Whether a change can be kept, when `index` is the last record: a Room.
+    def room_for_change(self, left, size, index):
+        """Whether a change whose record has `size` bytes can be kept, when `index` is the last record: a Room.
 
         What has no room waits for the end of the turn, which asks the disk for a segment, or on a full disk lets
         compaction make room. It is refused when nothing was written since compaction could make none.
         """
-        if self.free_behind(left, CHANGED_RECORD) >= self.least(0):
+        if self.free_behind(left, size) >= self.least(0) and (size <= self.whole_bytes or self.has_large(size, 2)):
             return Room.OK
         return Room.FULL if index == self.stuck_index else Room.WAIT
 

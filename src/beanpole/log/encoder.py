@@ -341,21 +341,25 @@ class Encoder(Records):
         self.waits = False
         self.wanted_bytes = 0
 
-    def room_for_change(self):
-        """Whether there is room for a change."""
-        room: cython.int = self.accounts.room_for_change(self.left(), self.index)
+    def room_for_change(self, size):
+        """Whether there is room for a change; `size` is its tags, and its tube's name."""
+        record_bytes: int64_t = CHANGED_RECORD + size  # a tube's record is smaller
+        room: cython.int = self.accounts.room_for_change(self.left(), record_bytes, self.index)
         if room == Room.WAIT:
             self.waits = True
             if self.accounts.refused_from:  # not known to be full
-                self.wanted_bytes = max(self.wanted_bytes, CHANGED_RECORD)
+                self.wanted_bytes = max(self.wanted_bytes, record_bytes)
         return room
 
-    def room_for_timeout(self):
+    def room_for_timeout(self, size):
         """Whether there is room for the end of a time to run, of which a move's is made again when the turn ends."""
-        if self.room_for_change() == Room.OK:
+        if self.room_for_change(size) == Room.OK:
             return True
-        rest: int64_t = self.accounts.live_count * DELETED_RECORD + CHANGED_RECORD
-        return self.accounts.refused_from > 0 and self.accounts.free_behind(self.left(), CHANGED_RECORD) >= rest
+        accounts = self.accounts
+        record_bytes: int64_t = CHANGED_RECORD + size
+        if accounts.refused_from == 0 or record_bytes > accounts.whole_bytes:
+            return False
+        return accounts.free_behind(self.left(), record_bytes) >= accounts.live_count * DELETED_RECORD + record_bytes
 
     def room_for_turn(self) -> bool:
         """Whether the end of a turn may be written; it is left out when space is short."""

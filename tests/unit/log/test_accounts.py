@@ -9,8 +9,10 @@ from beanpole.engine.records import Room
 from beanpole.log.accounts import Accounts
 from beanpole.log.compaction import Compaction
 from beanpole.log.encoder import Encoder
-from beanpole.log.format import DELETED_RECORD
+from beanpole.log.format import CHANGED_RECORD, DELETED_RECORD
+from beanpole.log.replay import Replay
 from beanpole.server.connection import Connection
+from tests.unit.log.test_growth import log_of, whole
 
 SEGMENT_BYTES = 2048
 
@@ -130,10 +132,26 @@ def test_each_class_of_records_leaves_room_for_the_next(body_bytes: int) -> None
             break
         changed += 1
         disk.check()
-    assert disk.accounts.room_for_change(disk.records.left(), disk.records.index) != Room.OK
+    assert disk.accounts.room_for_change(disk.records.left(), CHANGED_RECORD, disk.records.index) != Room.OK
     assert changed > 5
     assert disk.can_move()
     disk.move()
+    disk.delete_all()
+
+
+@pytest.mark.parametrize(
+    "commands",
+    [(b"reserve-job 1", b"bury 1 1"), (b"use " + b"t" * 200, b"pause-tube " + b"t" * 200 + b" 9")],
+    ids=["tags of a job", "name of a tube"],
+)
+def test_change_leaves_room_however_long_its_record_is(commands: tuple[bytes, ...]) -> None:
+    disk = FullDisk(6)
+    tags = b"\x85" + (900).to_bytes(2, "little") + bytes(900)
+    (content,) = log_of(whole(1, tags), whole(2)).values()
+    Replay(disk.engine, disk.records).segment(content, 1)
+    while not any(disk.ask(each) == b"OUT_OF_MEMORY\r\n" for each in commands):
+        assert disk.accounts.free_behind(disk.records.left(), 0) >= disk.accounts.least(0)
+    assert disk.records.index > 3
     disk.delete_all()
 
 

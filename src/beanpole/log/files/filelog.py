@@ -23,7 +23,7 @@ from typing import Any
 from beanpole.engine.engine import Engine
 from beanpole.errors import ExitCode, StartError
 from beanpole.log import limits
-from beanpole.log.accounts import Accounts
+from beanpole.log.accounts import NEVER, NOTHING, Accounts
 from beanpole.log.clock import Clock
 from beanpole.log.compaction import Compaction
 from beanpole.log.encoder import Encoder
@@ -36,12 +36,6 @@ from beanpole.log.files.segment import Segment, State
 from beanpole.log.format import DELETED_RECORD, FIRST_RECORD, SEGMENT_HEADER, TURN_RECORD, Kind, number_record
 from beanpole.log.log import Observer, Policy, Position, Progress
 from beanpole.log.reader import whole_ids
-
-NEVER = 2**62
-"""The size from which on puts are refused while the disk is not full."""
-
-NOTHING = 2**63
-"""The index of no record."""
 
 
 class FileLog:
