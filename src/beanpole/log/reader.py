@@ -122,6 +122,8 @@ def parse(at, version, record):
     record.payload = at + FRAME + 1
     record.tag = 0
     record.tag_bytes = 0
+    if version == 2 and (size == 0 or kind > Kind.END):
+        return Verdict.SENSELESS  # it had no other kinds, and none that may be passed over
     if size == 0:
         return Verdict.GOOD if kind & OPTIONAL else Verdict.UNKNOWN
     rest: cython.Py_ssize_t = record.size - size

@@ -176,6 +176,16 @@ def test_tools_read_version_2(tmp_path: Path) -> None:
     assert salvaged(tmp_path).job_count == 6
 
 
+@pytest.mark.parametrize("kind", [0x07, 0x85], ids=["must be known", "may be passed over"])
+def test_version_2_has_no_other_kinds(kind: int) -> None:
+    (content,) = log_of(seal(bytes([kind]) + bytes(8))).values()
+    replay = Replay()
+    for version, unknown in ((2, False), (3, kind < 128)):
+        replay.segment(content, 1, read_header(content)._replace(version=version))
+        assert replay.unknown == unknown
+        assert replay.ended == (version == 3 and kind >= 128)
+
+
 # --- what this program will write ---
 
 
