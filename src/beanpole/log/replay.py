@@ -9,11 +9,9 @@ log's first start, and goes on steadily while the wall clock is set: how far tha
 Nothing is trusted before its checksum is. What a bad record means is decided in :mod:`beanpole.log.files.recovery`.
 """
 
-from typing import TYPE_CHECKING
-
 import cython
 from cython.cimports.beanpole.engine.engine import Engine
-from cython.cimports.beanpole.engine.job import Job, JobNumbers, State
+from cython.cimports.beanpole.engine.job import Job, JobNumbers
 from cython.cimports.beanpole.engine.restore import Restore
 from cython.cimports.beanpole.log.encoder import Encoder
 from cython.cimports.beanpole.log.format import FRAME, Kind
@@ -23,9 +21,6 @@ from cython.cimports.libc.string import memset
 
 from beanpole.log.format import FIELDS
 from beanpole.log.reader import Header, read_header
-
-if TYPE_CHECKING:
-    from beanpole.log.migration.beanstalkd_binlog import BinlogJob
 
 
 @cython.cclass
@@ -138,25 +133,11 @@ class Replay:
         return now_ns
 
 
-def import_job(restore: Restore, records: Encoder, found: BinlogJob) -> None:
+def import_job(restore: Restore, records: Encoder, tube: bytes, body: bytes, numbers: dict[str, int]) -> None:
     """Put a job from elsewhere into an engine, whose clock is the wall clock, and write it.
 
-    `found` is a :class:`~beanpole.log.migration.beanstalkd_binlog.BinlogJob`.
+    `numbers` has what a ``JobNumbers`` has, by name.
     """
-    numbers: JobNumbers
-    numbers.id = found.id
-    numbers.created_at_ns = found.created_at_ns
-    numbers.deadline_at_ns = found.deadline_at_ns
-    numbers.bury_order = found.bury_order
-    numbers.pri = found.pri
-    numbers.delay_s = found.delay_s
-    numbers.ttr_s = found.ttr_s
-    numbers.reserve_count = found.reserve_count
-    numbers.timeout_count = found.timeout_count
-    numbers.release_count = found.release_count
-    numbers.bury_count = found.bury_count
-    numbers.kick_count = found.kick_count
-    numbers.state = {"ready": State.READY, "delayed": State.DELAYED, "buried": State.BURIED}[found.state]
-    body: bytes = found.body
-    job: Job = restore.put(cython.address(numbers), found.tube, body, len(body), cython.NULL, 0, 0)
+    fields: JobNumbers = numbers
+    job: Job = restore.put(cython.address(fields), tube, body, len(body), cython.NULL, 0, 0)
     records.job_put(job)

@@ -6,7 +6,7 @@ before the commit leaves beanstalkd's files as they were, and the next start beg
 next start goes on with the renaming. At no point is there only half of the jobs.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 
 from beanpole import limits
 from beanpole.engine.engine import Engine
@@ -16,10 +16,12 @@ from beanpole.log.files.bulk import BulkWriter
 from beanpole.log.files.disk import DiskDirectory
 from beanpole.log.files.names import import_name, import_number, segment_name, segment_number
 from beanpole.log.migration.beanstalkd_binlog import BinlogReport, is_binlog, read_directory
+from beanpole.log.reader import STATES
 from beanpole.log.replay import import_job
 
 COMMIT_NAME = "import.commit"
 TAKEN_OVER = ".taken-over"
+STATE_NUMBERS = {name: number for number, name in STATES.items()}
 
 
 @dataclass(slots=True)
@@ -58,7 +60,8 @@ def take_over(directory: DiskDirectory, segment_bytes: int, wall_ns: int) -> Tak
     )
     restore = Restore(Engine(limits.BODY_BYTES_MAX_CEILING))
     for job in jobs.values():
-        import_job(restore, segments.records, job)
+        numbers = asdict(job) | {"state": STATE_NUMBERS[job.state]}
+        import_job(restore, segments.records, job.tube, job.body, numbers)
         segments.flush()
     segments.seal()
     directory.sync()
