@@ -102,7 +102,7 @@ def read_segment(directory: Directory, replay: Replay, number: int, recovered: R
             raise DamageError(name, 0, str(error)) from error
         check_whole(replay, recovered, number - 1)
         put_back(directory, name)
-        recovered.notes.append(f"{name} was removed: a crash came before anything in it was durable")
+        recovered.notes.append(f"{name} became a spare again: a crash came before anything in it was durable")
         return
     replay.segment(data, number)
     at = replay.good_bytes

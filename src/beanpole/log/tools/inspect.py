@@ -168,7 +168,7 @@ def survey_segment(  # noqa: PLR0913 - one step of a survey
         harmless = is_last and result.newer is None and not durable_beyond(data, number, 0, None)
         before = result.segments[-1].header if result.segments else Header()
         lost = min(before.size, len(data))
-        start = "nothing: the server is about to write it" if result.growing else "removes the file"
+        start = "nothing: the server is about to write it" if result.growing else "makes the file a spare"
         result.findings.append(
             Finding(name, 0, str(error), start if harmless else "refuses", lost, damage=not harmless)
         )
