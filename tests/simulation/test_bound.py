@@ -240,10 +240,11 @@ class Measured:
     def live_in_sealed(self) -> int:
         return sum(self.life.accounts.live_in(each.number) for each in self.life.log.sealed)
 
-    def step(self, log_bytes: int, *, at_once: bool) -> bool:
+    def step(self, *, at_once: bool) -> bool:
         assert not at_once, "a disk with space is compacted as a full one is"
+        log_bytes = self.life.records.written_bytes + self.life.records.unwritten_bytes
         budget, before = 1000 + 4 * (log_bytes - self.seen_bytes), self.live_in_sealed()
-        came_further = self.compaction.step(log_bytes, at_once=at_once)
+        came_further = self.compaction.step(at_once=at_once)
         moved = before - self.live_in_sealed()
         self.seen_bytes = log_bytes + moved
         self.steps.append((moved, budget))

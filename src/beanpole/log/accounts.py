@@ -197,7 +197,7 @@ class Accounts:
         What has no room waits for the end of the turn, which asks the disk for a segment, or on a full disk lets
         compaction make room. It is refused when nothing was written since compaction could make none.
         """
-        if self.free_behind(left, size) >= self.least(0) and (size <= self.whole_bytes or self.has_large(size, 2)):
+        if self.room_for_note(left, size) and (size <= self.whole_bytes or self.has_large(size, 2)):
             return Room.OK
         return Room.FULL if index == self.stuck_index else Room.WAIT
 

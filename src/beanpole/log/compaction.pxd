@@ -15,10 +15,8 @@ cdef class Compaction:
     cdef readonly bint emptied           # everything is moved out of it
     cdef readonly uint64_t moved_index   # the last record that must be durable before it may go, when it is emptied
     cdef readonly uint64_t moved_count   # jobs and pauses ever moved
-    cdef list ids                        # the jobs that it holds whole; None: not known yet
+    cdef list items                      # the ids of jobs that it holds whole, then tubes whose pauses it holds; None: not known yet
     cdef Py_ssize_t at                   # of these, those that are dealt with
-    cdef list tubes                      # those whose pauses it holds; None: not looked for, as jobs come first
-    cdef Py_ssize_t tubes_at             # of these, those that are dealt with
     cdef int64_t seen_bytes              # bytes of the log up to which what was written had its share of compaction
     cdef uint64_t pass_end               # full disk: the newest segment when a pass over the log began; 0: none has
     cdef uint64_t pass_index             # the last record when it began

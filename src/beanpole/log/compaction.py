@@ -64,27 +64,27 @@ class Compaction:
         """Begin to empty a segment; whether the ids of the jobs in it are needed for that (:meth:`set_ids`)."""
         self.segment = segment
         self.emptied = False
-        self.ids = None
-        self.tubes = None
-        self.at = self.tubes_at = 0
+        self.items = None
+        self.at = 0
         if full and self.pass_end == 0:
             self.pass_end = self.records.segment
             self.pass_index = self.records.index
             self.pass_moved = self.moved_count
         if self.accounts.live_in(segment) == 0:
-            self.ids = []
-        return self.ids is None
+            self.items = []
+        return self.items is None
 
     def set_ids(self, ids: list[int]) -> None:
         """Set the ids of the jobs that the segment holds whole."""
-        self.ids = ids
+        self.items = [*ids, *paused_in(self.engine, self.segment)]
 
-    def step(self, log_bytes: int64_t, *, at_once: bool) -> bool:
-        """Move some jobs, or all at once; whether it came further. `log_bytes` is what this process ever wrote."""
+    def step(self, *, at_once: bool) -> bool:
+        """Move some jobs, or all at once; whether it came further."""
         budget: int64_t = limits.COMPACTION_BYTES_PER_TURN
+        log_bytes: int64_t = self.records.written_bytes + self.records.unwritten_bytes
         budget += limits.COMPACTION_BYTES_PER_BYTE * (log_bytes - self.seen_bytes)
         self.seen_bytes = log_bytes
-        if self.segment == 0 or self.ids is None or self.emptied:
+        if self.segment == 0 or self.items is None or self.emptied:
             return False
         before: int64_t = self.accounts.live_in(self.segment)
         came_further: cython.bint = self.move_some(budget, at_once)
@@ -93,40 +93,31 @@ class Compaction:
 
     def move_some(self, budget, at_once):
         """Write jobs, then pauses, for `budget` bytes or all that there are; whether it came further."""
-        job: Job
-        tube: Tube
-        began_at: cython.Py_ssize_t = self.at + self.tubes_at
-        while self.at < len(self.ids) and (budget > 0 or at_once):
-            job = self.engine.jobs.find(self.ids[self.at])
-            if job is not None and job.segment == self.segment:
-                if not at_once and not self.has_room(whole_bytes(job)):
-                    return self.at + self.tubes_at > began_at
-                budget -= whole_bytes(job)
-                self.records.job_put(job)
+        began_at: cython.Py_ssize_t = self.at
+        while self.at < len(self.items) and (budget > 0 or at_once):
+            item = self.items[self.at]
+            tube: Tube = item if isinstance(item, Tube) else None
+            job: Job = self.engine.jobs.find(item) if tube is None else None
+            size: int64_t = 0  # it is not in the segment any more
+            if tube is not None and tube.segment == self.segment:
+                size = pause_bytes(tube)
+            elif job is not None and job.segment == self.segment:
+                size = whole_bytes(job)
+            if size:
+                if not at_once and not self.has_room(size):
+                    break
+                if job is None:
+                    self.records.tube_changed(tube)
+                else:
+                    self.records.job_put(job)
                 self.moved_count += 1
-            else:
-                budget -= PASSED_COST
+            budget -= size or PASSED_COST
             self.at += 1
-        if self.at < len(self.ids):
-            return True
-        if self.tubes is None:
-            self.tubes = paused_in(self.engine, self.segment)
-        while self.tubes_at < len(self.tubes) and (budget > 0 or at_once):
-            tube = self.tubes[self.tubes_at]
-            if tube.segment == self.segment:
-                if not at_once and not self.has_room(pause_bytes(tube)):
-                    return self.at + self.tubes_at > began_at
-                budget -= pause_bytes(tube)
-                self.records.tube_changed(tube)
-                self.moved_count += 1
-            else:
-                budget -= PASSED_COST
-            self.tubes_at += 1
-        if self.tubes_at == len(self.tubes) and (at_once or self.has_room(FIRST_RECORD)):
+        if self.at == len(self.items) and (at_once or self.has_room(FIRST_RECORD)):
             self.records.first(self.segment + 1)
             self.emptied = True
             self.moved_index = self.records.index
-        return self.emptied or self.at + self.tubes_at > began_at
+        return self.emptied or self.at > began_at
 
     def has_room(self, size: int64_t) -> bool:
         """Whether a record can be moved while the disk is not full: the room for a move in one go is not for that."""
@@ -148,7 +139,7 @@ def write_all(engine: Engine, records: Encoder, flush: Callable[[], None]) -> No
     for id in sorted([each.id for each in engine.jobs.jobs()]):
         job = engine.jobs.find(id)
         records.job_put(job)
-        if records.untaken_bytes >= CHUNK_BYTES:
+        if records.unwritten_bytes >= CHUNK_BYTES:
             flush()
     for tube in paused_in(engine, 0):
         records.tube_changed(tube)

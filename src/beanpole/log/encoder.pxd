@@ -12,7 +12,7 @@ from beanpole.protocol.buffer cimport Buffer
 cdef class Encoder(Records):
     cdef readonly Accounts accounts      # what is alive and what is free
     cdef Buffer buffer                   # records that are not written to files yet; nothing is consumed before all are
-    cdef Py_ssize_t taken                # bytes of it that the log has taken
+    cdef Py_ssize_t taken                # bytes of it that are written, as far as a segment ended
     cdef list cuts                       # where segments end in it: (bytes before, place, bytes of the next segment)
     cdef public set stale_pauses         # `set[bytes]`: tubes whose pause must not come back, which is still to be written
     cdef public tuple clock              # `tuple[int, int]`: the time for headers and turns, as of the last turn's end; see log.clock
@@ -24,6 +24,7 @@ cdef class Encoder(Records):
     cdef readonly int64_t segment_bytes  # bytes that it can take
     cdef int64_t deletes_bytes           # bytes of it that are kept for the deletes of the jobs in it
     cdef readonly int64_t wanted_bytes   # the largest record of a job that waits for space
+    cdef readonly int64_t written_bytes  # bytes ever written
     cdef readonly uint64_t record_count  # records of jobs and tubes ever written by this process
 
     cdef unsigned char *begin(self, Py_ssize_t size) except NULL
@@ -31,7 +32,7 @@ cdef class Encoder(Records):
     cdef int finish(self, unsigned char *at, Py_ssize_t size) except -1
     cdef unsigned char *job(self, unsigned char *at, Job job) noexcept
     cdef int pause(self, bytes name, uint32_t pause_s, int64_t until_ns, bytes tags) except -1
-    cdef int begin_segment(self, Py_ssize_t size) except -1
+    cpdef int begin_segment(self, Py_ssize_t size) except -1
     cpdef int end_segment(self) except -1
     cpdef int64_t left(self) noexcept
     cpdef int64_t left_for_jobs(self) noexcept

@@ -8,6 +8,7 @@ Everything that it writes is booked in the accounts (:mod:`beanpole.log.accounts
 """
 
 import secrets
+from collections.abc import Callable
 from typing import Any
 
 import cython
@@ -114,7 +115,8 @@ class Encoder(Records):
         """Write a tube's pause and tags."""
         self.tube_dropped(tube)
         if tube.paused_until_ns == 0 and tube.tags is None:
-            return self.unpaused(tube.name)
+            self.unpaused(tube.name)
+            return 0
         self.stale_pauses.discard(tube.name)
         self.pause(tube.name, tube.pause_s, tube.paused_until_ns, tube.tags)
         tube.segment = self.segment
@@ -132,21 +134,19 @@ class Encoder(Records):
         """Book a tube's record where it lies."""
         return self.accounts.count_tube(tube)
 
-    def unpaused(self, name: bytes) -> int:
-        """Write that a tube has no pause; later, if there is no room: that must not stop a tube's end."""
+    def unpaused(self, name: bytes) -> bool:
+        """Write that a tube has no pause; later (False), if there is no room: that must not stop a tube's end."""
+        self.stale_pauses.add(name)
         if not self.accounts.room_for_note(self.left(), TUBE_FIXED + len(name)):
-            self.stale_pauses.add(name)
-            return 0
+            return False
         self.stale_pauses.discard(name)
-        return self.pause(name, 0, 0, None)
+        self.pause(name, 0, 0, None)
+        return True
 
     def write_stale_pauses(self) -> None:
         """Write of which tubes a pause must not come back, as far as there is room."""
-        while self.stale_pauses:
-            name: bytes = self.stale_pauses.pop()
-            self.unpaused(name)
-            if name in self.stale_pauses:
-                return
+        while self.stale_pauses and self.unpaused(next(iter(self.stale_pauses))):
+            pass
 
     def pause(self, name, pause_s, until_ns, tags):
         """Write a tube's record."""
@@ -232,37 +232,32 @@ class Encoder(Records):
         self.record_count += 1
         return 0
 
-    def take(self) -> tuple[bytes | memoryview, Position]:
-        """Return what is to be written next to one segment, and the place behind it; its bytes are good until a record.
+    def write_to(self, write: Callable[[int, memoryview], None]) -> tuple[Position, int]:
+        """Write records up to where a segment ends; return the place behind them, and the bytes of the next segment.
 
-        Call it until it returns no bytes: each call stops where a segment ends.
+        `write` is given an offset and bytes, which are good until it returns; there may be none. 0 bytes: no segment
+        has ended, so everything is written and the buffer is used again.
         """
         end: cython.Py_ssize_t = self.buffer.size
         place = Position(self.index, self.segment, self.used_bytes)
+        next_bytes: int64_t = 0
         if self.cuts:
-            end, place, _ = self.cuts[0]
-        start: cython.Py_ssize_t = self.taken
+            end, place, next_bytes = self.cuts.pop(0)
+        size: cython.Py_ssize_t = end - self.taken
+        if size:
+            data = PyMemoryView_FromMemory(self.buffer.data + self.taken, size, PyBUF_READ)
+            write(place.used_bytes - size, data)
+            self.written_bytes += size
         self.taken = end
-        if start == end:
-            return b"", place
-        return PyMemoryView_FromMemory(self.buffer.data + start, end - start, PyBUF_READ), place
-
-    def take_cut(self) -> int:
-        """Go on behind the segment whose last bytes were taken; return the bytes of the next; 0: it has not ended."""
-        if not self.cuts or self.taken < self.cuts[0][0]:
-            return 0
-        return self.cuts.pop(0)[2]
-
-    def give_back(self) -> None:
-        """Use the buffer again, for everything in it is written; free it if one large turn has left much behind."""
-        if self.taken == self.buffer.size:
-            self.buffer.start = self.buffer.size
+        if next_bytes == 0:
             self.taken = 0
-            shrink(cython.address(self.buffer), KEPT_CAPACITY)
+            self.buffer.start = end
+            shrink(cython.address(self.buffer), KEPT_CAPACITY)  # frees it if one large turn has left much behind
+        return place, next_bytes
 
     @property
-    def untaken_bytes(self) -> int:
-        """Bytes that are not yet taken."""
+    def unwritten_bytes(self) -> int:
+        """Bytes that are not written yet."""
         return self.buffer.size - self.taken
 
     # --- segments -----------------------------------------------------------------------------------------------------
@@ -303,10 +298,6 @@ class Encoder(Records):
         self.index -= 1
         self.record_count -= 1
         return 0
-
-    def leave_segment(self) -> None:
-        """Begin the next segment although this one is not full, so that compaction can empty it."""
-        self.begin_segment(0)
 
     # --- room ---------------------------------------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ from beanpole.engine.engine import Engine
 from beanpole.log.accounts import Accounts
 from beanpole.log.encoder import Encoder
 from beanpole.log.format import VERSION
-from beanpole.log.log import Progress, Recovery
+from beanpole.log.log import Log, Progress, Recovery
 from beanpole.log.replay import Replay
 
 SEGMENT_BYTES = 4096
@@ -28,8 +28,11 @@ class Store:
     """Counts those who led; the last one may append."""
 
 
-class MemoryLog:
+class MemoryLog(Log):
     """The log of one process."""
+
+    durable_index = 0
+    records: Encoder
 
     def __init__(self, store: Store, salt: int, now_ns: Callable[[], int]) -> None:
         self.store = store
@@ -38,7 +41,6 @@ class MemoryLog:
         for _ in range(1000):  # the store has space for whatever a test writes
             self.records.accounts.add_spare(SEGMENT_BYTES)
             self.records.accounts.add_spare(10 * SEGMENT_BYTES)
-        self.durable_index = 0
         self.in_flight: list[tuple[int, bytes]] = []
         self.in_flight_index = 0
         self.append_count = 0
@@ -83,17 +85,16 @@ class MemoryLog:
         self.append_count += 1
         self.records.clock = (self.now_ns(), 0)
         self.records.turn(self.records.segment, 0)
-        while True:
-            data, place = self.records.take()
-            self.in_flight.append((place.segment, bytes(data)))
-            if not self.records.take_cut():
-                break
-        self.records.give_back()
+        next_bytes = 1
+        while next_bytes:
+            pieces: list[bytes] = []
+            place, next_bytes = self.records.write_to(lambda _at, data, into=pieces: into.append(bytes(data)))  # type: ignore[misc]
+            self.in_flight.append((place.segment, b"".join(pieces)))
         self.in_flight_index = place.record
 
     def close(self) -> None:
         """Wait for the append in flight and send the rest."""
-        while self.failure is None and (self.in_flight or self.records.untaken_bytes):
+        while self.failure is None and (self.in_flight or self.records.unwritten_bytes):
             self.append()
             self.confirm()
 

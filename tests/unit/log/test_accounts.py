@@ -57,10 +57,10 @@ class FullDisk:
         """Move the oldest segment, whose file comes back."""
         oldest = self.accounts.first_segment
         if oldest == self.records.segment:
-            self.records.leave_segment()
+            self.records.begin_segment(0)
         self.compaction.begin(oldest, full=True)
         self.compaction.set_ids([job.id for job in self.engine.jobs.jobs() if job.segment == oldest])
-        self.compaction.step(0, at_once=True)
+        self.compaction.step(at_once=True)
         assert self.compaction.emptied
         assert self.accounts.live_in(oldest) == 0
         self.compaction.finish()

@@ -203,9 +203,10 @@ def test_event_is_written_and_read() -> None:
     records.open_segment(1, 65536)
     records.event("FIRST", 1)
     records.event("END", 70)
-    data = bytes(records.take()[0])
+    pieces: list[bytes] = []
+    records.write_to(lambda _at, data: pieces.append(bytes(data)))
     replay = Replay(Engine(0, records=Encoder()), Encoder())
-    replay.segment(data, 1)
+    replay.segment(pieces[0], 1)
     assert (replay.ended, replay.first_segment, replay.restore.engine.next_job_id) == (True, 1, 70)
 
 

@@ -3,12 +3,11 @@
 Each is synced when it is full, before it gets the name under which a server finds it, and says so in its end.
 """
 
-from collections.abc import Callable
-
 from beanpole.log.accounts import Accounts
 from beanpole.log.clock import Clock
 from beanpole.log.encoder import Encoder
 from beanpole.log.files.disk import DiskDirectory, File
+from beanpole.log.files.names import segment_name
 
 
 class BulkWriter:
@@ -17,7 +16,7 @@ class BulkWriter:
     def __init__(  # noqa: PLR0913 - what a header says, and where the files go
         self,
         directory: DiskDirectory,
-        name_of: Callable[[int], str],
+        prefix: str,
         first_number: int,
         *,
         next_job_id: int,
@@ -25,7 +24,7 @@ class BulkWriter:
         segment_bytes: int,
     ) -> None:
         self.directory = directory
-        self.name_of = name_of
+        self.prefix = prefix
         self.names: list[str] = []
         self.records = Encoder(Accounts(segment_bytes))
         self.records.clock = clock
@@ -35,21 +34,19 @@ class BulkWriter:
 
     def create(self, number: int) -> File:
         """Begin a file."""
-        file = self.directory.create(self.name_of(number), 0)
+        file = self.directory.create(segment_name(number, self.prefix), 0)
         self.names.append(file.name)
         return file
 
     def flush(self) -> None:
         """Write what is in the encoder's buffer; a segment that ends in it is on disk when this returns."""
         while True:
-            data, place = self.records.take()
-            self.file.write(place.used_bytes - len(data), data)
-            if not self.records.take_cut():
+            place, next_bytes = self.records.write_to(self.file.write)
+            if not next_bytes:
                 break
             self.file.sync()
             self.file.close()
             self.file = self.create(place.segment + 1)
-        self.records.give_back()
 
     def seal(self) -> None:
         """End the last segment, and say in it that it was durable: whatever is wrong in it later is damage."""

@@ -34,12 +34,14 @@ from beanpole.log.files.recovery import Recovered, recover
 from beanpole.log.files.runner import Runner
 from beanpole.log.files.segment import Segment, State
 from beanpole.log.format import DELETED_RECORD, FIRST_RECORD, SEGMENT_HEADER, TURN_RECORD, Kind, number_record
-from beanpole.log.log import Observer, Policy, Position, Progress
+from beanpole.log.log import Log, Observer, Policy, Position, Progress
 from beanpole.log.reader import whole_ids
 
 
-class FileLog:
+class FileLog(Log):
     """A log in a directory of files."""
+
+    records: Encoder
 
     def __init__(  # noqa: PLR0913 - everything replaceable is an argument
         self,
@@ -67,13 +69,12 @@ class FileLog:
         self.sealed: list[Segment] = []
         self.sealed_bytes = 0
         self.unsynced: list[File | Directory] = []
-        self.written_bytes = 0
         self.written_lead_ns = 0
         self.written = self.synced = Position(0, 0, 0)
         self.syncing: Position | None = None
         self.previous: tuple[File, int] | None = None
         self.full_reason = ""
-        self.preparing = self.scheduled = self.asking = False
+        self.preparing = self.scheduled = False
         self.failure: OSError | None = None
         self.closed = False
 
@@ -126,9 +127,7 @@ class FileLog:
         self.accounts.take_spare(size)
         self.records.open_segment(number, size)
         self.open = self.take_from_pool(number, size)
-        data, _ = self.records.take()
-        self.open_file.write(0, data)
-        self.records.give_back()
+        self.write()
         self.open_file.sync()
         self.directory.sync()
 
@@ -138,15 +137,11 @@ class FileLog:
         On a full disk the room for it is that of moves, but never that of deletes.
         """
         accounts, left = self.accounts, self.records.left()
-        if left < TURN_RECORD or accounts.free_behind(left, TURN_RECORD) < accounts.live_count * DELETED_RECORD:
-            return
-        self.records.clock = self.clock()
-        self.records.turn(self.open.number, self.records.used_bytes)
-        self.written_lead_ns = self.records.clock[1]
-        data, place = self.records.take()
-        self.open_file.write(place.used_bytes - len(data), data)
-        self.records.give_back()
-        self.open_file.sync()
+        if left >= TURN_RECORD and accounts.free_behind(left, TURN_RECORD) >= accounts.live_count * DELETED_RECORD:
+            self.records.turn(self.open.number, self.records.used_bytes)
+            self.written_lead_ns = self.records.clock[1]
+            self.write()
+            self.open_file.sync()
 
     def fill_pool(self) -> None:
         """Provide what will be needed soon, as far as there is space: nobody waits yet."""
@@ -218,7 +213,7 @@ class FileLog:
                 self.records.write_stale_pauses()
             if not self.is_sealing:
                 self.compact()
-                if self.records.untaken_bytes or with_time:
+                if self.records.unwritten_bytes or with_time:
                     self.write_turn()
                 self.write()
             if self.records.waits:
@@ -235,16 +230,9 @@ class FileLog:
 
     def write(self) -> None:
         """Write the encoder's buffer, up to where the segment ends: what is behind waits until that is durable."""
-        data, place = self.records.take()
-        if data:
-            self.open_file.write(place.used_bytes - len(data), data)
-            self.written_bytes += len(data)
-        self.written = place
-        self.next_size = self.records.take_cut()
+        self.written, self.next_size = self.records.write_to(self.open_file.write)
         if self.next_size:
             self.open.advance("ended")
-        else:
-            self.records.give_back()
 
     def start_sync(self) -> None:
         """Sync what is written, unless a sync is under way: then the next one does."""
@@ -380,25 +368,25 @@ class FileLog:
         self.full_reason = reason
         self.accounts.refused_from = refused_from
         self.observer.log_full(reason)
-        self.ask_later()
+        self.retry_later()
 
-    def ask_later(self) -> None:
-        """Ask the disk for space in a while."""
-        if not self.asking:
-            self.asking = True
-            self.runner.later(limits.SPACE_RETRY_MS / 1000, self.ask_for_space)
+    def retry_later(self) -> None:
+        """Ask the disk for space again in a while, and not before."""
+        if not self.preparing:
+            self.preparing = True
+            self.runner.later(limits.SPACE_RETRY_MS / 1000, self.retry)
 
-    def ask_for_space(self) -> None:
-        """Ask the disk for space again."""
-        self.asking = False
+    def retry(self) -> None:
+        """Ask the disk for space again, and let puts of large jobs alone ask for themselves."""
+        self.preparing = False
         if self.ended:
             return
-        if not self.is_full:
-            self.resume_puts()
-        elif not self.preparing:
+        if self.is_full:
             self.observer.log_full(self.full_reason)
             self.prepare_segment()
             self.schedule()
+        elif self.accounts.refused_from != NEVER:
+            self.resume_puts()
 
     def prepare(self) -> None:
         """Prepare the next segment in the background when it will be needed: before puts need it, who wait for it."""
@@ -421,20 +409,13 @@ class FileLog:
             elif not self.ended:
                 if self.accounts.is_short(self.records.left()):
                     self.note_full(file.strerror or str(file), 0)
-                self.preparing = not self.is_full
-                self.runner.later(limits.SPACE_RETRY_MS / 1000, self.prepare_again)
+                self.retry_later()
             return
         self.pool.add(self.accounts.segment_bytes, file)
         if self.is_full and not self.accounts.is_short(self.records.left()):
             self.resume_puts()
         if self.compaction.segment or self.is_full:
             self.schedule()
-
-    def prepare_again(self) -> None:
-        """Allow another attempt, after one that found no space."""
-        self.preparing = False
-        if self.is_full:
-            self.ask_later()
 
     def resume_puts(self) -> None:
         """Take jobs again."""
@@ -460,7 +441,7 @@ class FileLog:
                 and self.accounts.spare_count
                 and self.accounts.can_move(0, self.accounts.live_in(self.open.number), gives_back=True)
             ):
-                self.records.leave_segment()  # what is dead lies in the segment in use
+                self.records.begin_segment(0)  # what is dead lies in the segment in use
                 return True
         if compaction.segment == 0 or compaction.emptied:
             return compaction.emptied
@@ -468,7 +449,7 @@ class FileLog:
         comes_back = full and segment.size == self.accounts.segment_bytes
         if full and not self.can_move(segment, gives_back=comes_back):
             return False
-        came_further = compaction.step(self.written_bytes + self.records.untaken_bytes, at_once=full)
+        came_further = compaction.step(at_once=full)
         if self.compaction.emptied:
             segment.advance("moved")
             segment.comes_back = comes_back
@@ -485,28 +466,18 @@ class FileLog:
         return self.accounts.can_move(left, live_bytes + FIRST_RECORD, gives_back=gives_back)
 
     def begin_compaction(self, segment: Segment) -> None:
-        """Begin to empty a segment: find out which jobs it holds, on a full disk at once."""
+        """Begin to empty a segment: find out which jobs it holds, on a full disk before changes use up the room."""
+        name = segment_name(segment.number)
         if self.compaction.begin(segment.number, full=self.is_full):
-            self.run(lambda: whole_ids(self.directory.read(segment_name(segment.number))), self.ids_read)
+            if self.is_full:
+                self.compaction.set_ids(whole_ids(self.directory.read(name)))
+            else:
+                self.background(lambda: whole_ids(self.directory.read(name)), self.ids_read)
 
-    def run(self, work: Callable[[], Any], done: Callable[[Any], None]) -> None:
-        """Do what takes long in the background; on a full disk at once, before changes use up the room that is left."""
-        if not self.is_full:
-            self.runner.background(work, done)
-            return
-        try:
-            result = work()
-        except OSError as error:
-            result = error
-        done(result)
-
-    def ids_read(self, ids: list[int] | OSError) -> None:
+    def ids_read(self, ids: list[int]) -> None:
         """Go on with what the segment holds."""
-        if isinstance(ids, OSError):
-            self.fail(ids)
-        else:
-            self.compaction.set_ids(ids)
-            self.schedule()
+        self.compaction.set_ids(ids)
+        self.schedule()
 
     def schedule(self) -> None:
         """Append again soon, although no client writes."""
@@ -538,28 +509,23 @@ class FileLog:
             return
         segment.advance("moves synced")
         if segment.comes_back:
-            self.runner.background(lambda: self.pool.reuse(name, segment.size), self.removed)
+            self.background(lambda: self.pool.reuse(name, segment.size), self.removed)
         else:
-            self.runner.background(lambda: self.remove(name), self.removed)
+            self.background(lambda: self.remove(name), self.removed)
 
     def remove(self, name: str) -> None:
         """Remove a file for certain."""
         self.directory.unlink(name)
         self.directory.sync()
 
-    def removed(self, result: File | OSError | None) -> None:
+    def removed(self, file: File | None) -> None:
         """Forget the segment, and take its file for the pool if it comes back; go on with the next if it is due."""
-        if isinstance(result, OSError):
-            self.fail(result)
-            return
         segment = self.sealed.pop(0)
         self.sealed_bytes -= segment.size
-        segment.advance("removed" if result is None else "zeroed")
-        if result is not None:
-            self.pool.put(segment.size, result)
+        segment.advance("zeroed" if file else "removed")
+        if file:
+            self.pool.put(segment.size, file)
         self.compaction.finish()
-        if self.is_full and not segment.comes_back and not self.preparing:
-            self.prepare_segment()
         self.schedule()
 
     # --- the end ------------------------------------------------------------------------------------------------------

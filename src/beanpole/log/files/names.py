@@ -2,15 +2,24 @@
 
 import re
 
-# One name for each number: a second file with more zeros in front is somebody's copy, and no part of the log.
-SEGMENT = re.compile(r"segment\.([0-9]{10}|[1-9][0-9]{10,})")
-IMPORTED = re.compile(r"import\.([0-9]{10}|[1-9][0-9]{10,})")
 SPARE = re.compile(r"spare\.(\d+)(\.unfinished)?")
 
+IMPORT = "import"
+"""What stands in place of ``segment`` while a log of beanstalkd's is taken over."""
 
-def segment_name(number: int) -> str:
+
+def segment_name(number: int, prefix: str = "segment") -> str:
     """Return the name of a segment; names sort as numbers do."""
-    return f"segment.{number:010d}"
+    return f"{prefix}.{number:010d}"
+
+
+def segment_number(name: str, prefix: str = "segment") -> int | None:
+    """Return the number of a segment by its name; None: it is none.
+
+    There is one name for each number: a file with more zeros in front is somebody's copy, and no part of the log.
+    """
+    match = re.fullmatch(rf"{prefix}\.([0-9]{{10}}|[1-9][0-9]{{10,}})", name)
+    return int(match[1]) if match else None
 
 
 def spare_name(number: int) -> str:
@@ -26,23 +35,6 @@ def unfinished_name(number: int) -> str:
 def spare_number(name: str) -> int | None:
     """Return the number of a spare, finished or not; None: the file is none."""
     match = SPARE.fullmatch(name)
-    return int(match[1]) if match else None
-
-
-def segment_number(name: str) -> int | None:
-    """Return the number of a segment by its name; None: it is none."""
-    match = SEGMENT.fullmatch(name)
-    return int(match[1]) if match else None
-
-
-def import_name(number: int) -> str:
-    """Return the name of a segment that is being taken over from beanstalkd's log."""
-    return f"import.{number:010d}"
-
-
-def import_number(name: str) -> int | None:
-    """Return the number of such a segment by its name; None: it is none."""
-    match = IMPORTED.fullmatch(name)
     return int(match[1]) if match else None
 
 

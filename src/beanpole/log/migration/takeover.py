@@ -14,7 +14,7 @@ from beanpole.engine.restore import Restore
 from beanpole.errors import ExitCode, StartError
 from beanpole.log.files.bulk import BulkWriter
 from beanpole.log.files.disk import DiskDirectory
-from beanpole.log.files.names import import_name, import_number, segment_name, segment_number
+from beanpole.log.files.names import IMPORT, segment_name, segment_number
 from beanpole.log.migration.beanstalkd_binlog import BinlogReport, is_binlog, read_directory
 from beanpole.log.reader import STATES
 from beanpole.log.replay import import_job
@@ -44,7 +44,7 @@ def take_over(directory: DiskDirectory, segment_bytes: int, wall_ns: int) -> Tak
         rename_all(directory)
         return None
     for name in names:
-        if import_number(name) is not None:
+        if segment_number(name, IMPORT) is not None:
             directory.unlink(name)
     if not any(is_binlog(name) for name in names):
         return None
@@ -56,7 +56,7 @@ def take_over(directory: DiskDirectory, segment_bytes: int, wall_ns: int) -> Tak
         )
     jobs, report = read_directory(directory.path)
     segments = BulkWriter(
-        directory, import_name, 1, next_job_id=report.next_id, clock=(wall_ns, 0), segment_bytes=segment_bytes
+        directory, IMPORT, 1, next_job_id=report.next_id, clock=(wall_ns, 0), segment_bytes=segment_bytes
     )
     restore = Restore(Engine(limits.BODY_BYTES_MAX_CEILING))
     for job in jobs.values():
@@ -74,7 +74,7 @@ def take_over(directory: DiskDirectory, segment_bytes: int, wall_ns: int) -> Tak
 def rename_all(directory: DiskDirectory) -> None:
     """Give all files their final names; everything is on disk already."""
     for name in directory.names():
-        number = import_number(name)
+        number = segment_number(name, IMPORT)
         if number is not None:
             directory.rename(name, segment_name(number))
         elif is_binlog(name):

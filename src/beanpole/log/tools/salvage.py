@@ -118,7 +118,7 @@ def write_new(parent: Path, engine: Engine, first_number: int, **header: Any) ->
     """Write what an engine holds as a log of its own, in a folder of its own, and sync it."""
     path = parent / UNFINISHED
     path.mkdir(mode=0o700)
-    writer = BulkWriter(DiskDirectory(path), segment_name, first_number, **header)
+    writer = BulkWriter(DiskDirectory(path), "segment", first_number, **header)
     write_all(engine, writer.records, writer.flush)
     writer.seal()
     for each in (path, *path.iterdir()):
