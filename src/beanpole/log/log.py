@@ -1,4 +1,4 @@
-"""What the server needs of a log, and the log of a server that keeps nothing.
+"""What the server needs of a log: a class that keeps nothing, which logs that keep something derive from.
 
 The order of calls: the engine is made with ``records``, :meth:`Log.recover` brings the jobs back into it,
 :meth:`Log.start` lets the log do what it does by itself, a turn ends with :meth:`Log.append`, and the last call is
@@ -32,19 +32,21 @@ class Recovery:
     """What a crash left and how it was repaired, a sentence each."""
 
 
-class Log(Protocol):
-    """What the server needs of a log."""
+class Log:
+    """What a server needs of a log. This one keeps nothing; others replace all of its methods."""
 
-    @property
-    def records(self) -> Records:
+    def __init__(self) -> None:
+        self.records: Records = Records()
         """What the engine tells its changes to; ``records.index`` is the number of the last one."""
 
     @property
     def durable_index(self) -> int:
         """The last record that a crash can't take back, as far as the policy promises that."""
+        return self.records.index
 
-    def recover(self, engine: Engine, progress: Progress) -> Recovery:
+    def recover(self, engine: Engine, progress: Progress = lambda _what, _done, _total: None) -> Recovery:  # noqa: ARG002
         """Bring back the jobs into an empty engine, which was made with ``records``. Raise StartError if that fails."""
+        return Recovery()
 
     def start(self, on_durable: Callable[[], None], on_failure: Callable[[OSError], None]) -> None:
         """Begin what the log does by itself. It calls back when `durable_index` has moved, and once if it fails."""
@@ -60,34 +62,6 @@ class Log(Protocol):
 
     def facts(self) -> dict[str, str]:
         """Return what ``stats`` says of the log, by key."""
-
-
-class NullLog:
-    """A log that keeps nothing."""
-
-    def __init__(self) -> None:
-        self.records = Records()
-
-    @property
-    def durable_index(self) -> int:
-        """Everything."""
-        return self.records.index
-
-    def recover(self, _engine: Engine, _progress: Progress) -> Recovery:
-        """Return that there is nothing."""
-        return Recovery()
-
-    def start(self, on_durable: Callable[[], None], on_failure: Callable[[OSError], None]) -> None:
-        """Do nothing."""
-
-    def append(self) -> None:
-        """Do nothing."""
-
-    def close(self) -> None:
-        """Do nothing."""
-
-    def facts(self) -> dict[str, str]:
-        """Return that nothing is kept."""
         return {"durability": "none"}
 
 

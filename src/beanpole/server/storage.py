@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from beanpole.engine.engine import Engine
-from beanpole.log.log import Log, NullLog
+from beanpole.log.log import Log
 from beanpole.server.eventqueue import now_ns
 from beanpole.server.settings import Settings
 
@@ -29,6 +29,6 @@ class Storage:
 
 def open_memory(settings: Settings, facts: Facts) -> Storage:
     """Return an engine that lives in memory only."""
-    log = NullLog()
+    log = Log()
     engine = Engine(settings.body_bytes_max, now_ns(), lambda: {**facts(), **log.facts()}, log.records)
     return Storage(engine, log)

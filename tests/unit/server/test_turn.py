@@ -8,7 +8,7 @@ import pytest
 
 from beanpole.engine.check import check
 from beanpole.engine.engine import Engine
-from beanpole.log.log import NullLog
+from beanpole.log.log import Log
 from beanpole.server import limits
 from beanpole.server.connection import COSTS_NS, Connection
 from beanpole.server.epoll import EpollTransport
@@ -47,7 +47,7 @@ class House:
     """A server without a process: turns, sockets, and memory transports beside them."""
 
     def __init__(self) -> None:
-        self.log = NullLog()
+        self.log = Log()
         self.engine = Engine(now_ns=1, records=self.log.records)
         self.turn = Turn(self.engine, self.log)
         self.loop = Loop()
