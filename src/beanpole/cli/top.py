@@ -189,7 +189,7 @@ class View:
 
     def _read_keys(self) -> None:
         from beanpole.monitor.keys import keys
-        from beanpole.monitor.top import Quit, Suspend
+        from beanpole.monitor.top import Simple
 
         try:
             data = os.read(self._stdin, READ_BYTES)
@@ -199,8 +199,8 @@ class View:
             self._left.set()
         for key in keys(data):
             order = self._top.press(key)
-            if isinstance(order, Quit | Suspend):
-                self._suspending = isinstance(order, Suspend)
+            if order in {Simple.QUIT, Simple.SUSPEND}:
+                self._suspending = order is Simple.SUSPEND
                 self._left.set()
                 return
             if order is not None:

@@ -223,12 +223,8 @@ def import_(server: Server, out: Output, *, tube: str, file: IO[bytes], ready: b
 
 def size_of(file: IO[bytes]) -> int | None:
     """Return how many bytes of a file there are to read; None if it is a pipe."""
-    if not file.seekable():
-        return None
-    here = file.tell()
-    size = file.seek(0, os.SEEK_END) - here
-    file.seek(here)
-    return size
+    size = size_of_file(file)
+    return None if size is None else size - file.tell()
 
 
 def read(piece: Sequence[tuple[int, bytes]], *, ready: bool) -> tuple[dict[int, Copy], dict[int, str]]:

@@ -37,15 +37,10 @@ class Column:
 def counted(field: str, style: str) -> tuple[Callable[[Row], float], Callable[[Row], Cell]]:
     """How to sort by and show a count of `stats-tube`."""
 
-    def key(row: Row) -> float:
-        number: int = getattr(row.stats, field)
-        return number
+    def number(row: Row) -> int:
+        return int(getattr(row.stats, field))
 
-    def cell(row: Row) -> Cell:
-        number: int = getattr(row.stats, field)
-        return Cell(count(number), style if number else QUIET)
-
-    return key, cell
+    return number, lambda row: Cell(count(number(row)), style if number(row) else QUIET)
 
 
 def rated(field: str) -> tuple[Callable[[Row], float], Callable[[Row], Cell]]:
@@ -55,11 +50,7 @@ def rated(field: str) -> tuple[Callable[[Row], float], Callable[[Row], Cell]]:
         per_second: float | None = getattr(row, field)
         return -1.0 if per_second is None else per_second
 
-    def cell(row: Row) -> Cell:
-        per_second: float | None = getattr(row, field)
-        return Cell(rate(per_second), "" if per_second else QUIET)
-
-    return key, cell
+    return key, lambda row: Cell(rate(getattr(row, field)), "" if getattr(row, field) else QUIET)
 
 
 def age_key(row: Row) -> float:

@@ -45,19 +45,12 @@ class Mode(Enum):
     HELP = "help"
 
 
-@dataclass(frozen=True, slots=True)
-class Quit:
-    """An order to end."""
+class Simple(Enum):
+    """An order that needs no more words."""
 
-
-@dataclass(frozen=True, slots=True)
-class Suspend:
-    """An order to go into the background."""
-
-
-@dataclass(frozen=True, slots=True)
-class Refresh:
-    """An order to take a sample now."""
+    QUIT = "end"
+    SUSPEND = "go into the background"
+    REFRESH = "take a sample now"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +69,7 @@ class Pause:
     delay_s: int
 
 
-Order = Quit | Suspend | Refresh | Kick | Pause
+Order = Simple | Kick | Pause
 
 
 @dataclass
@@ -165,9 +158,9 @@ class Top:
     def press(self, key: str) -> Order | None:
         """Does what a key asks for, or returns the order."""
         if key == "control-c":
-            return Quit()
+            return Simple.QUIT
         if key == "control-z":
-            return Suspend()
+            return Simple.SUSPEND
         self.message = ""
         if self.mode is Mode.HELP:
             self.mode = Mode.TABLE
@@ -204,7 +197,7 @@ class Top:
         elif len(key) == 1:
             self.pattern += key
         self.arrange()
-        return Refresh()
+        return Simple.REFRESH
 
     def _press_in_prompt(self, key: str) -> Order | None:
         if key == "escape":
@@ -265,7 +258,7 @@ class Top:
         self.sort = (self.sort + step) % len(COLUMNS)
         self.descending = self.sort != 0
         self.arrange()
-        return Refresh() if self.sort == AGE else None
+        return Simple.REFRESH if self.sort == AGE else None
 
     def reverse(self) -> None:
         """Sorts the other way round."""
@@ -276,7 +269,7 @@ class Top:
         """Shows all tubes again."""
         self.pattern = ""
         self.arrange()
-        return Refresh()
+        return Simple.REFRESH
 
     def enter(self, mode: Mode) -> None:
         """Lets keys mean something else."""
@@ -308,11 +301,11 @@ ACTIONS: dict[str, Callable[[Top], "Order | None"]] = {
     "k": lambda top: top.ask_kick(),
     "p": lambda top: top.ask(Mode.PAUSE),
     "u": lambda top: top.resume(),
-    " ": lambda _: Refresh(),
-    "control-l": lambda _: Refresh(),
+    " ": lambda _: Simple.REFRESH,
+    "control-l": lambda _: Simple.REFRESH,
     "?": lambda top: top.enter(Mode.HELP),
     "h": lambda top: top.enter(Mode.HELP),
-    "q": lambda _: Quit(),
+    "q": lambda _: Simple.QUIT,
 }
 """What the other keys do."""
 

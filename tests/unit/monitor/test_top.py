@@ -16,9 +16,7 @@ from beanpole.monitor.top import (
     Mode,
     Order,
     Pause,
-    Quit,
-    Refresh,
-    Suspend,
+    Simple,
     Top,
 )
 from tests.unit.monitor.made import job, row, sample
@@ -136,7 +134,7 @@ def test_window_follows_the_selection() -> None:
 
 def test_filter_while_typing() -> None:
     top = view()
-    assert press(top, "/", "r", "e") == [Refresh(), Refresh()]
+    assert press(top, "/", "r", "e") == [Simple.REFRESH, Simple.REFRESH]
     assert names(top) == ["Reports"]
     press(top, "backspace")
     assert names(top) == ["Reports"]
@@ -149,7 +147,7 @@ def test_filter_while_typing() -> None:
 
 def test_filter_takes_keys_that_are_orders_elsewhere() -> None:
     top = view()
-    assert Quit() not in press(top, "/", "q", "up")
+    assert Simple.QUIT not in press(top, "/", "q", "up")
     assert top.pattern == "q"
     assert names(top) == []
     press(top, "escape")
@@ -219,15 +217,15 @@ def test_prompt_refuses_what_it_does_not_understand(typed: str) -> None:
 def test_control_keys_work_everywhere(keys: list[str]) -> None:
     top = view()
     press(top, *keys)
-    assert press(top, "control-c") == [Quit()]
-    assert press(top, "control-z") == [Suspend()]
+    assert press(top, "control-c") == [Simple.QUIT]
+    assert press(top, "control-z") == [Simple.SUSPEND]
 
 
 def test_any_key_ends_the_help() -> None:
     top = view()
     assert press(top, "?", "q") == []
     assert top.mode is Mode.TABLE
-    assert press(top, "q", " ") == [Quit(), Refresh()]
+    assert press(top, "q", " ") == [Simple.QUIT, Simple.REFRESH]
 
 
 def test_no_two_keys_leave_a_state_that_breaks() -> None:
