@@ -103,7 +103,7 @@ def of_state(client: Client[bytes], tube: str, state: str, count: int) -> Iterat
         piece = ids[: min(BATCH, count)]
         ids = ids[len(piece) :]
         try:
-            batch = look(client, piece or [peek().id], tube, state)
+            batch = in_state(client, piece or [peek().id], tube, state)
         except NotFoundError:
             return
         if batch:
@@ -131,8 +131,8 @@ def scanned(client: Client[bytes], tube: str, state: str) -> list[int]:
     return [job.id for job in find(client, tube, [state], id_count_max=count * SCAN_IDS_PER_JOB).jobs]
 
 
-def look(client: Client[bytes], ids: Sequence[int], tube: str, state: str) -> list[Taken]:
-    """Look at jobs by their ids; return those that are still in the state."""
+def in_state(client: Client[bytes], ids: Sequence[int], tube: str, state: str) -> list[Taken]:
+    """Inspect jobs by their ids; return those that are still in the state."""
     with client.pipeline(raise_errors=False) as pipeline:
         asked = [(pipeline.stats_job(id), pipeline.peek(id)) for id in ids]
     found = [

@@ -44,7 +44,7 @@ doctor.epilog = EXIT_CODES.replace("0    done", "0    healthy: nothing, or nothi
 
 
 async def visit_server(server: Server, interval_s: float) -> "Visit":
-    """Looks at the server."""
+    """Samples the server twice."""
     from beanpole.monitor.doctor import visit
 
     async with async_client(server) as client:
@@ -52,7 +52,7 @@ async def visit_server(server: Server, interval_s: float) -> "Visit":
 
 
 def files_max(sample: "Sample") -> int | None:
-    """How many files the server may have open, if its process is on this machine and may be looked at."""
+    """How many files the server may have open, if its process is on this machine and may be read."""
     pid, hostname = sample.server.pid, sample.server.hostname
     if hostname and hostname != socket.gethostname():
         return None

@@ -69,7 +69,7 @@ def peek(server: Server, out: Output, what: tuple[int | str, ...], state: str, *
 
 
 def peek_tube(client: Client[bytes], tube: str, state: str) -> Job[bytes]:
-    """Look at the next job of a tube in a state.
+    """Return the next job of a tube in a state.
 
     Raises Failure: there is no such tube; to use it first would make it.
     """

@@ -92,7 +92,7 @@ class Printer:
 
 
 async def follow(server: Server, tube: str, printer: Printer, interval_s: float) -> None:
-    """Looks again and again; a server that went away is awaited."""
+    """Polls until all wanted jobs are shown; waits for a server that went away."""
     from beanpole.monitor.tail import Follower
 
     lost = False
@@ -100,7 +100,7 @@ async def follow(server: Server, tube: str, printer: Printer, interval_s: float)
         follower = Follower(client, tube, f"beanpole-tail-{secrets.token_hex(8)}")
         while printer.left:
             try:
-                seen, missed = await follower.look()
+                seen, missed = await follower.poll()
             except ConnectionLostError as error:
                 if not lost:
                     note(f"{sentence_of(error)}; trying again")

@@ -181,7 +181,7 @@ class Link(asyncio.Protocol):
             self.fail(ConnectionLostError(f"job {id} could not be given back: {error}"))
 
     def _watch(self) -> None:
-        """Sets the timer for the silence that is allowed now, unless it looks sooner than that anyway."""
+        """Sets the timer for the silence that is allowed now, unless it fires sooner than that anyway."""
         silence_s = self._owed[0].silence_s if self._owed else None
         if silence_s is None:
             return
@@ -193,7 +193,7 @@ class Link(asyncio.Protocol):
         self._timer = self._loop.call_at(silent_at_s, self._silent)
 
     def _silent(self) -> None:
-        """The timer: looks whether what is owed now is late, or only was not owed yet when the timer was set."""
+        """The timer: what is owed now may be late, or was not owed yet when the timer was set."""
         self._timer = None
         if self._owed:
             silence_s = self._owed[0].silence_s

@@ -70,7 +70,7 @@ CLOCK_AHEAD_S_MAX = 3_600
 """Seconds that the wall clock may jump ahead; further and numbers are refused until an operator reloads."""
 
 ZONES_MAX = 64
-"""Time zones whose changes of local time are remembered, so that a reload needs not look for them again."""
+"""Time zones whose changes of local time are remembered, so that a reload need not search for them again."""
 
 RECORD_MAX = 255
 """Characters that a row has for what its rule looked like: about ten changes, then the rule needs another name."""

@@ -54,7 +54,7 @@ def rated(field: str) -> tuple[Callable[[Row], float], Callable[[Row], Cell]]:
 
 
 def age_key(row: Row) -> float:
-    """Seconds since the next ready job was put; -1: there is none, or it was not looked at."""
+    """Seconds since the next ready job was put; -1: there is none, or it was not inspected."""
     return -1 if row.next_job is None else row.next_job.age
 
 

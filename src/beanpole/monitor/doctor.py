@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from beanpole.monitor import server_checks, tube_checks
 from beanpole.monitor.findings import Check, Finding, Severity, Visit
-from beanpole.monitor.sampling import ALL, Looked, Sample, Sampler, next_jobs
+from beanpole.monitor.sampling import ALL, Inspected, Sample, Sampler, next_jobs
 
 if TYPE_CHECKING:
     from beanpole.client import AsyncClient
@@ -33,8 +33,8 @@ CHECKS: tuple[Check, ...] = (
 )
 """The checks, in the order in which findings of the same severity are reported."""
 
-TUBES_LOOKED_INTO = 100
-"""Tubes, those with the most jobs, of which a job is looked at; each brings its body with it."""
+TUBES_INSPECTED = 100
+"""Tubes, those with the most jobs, of which a job is inspected; each brings its body with it."""
 
 
 def name_of(check: Check) -> str:
@@ -59,18 +59,18 @@ async def visit(
     wait: Callable[[], Awaitable[None]],
     files_max: Callable[[Sample], int | None] = lambda _: None,
 ) -> Visit:
-    """Looks at a server twice, and at some jobs. Raises ConnectionLostError and UnexpectedReplyError."""
+    """Samples a server twice, and inspects some jobs. Raises ConnectionLostError and UnexpectedReplyError."""
     sampler = Sampler(client, now_ns, ALL)
     before = await sampler.take()
     await wait()
     after = await sampler.take()
-    ready = await _look(client, after, "ready")
-    buried = await _look(client, after, "buried")
+    ready = await _inspect(client, after, "ready")
+    buried = await _inspect(client, after, "buried")
     return Visit(before, after, ready, buried, files_max(after))
 
 
-async def _look(client: "AsyncClient[bytes]", sample: Sample, state: str) -> dict[str, Looked]:
-    """Looks at a job of the tubes that have the most in a state."""
+async def _inspect(client: "AsyncClient[bytes]", sample: Sample, state: str) -> dict[str, Inspected]:
+    """Inspects a job of the tubes that have the most in a state."""
     numbers = {name: getattr(row.stats, f"current_jobs_{state}") for name, row in sample.rows.items()}
     tubes = [name for name, number in sorted(numbers.items(), key=lambda each: -each[1]) if number]
-    return await next_jobs(client, tubes[:TUBES_LOOKED_INTO], state)
+    return await next_jobs(client, tubes[:TUBES_INSPECTED], state)

@@ -1,11 +1,11 @@
-"""The words of `doctor`: what it looks at (`Visit`), and what it finds (`Finding`)."""
+"""The words of `doctor`: what it inspects (`Visit`), and what it finds (`Finding`)."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
-from beanpole.monitor.sampling import Looked, Sample
+from beanpole.monitor.sampling import Inspected, Sample
 
 if TYPE_CHECKING:
     from beanpole.client import Stats, StatsTube
@@ -43,9 +43,9 @@ class Visit:
 
     before: Sample
     after: Sample
-    ready: Mapping[str, Looked] = field(default_factory=dict)
+    ready: Mapping[str, Inspected] = field(default_factory=dict)
     """The next ready job by tube."""
-    buried: Mapping[str, Looked] = field(default_factory=dict)
+    buried: Mapping[str, Inspected] = field(default_factory=dict)
     """The first buried job by tube."""
     files_max: int | None = None
     """Files that the server's process may have open; None: not known."""
@@ -85,4 +85,4 @@ class Visit:
 
 
 Check = Callable[[Visit], Iterator[Finding]]
-"""Looks at a visit for one kind of trouble, which its docstring names."""
+"""Checks a visit for one kind of trouble, which its docstring names."""

@@ -39,7 +39,7 @@ class Row:
     delete_rate: float | None = None
     """Jobs deleted a second, likewise."""
     next_job: "StatsJob | None" = None
-    """The ready job that is reserved next, if it was looked at: not always the oldest."""
+    """The ready job that is reserved next, if it was inspected: not always the oldest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ class Sampler:
         self._pattern = ""
 
     async def take(self, wanted: Iterable[str] = (), pattern: str = "") -> Sample:
-        """Asks the server. `wanted`: tubes to ask about in any case, and of which the next job is looked at.
+        """Asks the server. `wanted`: tubes to ask about in any case, and of which the next job is inspected.
 
         Raises ConnectionLostError and UnexpectedReplyError; the next call connects again.
         """
@@ -123,7 +123,7 @@ class Sampler:
             self._begin_sweep(listed.result())
         seen = [name for name in wanted if name in self._names]
         await self._ask_tubes(seen)
-        await self._look_at_next(seen)
+        await self._inspect_next(seen)
         rates = None if last is None else rates_between(last.server, server, last.at_ns, at_ns)
         self._last = Sample(at_ns, server, rates, dict(self._rows), len(self._names))
         return self._last
@@ -159,7 +159,7 @@ class Sampler:
             before.next_job if stats.current_jobs_ready else None,
         )
 
-    async def _look_at_next(self, seen: Sequence[str]) -> None:
+    async def _inspect_next(self, seen: Sequence[str]) -> None:
         """Finds out about the next ready job of some tubes."""
         names = [name for name in seen if name in self._rows and self._rows[name].stats.current_jobs_ready]
         jobs = await next_jobs(self._client, names)
@@ -167,12 +167,12 @@ class Sampler:
             self._rows[name] = replace(self._rows[name], next_job=jobs[name][1] if name in jobs else None)
 
 
-Looked = tuple[int, "StatsJob"]
+Inspected = tuple[int, "StatsJob"]
 """The bytes of a job's body, and what `stats-job` says of it."""
 
 
-async def next_jobs(client: "AsyncClient[bytes]", tubes: Sequence[str], state: str = "ready") -> dict[str, Looked]:
-    """Looks at the job of each tube that `peek-ready`, `peek-delayed` or `peek-buried` shows.
+async def next_jobs(client: "AsyncClient[bytes]", tubes: Sequence[str], state: str = "ready") -> dict[str, Inspected]:
+    """Inspects the job of each tube that `peek-ready`, `peek-delayed` or `peek-buried` shows.
 
     A tube without one is left out, and so is a job that was gone a moment later.
     """

@@ -178,7 +178,7 @@ def empty_reserves(visit: Visit) -> Iterator[Finding]:
 def bodies(visit: Visit) -> Iterator[Finding]:
     """Bodies are very large, or may be."""
     large = sorted(
-        ((length, tube) for looked in (visit.ready, visit.buried) for tube, (length, _) in looked.items()), reverse=True
+        ((length, tube) for jobs in (visit.ready, visit.buried) for tube, (length, _) in jobs.items()), reverse=True
     )
     large = [(length, tube) for length, tube in large if length >= BODY_BYTES]
     if large:

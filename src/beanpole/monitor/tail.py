@@ -2,11 +2,11 @@
 
 The protocol has no notification of a put, but ids rise by one with each. So: learn the last id once, by putting a job
 into a tube of our own and deleting it; after that, `total-jobs` of `stats` says how far ids have gone, and
-`total-jobs` of `stats-tube` whether any of them can be ours. Each new id is looked at once. A job that was deleted
+`total-jobs` of `stats-tube` whether any of them can be ours. Each new id is asked for once. A job that was deleted
 before its turn is missed, and the tube's count says how many were.
 
 A put that fails takes an id on beanstalkd and adds nothing to `total-jobs`, so what is expected can fall behind what is
-there. Therefore some ids more are looked at, and one that is found corrects the reckoning.
+there. Therefore some more ids are asked for, and one that exists corrects the count.
 """
 
 from collections.abc import Iterable
@@ -20,11 +20,11 @@ from beanpole.errors import ReplyError
 if TYPE_CHECKING:
     from beanpole.client import AsyncClient, StatsJob
 
-IDS_PER_LOOK = 10_000
-"""Ids that are looked at in one go; when more have come, the oldest are not, as they are most likely gone."""
+IDS_PER_POLL = 10_000
+"""Ids that are asked for in one go; when more have come, the oldest are left out, as they are most likely gone."""
 
 IDS_AHEAD = 64
-"""Ids beyond the expected last one that are looked at too."""
+"""Ids beyond the expected last one that are asked for, too."""
 
 PROBE_DELAY_S = limits.PRI_MAX
 """The delay of the job that reveals the last id: nobody reserves it if we can't delete it."""
@@ -33,12 +33,12 @@ PROBE_DELAY_S = limits.PRI_MAX
 class NewIds:
     """Which ids are new. Numbers in, numbers out.
 
-    Invariant: every id below `next_id` was looked at, or belongs to a time in which nothing came into the tube.
+    Invariant: every id below `next_id` was asked for, or belongs to a time in which nothing came into the tube.
     """
 
     def __init__(self, last_id: int, server_total: int, tube_total: int) -> None:
         self.next_id = last_id + 1
-        """The first id that was not looked at."""
+        """The first id that was not asked for."""
         self.owed = 0
         """Jobs that came into the tube and were not seen; negative: seen before they were counted."""
         self._offset = last_id - server_total
@@ -49,7 +49,7 @@ class NewIds:
         self._certain = last_id
 
     def due(self, server_total: int, tube_total: int) -> range:
-        """The ids to look at, after both counts were read in this order."""
+        """The ids to ask for, after both counts were read in this order."""
         self.owed += tube_total - self._tube_total
         self._tube_total = tube_total
         self._certain = server_total + self._offset
@@ -57,9 +57,9 @@ class NewIds:
             self.next_id = max(self.next_id, self._certain + 1)
             return range(0)
         last = max(self._certain + self._drift, self.next_id)
-        return range(max(self.next_id, last + 1 - IDS_PER_LOOK), last + 1 + IDS_AHEAD)
+        return range(max(self.next_id, last + 1 - IDS_PER_POLL), last + 1 + IDS_AHEAD)
 
-    def looked(self, alive: Iterable[int], seen_count: int) -> int:
+    def inspected(self, alive: Iterable[int], seen_count: int) -> int:
         """Records which ids exist, in any tube, and how many jobs of the tube were seen.
 
         Returns how many were missed.
@@ -92,7 +92,7 @@ class Follower:
         self._server_id = ""
         self._new_ids = NewIds(0, 0, 0)
 
-    async def look(self) -> tuple[list[Seen], int]:
+    async def poll(self) -> tuple[list[Seen], int]:
         """The jobs that came since the last time, by id, and how many were missed; nothing at the first time.
 
         Raises DrainingError and OutOfMemoryError if the server takes no job, ConnectionLostError and
@@ -113,7 +113,7 @@ class Follower:
         async with self._client.pipeline(raise_errors=False) as peeking:
             peeked = [(job, peeking.peek(job.id)) for job in ours]
         seen = [Seen(found.result().body, job) for job, found in peeked if not isinstance(found.error, NotFoundError)]
-        return seen, self._new_ids.looked((job.id for job in alive), len(seen))
+        return seen, self._new_ids.inspected((job.id for job in alive), len(seen))
 
     async def _begin(self) -> None:
         """Learns the last id."""

@@ -29,8 +29,8 @@ TYPED_MAX = 20
 NUMBER = re.compile(r"[0-9]+")
 """How many jobs a kick may be asked for."""
 
-AGES_LOOKED_AT = 100
-"""Tubes outside the window whose next job is looked at if its age matters, as each brings a body with it."""
+AGES_INSPECTED = 100
+"""Tubes outside the window whose next job is inspected if its age matters, as each brings a body with it."""
 
 AGE = next(index for index, column in enumerate(COLUMNS) if column.title == "AGE")
 
@@ -137,7 +137,7 @@ class Top:
     def most_ready(self) -> list[Row]:
         """The tubes with the most ready jobs: what is old is there."""
         ready = sorted(self.rows, key=lambda row: row.stats.current_jobs_ready, reverse=True)
-        return ready[:AGES_LOOKED_AT]
+        return ready[:AGES_INSPECTED]
 
     def row_of(self, tube: str) -> Row | None:
         """What is known of a tube."""

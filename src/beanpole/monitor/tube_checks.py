@@ -119,8 +119,8 @@ def far_behind(visit: Visit) -> Iterator[Finding]:
 def failing_jobs(visit: Visit) -> Iterator[Finding]:
     """Jobs that time out again and again."""
     troubled: Troubled = []
-    for looked in (visit.ready, visit.buried):
-        for name, (_, job) in looked.items():
+    for jobs in (visit.ready, visit.buried):
+        for name, (_, job) in jobs.items():
             if job.timeouts >= TIMEOUTS_OF_A_JOB:
                 line = f"job {job.id} timed out {plural(job.timeouts, 'time')}, its ttr is {duration(job.ttr)}"
                 troubled.append((job.timeouts, name, line))

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from beanpole import Client, TimedOutError
-from beanpole.cli.batches import batches, delete, enter, look
+from beanpole.cli.batches import batches, delete, enter, in_state
 from tests.e2e.cli.conftest import Cli, command
 from tests.e2e.process import environment, wait_until
 from tests.servers import HOST, beanpole_server
@@ -175,8 +175,8 @@ def test_only_jobs_in_the_asked_state_are_taken(client: Client[bytes], tube: str
     ids = client.put_many([b"1", b"2", b"3"])
     client.bury(client.reserve_job(ids[1]))
     other = client.put(b"4", tube=f"{tube}-b")
-    assert [each.body for each in look(client, [*ids, other], tube, "buried")] == [b"2"]
-    assert [each.body for each in look(client, [*ids, other], tube, "ready")] == [b"1", b"3"]
+    assert [each.body for each in in_state(client, [*ids, other], tube, "buried")] == [b"2"]
+    assert [each.body for each in in_state(client, [*ids, other], tube, "ready")] == [b"1", b"3"]
 
 
 # --- export, import ---------------------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 from beanpole.client.stats import Stats, StatsJob, StatsTube
 from beanpole.monitor.findings import Visit
-from beanpole.monitor.sampling import Looked, Rates, Row, Sample
+from beanpole.monitor.sampling import Inspected, Rates, Row, Sample
 
 SECOND_NS = 1_000_000_000
 
@@ -56,8 +56,8 @@ def visit(
     before: Sample | None = None,
     after: Sample | None = None,
     *,
-    ready: dict[str, Looked] | None = None,
-    buried: dict[str, Looked] | None = None,
+    ready: dict[str, Inspected] | None = None,
+    buried: dict[str, Inspected] | None = None,
     files_max: int | None = None,
 ) -> Visit:
     """A visit of two seconds; what is not given is a healthy server."""
