@@ -108,11 +108,6 @@ class Decoder:
         """Bytes of memory that the decoder holds."""
         return self.kept.capacity
 
-    @property
-    def in_command(self) -> bool:
-        """Whether a command has begun and its end has not arrived."""
-        return self.mode != Mode.LINE or self.end > self.at
-
     def receive(self, data: bytes) -> None:
         """Take a copy of `data` as input."""
         size: cython.Py_ssize_t = len(data)
