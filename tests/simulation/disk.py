@@ -206,9 +206,6 @@ class SimDisk:
         self.call("size")
         return len(self.cache[name].cache)
 
-    def prepare(self, name: str, size: int) -> SimFile:
-        return self.create(name, size)
-
     def create(self, name: str, size: int) -> SimFile:
         self.call("create")
         if self.capacity is not None and self.used_bytes() + size > self.capacity:

@@ -8,8 +8,9 @@ from random import Random
 
 import pytest
 
+from beanpole.log.files.disk import File
 from beanpole.log.log import Policy
-from tests.simulation.disk import SimDisk, SimFile
+from tests.simulation.disk import SimDisk
 from tests.simulation.life import BODY_BYTES_MAX, Client, Life, Promises
 from tests.simulation.runner import NS_PER_S, Clock
 
@@ -215,11 +216,13 @@ def test_disk_stays_in_proportion(
 def test_segments_are_prepared_before_puts_need_them(monkeypatch: pytest.MonkeyPatch) -> None:
     bound = Bound()
 
-    def fail(name: str, _size: int) -> SimFile:
-        raise AssertionError(f"{name} is created while clients wait")
+    create = bound.life.log.pool.create
 
-    monkeypatch.setattr(bound.disk, "prepare", bound.disk.create)
-    monkeypatch.setattr(bound.disk, "create", fail)
+    def in_time(size: int, *, fast: bool = False) -> File:
+        assert not fast, f"a segment of {size} bytes is created while clients wait"
+        return create(size)
+
+    monkeypatch.setattr(bound.life.log.pool, "create", in_time)
     steady(bound)
     assert bound.life.records.segment > 50
 

@@ -7,8 +7,6 @@ take their place and lose, tear or refuse what it likes.
 import errno
 import fcntl
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
@@ -54,9 +52,6 @@ class Directory(Protocol):
 
     def create(self, name: str, size: int) -> File:
         """Create a file of zeros with its space on disk. Raise OSError(ENOSPC), leaving nothing, when there is none."""
-
-    def prepare(self, name: str, size: int) -> File:
-        """Create a file, and do all that makes its syncs fast. That may take long."""
 
     def open(self, name: str) -> File:
         """Open a file that is there, to write."""
@@ -130,32 +125,15 @@ class DiskDirectory:
     def create(self, name: str, size: int) -> DiskFile:
         """Create a file of zeros with its space on disk."""
         file = DiskFile(name, os.open(name, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600, dir_fd=self.fd))
-        with self.or_nothing(file):
+        try:
             if size:
                 os.posix_fallocate(file.fd, 0, size)
             os.fsync(file.fd)
-        return file
-
-    def prepare(self, name: str, size: int) -> DiskFile:
-        """Create a file whose zeros are written, although the file system would make them up.
-
-        The first write to space that is only allocated changes the file's metadata too, and a sync then waits for the
-        file system's journal.
-        """
-        file = self.create(name, size)
-        with self.or_nothing(file):
-            write_zeros(file.fd, 0, size)
-        return file
-
-    @contextmanager
-    def or_nothing(self, file: DiskFile) -> Iterator[None]:
-        """Remove a new file if the disk does not give what it needs."""
-        try:
-            yield
         except OSError:
             file.close()
-            self.unlink(file.name)
+            self.unlink(name)
             raise
+        return file
 
     def open(self, name: str) -> DiskFile:
         """Open a file that is there."""

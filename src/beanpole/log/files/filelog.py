@@ -412,10 +412,7 @@ class FileLog(Log):
                 self.retry_later()
             return
         self.pool.add(self.accounts.segment_bytes, file)
-        if self.is_full and not self.accounts.is_short(self.records.left()):
-            self.resume_puts()
-        if self.compaction.segment or self.is_full:
-            self.schedule()
+        self.schedule()
 
     def resume_puts(self) -> None:
         """Take jobs again."""

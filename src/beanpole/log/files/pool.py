@@ -80,14 +80,24 @@ class Pool:
     # --- what takes long, and runs in the background where it can -----------------------------------------------------
 
     def create(self, size: int, *, fast: bool = False) -> File:
-        """Make a spare: space for it, and unless a client waits zeros written to it, which makes its syncs faster.
+        """Make a spare: space for it, and, unless a client waits, zeros, although the file system would make them up.
+
+        The first write to space that is only allocated changes the file's metadata too, and a sync then waits for the
+        file system's journal.
 
         Raises:
             OSError: ENOSPC and its like (:data:`NO_SPACE`), leaving nothing, or another when the disk fails.
         """
         number = self.next_number()
-        make = self.directory.create if fast else self.directory.prepare
-        return self.finish(make(unfinished_name(number), size), number)
+        file = self.directory.create(unfinished_name(number), size)
+        try:
+            if not fast:
+                file.zero(0, size)
+        except OSError:
+            file.close()
+            self.directory.unlink(file.name)
+            raise
+        return self.finish(file, number)
 
     def reuse(self, name: str, size: int) -> File:
         """Make a spare of a segment in which nothing lives; it is gone for certain before its bytes are."""
