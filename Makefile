@@ -34,7 +34,7 @@ PARALLEL := -n auto --dist loadgroup
 HEADERS := $(sort $(shell find src -name '*.pxd' 2>/dev/null))
 COMPILED := $(wildcard $(HEADERS:.pxd=.py))
 COMPILED_NAMES := $(subst /,.,$(patsubst src/%.py,%,$(COMPILED)))
-BUILD_FILES := pyproject.toml setup.py constraints.txt
+BUILD_FILES := pyproject.toml setup.py stubs.py constraints.txt
 
 ENVIRONMENT ?=
 ifeq ($(ENVIRONMENT),)
