@@ -17,7 +17,6 @@ from beanpole.client.session import RESERVED, Session
 from beanpole.client.stats import StatsJob
 from beanpole.errors import BeanpoleError, UnexpectedReplyError
 from beanpole.protocol import wire
-from beanpole.protocol.commands import Verb
 from beanpole.protocol.wire import Reply, ReplyReader
 
 
@@ -173,9 +172,9 @@ class Link(asyncio.Protocol):
         """Releases a job with the priority that it had. If that fails, the connection ends, which releases it too."""
         try:
             replies: list[Reply] = []
-            await self.exchange(wire.command(Verb.STATS_JOB, id), 1, 0, replies)
+            await self.exchange(wire.command(b"stats-job", id), 1, 0, replies)
             pri = StatsJob.parse(replies[0].body).pri
-            await self.exchange(wire.command(Verb.RELEASE, id, pri, 0), 1, 0, [])
+            await self.exchange(wire.command(b"release", id, pri, 0), 1, 0, [])
             self._session.held.discard(id)
         except (BeanpoleError, TypeError, AttributeError) as error:
             self.fail(ConnectionLostError(f"job {id} could not be given back: {error}"))

@@ -13,7 +13,6 @@ from beanpole.client.job import Job, job_id
 from beanpole.client.session import USED, Session
 from beanpole.client.stats import Stats, StatsJob, StatsTube, parse_list
 from beanpole.protocol import wire
-from beanpole.protocol.commands import Verb
 from beanpole.protocol.replies import Word
 from beanpole.protocol.wire import Call, Reply
 
@@ -117,7 +116,7 @@ class Commands(Generic[B]):
     @command
     def use(self, tube: str) -> "Call[None]":
         """Makes `tube` the used one: where jobs are put, and where peek and kick look (``use``)."""
-        return Call(wire.command(Verb.USE, tube), Word.USING, uses=tube)
+        return Call(wire.command(b"use", tube), Word.USING, uses=tube)
 
     @command
     def reserve(self, timeout: int | None = None) -> "Call[Job[B]]":
@@ -135,7 +134,7 @@ class Commands(Generic[B]):
 
         Raises NotFoundError if there is none or somebody holds it, and BodyError as :meth:`reserve` does.
         """
-        return Call(wire.command(Verb.RESERVE_JOB, job_id(id)), Word.RESERVED, self._session.reserved)
+        return Call(wire.command(b"reserve-job", job_id(id)), Word.RESERVED, self._session.reserved)
 
     @command
     def delete(self, job: Job[B] | int) -> "Call[None]":
@@ -144,7 +143,7 @@ class Commands(Generic[B]):
         Raises NotFoundError if there is none or somebody else holds it.
         """
         id = job_id(job)
-        return Call(wire.command(Verb.DELETE, id), Word.DELETED, self._session.lets_go(id))
+        return Call(wire.command(b"delete", id), Word.DELETED, self._session.lets_go(id))
 
     @command
     def release(self, job: Job[B] | int, priority: int = limits.PRI_DEFAULT, delay: int = 0) -> "Call[None]":
@@ -154,7 +153,7 @@ class Commands(Generic[B]):
         it, and BuriedError if the server had no room and buried it.
         """
         id = job_id(job)
-        return Call(wire.command(Verb.RELEASE, id, priority, delay), Word.RELEASED, self._session.lets_go(id))
+        return Call(wire.command(b"release", id, priority, delay), Word.RELEASED, self._session.lets_go(id))
 
     @command
     def bury(self, job: Job[B] | int, priority: int = limits.PRI_DEFAULT) -> "Call[None]":
@@ -164,7 +163,7 @@ class Commands(Generic[B]):
         it.
         """
         id = job_id(job)
-        return Call(wire.command(Verb.BURY, id, priority), Word.BURIED, self._session.lets_go(id))
+        return Call(wire.command(b"bury", id, priority), Word.BURIED, self._session.lets_go(id))
 
     @command
     def touch(self, job: Job[B] | int) -> "Call[None]":
@@ -172,7 +171,7 @@ class Commands(Generic[B]):
 
         Raises NotFoundError if this client does not hold it.
         """
-        return Call(wire.command(Verb.TOUCH, job_id(job)), Word.TOUCHED)
+        return Call(wire.command(b"touch", job_id(job)), Word.TOUCHED)
 
     @command
     def watch(self, tube: str) -> "Call[int]":
@@ -183,7 +182,7 @@ class Commands(Generic[B]):
             session.watching[tube] = None
             return reply.number
 
-        return Call(wire.command(Verb.WATCH, tube), Word.WATCHING, watched)
+        return Call(wire.command(b"watch", tube), Word.WATCHING, watched)
 
     @command
     def ignore(self, tube: str) -> "Call[int]":
@@ -197,7 +196,7 @@ class Commands(Generic[B]):
             session.watching.pop(tube, None)
             return reply.number
 
-        return Call(wire.command(Verb.IGNORE, tube), Word.WATCHING, ignored)
+        return Call(wire.command(b"ignore", tube), Word.WATCHING, ignored)
 
     @command
     def peek(self, id: Job[B] | int) -> "Call[Job[B]]":
@@ -205,7 +204,7 @@ class Commands(Generic[B]):
 
         Raises NotFoundError if there is none, and BodyError if its body can't be decoded.
         """
-        return Call(wire.command(Verb.PEEK, job_id(id)), Word.FOUND, self._session.found)
+        return Call(wire.command(b"peek", job_id(id)), Word.FOUND, self._session.found)
 
     @command
     def peek_ready(self) -> "Call[Job[B]]":
@@ -213,7 +212,7 @@ class Commands(Generic[B]):
 
         Raises NotFoundError if none is ready, and BodyError if its body can't be decoded.
         """
-        return Call(wire.command(Verb.PEEK_READY), Word.FOUND, self._session.found, tube=USED)
+        return Call(wire.command(b"peek-ready"), Word.FOUND, self._session.found, tube=USED)
 
     @command
     def peek_delayed(self) -> "Call[Job[B]]":
@@ -221,7 +220,7 @@ class Commands(Generic[B]):
 
         Raises NotFoundError if none is delayed, and BodyError if its body can't be decoded.
         """
-        return Call(wire.command(Verb.PEEK_DELAYED), Word.FOUND, self._session.found, tube=USED)
+        return Call(wire.command(b"peek-delayed"), Word.FOUND, self._session.found, tube=USED)
 
     @command
     def peek_buried(self) -> "Call[Job[B]]":
@@ -229,7 +228,7 @@ class Commands(Generic[B]):
 
         Raises NotFoundError if none is buried, and BodyError if its body can't be decoded.
         """
-        return Call(wire.command(Verb.PEEK_BURIED), Word.FOUND, self._session.found, tube=USED)
+        return Call(wire.command(b"peek-buried"), Word.FOUND, self._session.found, tube=USED)
 
     @command
     def kick(self, bound: int) -> "Call[int]":
@@ -237,7 +236,7 @@ class Commands(Generic[B]):
 
         `bound` is from 0 to 2**32 - 1. Returns how many became ready.
         """
-        return Call(wire.command(Verb.KICK, bound), Word.KICKED, number, tube=USED)
+        return Call(wire.command(b"kick", bound), Word.KICKED, number, tube=USED)
 
     @command
     def kick_job(self, job: Job[B] | int) -> "Call[None]":
@@ -245,7 +244,7 @@ class Commands(Generic[B]):
 
         Raises NotFoundError if there is none, or it is neither buried nor delayed.
         """
-        return Call(wire.command(Verb.KICK_JOB, job_id(job)), Word.KICKED)
+        return Call(wire.command(b"kick-job", job_id(job)), Word.KICKED)
 
     @command
     def pause_tube(self, tube: str, delay: int) -> "Call[None]":
@@ -253,38 +252,38 @@ class Commands(Generic[B]):
 
         Raises NotFoundError if there is no such tube.
         """
-        return Call(wire.command(Verb.PAUSE_TUBE, tube, delay), Word.PAUSED)
+        return Call(wire.command(b"pause-tube", tube, delay), Word.PAUSED)
 
     @command
     def stats(self) -> "Call[Stats]":
         """The statistics of the server (``stats``)."""
-        return Call(wire.command(Verb.STATS), Word.OK, lambda reply: Stats.parse(reply.body))
+        return Call(wire.command(b"stats"), Word.OK, lambda reply: Stats.parse(reply.body))
 
     @command
     def stats_tube(self, tube: str) -> "Call[StatsTube]":
         """The statistics of a tube (``stats-tube``). Raises NotFoundError if there is no such tube."""
-        return Call(wire.command(Verb.STATS_TUBE, tube), Word.OK, lambda reply: StatsTube.parse(reply.body))
+        return Call(wire.command(b"stats-tube", tube), Word.OK, lambda reply: StatsTube.parse(reply.body))
 
     @command
     def stats_job(self, job: Job[B] | int) -> "Call[StatsJob]":
         """The statistics of a job in any state (``stats-job``). Raises NotFoundError if there is none."""
-        data = wire.command(Verb.STATS_JOB, job_id(job))
+        data = wire.command(b"stats-job", job_id(job))
         return Call(data, Word.OK, lambda reply: StatsJob.parse(reply.body))
 
     @command
     def tubes(self) -> "Call[list[str]]":
         """The names of all tubes (``list-tubes``)."""
-        return Call(wire.command(Verb.LIST_TUBES), Word.OK, names)
+        return Call(wire.command(b"list-tubes"), Word.OK, names)
 
     @command
     def watching(self) -> "Call[list[str]]":
         """The names of the tubes that reserve takes jobs from (``list-tubes-watched``)."""
-        return Call(wire.command(Verb.LIST_TUBES_WATCHED), Word.OK, names)
+        return Call(wire.command(b"list-tubes-watched"), Word.OK, names)
 
     @command
     def tube_used(self) -> "Call[str]":
         """The name of the used tube (``list-tube-used``)."""
-        return Call(wire.command(Verb.LIST_TUBE_USED), Word.USING, lambda reply: reply.body.decode(), tube=USED)
+        return Call(wire.command(b"list-tube-used"), Word.USING, lambda reply: reply.body.decode(), tube=USED)
 
 
 def number(reply: Reply) -> int:

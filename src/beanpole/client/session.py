@@ -20,7 +20,6 @@ from beanpole.client.errors import BodyError, BuriedError
 from beanpole.client.job import Job
 from beanpole.errors import ArgumentError, BadFormatError, BeanpoleError, ReplyError, UnexpectedReplyError
 from beanpole.protocol import wire
-from beanpole.protocol.commands import Verb
 from beanpole.protocol.replies import Word
 from beanpole.protocol.wire import Call, Reply
 
@@ -92,10 +91,10 @@ class Session(Generic[B]):
         """The commands that bring a new connection to the state that the client wants; none of them may fail."""
         self.used = self.using
         self.held.clear()
-        commands = [] if self.using == DEFAULT_TUBE else [wire.command(Verb.USE, self.using)]
-        commands += [wire.command(Verb.WATCH, tube) for tube in self.watching if tube != DEFAULT_TUBE]
+        commands = [] if self.using == DEFAULT_TUBE else [wire.command(b"use", self.using)]
+        commands += [wire.command(b"watch", tube) for tube in self.watching if tube != DEFAULT_TUBE]
         if DEFAULT_TUBE not in self.watching:
-            commands.append(wire.command(Verb.IGNORE, DEFAULT_TUBE))
+            commands.append(wire.command(b"ignore", DEFAULT_TUBE))
         return commands
 
     def prefix(self, tube: str | None) -> bytes:
@@ -103,7 +102,7 @@ class Session(Generic[B]):
         wanted = tube or self.using
         if tube is None or wanted == self.used:
             return b""
-        data = wire.command(Verb.USE, wanted)
+        data = wire.command(b"use", wanted)
         self.used = wanted
         return data
 

@@ -17,7 +17,6 @@ from typing import TypeVar
 import cython
 from cython.cimports.beanpole.protocol.arguments import read_u64
 from cython.cimports.beanpole.protocol.buffer import append, shrink
-from cython.cimports.beanpole.protocol.commands import Verb
 from cython.cimports.beanpole.protocol.replies import Form, ReplyBuffer, Word, words
 from cython.cimports.libc.stdint import UINT64_MAX, uint64_t
 from cython.cimports.libc.stdlib import free
@@ -290,23 +289,26 @@ NUMBERS = {
 """The fields of commands that are numbers: what the caller calls them, and the most that they may be."""
 
 FORMS = {
-    int(verb): (
+    text.strip(): (
         text.strip() + b"".join([b" %d" if name in NUMBERS else b" %b" for name in fields]) + b"\r\n",
         [NUMBERS.get(name) for name in fields],
     )
-    for text, verb, _, fields, _ in COMMANDS
+    for text, _, _, fields, _ in COMMANDS
 }
 """The line of each command, to be filled in, and for each of its fields what `NUMBERS` has; None: it is a tube."""
 
 
 @cython.annotation_typing(False)
-def command(verb: cython.int, *values: object) -> bytes:
+def command(verb: bytes, *values: object) -> bytes:
     """Return any command but a put, with the values of its fields. Raise ArgumentError for one that it can't have."""
-    line, fields = FORMS[verb]
+    form: tuple = FORMS[verb]
+    line: bytes = form[0]
+    fields: list = form[1]
     if not fields:
         return line
     checked: list = []
-    for i, field in enumerate(fields):
+    for i in range(len(fields)):
+        field: tuple = fields[i]
         checked.append(tube_name(values[i]) if field is None else whole(values[i], field[1], field[0]))
     return line % tuple(checked)
 
@@ -314,4 +316,4 @@ def command(verb: cython.int, *values: object) -> bytes:
 @cython.annotation_typing(False)
 def reserve(timeout_s: int | None) -> bytes:
     """``reserve``, or ``reserve-with-timeout <seconds>`` if it is not None. Raise ArgumentError if out of range."""
-    return command(Verb.RESERVE) if timeout_s is None else command(Verb.RESERVE_WITH_TIMEOUT, timeout_s)
+    return command(b"reserve") if timeout_s is None else command(b"reserve-with-timeout", timeout_s)

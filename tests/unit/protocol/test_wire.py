@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from beanpole.errors import ArgumentError, UnexpectedReplyError
 from beanpole.protocol import limits, wire
-from beanpole.protocol.commands import Verb
 from beanpole.protocol.replies import WORDS, Word
 from beanpole.protocol.wire import Call, Reply, ReplyReader
 
@@ -152,15 +151,15 @@ def test_commands_as_they_go_over_the_wire() -> None:
     assert wire.put(b"a\r\nb", 1, 2, 3) == b"put 1 2 3 4\r\na\r\nb\r\n"
     assert wire.puts([b"", b"x"], 2**32 - 1, 0, 0) == b"put 4294967295 0 0 0\r\n\r\nput 4294967295 0 0 1\r\nx\r\n"
     assert wire.puts([], 0, 0, 0) == b""
-    assert wire.command(Verb.DELETE, 2**64 - 1) == b"delete 18446744073709551615\r\n"
+    assert wire.command(b"delete", 2**64 - 1) == b"delete 18446744073709551615\r\n"
     assert wire.with_ids(b"delete", [1, 2]) == b"delete 1\r\ndelete 2\r\n"
-    assert wire.command(Verb.RELEASE, 1, 2, 3) == b"release 1 2 3\r\n"
-    assert wire.command(Verb.BURY, 1, 2) == b"bury 1 2\r\n"
+    assert wire.command(b"release", 1, 2, 3) == b"release 1 2 3\r\n"
+    assert wire.command(b"bury", 1, 2) == b"bury 1 2\r\n"
     assert wire.reserve(None) == b"reserve\r\n"
     assert wire.reserve(2**31 - 1) == b"reserve-with-timeout 2147483647\r\n"
-    assert wire.command(Verb.KICK, 10) == b"kick 10\r\n"
-    assert wire.command(Verb.USE, "a.b-c/(d)_$;+") == b"use a.b-c/(d)_$;+\r\n"
-    assert wire.command(Verb.PAUSE_TUBE, "a", 5) == b"pause-tube a 5\r\n"
+    assert wire.command(b"kick", 10) == b"kick 10\r\n"
+    assert wire.command(b"use", "a.b-c/(d)_$;+") == b"use a.b-c/(d)_$;+\r\n"
+    assert wire.command(b"pause-tube", "a", 5) == b"pause-tube a 5\r\n"
 
 
 @pytest.mark.parametrize(
@@ -171,15 +170,15 @@ def test_commands_as_they_go_over_the_wire() -> None:
         lambda: wire.put(b"", 0, 2**32, 1),
         lambda: wire.put(b"", 0, 0, 2**32),
         lambda: wire.puts([b""], 0, 1.5, 1),  # type: ignore[arg-type]
-        lambda: wire.command(Verb.DELETE, 2**64),
-        lambda: wire.command(Verb.DELETE, -1),
-        lambda: wire.command(Verb.DELETE, "1"),
+        lambda: wire.command(b"delete", 2**64),
+        lambda: wire.command(b"delete", -1),
+        lambda: wire.command(b"delete", "1"),
         lambda: wire.reserve(2**31),
         lambda: wire.reserve(0.5),  # type: ignore[arg-type]
-        lambda: wire.command(Verb.RELEASE, 1, 2**32, 0),
-        lambda: wire.command(Verb.BURY, 1, -1),
-        lambda: wire.command(Verb.KICK, 2**32),
-        lambda: wire.command(Verb.PAUSE_TUBE, "a", -1),
+        lambda: wire.command(b"release", 1, 2**32, 0),
+        lambda: wire.command(b"bury", 1, -1),
+        lambda: wire.command(b"kick", 2**32),
+        lambda: wire.command(b"pause-tube", "a", -1),
     ],
 )
 def test_numbers_out_of_range_are_told_before_anything_is_sent(encode: Callable[[], bytes]) -> None:
@@ -190,7 +189,7 @@ def test_numbers_out_of_range_are_told_before_anything_is_sent(encode: Callable[
 @pytest.mark.parametrize("name", ["", "-a", "a b", "a\r\n", "grün", "a:b", "a\0", "x" * 201, b"bytes", None])
 def test_what_is_no_name_of_a_tube(name: str) -> None:
     with pytest.raises(ArgumentError, match="a tube's name"):
-        wire.command(Verb.USE, name)
+        wire.command(b"use", name)
 
 
 def test_name_of_200_bytes() -> None:
