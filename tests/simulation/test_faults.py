@@ -6,6 +6,7 @@ from random import Random
 import pytest
 
 from beanpole.errors import StartError
+from beanpole.log.files.names import is_spare
 from beanpole.log.log import Policy
 from tests.simulation.disk import SimDisk
 from tests.simulation.life import Life, Promises
@@ -164,6 +165,24 @@ def test_puts_resume_when_there_is_space_again() -> None:
     full.pass_time()
     assert full.ask(b"put", b"put 1 0 100 1", body=b"x") == b"INSERTED"
     assert full.ids_after_loss_of_power() == full.promises.put
+
+
+@pytest.mark.parametrize("kept", [5, 11, 33, 49])
+def test_puts_resume_when_more_than_one_segment_is_missing(kept: int) -> None:
+    """A start on a full disk, of which somebody has removed the spares."""
+    full = Full(40)
+    for id in sorted(full.promises.put)[kept:]:
+        assert full.ask(b"delete", b"delete %d" % id, id) == b"DELETED"
+    for name in filter(is_spare, full.disk.names()):
+        full.disk.unlink(name)
+    full.disk.sync()
+    full.disk.capacity = full.disk.used_bytes()
+    full.kill()
+    assert full.life.space.full
+    full.disk.capacity = 50 * SEGMENT_BYTES
+    full.pass_time()
+    assert not full.life.space.full
+    assert full.ask(b"put", b"put 1 0 100 1", body=b"x") == b"INSERTED"
 
 
 def test_jobs_change_on_a_full_disk() -> None:

@@ -412,6 +412,8 @@ class FileLog(Log):
                 self.retry_later()
             return
         self.pool.add(self.accounts.segment_bytes, file)
+        if self.is_full and self.accounts.is_short(self.records.left()) and not self.ended:
+            self.prepare_segment()  # the disk has space again, and one segment is not enough
         self.schedule()
 
     def resume_puts(self) -> None:
