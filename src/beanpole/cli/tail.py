@@ -9,13 +9,12 @@ import click
 from beanpole.cli.common import TUBE, Output, Server, body_fields, cell, verb
 from beanpole.cli.errors import note, sentence_of
 from beanpole.cli.inspect import async_client, interval
+from beanpole.cli.scan import STATES
 from beanpole.client.errors import ConnectionLostError
 from beanpole.monitor.units import plural
 
 if TYPE_CHECKING:
     from beanpole.monitor.tail import Seen
-
-STATES = ("ready", "reserved", "delayed", "buried")
 
 
 @verb("tail")
