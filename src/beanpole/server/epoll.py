@@ -32,6 +32,7 @@ ACCEPTS_PER_TURN = cython.declare(cython.int, limits.ACCEPTS_PER_TURN)
 ACCEPT_TELL_NS = cython.declare(int64_t, limits.ACCEPT_TELL_NS)
 ACCEPT_RETRY_NS = cython.declare(int64_t, limits.ACCEPT_RETRY_NS)
 RECEIVE_BYTES_PER_TURN = cython.declare(cython.Py_ssize_t, limits.RECEIVE_BYTES_PER_TURN)
+RECEIVE_BYTES_FIRST = cython.declare(cython.Py_ssize_t, limits.RECEIVE_BYTES_FIRST)
 INPUT_BYTE_COST_NS = cython.declare(int64_t, limits.INPUT_BYTE_COST_NS)
 HEAP_BLOCK_BYTES_MAX = cython.declare(cython.int, limits.HEAP_BLOCK_BYTES_MAX)
 HEAP_BYTES_KEPT = cython.declare(cython.int, limits.HEAP_BYTES_KEPT)
@@ -48,10 +49,11 @@ class Socket(Transport):
         size: cython.Py_ssize_t
         decoder = connection.decoder
         empty: cython.bint = decoder.at == decoder.end
-        target: cython.p_char = self.epoll.read_buffer if empty else decoder.room(RECEIVE_BYTES_PER_TURN)
-        size = posix.recv(self.fd, target, RECEIVE_BYTES_PER_TURN, posix.MSG_DONTWAIT)
+        room: cython.Py_ssize_t = RECEIVE_BYTES_FIRST if connection.light else RECEIVE_BYTES_PER_TURN
+        target: cython.p_char = self.epoll.read_buffer if empty else decoder.room(room)
+        size = posix.recv(self.fd, target, room, posix.MSG_DONTWAIT)
         if size > 0:
-            self.readable = size == RECEIVE_BYTES_PER_TURN or self.hung_up or self.thorough
+            self.readable = size == room or self.hung_up or self.thorough
             if empty:
                 decoder.borrow(target, size)
             else:

@@ -17,6 +17,9 @@ ACCEPTS_PER_TURN = 256
 RECEIVE_BYTES_PER_TURN = 131_072
 """Bytes read from one connection in one turn: two bodies of the default limit, so bulk does not delay the others."""
 
+RECEIVE_BYTES_FIRST = 66_560
+"""Bytes read from one that is served before the others: a body of the default limit, which must not cost two reads."""
+
 OUTPUT_BYTES_PAUSE = 1_048_576
 """Unsent bytes at which a connection's commands stop running: a client that never reads can't fill our memory."""
 
@@ -64,6 +67,9 @@ KICKED_COST_NS = 300
 
 INPUT_BYTE_COST_NS = 3
 """What a byte of input costs with a hundred clients that send large bodies, by what others wait; with one, a third."""
+
+SEND_BYTE_COST_NS = 1
+"""What a byte costs to send: the kernel takes a megabyte in about a millisecond."""
 
 OUTPUT_BYTES_PER_COST_NS = 4
 """Bytes of output that cost a nanosecond: they are copied twice, from memory that is in use."""

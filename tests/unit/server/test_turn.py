@@ -263,3 +263,25 @@ def test_long_reply_costs_what_each_turn_adds_to_it(house: House) -> None:
     for now_ns in range(2, 5):
         house.turn.run(now_ns)
     assert transport.connection.choked
+
+
+def test_turn_sends_no_more_than_it_has_time_for(house: House) -> None:
+    """Clients with a megabyte unsent that all begin to read at once are sent to one after the other."""
+    keeper = MemoryTransport(house.turn)
+    keeper.arrive(b"".join(b"watch %0200d\r\n" % each for each in range(6_000)))
+    house.run()
+    slow = [MemoryTransport(house.turn, room=0) for _ in range(30)]
+    for transport in slow:
+        transport.arrive(b"list-tubes\r\n")
+    house.run()
+    assert all(transport.connection.choked for transport in slow)
+    for transport in slow:
+        transport.take(1 << 30)
+    sent_bytes_max = limits.TURN_COST_NS // limits.SEND_BYTE_COST_NS + 2 * limits.OUTPUT_BYTES_PAUSE
+    sent_bytes = 0
+    for now_ns in range(2, 40):
+        house.turn.run(now_ns)
+        now_sent_bytes = sum(len(transport.output) for transport in slow)
+        assert now_sent_bytes - sent_bytes <= sent_bytes_max
+        sent_bytes = now_sent_bytes
+    assert all(transport.output.endswith(b"\r\n") for transport in slow)
