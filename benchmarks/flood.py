@@ -2,13 +2,14 @@
 
 Run with `python -m benchmarks.flood [COMMAND...]`; with `--pid PID --port PORT` another server is flooded. A hundred
 clients pipeline a command as fast as the server takes it, and read what it sends; a quiet one asks `list-tube-used` now
-and then. Beside the time that it waits stands the processor time that the server used meanwhile, which does not depend
-on what else the machine does.
+and then. Beside the time that it waits stands the processor time that the server used in it, which hardly depends on
+what else the machine does.
 """
 
 import argparse
 import contextlib
 import multiprocessing
+import re
 import selectors
 import socket
 import statistics
@@ -22,38 +23,75 @@ CLIENTS = 100
 QUESTIONS = 200
 PAUSE_S = 0.02
 BODY = b"x" * 64_000
+SMALL = b"put 0 0 60 5\r\nhello\r\n"
+JOB = re.compile(rb"(?:INSERTED|RESERVED) (\d+)")
+LINE_BYTES = 40
+SEND_BYTES = 262_144
 
 FLOODS = {
     "nothing": b"",
     "list-tube-used": b"list-tube-used\r\n" * 2_000,
+    "unknown commands": b"nonsense\r\n" * 2_000,
     "stats": b"stats\r\n" * 2_000,
     "stats-tube": b"stats-tube default\r\n" * 2_000,
+    "stats-job": b"stats-job 1\r\n" * 2_000,
     "list-tubes": b"list-tubes\r\n" * 200,
-    "put+delete": b"put 0 0 60 5\r\nhello\r\n" * 1_000,
-    "put of 64 kB": b"put 0 0 60 %d\r\n%b\r\n" % (len(BODY), BODY) * 4 + b"kick 1\r\n",
+    "watch, ignore": b"".join(b"watch t%d\r\n" % each for each in range(1_000))
+    + b"".join(b"ignore t%d\r\n" % each for each in range(1_000)),
+    "put, delete": SMALL * 1_000,
+    "put, reserve, delete": (SMALL + b"reserve-with-timeout 0\r\n") * 1_000,
+    "put delayed, kick": b"put 0 1000 60 5\r\nhello\r\n" * 1_000 + b"kick 100000\r\n",
+    "put of 64 kB, delete": b"put 0 0 60 %d\r\n%b\r\n" % (len(BODY), BODY) * 4,
     "peek of 64 kB": b"peek 1\r\n" * 1_000,
-    "kick": b"kick 100000\r\n" * 100,
     "reserve over 1000 tubes": b"".join(b"watch t%d\r\n" % each for each in range(1_000))
     + b"reserve-with-timeout 0\r\n" * 2_000,
 }
+"""What is sent again and again. A job that is put or reserved is deleted as soon as the reply is read."""
+
+
+class Flooder:
+    """One flooding client: it sends as much as the server takes, and reads what comes."""
+
+    def __init__(self, port: int, data: bytes) -> None:
+        self.connection = socket.create_connection((HOST, port))
+        self.connection.setblocking(False)
+        self.data = data
+        self.unsent = memoryview(data)
+        self.line = b""
+        self.deletes: list[bytes] = []
+        self.jobs_unanswered = data.count(b"put ")
+
+    def read(self) -> None:
+        """Read, and note the jobs to delete."""
+        lines, _, self.line = (self.line[-LINE_BYTES:] + self.connection.recv(1 << 20)).rpartition(b"\n")
+        ids = JOB.findall(lines)
+        self.deletes += [b"delete %b\r\n" % id for id in ids]
+        self.jobs_unanswered -= len(ids)
+
+    def write(self) -> None:
+        """Send; when all puts are answered the deletes follow, then the data again."""
+        if not self.unsent:
+            if self.jobs_unanswered > 0:
+                return
+            self.jobs_unanswered += self.data.count(b"put ")
+            self.unsent = memoryview(b"".join(self.deletes) + self.data)
+            self.deletes = []
+        self.unsent = self.unsent[self.connection.send(self.unsent[:SEND_BYTES]) :]
 
 
 def flood(port: int, data: bytes, count: int) -> None:
-    """Send `data` again and again over many connections, and read what comes."""
+    """Flood over many connections until the process is killed."""
     selector = selectors.DefaultSelector()
     for _ in range(count):
-        connection = socket.create_connection((HOST, port))
-        connection.setblocking(False)
-        selector.register(connection, selectors.EVENT_READ | selectors.EVENT_WRITE, [0])
+        client = Flooder(port, data)
+        selector.register(client.connection, selectors.EVENT_READ | selectors.EVENT_WRITE, client)
     while True:
         for key, events in selector.select():
-            connection, sent = key.fileobj, key.data
-            assert isinstance(connection, socket.socket)
             with contextlib.suppress(BlockingIOError):
                 if events & selectors.EVENT_READ:
-                    connection.recv(1 << 20)
+                    key.data.read()
                 if events & selectors.EVENT_WRITE:
-                    sent[0] = (sent[0] + connection.send(data[sent[0] : sent[0] + 262_144])) % len(data)
+                    key.data.write()
 
 
 def cpu_ns(pid: int) -> int:
@@ -62,7 +100,7 @@ def cpu_ns(pid: int) -> int:
 
 
 def ask(port: int, pid: int) -> tuple[list[float], list[float]]:
-    """Milliseconds of each question, and of the server's processor time meanwhile."""
+    """Milliseconds of each question, and of the server's processor time in it."""
     waited, used = [], []
     with socket.create_connection((HOST, port)) as connection:
         connection.settimeout(60)
