@@ -36,6 +36,9 @@ class ExitCode(enum.IntEnum):
     DATA_DIR_LOCKED = 10
     UNKNOWN_USER = 33
     WORKER_STUCK = 75
+    LOG_CHANGED = 7
+    """Rows of the cluster's log that were confirmed are gone: starting again proves nothing."""
+
     CANNOT_LISTEN = 111
 
 

@@ -13,6 +13,7 @@ from beanpole.errors import ExitCode, StartError
 VERBS = {
     "bench": ("bench", "Measure a server beside beanstalkd, or your own."),
     "bury": ("finish", "Bury jobs: set them aside until they are kicked."),
+    "cluster": ("cluster", "Make a cluster and look after it."),
     "completion": ("completion", "Print the shell code that completes verbs and options."),
     "delete": ("finish", "Delete jobs."),
     "doctor": ("doctor", "Check the health of a server, and explain what is wrong."),

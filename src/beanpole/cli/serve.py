@@ -134,6 +134,23 @@ def as_path(_ctx: click.Context, _parameter: click.Parameter, value: str | None)
     return Path(value)
 
 
+def check_cluster(given: dict[str, Any]) -> None:
+    """Refuse what makes no sense in a cluster, or without one."""
+    if not given["cluster"]:
+        if given["node"] or given["advertise"]:
+            raise click.UsageError("--node and --advertise are for a node of a cluster; give --cluster as well")
+        return
+    if not given["node"]:
+        raise click.UsageError("--cluster needs --node NAME, another name for each node")
+    for flag, key in (("-b", "data_dir"), ("-f", "fsync_ms"), ("-F", "no_fsync")):
+        if given[key]:
+            raise click.UsageError(f"{flag} and --cluster contradict each other: a cluster's log is in PostgreSQL")
+    import importlib.util
+
+    if importlib.util.find_spec("psycopg") is None:
+        raise click.UsageError("--cluster needs psycopg; install it with: pip install 'beanpole[cluster]'")
+
+
 def set_user(_ctx: click.Context, _parameter: click.Parameter, value: str | None) -> str | None:
     """Take an empty user as none."""
     return value or None
@@ -204,6 +221,22 @@ log_format = option(
     show_default=True,
     help=f"With -b: bytes of a file of the log, {log_limits.SEGMENT_BYTES_MIN} at least.",
 )
+@option("--cluster", metavar="URL", help="Be a node of the cluster whose log is in this PostgreSQL database.")
+@option("--node", default="", help="With --cluster: the name of this node.")
+@option(
+    "--advertise",
+    metavar="HOST:PORT",
+    default="",
+    help="With --cluster: where clients and other nodes reach this one.  [default: its only address]",
+)
+@option(
+    "--cluster-wait",
+    "cluster_wait_s",
+    type=click.IntRange(1),
+    default=server_limits.CLUSTER_WAIT_S,
+    show_default=True,
+    help="With --cluster: seconds without a leader or a confirmed row after which clients are closed.",
+)
 @click.option("-c", "compact", is_flag=True, expose_value=False, help="Does nothing; accepted as beanstalkd does.")
 @click.option("-n", "no_compact", is_flag=True, expose_value=False, help="Does nothing; accepted as beanstalkd does.")
 @option(
@@ -255,6 +288,7 @@ def serve(ctx: click.Context, /, **given: Any) -> int:
     if given["no_fsync"] and given["fsync_ms"] is not None:
         raise click.UsageError("-f and -F contradict each other; give one of them")
     warn_of_ignored(ctx, given)
+    check_cluster(given)
     given["fsync_ms"] = None if given.pop("no_fsync") else given["fsync_ms"] or 0
     code: ExitCode = app.serve(Settings(**given))
     return os.EX_OK if code == ExitCode.OK else int(code)

@@ -20,6 +20,7 @@ cdef class Accounts:
     cdef readonly int64_t live_count     # live jobs
     cdef readonly int64_t largest_bytes  # the largest record of a job since there was no live job
 
+    cdef readonly bint unlimited         # nothing is ever short: the log has its home elsewhere, and no spare segments
     cdef readonly int64_t segment_bytes  # a segment of the usual size
     cdef readonly int64_t whole_bytes    # bytes of records that one takes
     cdef public Py_ssize_t spare_count   # segments that are in the pool or certain to come back to it

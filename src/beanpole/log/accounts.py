@@ -43,7 +43,8 @@ OVERHEAD = cython.declare(int64_t, limits.SEGMENT_OVERHEAD_BYTES)
 class Accounts:
     """What a log has and what it needs, in bytes. The fields stand in ``accounts.pxd``."""
 
-    def __init__(self, segment_bytes: int64_t = limits.SEGMENT_BYTES_DEFAULT):
+    def __init__(self, segment_bytes: int64_t = limits.SEGMENT_BYTES_DEFAULT, *, unlimited: cython.bint = False):
+        self.unlimited = unlimited
         self.segment_bytes = segment_bytes
         self.whole_bytes = segment_bytes - OVERHEAD
         self.large_spares = []
@@ -133,6 +134,8 @@ class Accounts:
 
     def take_spare(self, size: int64_t) -> None:
         """Book that a segment of `size` bytes is begun. More may be begun than there are: those must wait for one."""
+        if self.unlimited:
+            return
         if size == self.segment_bytes:
             self.spare_count -= 1
         else:
@@ -151,13 +154,15 @@ class Accounts:
     def has_large(self, size, count):
         """Whether there are `count` segments that take a large job of `size` bytes."""
         needed: int64_t = self.segment_for(size)
-        return sum([each >= needed for each in self.large_spares]) >= count
+        return self.unlimited or sum([each >= needed for each in self.large_spares]) >= count
 
     # --- what may be written ------------------------------------------------------------------------------------------
 
     def free_behind(self, left, size):
         """Return the bytes that small records can take behind one of `size` bytes, where `left` can be in one piece."""
         spare_bytes: int64_t = self.spare_count * self.whole_bytes
+        if self.unlimited:
+            return NEVER
         if size <= left:
             return spare_bytes + left - size
         return spare_bytes - size if size <= self.whole_bytes else spare_bytes

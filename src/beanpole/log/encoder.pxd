@@ -13,6 +13,9 @@ cdef class Encoder(Records):
     cdef readonly Accounts accounts      # what is alive and what is free
     cdef Buffer buffer                   # records that are not written to files yet; nothing is consumed before all are
     cdef Py_ssize_t taken                # bytes of it that are written, as far as a segment ended
+    cdef uint64_t taken_index            # the last record in them; counted by take_row alone
+    cdef bint at_header                  # a segment's header comes next; known to take_row alone
+    cdef int64_t unwritten_bytes_max     # bytes that are not written, above which commands wait; 0: none do
     cdef list cuts                       # where segments end in it: (bytes before, place, bytes of the next segment)
     cdef public set stale_pauses         # `set[bytes]`: tubes whose pause must not come back, which is still to be written
     cdef public tuple clock              # `tuple[int, int]`: the time for headers and turns, as of the last turn's end; see log.clock
@@ -34,5 +37,6 @@ cdef class Encoder(Records):
     cdef int pause(self, bytes name, uint32_t pause_s, int64_t until_ns, bytes tags) except -1
     cpdef int begin_segment(self, Py_ssize_t size) except -1
     cpdef int end_segment(self) except -1
+    cdef bint backlog_full(self) noexcept
     cpdef int64_t left(self) noexcept
     cpdef int64_t left_for_jobs(self) noexcept

@@ -15,13 +15,14 @@ import cython
 from cython.cimports.beanpole.engine.job import State
 from cython.cimports.beanpole.engine.records import Records, Room
 from cython.cimports.beanpole.log.accounts import LARGE_OVERHEAD, Accounts
-from cython.cimports.beanpole.log.endian import put_u16, put_u32, put_u64
+from cython.cimports.beanpole.log.endian import get_u32, put_u16, put_u32, put_u64
 from cython.cimports.beanpole.log.format import (
     CHANGED_RECORD,
     CLOSING_BYTES,
     DELETED_RECORD,
     END_RECORD,
     FRAME,
+    RESERVED_RECORD,
     SEGMENT_HEADER,
     TUBE_FIXED,
     TURN_RECORD,
@@ -59,6 +60,7 @@ class Encoder(Records):
         self.next_job_id = 1
         self.clock = (0, 0)
         self.cuts = []
+        self.unwritten_bytes_max = limits.UNCONFIRMED_BYTES_MAX if wants_reservations else 0
         self.stale_pauses = set()
 
     def __dealloc__(self):
@@ -102,6 +104,15 @@ class Encoder(Records):
         put_u64(at + FRAME + 1, job.id)
         self.finish(at, DELETED_RECORD)
         return self.job_dropped(job)
+
+    def job_reserved(self, job):
+        """Write who has a job until when: that a client has it, and how often one had."""
+        at: cython.p_uchar = self.begin(RESERVED_RECORD)
+        at[FRAME] = Kind.RESERVED
+        put_u64(at + FRAME + 1, job.id)
+        put_u64(at + FRAME + 9, job.deadline_at_ns)
+        put_u32(at + FRAME + 17, job.reserve_count)
+        return self.finish(at, RESERVED_RECORD)
 
     def job_dropped(self, job):
         """Book that a job is gone."""
@@ -174,8 +185,9 @@ class Encoder(Records):
         put_u64(at + FRAME + 25, durable_bytes)
         put_u32(at + FRAME + 33, self.salt)
         self.finish(at, TURN_RECORD)
-        self.index -= 1
         self.record_count -= 1
+        if not self.wants_reservations:  # a cluster's reply may have to wait for any row
+            self.index -= 1
 
     def event(self, kind: str, *values: Any) -> None:
         """Write a record of a kind in :data:`~beanpole.log.format.FIELDS`."""
@@ -255,10 +267,56 @@ class Encoder(Records):
             shrink(cython.address(self.buffer), KEPT_CAPACITY)  # frees it if one large turn has left much behind
         return place, next_bytes
 
+    def take_row(self, bytes_max: cython.Py_ssize_t) -> tuple[bytes, int, bool]:
+        """Return the records of a row, the number of the last one, and whether they end the segment.
+
+        A row has `bytes_max` bytes at most, unless a single record is larger.
+        """
+        data: cython.p_uchar = cython.cast(cython.p_uchar, self.buffer.data)
+        start: cython.Py_ssize_t = self.taken
+        end: cython.Py_ssize_t = self.buffer.size
+        index: uint64_t = self.index
+        ended: cython.bint = bool(self.cuts)
+        if ended:
+            end, place, _ = self.cuts[0]
+            index = place.record
+        at: cython.Py_ssize_t = start + (SEGMENT_HEADER if self.at_header else 0)
+        first: cython.Py_ssize_t = at
+        taken_index: uint64_t = self.taken_index
+        size: cython.Py_ssize_t
+        if end - start > bytes_max:
+            while at < end:
+                size = get_u32(data + at) + FRAME
+                if at > first and at + size - start > bytes_max:
+                    break
+                taken_index += data[at + FRAME] != Kind.END
+                at += size
+            if at < end:
+                end, index, ended = at, taken_index, False
+        self.taken = end
+        self.taken_index = index
+        self.at_header = ended
+        row: bytes = data[start:end]
+        self.written_bytes += end - start
+        if ended:
+            self.cuts.pop(0)
+        if end == self.buffer.size:
+            self.taken = 0
+            self.buffer.start = end
+            shrink(cython.address(self.buffer), KEPT_CAPACITY)
+        return row, index, ended
+
     @property
     def unwritten_bytes(self) -> int:
         """Bytes that are not written yet."""
         return self.buffer.size - self.taken
+
+    def backlog_full(self):
+        """Whether commands that write must wait, for too much is not written yet."""
+        if self.unwritten_bytes_max == 0 or self.buffer.size - self.taken <= self.unwritten_bytes_max:
+            return False
+        self.waits = True
+        return True
 
     # --- segments -----------------------------------------------------------------------------------------------------
 
@@ -314,6 +372,8 @@ class Encoder(Records):
 
     def room_for_put(self, size):
         """Whether there is room for a new job; `size` is its body and its tube's name."""
+        if self.backlog_full():
+            return Room.WAIT
         room: cython.int = self.accounts.room_for_put(self.left(), self.left_for_jobs(), WHOLE_FIXED + size)
         if room == Room.WAIT:
             self.waits = True
@@ -334,6 +394,8 @@ class Encoder(Records):
 
     def room_for_change(self, size):
         """Whether there is room for a change; `size` is its tags, and its tube's name."""
+        if self.backlog_full():
+            return Room.WAIT
         record_bytes: int64_t = CHANGED_RECORD + size  # a tube's record is smaller
         room: cython.int = self.accounts.room_for_change(self.left(), record_bytes, self.index)
         if room == Room.WAIT:
@@ -344,7 +406,7 @@ class Encoder(Records):
 
     def room_for_timeout(self, size):
         """Whether there is room for the end of a time to run, of which a move's is made again when the turn ends."""
-        if self.room_for_change(size) == Room.OK:
+        if self.accounts.unlimited or self.room_for_change(size) == Room.OK:
             return True
         accounts = self.accounts
         record_bytes: int64_t = CHANGED_RECORD + size

@@ -15,6 +15,7 @@ cpdef enum Kind:
     # From 128 on: a program that doesn't know the kind passes over the record.
     FIRST = 129                          # the oldest segment that is still needed
     NEXT = 130                           # behind END: the next segment has begun
+    RESERVED = 131                       # somebody has a job until a moment; in a cluster's log only
 
 cdef enum:
     VERSION_2_HEADER = 56
@@ -35,6 +36,7 @@ cpdef enum:
     END_RECORD = 17
     FIRST_RECORD = 17
     NEXT_RECORD = 17
+    RESERVED_RECORD = 29                 # FRAME, kind, id, until, how often it was reserved
     TAG_FIXED = 3                        # a tag's number and length; its bytes follow
 
 cdef int64_t whole_bytes(Job job) noexcept

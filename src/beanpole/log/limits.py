@@ -38,3 +38,60 @@ LOG_FULL_TELL_NS = 60_000_000_000
 
 RECOVERY_PROGRESS_SEGMENTS = 64
 """Segments between two log lines of a long recovery: with the default size, a second or so."""
+
+ROW_BYTES = 524_288
+"""Bytes of records in a row of a cluster's log, unless one record alone has more."""
+
+ROWS_BYTES = 4_194_304
+"""Bytes of rows that a follower asks for at once."""
+
+UNCONFIRMED_BYTES_MAX = 8_388_608
+"""Bytes of records that wait for their row, above which no command runs that records more than a delete."""
+
+SILENCE_MS_DEFAULT = 1500
+"""Milliseconds without a row after which a follower stands for leader; its poll and two beats must fit into it."""
+
+SILENCE_MS_MIN = 500
+"""The least that can be set: below, a leader that is only slow would be deposed."""
+
+BEATS_PER_SILENCE = 5
+"""Rows that an idle leader appends in the silence limit."""
+
+CLUSTER_SEGMENT_BYTES = 67_108_864
+"""Bytes of a segment of a cluster's log, which is a table."""
+
+CLUSTER_BODY_BYTES_MAX = 8_388_608
+"""The largest body in a cluster: a body alone is a row, and a row must be confirmed within the silence limit."""
+
+POLL_S = 0.02
+"""Seconds between two polls of a follower that has read everything."""
+
+POLL_NAMED_S = 0.002
+"""The same for the node to which the leader handed over."""
+
+RECONNECT_S = 0.1
+"""Seconds until a follower that has lost the server tries again."""
+
+RETRY_S_MIN = 0.02
+"""Seconds until a leader tries again what the server could not do, the first time."""
+
+RETRY_S_MAX = 0.5
+"""The same after many times."""
+
+MAINTENANCE_EVERY_S = 1.0
+"""Seconds between two looks at which segments there are."""
+
+MAINTENANCE_RETRY_S = 0.25
+"""Seconds until a segment is made or dropped that could not be."""
+
+HANDOVER_NS = 1_000_000_000
+"""Nanoseconds that a leader which handed over waits for its successor before it closes its clients."""
+
+REPORT_S = 1.0
+"""Seconds between two reports of a node of what it is doing."""
+
+REPORT_OLD_S = 3.0
+"""Seconds after which a node that has not reported counts as gone."""
+
+STEP_DOWN_S = 10.0
+"""Seconds that ``beanpole cluster step-down`` waits for the next leader."""

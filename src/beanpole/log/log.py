@@ -44,6 +44,11 @@ class Log:
         """The last record that a crash can't take back, as far as the policy promises that."""
         return self.records.index
 
+    @property
+    def read_floor(self) -> int:
+        """The record on which every reply depends now; 0: none. Asked only of a log that wants reservations."""
+        return 0
+
     def recover(self, engine: Engine, progress: Progress = lambda _what, _done, _total: None) -> Recovery:  # noqa: ARG002
         """Bring back the jobs into an empty engine, which was made with ``records``. Raise StartError if that fails."""
         return Recovery()

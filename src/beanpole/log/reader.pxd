@@ -26,7 +26,7 @@ cdef struct Record:
     const unsigned char *body            # WHOLE
     Py_ssize_t body_bytes
     uint32_t pause_s                     # TUBE
-    int64_t moment_ns                      # TUBE: when the pause ends; TURN: the time
+    int64_t moment_ns                      # TUBE: when the pause ends; TURN: the time; RESERVED: until when
     int64_t lead_ns                      # TURN: how far the wall clock was ahead of that
     uint64_t number                      # END: the next id; TURN: the segment durable; FIRST, NEXT: a segment
     uint64_t durable_bytes               # TURN: bytes of it

@@ -208,8 +208,12 @@ def serve(settings: Settings) -> ExitCode:
             import beanpole.server.directory  # noqa: F401, PLC0415 - the user may not be allowed to read the program
         become_user(settings.user)
 
+    server_class = Server
+    if settings.cluster is not None:
+        from beanpole.server.cluster import ClusterServer as server_class  # noqa: PLC0415 - most servers are none
+
     async def main() -> ExitCode:
-        return await Server(settings, listeners, logger, descriptors_max).run()
+        return await server_class(settings, listeners, logger, descriptors_max).run()
 
     gc.freeze()
     gc.set_threshold(*GC_THRESHOLDS)

@@ -25,6 +25,7 @@ cdef class Connection:
     cdef Decoder decoder
     # What the client's commands wait for; where none of these is set, they wait for more input.
     cdef readonly bint pending           # for the next turn: this turn's share is used up
+    cdef bint stalled                    # for the log to have room: then the command runs again
     cdef readonly bint choked            # for the client to read: too much output is unsent
     cdef bint hungry                     # everything that arrived is decoded
     cdef int64_t share_ns                # what its commands may still cost in this turn

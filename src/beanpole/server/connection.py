@@ -105,6 +105,7 @@ class Connection:
         records = self.engine.records
         index_before: uint64_t = records.index
         self.pending = False
+        self.stalled = False
         self.choked = False
         self.hungry = False
         # A large body alone can cost more than a share to receive: one command runs all the same, while its bytes lie
@@ -135,7 +136,7 @@ class Connection:
                 elif current.verb == Verb.KICK:
                     self.share_ns -= session.kicked_count * KICKED_COST_NS
             if outcome == Outcome.AGAIN:
-                self.pending = True
+                self.pending = self.stalled = True
                 break
             self.share_ns -= (
                 session.out.buffer.size - session.out.buffer.start - unsent_bytes

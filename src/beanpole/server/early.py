@@ -23,7 +23,14 @@ LONG = (
 )
 """The options that don't keep a server from listening early."""
 
-VARIABLES = ("BEANPOLE_LISTEN", "BEANPOLE_PORT", "BEANPOLE_DATA_DIR", "BEANPOLE_CONFIG", "LISTEN_PID")
+VARIABLES = (
+    "BEANPOLE_LISTEN",
+    "BEANPOLE_PORT",
+    "BEANPOLE_DATA_DIR",
+    "BEANPOLE_CLUSTER",
+    "BEANPOLE_CONFIG",
+    "LISTEN_PID",
+)
 """What says in the environment where to listen, or that it has to wait."""
 
 opened: list["socket.socket"] = []

@@ -11,7 +11,9 @@ cdef class Socket(Transport):
     cdef EpollTransport epoll
     cdef int fd                          # -1: closed
     cdef bint thorough                   # a read that is short does not mean that there is no more
+    cdef bint fresh                      # a node of the cluster may say first for which leader its client is
     cdef bint hung_up                    # the peer sends no more: read until the end
+    cdef bint check_hello(self) except -1
 
 @cython.final
 cdef class EpollTransport(EventQueue):
@@ -19,6 +21,7 @@ cdef class EpollTransport(EventQueue):
     cdef object loop                     # the asyncio loop that calls run()
     cdef public object observer          # `Observer` is told what an operator wants to know; see server.app.Observer
     cdef public bint observe_connections # the observer is told of every connection that comes and goes
+    cdef public bytes hello              # the first line of a client that another node passes on; empty: there is none
     cdef char *read_buffer
     cdef list by_fd                      # Connection or None, by its socket's descriptor
     cdef dict listeners                  # descriptors that accept -> whether they are Unix sockets

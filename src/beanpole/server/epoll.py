@@ -23,6 +23,7 @@ from cython.cimports.libc.stdint import int64_t
 from cython.cimports.libc.stdlib import free, malloc
 
 from beanpole.server import limits
+from beanpole.server.forward import HELLO
 
 if TYPE_CHECKING:
     from beanpole.server.app import Observer
@@ -47,6 +48,8 @@ class Socket(Transport):
     def wake(self, now_ns, connection):
         """Read once and run what came."""
         size: cython.Py_ssize_t
+        if self.fresh and not self.check_hello():
+            return 0
         decoder = connection.decoder
         empty: cython.bint = decoder.at == decoder.end
         room: cython.Py_ssize_t = RECEIVE_BYTES_FIRST if connection.light else RECEIVE_BYTES_PER_TURN
@@ -68,6 +71,30 @@ class Socket(Transport):
         elif last_error != EAGAIN:
             self.gone = True
         return 0
+
+    def check_hello(self):
+        """Take the first line of a client that another node passes on, if it is one; whether commands may follow.
+
+        It names the cluster and the epoch. A node that does not lead in that epoch takes no client of it.
+        """
+        hello: bytes = self.epoll.hello
+        found: cython.char[80]
+        size: cython.Py_ssize_t = posix.recv(self.fd, found, len(hello), posix.MSG_DONTWAIT | posix.MSG_PEEK)
+        if size <= 0:
+            self.fresh = False
+            return True
+        start: bytes = found[:size]
+        if start != hello[:size]:
+            self.fresh = False
+            self.gone = start.startswith(HELLO)
+            return not self.gone
+        self.readable = False
+        if size < len(hello):
+            return False  # the rest of it, or of a command that begins alike, makes the socket readable again
+        posix.recv(self.fd, found, size, posix.MSG_DONTWAIT)
+        self.fresh = False
+        self.readable = True
+        return True
 
     def send(self, data, size):
         """Send at once what the kernel takes."""
@@ -108,6 +135,7 @@ class EpollTransport(EventQueue):
         self.observer = observer
         self.by_fd = []
         self.listeners = {}
+        self.hello = b""
         self.connections_max = connections_max
         turn.run_soon = self.run_soon
         posix.mallopt(posix.M_MMAP_THRESHOLD, HEAP_BLOCK_BYTES_MAX)
@@ -218,6 +246,7 @@ class EpollTransport(EventQueue):
             socket = Socket()
             socket.epoll = self
             socket.fd = fd
+            socket.fresh = len(self.hello) > 0
             socket.thorough = self.listeners[listener]
             connection = self.turn.open(now_ns, socket)
             self.by_fd[fd] = connection

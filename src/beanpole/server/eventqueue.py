@@ -9,9 +9,7 @@ from cython.cimports.libc.string import memset
 SECOND_NS = cython.declare(int64_t, 1_000_000_000)
 
 
-@cython.cfunc
-@cython.exceptval(check=False)
-def monotonic_ns() -> int64_t:
+def monotonic_ns():
     """Read the monotonic clock, in nanoseconds. The only place where the server reads it."""
     now: posix.timespec
     posix.clock_gettime(posix.CLOCK_MONOTONIC, cython.address(now))

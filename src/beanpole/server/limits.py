@@ -73,3 +73,18 @@ SEND_BYTE_COST_NS = 1
 
 OUTPUT_BYTES_PER_COST_NS = 4
 """Bytes of output that cost a nanosecond: they are copied twice, from memory that is in use."""
+
+CLUSTER_WAIT_S = 10
+"""Seconds that a node of a cluster keeps clients which it can't serve: then they may find a better one."""
+
+CLUSTER_TELL_NS = 10_000_000_000
+"""How long a log line about a cluster that stands still keeps others like it away."""
+
+LEADER_SILENT_NS = 5_000_000_000
+"""Nanoseconds for which the leader's address can't be reached, after which a node says so to the others."""
+
+STOP_S = 2.0
+"""Seconds that a node which stops waits for its last rows to be confirmed, and for its successor."""
+
+CLUSTER_WATCH_S = 0.25
+"""Seconds between two looks whether a node can serve its clients."""

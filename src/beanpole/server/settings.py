@@ -39,6 +39,18 @@ class Settings:
     connections_max: int = server_limits.CONNECTIONS_MAX
     """Connections at a time; further ones wait until one of them ends."""
 
+    cluster: str | None = None
+    """Where the cluster's log is, a libpq connection string; None: this server is no node of one."""
+
+    node: str = ""
+    """The name of this node in the cluster."""
+
+    advertise: str = ""
+    """Where clients and other nodes reach this one, HOST:PORT; empty: where it listens, if that is one TCP address."""
+
+    cluster_wait_s: int = server_limits.CLUSTER_WAIT_S
+    """Seconds without a confirmed row, or without a leader, after which clients are closed."""
+
     user: str | None = None
     """Who to become when the sockets are bound."""
 

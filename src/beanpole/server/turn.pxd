@@ -17,6 +17,7 @@ cdef class Turn:
     cdef int64_t cost_left_ns            # what may still run in this turn, in nanoseconds of the table of costs
     cdef list arrived                    # connections to serve first: something happened to them, and they use little
     cdef list queue                      # connections to serve that used more of their share when last served
+    cdef list stalled                    # connections whose command waits for the log to have room
     cdef list sending                    # connections to send for in this turn
     cdef list held                       # connections whose output waits for the log
     cdef uint64_t appended_index         # records that the log was given

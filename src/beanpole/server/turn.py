@@ -52,6 +52,7 @@ class Turn:
         self.queue = []
         self.sending = []
         self.held = []
+        self.stalled = []
 
     # --- for transports that are not compiled -------------------------------------------------------------------------
 
@@ -151,7 +152,10 @@ class Turn:
         connection.light = share_ns - connection.share_ns < LIGHT_COST_NS
         if transport.gone:
             return self.drop(now_ns, connection)
-        if connection.pending or (connection.hungry and transport.readable and not connection.finished):
+        if connection.stalled:
+            connection.queued = True
+            self.stalled.append(connection)
+        elif connection.pending or (connection.hungry and transport.readable and not connection.finished):
             self.add_queue(connection)
         return self.add_sending(connection)
 
@@ -211,13 +215,19 @@ class Turn:
         if self.engine.records.index != self.appended_index or self.engine.records.waits:
             self.appended_index = self.engine.records.index
             self.log.append()
+        if self.stalled and not self.engine.records.waits:
+            self.queue += self.stalled
+            self.stalled = []
         sending = self.sending
         if sending:
             durable_index: uint64_t = self.log.durable_index
+            # Asked after the commands ran: what they read was true while nobody else could lead.
+            floor_index: uint64_t = self.log.read_floor if self.engine.records.wants_reservations else 0
             self.sending = []
             for each in sending:
                 connection: Connection = cython.cast(Connection, each, typecheck=True)
                 connection.sending = False
+                connection.depends_on = max(connection.depends_on, floor_index)
                 self.flush(now_ns, connection, durable_index)
         return 0
 

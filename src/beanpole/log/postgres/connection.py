@@ -1,0 +1,141 @@
+"""Connections to PostgreSQL: how they are opened, what is checked of the server, and what its errors mean.
+
+A session is the cluster's only if a commit in it waits for the standbys that were approved, whatever the server's
+configuration says later: each append asks for that again.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from beanpole.log.postgres.schema import SCHEMA
+from beanpole.log.postgres.store import BusyError, GoneError, LostError, RefusedError, Server, Settings
+
+CONNECT_TIMEOUT_S = 2
+"""Seconds that the opening of a connection may take, for each address."""
+
+TCP_USER_TIMEOUT_MS = 3000
+"""Milliseconds after which a connection is lost whose bytes are not acknowledged."""
+
+SESSION = (
+    ("synchronous_commit", "on"),
+    ("client_min_messages", "warning"),
+    ("statement_timeout", "0"),
+    ("lock_timeout", "0"),
+    ("idle_in_transaction_session_timeout", "0"),
+    ("search_path", ""),
+    ("default_transaction_read_only", "off"),
+    ("default_transaction_isolation", "read committed"),
+)
+"""What each session sets, and reads back."""
+
+LOST_CLASSES = ("08", "57", "25", "40")
+BUSY_CLASSES = ("53", "55")
+GONE = "42P01"
+
+
+def error_for(state: str | None, text: str) -> Exception:
+    """Return what an error of the server means, by its SQLSTATE (PostgreSQL's documentation, appendix A)."""
+    text = " ".join(text.split())
+    if state == GONE:
+        return GoneError(text)
+    if state is None or state.startswith(LOST_CLASSES):
+        return LostError(text)
+    if state.startswith(BUSY_CLASSES):
+        return BusyError(text)
+    return RefusedError(f"PostgreSQL refuses: {text}")
+
+
+@contextmanager
+def errors_translated() -> Iterator[None]:
+    """Raise what an error of psycopg means, in its place."""
+    try:
+        yield
+    except psycopg.Error as error:
+        raise error_for(error.sqlstate, str(error) or type(error).__name__) from error
+
+
+async def connect(conninfo: str, name: str, *, admin: bool = False) -> psycopg.AsyncConnection:
+    """Open a connection to the server that takes writes.
+
+    Raises:
+        LostError: there is none now.
+        RefusedError: there never will be.
+    """
+    with errors_translated():
+        text = make_conninfo(
+            conninfo,
+            connect_timeout=conninfo_to_dict(conninfo).get("connect_timeout", CONNECT_TIMEOUT_S),
+            keepalives_idle=1,
+            keepalives_interval=1,
+            keepalives_count=3,
+            tcp_user_timeout=TCP_USER_TIMEOUT_MS,
+            target_session_attrs="read-write",
+            application_name=f"beanpole {name}",
+        )
+        connection = await psycopg.AsyncConnection.connect(text, autocommit=True, prepare_threshold=None)
+    try:
+        if not admin:
+            with errors_translated():
+                await prepare_session(connection)
+    except BaseException:
+        await connection.close()
+        raise
+    return connection
+
+
+async def prepare_session(connection: psycopg.AsyncConnection) -> None:
+    """Set what a session must have, and read it back."""
+    for name, value in SESSION:
+        await connection.execute("select pg_catalog.set_config(%s, %s, false)", [name, value])
+    names = [name for name, _ in SESSION]
+    cursor = await connection.execute(
+        "select name, pg_catalog.current_setting(name) from unnest(%s::text[]) name", [names]
+    )
+    found = dict(await cursor.fetchall())
+    for name, value in SESSION:
+        if found[name] != value:
+            raise RefusedError(f"the server has {name} = {found[name]!r}, not {value!r}; is there a pooler in between?")
+    cursor = await connection.execute("select pg_catalog.pg_backend_pid(), pg_catalog.current_setting('fsync')")
+    row = await cursor.fetchone()
+    assert row is not None
+    if row[0] != connection.info.backend_pid:
+        raise RefusedError("there is a pooler between this node and PostgreSQL; connect to the server itself")
+    if row[1] != "on":
+        raise RefusedError("the server has fsync = off: it would lose what it confirmed; set fsync = on")
+
+
+async def read_server(connection: psycopg.AsyncConnection, durability: str) -> Server:
+    """Return which server this is."""
+    cursor = await connection.execute(
+        "select system_identifier::text, ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::int"
+        " from pg_control_system()"
+    )
+    row = await cursor.fetchone()
+    assert row is not None
+    return Server(row[0], row[1], durability)
+
+
+async def read_settings(connection: psycopg.AsyncConnection) -> tuple[Settings, dict[str, str]]:
+    """Return what is set for the cluster.
+
+    Raises:
+        RefusedError: there is no cluster in this database.
+    """
+    try:
+        cursor = await connection.execute(f"select name, value from {SCHEMA}.setting".encode())
+    except (psycopg.errors.UndefinedTable, psycopg.errors.InvalidSchemaName) as error:
+        raise RefusedError("there is no cluster in this database; make one with `beanpole cluster init`") from error
+    values = dict(await cursor.fetchall())
+    if "cluster" not in values:
+        raise RefusedError("there is no cluster in this database; make one with `beanpole cluster init`")
+    settings = Settings(
+        cluster=values["cluster"],
+        format=int(values["format"]),
+        silence_ms=int(values["silence_ms"]),
+        segment_bytes=int(values["segment_bytes"]),
+        body_bytes_max=int(values["body_bytes_max"]),
+    )
+    return settings, values

@@ -1,0 +1,301 @@
+"""The log of a node that leads: what a turn records is appended as rows, one at a time.
+
+A record is durable when its row is confirmed, and nothing else counts (docs/cluster.md, the rules):
+
+- One append is in flight. What is recorded while it is goes into the next row.
+- An append whose outcome is not known is looked up by a new connection. If the row is there, it and all before it count
+  only when the *next* row is confirmed, for nothing but a commit waits for the standbys.
+- A row of somebody else in our place, or a segment that is gone: this node was deposed, and nobody is answered any more.
+- A reply that depends on no record leaves only while the lease holds: while a row that was sent less than two thirds of
+  the silence limit ago is confirmed, so that no other node can lead yet. Else it waits for the next row.
+
+The server sees a :class:`~beanpole.log.log.Log`. It appends in :meth:`Leading.run`, a task of the loop.
+"""
+
+import asyncio
+import contextlib
+import errno
+from collections.abc import Callable
+
+from beanpole.engine.engine import Engine
+from beanpole.log import limits
+from beanpole.log.format import segment_header
+from beanpole.log.log import Log, Progress, Recovery
+from beanpole.log.postgres.clock import Clock
+from beanpole.log.postgres.maintenance import Maintenance
+from beanpole.log.postgres.replica import ChangedError, Replica, RewoundError
+from beanpole.log.postgres.rows import Row, RowKind, pack_note, row_behind
+from beanpole.log.postgres.stall import Stall
+from beanpole.log.postgres.store import BusyError, GoneError, LostError, OpenStore, Store
+
+
+class DeposedError(OSError):
+    """Another node leads."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(errno.ESTALE, reason)
+
+
+class Leading(Log):
+    """The log of the node that leads, from its EPOCH row on."""
+
+    def __init__(  # noqa: PLR0913 - everything replaceable is an argument
+        self,
+        replica: Replica,
+        store: Store,
+        open_store: OpenStore,
+        *,
+        note: dict[str, str],
+        writer: bytes,
+        clock: Clock,
+        stall: Stall,
+    ) -> None:
+        super().__init__()
+        self.replica = replica
+        self.store = store
+        self.open_store = open_store
+        self.note = note
+        """What this node says of itself in its EPOCH row."""
+
+        self.writer = writer
+        self.clock = clock
+        self.stall = stall
+        self.records = replica.records
+        self.maintenance = Maintenance(replica, open_store)
+        self.silence_ns = store.settings.silence_ms * 1_000_000
+        self.epoch = replica.tip.epoch + 1
+        self.tip = replica.tip
+        """The last row that is there for certain."""
+
+        self.confirmed = replica.applied.place
+        self.confirmed_index = 0
+        self.lease_until_ns = 0
+        """Until when no other node can lead, on the clock that goes on while the machine sleeps."""
+
+        self.is_sure = True
+        """Whether the commit of the tip was seen to end; if not, only the next row's can confirm it."""
+
+        self.clock_offset_ns: int | None = None
+        self.sent_ns = 0
+        """When the row that is under way was sent, on that clock; 0: none is."""
+
+        self.successor: str | None = None
+        self.handed_over = False
+        self.work = asyncio.Event()
+        self.on_durable: Callable[[], None] = lambda: None
+
+    # --- what the server calls ----------------------------------------------------------------------------------------
+
+    def recover(self, _engine: Engine, _progress: Progress) -> Recovery:
+        """Return what the replica has done already."""
+        return Recovery(self.clock_offset_ns or 0, self.replica.replay.record_count)
+
+    def start(self, on_durable: Callable[[], None], _on_failure: Callable[[OSError], None]) -> None:
+        """Call back from here on; whoever runs the node hears of its end from :meth:`run`."""
+        self.on_durable = on_durable
+
+    def append(self) -> None:
+        """Let the records be appended."""
+        if self.records.unwritten_bytes:
+            self.work.set()
+
+    def hand_over(self, to: str) -> None:
+        """Append what is buffered, then the row that lets another node lead at once."""
+        self.successor = to
+        self.lease_until_ns = 0
+        self.work.set()
+
+    def close(self) -> None:
+        """Do nothing: whoever runs the node lets it hand over before."""
+
+    @property
+    def durable_index(self) -> int:
+        """The last record that is confirmed."""
+        return self.confirmed_index
+
+    @property
+    def read_floor(self) -> int:
+        """The record that a reply depends on which depends on none: 0 while the lease holds, else one of the next row."""
+        if self.clock.boot_ns() < self.lease_until_ns:
+            return 0
+        self.work.set()
+        return int(self.records.index) + 1
+
+    def unconfirmed_s(self) -> float:
+        """Return for how many seconds the row that is under way has not been confirmed."""
+        return (self.clock.boot_ns() - self.sent_ns) / 1e9 if self.sent_ns else 0.0
+
+    def facts(self) -> dict[str, str]:
+        """Return what ``stats`` says of the log."""
+        return {
+            "durability": self.store.server.durability,
+            "cluster-role": "leader",
+            "cluster-epoch": str(self.epoch),
+            "cluster-lag": str(self.records.unwritten_bytes),
+        }
+
+    # --- leading ------------------------------------------------------------------------------------------------------
+
+    async def stand(self) -> bool:
+        """Append the EPOCH row at the tip; whether this node leads now.
+
+        Then everything before it is confirmed, and is applied: that is the row or two that was in flight.
+        """
+        replica, records = self.replica, self.records
+        place = replica.tip.next_place
+        header = segment_header(
+            place.segment,
+            replica.engine.next_job_id,
+            self.clocks(),
+            records.salt,
+            records.accounts.first_segment,
+            records.accounts.segment_bytes,
+        )
+        row = self.row_behind(RowKind.EPOCH, pack_note(self.note, header))
+        try:
+            self.is_sure = await self.confirm(row)
+        except DeposedError:
+            return False
+        now_ns = self.clock.now_ns()
+        offset_ns = replica.log_ns(now_ns, self.clock.wall_ns()) - now_ns
+        replica.take(row, now_ns)
+        replica.apply_to(row.place)
+        self.tip = row
+        self.clock_offset_ns = replica.lead(now_ns + offset_ns) - now_ns
+        records.open_segment(
+            place.segment, records.accounts.segment_bytes, replica.segment_bytes[place.segment], records.salt
+        )
+        self.work.set()  # the next row lets the others know
+        self.note_confirmed(row, records.index, self.clock.boot_ns())
+        return True
+
+    async def run(self) -> None:
+        """Append what is recorded, and a row now and then when nothing is, until the log was handed over.
+
+        Raises:
+            DeposedError: another node leads.
+            RewoundError: rows are gone that were not confirmed: this node must follow again.
+            ChangedError: rows are gone that were confirmed.
+            RefusedError: the server refuses the work.
+        """
+        maintenance = asyncio.create_task(self.maintenance.run())
+        try:
+            while not self.handed_over:
+                await self.wait()
+                row, index = self.next_row()
+                self.sent_ns = sent_ns = self.clock.boot_ns()
+                was_sure = await self.confirm(row)
+                self.sent_ns = 0
+                self.tip = row
+                self.is_sure = was_sure
+                self.note_confirmed(row, index, sent_ns)
+        finally:
+            maintenance.cancel()
+
+    async def wait(self) -> None:
+        """Wait until there is something to append, or a beat is due."""
+        if self.is_sure and not self.work.is_set():
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self.silence_ns / limits.BEATS_PER_SILENCE / 1e9):
+                    await self.work.wait()
+        self.work.clear()
+
+    def note_confirmed(self, row: Row, index: int, sent_ns: int) -> None:
+        """Let go of what the row makes durable: itself and all before, unless its own commit was not seen to end."""
+        if not self.is_sure:
+            return
+        self.confirmed = row.place
+        self.confirmed_index = index
+        # Behind the row that hands over another node may lead at once.
+        self.lease_until_ns = 0 if self.successor is not None else sent_ns + self.silence_ns * 2 // 3
+        if self.records.waits and self.records.unwritten_bytes < limits.UNCONFIRMED_BYTES_MAX:
+            self.records.end_waiting()
+        if self.records.unwritten_bytes:
+            self.work.set()
+        self.maintenance.confirmed(index)
+        self.on_durable()
+
+    # --- rows ---------------------------------------------------------------------------------------------------------
+
+    def next_row(self) -> tuple[Row, int]:
+        """Return the next row, and the last record in it."""
+        records = self.records
+        if self.successor is not None and not records.unwritten_bytes:
+            self.handed_over = True
+            return self.row_behind(RowKind.HANDOVER, pack_note({"to": self.successor})), records.index
+        if records.stale_pauses:
+            records.write_stale_pauses()
+        if records.unwritten_bytes < limits.ROW_BYTES and self.successor is None:
+            self.maintenance.move_some()
+        records.clock = self.clocks()
+        records.turn(self.confirmed.segment, self.confirmed.row)
+        data, index, ended = records.take_row(limits.ROW_BYTES)
+        row = self.row_behind(RowKind.END if ended else RowKind.RECORDS, data)
+        replica = self.replica
+        replica.segment_bytes[row.place.segment] = replica.segment_bytes.get(row.place.segment, 0) + len(data)
+        return row, index
+
+    def row_behind(self, kind: RowKind, data: bytes) -> Row:
+        """Return a row of ours behind the tip."""
+        return row_behind(
+            self.tip, epoch=self.epoch, kind=kind, writer=self.writer, confirmed=self.confirmed, data=data
+        )
+
+    def clocks(self) -> tuple[int, int]:
+        """Return the log's clock and the wall clock's lead."""
+        now_ns, wall_ns = self.clock.now_ns(), self.clock.wall_ns()
+        log_ns = self.replica.log_ns(now_ns, wall_ns) if self.clock_offset_ns is None else now_ns + self.clock_offset_ns
+        return log_ns, wall_ns - log_ns
+
+    # --- one row ------------------------------------------------------------------------------------------------------
+
+    async def confirm(self, row: Row) -> bool:
+        """Append a row until it is there; whether the commit was seen to end, so that it and all before are confirmed."""
+        while True:
+            try:
+                if row.place.row == 0:
+                    await self.maintenance.made(row.place.segment)
+                if await self.store.append(row, self.tip):
+                    self.stall.end()
+                    return True
+                if await self.is_there(row):
+                    return False
+            except BusyError as error:
+                await self.stall.wait(str(error))
+            except (LostError, GoneError) as error:
+                await self.reconnect(str(error))
+                if await self.is_there(row):
+                    self.stall.end()
+                    return False
+
+    async def is_there(self, row: Row) -> bool:
+        """Whether our row stands in its place; False: nothing does, and the tip is where it was."""
+        while True:
+            try:
+                tip, found = await self.store.rows_at([self.tip.place, row.place])
+                break
+            except LostError as error:
+                await self.reconnect(str(error))
+        if found is not None:
+            if found.is_copy_of(row):
+                return True
+            raise DeposedError(f"{found.place} is another node's, of epoch {found.epoch}")
+        if tip is None and row.place.segment not in await self.store.segments():
+            raise DeposedError(f"segment {row.place.segment} is gone")
+        if tip is None or not tip.is_copy_of(self.tip):
+            if self.tip.place <= self.confirmed:
+                raise ChangedError(f"{self.tip.place} was confirmed and is gone")
+            raise RewoundError(f"{self.tip.place} is gone; it was not confirmed")
+        return False
+
+    async def reconnect(self, reason: str) -> None:
+        """Open another connection, however long it takes."""
+        await self.store.close()
+        while True:
+            await self.stall.wait(reason)
+            try:
+                self.store = await self.open_store()
+            except (LostError, BusyError) as error:
+                reason = str(error)
+            else:
+                return

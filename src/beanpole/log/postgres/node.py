@@ -1,0 +1,219 @@
+"""A node of a cluster: it follows until it leads, and leads until it is deposed or hands over.
+
+What the server does in each role is behind :class:`Service`; when a node stops leading its engine is thrown away, with
+all clients, and it follows from the oldest row again.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from typing import Protocol
+
+import beanpole
+from beanpole.engine.engine import Engine
+from beanpole.log import limits
+from beanpole.log.encoder import Encoder
+from beanpole.log.format import VERSION
+from beanpole.log.postgres.clock import Clock
+from beanpole.log.postgres.follower import Following, FollowObserver
+from beanpole.log.postgres.leader import DeposedError, Leading
+from beanpole.log.postgres.replica import Replica, RewoundError
+from beanpole.log.postgres.rows import Place, Row, new_writer
+from beanpole.log.postgres.stall import Stall, StallObserver
+from beanpole.log.postgres.store import BusyError, GoneError, LostError, NodeState, OpenStore, Store
+
+
+class Service(Protocol):
+    """What serves clients: with an engine of this node, or through the node that leads."""
+
+    def lead(self, engine: Engine, log: Leading) -> None:
+        """Serve clients with an engine."""
+
+    def pause(self) -> None:
+        """Run no more commands, but go on sending what becomes durable."""
+
+    @property
+    def reaches_leader(self) -> bool:
+        """Whether the leader's address can be reached."""
+
+    def stop_leading(self) -> None:
+        """Close every client without a further reply, and forget the engine."""
+
+
+class Observer(FollowObserver, StallObserver, Protocol):
+    """Who is told what an operator wants to know."""
+
+    def leads(self, epoch: int, jobs: int, seconds: float) -> None:
+        """This node leads from here on."""
+
+    def name_taken(self, name: str) -> None:
+        """Another process that is alive has this node's name."""
+
+    def deposed(self, reason: str) -> None:
+        """This node does not lead any more."""
+
+
+class Node:
+    """One process of a cluster."""
+
+    def __init__(  # noqa: PLR0913 - everything replaceable is an argument
+        self,
+        open_store: OpenStore,
+        *,
+        note: dict[str, str],
+        clock: Clock,
+        observer: Observer,
+        service: Service,
+        make_engine: Callable[[Encoder], Engine],
+        writer: bytes | None = None,
+    ) -> None:
+        self.open_store = open_store
+        self.note = note
+        """What the node says of itself: `node`, its name; `address`, where clients reach it."""
+
+        self.clock = clock
+        self.observer = observer
+        self.service = service
+        self.make_engine = make_engine
+        self.writer = new_writer() if writer is None else writer
+        self.following: Following | None = None
+        self.leading: Leading | None = None
+        self.nodes: list[NodeState] = []
+        """What the nodes said of themselves last, this one too."""
+
+    async def run(self) -> None:
+        """Follow and lead, in turn, until cancelled.
+
+        Raises:
+            ChangedError: what was confirmed is gone.
+            RefusedError: the server refuses the work.
+        """
+        reports = asyncio.create_task(self.report())
+        try:
+            await self.follow_and_lead()
+        finally:
+            reports.cancel()
+
+    async def follow_and_lead(self) -> None:
+        """Follow and lead, in turn."""
+        while True:
+            began_ns = self.clock.now_ns()
+            self.following = Following(
+                self.open_store,
+                name=self.note["node"],
+                clock=self.clock,
+                make_replica=self.make_replica,
+                make_leading=self.make_leading,
+                observer=self.observer,
+            )
+            try:
+                leading = await self.following.run()
+            finally:
+                await self.following.disconnect()
+            self.following, self.leading = None, leading
+            seconds = (self.clock.now_ns() - began_ns) / 1e9
+            self.observer.leads(leading.epoch, leading.replica.engine.jobs.count, seconds)
+            await self.lead(leading)
+
+    async def lead(self, leading: Leading) -> None:
+        """Lead until another node does."""
+        try:
+            self.service.lead(leading.replica.engine, leading)
+            await leading.run()
+            await self.wait_for_successor(leading)
+        except (DeposedError, RewoundError) as error:
+            self.observer.deposed(str(error))
+        finally:
+            self.leading = None
+            self.service.stop_leading()
+            await leading.store.close()
+
+    async def wait_for_successor(self, leading: Leading) -> None:
+        """Wait a little until somebody leads behind our HANDOVER row, so that clients find a leader when they return."""
+        until_ns = self.clock.now_ns() + limits.HANDOVER_NS
+        with contextlib.suppress(LostError, GoneError):
+            while self.clock.now_ns() < until_ns:
+                _, rows = await leading.store.read(leading.tip, 1)
+                if rows:
+                    return
+                await asyncio.sleep(limits.POLL_NAMED_S)
+
+    async def report(self) -> None:
+        """Say once a second what this node is doing, and hand over where that is asked for or needed."""
+        store: Store | None = None
+        try:
+            while True:
+                try:
+                    store = store or await self.open_store()
+                    self.nodes, successor = await store.report(self.state())
+                    self.look_at_nodes(successor)
+                except (LostError, BusyError, GoneError):
+                    if store is not None:
+                        await store.close()
+                        store = None
+                await asyncio.sleep(limits.REPORT_S)
+        finally:
+            if store is not None:
+                await store.close()
+
+    def state(self) -> NodeState:
+        """Return what this node says of itself."""
+        replica = self.following.replica if self.following is not None else None
+        role, epoch, applied = "follower", 0, Place(0, 0)
+        if self.leading is not None:
+            role, epoch, applied = "leader", self.leading.epoch, self.leading.confirmed
+        elif replica is not None:
+            epoch, applied = replica.epoch, replica.applied.place
+        return NodeState(
+            self.note["node"],
+            self.note["address"],
+            role,
+            epoch,
+            applied,
+            beanpole.__version__,
+            VERSION,
+            self.note.get("machine", ""),
+            self.service.reaches_leader,
+            self.writer,
+        )
+
+    def look_at_nodes(self, successor: str) -> None:
+        """Hand over if it was asked for, or if every other node says that it can't reach this one."""
+        mine = [each for each in self.nodes if each.name == self.note["node"] and each.age_s < limits.REPORT_OLD_S]
+        if any(each.writer != self.writer for each in mine):
+            self.observer.name_taken(self.note["node"])
+        if self.leading is None:
+            return
+        others = self.live_others()
+        if successor or (others and not any(each.reaches_leader for each in others)):
+            self.hand_over(successor)
+
+    def live_others(self) -> list[NodeState]:
+        """Return the other nodes that are alive and could lead, the one that has applied most first."""
+        others = [
+            each
+            for each in self.nodes
+            if each.name != self.note["node"] and each.age_s < limits.REPORT_OLD_S and each.format >= VERSION
+        ]
+        return sorted(others, key=lambda each: each.applied, reverse=True)
+
+    def hand_over(self, to: str = "") -> bool:
+        """Let another node lead: append what is buffered, then the row that names it. False: there is none."""
+        names = [each.name for each in self.live_others()]
+        if self.leading is None or not names or (to and to not in names):
+            return False
+        if self.leading.successor is None:
+            self.service.pause()
+            self.leading.hand_over(to or names[0])
+        return True
+
+    def make_replica(self, store: Store, first: Row) -> Replica:
+        """Return an engine that has applied the first row of the log."""
+        return Replica(store.settings, first, self.make_engine, self.clock.now_ns())
+
+    def make_leading(self, replica: Replica, store: Store) -> Leading:
+        """Return the log with which this node would lead."""
+        stall = Stall(self.clock, self.observer)
+        return Leading(
+            replica, store, self.open_store, note=self.note, writer=self.writer, clock=self.clock, stall=stall
+        )

@@ -1,0 +1,276 @@
+"""The rows in PostgreSQL.
+
+Appends go by libpq's own calls, prepared and binary, in a pipeline: the statement behind an append reads again what a
+commit waited for, because names that were emptied let a waiting commit succeed without a warning.
+"""
+
+import asyncio
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import psycopg
+from psycopg import pq
+
+from beanpole.log.postgres import schema
+from beanpole.log.postgres.connection import connect, error_for, errors_translated, read_server, read_settings
+from beanpole.log.postgres.rows import Place, Row, RowKind
+from beanpole.log.postgres.store import BusyError, GoneError, LostError, NodeState, RefusedError, Server, Settings
+
+ROWS_AT_ONCE = 16
+"""Rows of one answer, each of 512 KiB at most or a single large body."""
+
+LOCK_TIMEOUT_MS = 100
+"""Milliseconds that making or dropping a table waits for a lock: behind it every append would wait."""
+
+NAMES = b"select current_setting('synchronous_standby_names') = $1"
+
+INT8 = struct.Struct(">q")
+INT2 = struct.Struct(">h")
+BINARY = [1] * 12
+TEXT_LAST = [*BINARY[:-1], 0]
+
+
+@dataclass(slots=True)
+class PostgresStore:
+    """One connection."""
+
+    connection: psycopg.AsyncConnection
+    server: Server
+    settings: Settings
+    names: str
+    """The value of synchronous_standby_names that was approved."""
+
+    prepared: set[bytes] = field(default_factory=set)
+    warning: str = ""
+
+    # --- appending ----------------------------------------------------------------------------------------------------
+
+    async def append(self, row: Row, tip: Row) -> bool:
+        """See Store."""
+        with errors_translated():
+            statement = b"append_%d_%d" % (row.place.segment, tip.place.segment)
+            if statement not in self.prepared:
+                await self.prepare(statement, schema.append(row.place.segment, tip.place.segment).encode())
+                if b"names" not in self.prepared:
+                    await self.prepare(b"names", NAMES)
+            names = self.names.encode()
+            values = [
+                INT8.pack(row.place.row),
+                INT8.pack(row.epoch),
+                INT2.pack(row.kind),
+                row.writer,
+                INT8.pack(row.confirmed.segment),
+                INT8.pack(row.confirmed.row),
+                row.previous,
+                row.hash,
+                row.data,
+                INT8.pack(tip.place.row),
+                tip.hash,
+                names,
+            ]
+            connection = self.connection.pgconn
+            self.warning = ""
+            connection.enter_pipeline_mode()
+            connection.send_query_prepared(statement, values, TEXT_LAST, 1)
+            connection.pipeline_sync()
+            connection.send_query_prepared(b"names", [names], [0], 1)
+            connection.pipeline_sync()
+            appended, approved = await self.results(2)
+            connection.exit_pipeline_mode()
+        is_there = appended.ntuples == 1
+        as_approved = approved.get_value(0, 0) == b"\x01"
+        if is_there and (self.warning or not as_approved):
+            raise LostError(self.warning or "synchronous_standby_names changed while the commit waited")
+        if not is_there and not as_approved:
+            raise BusyError(
+                f"synchronous_standby_names is not {self.names!r}, which was approved: nothing is confirmed until it is"
+            )
+        return is_there
+
+    async def prepare(self, name: bytes, text: bytes) -> None:
+        """Prepare a statement."""
+        connection = self.connection.pgconn
+        connection.enter_pipeline_mode()
+        connection.send_prepare(name, text)
+        connection.pipeline_sync()
+        await self.results(1)
+        connection.exit_pipeline_mode()
+        self.prepared.add(name)
+
+    async def results(self, count: int) -> list[pq.abc.PGresult]:
+        """Send what is buffered and wait for so many results, each with its sync; raise the first error."""
+        connection = self.connection.pgconn
+        loop = asyncio.get_running_loop()
+        found: list[pq.abc.PGresult] = []
+        synced = 0
+        while synced < count:
+            writing = connection.flush() == 1
+            if connection.is_busy() or writing:
+                await wait_for_socket(loop, connection.socket, writing=writing)
+                connection.consume_input()
+                continue
+            result = connection.get_result()
+            if result is None:
+                continue
+            if result.status == pq.ExecStatus.PIPELINE_SYNC:
+                synced += 1
+            else:
+                found.append(result)
+        for each in found:
+            if each.status == pq.ExecStatus.FATAL_ERROR:
+                connection.exit_pipeline_mode()
+                state = each.error_field(pq.DiagnosticField.SQLSTATE)
+                raise error_for(state.decode() if state else None, each.get_error_message())
+        return found
+
+    def note_warning(self, diagnostic: psycopg.errors.Diagnostic) -> None:
+        """Remember that the server warned: a commit was made here that its standbys do not have."""
+        if diagnostic.sqlstate and diagnostic.sqlstate.startswith("01"):
+            self.warning = diagnostic.message_primary or "a warning"
+
+    # --- reading ------------------------------------------------------------------------------------------------------
+
+    async def rows_at(self, places: list[Place]) -> list[Row | None]:
+        """See Store."""
+        found: list[Row | None] = []
+        for place in places:
+            try:
+                rows = await self.select(place.segment, "row = %s", [place.row])
+            except GoneError:
+                rows = []
+            found.append(rows[0] if rows else None)
+        return found
+
+    async def read(self, tip: Row, bytes_max: int) -> tuple[bool, list[Row]]:
+        """See Store."""
+        limit = min(ROWS_AT_ONCE, max(1, bytes_max))
+        place = tip.place
+        rows = await self.select(place.segment, "row >= %s order by row limit %s", [place.row, limit + 1], place.row)
+        if not rows or rows[0].place != place or rows[0].hash != tip.hash:
+            return False, []
+        del rows[0]
+        last = rows[-1] if rows else tip
+        if last.kind == RowKind.END and len(rows) < limit:
+            try:
+                rows += await self.select(place.segment + 1, "row >= 0 order by row limit %s", [limit - len(rows)])
+            except GoneError:
+                pass  # It is made before its first row is appended.
+        return True, rows
+
+    async def select(self, segment: int, where: str, values: list[int], without: int = -1) -> list[Row]:
+        """Return rows of a segment; of the row `without` not what it holds."""
+        query = (
+            "select row, epoch, kind, writer, confirmed_segment, confirmed_row, previous, hash,"
+            f" case when row = {without} then ''::bytea else data end from {schema.table(segment)} where {where}"
+        )
+        with errors_translated():
+            cursor = self.connection.cursor(binary=True)
+            await cursor.execute(query.encode(), values)
+            found = await cursor.fetchall()
+        return [
+            Row(Place(segment, row), epoch, RowKind(kind), writer, Place(*confirmed), previous, data, digest)
+            for row, epoch, kind, writer, *confirmed, previous, digest, data in found
+        ]
+
+    async def first(self, segment: int) -> Row | None:
+        """See Store."""
+        rows = await self.select(segment, "row = 0", [])
+        return rows[0] if rows else None
+
+    # --- segments -----------------------------------------------------------------------------------------------------
+
+    async def segments(self) -> list[int]:
+        """See Store."""
+        with errors_translated():
+            cursor = await self.connection.execute(f"select number from {schema.SCHEMA}.segment order by 1".encode())
+            return [number for (number,) in await cursor.fetchall()]
+
+    async def make_segment(self, number: int) -> None:
+        """See Store."""
+        await self.change(schema.make_segment(number))
+
+    async def drop_segment(self, number: int) -> None:
+        """See Store."""
+        await self.change(schema.drop_segment(number))
+
+    async def change(self, statements: str) -> None:
+        """Run statements in one transaction that waits for no lock."""
+        with errors_translated():
+            async with self.connection.transaction():
+                await self.connection.execute(f"set local lock_timeout = {LOCK_TIMEOUT_MS}; {statements}".encode())
+
+    # --- nodes --------------------------------------------------------------------------------------------------------
+
+    async def report(self, node: NodeState) -> tuple[list[NodeState], str]:
+        """See Store."""
+        values = [node.name, node.address, node.role, node.epoch, *node.applied, node.version, node.format]
+        values += [node.machine, node.reaches_leader, node.writer]
+        nodes = await self.nodes()  # as they were before: another process of our name shows
+        with errors_translated():
+            async with self.connection.transaction():
+                await self.connection.execute(b"set local synchronous_commit = off")
+                await self.connection.execute(schema.REPORT.encode(), values)
+            cursor = await self.connection.execute(schema.STEP_DOWN.encode(), [node.epoch])
+            wanted = await cursor.fetchone()
+        return nodes, wanted[0] if wanted else ""
+
+    async def nodes(self) -> list[NodeState]:
+        """Return what all nodes have said of themselves."""
+        with errors_translated():
+            cursor = await self.connection.execute(schema.NODES.encode())
+            return [
+                NodeState(name, address, role, epoch, Place(segment, row), *rest)
+                for name, address, role, epoch, segment, row, *rest in await cursor.fetchall()
+            ]
+
+    async def close(self) -> None:
+        """See Store."""
+        await self.connection.close()
+
+
+async def wait_for_socket(loop: asyncio.AbstractEventLoop, fd: int, *, writing: bool) -> None:
+    """Wait until a socket is readable, or writable if there is something to write."""
+    ready: asyncio.Future[None] = loop.create_future()
+
+    def set_ready() -> None:
+        if not ready.done():
+            ready.set_result(None)
+
+    loop.add_reader(fd, set_ready)
+    if writing:
+        loop.add_writer(fd, set_ready)
+    try:
+        await ready
+    finally:
+        loop.remove_reader(fd)
+        if writing:
+            loop.remove_writer(fd)
+
+
+def opener(conninfo: str, name: str) -> Callable[[], "asyncio.Future[PostgresStore]"]:
+    """Return what opens connections of a node.
+
+    It works with no server of a lower timeline than it has seen, nor with one of another system.
+    """
+    newest: list[Server] = []
+
+    async def open_store() -> PostgresStore:
+        connection = await connect(conninfo, name)
+        try:
+            with errors_translated():
+                settings, values = await read_settings(connection)
+                server = await read_server(connection, values["durability"])
+            if newest and server.system != newest[0].system:
+                raise RefusedError(f"the server is another one: system {server.system}, not {newest[0].system}")
+            if newest and server.timeline < newest[0].timeline:
+                raise LostError(f"the server is on timeline {server.timeline}, but there is {newest[0].timeline}")
+            newest[:] = [server]
+            store = PostgresStore(connection, server, settings, values["names"])
+            connection.add_notice_handler(store.note_warning)
+        except BaseException:
+            await connection.close()
+            raise
+        return store
+
+    return open_store  # type: ignore[return-value]

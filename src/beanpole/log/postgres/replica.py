@@ -1,0 +1,123 @@
+"""A replica: an engine that has applied the rows of the log up to a place, ready to lead.
+
+A row is applied when a later one says that it is confirmed (:attr:`Row.confirmed`); until then its bytes are kept. So
+what a fail-over of PostgreSQL takes back was never in the engine. Replay does the work, record by record: it keeps the
+accounts of segments and arms timers as it goes, so that nothing is left at its end that grows with the jobs.
+"""
+
+from collections import deque
+from collections.abc import Callable
+
+from beanpole.engine.engine import Engine
+from beanpole.errors import BeanpoleError
+from beanpole.log.accounts import Accounts
+from beanpole.log.encoder import Encoder
+from beanpole.log.format import VERSION
+from beanpole.log.postgres.rows import Place, Row, RowKind, unpack_note
+from beanpole.log.postgres.store import Settings
+from beanpole.log.replay import Replay
+
+
+class ChangedError(BeanpoleError):
+    """Rows that were confirmed are gone or others: an operator must look."""
+
+
+class RewoundError(BeanpoleError):
+    """Rows that were not confirmed are gone: nobody was answered on them."""
+
+
+class Replica:
+    """An engine, and how much of the log it has applied."""
+
+    def __init__(self, settings: Settings, first: Row, make_engine: Callable[[Encoder], Engine], now_ns: int) -> None:
+        accounts = Accounts(settings.segment_bytes, unlimited=True)
+        self.records = Encoder(accounts, wants_reservations=True)
+        self.engine = make_engine(self.records)
+        self.replay = Replay(self.engine, self.records)
+        self.tip = first
+        """The last row that was read."""
+
+        self.applied = first
+        """The last row that was applied."""
+
+        self.unapplied: deque[tuple[Row, int]] = deque()
+        """Rows that are not known to be confirmed, each with the moment of its arrival."""
+
+        self.segment_bytes: dict[int, int] = {}
+        """Bytes of records by segment."""
+
+        self.epoch = first.epoch
+        self.leader: dict[str, str] = {}
+        """What the leader says of itself: its node, its address."""
+
+        self.arrived_ns = now_ns
+        """When the last row that was applied had arrived, on this machine's monotonic clock."""
+
+        self.is_live = False
+        """Whether all rows were read once, so that those read since came as they were written."""
+
+        self.row_count = 0
+        if not first.is_sound:
+            raise ChangedError(f"{first.place} is not what was written there")
+        self.apply(first)
+
+    def take(self, row: Row, now_ns: int) -> None:
+        """Take the row behind the tip, and apply those that it says to be confirmed.
+
+        Raises:
+            ChangedError: it does not fit behind the tip.
+        """
+        if row.place != self.tip.next_place or row.previous != self.tip.hash or not row.is_sound:
+            raise ChangedError(f"{row.place} does not fit behind {self.tip.place}")
+        if row.epoch < self.tip.epoch or (row.epoch > self.tip.epoch) != (row.kind == RowKind.EPOCH):
+            raise ChangedError(f"{row.place} has epoch {row.epoch} behind {self.tip.epoch}")
+        self.tip = row
+        self.unapplied.append((row, now_ns))
+        self.apply_to(row.confirmed)
+
+    def apply_to(self, confirmed: Place) -> None:
+        """Apply the rows up to a place, which are confirmed."""
+        while self.unapplied and self.unapplied[0][0].place <= confirmed:
+            row, self.arrived_ns = self.unapplied.popleft()
+            self.apply(row)
+
+    def forget_unconfirmed(self) -> int:
+        """Forget what was read and not applied, as it is gone: nobody was answered on it. Return how many rows."""
+        count = len(self.unapplied)
+        self.unapplied.clear()
+        self.tip = self.applied
+        return count
+
+    def apply(self, row: Row) -> None:
+        """Apply one row to the engine."""
+        data = row.data
+        if row.kind in {RowKind.EPOCH, RowKind.HANDOVER}:
+            note, data = unpack_note(data)
+            if row.kind == RowKind.EPOCH:
+                self.leader, self.epoch = note, row.epoch
+        segment, begins = row.place.segment, row.kind == RowKind.EPOCH or (row.place.row == 0 and row.epoch > 0)
+        used_bytes = self.segment_bytes.get(segment, 0)
+        if begins and data:
+            self.replay.segment(data, segment)
+        elif data:
+            self.replay.resume(data, segment, VERSION, 0)
+        if data and self.replay.good_bytes != len(data):
+            raise ChangedError(f"{row.place} can't be applied: {self.replay.problem}")
+        self.segment_bytes[segment] = used_bytes + len(data)
+        self.applied = row
+        self.row_count += 1
+        while self.records.accounts.first_segment < self.replay.first_segment:
+            self.segment_bytes.pop(self.records.accounts.first_segment, None)
+            self.records.accounts.drop_first_segment()
+
+    def log_ns(self, now_ns: int, wall_ns: int) -> int:
+        """Return the log's clock. It goes on from the last row's time, by the wall clock if nobody saw that row come."""
+        restore = self.replay.restore
+        assert restore is not None
+        counted_ns = restore.clock_ns + now_ns - self.arrived_ns
+        return counted_ns if self.is_live else max(counted_ns, wall_ns - self.replay.lead_ns)
+
+    def lead(self, log_ns: int) -> int:
+        """Let the engine begin to serve; return what the log's clock says."""
+        self.records.next_job_id = self.engine.next_job_id
+        return self.replay.finish(log_ns + self.replay.lead_ns)

@@ -1,0 +1,74 @@
+"""The tables of a cluster's log, and what is set for all of its nodes. ``beanpole cluster init`` makes them."""
+
+SCHEMA = "beanpole"
+"""Everything lies in this schema; a cluster has a database of its own."""
+
+COLUMNS = "row, epoch, kind, writer, confirmed_segment, confirmed_row, previous, hash, data"
+
+MAKE = f"""
+create schema if not exists {SCHEMA};
+create table if not exists {SCHEMA}.segment (number bigint primary key);
+create table if not exists {SCHEMA}.setting (name text primary key, value text not null);
+create table if not exists {SCHEMA}.step_down (epoch bigint primary key, successor text not null);
+create table if not exists {SCHEMA}.node (
+    name text primary key, address text not null, role text not null, epoch bigint not null,
+    segment bigint not null, row bigint not null, version text not null, format int not null, machine text not null,
+    reaches_leader boolean not null, writer bytea not null, seen timestamptz not null);
+"""
+
+NODE_COLUMNS = "name, address, role, epoch, segment, row, version, format, machine, reaches_leader, writer"
+
+REPORT = f"""
+insert into {SCHEMA}.node ({NODE_COLUMNS}, seen) values (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, clock_timestamp())
+on conflict (name) do update set ({NODE_COLUMNS}, seen) = (
+    excluded.name, excluded.address, excluded.role, excluded.epoch, excluded.segment, excluded.row, excluded.version,
+    excluded.format, excluded.machine, excluded.reaches_leader, excluded.writer, excluded.seen)
+"""
+
+NODES = f"select {NODE_COLUMNS}, extract(epoch from clock_timestamp() - seen)::float8 from {SCHEMA}.node order by name"
+
+ASK_STEP_DOWN = (
+    f"insert into {SCHEMA}.step_down values (%s, %s) on conflict (epoch) do update set successor = excluded.successor"
+)
+
+STEP_DOWN = f"select successor from {SCHEMA}.step_down where epoch = %s"
+
+
+def table(segment: int) -> str:
+    """Return the name of a segment's table."""
+    return f"{SCHEMA}.log_{segment}"
+
+
+def make_segment(segment: int) -> str:
+    """Return what makes a segment's table, in one transaction with its line.
+
+    Bodies are not compressed: they are read once, and the server would spend its time on it. Nothing is ever updated
+    or deleted in it, so there is nothing for autovacuum.
+    """
+    name = table(segment)
+    return f"""
+    create table if not exists {name} (
+        row bigint primary key, epoch bigint not null, kind smallint not null, writer bytea not null,
+        confirmed_segment bigint not null, confirmed_row bigint not null,
+        previous bytea not null, hash bytea not null, data bytea not null) with (autovacuum_enabled = off);
+    alter table {name} alter column data set storage external;
+    insert into {SCHEMA}.segment values ({segment}) on conflict do nothing;
+    """
+
+
+def drop_segment(segment: int) -> str:
+    """Return what drops a segment's table with its line."""
+    return f"drop table if exists {table(segment)}; delete from {SCHEMA}.segment where number = {segment};"
+
+
+def append(row_segment: int, tip_segment: int) -> str:
+    """Return the statement that appends a row behind the tip, if that is still there and nothing is behind it.
+
+    The key forbids two rows at a place, the select a gap. Names that a commit would not wait for forbid it too.
+    """
+    return f"""
+    insert into {table(row_segment)} ({COLUMNS})
+    select $1, $2, $3, $4, $5, $6, $7, $8, $9 from {table(tip_segment)}
+    where row = $10 and hash = $11 and current_setting('synchronous_standby_names') = $12
+    on conflict do nothing returning 1
+    """

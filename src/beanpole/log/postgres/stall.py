@@ -1,0 +1,47 @@
+"""Waiting between two attempts to reach the server, and who is told that it can't be reached."""
+
+import asyncio
+from typing import Protocol
+
+from beanpole.log import limits
+from beanpole.log.postgres.clock import Clock
+
+
+class StallObserver(Protocol):
+    """Who is told."""
+
+    def stalled(self, reason: str, seconds: float) -> None:
+        """Nothing is confirmed, for a reason and so long; this is said again and again while it is so."""
+
+    def stall_ended(self, seconds: float) -> None:
+        """Rows are confirmed again."""
+
+
+class Stall:
+    """How long nothing has been confirmed."""
+
+    def __init__(self, clock: Clock, observer: StallObserver) -> None:
+        self.clock = clock
+        self.observer = observer
+        self.since_ns = 0
+        self.pause_s = limits.RETRY_S_MIN
+
+    async def wait(self, reason: str) -> None:
+        """Wait a little, longer each time."""
+        if self.since_ns == 0:
+            self.since_ns = self.clock.now_ns()
+        self.observer.stalled(reason, self.seconds)
+        await asyncio.sleep(self.pause_s)
+        self.pause_s = min(2 * self.pause_s, limits.RETRY_S_MAX)
+
+    def end(self) -> None:
+        """Note that a row is confirmed."""
+        if self.since_ns:
+            self.observer.stall_ended(self.seconds)
+            self.since_ns = 0
+            self.pause_s = limits.RETRY_S_MIN
+
+    @property
+    def seconds(self) -> float:
+        """How long it has lasted."""
+        return (self.clock.now_ns() - self.since_ns) / 1e9 if self.since_ns else 0.0

@@ -1,0 +1,131 @@
+"""What the log of a cluster needs of PostgreSQL; a simulation puts its own in place.
+
+A store is one connection: it does one thing at a time, and after a :class:`LostError` it is closed and another is
+opened. Whoever opens it has been told that the server is the one that it may work with (:class:`Server`).
+"""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from beanpole.errors import BeanpoleError
+from beanpole.log.postgres.rows import Place, Row
+
+
+class StoreError(BeanpoleError):
+    """Something about the store is wrong."""
+
+
+class LostError(StoreError):
+    """The connection is lost, or what it did is not certain: open another, and look what became of it."""
+
+
+class BusyError(StoreError):
+    """The server has no memory, space or place for it now: the same again later."""
+
+
+class GoneError(StoreError):
+    """The segment does not exist, or no longer."""
+
+
+class RefusedError(StoreError):
+    """The server refuses this work for a reason that an operator must mend; the text says how."""
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """The PostgreSQL server at the other end."""
+
+    system: str
+    """Its system identifier."""
+
+    timeline: int
+    """Counts the promotions of standbys: never work with a lower one than seen."""
+
+    durability: str
+    """What a commit waits for: ``quorum``, ``storage`` or ``local``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What is set for the whole cluster, never for a node."""
+
+    cluster: str
+    """The id of the cluster."""
+
+    format: int
+    silence_ms: int
+    """How long a follower waits for a row before it stands for leader."""
+
+    segment_bytes: int
+    body_bytes_max: int
+
+
+@dataclass(frozen=True, slots=True)
+class NodeState:
+    """What a node says of itself, once a second. It is shown, and a leader chooses its successor by it; nothing else."""
+
+    name: str
+    address: str
+    role: str
+    epoch: int
+    applied: Place
+    version: str
+    format: int
+    """The newest format of the log that it reads."""
+
+    machine: str
+    reaches_leader: bool
+    """Whether it can connect to the leader's address."""
+
+    writer: bytes
+    age_s: float = 0.0
+    """How long ago it said so, when it is read."""
+
+
+class Store(Protocol):
+    """One connection to the log's rows."""
+
+    server: Server
+    settings: Settings
+
+    async def append(self, row: Row, tip: Row) -> bool:
+        """Append a row directly behind the tip, and return when it is confirmed; False: it could not go there.
+
+        Raises:
+            LostError: it is not known whether the row is there, or that it is confirmed.
+            BusyError: it is not there.
+            GoneError: the table of its segment does not exist.
+        """
+
+    async def rows_at(self, places: list[Place]) -> list[Row | None]:
+        """Return the rows at some places; None: there is none, or its segment is gone."""
+
+    async def read(self, tip: Row, bytes_max: int) -> tuple[bool, list[Row]]:
+        """Return whether the tip is still there, and rows behind it, about `bytes_max` bytes of them.
+
+        Raises:
+            GoneError: the tip's segment was dropped.
+        """
+
+    async def segments(self) -> list[int]:
+        """Return the numbers of the segments that exist."""
+
+    async def first(self, segment: int) -> Row | None:
+        """Return the first row of a segment."""
+
+    async def make_segment(self, number: int) -> None:
+        """Make the table of a segment, unless it is there. Raise BusyError if somebody is in the way."""
+
+    async def drop_segment(self, number: int) -> None:
+        """Drop the table of a segment, unless it is gone. Raise BusyError if somebody reads it."""
+
+    async def report(self, node: NodeState) -> tuple[list[NodeState], str]:
+        """Say what a node is doing; return what all have said, and to whom the leader is asked to hand over, if it is."""
+
+    async def close(self) -> None:
+        """Close the connection."""
+
+
+OpenStore = Callable[[], Awaitable[Store]]
+"""Opens a connection. Raise LostError if there is none to be had now, RefusedError if there never will be."""

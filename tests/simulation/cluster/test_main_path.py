@@ -1,0 +1,51 @@
+"""Three nodes and a database in simulated time: one leads, it is killed, another goes on."""
+
+import asyncio
+
+from tests.simulation.cluster.world import SimulatedNode, World
+
+COMMAND_S_MAX = 60.0
+
+
+async def ask(world: World, node: SimulatedNode, client, *lines: bytes) -> bytes:
+    """Send commands and wait for what comes back, or for the end of the connection."""
+    before = len(client.output)
+    node.in_context(client.arrive, b"".join(line + b"\r\n" for line in lines))
+    until = world.loop.time() + COMMAND_S_MAX
+    while len(client.output) == before and not client.closed:
+        assert world.loop.time() < until, f"no answer to {lines}"
+        await asyncio.sleep(0.001)
+    return client.output[before:]
+
+
+async def leader_of(world: World, but: SimulatedNode | None = None) -> SimulatedNode:
+    """Wait until a node leads."""
+    until = world.loop.time() + COMMAND_S_MAX
+    while True:
+        found = [node for node in world.leaders() if node is not but]
+        if found:
+            return found[0]
+        assert world.loop.time() < until, "no node leads"
+        await asyncio.sleep(0.01)
+
+
+def test_next_node_knows_what_was_acknowledged() -> None:
+    world = World(1)
+
+    async def main() -> None:
+        world.begin()
+        leader = await leader_of(world)
+        client = leader.connect()
+        assert await ask(world, leader, client, b"put 1 0 60 5", b"hello") == b"INSERTED 1\r\n"
+        assert await ask(world, leader, client, b"put 1 0 60 5", b"world") == b"INSERTED 2\r\n"
+        assert await ask(world, leader, client, b"reserve") == b"RESERVED 1 5\r\nhello\r\n"
+        assert await ask(world, leader, client, b"delete 1") == b"DELETED\r\n"
+        killed_s = world.loop.time()
+        await leader.kill()
+        other = await leader_of(world, leader)
+        assert world.loop.time() - killed_s < 2.0
+        client = other.connect()
+        assert await ask(world, other, client, b"peek 1") == b"NOT_FOUND\r\n"
+        assert await ask(world, other, client, b"reserve") == b"RESERVED 2 5\r\nworld\r\n"
+
+    world.run(main())

@@ -1,0 +1,223 @@
+"""Nodes, clients and what they saw, in simulated time."""
+
+import asyncio
+import hashlib
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+from beanpole.engine.check import check
+from beanpole.engine.engine import Engine
+from beanpole.log.postgres.node import Node
+from beanpole.server.connection import Connection
+from beanpole.server.turn import Turn
+from tests.simulation.cluster.database import Database
+from tests.simulation.cluster.loop import NODE, SimulatedLoop
+from tests.unit.server.memory_transport import MemoryTransport
+
+TICK_S = 0.05
+
+
+class SimulatedClock:
+    """The clocks of a machine; the wall clock can be wrong."""
+
+    def __init__(self, loop: SimulatedLoop, boot_s: float, wall_s: float) -> None:
+        self.loop = loop
+        self.boot_s = boot_s
+        self.wall_s = wall_s
+
+    def now_ns(self) -> int:
+        """See Clock."""
+        return int((self.loop.time() + self.boot_s) * 1e9)
+
+    def boot_ns(self) -> int:
+        """See Clock."""
+        return self.now_ns()
+
+    def wall_ns(self) -> int:
+        """See Clock."""
+        return int((self.loop.time() + self.wall_s) * 1e9)
+
+
+class Silent:
+    """Notes what an operator would read."""
+
+    def __init__(self) -> None:
+        self.lines: list[tuple[Any, ...]] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda *args: self.lines.append((name, *args))
+
+
+@dataclass(slots=True)
+class Seen:
+    """A command and its reply, as a client saw them."""
+
+    sent_s: float
+    answered_s: float
+    epoch: int
+    command: bytes
+    reply: bytes
+
+
+@dataclass
+class World:
+    """Everything that is simulated."""
+
+    seed: int
+    node_count: int = 3
+    rng: Random = field(init=False)
+    loop: SimulatedLoop = field(init=False)
+    history: list[Seen] = field(default_factory=list)
+    unknown: list[bytes] = field(default_factory=list)
+    """Commands that were never answered."""
+
+    def __post_init__(self) -> None:
+        self.rng = Random(self.seed)
+        self.loop = SimulatedLoop()
+
+    def run(self, main: Any) -> None:
+        """Run a coroutine in simulated time."""
+        try:
+            self.loop.run_until_complete(main)
+        finally:
+            for task in asyncio.all_tasks(self.loop):
+                task.cancel()
+            self.loop.run_until_complete(asyncio.sleep(0))
+            self.loop.close()
+
+    def begin(self) -> None:
+        """Make the database and the nodes. Called in the loop."""
+        self.database = Database(self.rng)
+        self.nodes = [SimulatedNode(self, f"n{i}") for i in range(self.node_count)]
+
+    def leaders(self) -> list["SimulatedNode"]:
+        """Return the nodes that believe that they lead."""
+        return [node for node in self.nodes if node.turn is not None]
+
+
+class SimulatedNode:
+    """A node and what serves its clients."""
+
+    def __init__(self, world: World, name: str) -> None:
+        self.world = world
+        self.name = name
+        self.observer = Silent()
+        self.turn: Turn | None = None
+        self.log: Any = None
+        self.clients: list[MemoryTransport] = []
+        self.clock = SimulatedClock(world.loop, world.rng.random() * 1e5, 1e9 + world.rng.random() * 7200)
+        self.task: asyncio.Task[None] | None = None
+        self.last_log_ns = 0
+        self.start()
+
+    def start(self) -> None:
+        """Start the process."""
+        self.node = Node(
+            self.world.database.opener(self.name),
+            note={"node": self.name, "address": self.name},
+            clock=self.clock,
+            observer=self.observer,
+            service=self,
+            make_engine=lambda records: Engine(now_ns=0, records=records),
+            writer=self.world.rng.randbytes(16),
+        )
+        token = NODE.set(self.name)
+        self.task = self.world.loop.create_task(self.node.run())
+        NODE.reset(token)
+
+    async def kill(self) -> None:
+        """End the process."""
+        if self.task is not None:
+            self.task.cancel()
+            await asyncio.wait([self.task])
+            self.task = None
+            self.close()
+
+    # --- Service ------------------------------------------------------------------------------------------------------
+
+    def lead(self, engine: Engine, log: Any) -> None:
+        """Serve clients."""
+        check(engine)
+        self.log = log
+        self.turn = Turn(engine, log)
+        self.turn.run_soon = lambda: self.world.loop.call_soon(self.run_turn)
+        log.start(self.send_held, None)
+        self.world.loop.call_later(TICK_S, self.tick, log)
+
+    reaches_leader = True
+
+    def pause(self) -> None:
+        """Run no more commands."""
+        self.paused = True
+
+    def stop_leading(self) -> None:
+        """Close every client."""
+        self.close()
+
+    # --- turns --------------------------------------------------------------------------------------------------------
+
+    def now_ns(self) -> int:
+        """Return the engine's clock."""
+        now_ns = int(self.clock.now_ns() + self.log.clock_offset_ns)
+        return now_ns
+
+    def send_held(self) -> None:
+        """Send what is durable."""
+        if self.turn is not None:
+            self.turn.send_held(self.now_ns())
+
+    def run_turn(self) -> None:
+        """Run a turn."""
+        if self.turn is not None:
+            self.turn.run(self.now_ns())
+
+    def tick(self, log: Any) -> None:
+        """Run what is due in the engine."""
+        if self.turn is not None and self.log is log:
+            self.run_turn()
+            self.world.loop.call_later(TICK_S, self.tick, log)
+
+    def close(self) -> None:
+        """Close every client without a reply."""
+        if self.turn is not None:
+            self.turn.stop()
+            self.turn = None
+            for client in self.clients:
+                client.closed = True
+            self.clients = []
+
+    # --- clients ------------------------------------------------------------------------------------------------------
+
+    def connect(self) -> MemoryTransport:
+        """A client connects."""
+        assert self.turn is not None
+        self.clients.append(MemoryTransport(self.turn))
+        return self.clients[-1]
+
+    def in_context(self, call: Any, *args: Any) -> None:
+        """Let the node do something, when it runs."""
+        token = NODE.set(self.name)
+        self.world.loop.call_soon(call, *args)
+        NODE.reset(token)
+
+    def state(self) -> dict[int, bytes]:
+        """Every job."""
+        engine = self.node.leading.replica.engine if self.node.leading else self.node.following.replica.engine  # type: ignore[union-attr]
+        return state_of(engine)
+
+
+def state_of(engine: Engine) -> dict[int, bytes]:
+    """Return every job with its body and state as after a restart."""
+    connection = Connection(engine, engine.started_at_ns)
+    found = {}
+    for id in sorted(job.id for job in engine.jobs.jobs()):
+        connection.receive(engine.started_at_ns, b"peek %d\r\n" % id)
+        found[id] = connection.take_output()
+    connection.close(engine.started_at_ns)
+    return found
+
+
+def digest(engine: Engine) -> str:
+    """Return what two engines that have applied the same rows have in common."""
+    return hashlib.sha256(repr(sorted(state_of(engine).items())).encode()).hexdigest()
