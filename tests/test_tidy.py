@@ -38,6 +38,7 @@ WITH_A_CLOCK = (
     "src/beanpole/server/",
     "src/beanpole/bench/",
     "src/beanpole/ids/app.py",
+    "src/beanpole/log/postgres/clock.py",
     "src/beanpole/cli/inspect.py",
     "src/beanpole/cli/ids.py",
 )

@@ -95,7 +95,8 @@ async def init(out: Output, url: str, durability: str, silence_ms: int) -> None:
     done = "was there already" if made.existed else "is made"
     out.record(
         record,
-        f"Cluster {made.cluster} {done}: durability {made.durability}. Start a node: beanpole serve --cluster URL --node NAME",
+        f"Cluster {made.cluster} {done}: durability {made.durability}. Start a node: "
+        "beanpole serve --cluster URL --node NAME",
     )
 
 
@@ -183,7 +184,7 @@ def warnings_of(found: "Status") -> "list[str]":
     if not is_led(found):
         warnings.append("no node that is alive leads")
     alive = [each for each in found.nodes if each.age_s < limits.REPORT_OLD_S]
-    if len(alive) < 2:  # noqa: PLR2004 - one that leads and one that could
+    if len(alive) < 2:
         warnings.append("no second node is alive: when this one dies nobody leads")
     if found.server.durability == "local":
         warnings.append("durability is local: when PostgreSQL's machine dies, acknowledged jobs are lost")

@@ -186,6 +186,15 @@ class Server:
         self.logger.critical("failed", reason=str(context.get("message")), exc_info=error)
 
 
+def server_class(settings: Settings) -> type[Server]:
+    """Return which server the settings ask for."""
+    if settings.cluster is None:
+        return Server
+    from beanpole.server.cluster import ClusterServer  # noqa: PLC0415 - most servers are none
+
+    return ClusterServer
+
+
 def serve(settings: Settings) -> ExitCode:
     """Run a server until a signal stops it; return the exit code of the process.
 
@@ -206,14 +215,11 @@ def serve(settings: Settings) -> ExitCode:
     if settings.user is not None:
         if settings.data_dir is not None:
             import beanpole.server.directory  # noqa: F401, PLC0415 - the user may not be allowed to read the program
+        server_class(settings)  # for the same reason
         become_user(settings.user)
 
-    server_class = Server
-    if settings.cluster is not None:
-        from beanpole.server.cluster import ClusterServer as server_class  # noqa: PLC0415 - most servers are none
-
     async def main() -> ExitCode:
-        return await server_class(settings, listeners, logger, descriptors_max).run()
+        return await server_class(settings)(settings, listeners, logger, descriptors_max).run()
 
     gc.freeze()
     gc.set_threshold(*GC_THRESHOLDS)

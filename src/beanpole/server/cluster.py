@@ -98,7 +98,7 @@ class ClusterObserver:
 class ClusterService:
     """What serves the clients of a node, whichever role it has."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917 - everything replaceable is an argument
         self,
         settings: Settings,
         loop: asyncio.AbstractEventLoop,
@@ -246,7 +246,7 @@ class ClusterServer(Server):
                 leading.hand_over("")
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(limits.STOP_S):
-                    while self.node.leading is leading and not running.done():
+                    while self.node.leading is leading and not running.done():  # noqa: ASYNC110 - once, at the end
                         await asyncio.sleep(0.005)
         running.cancel()
         await asyncio.wait([running])
@@ -277,7 +277,7 @@ class ClusterServer(Server):
             self.report_ready()
 
     async def watch(self) -> None:
-        """Send clients away while nothing is confirmed, or no leader is reached, for too long; take them again after."""
+        """Send clients away when nothing is confirmed, or no leader is reached, for too long; take them again after."""
         sent_away = False
         while True:
             await asyncio.sleep(limits.CLUSTER_WATCH_S)

@@ -3,11 +3,12 @@
 import asyncio
 
 from tests.simulation.cluster.world import SimulatedNode, World
+from tests.unit.server.memory_transport import MemoryTransport
 
 COMMAND_S_MAX = 60.0
 
 
-async def ask(world: World, node: SimulatedNode, client, *lines: bytes) -> bytes:
+async def ask(world: World, node: SimulatedNode, client: MemoryTransport, *lines: bytes) -> bytes:
     """Send commands and wait for what comes back, or for the end of the connection."""
     before = len(client.output)
     node.in_context(client.arrive, b"".join(line + b"\r\n" for line in lines))

@@ -1,5 +1,4 @@
-"""Nodes that are killed, paused and cut off, a database that loses, is slow and is promoted: what clients were told stays
-true.
+"""What clients were told stays true, whatever is killed, paused, cut off, slow or promoted.
 
 A failure prints its seed; ``CLUSTER_SEED=n`` runs that one again, ``CLUSTER_SEEDS=n`` more of them.
 """
@@ -11,11 +10,11 @@ from random import Random
 import pytest
 
 from beanpole.engine.check import check
+from beanpole.log.postgres.rows import RowKind, unpack_note
 from beanpole.log.reader import describe, read_header
 from tests.simulation.cluster.database import Faults
 from tests.simulation.cluster.world import Seen, SimulatedNode, World, state_of
 from tests.unit.server.memory_transport import MemoryTransport
-
 
 SEEDS = (
     [int(os.environ["CLUSTER_SEED"])]
@@ -168,8 +167,6 @@ def times_of(world: World) -> list[int]:
     """Return all times that the rows say, in their order."""
     times: list[int] = []
     header = None
-    from beanpole.log.postgres.rows import RowKind, unpack_note
-
     for number in sorted(world.database.tables):
         for _, entry in sorted(world.database.tables[number].items()):
             row, data, at = entry.row, entry.row.data, 0

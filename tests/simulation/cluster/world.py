@@ -159,8 +159,7 @@ class SimulatedNode:
 
     def now_ns(self) -> int:
         """Return the engine's clock."""
-        now_ns = int(self.clock.now_ns() + self.log.clock_offset_ns)
-        return now_ns
+        return int(self.clock.now_ns() + self.log.clock_offset_ns)
 
     def send_held(self) -> None:
         """Send what is durable."""

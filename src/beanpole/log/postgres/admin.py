@@ -1,11 +1,12 @@
 """What an operator does with a cluster: make it, and look at it."""
 
 import asyncio
+import contextlib
 import secrets
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import psycopg
 
@@ -88,17 +89,8 @@ async def init(
                 await connection.execute(schema.make_segment(1).encode())
                 row = first_row(new_writer())
                 await connection.execute(
-                    f"insert into {schema.table(1)} ({schema.COLUMNS}) values (%s, %s, %s, %s, %s, %s, %s, %s, %s)".encode(),
-                    [
-                        row.place.row,
-                        row.epoch,
-                        int(row.kind),
-                        row.writer,
-                        *row.confirmed,
-                        row.previous,
-                        row.hash,
-                        row.data,
-                    ],
+                    schema.insert(1).encode(),
+                    columns_of(row),
                 )
                 for name, value in (
                     ("cluster", cluster),
@@ -113,6 +105,20 @@ async def init(
                         f"insert into {schema.SCHEMA}.setting values (%s, %s)".encode(), [name, str(value)]
                     )
     return Made(cluster, durability, names, existed=False)
+
+
+def columns_of(row: Row) -> list[Any]:
+    """Return a row as the columns of its table."""
+    return [
+        row.place.row,
+        row.epoch,
+        int(row.kind),
+        row.writer,
+        *row.confirmed,
+        row.previous,
+        row.hash,
+        row.data,
+    ]
 
 
 async def check_durability(connection: psycopg.AsyncConnection, durability: str) -> str:
@@ -131,9 +137,10 @@ async def check_durability(connection: psycopg.AsyncConnection, durability: str)
         return names
     if not names.strip() or "*" in names:
         raise RefusedError(
-            f"synchronous_standby_names is {names!r}, which names no standby: with --durability quorum a commit must wait "
-            "for a standby by name. Set it (Patroni: synchronous_mode: on, synchronous_mode_strict: on), or choose "
-            "--durability storage where the disk below PostgreSQL is replicated, or local for a try on one machine"
+            f"synchronous_standby_names is {names!r}, which names no standby: with --cluster-durability quorum a "
+            "commit must wait for a standby by name. Set it (Patroni: synchronous_mode: on, synchronous_mode_strict: "
+            "on), or choose --cluster-durability storage where the disk below PostgreSQL is replicated, or local for a "
+            "try on one machine"
         )
     cursor = await connection.execute(
         "select count(*), count(*) filter (where state = 'streaming' and sync_state in ('sync', 'quorum')),"
@@ -198,7 +205,8 @@ async def standbys(store: PostgresStore) -> list[tuple[str, str, str]]:
     """Return the name, state and role of each standby that the role may see."""
     with errors_translated():
         cursor = await store.connection.execute(
-            b"select application_name, coalesce(state, '?'), coalesce(sync_state, '?') from pg_stat_replication order by 1"
+            b"select application_name, coalesce(state, '?'), coalesce(sync_state, '?')"
+            b" from pg_stat_replication order by 1"
         )
         return [(name, state, sync) for name, state, sync in await cursor.fetchall()]
 
@@ -224,10 +232,11 @@ async def step_down(conninfo: str, successor: str, timeout_s: float) -> tuple[Le
             raise RefusedError(f"no node but {leader.node!r} is alive: nobody could lead; start one first")
         with errors_translated():
             await store.connection.execute(schema.ASK_STEP_DOWN.encode(), [leader.epoch, successor or others[0]])
-        until = time.monotonic() + timeout_s
-        while time.monotonic() < until:
-            await asyncio.sleep(limits.POLL_S)
-            found = await last_epoch(store, await store.segments())
-            if found is not None and found.epoch > leader.epoch:
-                return leader, found
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                while True:
+                    found = await last_epoch(store, await store.segments())
+                    if found is not None and found.epoch > leader.epoch:
+                        return leader, found
+                    await asyncio.sleep(limits.POLL_S)
         return leader, None

@@ -5,7 +5,7 @@ A record is durable when its row is confirmed, and nothing else counts (docs/clu
 - One append is in flight. What is recorded while it is goes into the next row.
 - An append whose outcome is not known is looked up by a new connection. If the row is there, it and all before it count
   only when the *next* row is confirmed, for nothing but a commit waits for the standbys.
-- A row of somebody else in our place, or a segment that is gone: this node was deposed, and nobody is answered any more.
+- A row of somebody else in our place, or a segment that is gone: this node was deposed, and answers nobody any more.
 - A reply that depends on no record leaves only while the lease holds: while a row that was sent less than two thirds of
   the silence limit ago is confirmed, so that no other node can lead yet. Else it waits for the next row.
 
@@ -115,7 +115,7 @@ class Leading(Log):
 
     @property
     def read_floor(self) -> int:
-        """The record that a reply depends on which depends on none: 0 while the lease holds, else one of the next row."""
+        """The record that a reply waits for that depends on none: 0 while the lease holds, else one of the next row."""
         if self.clock.boot_ns() < self.lease_until_ns:
             return 0
         self.work.set()
@@ -250,7 +250,7 @@ class Leading(Log):
     # --- one row ------------------------------------------------------------------------------------------------------
 
     async def confirm(self, row: Row) -> bool:
-        """Append a row until it is there; whether the commit was seen to end, so that it and all before are confirmed."""
+        """Append a row until it is there; whether the commit was seen to end: then it and all before are confirmed."""
         while True:
             try:
                 if row.place.row == 0:

@@ -129,7 +129,7 @@ class Node:
             await leading.store.close()
 
     async def wait_for_successor(self, leading: Leading) -> None:
-        """Wait a little until somebody leads behind our HANDOVER row, so that clients find a leader when they return."""
+        """Wait a little until somebody leads behind our HANDOVER row: then clients that return find a leader."""
         until_ns = self.clock.now_ns() + limits.HANDOVER_NS
         with contextlib.suppress(LostError, GoneError):
             while self.clock.now_ns() < until_ns:

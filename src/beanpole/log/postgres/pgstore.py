@@ -5,6 +5,7 @@ commit waited for, because names that were emptied let a waiting commit succeed 
 """
 
 import asyncio
+import contextlib
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -152,10 +153,8 @@ class PostgresStore:
         del rows[0]
         last = rows[-1] if rows else tip
         if last.kind == RowKind.END and len(rows) < limit:
-            try:
+            with contextlib.suppress(GoneError):  # a segment is made before its first row is appended
                 rows += await self.select(place.segment + 1, "row >= 0 order by row limit %s", [limit - len(rows)])
-            except GoneError:
-                pass  # It is made before its first row is appended.
         return True, rows
 
     async def select(self, segment: int, where: str, values: list[int], without: int = -1) -> list[Row]:

@@ -111,7 +111,7 @@ class Replica:
             self.records.accounts.drop_first_segment()
 
     def log_ns(self, now_ns: int, wall_ns: int) -> int:
-        """Return the log's clock. It goes on from the last row's time, by the wall clock if nobody saw that row come."""
+        """Return the log's clock: from the last row's time on, by the wall clock if nobody saw that row come."""
         restore = self.replay.restore
         assert restore is not None
         counted_ns = restore.clock_ns + now_ns - self.arrived_ns

@@ -61,6 +61,11 @@ def drop_segment(segment: int) -> str:
     return f"drop table if exists {table(segment)}; delete from {SCHEMA}.segment where number = {segment};"
 
 
+def insert(segment: int) -> str:
+    """Return the statement that adds a row to a log which nobody else writes to."""
+    return f"insert into {table(segment)} ({COLUMNS}) values (%s, %s, %s, %s, %s, %s, %s, %s, %s)"
+
+
 def append(row_segment: int, tip_segment: int) -> str:
     """Return the statement that appends a row behind the tip, if that is still there and nothing is behind it.
 

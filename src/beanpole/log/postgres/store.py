@@ -63,7 +63,7 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class NodeState:
-    """What a node says of itself, once a second. It is shown, and a leader chooses its successor by it; nothing else."""
+    """What a node says of itself, once a second. It is shown, and a leader chooses its successor by it."""
 
     name: str
     address: str
@@ -121,7 +121,7 @@ class Store(Protocol):
         """Drop the table of a segment, unless it is gone. Raise BusyError if somebody reads it."""
 
     async def report(self, node: NodeState) -> tuple[list[NodeState], str]:
-        """Say what a node is doing; return what all have said, and to whom the leader is asked to hand over, if it is."""
+        """Say what a node is doing; return what all have said, and to whom the leader is asked to hand over."""
 
     async def close(self) -> None:
         """Close the connection."""
