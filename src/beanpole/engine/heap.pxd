@@ -5,11 +5,9 @@ from libc.stdint cimport int64_t, uint64_t
 cdef enum:
     CHILDREN = 8                         # of a node: measured better than 4 and 16 with 100 000 jobs
 
-@cython.no_gc
 cdef class Item:
     cdef Py_ssize_t heap_index           # where the item stands in its heap; -1: in none
 
-@cython.no_gc
 cdef class Timed(Item):
     # As an Item, it stands in the engine's timers.
     cdef readonly uint64_t number        # how many of its kind were made before it; breaks ties between timers
@@ -24,7 +22,6 @@ cdef struct Entry:
     void *item                           # the Item, borrowed: whoever pushes it keeps it alive
 
 @cython.final
-@cython.no_gc
 cdef class Heap:
     cdef Entry *entries
     cdef readonly Py_ssize_t count       # items

@@ -31,7 +31,6 @@ cdef struct JobNumbers:
     uint8_t state                        # a State, but never RESERVED
 
 @cython.final
-@cython.no_gc
 cdef class Job(Item):
     # As an Item, a job stands in the one heap that its state names.
     cdef readonly uint64_t id

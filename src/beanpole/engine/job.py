@@ -12,6 +12,7 @@ from cython.cimports.libc.stdlib import free, malloc, realloc
 from cython.cimports.libc.string import memcpy
 
 
+@cython.no_gc
 @cython.cclass
 class Job(Item):
     """One job. The fields stand in ``job.pxd``; only :func:`new_job` makes one."""

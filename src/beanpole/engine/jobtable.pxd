@@ -5,7 +5,6 @@ from libc.stdint cimport uint64_t
 from beanpole.engine.job cimport Job
 
 @cython.final
-@cython.no_gc
 cdef class JobTable:
     cdef void **buckets                  # the first Job of each bucket, chained by Job.chained
     cdef readonly Py_ssize_t count       # jobs

@@ -7,7 +7,6 @@ from beanpole.engine.tube cimport Tube, Watch
 from beanpole.protocol.replies cimport ReplyBuffer
 
 @cython.final
-@cython.no_gc
 cdef class Session(Timed):
     cdef public object owner             # who is told when a reply comes without a command; the engine never looks
     cdef readonly ReplyBuffer out        # replies that nobody took yet

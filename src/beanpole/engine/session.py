@@ -10,6 +10,7 @@ from cython.cimports.beanpole.protocol.replies import ReplyBuffer
 from cython.cimports.libc.stdint import uint64_t
 
 
+@cython.no_gc
 @cython.cclass
 class Session(Timed):
     """One client of the engine. The fields stand in ``session.pxd``."""

@@ -5,7 +5,6 @@ from libc.stdint cimport int64_t, uint32_t, uint64_t
 from beanpole.engine.heap cimport Heap, Item, Timed
 
 @cython.final
-@cython.no_gc
 cdef class Watch:
     cdef Item session                    # the Session that watches
     cdef Tube tube                       # the tube that it watches
@@ -14,7 +13,6 @@ cdef class Watch:
     cdef Watch later                     # the watch behind it; None: it is last
 
 @cython.final
-@cython.no_gc
 cdef class Tube(Timed):
     cdef readonly bytes name
     cdef Py_ssize_t list_index           # its place in the engine's list of tubes

@@ -9,6 +9,7 @@ from cython.cimports.beanpole.engine.heap import Heap, Item, Timed
 from cython.cimports.libc.stdint import int64_t, uint64_t
 
 
+@cython.no_gc
 @cython.cclass
 class Watch:
     """That a session watches a tube; also the session's place in the tube's waiting line."""
@@ -18,6 +19,7 @@ class Watch:
         self.tube = tube
 
 
+@cython.no_gc
 @cython.cclass
 class Tube(Timed):
     """One tube. The fields stand in ``tube.pxd``."""

@@ -1,0 +1,32 @@
+"""What the engine makes many of is no business of Python's garbage collector."""
+
+import pytest
+
+from beanpole.engine.engine import Engine
+from beanpole.engine.job import Job
+from beanpole.engine.session import Session
+from beanpole.engine.tube import Tube, Watch
+from beanpole.server.connection import Connection
+
+HAVE_GC = 1 << 14
+"""Py_TPFLAGS_HAVE_GC of CPython: the collector walks through every object of such a type, however many there are."""
+
+
+@pytest.mark.parametrize("kind", [Job, Tube, Watch, Session])
+def test_collector_passes_over(kind: type) -> None:
+    assert not kind.__flags__ & HAVE_GC
+
+
+def test_nothing_is_left_of_a_session_that_ends() -> None:
+    """As nobody looks for cycles among these, there must be none: a tube goes when its last session ends."""
+    engine = Engine(now_ns=1)
+    for number in range(3):
+        waiting, worker = Connection(engine, 1), Connection(engine, 1)
+        waiting.receive(1, b"watch t%d\r\nignore default\r\nreserve\r\n" % number)
+        worker.receive(1, b"use u\r\nput 0 0 9 1\r\na\r\nwatch u\r\nreserve\r\n")
+        id = int(worker.take_output().split(b"RESERVED ")[1].split()[0])
+        worker.receive(1, b"delete %d\r\nreserve\r\n" % id)
+        for each in (waiting, worker):
+            each.close(1)
+    engine.take_woken()
+    assert (engine.session_count, engine.jobs.count, len(engine.tube_list)) == (0, 0, 1)
