@@ -27,7 +27,7 @@ BIG = b"put 0 0 60 %d\r\n%b\r\n" % (LARGE, b"x" * LARGE)
 # What is sent before, what is measured, how often it is sent, and what the table says it costs.
 CASES = {
     "list-tube-used": (b"", b"list-tube-used\r\n", 20_000, PLAIN),
-    "put, delete": (b"", SMALL + b"reserve\r\ndelete 0\r\n", 10_000, 3 * PLAIN),
+    "put, delete": (b"", SMALL + b"reserve\r\ndelete 0\r\n", 10_000, 3 * COSTS_NS["PUT"]),
     "stats": (b"", b"stats\r\n", 2_000, COSTS_NS["STATS"]),
     "stats-tube": (b"", b"stats-tube default\r\n", 4_000, COSTS_NS["STATS_TUBE"]),
     "stats-job": (BIG, b"stats-job 1\r\n", 4_000, COSTS_NS["STATS_JOB"]),
