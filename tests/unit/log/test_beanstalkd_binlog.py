@@ -246,12 +246,13 @@ def test_zeroes_in_the_middle_are_not_the_end(version: int) -> None:
     assert f"offset {first}: {last - first} bytes were skipped, from zero bytes" in report.problems[0]
 
 
-def test_impossible_times_are_damage() -> None:
+def test_impossible_times_keep_the_job() -> None:
     data = bytearray(binlog(Record(1), Record(2)))
     data[4 + 4 + 7 + 24 : 4 + 4 + 7 + 32] = b"\xff" * 8  # the TTR
     jobs, report = read_binlog("binlog.1", bytes(data))
-    assert list(jobs) == [2]
+    assert (jobs[1].body, jobs[1].ttr_s, jobs[2].ttr_s) == (b"hello", 1, 60)
     assert len(report.problems) == 1
+    assert "offset 4: job 1 has times that" in report.problems[0]
 
 
 def test_change_of_another_job_is_ignored() -> None:

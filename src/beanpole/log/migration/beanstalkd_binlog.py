@@ -150,15 +150,12 @@ def read_directory(path: Path) -> tuple[dict[int, BinlogJob], BinlogReport]:
             gc.enable()
 
 
-def _is_sane(fields: Fields, layout: _Layout) -> bool:
-    """Whether beanstalkd may have written these numbers: it computes delays and TTRs from whole seconds."""
-    id, _, delay, ttr, body_size, created_at, deadline_at, *_, state = fields
+def _are_sane_times(fields: Fields, layout: _Layout) -> bool:
+    """Whether beanstalkd may have written these times: it computes delays and TTRs from whole seconds."""
+    _, _, delay, ttr, _, created_at, deadline_at, *_ = fields
     second = 1_000_000_000 // layout.unit_ns
     return (
-        0 < id <= ID_MAX
-        and body_size >= 2
-        and state <= DELAYED
-        and delay % second == 0
+        delay % second == 0
         and ttr % second == 0
         and 0 <= delay <= PRI_MAX * second
         and second <= ttr <= PRI_MAX * second
@@ -167,10 +164,20 @@ def _is_sane(fields: Fields, layout: _Layout) -> bool:
     )
 
 
+def _possible_times(fields: Fields, layout: _Layout) -> Fields:
+    """Return the numbers of a record with the nearest times that beanstalkd could have written."""
+    id, pri, delay, ttr, body_size, created_at, deadline_at, *rest = fields
+    second, latest = 1_000_000_000 // layout.unit_ns, TIME_NS_MAX // layout.unit_ns
+    delay, ttr = min(max(delay, 0), PRI_MAX * second), min(max(ttr, second), PRI_MAX * second)
+    created_at, deadline_at = min(max(created_at, 0), latest), min(max(deadline_at, 0), latest)
+    return (id, pri, delay, ttr, body_size, created_at, deadline_at, *rest)
+
+
 def _read_record(data: bytes, layout: _Layout, offset: int) -> tuple[Fields, bytes, int] | None:
     """Return the numbers of the record at `offset`, the name of its tube if it is whole, and where it ends.
 
-    None: there are no numbers that beanstalkd may have written. An end of 0: what is around them is damaged.
+    None: there are no numbers that beanstalkd may have written. An end of 0: what is around them is damaged. A whole
+    job may have impossible times.
     """
     name_at = offset + layout.length.size
     record_at = name_at + (layout.length.unpack_from(data, offset)[0] if name_at <= len(data) else -1)
@@ -178,13 +185,15 @@ def _read_record(data: bytes, layout: _Layout, offset: int) -> tuple[Fields, byt
     if not name_at <= record_at <= name_at + TUBE_NAME_BYTES_MAX or end > len(data):
         return None
     fields = layout.record.unpack_from(data, record_at)
-    if not _is_sane(fields, layout):
+    id, body_size, state = fields[0], fields[4], fields[12]
+    are_sane = _are_sane_times(fields, layout)
+    if not (0 < id <= ID_MAX and body_size >= 2 and state <= DELAYED) or (name_at == record_at and not are_sane):
         return None
     if name_at == record_at:
         return fields, b"", end
-    end += fields[4]
-    is_sound = fields[12] != DELETED and data[end - 2 : end] == b"\r\n" and NAME.fullmatch(data, name_at, record_at)
-    return fields, data[name_at:record_at], end if is_sound else 0
+    end += body_size
+    is_sound = state != DELETED and data[end - 2 : end] == b"\r\n" and NAME.fullmatch(data, name_at, record_at)
+    return (fields, data[name_at:record_at], end if is_sound else 0) if is_sound or are_sane else None
 
 
 class BinlogReplay:
@@ -262,6 +271,10 @@ class BinlogReplay:
                 self._change(name, offset, fields, layout)
                 offset = end
                 continue
+            if not _are_sane_times(fields, layout):
+                what = "has times that beanstalkd never writes; it was kept, with the nearest possible ones"
+                self._problem(name, offset, f"job {fields[0]} {what}")
+                fields = _possible_times(fields, layout)
             id, pri, delay, ttr, size, created_at, deadline_at, *counts, state = fields
             tube = self._tubes.setdefault(tube, tube)
             body = data[end - size : end - 2]
