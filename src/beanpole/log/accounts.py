@@ -43,7 +43,7 @@ OVERHEAD = cython.declare(int64_t, limits.SEGMENT_OVERHEAD_BYTES)
 class Accounts:
     """What a log has and what it needs, in bytes. The fields stand in ``accounts.pxd``."""
 
-    def __init__(self, segment_bytes: int64_t = limits.SEGMENT_BYTES_DEFAULT, *, unlimited: cython.bint = False):
+    def __init__(self, segment_bytes: int64_t = limits.SEGMENT_BYTES_DEFAULT, *, unlimited: bool = False):
         self.unlimited = unlimited
         self.segment_bytes = segment_bytes
         self.whole_bytes = segment_bytes - OVERHEAD

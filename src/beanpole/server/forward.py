@@ -231,7 +231,7 @@ class ForwardTransport(EventQueue):
         far.unsent = self.hello
         self.pair_count += 1
         for side in (near, far):
-            self.watch_fd(cython.cast(Side, side).fd, EVENTS, posix.EPOLL_CTL_ADD)
+            self.watch_fd(cython.cast(Side, side, typecheck=True).fd, EVENTS, posix.EPOLL_CTL_ADD)
         return 0
 
     def add(self, fd):

@@ -50,14 +50,16 @@ class SimulatedLoop(asyncio.BaseEventLoop):
     def _write_to_self(self) -> None:
         """There are no threads."""
 
-    def call_soon(self, callback: Callable[..., Any], *args: Any, context: Context | None = None) -> asyncio.Handle:
+    def call_soon(  # type: ignore[override]  # typeshed binds the arguments to the callback's
+        self, callback: Callable[..., Any], *args: Any, context: Context | None = None
+    ) -> asyncio.Handle:
         """Call back in this round, unless the node is paused then."""
         context = context or copy_context()
         handle = super().call_soon(self.run_or_put_off, callback, args, context, cell := [None], context=context)
         cell[0] = handle  # type: ignore[call-overload]
         return handle
 
-    def call_at(
+    def call_at(  # type: ignore[override]
         self, when: float, callback: Callable[..., Any], *args: Any, context: Context | None = None
     ) -> asyncio.TimerHandle:
         """Call back at a time, unless the node is paused then."""

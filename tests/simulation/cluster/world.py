@@ -141,9 +141,13 @@ class SimulatedNode:
         check(engine)
         self.log = log
         self.turn = Turn(engine, log)
-        self.turn.run_soon = lambda: self.world.loop.call_soon(self.run_turn)
+        self.turn.run_soon = self.run_soon
         log.start(self.send_held, None)
         self.world.loop.call_later(TICK_S, self.tick, log)
+
+    def run_soon(self) -> None:
+        """Run a turn in this round."""
+        self.world.loop.call_soon(self.run_turn)
 
     reaches_leader = True
 

@@ -19,6 +19,7 @@ from collections.abc import Callable
 
 from beanpole.engine.engine import Engine
 from beanpole.log import limits
+from beanpole.log.encoder import Encoder
 from beanpole.log.format import segment_header
 from beanpole.log.log import Log, Progress, Recovery
 from beanpole.log.postgres.clock import Clock
@@ -38,6 +39,8 @@ class DeposedError(OSError):
 
 class Leading(Log):
     """The log of the node that leads, from its EPOCH row on."""
+
+    records: Encoder
 
     def __init__(  # noqa: PLR0913 - everything replaceable is an argument
         self,
@@ -86,7 +89,7 @@ class Leading(Log):
 
     # --- what the server calls ----------------------------------------------------------------------------------------
 
-    def recover(self, _engine: Engine, _progress: Progress) -> Recovery:
+    def recover(self, engine: Engine, progress: Progress = lambda _what, _done, _total: None) -> Recovery:  # noqa: ARG002
         """Return what the replica has done already."""
         return Recovery(self.clock_offset_ns or 0, self.replica.replay.record_count)
 
