@@ -167,7 +167,7 @@ def limits_by_package() -> dict[str, ModuleType]:
 
 
 def test_every_limit_is_documented_with_its_value() -> None:
-    documented = dict(re.findall(r"^\| `([a-z]*\.?[A-Z_]+)` \| (\d+) \|", page("operations.md"), re.MULTILINE))
+    documented = dict(re.findall(r"^\| `([a-z]*\.?[A-Z_]+)` \| ([\d.]+) \|", page("operations.md"), re.MULTILINE))
     actual = {
         f"{folder}.{name}".removeprefix("beanpole."): str(value)
         for folder, module in limits_by_package().items()

@@ -20,6 +20,7 @@ Exit codes, the same as beanstalkd's:
   0    stopped by SIGTERM or SIGINT
   1    a fault; the last line of the log says which
   5    a wrong flag, variable or file
+  7    in a cluster: what was confirmed is gone from PostgreSQL; a person must look
   10   another server uses the data directory
   33   the user does not exist, or the server may not become it
   111  an address can't be resolved or bound
@@ -134,21 +135,71 @@ def as_path(_ctx: click.Context, _parameter: click.Parameter, value: str | None)
     return Path(value)
 
 
-def check_cluster(given: dict[str, Any]) -> None:
-    """Refuse what makes no sense in a cluster, or without one."""
+NOT_IN_A_CLUSTER = {
+    "data_dir": "-b keeps the log in files",
+    "fsync_ms": "-f is about the disk of this machine",
+    "no_fsync": "-F is about the disk of this machine",
+    "segment_bytes": "-s is about files",
+}
+"""Flags that contradict --cluster, and why."""
+
+
+def check_cluster(ctx: click.Context, given: dict[str, Any]) -> None:
+    """Refuse what makes no sense in a cluster, or without one; warn of what is unsafe. Nothing is bound yet."""
     if not given["cluster"]:
         if given["node"] or given["advertise"]:
             raise click.UsageError("--node and --advertise are for a node of a cluster; give --cluster as well")
         return
     if not given["node"]:
         raise click.UsageError("--cluster needs --node NAME, another name for each node")
-    for flag, key in (("-b", "data_dir"), ("-f", "fsync_ms"), ("-F", "no_fsync")):
-        if given[key]:
-            raise click.UsageError(f"{flag} and --cluster contradict each other: a cluster's log is in PostgreSQL")
-    import importlib.util
+    for key, reason in NOT_IN_A_CLUSTER.items():
+        if ctx.get_parameter_source(key) not in {None, click.core.ParameterSource.DEFAULT}:
+            raise click.UsageError(f"{reason}, but the log of a --cluster is in PostgreSQL; leave one of them out")
+    if given["body_bytes_max"] > log_limits.CLUSTER_BODY_BYTES_MAX:
+        given["body_bytes_max"] = log_limits.CLUSTER_BODY_BYTES_MAX
+        click.echo(f"beanpole serve: in a cluster -z is capped at {log_limits.CLUSTER_BODY_BYTES_MAX}", err=True)
+    is_in_argv = ctx.get_parameter_source("cluster") == click.core.ParameterSource.COMMANDLINE
+    for each in check_url(given["cluster"], is_in_argv=is_in_argv):
+        click.echo(f"beanpole serve: {each}", err=True)
 
-    if importlib.util.find_spec("psycopg") is None:
-        raise click.UsageError("--cluster needs psycopg; install it with: pip install 'beanpole[cluster]'")
+
+def check_url(url: str, *, is_in_argv: bool) -> list[str]:
+    """Return what is unsafe about a cluster's connection string; refuse what is none, or that nothing here can use."""
+    try:
+        from beanpole.log.postgres import url as urls
+    except ImportError as error:
+        raise click.UsageError(
+            f"--cluster needs psycopg; install it with: pip install 'beanpole[cluster]' ({error})"
+        ) from error
+    try:
+        urls.check_url(url)
+    except ValueError as error:
+        raise click.UsageError(f"--cluster: {error}") from error
+    return list(urls.warnings_of(url, os.environ, is_in_argv=is_in_argv))
+
+
+def check_node(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
+    """Refuse a name that would not be one word in a log line or a table."""
+    if len(value) > 64 or not all(each.isascii() and (each.isalnum() or each in "._-") for each in value):
+        raise click.BadParameter("a name has letters, digits and ._- only, 64 at most", ctx, parameter)
+    return value
+
+
+def check_advertise(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
+    """Refuse an address that other machines can't connect to."""
+    from beanpole.server.listener import split_address
+
+    if not value:
+        return value
+    try:
+        host, port = split_address(value, 0)
+    except ValueError as error:
+        raise click.BadParameter(str(error), ctx, parameter) from error
+    if value.startswith("unix:") or not port:
+        raise click.BadParameter(f"{value!r} names no port that others can connect to; write HOST:PORT", ctx, parameter)
+    if host in {"0.0.0.0", "::", "*"}:  # noqa: S104 - nothing is bound here
+        raise click.BadParameter(f"{host} is every address; name the one that others reach", ctx, parameter)
+    return value
 
 
 def set_user(_ctx: click.Context, _parameter: click.Parameter, value: str | None) -> str | None:
@@ -222,11 +273,12 @@ log_format = option(
     help=f"With -b: bytes of a file of the log, {log_limits.SEGMENT_BYTES_MIN} at least.",
 )
 @option("--cluster", metavar="URL", help="Be a node of the cluster whose log is in this PostgreSQL database.")
-@option("--node", default="", help="With --cluster: the name of this node.")
+@option("--node", default="", callback=check_node, help="With --cluster: the name of this node.")
 @option(
     "--advertise",
     metavar="HOST:PORT",
     default="",
+    callback=check_advertise,
     help="With --cluster: where clients and other nodes reach this one.  [default: its only address]",
 )
 @option(
@@ -287,8 +339,8 @@ def serve(ctx: click.Context, /, **given: Any) -> int:
 
     if given["no_fsync"] and given["fsync_ms"] is not None:
         raise click.UsageError("-f and -F contradict each other; give one of them")
+    check_cluster(ctx, given)
     warn_of_ignored(ctx, given)
-    check_cluster(given)
     given["fsync_ms"] = None if given.pop("no_fsync") else given["fsync_ms"] or 0
     code: ExitCode = app.serve(Settings(**given))
     return os.EX_OK if code == ExitCode.OK else int(code)

@@ -82,8 +82,8 @@ class Server:
         self, settings: Settings, listeners: list[socket.socket], logger: Logger, descriptors_max: int
     ) -> None:
         self.settings = settings
-        free = descriptors_max - open_descriptor_count() - limits.DESCRIPTORS_RESERVED
-        self.connections_max = min(max(1, free), settings.connections_max)
+        self.descriptors_free = max(1, descriptors_max - open_descriptor_count() - limits.DESCRIPTORS_RESERVED)
+        self.connections_max = min(self.descriptors_free, settings.connections_max)
         self.listeners = listeners
         self.addresses = [listener.address_text(each) for each in listeners]
         self.logger = logger

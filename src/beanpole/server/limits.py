@@ -83,6 +83,15 @@ CLUSTER_TELL_NS = 10_000_000_000
 LEADER_SILENT_NS = 5_000_000_000
 """Nanoseconds for which the leader's address can't be reached, after which a node says so to the others."""
 
+LEADER_CONNECT_S = 2.0
+"""Seconds that connecting to the leader's address may take."""
+
+LEADER_RETRY_S = 0.025
+"""Seconds until a node that could not connect to the leader's address tries again, the first time."""
+
+LEADER_PROBE_S = 2.0
+"""Seconds between two connections to the leader's address, which only show that it can be reached."""
+
 STOP_S = 2.0
 """Seconds that a node which stops waits for its last rows to be confirmed, and for its successor."""
 

@@ -1,0 +1,89 @@
+"""What an operator reads of a node of a cluster: what happens, what follows from it, and what to do."""
+
+from collections.abc import Callable
+
+from beanpole.server import limits
+from beanpole.server.eventqueue import now_ns
+from beanpole.server.logs import Logger
+
+
+class ClusterObserver:
+    """Reports to an operator what happens to a node."""
+
+    def __init__(self, logger: Logger, on_leader: Callable[[dict[str, str], int], None]) -> None:
+        self.logger = logger
+        self.on_leader = on_leader
+        self.quiet_until_ns: dict[str, int] = {}
+
+    def may_repeat(self, what: str) -> bool:
+        """Whether a line that is said again and again is due again."""
+        if now_ns() < self.quiet_until_ns.get(what, 0):
+            return False
+        self.quiet_until_ns[what] = now_ns() + limits.CLUSTER_TELL_NS
+        return True
+
+    def leader_known(self, note: dict[str, str], epoch: int) -> None:
+        """A node leads."""
+        self.logger.info("leader known", leader=note.get("node"), address=note.get("address"), epoch=epoch)
+        self.on_leader(note, epoch)
+
+    def leads(self, epoch: int, jobs: int, seconds: float) -> None:
+        """This node leads."""
+        self.logger.info("leading", epoch=epoch, jobs=jobs, followed_seconds=round(seconds, 3))
+
+    def name_taken(self, name: str) -> None:
+        """Another process has this node's name."""
+        if self.may_repeat("name taken"):
+            self.logger.error("another live process has this node's name", node=name, advice="give each its own --node")
+
+    def deposed(self, reason: str) -> None:
+        """This node does not lead any more."""
+        self.logger.warning("deposed", reason=reason, effect="its clients are closed; it follows")
+
+    def rewound(self, count: int) -> None:
+        """Rows are gone that were not confirmed."""
+        self.logger.warning(
+            "log set back", rows=count, reason="PostgreSQL lost what it had not confirmed", effect="none was answered"
+        )
+
+    def unreachable(self, reason: str) -> None:
+        """The server can't be reached."""
+        if self.may_repeat("unreachable"):
+            self.logger.warning(
+                "PostgreSQL is not reached",
+                reason=reason,
+                effect="this node can't lead, and learns of no new leader",
+                advice="see that PostgreSQL has a primary, and that this machine reaches it",
+            )
+
+    def starts_over(self, reason: str) -> None:
+        """The node reads the log from its oldest row."""
+        self.logger.warning("reading the log from its beginning", reason=reason)
+
+    def stalled(self, reason: str, seconds: float) -> None:
+        """Nothing is confirmed."""
+        if self.may_repeat("stalled"):
+            self.logger.error(
+                "nothing is confirmed",
+                reason=reason,
+                seconds=round(seconds, 1),
+                effect="no reply leaves that depends on a record",
+                advice="see that PostgreSQL has a primary and its standby; `beanpole cluster status` shows both",
+            )
+
+    def stall_ended(self, seconds: float) -> None:
+        """Rows are confirmed again."""
+        self.quiet_until_ns.pop("stalled", None)
+        self.logger.info("confirmed again", seconds=round(seconds, 3))
+
+    def leader_unreachable(self, address: str, reason: str, seconds: float) -> None:
+        """The leader's address can't be connected to."""
+        if self.may_repeat("leader"):
+            self.logger.warning(
+                "leader is not reached",
+                address=address,
+                reason=reason,
+                seconds=round(seconds, 1),
+                effect="clients of this node wait",
+                advice="see that this machine reaches the address, and that --advertise of the leading node is right",
+            )

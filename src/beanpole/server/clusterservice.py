@@ -1,0 +1,194 @@
+"""Serving the clients of a node: with its own engine while it leads, through the leader while it does not."""
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import Callable
+
+from beanpole.engine.engine import Engine
+from beanpole.log.encoder import Encoder
+from beanpole.log.postgres.leader import Leading
+from beanpole.server import limits
+from beanpole.server.app import Observer
+from beanpole.server.clusterlogs import ClusterObserver
+from beanpole.server.epoll import EpollTransport
+from beanpole.server.eventqueue import now_ns
+from beanpole.server.forward import ForwardTransport, hello
+from beanpole.server.listener import split_address
+from beanpole.server.settings import Settings
+from beanpole.server.turn import Turn
+
+Facts = Callable[[], dict[str, str]]
+
+
+class ClusterService:
+    """What serves the clients of a node, whichever role it has."""
+
+    def __init__(  # noqa: PLR0913 - everything replaceable is an argument
+        self,
+        settings: Settings,
+        loop: asyncio.AbstractEventLoop,
+        observer: Observer,
+        *,
+        listeners: list[socket.socket],
+        connections_max: int,
+        forwards_max: int,
+        facts: Facts,
+    ) -> None:
+        self.settings = settings
+        self.loop = loop
+        self.observer = observer
+        self.listeners = listeners
+        self.connections_max = connections_max
+        self.facts = facts
+        self.forward = ForwardTransport(loop, observer, forwards_max)
+        loop.add_reader(self.forward.fileno(), self.forward.run)
+        self.turn: Turn | None = None
+        self.clients: EpollTransport | None = None
+        self.log: Leading | None = None
+        self.on_role: Callable[[], None] = lambda: None
+        self.reaching: asyncio.Task[None] | None = None
+        """Follows the leader's address; None: this node leads, or knows no leader."""
+
+        self.reached_ns = 0
+        """When the leader's address was reached last, or when this node began to try."""
+
+        self.turns_away = False
+
+    @property
+    def unreached_s(self) -> float:
+        """For how many seconds the leader's address can't be reached."""
+        return (now_ns() - self.reached_ns) / 1e9 if self.reaching is not None else 0.0
+
+    @property
+    def reaches_leader(self) -> bool:
+        """Whether the leader's address can be reached, as far as this node has tried lately."""
+        return self.unreached_s * 1e9 < limits.LEADER_SILENT_NS
+
+    def make_engine(self, records: Encoder) -> Engine:
+        """Return an empty engine."""
+        engine = Engine(self.settings.body_bytes_max, 0, self.all_facts, records)
+        engine.tubes_max = self.settings.tubes_max
+        return engine
+
+    def all_facts(self) -> dict[str, str]:
+        """Return what ``stats`` says of the process and the log."""
+        return {**self.facts(), **(self.log.facts() if self.log is not None else {})}
+
+    # --- following ----------------------------------------------------------------------------------------------------
+
+    def follow(self, address: str, first_line: bytes, tell: ClusterObserver) -> None:
+        """Pass clients to the node that leads, as soon as its address is reached."""
+        self.stop_following()
+        self.reached_ns = now_ns()
+        self.reaching = self.loop.create_task(self.reach(address, first_line, tell))
+
+    def stop_following(self) -> None:
+        """Close the clients that are passed to a leader; new ones wait until there is one."""
+        self.forward.stop()
+        if self.reaching is not None:
+            self.reaching.cancel()
+            self.reaching = None
+
+    async def reach(self, address: str, first_line: bytes, tell: ClusterObserver) -> None:
+        """Connect to the leader again and again, to know whether it can be reached; pass clients on while it can."""
+        passes = False
+        pause_s = limits.LEADER_RETRY_S
+        while True:
+            try:
+                async with asyncio.timeout(limits.LEADER_CONNECT_S):
+                    family, target = await self.connect(address)
+            except (OSError, ValueError) as error:
+                reason = str(error) or f"no answer within {limits.LEADER_CONNECT_S:.0f} s"
+                tell.leader_unreachable(address, reason, self.unreached_s)
+                if self.unreached_s > self.settings.cluster_wait_s:
+                    passes = False
+                    self.send_away()
+                pause_s = min(2 * pause_s, limits.LEADER_PROBE_S)
+            else:
+                self.reached_ns = now_ns()
+                pause_s = limits.LEADER_PROBE_S
+                if not passes:
+                    passes = True
+                    self.forward.lead_to(family, target, first_line, self.listen())
+                    self.on_role()
+            await asyncio.sleep(pause_s)
+
+    async def connect(self, address: str) -> tuple[int, tuple[str, int]]:
+        """Connect to the leader and close; return where it was reached. Names are resolved beside the loop."""
+        host, port = split_address(address, self.settings.port)
+        found = await self.loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        family, _, _, _, target = found[0]
+        with socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK) as probe:
+            await self.loop.sock_connect(probe, target)
+        return family, target  # type: ignore[return-value]  # IPv6 has four parts, which connect(2) takes as well
+
+    # --- listening ----------------------------------------------------------------------------------------------------
+
+    def listen(self) -> list[int]:
+        """Listen, and return the descriptors of the listening sockets."""
+        for each in self.listeners:
+            if self.turns_away:
+                self.loop.remove_reader(each)
+            each.listen(limits.BACKLOG)
+        self.turns_away = False
+        return [each.fileno() for each in self.listeners]
+
+    def send_away(self) -> None:
+        """Close every client, and each that comes, until there is something to serve them with."""
+        self.forward.stop()
+        if self.clients is not None:
+            self.clients.stop_accepting()
+            self.clients.close_all()
+        if not self.turns_away:
+            self.turns_away = True
+            for each in self.listeners:
+                self.loop.add_reader(each, self.turn_away, each)
+
+    def turn_away(self, listener: socket.socket) -> None:
+        """Close a new client: it finds a better node than this one, which it would not if it had to wait."""
+        with contextlib.suppress(OSError):
+            listener.accept()[0].close()
+
+    # --- leading ------------------------------------------------------------------------------------------------------
+
+    def lead(self, engine: Engine, log: Leading) -> None:
+        """Serve clients here."""
+        self.stop_following()
+        self.log = log
+        self.turn = Turn(engine, log, self.settings.one_reply_per_send)
+        self.clients = clients = EpollTransport(self.turn, self.loop, self.observer, self.connections_max)
+        clients.clock_offset_ns = log.clock_offset_ns or 0
+        clients.observe_connections = self.settings.verbose_count > 0
+        clients.hello = hello(log.store.settings.cluster, log.epoch)
+        log.start(clients.send_held, lambda _: None)
+        self.accept()
+        self.loop.add_reader(clients.fileno(), clients.run)
+        self.on_role()
+
+    def accept(self) -> None:
+        """Take clients here."""
+        assert self.clients is not None
+        for fd, each in zip(self.listen(), self.listeners, strict=True):
+            self.clients.listen(fd, each.family == socket.AF_UNIX)
+
+    def pause(self) -> None:
+        """Run no more commands, but go on sending what becomes durable."""
+        if self.clients is not None:
+            self.loop.remove_reader(self.clients.fileno())
+            self.clients.stop_accepting()
+
+    def stop_turns(self) -> None:
+        """Run no more commands and send nothing more: something failed."""
+        if self.turn is not None:
+            self.turn.stop()
+
+    def stop_leading(self) -> None:
+        """Close every client without a further reply."""
+        if self.turn is None or self.clients is None:
+            return
+        self.turn.stop()
+        self.loop.remove_reader(self.clients.fileno())
+        self.clients.stop_accepting()
+        self.clients.close_all()
+        self.turn = self.clients = self.log = None

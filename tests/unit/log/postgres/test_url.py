@@ -1,0 +1,43 @@
+"""What is wrong, and what is unsafe, about the connection string of a cluster."""
+
+import pytest
+
+pytest.importorskip("psycopg")
+
+from beanpole.log.postgres.url import check_url, warnings_of
+
+FAR = "postgresql://beanpole@db.example.org/beanpole"
+
+
+@pytest.mark.parametrize("url", [FAR, "host=/run/postgresql dbname=beanpole", "postgresql://a,b:5433/x"])
+def test_connection_strings_of_libpq(url: str) -> None:
+    check_url(url)
+
+
+@pytest.mark.parametrize("url", ["postgresql://a b/c", "beanpole", "host"])
+def test_what_is_none(url: str) -> None:
+    with pytest.raises(ValueError, match="write postgresql://"):
+        check_url(url)
+
+
+@pytest.mark.parametrize(
+    ("url", "environment", "is_in_argv", "words"),
+    [
+        (FAR, {}, True, ["sslmode is prefer"]),
+        (FAR + "?sslmode=require", {}, True, []),
+        (FAR + "?sslmode=disable", {}, True, ["sslmode is disable"]),
+        (FAR, {"PGSSLMODE": "verify-full"}, True, []),
+        ("postgresql:///beanpole", {"PGHOST": "db.example.org"}, True, ["db.example.org"]),
+        ("postgresql:///beanpole", {}, True, []),
+        ("postgresql://beanpole@/x?host=/run/postgresql", {}, True, []),
+        ("postgresql://localhost/x", {}, True, []),
+        ("postgresql://localhost,far/x", {}, True, ["to far"]),
+        ("postgresql://beanpole:secret@localhost/x", {}, True, ["~/.pgpass"]),
+        ("postgresql://beanpole:secret@localhost/x", {}, False, []),
+    ],
+)
+def test_what_is_unsafe(url: str, environment: dict[str, str], is_in_argv: bool, words: list[str]) -> None:
+    found = list(warnings_of(url, environment, is_in_argv=is_in_argv))
+    assert len(found) == len(words)
+    assert all(word in sentence for word, sentence in zip(words, found, strict=True))
+    assert "secret" not in "".join(found)
