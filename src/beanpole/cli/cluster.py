@@ -5,18 +5,24 @@ Only options and sentences are here; `beanpole.log.postgres.admin` does the work
 
 import asyncio
 import functools
-from collections.abc import Callable, Coroutine
+import os
+import sys
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from beanpole.cli.common import Output
+from beanpole.cli.common import Output, jobs_text
 from beanpole.cli.errors import Failure, forget_output
-from beanpole.errors import BeanpoleError, ExitCode
+from beanpole.errors import BeanpoleError, ExitCode, StartError
 from beanpole.log import limits
+from beanpole.log.postgres.rows import RowKind
 
 if TYPE_CHECKING:
     from beanpole.log.postgres.admin import Status
+    from beanpole.log.postgres.store import NodeState
 
 EXIT_CODES = """\b
 Exit codes:
@@ -25,6 +31,7 @@ Exit codes:
   2   no node leads
   4   PostgreSQL can't be reached
   5   wrong arguments
+  10  a server uses the directory (import only)
 """
 
 SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
@@ -45,10 +52,9 @@ def verb(name: str) -> Callable[[Callable[..., Coroutine[Any, Any, ExitCode | No
     def decorate(function: Callable[..., Coroutine[Any, Any, ExitCode | None]]) -> click.Command:
         @functools.wraps(function)
         def run(*, as_json: bool, **given: Any) -> ExitCode:
-            try:
-                from beanpole.log.postgres.store import LostError
-            except ImportError as error:
-                raise Failure("psycopg is missing; install it with: pip install 'beanpole[cluster]'") from error
+            from beanpole.log.postgres.store import LostError
+
+            check_url(given["url"])
             out = Output(as_json=as_json)
             try:
                 code = asyncio.run(function(out, **given))
@@ -56,6 +62,8 @@ def verb(name: str) -> Callable[[Callable[..., Coroutine[Any, Any, ExitCode | No
             except BrokenPipeError:
                 forget_output()
                 return ExitCode.FAILED
+            except StartError:
+                raise
             except LostError as error:
                 raise Failure(f"PostgreSQL can't be reached: {error}", ExitCode.NO_SERVER) from error
             except (BeanpoleError, OSError) as error:
@@ -67,6 +75,21 @@ def verb(name: str) -> Callable[[Callable[..., Coroutine[Any, Any, ExitCode | No
         return command(argument(click.option("--json", "as_json", is_flag=True, help="Write JSON.")(run)))
 
     return decorate
+
+
+def check_url(url: str) -> None:
+    """Refuse what is no connection string, and warn of what is unsafe about it."""
+    try:
+        from beanpole.log.postgres import url as urls
+    except ImportError as error:
+        raise Failure(f"psycopg is missing; install it with: pip install 'beanpole[cluster]' ({error})") from error
+    try:
+        urls.check_url(url)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
+    is_in_argv = any(url in each for each in sys.argv)
+    for each in urls.warnings_of(url, os.environ, is_in_argv=is_in_argv):
+        click.echo(f"beanpole cluster: {each}", err=True)
 
 
 @verb("init")
@@ -106,68 +129,93 @@ async def status(out: Output, url: str) -> ExitCode | None:
     from beanpole.log.postgres import admin
 
     found = await admin.status(url)
-    warnings = list(warnings_of(found))
+    warnings = warnings_of(found)
     if out.as_json:
         out.record(record_of(found, warnings), "")
-    else:
-        leader = found.leader
-        out.line(
-            f"cluster {found.settings.cluster}: durability {found.server.durability}, timeline {found.server.timeline}"
-        )
-        out.line(
-            f"leader {leader.node} at {leader.address}, epoch {leader.epoch}" if leader is not None else "no node leads"
-        )
-        out.line(f"log: segments {found.segments[0]} to {found.segments[-1]}, last row {found.tip.place}")
-        out.table(("node", "role", "address", "epoch", "applied", "seen"), [row_of(each) for each in found.nodes])
-        for name, state, role in found.standbys:
-            out.line(f"standby {name}: {state}, {role}")
-        for each in warnings:
-            out.line(f"warning: {each}")
-    return None if is_led(found) else ExitCode.NOT_FOUND
-
-
-def is_led(found: "Status") -> bool:
-    """Whether a node leads that is alive."""
-    return found.leader is not None and any(
-        each.name == found.leader.node and each.role == "leader" and each.age_s < limits.REPORT_OLD_S
-        for each in found.nodes
+        return None if found.is_led else ExitCode.NOT_FOUND
+    leader = found.leader
+    out.line(
+        f"cluster {found.settings.cluster}: durability {found.server.durability}, silence limit "
+        f"{found.settings.silence_ms} ms, format {found.settings.format}, timeline {found.server.timeline}"
     )
+    if leader is not None and found.is_led:
+        out.line(f"{leader.node} leads at {leader.address} since {time_text(leader.since_s)}, epoch {leader.epoch}")
+    else:
+        out.line(f"no node leads; the last was {leader.node}, epoch {leader.epoch}" if leader else "no node ever led")
+    out.line(f"log: segments {found.segments[0]} to {found.segments[-1]}, last row {found.tip.place}")
+    out.table(
+        ("node", "role", "address", "epoch", "applied", "lag", "seen"), [row_of(each, found) for each in found.nodes]
+    )
+    for name, state, role in found.standbys:
+        out.line(f"standby {name}: {state}, {role}")
+    for each in warnings:
+        out.line(f"warning: {each}")
+    return None if found.is_led else ExitCode.NOT_FOUND
 
 
-def row_of(node: Any) -> dict[str, object]:
+def time_text(seconds: float) -> str:
+    """Return a moment as people write it."""
+    from datetime import UTC, datetime
+
+    return datetime.fromtimestamp(seconds, UTC).isoformat(" ", "seconds")
+
+
+def lag_of(node: "NodeState", found: "Status") -> int | None:
+    """Return how many rows a node is behind the last one; None: at least a segment, or it is gone."""
+    tip = found.tip.place
+    return tip.row - node.applied.row if node.is_alive and node.applied.segment == tip.segment else None
+
+
+def row_of(node: "NodeState", found: "Status") -> dict[str, object]:
     """Return a node as a row of a table."""
+    lag = lag_of(node, found)
     return {
         "node": node.name,
-        "role": node.role if node.age_s < limits.REPORT_OLD_S else "gone",
+        "role": role_of(node),
         "address": node.address,
         "epoch": node.epoch,
         "applied": f"{node.applied.segment}/{node.applied.row}",
+        "lag": "?" if lag is None else f"{lag} rows",
         "seen": f"{node.age_s:.1f} s ago",
     }
 
 
+def role_of(node: "NodeState") -> str:
+    """Return what a node is."""
+    return node.role if node.is_alive or node.role == "stopped" else "gone"
+
+
 def record_of(found: "Status", warnings: list[str]) -> dict[str, object]:
     """Return a status as JSON."""
-    leader = found.leader
+    leader = found.leader if found.is_led else None
     return {
         "cluster": found.settings.cluster,
-        "leader": leader.node if leader is not None and is_led(found) else None,
+        "leader": leader.node if leader is not None else None,
         "address": leader.address if leader is not None else None,
-        "epoch": leader.epoch if leader is not None else 0,
+        "since": time_text(leader.since_s) if leader is not None else None,
+        "epoch": found.leader.epoch if found.leader is not None else 0,
         "durability": found.server.durability,
+        "synchronous_standby_names": found.names_now,
         "timeline": found.server.timeline,
         "silence_ms": found.settings.silence_ms,
+        "format": found.settings.format,
         "segments": found.segments,
+        "oldest_segment_held_by": [
+            {"name": name, "pid": pid, "seconds": round(seconds, 1)} for name, pid, seconds in found.readers
+        ],
         "tip": list(found.tip.place),
         "nodes": [
             {
                 "node": each.name,
-                "role": each.role,
-                "alive": each.age_s < limits.REPORT_OLD_S,
+                "role": role_of(each),
+                "alive": each.is_alive,
                 "address": each.address,
                 "epoch": each.epoch,
                 "applied": list(each.applied),
+                "lag_rows": lag_of(each, found),
                 "version": each.version,
+                "format": each.format,
+                "machine": each.machine,
                 "reaches_leader": each.reaches_leader,
                 "seconds_ago": round(each.age_s, 3),
             }
@@ -178,41 +226,170 @@ def record_of(found: "Status", warnings: list[str]) -> dict[str, object]:
     }
 
 
-def warnings_of(found: "Status") -> "list[str]":
-    """Return what an operator should know."""
+HELD_S = 10.0
+"""Seconds after which status names who holds the oldest segment: a node that starts reads it for a moment."""
+
+
+def warnings_of(found: "Status") -> list[str]:
+    """Return what an operator should know, and do."""
     warnings = []
-    if not is_led(found):
-        warnings.append("no node that is alive leads")
-    alive = [each for each in found.nodes if each.age_s < limits.REPORT_OLD_S]
+    alive = [each for each in found.nodes if each.is_alive]
+    is_quorum = found.server.durability == "quorum"
+    if found.loss:
+        warnings.append(f"acknowledged jobs were lost: {found.loss}; look, then run `beanpole cluster accept-loss`")
+    if found.tip.kind == RowKind.CLOSED:
+        warnings.append("the log was exported: no node leads any more")
+    elif not found.is_led:
+        warnings.append("no node that is alive leads; look at the nodes' logs")
     if len(alive) < 2:
-        warnings.append("no second node is alive: when this one dies nobody leads")
+        warnings.append("no second node is alive: when the one that leads dies nobody leads; start another")
     if found.server.durability == "local":
         warnings.append("durability is local: when PostgreSQL's machine dies, acknowledged jobs are lost")
+    if is_quorum and found.names_now != found.names:
+        warnings.append(
+            f"synchronous_standby_names is {found.names_now!r}, but {found.names!r} was approved: nothing is confirmed"
+        )
+    if is_quorum and not any(state == "streaming" and role in {"sync", "quorum"} for _, state, role in found.standbys):
+        warnings.append("no synchronous standby is streaming: nothing is confirmed until one is")
+    if found.is_led and found.shares_machine:
+        warnings.append(
+            "the leader runs on the machine of PostgreSQL's primary: one failure takes both; "
+            "`beanpole cluster step-down` moves it"
+        )
+    warnings += [
+        f"{each.name} can't reach the leader: its clients are not served" for each in alive if not each.reaches_leader
+    ]
+    warnings += [
+        f"segment {found.segments[0]} is kept: {name or 'a session'} (process {pid}) has held it for {seconds:.0f} s"
+        for name, pid, seconds in found.readers
+        if seconds > HELD_S
+    ]
     return warnings
 
 
 @verb("leader")
-async def leader(out: Output, url: str) -> ExitCode | None:
+@click.option("--node", default="", metavar="NODE", help="Exit with 2 unless this node leads.")
+async def leader(out: Output, url: str, node: str) -> ExitCode | None:
     """Print the address of the leader; exit with 2 if no node leads, for health checks."""
     from beanpole.log.postgres import admin
 
-    found = await admin.status(url)
-    if found.leader is None or not is_led(found):
+    found = await admin.who_leads(url)
+    if found is None:
         return ExitCode.NOT_FOUND
-    out.record({"leader": found.leader.node, "address": found.leader.address}, found.leader.address)
-    return None
+    out.record({"leader": found.node, "address": found.address, "epoch": found.epoch}, found.address)
+    return None if node in {"", found.node} else ExitCode.NOT_FOUND
 
 
 @verb("step-down")
-@click.option("--to", "successor", default="", metavar="NODE", help="The node that leads then.  [default: any]")
-async def step_down(out: Output, url: str, successor: str) -> ExitCode | None:
+@click.option("--to", "successor", default="", metavar="NODE", help="The node that leads then.  [default: the warmest]")
+@click.option(
+    "--force", is_flag=True, help="Stop leading even if no other node is alive; clients wait until one leads."
+)
+async def step_down(out: Output, url: str, successor: str, *, force: bool) -> ExitCode | None:
     """Let another node lead, as before maintenance of the leader's machine."""
     from beanpole.log.postgres import admin
 
-    before, after = await admin.step_down(url, successor, limits.STEP_DOWN_S)
+    before, after = await admin.step_down(url, successor, limits.STEP_DOWN_S, force=force)
     if after is None:
         raise Failure(f"{before.node} has not handed over within {limits.STEP_DOWN_S:.0f} s; look at its log")
     out.record(
         {"from": before.node, "to": after.node, "epoch": after.epoch}, f"{after.node} leads, after {before.node}"
     )
     return None
+
+
+@verb("accept-loss")
+@click.option("--yes", is_flag=True, help="Don't ask.")
+async def accept_loss(out: Output, url: str, *, yes: bool) -> ExitCode | None:
+    """Let the cluster go on although PostgreSQL has lost what was confirmed.
+
+    A node that saw a confirmed row vanish stops with exit code 7, and none starts: somebody must look first, for a
+    server may come back that has the rows. Afterwards acknowledged jobs may be missing, and deleted ones be back.
+    """
+    from beanpole.log.postgres import admin
+
+    if not yes:
+        click.confirm("Acknowledged jobs may be missing from now on, and deleted ones be back. Go on?", abort=True)
+    lost = await admin.accept_loss(url)
+    out.record({"accepted": lost}, f"Accepted: {lost}. Start the nodes.")
+    return None
+
+
+@verb("verify")
+async def verify(out: Output, url: str) -> ExitCode | None:
+    """Read the whole log as a node does that starts, and check every hash, every record, and the jobs that they make.
+
+    The nodes may run meanwhile. What a node holds in its memory is not asked for: it is what these rows make.
+    """
+    from beanpole.log.postgres import transfer
+
+    with bars("Reading") as progress:
+        found = await transfer.verify(url, progress)
+    out.record(
+        {"rows": found.rows, "jobs": found.jobs, "tip": list(found.tip.place), "hash": found.tip.hash.hex()},
+        f"Nothing is wrong: {found.rows} rows, {jobs_text(found.jobs)}, up to {found.tip.place}",
+    )
+    return None
+
+
+@verb("upgrade")
+async def upgrade(out: Output, url: str) -> ExitCode | None:
+    """Let leaders write the newest format of the log that every node which is alive can read.
+
+    Run it when all nodes have the new version. Until then a node of the old one can still take over.
+    """
+    from beanpole.log.postgres import admin
+
+    before, after = await admin.upgrade(url)
+    text = f"the log is written in format {after}, as before" if after == before else f"format {after}, after {before}"
+    out.record({"before": before, "format": after}, text)
+    return None
+
+
+@verb("import")
+@click.argument("directory", metavar="DIR", type=click.Path(exists=True, file_okay=False))
+async def import_(out: Output, url: str, directory: str) -> ExitCode | None:
+    """Fill the log of a new cluster from DIR, a data directory of `serve -b`; start the nodes afterwards.
+
+    Only into an empty log. It happens in one transaction: all or nothing. DIR is left as it is.
+    """
+    from beanpole.log.postgres import transfer
+
+    with bars("Importing") as progress:
+        done = await transfer.import_directory(url, Path(directory), progress)
+    out.record({"jobs": done.jobs, "rows": done.rows}, f"{jobs_text(done.jobs)} imported. Start the nodes.")
+    return None
+
+
+@verb("export")
+@click.argument("directory", metavar="DIR", type=click.Path())
+async def export(out: Output, url: str, directory: str) -> ExitCode | None:
+    """Write all jobs into DIR, a new data directory for `serve -b`; stop the nodes before.
+
+    The log is closed first: no node can lead afterwards, or there would be two queues with the same jobs. It may be run
+    again.
+    """
+    from beanpole.log.postgres import transfer
+
+    with bars("Exporting") as progress:
+        done = await transfer.export_directory(url, Path(directory), progress)
+    out.record(
+        {"jobs": done.jobs, "directory": directory},
+        f"{jobs_text(done.jobs)} exported. Go on with: beanpole serve -b {directory}",
+    )
+    return None
+
+
+@contextmanager
+def bars(label: str) -> "Iterator[Callable[[int, int], None]]":
+    """Show a progress bar on a terminal; gives a function that is told how much is done, of how much."""
+    if not sys.stderr.isatty():
+        yield lambda _done, _total: None
+        return
+    with click.progressbar(length=1, label=label, file=sys.stderr) as bar:
+
+        def show(done: int, total: int) -> None:
+            bar.length = max(total, 1)
+            bar.update(done - bar.pos)
+
+        yield show

@@ -16,7 +16,8 @@ from beanpole.log.postgres import schema
 from beanpole.log.postgres.connection import connect, errors_translated, read_server, read_settings
 from beanpole.log.postgres.pgstore import PostgresStore
 from beanpole.log.postgres.rows import Row, RowKind, first_row, new_writer, unpack_note
-from beanpole.log.postgres.store import NodeState, RefusedError, Server, Settings
+from beanpole.log.postgres.store import FORCED, STOPPED, NodeState, RefusedError, Server, Settings
+from beanpole.log.reader import read_header
 
 DURABILITIES = ("quorum", "storage", "local")
 
@@ -31,6 +32,14 @@ class Made:
     existed: bool
 
 
+@dataclass(slots=True)
+class OperatorStore(PostgresStore):
+    """A connection of an operator, who may also look at a cluster that has lost something."""
+
+    loss: str = ""
+    """What was lost, while nobody has accepted it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Leader:
     """The node that leads, by the last EPOCH row."""
@@ -39,6 +48,11 @@ class Leader:
     address: str
     machine: str
     epoch: int
+    since_s: float
+    """Since when, as seconds of the wall clock."""
+
+    writer: bytes
+    """The process, which a node that was started again is not."""
 
 
 @dataclass(slots=True)
@@ -50,11 +64,32 @@ class Status:
     names: str
     """The standbys that a commit waits for, as approved."""
 
+    names_now: str
+    """The same, as the server has them now."""
+
+    loss: str
     leader: Leader | None
+    shares_machine: bool
+    """Whether the leader runs on the machine of PostgreSQL's primary."""
+
     segments: list[int]
+    readers: list[tuple[str, int, float]]
+    """Who holds the oldest segment: name, process and seconds."""
+
     tip: Row
     nodes: list[NodeState]
     standbys: list[tuple[str, str, str]]
+
+    @property
+    def is_led(self) -> bool:
+        """Whether a node leads that is alive."""
+        return is_led(self.leader, self.nodes, self.tip)
+
+
+def is_led(leader: Leader | None, nodes: list[NodeState], tip: Row) -> bool:
+    """Whether a node leads that is alive. What it says of its role is up to a second old; the log is not."""
+    alive = [each.writer for each in nodes if each.is_alive]
+    return leader is not None and leader.writer in alive and tip.kind not in {RowKind.HANDOVER, RowKind.CLOSED}
 
 
 async def init(
@@ -83,7 +118,7 @@ async def init(
                 )
                 found = await cursor.fetchone()
                 if found is not None:
-                    settings, values = await read_settings(connection)
+                    settings, values = await read_settings(connection, for_operator=True)
                     return Made(settings.cluster, values["durability"], values["names"], existed=True)
                 cluster = secrets.token_hex(8)
                 await connection.execute(schema.make_segment(1).encode())
@@ -156,7 +191,7 @@ async def check_durability(connection: psycopg.AsyncConnection, durability: str)
 
 
 @asynccontextmanager
-async def opened(conninfo: str) -> AsyncIterator[PostgresStore]:
+async def opened(conninfo: str) -> AsyncIterator[OperatorStore]:
     """Open a connection of an operator.
 
     Raises:
@@ -166,9 +201,9 @@ async def opened(conninfo: str) -> AsyncIterator[PostgresStore]:
     connection = await connect(conninfo, "cluster")
     async with connection:
         with errors_translated():
-            settings, values = await read_settings(connection)
+            settings, values = await read_settings(connection, for_operator=True)
             server = await read_server(connection, values["durability"])
-        yield PostgresStore(connection, server, settings, values["names"])
+        yield OperatorStore(connection, server, settings, values["names"], loss=values.get("loss", ""))
 
 
 async def status(conninfo: str) -> Status:
@@ -177,9 +212,37 @@ async def status(conninfo: str) -> Status:
         nodes = await store.nodes()
         segments = await store.segments()
         leader = await last_epoch(store, segments)
-        tip = await last_row(store, segments)
-        settings = store.settings
-        return Status(settings, store.server, store.names, leader, segments, tip, nodes, await standbys(store))
+        shares = await query(store, schema.SHARES_MACHINE, [f"beanpole {leader.node}" if leader is not None else ""])
+        readers = await query(store, schema.READERS, [schema.table(segments[0])]) if segments else []
+        return Status(
+            settings=store.settings,
+            server=store.server,
+            names=store.names,
+            names_now=(await query(store, "select current_setting('synchronous_standby_names')"))[0][0],
+            loss=store.loss,
+            leader=leader,
+            shares_machine=shares[0][0],
+            segments=segments,
+            readers=[(name, pid, seconds or 0.0) for name, pid, seconds in readers],
+            tip=await last_row(store, segments),
+            nodes=nodes,
+            standbys=[tuple(each) for each in await query(store, STANDBYS)],
+        )
+
+
+async def who_leads(conninfo: str) -> Leader | None:
+    """Return the node that leads, if it is alive."""
+    async with opened(conninfo) as store:
+        segments = await store.segments()
+        leader = await last_epoch(store, segments)
+        return leader if is_led(leader, await store.nodes(), await last_row(store, segments)) else None
+
+
+async def query(store: PostgresStore, text: str, values: list[Any] | None = None) -> list[Any]:
+    """Return the rows of a query."""
+    with errors_translated():
+        cursor = await store.connection.execute(text.encode(), values)
+        return await cursor.fetchall()
 
 
 async def last_row(store: PostgresStore, segments: list[int]) -> Row:
@@ -196,22 +259,24 @@ async def last_epoch(store: PostgresStore, segments: list[int]) -> Leader | None
     for segment in reversed(segments):
         rows = await store.select(segment, "kind = %s order by row desc limit 1", [int(RowKind.EPOCH)])
         if rows:
-            note, _ = unpack_note(rows[0].data)
-            return Leader(note["node"], note["address"], note.get("machine", ""), rows[0].epoch)
+            note, records = unpack_note(rows[0].data)
+            header = read_header(records)
+            since_s = (header.log_ns + header.lead_ns) / 1e9
+            return Leader(
+                note["node"], note["address"], note.get("machine", ""), rows[0].epoch, since_s, rows[0].writer
+            )
     return None
 
 
-async def standbys(store: PostgresStore) -> list[tuple[str, str, str]]:
-    """Return the name, state and role of each standby that the role may see."""
-    with errors_translated():
-        cursor = await store.connection.execute(
-            b"select application_name, coalesce(state, '?'), coalesce(sync_state, '?')"
-            b" from pg_stat_replication order by 1"
-        )
-        return [(name, state, sync) for name, state, sync in await cursor.fetchall()]
+STANDBYS = (
+    "select application_name, coalesce(state, '?'), coalesce(sync_state, '?') from pg_stat_replication order by 1"
+)
+"""The name, state and role of each standby that the role may see."""
 
 
-async def step_down(conninfo: str, successor: str, timeout_s: float) -> tuple[Leader, Leader | None]:
+async def step_down(
+    conninfo: str, successor: str, timeout_s: float, *, force: bool = False
+) -> tuple[Leader, Leader | None]:
     """Ask the leader to hand over, to a node or to any; return who led, and who leads then (None: it has not happened).
 
     Raises:
@@ -220,18 +285,21 @@ async def step_down(conninfo: str, successor: str, timeout_s: float) -> tuple[Le
     async with opened(conninfo) as store:
         segments = await store.segments()
         leader = await last_epoch(store, segments)
-        if leader is None:
+        nodes = await store.nodes()
+        if leader is None or not is_led(leader, nodes, await last_row(store, segments)):
             raise RefusedError("no node leads")
-        alive = [each.name for each in await store.nodes() if each.age_s < limits.REPORT_OLD_S]
-        others = [name for name in alive if name != leader.node]
+        others = [each.name for each in nodes if each.is_alive and each.name != leader.node]
         if successor and successor not in others:
             raise RefusedError(
-                f"node {successor!r} is not alive, or leads already; alive: {', '.join(alive) or 'none'}"
+                f"node {successor!r} is not alive, or leads already; it could be {', '.join(others) or 'none'}"
             )
-        if not others:
-            raise RefusedError(f"no node but {leader.node!r} is alive: nobody could lead; start one first")
+        if not others and not force:
+            raise RefusedError(
+                f"no node but {leader.node} is alive: nobody could lead; start one first, or use --force"
+            )
         with errors_translated():
-            await store.connection.execute(schema.ASK_STEP_DOWN.encode(), [leader.epoch, successor or others[0]])
+            wanted = successor or (FORCED if force else newest(nodes, others))
+            await store.connection.execute(schema.ASK_STEP_DOWN.encode(), [leader.epoch, wanted])
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
                 while True:
@@ -240,3 +308,50 @@ async def step_down(conninfo: str, successor: str, timeout_s: float) -> tuple[Le
                         return leader, found
                     await asyncio.sleep(limits.POLL_S)
         return leader, None
+
+
+def newest(nodes: list[NodeState], names: list[str]) -> str:
+    """Return which of some nodes has applied most."""
+    return max((each for each in nodes if each.name in names), key=lambda each: each.applied).name
+
+
+async def note_stop(conninfo: str, writer: bytes, loss: str) -> None:
+    """Note that a node has stopped; and why no node may go on, if it saw that what was confirmed is gone."""
+    connection = await connect(conninfo, "stop")
+    async with connection:
+        with errors_translated():
+            await connection.execute(b"set synchronous_commit = local")  # a standby may be what is missing
+            await connection.execute(schema.STOP.encode(), [STOPPED, writer])
+            if loss:
+                await connection.execute(schema.LOSS.encode(), [loss])
+
+
+async def accept_loss(conninfo: str) -> str:
+    """Let the cluster go on with what is there; return what was lost.
+
+    Raises:
+        RefusedError: nothing is known to be lost.
+    """
+    async with opened(conninfo) as store:
+        found = await query(store, schema.ACCEPT_LOSS)
+        if not found:
+            raise RefusedError("nothing is known to be lost; there is nothing to accept")
+        return str(found[0][0])
+
+
+async def upgrade(conninfo: str) -> tuple[int, int]:
+    """Let leaders write the newest format that every node can read; return the format before, and the new one.
+
+    Raises:
+        RefusedError: no node is alive, so it is not known what they read.
+    """
+    async with opened(conninfo) as store:
+        formats = [each.format for each in await store.nodes() if each.is_alive]
+        if not formats:
+            raise RefusedError("no node is alive: start all of them first, so that it is known what they can read")
+        before = store.settings.format
+        after = max(before, min(VERSION, *formats))
+        if after != before:
+            with errors_translated():
+                await store.connection.execute(schema.SET_FORMAT.encode(), [str(after)])
+        return before, after

@@ -94,7 +94,7 @@ async def prepare_session(connection: psycopg.AsyncConnection) -> None:
     cursor = await connection.execute(
         "select name, pg_catalog.current_setting(name) from unnest(%s::text[]) name", [names]
     )
-    found = dict(await cursor.fetchall())
+    found: dict[str, str] = dict(await cursor.fetchall())
     for name, value in SESSION:
         if found[name] != value:
             raise RefusedError(f"the server has {name} = {found[name]!r}, not {value!r}; is there a pooler in between?")
@@ -118,19 +118,26 @@ async def read_server(connection: psycopg.AsyncConnection, durability: str) -> S
     return Server(row[0], row[1], durability)
 
 
-async def read_settings(connection: psycopg.AsyncConnection) -> tuple[Settings, dict[str, str]]:
+async def read_settings(
+    connection: psycopg.AsyncConnection, *, for_operator: bool = False
+) -> tuple[Settings, dict[str, str]]:
     """Return what is set for the cluster.
 
     Raises:
-        RefusedError: there is no cluster in this database.
+        RefusedError: there is no cluster in this database, or it has lost something and waits for a person.
     """
     try:
         cursor = await connection.execute(f"select name, value from {SCHEMA}.setting".encode())
     except (psycopg.errors.UndefinedTable, psycopg.errors.InvalidSchemaName) as error:
         raise RefusedError("there is no cluster in this database; make one with `beanpole cluster init`") from error
-    values = dict(await cursor.fetchall())
+    values: dict[str, str] = dict(await cursor.fetchall())
     if "cluster" not in values:
         raise RefusedError("there is no cluster in this database; make one with `beanpole cluster init`")
+    if not for_operator and "loss" in values:
+        raise RefusedError(
+            f"acknowledged jobs were lost, and nobody has looked: {values['loss']}; "
+            "`beanpole cluster accept-loss` lets the cluster go on with what is there"
+        )
     settings = Settings(
         cluster=values["cluster"],
         format=int(values["format"]),

@@ -20,7 +20,7 @@ from beanpole.log.postgres.leader import DeposedError, Leading
 from beanpole.log.postgres.replica import Replica, RewoundError
 from beanpole.log.postgres.rows import Place, Row, new_writer
 from beanpole.log.postgres.stall import Stall, StallObserver
-from beanpole.log.postgres.store import BusyError, GoneError, LostError, NodeState, OpenStore, Store
+from beanpole.log.postgres.store import FORCED, BusyError, GoneError, LostError, NodeState, OpenStore, Store
 
 
 class Service(Protocol):
@@ -120,7 +120,8 @@ class Node:
         try:
             self.service.lead(leading.replica.engine, leading)
             await leading.run()
-            await self.wait_for_successor(leading)
+            if leading.successor:
+                await self.wait_for_successor(leading)
         except (DeposedError, RewoundError) as error:
             self.observer.deposed(str(error))
         finally:
@@ -179,10 +180,14 @@ class Node:
 
     def look_at_nodes(self, successor: str) -> None:
         """Hand over if it was asked for, or if every other node says that it can't reach this one."""
-        mine = [each for each in self.nodes if each.name == self.note["node"] and each.age_s < limits.REPORT_OLD_S]
+        mine = [each for each in self.nodes if each.name == self.note["node"] and each.is_alive]
         if any(each.writer != self.writer for each in mine):
             self.observer.name_taken(self.note["node"])
         if self.leading is None:
+            return
+        if successor == FORCED and self.leading.successor is None and not self.hand_over():
+            self.service.pause()
+            self.leading.hand_over("")
             return
         others = self.live_others()
         if successor or (others and not any(each.reaches_leader for each in others)):
@@ -191,9 +196,7 @@ class Node:
     def live_others(self) -> list[NodeState]:
         """Return the other nodes that are alive and could lead, the one that has applied most first."""
         others = [
-            each
-            for each in self.nodes
-            if each.name != self.note["node"] and each.age_s < limits.REPORT_OLD_S and each.format >= VERSION
+            each for each in self.nodes if each.name != self.note["node"] and each.is_alive and each.format >= VERSION
         ]
         return sorted(others, key=lambda each: each.applied, reverse=True)
 

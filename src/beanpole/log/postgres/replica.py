@@ -29,11 +29,22 @@ class RewoundError(BeanpoleError):
 class Replica:
     """An engine, and how much of the log it has applied."""
 
-    def __init__(self, settings: Settings, first: Row, make_engine: Callable[[Encoder], Engine], now_ns: int) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        first: Row,
+        make_engine: Callable[[Encoder], Engine],
+        now_ns: int,
+        *,
+        as_one_segment: bool = False,
+    ) -> None:
         accounts = Accounts(settings.segment_bytes, unlimited=True)
         self.records = Encoder(accounts, wants_reservations=True)
         self.engine = make_engine(self.records)
         self.replay = Replay(self.engine, self.records)
+        self.as_one_segment = as_one_segment
+        """Whether nothing is booked by segment, as all jobs will be written into another log."""
+
         self.tip = first
         """The last row that was read."""
 
@@ -97,16 +108,17 @@ class Replica:
                 self.leader, self.epoch = note, row.epoch
         segment, begins = row.place.segment, row.kind == RowKind.EPOCH or (row.place.row == 0 and row.epoch > 0)
         used_bytes = self.segment_bytes.get(segment, 0)
+        booked_as = 0 if self.as_one_segment else segment
         if begins and data:
-            self.replay.segment(data, segment)
+            self.replay.segment(data, booked_as)
         elif data:
-            self.replay.resume(data, segment, VERSION, 0)
+            self.replay.resume(data, booked_as, VERSION, 0)
         if data and self.replay.good_bytes != len(data):
             raise ChangedError(f"{row.place} can't be applied: {self.replay.problem}")
         self.segment_bytes[segment] = used_bytes + len(data)
         self.applied = row
         self.row_count += 1
-        while self.records.accounts.first_segment < self.replay.first_segment:
+        while not self.as_one_segment and self.records.accounts.first_segment < self.replay.first_segment:
             self.segment_bytes.pop(self.records.accounts.first_segment, None)
             self.records.accounts.drop_first_segment()
 

@@ -27,6 +27,32 @@ on conflict (name) do update set ({NODE_COLUMNS}, seen) = (
 
 NODES = f"select {NODE_COLUMNS}, extract(epoch from clock_timestamp() - seen)::float8 from {SCHEMA}.node order by name"
 
+STOP = f"update {SCHEMA}.node set role = %s where writer = %s"
+
+LOSS = f"insert into {SCHEMA}.setting values ('loss', %s) on conflict do nothing"
+
+ACCEPT_LOSS = f"delete from {SCHEMA}.setting where name = 'loss' returning value"
+
+SET_FORMAT = f"update {SCHEMA}.setting set value = %s where name = 'format'"
+
+BARRIER = f"update {SCHEMA}.setting set value = value where name = 'cluster'"
+"""Changes nothing, but its commit waits for the standbys, and so for all that was committed before."""
+
+SHARES_MACHINE = """
+select coalesce(bool_or(client_addr is null or client_addr <<= '127.0.0.0/8' or client_addr = '::1'
+                        or client_addr = inet_server_addr()), false)
+from pg_stat_activity where application_name = %s and backend_type = 'client backend'
+"""
+"""Whether a node runs on the server's machine. Sessions of other roles are not seen without pg_monitor."""
+
+READERS = """
+select activity.application_name, activity.pid, extract(epoch from clock_timestamp() - activity.xact_start)::float8
+from pg_locks lock join pg_stat_activity activity using (pid)
+where lock.relation = to_regclass(%s) and lock.granted and activity.pid <> pg_backend_pid()
+order by activity.xact_start
+"""
+"""Who holds a table, and so keeps it from being dropped."""
+
 ASK_STEP_DOWN = (
     f"insert into {SCHEMA}.step_down values (%s, %s) on conflict (epoch) do update set successor = excluded.successor"
 )

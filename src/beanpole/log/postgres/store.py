@@ -9,7 +9,14 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from beanpole.errors import BeanpoleError
+from beanpole.log import limits
 from beanpole.log.postgres.rows import Place, Row
+
+STOPPED = "stopped"
+"""The role of a node that has stopped in good order."""
+
+FORCED = "*"
+"""The successor that an operator names who wants the leader to stop leading even if nobody else can."""
 
 
 class StoreError(BeanpoleError):
@@ -81,6 +88,11 @@ class NodeState:
     writer: bytes
     age_s: float = 0.0
     """How long ago it said so, when it is read."""
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it runs, as far as that is known."""
+        return self.age_s < limits.REPORT_OLD_S and self.role != STOPPED
 
 
 class Store(Protocol):

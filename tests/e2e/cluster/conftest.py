@@ -1,0 +1,67 @@
+"""A cluster in a database of its own: nodes are real processes, and verbs run in this one."""
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.databases import Database, DatabaseServers
+from tests.e2e.cli.conftest import Done, run
+from tests.e2e.process import Process, serving, wait_until
+
+SILENCE_MS = 1000
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """A database, and what is done with it."""
+
+    database: Database
+    url: str
+
+    def __call__(self, verb: str, *arguments: object, code: int = 0) -> Done:
+        """Runs a verb of `beanpole cluster`; it must end with `code`."""
+        done = run("cluster", verb, self.url, *arguments)
+        assert done.code == code, f"{verb} ended with {done.code}, said {done.out!r}, {done.err!r}"
+        return done
+
+    def init(self, silence_ms: int = SILENCE_MS) -> None:
+        """Makes the cluster, on one machine."""
+        self("init", "--cluster-durability", "local", "--silence-ms", silence_ms)
+
+    def node(self, name: str, *flags: str) -> AbstractContextManager[Process]:
+        """A node that answers clients."""
+        return serving("--cluster", self.url, "--node", name, *flags)
+
+    def leader(self) -> str:
+        """The node that leads; empty if none does."""
+        done = run("cluster", "leader", self.url, "--json")
+        return str(done.objects[0]["leader"]) if done.code == 0 else ""
+
+    def wait_leader(self, *names: str) -> None:
+        """Waits until one of some nodes leads."""
+        wait_until(lambda: self.leader() in names, f"one of {names} leads")
+
+    def wait_alive(self, *names: str) -> None:
+        """Waits until all of some nodes have said that they are alive."""
+
+        def alive() -> set[object]:
+            status = run("cluster", "status", self.url, "--json").objects[0]
+            return {each["node"] for each in status["nodes"] if each["alive"]}
+
+        wait_until(lambda: set(names) <= alive(), f"{names} are alive")
+
+    def count(self, table: str, condition: str) -> int:
+        """How many rows of a table there are."""
+        with self.database.connected() as connection:
+            found = connection.exec_driver_sql(f"select count(*) from beanpole.{table} where {condition}").scalar()  # noqa: S608
+            return int(found or 0)
+
+
+@pytest.fixture
+def cluster(database_servers: DatabaseServers, tmp_path: Path) -> Iterator[Cluster]:
+    """A database without a cluster in it."""
+    with database_servers.database("postgresql", tmp_path) as database:
+        yield Cluster(database, database.url.replace("postgresql+psycopg:", "postgresql:"))

@@ -1,0 +1,142 @@
+"""Nodes as processes: how they start, refuse, hand over, stop, and what they say."""
+
+import signal
+import socket
+
+import pytest
+
+from tests.e2e.cluster.conftest import Cluster
+from tests.e2e.cluster.test_verbs import HANDOVER, answer, ask, roles
+from tests.e2e.process import start_in_vain, wait_until
+
+URL = "postgresql://beanpole@/beanpole?host=/nowhere"
+NODE = ("--cluster", URL, "--node", "a")
+
+
+@pytest.mark.parametrize(
+    ("flags", "sentence"),
+    [
+        (("--cluster", URL), "--node NAME"),
+        (("--node", "a"), "give --cluster as well"),
+        (("--advertise", "a:1"), "give --cluster as well"),
+        ((*NODE, "-b", "/tmp"), "-b keeps the log in files"),  # noqa: S108 - it is refused
+        ((*NODE, "-f", "0"), "-f is about the disk"),
+        ((*NODE, "-F"), "-F is about the disk"),
+        ((*NODE, "-s", "1000000"), "-s is about files"),
+        (("--cluster", URL, "--node", "a b"), "letters, digits"),
+        (("--cluster", "postgresql://a b/c d?=", "--node", "a"), "write postgresql://"),
+        ((*NODE, "--advertise", "a"), "names no port"),
+        ((*NODE, "--advertise", "0.0.0.0:11300"), "every address"),
+        ((*NODE, "--advertise", "a:b"), "no port from 0 to 65535"),
+    ],
+)
+def test_wrong_flags_are_refused_in_a_sentence(flags: tuple[str, ...], sentence: str) -> None:
+    done = start_in_vain(*flags)
+    assert (done.code, len(done.error.splitlines())) == (5, 1), done.error
+    assert sentence in done.error
+
+
+def test_an_address_that_others_reach_is_needed(cluster: Cluster) -> None:
+    cluster.init()
+    done = start_in_vain("--cluster", cluster.url, "--node", "a", "-p", "0", listen=False)
+    assert done.code == 5
+    assert "--advertise HOST:PORT" in done.error
+
+
+def test_a_node_warns_of_what_is_unsafe(cluster: Cluster) -> None:
+    cluster.init()
+    with cluster.node("a", "-z", "99999999") as node:
+        assert "capped at 8388608" in node.messages
+    unsafe = cluster.url.replace("beanpole@", "beanpole:secret@")
+    with Cluster(cluster.database, unsafe).node("b") as node:
+        assert "~/.pgpass" in node.messages
+        assert "secret" not in node.messages
+
+
+def test_jobs_outlive_the_leader(cluster: Cluster) -> None:
+    cluster.init()
+    with cluster.node("a") as a, cluster.node("b") as b:
+        with b.connect() as client:
+            client.ask(b"put 0 0 60 1\r\nx\r\n", b"INSERTED 1\r\n")
+            a.signal(signal.SIGKILL)
+            assert client.rest() == b""
+        cluster.wait_leader("b")
+        ask(b, (b"reserve-with-timeout 1\r\n", b"RESERVED 1 1\r\nx\r\n"), (b"delete 1\r\n", b"DELETED\r\n"))
+
+
+def test_sigterm_hands_over(cluster: Cluster) -> None:
+    cluster.init()
+    with cluster.node("a") as a, cluster.node("b") as b:
+        cluster.wait_alive("a", "b")
+        a.signal(signal.SIGTERM)
+        assert a.wait_exit() == 0
+        cluster.wait_leader("b")
+        assert cluster.count("log_1", f"kind = {HANDOVER}") == 1
+        assert "no node that is alive leads" not in b.messages
+        wait_until(lambda: roles(cluster) == {"a": "stopped", "b": "leader"}, "both say what they are")
+
+
+def test_sigterm_of_the_only_node_waits_for_nobody(cluster: Cluster) -> None:
+    cluster.init()
+    with cluster.node("a") as a:
+        ask(a, (b"put 0 0 60 1\r\nx\r\n", b"INSERTED 1\r\n"))
+        a.signal(signal.SIGTERM)
+        assert a.wait_exit() == 0
+        assert a.events("no other node is there to lead")
+    with cluster.node("a") as a:
+        ask(a, (b"peek 1\r\n", b"FOUND 1 1\r\nx\r\n"))
+
+
+def test_sigusr1_is_refused(cluster: Cluster) -> None:
+    cluster.init()
+    with cluster.node("a") as a:
+        a.signal(signal.SIGUSR1)
+        wait_until(lambda: a.events("not draining"), "a line about it")
+        assert "step-down" in str(a.events("not draining")[0]["advice"])
+        ask(a, (b"put 0 0 60 1\r\nx\r\n", b"INSERTED 1\r\n"))
+
+
+def test_a_leader_that_the_others_cannot_reach_hands_over(cluster: Cluster) -> None:
+    """Its address is wrong: PostgreSQL sees it, and no client of the others does."""
+    cluster.init()
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{unused.getsockname()[1]}"
+        with cluster.node("a", "--advertise", address):
+            flags = ("--cluster", cluster.url, "--node", "b")
+            with cluster.node("b", *flags) as b:  # ready means that it leads
+                cluster.wait_leader("b")
+                assert b.events("leader is not reached")[0]["address"] == address
+
+
+def test_a_leader_whose_name_does_not_resolve_is_a_log_line(cluster: Cluster) -> None:
+    cluster.init()
+    with cluster.node("a", "--advertise", "nowhere.invalid:11300"), cluster.node("b") as b:
+        line = b.events("leader is not reached")[0]
+        assert line["address"] == "nowhere.invalid:11300"
+        assert "--advertise" in str(line["advice"])
+
+
+def test_clients_are_sent_away_while_nothing_is_confirmed(cluster: Cluster) -> None:
+    cluster.init()
+    with cluster.node("a", "--cluster-wait", "1") as a, a.connect() as client:
+        server = cluster.database.server
+        assert server is not None
+        with server.frozen():
+            client.send(b"put 0 0 60 1\r\nx\r\n")
+            assert client.rest() == b"", "nothing is answered, and the connection is closed"
+            with a.connect(wait_accepted=False) as another:
+                assert another.rest() == b"", "and so is a new one"
+            assert a.events("clients sent away")
+        wait_until(lambda: a.events("clients taken again"), "it goes on")
+        ask(a, (b"put 0 0 60 1\r\ny\r\n", b"INSERTED 2\r\n"))
+
+
+def test_clients_wait_in_the_backlog_while_a_node_starts(cluster: Cluster) -> None:
+    cluster.init()
+    with cluster.node("a") as a:
+        a.signal(signal.SIGTERM)
+        a.wait_exit()
+    with cluster.node("b") as b, b.connect(wait_accepted=False) as client:
+        client.send(b"list-tube-used\r\n")
+        assert answer(client) == b"USING default\r\n"

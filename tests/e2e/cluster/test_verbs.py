@@ -1,0 +1,257 @@
+"""What an operator does with a cluster, with real nodes and a real PostgreSQL."""
+
+import functools
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.cluster.conftest import Cluster
+from tests.e2e.process import Client, Process, serving, start_in_vain, wait_until
+
+HANDOVER = 4
+CLOSED = 5
+
+
+def roles(cluster: Cluster) -> dict[str, str]:
+    """What the nodes say that they are: up to a second ago."""
+    return {each["node"]: each["role"] for each in cluster("status", "--json").objects[0]["nodes"]}
+
+
+def lags(cluster: Cluster) -> list[int]:
+    """How many rows the nodes are behind; -1 for one that has said nothing yet."""
+    nodes = cluster("status", "--json").objects[0]["nodes"]
+    return [-1 if each["lag_rows"] is None else each["lag_rows"] for each in nodes]
+
+
+def ask(process: Process, *conversation: tuple[bytes, bytes]) -> None:
+    """Sends commands and reads their replies, over a connection of its own."""
+    with process.connect() as client:
+        for command, reply in conversation:
+            client.ask(command, reply)
+
+
+# --- init -------------------------------------------------------------------------------------------------------------
+
+
+def test_init_makes_a_cluster_once(cluster: Cluster) -> None:
+    first = cluster("init", "--cluster-durability", "local", "--json").objects[0]
+    assert first["existed"] is False
+    again = cluster("init", "--cluster-durability", "local", "--json").objects[0]
+    assert again == first | {"existed": True}
+
+
+def test_init_says_what_quorum_needs(cluster: Cluster) -> None:
+    done = cluster("init", code=1)
+    assert "synchronous_standby_names" in done.err
+    assert "--cluster-durability local" in done.err or "local for a try" in done.err
+    assert len(done.err.splitlines()) == 1
+
+
+def test_verbs_say_that_there_is_no_cluster(cluster: Cluster) -> None:
+    for verb in ("status", "leader", "step-down", "upgrade"):
+        assert "beanpole cluster init" in cluster(verb, code=1).err
+
+
+def test_verbs_say_that_the_server_is_not_there(tmp_path: Path, cluster: Cluster) -> None:
+    away = Cluster(cluster.database, f"postgresql://beanpole@/none?host={tmp_path}")
+    assert "can't be reached" in away("leader", code=4).err
+    assert "write postgresql://" in Cluster(cluster.database, "postgresql://a b/c d?=")("leader", code=5).err
+
+
+# --- status, leader ---------------------------------------------------------------------------------------------------
+
+
+def test_status_and_leader_without_a_node(cluster: Cluster) -> None:
+    cluster.init()
+    cluster("leader", code=2)
+    status = cluster("status", "--json", code=2).objects[0]
+    assert (status["leader"], status["epoch"], status["nodes"]) == (None, 0, [])
+    assert any("no node" in each for each in status["warnings"])
+
+
+def test_status_shows_who_leads_and_how_far_the_others_are(cluster: Cluster) -> None:
+    cluster.init()
+    with cluster.node("a") as a, cluster.node("b"):
+        cluster.wait_alive("a", "b")
+        status = cluster("status", "--json").objects[0]
+        assert (status["leader"], status["epoch"]) == ("a", 1)
+        assert status["address"] == f"127.0.0.1:{a.port}"
+        wait_until(lambda: roles(cluster) == {"a": "leader", "b": "follower"}, "both say what they are")
+        wait_until(lambda: min(lags(cluster), default=-1) >= 0, "both say how far they are")
+        assert any("machine of PostgreSQL" in each for each in status["warnings"])
+        text = cluster("status").out.decode()
+        assert "a leads at 127.0.0.1" in text
+        assert "durability local" in text
+        assert cluster("leader").out.decode() == f"127.0.0.1:{a.port}\n"
+        cluster("leader", "--node", "a")
+        cluster("leader", "--node", "b", code=2)
+
+
+def test_stats_come_from_the_leader_through_a_follower(cluster: Cluster) -> None:
+    cluster.init()
+    with cluster.node("a"), cluster.node("b") as b, b.connect() as client:
+        client.send(b"stats\r\n")
+        stats = dict(line.split(": ", 1) for line in client.body().decode().splitlines()[1:])
+        assert stats["durability"] == "local"
+        assert stats["cluster-role"] == "leader"
+        assert stats["cluster-epoch"] == "1"
+        assert int(stats["cluster-lag"]) >= 0
+
+
+# --- step-down --------------------------------------------------------------------------------------------------------
+
+
+def test_step_down_needs_somebody_who_can_lead(cluster: Cluster) -> None:
+    cluster.init()
+    with cluster.node("a"):
+        cluster.wait_alive("a")
+        assert "nobody could lead" in cluster("step-down", code=1).err
+        assert "not alive" in cluster("step-down", "--to", "c", code=1).err
+        assert cluster("step-down", "--force", "--json").objects[0] == {"from": "a", "to": "a", "epoch": 2}
+
+
+def test_step_down_lets_the_named_node_lead(cluster: Cluster) -> None:
+    cluster.init(30_000)
+    # The first leader is known only after the silence limit, so a short one is set for it.
+    cluster.database.run("update beanpole.setting set value = '500' where name = 'silence_ms'")
+    with cluster.node("a") as a:
+        cluster.database.run("update beanpole.setting set value = '30000' where name = 'silence_ms'")
+        with cluster.node("b") as b, cluster.node("c") as c:
+            cluster.wait_alive("a", "b", "c")
+            ask(a, (b"put 0 0 60 1\r\nx\r\n", b"INSERTED 1\r\n"))
+            assert cluster("step-down", "--to", "c", "--json").objects[0] == {"from": "a", "to": "c", "epoch": 2}
+            for process in (a, b, c):
+                wait_until(functools.partial(reserves, process), "the job is handed out by every node")
+
+
+def reserves(process: Process) -> bool:
+    """Whether a client of a node gets job 1."""
+    with process.connect(wait_accepted=False) as client:
+        client.send(b"reserve-with-timeout 1\r\n")
+        return answer(client) == b"RESERVED 1 1\r\n"
+
+
+def answer(client: Client) -> bytes:
+    """The next line; empty if the node closes, as it does while it knows no leader."""
+    try:
+        return client.line()
+    except ConnectionError:
+        return b""
+
+
+# --- import, export ---------------------------------------------------------------------------------------------------
+
+JOBS = (
+    (b"use mail\r\n", b"USING mail\r\n"),
+    (b"put 5 0 60 5\r\nready\r\n", b"INSERTED 1\r\n"),
+    (b"put 5 1000 60 7\r\ndelayed\r\n", b"INSERTED 2\r\n"),
+    (b"put 5 0 60 6\r\nburied\r\n", b"INSERTED 3\r\n"),
+    (b"reserve-job 3\r\n", b"RESERVED 3 6\r\nburied\r\n"),
+    (b"bury 3 9\r\n", b"BURIED\r\n"),
+    (b"pause-tube mail 1000\r\n", b"PAUSED\r\n"),
+    (b"put 5 0 60 1\r\nx\r\n", b"INSERTED 4\r\n"),
+    (b"delete 4\r\n", b"DELETED\r\n"),
+)
+THERE = (
+    (b"use mail\r\n", b"USING mail\r\n"),
+    (b"peek-ready\r\n", b"FOUND 1 5\r\nready\r\n"),
+    (b"peek-delayed\r\n", b"FOUND 2 7\r\ndelayed\r\n"),
+    (b"peek-buried\r\n", b"FOUND 3 6\r\nburied\r\n"),
+)
+
+
+def is_paused(process: Process) -> bool:
+    """Whether the tube is paused."""
+    with process.connect() as client:
+        return client.statistic("pause-time-left", b"stats-tube mail\r\n") > 900
+
+
+def test_import_and_export_keep_every_job(cluster: Cluster, tmp_path: Path) -> None:
+    before, after = tmp_path / "before", tmp_path / "after"
+    with serving("-b", str(before)) as process:
+        ask(process, *JOBS)
+    cluster.init()
+    assert cluster("import", before, "--json").objects[0]["jobs"] == 3
+    assert "not empty" in cluster("import", before, code=1).err
+    with cluster.node("a") as node:
+        ask(node, *THERE, (b"put 5 0 60 1\r\ny\r\n", b"INSERTED 5\r\n"), (b"delete 5\r\n", b"DELETED\r\n"))
+        assert is_paused(node)
+        assert "stop the nodes" in cluster("export", after, code=1).err
+    assert cluster("export", after, "--json").objects[0]["jobs"] == 3
+    assert cluster.count("log_1", f"kind = {CLOSED}") == 1
+    assert any("exported" in each for each in cluster("status", "--json", code=2).objects[0]["warnings"])
+    again = tmp_path / "again"
+    assert cluster("export", again, "--json").objects[0]["jobs"] == 3
+    assert "not empty" in cluster("export", again, code=1).err
+    for each in (after, again):
+        with serving("-b", str(each)) as process:
+            ask(process, *THERE, (b"put 5 0 60 1\r\nz\r\n", b"INSERTED 6\r\n"))
+            assert is_paused(process)
+
+
+def test_import_takes_many_segments(cluster: Cluster, tmp_path: Path) -> None:
+    count = 3000
+    with serving("-b", str(tmp_path / "jobs")) as process, process.connect() as client:
+        client.send(b"put 0 0 60 1000\r\n%b\r\n" % (b"x" * 1000) * count)
+        for i in range(count):
+            client.expect(b"INSERTED %d\r\n" % (i + 1))
+    cluster.init()
+    cluster.database.run("update beanpole.setting set value = '1048576' where name = 'segment_bytes'")
+    assert cluster("import", tmp_path / "jobs", "--json").objects[0]["jobs"] == count
+    assert cluster.count("segment", "true") >= 3
+    with cluster.node("a") as node:
+        assert node.statistic("current-jobs-ready") == count
+
+
+def test_verify_reads_the_whole_log(cluster: Cluster) -> None:
+    cluster.init()
+    with cluster.node("a") as node:
+        ask(node, (b"put 0 0 60 1\r\nx\r\n", b"INSERTED 1\r\n"), (b"put 0 0 60 1\r\ny\r\n", b"INSERTED 2\r\n"))
+    assert cluster("verify", "--json").objects[0]["jobs"] == 2
+    cluster.database.run("update beanpole.log_1 set data = data || '\\x00' where row = 2")
+    assert "row 2 of segment 1 does not fit" in cluster("verify", code=1).err
+
+
+def test_import_refuses_a_directory_without_a_log(cluster: Cluster, tmp_path: Path) -> None:
+    cluster.init()
+    assert "holds no log" in cluster("import", tmp_path, code=1).err
+
+
+# --- accept-loss, upgrade ---------------------------------------------------------------------------------------------
+
+
+def test_a_loss_stops_the_nodes_until_a_person_accepts_it(cluster: Cluster) -> None:
+    cluster.init()
+    assert "nothing is known to be lost" in cluster("accept-loss", "--yes", code=1).err
+    with cluster.node("a") as node:
+        cluster.database.run("delete from beanpole.log_1 where row > 1")
+        assert node.wait_exit() == 7
+        failed = node.events("cluster failed")[0]
+        assert "accept-loss" in str(failed["advice"])
+    refused = start_in_vain("--cluster", cluster.url, "--node", "b")
+    assert refused.code == 1
+    assert "accept-loss" in refused.error
+    assert any("lost" in each for each in cluster("status", "--json", code=2).objects[0]["warnings"])
+    cluster("accept-loss", "--yes")
+    with cluster.node("b") as node:
+        ask(node, (b"put 0 0 60 1\r\nx\r\n", b"INSERTED 1\r\n"))
+
+
+def test_upgrade_needs_a_node_that_is_alive(cluster: Cluster) -> None:
+    cluster.init()
+    assert "start all of them" in cluster("upgrade", code=1).err
+    with cluster.node("a"):
+        cluster.wait_alive("a")
+        done = cluster("upgrade", "--json").objects[0]
+        assert done["before"] == done["format"]
+        cluster.database.run("update beanpole.setting set value = '1' where name = 'format'")
+        assert cluster("upgrade", "--json").objects[0] == {"before": 1, "format": done["format"]}
+        cluster.database.run("update beanpole.node set format = 1")
+        assert cluster("upgrade", "--json").objects[0]["format"] == done["format"], "it never goes back"
+
+
+@pytest.mark.parametrize(
+    "verb", ["init", "status", "leader", "step-down", "import", "export", "accept-loss", "upgrade", "verify"]
+)
+def test_every_verb_has_help(verb: str, cluster: Cluster) -> None:
+    assert "Exit codes" in cluster(verb, "--help").out.decode()
