@@ -73,6 +73,7 @@ async def connect(conninfo: str, name: str, *, admin: bool = False) -> psycopg.A
             keepalives_count=3,
             tcp_user_timeout=TCP_USER_TIMEOUT_MS,
             target_session_attrs="read-write",
+            client_encoding="utf8",  # or a database in SQL_ASCII gives bytes for text
             application_name=f"beanpole {name}",
         )
         connection = await psycopg.AsyncConnection.connect(text, autocommit=True, prepare_threshold=None)
