@@ -166,11 +166,11 @@ def _are_sane_times(fields: Fields, layout: _Layout) -> bool:
 
 def _possible_times(fields: Fields, layout: _Layout) -> Fields:
     """Return the numbers of a record with the nearest times that beanstalkd could have written."""
-    id, pri, delay, ttr, body_size, created_at, deadline_at, *rest = fields
+    id, pri, delay, ttr, body_size, created_at, deadline_at, reserves, timeouts, releases, buries, kicks, state = fields
     second, latest = 1_000_000_000 // layout.unit_ns, TIME_NS_MAX // layout.unit_ns
     delay, ttr = min(max(delay, 0), PRI_MAX * second), min(max(ttr, second), PRI_MAX * second)
     created_at, deadline_at = min(max(created_at, 0), latest), min(max(deadline_at, 0), latest)
-    return (id, pri, delay, ttr, body_size, created_at, deadline_at, *rest)
+    return id, pri, delay, ttr, body_size, created_at, deadline_at, reserves, timeouts, releases, buries, kicks, state
 
 
 def _read_record(data: bytes, layout: _Layout, offset: int) -> tuple[Fields, bytes, int] | None:
