@@ -146,13 +146,8 @@ class ClusterServer(Server):
             waits_s = leading.unconfirmed_s()
             if waits_s > self.settings.cluster_wait_s and sent_away is None:
                 sent_away = leading
-                self.logger.error(
-                    "clients sent away",
-                    seconds=round(waits_s, 1),
-                    effect="none is taken until a row is confirmed",
-                    advice="see that PostgreSQL has a primary and its standby; `beanpole cluster status` shows both",
-                )
                 self.service.send_away()
+                self.tell.clients_sent_away("nothing is confirmed", waits_s)
             elif sent_away is not None and waits_s < self.settings.cluster_wait_s:
                 sent_away = None
                 self.logger.info("clients taken again")

@@ -76,6 +76,16 @@ class ClusterObserver:
         self.quiet_until_ns.pop("stalled", None)
         self.logger.info("confirmed again", seconds=round(seconds, 3))
 
+    def clients_sent_away(self, reason: str, seconds: float) -> None:
+        """Clients were closed, and those that come are, so that they find a better node."""
+        self.logger.error(
+            "clients sent away",
+            reason=reason,
+            seconds=round(seconds, 1),
+            effect="none is taken until it goes on",
+            advice="`beanpole cluster status` shows who leads, and what is missing",
+        )
+
     def leader_unreachable(self, address: str, reason: str, seconds: float) -> None:
         """The leader's address can't be connected to."""
         if self.may_repeat("leader"):

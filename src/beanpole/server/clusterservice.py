@@ -101,9 +101,10 @@ class ClusterService:
             except (OSError, ValueError) as error:
                 reason = str(error) or f"no answer within {limits.LEADER_CONNECT_S:.0f} s"
                 tell.leader_unreachable(address, reason, self.unreached_s)
-                if self.unreached_s > self.settings.cluster_wait_s:
+                if self.unreached_s > self.settings.cluster_wait_s and not self.turns_away:
                     passes = False
                     self.send_away()
+                    tell.clients_sent_away("the leader is not reached", self.unreached_s)
                 pause_s = min(2 * pause_s, limits.LEADER_PROBE_S)
             else:
                 self.reached_ns = now_ns()

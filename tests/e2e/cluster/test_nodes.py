@@ -2,12 +2,16 @@
 
 import signal
 import socket
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
 from tests.e2e.cluster.conftest import Cluster
 from tests.e2e.cluster.test_verbs import HANDOVER, answer, ask, roles
-from tests.e2e.process import start_in_vain, wait_until
+from tests.e2e.process import COMMAND, serving, start_in_vain, wait_until
+from tests.servers import REPLY_TIMEOUT_S, STOP_TIMEOUT_S
 
 URL = "postgresql://beanpole@/beanpole?host=/nowhere"
 NODE = ("--cluster", URL, "--node", "a")
@@ -130,6 +134,56 @@ def test_clients_are_sent_away_while_nothing_is_confirmed(cluster: Cluster) -> N
             assert a.events("clients sent away")
         wait_until(lambda: a.events("clients taken again"), "it goes on")
         ask(a, (b"put 0 0 60 1\r\ny\r\n", b"INSERTED 2\r\n"))
+
+
+def test_clients_of_a_follower_are_sent_away_while_no_leader_is_reached(cluster: Cluster) -> None:
+    cluster.init(5000)
+    with cluster.node("a") as a, cluster.node("b", "--cluster-wait", "1") as b:
+        a.signal(signal.SIGKILL)
+        wait_until(lambda: b.events("clients sent away"), "b gives up")
+        with b.connect(wait_accepted=False) as client:
+            client.send(b"list-tube-used\r\n")
+            assert client.rest() == b""
+        cluster.wait_leader("b")
+        ask(b, (b"list-tube-used\r\n", b"USING default\r\n"))
+
+
+def test_systemd_hears_of_a_follower_that_answers(cluster: Cluster, tmp_path: Path) -> None:
+    cluster.init()
+    path = tmp_path / "notify"
+    with cluster.node("a") as a, socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
+        systemd.bind(str(path))
+        systemd.settimeout(REPLY_TIMEOUT_S)
+        with serving("--cluster", cluster.url, "--node", "b", env={"NOTIFY_SOCKET": str(path)}) as b:
+            assert systemd.recv(100) == b"READY=1"
+            assert not b.events("leading")
+            ask(b, (b"put 0 0 60 1\r\nx\r\n", b"INSERTED 1\r\n"))
+            b.signal(signal.SIGTERM)
+            assert systemd.recv(100) == b"STOPPING=1"
+            assert b.wait_exit() == 0
+        ask(a, (b"peek 1\r\n", b"FOUND 1 1\r\nx\r\n"))
+
+
+def test_a_node_waits_for_a_postgresql_that_is_not_there(tmp_path: Path) -> None:
+    flags = ["--cluster", f"postgresql://beanpole@/none?host={tmp_path}", "--node", "a", "-l", "127.0.0.1", "-p", "0"]
+    with subprocess.Popen([*COMMAND, *flags], stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        line = process.stderr.readline()
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(STOP_TIMEOUT_S) == 0
+    assert "PostgreSQL is not reached" in line
+    assert "advice" in line
+
+
+@pytest.mark.parametrize("verb", [("serve", "--cluster", URL, "--node", "a"), ("cluster", "status", URL)])
+def test_without_psycopg_the_command_that_installs_it_is_named(verb: tuple[str, ...]) -> None:
+    program = "import sys; sys.modules['psycopg'] = None; from beanpole.cli.main import main; sys.exit(main())"
+    done = subprocess.run(
+        [sys.executable, "-c", program, *verb], capture_output=True, text=True, check=False, timeout=STOP_TIMEOUT_S
+    )
+    assert done.returncode in {1, 5}
+    assert "pip install 'beanpole[cluster]'" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
 
 
 def test_clients_wait_in_the_backlog_while_a_node_starts(cluster: Cluster) -> None:

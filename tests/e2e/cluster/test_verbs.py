@@ -180,6 +180,9 @@ def test_import_and_export_keep_every_job(cluster: Cluster, tmp_path: Path) -> N
     assert cluster("export", after, "--json").objects[0]["jobs"] == 3
     assert cluster.count("log_1", f"kind = {CLOSED}") == 1
     assert any("exported" in each for each in cluster("status", "--json", code=2).objects[0]["warnings"])
+    refused = start_in_vain("--cluster", cluster.url, "--node", "a")
+    assert refused.code == 1
+    assert f"exported to {after}" in refused.error
     again = tmp_path / "again"
     assert cluster("export", again, "--json").objects[0]["jobs"] == 3
     assert "not empty" in cluster("export", again, code=1).err

@@ -139,6 +139,11 @@ async def read_settings(
             f"acknowledged jobs were lost, and nobody has looked: {values['loss']}; "
             "`beanpole cluster accept-loss` lets the cluster go on with what is there"
         )
+    if not for_operator and "closed" in values:
+        raise RefusedError(
+            f"the log was exported to {values['closed']}, and is closed: its jobs are served from there; make "
+            "a new cluster in another database with `beanpole cluster init`, and `beanpole cluster import` them"
+        )
     settings = Settings(
         cluster=values["cluster"],
         format=int(values["format"]),

@@ -33,10 +33,10 @@ LOSS = f"insert into {SCHEMA}.setting values ('loss', %s) on conflict do nothing
 
 ACCEPT_LOSS = f"delete from {SCHEMA}.setting where name = 'loss' returning value"
 
-SET_FORMAT = f"update {SCHEMA}.setting set value = %s where name = 'format'"
+CLOSE = f"insert into {SCHEMA}.setting values ('closed', %s) on conflict (name) do update set value = excluded.value"
+"""Its commit waits for the standbys, and so for all that was committed before."""
 
-BARRIER = f"update {SCHEMA}.setting set value = value where name = 'cluster'"
-"""Changes nothing, but its commit waits for the standbys, and so for all that was committed before."""
+SET_FORMAT = f"update {SCHEMA}.setting set value = %s where name = 'format'"
 
 SHARES_MACHINE = """
 select coalesce(bool_or(client_addr is null or client_addr <<= '127.0.0.0/8' or client_addr = '::1'

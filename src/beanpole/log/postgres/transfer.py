@@ -24,7 +24,7 @@ from beanpole.log.files import disk
 from beanpole.log.files.bulk import BulkWriter
 from beanpole.log.format import segment_header
 from beanpole.log.postgres import schema
-from beanpole.log.postgres.admin import OperatorStore, columns_of, last_row, opened, query
+from beanpole.log.postgres.admin import OperatorStore, columns_of, last_row, opened
 from beanpole.log.postgres.connection import errors_translated
 from beanpole.log.postgres.replica import Replica
 from beanpole.log.postgres.rows import Row, RowKind, new_writer, pack_note, row_behind
@@ -184,7 +184,7 @@ async def export_directory(conninfo: str, path: Path, progress: Progress) -> Mov
         if alive:
             raise RefusedError(f"stop the nodes first, as an export closes the log: {', '.join(alive)} is alive")
         replica = await read_log(store, progress)
-        await close_log(store, replica)
+        await close_log(store, replica, path)
         replica.apply_to(replica.tip.place)
         await asyncio.to_thread(write_directory, replica, path)
         return Moved(replica.engine.jobs.count, replica.row_count)
@@ -252,12 +252,21 @@ def make_engine(records: Encoder) -> Engine:
     return Engine(protocol_limits.BODY_BYTES_MAX_CEILING, 0, dict, records)
 
 
-async def close_log(store: OperatorStore, replica: Replica) -> None:
-    """Append the row behind which nobody leads; if it is there, let it be confirmed."""
+async def close_log(store: OperatorStore, replica: Replica, path: Path) -> None:
+    """Append the row behind which nobody leads, and let nodes that start say so; both are confirmed."""
+    if replica.tip.kind != RowKind.CLOSED:
+        await append_closed(store, replica)
+    with errors_translated():
+        await store.connection.execute(schema.CLOSE.encode(), [str(path)])
+
+
+async def append_closed(store: OperatorStore, replica: Replica) -> None:
+    """Append the row behind which nobody leads.
+
+    Raises:
+        RefusedError: there is another row in its place.
+    """
     tip = replica.tip
-    if tip.kind == RowKind.CLOSED:
-        await query(store, schema.BARRIER + " returning 1")
-        return
     row = row_behind(tip, epoch=tip.epoch, kind=RowKind.CLOSED, writer=new_writer(), confirmed=tip.confirmed, data=b"")
     if row.place.row == 0:
         await store.make_segment(row.place.segment)
