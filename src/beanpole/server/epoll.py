@@ -79,22 +79,21 @@ class Socket(Transport):
         """
         hello: bytes = self.epoll.hello
         found: cython.char[80]
-        size: cython.Py_ssize_t = posix.recv(self.fd, found, len(hello), posix.MSG_DONTWAIT | posix.MSG_PEEK)
-        if size <= 0:
-            self.fresh = False
-            return True
-        start: bytes = found[:size]
-        if start != hello[:size]:
-            self.fresh = False
+        size: cython.Py_ssize_t = posix.recv(self.fd, found, min(len(hello), 80), posix.MSG_DONTWAIT | posix.MSG_PEEK)
+        if size < 0 and last_error == EAGAIN:
+            self.readable = False
+            return False
+        start: bytes = found[: max(size, 0)]
+        if size > 0 and start == hello[:size]:
+            if size == len(hello):
+                posix.recv(self.fd, found, size, posix.MSG_DONTWAIT)
+            elif not self.hung_up:
+                self.readable = False  # the rest of it, or of a command that begins alike, makes it readable again
+                return False
+        else:
             self.gone = start.startswith(HELLO)
-            return not self.gone
-        self.readable = False
-        if size < len(hello):
-            return False  # the rest of it, or of a command that begins alike, makes the socket readable again
-        posix.recv(self.fd, found, size, posix.MSG_DONTWAIT)
         self.fresh = False
-        self.readable = True
-        return True
+        return not self.gone
 
     def send(self, data, size):
         """Send at once what the kernel takes."""

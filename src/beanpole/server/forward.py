@@ -1,11 +1,15 @@
 """Clients of a node that does not lead: what they send goes to the leader, and what it answers comes back.
 
-Bytes are passed as they are, in both directions, and an end as an end. While one side does not take what is sent to it,
-nothing is read from the other. Nothing is read from a client before the leader's connection stands. The leader is sent
-one line first, which says of which cluster and epoch it must be: so a node that no longer leads closes, and two nodes
-that take each other for the leader can't pass a client round and round.
+Bytes are passed as they are, in both directions. While one side does not take what is sent to it, nothing is read from
+the other, and nothing is read from a client before the leader's connection stands. A client's FIN is passed as a FIN:
+what it has sent still runs. When the leader ends a connection, what it has sent is passed on and the client closed.
 
-Sockets are watched as in :mod:`beanpole.server.epoll`: edge-triggered, behind one descriptor.
+The leader is sent one line first, which says of which cluster and epoch it must be: so a node that no longer leads
+closes. A client that begins with such a line is a node that takes this one for the leader, and is closed. That is found
+out before anything is connected for it: else two nodes that take each other for the leader would go on for ever.
+
+Sockets are watched as in :mod:`beanpole.server.epoll`: edge-triggered, behind one descriptor. What is read at once from
+a socket is bounded, and so is what a turn reads from those that have more; who sends little does not wait for them.
 """
 
 import asyncio
@@ -15,7 +19,7 @@ from typing import TYPE_CHECKING
 import cython
 from cython.cimports.beanpole import posix
 from cython.cimports.beanpole.server.eventqueue import EventQueue, monotonic_ns
-from cython.cimports.libc.errno import EAGAIN, ECONNABORTED, EINTR
+from cython.cimports.libc.errno import EAGAIN, ECONNABORTED, EINPROGRESS, EINTR
 from cython.cimports.libc.errno import errno as last_error
 from cython.cimports.libc.stdint import int64_t
 from cython.cimports.libc.stdlib import free, malloc
@@ -27,9 +31,9 @@ if TYPE_CHECKING:
 
 ACCEPTS_PER_TURN = cython.declare(cython.int, limits.ACCEPTS_PER_TURN)
 ACCEPT_RETRY_NS = cython.declare(int64_t, limits.ACCEPT_RETRY_NS)
+ACCEPT_TELL_NS = cython.declare(int64_t, limits.ACCEPT_TELL_NS)
 FORWARD_BYTES = cython.declare(cython.Py_ssize_t, limits.RECEIVE_BYTES_PER_TURN)
-FORWARDS_PER_TURN = cython.declare(cython.int, 4)
-"""Reads of one socket in a turn, so that no client holds up another."""
+FORWARD_BYTES_PER_TURN = cython.declare(cython.Py_ssize_t, limits.FORWARD_BYTES_PER_TURN)
 
 HELLO = b"beanpole-forward "
 """What the first line begins with; the cluster's id and the epoch follow."""
@@ -52,14 +56,20 @@ class ForwardTransport(EventQueue):
     """All clients of a node that does not lead. The fields stand in ``forward.pxd``."""
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, observer: "Observer", connections_max: cython.Py_ssize_t = 2**31
+        self,
+        loop: asyncio.AbstractEventLoop,
+        observer: "Observer",
+        connections_max: cython.Py_ssize_t = 2**31,
+        connect_ns: int64_t = limits.FORWARD_CONNECT_NS,
     ):
         self.loop = loop
         self.observer = observer
         self.connections_max = connections_max
+        self.connect_ns = connect_ns
         self.by_fd = []
         self.queue = []
-        self.listeners = []
+        self.connecting = []
+        self.listeners = {}
         self.hello = b""
         self.read_buffer = cython.cast(cython.p_char, malloc(FORWARD_BYTES))
         if self.read_buffer is cython.NULL:
@@ -75,21 +85,23 @@ class ForwardTransport(EventQueue):
         self.stop()
         self.target = (family, address)
         self.hello = first_line
-        self.failed_since_ns = 0
         for fd in listeners:
-            self.listeners.append(fd)
+            listener = socket.socket(fileno=fd)
+            self.listeners[fd] = listener.family == socket.AF_UNIX
+            listener.detach()
             self.watch_fd(fd, posix.EPOLLIN, posix.EPOLL_CTL_ADD)
 
     def stop(self) -> None:
         """Close every client, and take none: there is no leader that is known."""
         for fd in self.listeners:
             self.watch_fd(fd, 0, posix.EPOLL_CTL_DEL)
-        self.listeners = []
+        self.listeners = {}
         self.accept_retry_ns = 0
         self.target = None
         for side in self.by_fd:
             if side is not None:
                 self.drop(cython.cast(Side, side, typecheck=True))
+        self.connecting = []
 
     # --- turns --------------------------------------------------------------------------------------------------------
 
@@ -99,8 +111,8 @@ class ForwardTransport(EventQueue):
         i: cython.int
         fd: cython.int
         self.requested = False
+        self.left_bytes = FORWARD_BYTES_PER_TURN
         knocking: list = []
-        queue, self.queue = self.queue, []
         count: cython.int = posix.epoll_wait(self.epoll_fd, events, 256, 0)
         for i in range(count):
             fd = events[i].data.fd
@@ -108,81 +120,150 @@ class ForwardTransport(EventQueue):
                 self.note(cython.cast(Side, self.by_fd[fd], typecheck=True), events[i].events)
             elif fd in self.listeners:
                 knocking.append(fd)
-        for side in queue:
-            self.pump(cython.cast(Side, side, typecheck=True))
+        if self.queue:
+            self.serve_queue()
+        # New clients come last: see EpollTransport.poll.
         for fd in knocking:
             self.accept(fd)
-        if self.accept_retry_ns and self.accept_retry_ns <= monotonic_ns():
-            self.accept_retry_ns = 0
-            for fd in self.listeners:
-                self.watch_fd(fd, posix.EPOLLIN, posix.EPOLL_CTL_MOD)
+        if self.connecting or self.accept_retry_ns:
+            self.look_at_clock()
         if self.queue and not self.requested:
             self.requested = True
             self.loop.call_soon(self.run)
 
+    def serve_queue(self):
+        """Read from those that had more, each once, until the turn has passed on enough."""
+        queue, self.queue = self.queue, []
+        at: cython.Py_ssize_t = 0
+        while at < len(queue) and self.left_bytes > 0:
+            side: Side = cython.cast(Side, queue[at], typecheck=True)
+            side.queued = False
+            self.pump(side)
+            at += 1
+        self.queue = queue[at:] + self.queue
+        return 0
+
+    def look_at_clock(self):
+        """Give up connections that take too long, and accept again; arm the timer for what comes next."""
+        now_ns: int64_t = monotonic_ns()
+        at: cython.Py_ssize_t = 0
+        due_ns: int64_t = -1
+        while at < len(self.connecting):
+            side: Side = cython.cast(Side, self.connecting[at], typecheck=True)
+            if side.fd >= 0 and not side.connected:
+                if side.since_ns + self.connect_ns > now_ns:
+                    due_ns = side.since_ns + self.connect_ns
+                    break
+                self.drop(side)
+            at += 1
+        del self.connecting[:at]
+        if self.accept_retry_ns:
+            if self.accept_retry_ns <= now_ns:
+                self.resume_accepting()
+            elif due_ns < 0 or self.accept_retry_ns < due_ns:
+                due_ns = self.accept_retry_ns
+        return self.wake_by(now_ns, due_ns)
+
     def note(self, side, events):
         """Take note of what happened to a socket, and pass on what that allows."""
-        if events & posix.EPOLLERR:
-            if not side.connected:
-                self.failed_since_ns = self.failed_since_ns or monotonic_ns()
+        if events & (posix.EPOLLERR | posix.EPOLLHUP) and not side.connected:
             return self.drop(side)
-        if events & (posix.EPOLLIN | posix.EPOLLPRI | posix.EPOLLRDHUP | posix.EPOLLHUP):
+        if events & ~posix.EPOLLOUT:
             side.readable = True
+        if events & posix.EPOLLPRI:
+            side.thorough = True
+        if events & (posix.EPOLLRDHUP | posix.EPOLLHUP | posix.EPOLLERR):
+            side.hung_up = True  # what came before is read first, also before a RST
         if events & posix.EPOLLOUT:
-            if not side.connected:
-                side.connected = True
-                self.failed_since_ns = 0
+            side.connected = True
             if side.unsent is not None:
                 unsent: bytes = side.unsent
                 side.unsent = None
                 self.give(side, unsent, len(unsent))
-        self.pump(side)
-        return self.pump(side.other) if side.fd >= 0 else 0
+        self.pump_or_queue(side)
+        return self.pump_or_queue(side.other) if side.other is not None else 0
+
+    def pump_or_queue(self, side):
+        """Read from a side now, unless it waits for its next turn, or the turn has passed on enough."""
+        if side.queued:
+            return 0
+        if self.left_bytes > 0:
+            return self.pump(side)
+        return self.enqueue(side)
+
+    def enqueue(self, side):
+        """Read from a side later, in this turn or the next."""
+        if not side.queued:
+            side.queued = True
+            self.queue.append(side)
+        return 0
 
     def pump(self, side):
-        """Read from one side and send to the other, as far as that takes it."""
+        """Read once from one side and send to the other, if that takes more."""
+        if side.fd < 0 or not side.readable or side.ended:
+            return 0
+        if side.fresh:
+            return self.look_at_first(side)
         other: Side = side.other
-        size: cython.Py_ssize_t
-        for _ in range(FORWARDS_PER_TURN):
-            if side.fd < 0 or not side.readable or side.ended or not other.connected or other.unsent is not None:
-                return 0
-            size = posix.recv(side.fd, self.read_buffer, FORWARD_BYTES, posix.MSG_DONTWAIT)
-            if size > 0:
-                if side.fresh:
-                    side.fresh = False
-                    if side.is_client and self.read_buffer[: min(size, len(HELLO))] == HELLO:
-                        return self.drop(side)  # a node takes us for the leader
-                self.give(other, self.read_buffer, size)
-            elif size == 0:
-                side.ended = True
-                return self.finish(other)
-            elif last_error == EAGAIN:
-                side.readable = False
-            elif last_error != EINTR:
+        if not other.connected or other.unsent is not None:
+            return 0
+        size: cython.Py_ssize_t = posix.recv(side.fd, self.read_buffer, FORWARD_BYTES, posix.MSG_DONTWAIT)
+        if size > 0:
+            self.left_bytes -= size
+            side.readable = size == FORWARD_BYTES or side.hung_up or side.thorough
+            self.give(other, self.read_buffer, size)
+            return self.enqueue(side) if side.fd >= 0 and side.readable else 0
+        if size == 0:
+            side.ended = True
+            return self.finish(other)
+        if last_error == EINTR:
+            return self.enqueue(side)
+        if last_error == EAGAIN:
+            side.readable = False
+            return 0
+        return self.drop(side)
+
+    def look_at_first(self, side):
+        """Connect to the leader for a client that has sent something, but close a node that takes us for the leader."""
+        found: cython.char[32]
+        size: cython.Py_ssize_t = posix.recv(side.fd, found, min(len(HELLO), 32), posix.MSG_DONTWAIT | posix.MSG_PEEK)
+        if size < 0 and (last_error == EAGAIN or last_error == EINTR):
+            side.readable = False
+            return 0
+        if size <= 0:
+            return self.drop(side)
+        if found[:size] == HELLO[:size]:
+            if size == len(HELLO):
                 return self.drop(side)
-        self.queue.append(side)
-        return 0
+            if not side.hung_up:
+                side.readable = False  # the next byte makes it readable again, and tells what this is
+                return 0
+        return self.connect(side)
 
     def give(self, side, data, size):
         """Send bytes to a side, and keep what the kernel does not take."""
-        sent: cython.Py_ssize_t = posix.send(side.fd, data, size, posix.MSG_NOSIGNAL | posix.MSG_DONTWAIT)
-        if sent < 0:
-            if last_error != EAGAIN and last_error != EINTR:
-                return self.drop(side)
-            sent = 0
+        sent: cython.Py_ssize_t
+        while True:
+            sent = posix.send(side.fd, data, size, posix.MSG_NOSIGNAL | posix.MSG_DONTWAIT)
+            if sent >= 0 or last_error == EAGAIN:
+                break
+            if last_error != EINTR:
+                if side.is_client:
+                    return self.drop(side)
+                # The leader has closed; what it sent before that is passed on, then this ends as well.
+                side.other.ended = side.readable = side.hung_up = True
+                return self.enqueue(side)
+        sent = max(sent, 0)
         if sent < size:
             side.unsent = data[sent:size]
-            if last_error == EINTR:
-                self.queue.append(side.other)
             return 0
         return self.finish(side) if side.other.ended else 0
 
     def finish(self, side):
-        """Tell a side that no more comes, when everything that came is sent; close when both are told."""
-        if side.fd < 0 or side.unsent is not None or side.shut:
+        """What came for a side has ended: say so as soon as all of it is sent."""
+        if side.unsent is not None:
             return 0
-        side.shut = True
-        if posix.shutdown(side.fd, posix.SHUT_WR) < 0 or side.other.shut:
+        if side.is_client or posix.shutdown(side.fd, posix.SHUT_WR) < 0:
             return self.drop(side)
         return 0
 
@@ -191,48 +272,74 @@ class ForwardTransport(EventQueue):
     def accept(self, listener):
         """Accept clients, and connect to the leader for each."""
         for _ in range(ACCEPTS_PER_TURN):
-            fd: cython.int = -1
-            if self.pair_count < self.connections_max:
-                fd = posix.accept4(listener, cython.NULL, cython.NULL, posix.SOCK_NONBLOCK | posix.SOCK_CLOEXEC)
-                if fd < 0 and last_error == EAGAIN:
+            if self.pair_count >= self.connections_max:
+                return self.pause_accepting()
+            fd: cython.int = posix.accept4(listener, cython.NULL, cython.NULL, posix.SOCK_NONBLOCK | posix.SOCK_CLOEXEC)
+            if fd < 0:
+                if last_error == EAGAIN:
                     return 0
-                if fd < 0 and (last_error == ECONNABORTED or last_error == EINTR):
+                if last_error == ECONNABORTED or last_error == EINTR:
                     continue
-            if fd < 0 or self.join(fd) < 0:
+                return self.pause_accepting()
+            if not self.join(fd, self.listeners[listener]):
                 return self.pause_accepting()
         return 0
 
-    def pause_accepting(self) -> int:
+    def pause_accepting(self):
         """Leave new clients in the backlog for a while: there is no descriptor for them."""
+        now_ns: int64_t = monotonic_ns()
         for fd in self.listeners:
             self.watch_fd(fd, 0, posix.EPOLL_CTL_MOD)
-        now_ns: int64_t = monotonic_ns()
         self.accept_retry_ns = now_ns + ACCEPT_RETRY_NS
-        self.observer.accept_paused("EMFILE")
-        self.wake_by(now_ns, self.accept_retry_ns)
+        if now_ns >= self.accept_tell_ns:
+            self.accept_tell_ns = now_ns + ACCEPT_TELL_NS
+            self.observer.accept_paused("EMFILE")
         return 0
 
-    def join(self, client):
+    def resume_accepting(self):
+        """Accept again."""
+        self.accept_retry_ns = 0
+        for fd in self.listeners:
+            self.watch_fd(fd, posix.EPOLLIN, posix.EPOLL_CTL_MOD)
+        return 0
+
+    def join(self, client, is_unix):
+        """Take a client; False: it can't be watched, and is closed."""
+        side: Side = self.add(client)
+        side.is_client = side.connected = side.fresh = True
+        side.thorough = is_unix
+        self.pair_count += 1
+        return self.watch(side)
+
+    def connect(self, side):
         """Connect to the leader for a client."""
         family, address = self.target
         try:
             upstream = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
         except OSError:
-            posix.close(client)
-            self.pause_accepting()
-            return 0
+            self.drop(side)
+            return self.pause_accepting()
         upstream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         upstream.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        upstream.connect_ex(address)
-        near: Side = self.add(client)
+        refusal: cython.int = upstream.connect_ex(address)
         far: Side = self.add(upstream.detach())
-        near.other, far.other = far, near
-        near.is_client = near.connected = near.fresh = True
+        side.fresh = False
+        side.other, far.other = far, side
+        far.since_ns = monotonic_ns()
         far.unsent = self.hello
-        self.pair_count += 1
-        for side in (near, far):
-            self.watch_fd(cython.cast(Side, side, typecheck=True).fd, EVENTS, posix.EPOLL_CTL_ADD)
-        return 0
+        if refusal != 0 and refusal != EINPROGRESS:
+            return self.drop(far)
+        self.connecting.append(far)
+        return 0 if self.watch(far) else self.pause_accepting()
+
+    def watch(self, side):
+        """Watch a side; False: the system can't, and it is closed."""
+        try:
+            self.watch_fd(side.fd, EVENTS, posix.EPOLL_CTL_ADD)
+        except OSError:
+            self.drop(side)
+            return False
+        return True
 
     def add(self, fd):
         """Return the side of a descriptor."""
@@ -249,10 +356,14 @@ class ForwardTransport(EventQueue):
             return 0
         self.pair_count -= 1
         for each in (side, side.other):
+            if each is None:
+                continue
             end: Side = cython.cast(Side, each, typecheck=True)
             fd: cython.int = end.fd
             end.fd = -1
-            end.unsent = None
+            end.other = end.unsent = None  # the two must not keep each other alive
             self.by_fd[fd] = None
             posix.close(fd)
+        if self.accept_retry_ns:
+            self.resume_accepting()
         return 0

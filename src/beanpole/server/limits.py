@@ -74,6 +74,12 @@ SEND_BYTE_COST_NS = 1
 OUTPUT_BYTES_PER_COST_NS = 4
 """Bytes of output that cost a nanosecond: they are copied twice, from memory that is in use."""
 
+FORWARD_BYTES_PER_TURN = 4_194_304
+"""Bytes that a follower passes on in a turn: a few milliseconds, which is what a quiet client waits for the others."""
+
+FORWARD_CONNECT_NS = 2_000_000_000
+"""Nanoseconds that connecting to the leader may take for a client: longer than one lost packet costs."""
+
 CLUSTER_WAIT_S = 10
 """Seconds that a node of a cluster keeps clients which it can't serve: then they may find a better one."""
 
