@@ -111,7 +111,7 @@ def refuse_useless(context: click.Context) -> None:
 
 
 def reachable(address: "Address") -> "Address":
-    """Return the address of a server that answers.
+    """Return the address of a server that answers, or the first such of several.
 
     Raises Failure: none does.
     """
@@ -122,6 +122,6 @@ def reachable(address: "Address") -> "Address":
     try:
         with Client(address, backoff=Backoff(attempts=1)) as client:
             client.connect()
+            return client.address
     except CannotConnectError as error:
         raise Failure(sentence_of(error).replace("--url or BEANPOLE_URL", "--url"), ExitCode.NO_SERVER) from error
-    return address

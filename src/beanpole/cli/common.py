@@ -321,7 +321,7 @@ def verb(name: str) -> Callable[[Callable[..., ExitCode | None]], click.Command]
                 show_default=True,
                 envvar="BEANPOLE_URL",
                 show_envvar=True,
-                help="The server: beanstalk://HOST:PORT, HOST:PORT or unix:PATH.",
+                help="The server: beanstalk://HOST:PORT, HOST:PORT or unix:PATH; of a cluster HOST:PORT,HOST:PORT.",
             ),
             click.Option(["--json", "as_json"], is_flag=True, help="Write JSON, one object a line."),
         ]

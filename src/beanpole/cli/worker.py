@@ -41,7 +41,8 @@ Exit codes:
     type=URL,
     envvar="BEANPOLE_URL",
     show_envvar=True,
-    help="The server: beanstalk://HOST:PORT or unix:PATH.  [default: the one that the worker was made with]",
+    help="The server: beanstalk://HOST:PORT, unix:PATH; of a cluster HOST:PORT,HOST:PORT.  "
+    "[default: the one that the worker was made with]",
 )
 @click.option("-c", "--concurrency", type=click.IntRange(1), help="Jobs at a time.  [default: the worker's own]")
 @click.option(

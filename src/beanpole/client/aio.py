@@ -24,6 +24,7 @@ from beanpole.client.session import Using, check_prefix
 from beanpole.errors import UnexpectedReplyError
 
 if TYPE_CHECKING:
+    from beanpole.client.address import Address
     from beanpole.client.codec import Codec
     from beanpole.protocol.wire import Call, Reply
 
@@ -178,24 +179,32 @@ class AsyncClient(BaseClient[B], Awaiting, Generic[B]):
     async def _connected(self) -> Link:
         """The connection; a new one if there is none, or it is over."""
         async with self._dialing:
-            if self._link is None or self._link.is_over:
+            if self._link is not None and self._link.is_over:
+                self._link = None
+                self._lost()
+            if self._link is None:
                 self._link = await self._dial_until_connected()
             return self._link
 
     async def _dial_until_connected(self) -> Link:
         pauses = self._backoff.pauses()
         while True:
-            try:
-                return await self._dial()
-            except OSError as error:
-                pause_s = next(pauses, None)
-                if pause_s is None:
-                    raise self._cannot_connect(error) from error
+            failures: list[tuple[Address, OSError]] = []
+            for _ in range(len(self._addresses)):
+                try:
+                    return await self._dial()
+                except OSError as error:
+                    failures.append((self._address, error))
+                    self._lost()
+            pause_s = next(pauses, None)
+            if pause_s is None:
+                raise self._cannot_connect(failures) from failures[-1][1]
             await asyncio.sleep(pause_s)
 
     async def _dial(self) -> Link:
         """One attempt to connect, and to restore the used tube and the watch list."""
-        loop, address, given = asyncio.get_running_loop(), self._address, self._usable_socket()
+        self._address = address = self._addresses.current
+        loop, given = asyncio.get_running_loop(), self._usable_socket()
 
         def link() -> Link:
             return Link(self._session, self._timeout_s)

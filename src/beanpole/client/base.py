@@ -1,11 +1,11 @@
 """What both clients share: their options, stated once, and the commands that go in batches. No I/O."""
 
 import socket
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Generic, Self, TypedDict, TypeVar, cast
 
 from beanpole.client import batch, limits
-from beanpole.client.address import Address
+from beanpole.client.address import Address, Addresses, OneAddress
 from beanpole.client.backoff import Backoff
 from beanpole.client.codec import BytesCodec, Codec, TextCodec
 from beanpole.client.commands import Commands, batch_command
@@ -16,8 +16,8 @@ from beanpole.errors import ArgumentError
 
 B = TypeVar("B")
 
-Given = Address | tuple[str, int] | str | socket.socket
-"""What may be given as an address."""
+Given = OneAddress | Sequence[OneAddress] | Addresses | socket.socket
+"""What may be given as an address, or as several."""
 
 Tubes = str | Iterable[str]
 """One tube, or several."""
@@ -55,7 +55,10 @@ class BaseClient(Commands[B], Generic[B]):
         if isinstance(codec, type):
             raise ArgumentError(f"a codec is an object: codec={codec.__name__}(), not codec={codec.__name__}")
         self._given_socket = address if isinstance(address, socket.socket) else None
-        self._address = Address() if isinstance(address, socket.socket) else Address.of(address)
+        if isinstance(address, socket.socket):
+            address = Address()
+        self._addresses = address if isinstance(address, Addresses) else Addresses(Address.of(address))
+        self._address = self._addresses.current
         known = cast("Codec[B]", codec or (BytesCodec() if encoding is None else TextCodec(encoding)))
         self._session = Session(known, use, [watch] if isinstance(watch, str) else watch)
         self._timeout_s = timeout
@@ -63,11 +66,13 @@ class BaseClient(Commands[B], Generic[B]):
         self._backoff = backoff or Backoff()
         self._repetitions = self._backoff.attempts - 1 if repeat else 0
         """How often a command whose outcome is unknown is sent again."""
-        self._name = "on a given socket" if self._given_socket else str(self._address)
+        self._name = "on a given socket" if self._given_socket else str(self._addresses.server)
 
     @classmethod
     def from_url(cls, url: str, **kwargs: Any) -> Self:  # noqa: ANN401 - what the constructor takes
         """A client of the server at ``beanstalk://host:port`` or ``unix:path``; the rest is the constructor's.
+
+        The nodes of a cluster are separated by commas: ``beanstalk://a:11300,b:11300``.
 
         Raises ArgumentError for an invalid URL.
         """
@@ -75,6 +80,11 @@ class BaseClient(Commands[B], Generic[B]):
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self._name}>"
+
+    @property
+    def address(self) -> Address:
+        """Where the client is connected, was last, or tried to be last: one of the addresses that it was given."""
+        return self._address
 
     # --- More than one command ---
 
@@ -120,7 +130,12 @@ class BaseClient(Commands[B], Generic[B]):
             raise OSError("the given socket is closed, and how to make another is not known")
         return self._given_socket
 
-    def _cannot_connect(self, error: OSError) -> CannotConnectError:
-        """The error after the last attempt."""
-        reason = str(error) or type(error).__name__
-        return CannotConnectError(f"can't connect to {self._name}: {reason}")
+    def _lost(self) -> None:
+        """The connection broke, or could not be made: the next address is tried first."""
+        self._addresses.failed(self._address)
+
+    def _cannot_connect(self, failures: Sequence[tuple[Address, OSError]]) -> CannotConnectError:
+        """The error after the last attempt, with the failure at each address."""
+        only = self._name if len(self._addresses) == 1 else ""
+        tried = [f"to {only or address}: {str(error) or type(error).__name__}" for address, error in failures]
+        return CannotConnectError(f"can't connect {'; '.join(tried)}")

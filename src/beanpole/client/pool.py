@@ -17,7 +17,7 @@ from contextlib import asynccontextmanager, contextmanager
 from typing import Any, Generic, Literal, Self, TypeVar
 
 from beanpole.client import limits
-from beanpole.client.address import Address
+from beanpole.client.address import Address, Addresses
 from beanpole.client.aio import AsyncClient
 from beanpole.client.backoff import Backoff
 from beanpole.client.errors import CannotConnectError, DrainingError, OutOfMemoryError
@@ -92,16 +92,18 @@ class _Pool(ABC, Generic[C]):
             raise ArgumentError("a pool needs a list of at least one URL")
         self._options = options
         self._addresses = [Address.of(url) for url in urls]
+        self._shared = [Addresses(each) for each in self._addresses]
+        """Which node of each server is tried next, known to all its clients."""
         self._backoff = backoff or Backoff()
         self._idle_max = idle_max
         self._idle: list[list[C]] = [[] for _ in urls]
         self._lock = threading.Lock()
         self._ring = Ring(len(urls), strategy, chance)
         self._closed = False
-        self._make(self._addresses[0])  # so that a wrong argument is found here, not in the first call
+        self._make(self._shared[0])  # so that a wrong argument is found here, not in the first call
 
     @abstractmethod
-    def _make(self, address: Address) -> C:
+    def _make(self, address: Addresses) -> C:
         """A client that is not connected yet."""
 
     def _order(self, url: str | None, refused: Refused) -> list[int]:
@@ -120,7 +122,7 @@ class _Pool(ABC, Generic[C]):
                 raise RuntimeError("the pool is closed")
             if self._idle[server]:
                 return self._idle[server].pop()
-        return self._make(self._addresses[server])
+        return self._make(self._shared[server])
 
     def _put_back(self, server: int, client: C) -> bool:
         """Keeps a client for others; False: it has to be closed, as it is not what it was, or not needed."""
@@ -164,7 +166,7 @@ class Pool(_Pool[Client[Any]]):
     Raises ArgumentError for an invalid address, strategy or option.
     """
 
-    def _make(self, address: Address) -> Client[Any]:
+    def _make(self, address: Addresses) -> Client[Any]:
         return Client(address, backoff=ONCE, **self._options)
 
     def __enter__(self) -> Self:
@@ -237,7 +239,7 @@ class Pool(_Pool[Client[Any]]):
 class AsyncPool(_Pool[AsyncClient[Any]]):
     """Clients of several servers for many tasks: the arguments and methods of :class:`Pool`, as coroutines."""
 
-    def _make(self, address: Address) -> AsyncClient[Any]:
+    def _make(self, address: Addresses) -> AsyncClient[Any]:
         return AsyncClient(address, backoff=ONCE, **self._options)
 
     async def __aenter__(self) -> Self:

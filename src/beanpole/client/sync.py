@@ -29,6 +29,7 @@ from beanpole.limits import CLIENT_RECEIVE_BYTES as RECEIVE_BYTES
 from beanpole.protocol.wire import Call, Reply, ReplyReader
 
 if TYPE_CHECKING:
+    from beanpole.client.address import Address
     from beanpole.client.codec import Codec
 
 B = TypeVar("B")
@@ -135,8 +136,11 @@ class Client(BaseClient[B], Blocking, Generic[B]):
     """A client with one connection to a server, opened by the first command and opened again when it is lost.
 
     `address` is a pair of host and port, a URL (``beanstalk://host:port``, ``unix:path``), ``host:port``, the path of a
-    unix socket, or a connected socket (which can't be opened again). Bodies are strings in `encoding`, bytes if that is
-    None, or whatever `codec` encodes and decodes. `use` and `watch` are the tubes that the client starts with.
+    unix socket, or a connected socket (which can't be opened again). A cluster has several addresses, in a list or as
+    ``beanstalk://a:11300,b:11300``: the client goes on at the next when one is gone.
+
+    Bodies are strings in `encoding`, bytes if that is None, or whatever `codec` encodes and decodes. `use` and `watch`
+    are the tubes that the client starts with.
 
     `timeout` is how many seconds the server may take for a reply, in addition to the timeout of a reserve;
     `connect_timeout` is for one attempt to connect, and `backoff` says how many there are. None: no limit.
@@ -189,6 +193,11 @@ class Client(BaseClient[B], Blocking, Generic[B]):
         link, self._link = self._link, None
         if link is not None:
             link.close()
+
+    def _break(self) -> None:
+        """Closes a connection that is no good; the next one is to another address, if there is one."""
+        self._lost()
+        self.close()
 
     def connect(self) -> None:
         """Connects now, unless connected already: finds a mistake in the address early.
@@ -258,12 +267,12 @@ class Client(BaseClient[B], Blocking, Generic[B]):
             if count > 1:
                 check_prefix(replies[0])
         except BaseException:
-            self.close()
+            self._break()
             raise
         try:
             return self._session.finish(call, replies[-1])
         except UnexpectedReplyError:
-            self.close()
+            self._break()
             raise
 
     def _run_batch(self, plan: batch.Plan[T]) -> T:
@@ -275,10 +284,10 @@ class Client(BaseClient[B], Blocking, Generic[B]):
                 try:
                     link.exchange(shipment.data, shipment.count, shipment.wait_s, shipment.replies)
                 except batch.Broken as error:
-                    self.close()
+                    self._break()
                     shipment = plan.send(error)
                 except BaseException:
-                    self.close()
+                    self._break()
                     raise
                 else:
                     shipment = plan.send(None)
@@ -286,7 +295,7 @@ class Client(BaseClient[B], Blocking, Generic[B]):
             value: T = end.value
             return value
         except UnexpectedReplyError:
-            self.close()
+            self._break()
             raise
 
     def _connected(self) -> Link:
@@ -294,20 +303,26 @@ class Client(BaseClient[B], Blocking, Generic[B]):
         if self._link is not None:
             if not self._link.is_over():
                 return self._link
-            self.close()
+            self._break()
         pauses = self._backoff.pauses()
-        while self._link is None:
-            try:
-                self._link = self._dial()
-            except OSError as error:
-                pause_s = next(pauses, None)
-                if pause_s is None:
-                    raise self._cannot_connect(error) from error
-                time.sleep(pause_s)
-        return self._link
+        while True:
+            failures: list[tuple[Address, OSError]] = []
+            for _ in range(len(self._addresses)):
+                try:
+                    self._link = self._dial()
+                except OSError as error:
+                    failures.append((self._address, error))
+                    self._lost()
+                else:
+                    return self._link
+            pause_s = next(pauses, None)
+            if pause_s is None:
+                raise self._cannot_connect(failures) from failures[-1][1]
+            time.sleep(pause_s)
 
     def _dial(self) -> Link:
         """One attempt to connect, and to restore the used tube and the watch list."""
+        self._address = self._addresses.current
         link = Link(self._socket(), self._timeout_s)
         try:
             commands = self._session.greeting()

@@ -14,6 +14,7 @@ from beanpole import (
     ConnectionLostError,
     NoReplyError,
     NotFoundError,
+    Pool,
     TimedOutError,
     UnexpectedReplyError,
 )
@@ -223,3 +224,114 @@ def test_given_socket_is_used_once(make: Maker) -> None:
             client.put("x")
         with pytest.raises(CannotConnectError):
             client.put("x")
+
+
+# --- Several addresses ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def nobody() -> tuple[str, int]:
+    """An address at which nobody listens."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        address: tuple[str, int] = listener.getsockname()
+    return address
+
+
+def test_the_next_address_is_tried_when_one_refuses(make: Maker, nobody: tuple[str, int]) -> None:
+    with Peer([(PUT, b"INSERTED 1\r\n")]) as peer:
+        client = make([nobody, peer.address], backoff=Backoff(attempts=1))
+        assert client.put("x") == 1
+        assert (client.address.host, client.address.port) == peer.address
+        client.close()
+
+
+def test_the_next_address_is_tried_when_one_closes_or_is_silent(make: Maker) -> None:
+    greeting = b"use a\r\nwatch b\r\nignore default\r\n"
+    replies = b"USING a\r\nWATCHING 2\r\nWATCHING 1\r\n"
+    with (
+        Peer([(greeting, CLOSE)]) as one,
+        Peer([(greeting, SILENCE)]) as two,
+        Peer([(greeting, replies), (PUT, b"INSERTED 1\r\n")]) as three,
+    ):
+        given = [one.address, two.address, three.address]
+        client = make(given, use="a", watch="b", timeout=0.2, backoff=Backoff(attempts=1))
+        assert client.put("x") == 1
+        client.close()
+
+
+def test_after_a_loss_it_goes_on_at_the_next_address_with_its_tubes(make: Maker) -> None:
+    first = [(b"use a\r\n", b"USING a\r\n"), (b"watch b\r\n", b"WATCHING 2\r\n"), (PUT, CLOSE)]
+    restored = (b"use a\r\nwatch b\r\n", b"USING a\r\nWATCHING 2\r\n")
+    with Peer(first) as one, Peer([restored, (PUT, b"INSERTED 7\r\n"), (PUT, b"INSERTED 8\r\n")]) as two:
+        client = make([one.address, two.address], backoff=SOON)
+        client.use("a")
+        client.watch("b")
+        with pytest.raises(ConnectionLostError) as caught:
+            client.put("x")
+        assert caught.value.outcome_unknown
+        assert [client.put("x"), client.put("x")] == [7, 8]
+        client.close()
+
+
+def test_a_command_that_may_be_repeated_is_sent_to_the_next_address(make: Maker) -> None:
+    with Peer([(PUT, RESET)]) as one, Peer([(PUT, b"INSERTED 7\r\n")]) as two:
+        client = make([one.address, two.address], repeat=True, backoff=SOON)
+        assert client.put("x") == 7
+        client.close()
+
+
+def test_a_connection_that_ended_while_idle_goes_on_at_the_next_address() -> None:
+    with Peer([(PUT, b"INSERTED 1\r\n"), (b"", CLOSE)]) as one, Peer([(PUT, b"INSERTED 2\r\n")]) as two:
+        client = Client([one.address, two.address], backoff=SOON)
+        assert client.put("x") == 1
+        assert client._link is not None
+        assert client._link._poll.poll(20_000)
+        assert client.put("x") == 2
+        client.close()
+
+
+def test_it_stays_at_an_address_that_it_leaves_by_itself(make: Maker) -> None:
+    once = [(PUT, b"INSERTED 1\r\n")]
+    with Peer(once, once) as peer, socket.create_server(("127.0.0.1", 0)) as other:
+        client = make([peer.address, other.getsockname()])
+        client.put("x")
+        client.close()
+        client.put("x")
+        client.close()
+
+
+def test_a_batch_that_breaks_is_followed_by_the_next_address(make: Maker) -> None:
+    with Peer([(PUT + PUT, CLOSE)]) as one, Peer([(PUT, b"INSERTED 2\r\n")]) as two:
+        client = make([one.address, two.address], backoff=SOON)
+        with pytest.raises(BatchError):
+            client.put_many(["x", "x"])
+        assert client.put("x") == 2
+        client.close()
+
+
+def test_the_error_names_every_address_that_was_tried(make: Maker, nobody: tuple[str, int]) -> None:
+    client = make([nobody, ("localhost", 1), "unix:/nowhere/socket"], backoff=SOON)
+    with pytest.raises(CannotConnectError) as caught:
+        client.put("x")
+    said = str(caught.value)
+    assert said.startswith(f"can't connect to beanstalk://127.0.0.1:{nobody[1]}: ")
+    assert "; to beanstalk://localhost:1: " in said
+    assert "; to unix:/nowhere/socket: " in said
+
+
+def test_every_round_of_attempts_tries_all_addresses(make: Maker) -> None:
+    script: list[Steps] = [[(b"use a\r\n", CLOSE)]] * 3
+    with Peer(*script) as one, Peer(*script) as two, pytest.raises(CannotConnectError):
+        make([one.address, two.address], use="a", backoff=SOON).connect()
+
+
+def test_clients_of_a_pool_know_which_node_is_gone(nobody: tuple[str, int]) -> None:
+    with Peer([(PUT, b"INSERTED 1\r\n")], [(b"use a\r\n", b"USING a\r\n")]) as peer:
+        url = f"beanstalk://127.0.0.1:{nobody[1]},127.0.0.1:{peer.address[1]}"
+        with Pool([url]) as pool:
+            assert pool.put("x") == 1
+            with pool.client() as first:
+                first.close()
+                with pool.client(url) as other:
+                    assert other.address.port == peer.address[1]
+                    other.use("a")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import beanpole
-from beanpole.client.address import Address
+from beanpole.client.address import Address, Addresses
 from beanpole.client.backoff import Backoff
 from beanpole.client.base import BaseClient
 from beanpole.client.codec import JsonCodec, TextCodec
@@ -35,16 +35,44 @@ from beanpole.testing import FakeServer
         ("[::1]:3", Address("::1", 3), "beanstalk://[::1]:3"),
         ("./h:3", Address(path="./h:3"), "unix:./h:3"),
         ("b.sock", Address(path="b.sock"), "unix:b.sock"),
+        ("beanstalk://h:1,g", Address("h", 1, others=(Address("g"),)), "beanstalk://h:1,g:11300"),
+        ("beanstalk://h,beanstalk://g:2", Address("h", others=(Address("g", 2),)), "beanstalk://h:11300,g:2"),
+        ("h:1,[::1]:2", Address("h", 1, others=(Address("::1", 2),)), "beanstalk://h:1,[::1]:2"),
+        ("h,g:2", Address("h", others=(Address("g", 2),)), "beanstalk://h:11300,g:2"),
+        (["h:1", ("g", 2)], Address("h", 1, others=(Address("g", 2),)), "beanstalk://h:1,g:2"),
+        (["h:1"], Address("h", 1), "beanstalk://h:1"),
+        (
+            ["h:1,g:2", "unix:/b"],
+            Address("h", 1, others=(Address("g", 2), Address(path="/b"))),
+            "beanstalk://h:1,g:2,unix:/b",
+        ),
+        ("unix:/run/a,b:1", Address(path="/run/a,b:1"), "unix:/run/a,b:1"),
+        ("/run/a,b:1", Address(path="/run/a,b:1"), "unix:/run/a,b:1"),
+        ("a,b", Address(path="a,b"), "unix:a,b"),
     ],
 )
-def test_address(given: tuple[str, int] | str, wanted: Address, shown: str) -> None:
+def test_address(given: Any, wanted: Address, shown: str) -> None:
     assert Address.of(given) == wanted
+    assert Address.of(wanted) == wanted
     assert str(wanted) == shown
 
 
 @pytest.mark.parametrize(
     "url",
-    ["beanstalk://", "beanstalk://h:x", "beanstalk://h:99999", "http://h", "beanstalk://h/tube", "unix:", "unix:/"],
+    [
+        "beanstalk://",
+        "beanstalk://h:x",
+        "beanstalk://h:99999",
+        "http://h",
+        "beanstalk://h/tube",
+        "unix:",
+        "unix:/",
+        "beanstalk://h,",
+        "beanstalk://,h",
+        "beanstalk://h,http://g",
+        "beanstalk://h,g:x",
+        "beanstalk://h,unix:/b",
+    ],
 )
 def test_what_is_no_url(url: str) -> None:
     with pytest.raises(ArgumentError):
@@ -52,11 +80,38 @@ def test_what_is_no_url(url: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "given", [None, 5, "", b"h", (), ("h",), ("h", 1, 2), ("h", "1"), ("h", 0), ("h", 65536), "h:0"]
+    "given",
+    [
+        None,
+        5,
+        "",
+        b"h",
+        (),
+        ("h",),
+        ("h", 1, 2),
+        ("h", "1"),
+        ("h", 0),
+        ("h", 65536),
+        "h:0",
+        [],
+        ["h:1", None],
+        ("h:1", "g:1"),
+    ],
 )
 def test_what_is_no_address(given: Any) -> None:
     with pytest.raises(ArgumentError, match=r"address|host"):
         beanpole.Client(given)
+
+
+def test_addresses_go_round() -> None:
+    addresses = Addresses(Address.of("a:1,b:2"))
+    first = addresses.current
+    assert (first, len(addresses)) == (Address("a", 1), 2)
+    addresses.failed(first)
+    addresses.failed(first)  # by another client, which was there as well
+    assert addresses.current == Address("b", 2)
+    addresses.failed(addresses.current)
+    assert addresses.current is first
 
 
 @pytest.mark.parametrize(
