@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from beanpole.client import Address
 from beanpole.worker.client import WorkerClient
 from beanpole.worker.handler import Handler, Hooks
 from beanpole.worker.task import Counters
@@ -50,6 +51,8 @@ class WorkerContext:
     """Whether the worker stopped because handlers that hang had occupied all slots for too long."""
 
     _is_disconnected: bool = False
+    _losses: int = 0
+    """How often a loss was logged. A connection that was made before the last one is known to be lost with it."""
     _hanging_count: int = 0
     """Slots occupied by handlers that hang."""
     _stuck_timer: asyncio.TimerHandle | None = None
@@ -79,15 +82,21 @@ class WorkerContext:
         await asyncio.wait({future, stopping}, return_when=asyncio.FIRST_COMPLETED)
         stopping.cancel()
 
-    def on_connected(self) -> None:
-        """Records that a slot has connected."""
+    def on_connected(self, server: Address) -> int:
+        """Records that a slot has connected; returns what :meth:`on_disconnected` wants to know of the connection."""
         self.counters.connections += 1
         if self._is_disconnected:
             self._is_disconnected = False
-            self.logger.info("connected again")
+            self.logger.info("connected again", server=str(server))
+        return self._losses
 
-    def on_disconnected(self, error: Exception) -> None:
-        """Logs that a slot has lost its connection: once, though every slot will notice."""
-        if not self._is_disconnected and not self.stopping.is_set():
+    def on_disconnected(self, error: Exception, made: int | None) -> None:
+        """Logs that a slot has lost its connection: once, though each slot will notice, and some only much later.
+
+        `made` is what :meth:`on_connected` returned; None: the slot could not connect.
+        """
+        is_new = made is None or made == self._losses
+        if is_new and not self._is_disconnected and not self.stopping.is_set():
             self._is_disconnected = True
+            self._losses += 1
             self.logger.warning("no connection, trying again until there is one", error=str(error))

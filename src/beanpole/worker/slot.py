@@ -36,6 +36,8 @@ class Slot:
         self._context = context
         self._executor = Executor(name)
         self._client: WorkerClient | None = None
+        self._made: int | None = None
+        """What the context wants to know of the connection when it breaks; None: there is none."""
         self._reserving: asyncio.Task[Job[Any]] | None = None
         self._attempt: Attempt | None = None
 
@@ -51,7 +53,7 @@ class Slot:
                     pauses = pauses_for_ever()
                     continue
                 except BeanpoleError as error:
-                    self._context.on_disconnected(error)
+                    self._context.on_disconnected(error, self._made)
                 except Exception:  # a bug here, or in a user's backoff function, must not stop the other slots
                     self._context.logger.exception("the worker failed; the job goes back to the server")
                 await self._disconnect()
@@ -77,11 +79,11 @@ class Slot:
             client = self._context.dial()
             await client.connect()
             self._client = client
-            self._context.on_connected()
+            self._made = self._context.on_connected(client.address)
         return self._client
 
     async def _disconnect(self) -> None:
-        client, self._client = self._client, None
+        client, self._client, self._made = self._client, None, None
         if client is not None:
             self._context.counters.connections -= 1
             await client.close()

@@ -4,6 +4,7 @@
 """
 
 import asyncio
+import functools
 import os
 import signal
 import socket
@@ -16,6 +17,7 @@ import uvloop
 
 from beanpole.client import Address, Backoff
 from beanpole.client import limits as client_limits
+from beanpole.client.address import Addresses
 from beanpole.client.base import Given
 from beanpole.client.codec import BytesCodec, Codec, TextCodec
 from beanpole.errors import ArgumentError
@@ -38,10 +40,10 @@ class Worker:
     """Takes jobs from a server, up to `concurrency` at a time, and calls a handler for each.
 
     `address` is what :class:`~beanpole.client.sync.Client` takes, except a socket: the worker reconnects whenever a
-    connection breaks. `encoding`, `codec`, `timeout` and `connect_timeout` are the client's. `grace` is how many
-    seconds running handlers have when the worker stops. If handlers that ran into their timeout and did not stop occupy
-    all slots for `stuck_timeout` seconds, :meth:`serve` gives up (None: never). `logger` has structlog's methods;
-    `log_done` logs a line for each successful job, too.
+    connection breaks, at the next address if there are several. `encoding`, `codec`, `timeout` and `connect_timeout`
+    are the client's. `grace` is how many seconds running handlers have when the worker stops. If handlers that ran into
+    their timeout and did not stop occupy all slots for `stuck_timeout` seconds, :meth:`serve` gives up (None: never).
+    `logger` has structlog's methods; `log_done` logs a line for each successful job, too.
 
     Raises ArgumentError.
     """
@@ -60,7 +62,7 @@ class Worker:
         logger: Any = None,  # noqa: ANN401 - any logger with structlog's methods
         log_done: bool = False,
     ) -> None:
-        if isinstance(address, socket.socket):
+        if isinstance(address, socket.socket | Addresses):
             raise ArgumentError("a worker makes its connections itself: give it an address, not a socket")
         if stuck_timeout is not None and not stuck_timeout > 0:
             raise ArgumentError(f"stuck_timeout is more than 0 seconds, or None, not {stuck_timeout!r}")
@@ -172,21 +174,20 @@ class Worker:
             raise ArgumentError(f"concurrency is 1 or more, not {self.concurrency!r}")
         self._loop = asyncio.get_running_loop()
         logger = self.logger or structlog.get_logger("beanpole.worker")
+        address = Address.of(self.address)
         context = self._context = WorkerContext(
             handlers=self._handlers,
             hooks=self._hooks,
             counters=self.counters,
             logger=logger,
             log_done=self.log_done,
-            dial=self._dial,
+            dial=functools.partial(self._dial, Addresses(address)),
             reserve_s=self.reserve_s,
             slots=self.concurrency,
             stuck_timeout_s=self.stuck_timeout_s,
         )
         slots = [Slot(context, f"beanpole-{number}") for number in range(self.concurrency)]
-        logger.info(
-            "worker started", server=str(self.address), tubes=list(self._handlers), concurrency=self.concurrency
-        )
+        logger.info("worker started", server=str(address), tubes=list(self._handlers), concurrency=self.concurrency)
         if self._stop_wanted:
             context.stopping.set()
         tasks = {self._loop.create_task(slot.work()) for slot in slots}
@@ -227,9 +228,9 @@ class Worker:
                 slot.interrupt()
             await asyncio.wait(running, timeout=2 * limits.CANCEL_MS / 1000)
 
-    def _dial(self) -> WorkerClient:
+    def _dial(self, addresses: Addresses) -> WorkerClient:
         return WorkerClient(
-            self.address,
+            addresses,
             watch=list(self._handlers),
             codec=self._codec,
             timeout=self._timeout_s,
