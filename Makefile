@@ -9,6 +9,7 @@
 #   SERVE_FLAGS='-p 11301'  the flags of `make serve`
 #   IDS_DATA=/a/folder      where `make serve-ids` has its configuration and its numbers
 #   IDS_FLAGS='--help'      its flags
+#   CLUSTER_FLAGS='leader'  what `make cluster` does, instead of asking
 #   PYTEST='-k heap -x'     more arguments for pytest; -n 0 runs the tests one by one, in this process
 #   BENCH_FLAGS='--help'    the arguments of `make bench`
 #   ENVIRONMENT=/a/venv     test what is installed in that environment, and build nothing
@@ -25,6 +26,7 @@ PYTHON_VERSION := $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_
 SERVE_FLAGS ?= -l 127.0.0.1 -p 11300 -b beanpole-data
 IDS_DATA ?= beanpole-ids-data
 IDS_FLAGS ?=
+CLUSTER_FLAGS ?=
 BENCH_FLAGS ?=
 PYTEST ?=
 JACKD := jackd@2.2.2
@@ -41,11 +43,13 @@ ifeq ($(ENVIRONMENT),)
 BIN := $(VENV)/bin
 BUILT := $(VENV)/.done-build
 IDS_BUILT := $(BUILT) $(VENV)/.done-ids
+CLUSTER_BUILT := $(BUILT) $(VENV)/.done-cluster
 TESTABLE := $(BUILT) $(VENV)/.done-dev
 else
 BIN := $(ENVIRONMENT)/bin
 BUILT :=
 IDS_BUILT :=
+CLUSTER_BUILT :=
 TESTABLE :=
 endif
 
@@ -57,12 +61,12 @@ REQUIREMENTS := $(VENV)/bin/python -c 'import sys, tomllib; \
            **project["project"]["optional-dependencies"]}; \
   print(*(line.replace(" ", "") for name in sys.argv[1:] for line in lists[name]))'
 
-.PHONY: help serve serve-ids build test test-fast lint format bench bench-ids docs peers clean FORCE
+.PHONY: help serve serve-ids cluster build test test-fast lint format bench bench-cluster bench-ids docs peers clean FORCE
 .DEFAULT_GOAL := help
 
 help: ## list the verbs
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | while IFS=$$'\t' read -r verb what; do \
-	  printf '  make %-9s %s\n' "$$verb" "$$what"; done
+	  printf '  make %-13s %s\n' "$$verb" "$$what"; done
 
 serve: $(BUILT) ## build, and serve on 127.0.0.1:11300, with jobs in beanpole-data
 	@exec $(BIN)/beanpole serve $(SERVE_FLAGS)
@@ -71,6 +75,9 @@ serve-ids: $(IDS_BUILT) ## build, and serve numbers on 127.0.0.1:11310; the rule
 	@mkdir -p $(IDS_DATA)
 	@test -e $(IDS_DATA)/rules.toml || cp examples/ids/rules.toml $(IDS_DATA)
 	@exec $(BIN)/beanpole ids serve $(IDS_DATA)/rules.toml $(IDS_FLAGS)
+
+cluster: $(CLUSTER_BUILT) ## build, and try three nodes over three PostgreSQL servers with Patroni; kill what you like
+	@exec $(BIN)/python examples/cluster/cluster.py $(CLUSTER_FLAGS)
 
 build: $(BUILT) ## install what is needed to run, and compile what has changed
 
@@ -96,6 +103,9 @@ format: $(VENV)/.done-dev ## format the sources and repair what ruff can repair
 
 bench: $(TESTABLE) ## measure against beanstalkd on this machine
 	@exec $(BIN)/beanpole bench $(BENCH_FLAGS)
+
+bench-cluster: $(TESTABLE) ## measure what a cluster does, with PostgreSQL servers of its own; takes a quarter of an hour
+	@exec $(BIN)/python -m benchmarks.cluster $(BENCH_FLAGS)
 
 bench-ids: $(TESTABLE) ## measure what a number of the ID service costs
 	@exec $(BIN)/python -m benchmarks.ids $(BENCH_FLAGS)
@@ -137,6 +147,11 @@ $(VENV)/.done-run: $(BUILD_FILES) | $(VENV)/.done-venv-$(PYTHON_VERSION)
 $(VENV)/.done-ids: $(BUILD_FILES) | $(VENV)/.done-run
 	@echo "Installing what the ID service needs"
 	@$(PIP_INSTALL) $$($(REQUIREMENTS) ids)
+	@touch $@
+
+$(VENV)/.done-cluster: $(BUILD_FILES) | $(VENV)/.done-run
+	@echo "Installing what a cluster needs"
+	@$(PIP_INSTALL) $$($(REQUIREMENTS) cluster)
 	@touch $@
 
 $(VENV)/.done-dev: $(BUILD_FILES) | $(VENV)/.done-run

@@ -201,6 +201,11 @@ def test_every_documented_flag_exists() -> None:
     assert not documented - set(re.findall(r"--?[a-zA-Z][a-z-]*", serve_help()))
 
 
+def test_the_guide_to_the_cluster_shows_the_files_of_the_example() -> None:
+    for name in ("haproxy.cfg", "haproxy-leader.cfg", "beanpole-leads", "keepalived.conf"):
+        assert (ROOT / "examples/cluster" / name).read_text() in page("cluster.md"), f"{name} differs"
+
+
 def test_every_variable_works() -> None:
     names = set(re.findall(r"`(BEANPOLE_[A-Z_]+)`", page("operations.md")))
     assert len(names) >= 10, "the variables are not where this test looks for them"
