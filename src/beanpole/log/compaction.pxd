@@ -11,6 +11,8 @@ cdef class Compaction:
     cdef Engine engine
     cdef Encoder records
     cdef Accounts accounts
+    cdef int64_t bytes_per_turn          # bytes that may be moved in a turn
+    cdef int64_t bytes_per_byte          # bytes that may be moved besides for each byte that clients wrote
     cdef readonly uint64_t segment       # the segment that is being emptied; 0: none
     cdef readonly bint emptied           # everything is moved out of it
     cdef readonly uint64_t moved_index   # the last record that must be durable before it may go, when it is emptied

@@ -35,10 +35,12 @@ CHUNK_BYTES = cython.declare(cython.Py_ssize_t, 1_048_576)
 class Compaction:
     """Empties one segment after the other. The fields stand in ``compaction.pxd``."""
 
-    def __init__(self, engine: Engine, records: Encoder):
+    def __init__(self, engine: Engine, records: Encoder, *, bytes_per_row: int = 0):
         self.engine = engine
         self.records = records
         self.accounts = records.accounts
+        self.bytes_per_turn = bytes_per_row or limits.COMPACTION_BYTES_PER_TURN
+        self.bytes_per_byte = 0 if bytes_per_row else limits.COMPACTION_BYTES_PER_BYTE
 
     def is_due(self, sealed_bytes: int64_t, *, full: bool) -> bool:
         """Whether the oldest segment should go; `sealed_bytes` is the size of all sealed ones."""
@@ -80,9 +82,9 @@ class Compaction:
 
     def step(self, *, at_once: bool) -> bool:
         """Move some jobs, or all at once; whether it came further."""
-        budget: int64_t = limits.COMPACTION_BYTES_PER_TURN
+        budget: int64_t = self.bytes_per_turn
         log_bytes: int64_t = self.records.written_bytes + self.records.unwritten_bytes
-        budget += limits.COMPACTION_BYTES_PER_BYTE * (log_bytes - self.seen_bytes)
+        budget += self.bytes_per_byte * (log_bytes - self.seen_bytes)
         self.seen_bytes = log_bytes
         if self.segment == 0 or self.items is None or self.emptied:
             return False

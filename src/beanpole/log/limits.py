@@ -54,6 +54,15 @@ SILENCE_MS_DEFAULT = 1500
 SILENCE_MS_MIN = 500
 """The least that can be set: below, a leader that is only slow would be deposed."""
 
+COMPACTION_BYTES_PER_ROW = 65_536
+"""Bytes of jobs that compaction moves with each row of a cluster's log: it adds little to the time of a commit."""
+
+LOOK_S = 2.0
+"""Seconds that something may take at the server before the node looks whether another has taken its place."""
+
+HALT_S = 2.0
+"""Seconds that a node tries to tell the others that confirmed rows are gone, before it stops."""
+
 BEATS_PER_SILENCE = 5
 """Rows that an idle leader appends in the silence limit."""
 

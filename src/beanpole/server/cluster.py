@@ -17,7 +17,7 @@ from beanpole.log.postgres import admin
 from beanpole.log.postgres.clock import MachineClock
 from beanpole.log.postgres.node import Node
 from beanpole.log.postgres.pgstore import opener
-from beanpole.log.postgres.replica import ChangedError
+from beanpole.log.postgres.store import ChangedError
 from beanpole.server import limits
 from beanpole.server.app import Server
 from beanpole.server.clusterlogs import ClusterObserver

@@ -232,7 +232,7 @@ def test_a_loss_stops_the_nodes_until_a_person_accepts_it(cluster: Cluster) -> N
         failed = node.events("cluster failed")[0]
         assert "accept-loss" in str(failed["advice"])
     refused = start_in_vain("--cluster", cluster.url, "--node", "b")
-    assert refused.code == 1
+    assert refused.code == 7
     assert "accept-loss" in refused.error
     assert any("lost" in each for each in cluster("status", "--json", code=2).objects[0]["warnings"])
     cluster("accept-loss", "--yes")

@@ -5,12 +5,14 @@ promotion takes back what was not replicated. Which of these happens is drawn fr
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field, replace
 from random import Random
+from typing import Any
 
 from beanpole.log.postgres.rows import Place, Row, first_row
-from beanpole.log.postgres.store import BusyError, GoneError, LostError, NodeState, Server, Settings
+from beanpole.log.postgres.store import BusyError, ChangedError, GoneError, LostError, NodeState, Server, Settings
+from tests.simulation.cluster.loop import NODE, SimulatedLoop
 
 SETTINGS = Settings(cluster="c", format=3, silence_ms=1500, segment_bytes=65_536, body_bytes_max=65_536)
 
@@ -33,6 +35,9 @@ class Faults:
     lost_after: float = 0.0
     busy: float = 0.0
     slow: float = 0.0
+    pause: float = 0.0
+    """How often a node stands still right when the server has answered it."""
+
     delay_s: float = 0.002
     slow_s: float = 3.0
 
@@ -55,6 +60,9 @@ class Database:
     confirmed: list[Row] = field(default_factory=list)
     """Every row whose append returned True, in order."""
 
+    halted: str = ""
+    dropped_count: int = 0
+
     def __post_init__(self) -> None:
         self.tables[1] = {0: Entry(first_row(b"\0" * 16), replicated=True, visible=True)}
 
@@ -65,6 +73,8 @@ class Database:
             await asyncio.sleep(self.faults.delay_s)
             if self.down or node in self.cut_off:
                 raise LostError("the server can't be reached")
+            if self.halted:
+                raise ChangedError(self.halted)
             return FakeStore(self, node, self.timeline)
 
         return open_store  # type: ignore[return-value]
@@ -73,23 +83,38 @@ class Database:
         """Return the row at a place."""
         return self.tables.get(place.segment, {}).get(place.row)
 
-    async def promote(self) -> int:
-        """A standby takes over: what it has not got is gone, from the first such row on. Return how many rows."""
+    async def promote(self, lost_rows: int = 0) -> int:
+        """A standby takes over: what it has not got is gone, from the first such row on. Return how many rows.
+
+        `lost_rows`: so many rows that it had are gone too, against all promises.
+        """
         self.timeline += 1
-        gone = 0
-        missing = False
-        for number in sorted(self.tables):
-            table = self.tables[number]
-            for row in sorted(table):
-                missing = missing or not table[row].replicated
-                if missing:
-                    del table[row]
-                    gone += 1
-                else:
-                    table[row].visible = True
+        places = [Place(number, row) for number in sorted(self.tables) for row in sorted(self.tables[number])]
+        kept = [place for place in places if self.tables[place.segment][place.row].replicated]
+        kept = kept[: max(1, len(kept) - lost_rows)]
+        for place in places:
+            if place > kept[-1]:
+                del self.tables[place.segment][place.row]
+            else:
+                self.tables[place.segment][place.row].visible = True
+        newest = max(self.tables)
+        if not self.tables[newest] and newest > 1 and self.rng.random() < 0.5:
+            del self.tables[newest]
+        await self.tell()
+        return len(places) - len(kept)
+
+    async def tell(self) -> None:
+        """Let those look who wait for something to change."""
         async with self.changed:
             self.changed.notify_all()
-        return gone
+
+
+def in_world(work: Coroutine[Any, Any, Any]) -> "asyncio.Task[Any]":
+    """Do something at the server, which goes on when the node stands still or dies."""
+    token = NODE.set("")
+    task = asyncio.get_running_loop().create_task(work)
+    NODE.reset(token)
+    return task
 
 
 class FakeStore:
@@ -108,7 +133,15 @@ class FakeStore:
         database = self.database
         slow = database.faults.slow_s if database.rng.random() < database.faults.slow else 0.0
         await asyncio.sleep(database.faults.delay_s * (0.5 + database.rng.random()) + slow)
+        self.maybe_pause()
         self.check()
+
+    def maybe_pause(self) -> None:
+        """Let the node stand still from here on, now and then."""
+        loop, rng = asyncio.get_running_loop(), self.database.rng
+        assert isinstance(loop, SimulatedLoop)
+        if rng.random() < self.database.faults.pause:
+            loop.pause(self.node, rng.choice((0.3, 0.8, 1.6, 3.0)))
 
     def check(self) -> None:
         """Raise LostError if this is no connection any more."""
@@ -126,32 +159,44 @@ class FakeStore:
             raise LostError("lost before it was done")
         if rng.random() < database.faults.busy:
             raise BusyError("no space")
+        is_lost = rng.random() < database.faults.lost_after
+        inserting = in_world(self.insert(row, tip, is_cancelled=is_lost and rng.random() < 0.5))
+        if is_lost:
+            await asyncio.wait([inserting], timeout=rng.random() * 0.02)
+            inserting.add_done_callback(lambda task: task.exception())
+            self.closed = True
+            raise LostError("lost while it was done")
+        appended = await asyncio.shield(inserting)
+        await asyncio.sleep(database.faults.delay_s * rng.random())
+        self.maybe_pause()
+        self.check()
+        if appended:
+            database.confirmed.append(row)
+        return bool(appended)
+
+    async def insert(self, row: Row, tip: Row, *, is_cancelled: bool) -> bool:
+        """Do what the server does; it waits for a row at the same place whose commit is under way."""
+        database = self.database
         async with database.changed:
             while (other := database.find(row.place)) is not None and not other.visible:
                 await database.changed.wait()
-        self.check()
+        if self.timeline != database.timeline:
+            raise LostError("the connection is lost")
         if row.place.segment not in database.tables or tip.place.segment not in database.tables:
             raise GoneError(f"segment {row.place.segment}")
         before = database.find(tip.place)
         if before is None or before.row.hash != tip.hash or other is not None:
             return False
         entry = database.tables[row.place.segment][row.place.row] = Entry(row)
-        asyncio.get_running_loop().create_task(self.commit(entry))
-        lost_after_s = rng.random() * 0.02 if rng.random() < database.faults.lost_after else None
-        if lost_after_s is not None:
-            await asyncio.sleep(lost_after_s)
+        if is_cancelled:
             entry.visible = True
-            self.closed = True
-            async with database.changed:
-                database.changed.notify_all()
-            raise LostError("lost while it was done")
+        replicating = in_world(self.commit(entry))
         async with database.changed:
             while not entry.visible and database.find(row.place) is entry:
                 await database.changed.wait()
-        await self.trip()
         if not entry.replicated:
-            raise LostError("it was cancelled")
-        database.confirmed.append(row)
+            replicating.cancel()
+            raise LostError("it was cancelled, or the server is gone")
         return True
 
     async def commit(self, entry: Entry) -> None:
@@ -165,8 +210,7 @@ class FakeStore:
             for row, each in database.tables[number].items():
                 each.replicated = each.replicated or Place(number, row) <= place
         entry.visible = True
-        async with database.changed:
-            database.changed.notify_all()
+        await database.tell()
 
     def seen(self, place: Place) -> Row | None:
         """Return the row at a place if others may see it."""
@@ -207,12 +251,18 @@ class FakeStore:
     async def make_segment(self, number: int) -> None:
         """See Store."""
         await self.trip()
-        self.database.tables.setdefault(number, {})
+        newest = max(self.database.tables)
+        if newest < number - 1:
+            raise GoneError(f"there is no segment {number - 1}")
+        if newest < number:
+            self.database.tables[number] = {}
 
     async def drop_segment(self, number: int) -> None:
         """See Store."""
         await self.trip()
-        self.database.tables.pop(number, None)
+        if self.database.rng.random() < self.database.faults.busy:
+            raise BusyError("somebody reads it")
+        self.database.dropped_count += self.database.tables.pop(number, None) is not None
 
     async def report(self, node: NodeState) -> tuple[list[NodeState], str]:
         """See Store."""
@@ -220,7 +270,18 @@ class FakeStore:
         now_s = asyncio.get_running_loop().time()
         nodes = [replace(each, age_s=now_s - seen_s) for seen_s, each in self.database.nodes.values()]
         self.database.nodes[node.name] = (now_s, node)
+        if self.database.halted:
+            raise ChangedError(self.database.halted)
         return nodes, ""
+
+    async def halt(self, reason: str) -> None:
+        """See Store."""
+        await self.trip()
+        self.database.halted = self.database.halted or reason
+
+    def sever(self) -> None:
+        """See Store."""
+        self.closed = True
 
     async def close(self) -> None:
         """See Store."""

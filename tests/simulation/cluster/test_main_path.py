@@ -2,21 +2,18 @@
 
 import asyncio
 
-from tests.simulation.cluster.world import SimulatedNode, World
-from tests.unit.server.memory_transport import MemoryTransport
+from tests.simulation.cluster.world import ClientTransport, SimulatedNode, World
 
 COMMAND_S_MAX = 60.0
 
 
-async def ask(world: World, node: SimulatedNode, client: MemoryTransport, *lines: bytes) -> bytes:
+async def ask(node: SimulatedNode, client: ClientTransport, *lines: bytes) -> bytes:
     """Send commands and wait for what comes back, or for the end of the connection."""
     before = len(client.output)
     node.in_context(client.arrive, b"".join(line + b"\r\n" for line in lines))
-    until = world.loop.time() + COMMAND_S_MAX
-    while len(client.output) == before and not client.closed:
-        assert world.loop.time() < until, f"no answer to {lines}"
-        await asyncio.sleep(0.001)
-    return client.output[before:]
+    reply = await client.reply(before, COMMAND_S_MAX)
+    assert reply or client.closed, f"no answer to {lines}"
+    return reply
 
 
 async def leader_of(world: World, but: SimulatedNode | None = None) -> SimulatedNode:
@@ -37,16 +34,16 @@ def test_next_node_knows_what_was_acknowledged() -> None:
         world.begin()
         leader = await leader_of(world)
         client = leader.connect()
-        assert await ask(world, leader, client, b"put 1 0 60 5", b"hello") == b"INSERTED 1\r\n"
-        assert await ask(world, leader, client, b"put 1 0 60 5", b"world") == b"INSERTED 2\r\n"
-        assert await ask(world, leader, client, b"reserve") == b"RESERVED 1 5\r\nhello\r\n"
-        assert await ask(world, leader, client, b"delete 1") == b"DELETED\r\n"
+        assert await ask(leader, client, b"put 1 0 60 5", b"hello") == b"INSERTED 1\r\n"
+        assert await ask(leader, client, b"put 1 0 60 5", b"world") == b"INSERTED 2\r\n"
+        assert await ask(leader, client, b"reserve") == b"RESERVED 1 5\r\nhello\r\n"
+        assert await ask(leader, client, b"delete 1") == b"DELETED\r\n"
         killed_s = world.loop.time()
         await leader.kill()
         other = await leader_of(world, leader)
         assert world.loop.time() - killed_s < 2.0
         client = other.connect()
-        assert await ask(world, other, client, b"peek 1") == b"NOT_FOUND\r\n"
-        assert await ask(world, other, client, b"reserve") == b"RESERVED 2 5\r\nworld\r\n"
+        assert await ask(other, client, b"peek 1") == b"NOT_FOUND\r\n"
+        assert await ask(other, client, b"reserve") == b"RESERVED 2 5\r\nworld\r\n"
 
     world.run(main())

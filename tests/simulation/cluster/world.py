@@ -1,7 +1,9 @@
 """Nodes, clients and what they saw, in simulated time."""
 
 import asyncio
-import hashlib
+import contextlib
+from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
@@ -42,11 +44,11 @@ class SimulatedClock:
 class Silent:
     """Notes what an operator would read."""
 
-    def __init__(self) -> None:
-        self.lines: list[tuple[Any, ...]] = []
+    def __init__(self, tell: Callable[[tuple[Any, ...]], None]) -> None:
+        self.tell = tell
 
     def __getattr__(self, name: str) -> Any:
-        return lambda *args: self.lines.append((name, *args))
+        return lambda *args: self.tell((name, *args))
 
 
 @dataclass(slots=True)
@@ -72,6 +74,9 @@ class World:
     unknown: list[bytes] = field(default_factory=list)
     """Commands that were never answered."""
 
+    counts: Counter[str] = field(default_factory=Counter)
+    """What happened, and how often."""
+
     def __post_init__(self) -> None:
         self.rng = Random(self.seed)
         self.loop = SimulatedLoop()
@@ -91,9 +96,36 @@ class World:
         self.database = Database(self.rng)
         self.nodes = [SimulatedNode(self, f"n{i}") for i in range(self.node_count)]
 
+    def tell(self, line: tuple[Any, ...]) -> None:
+        """Count what an operator would read."""
+        self.counts[line[0]] += 1
+
     def leaders(self) -> list["SimulatedNode"]:
         """Return the nodes that believe that they lead."""
         return [node for node in self.nodes if node.turn is not None]
+
+
+class ClientTransport(MemoryTransport):
+    """A client's connection, which says when something comes."""
+
+    def __init__(self, turn: Turn) -> None:
+        super().__init__(turn)
+        self.changed = asyncio.Event()
+
+    def send_bytes(self, data: bytes) -> int:
+        """See MemoryTransport."""
+        size = super().send_bytes(data)
+        self.changed.set()
+        return size
+
+    async def reply(self, before: int, patience_s: float) -> bytes:
+        """Wait for something behind what came before; nothing: the connection is closed, or patience is over."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(patience_s):
+                while len(self.output) == before and not self.closed:
+                    self.changed.clear()
+                    await self.changed.wait()
+        return self.output[before:]
 
 
 class SimulatedNode:
@@ -102,10 +134,13 @@ class SimulatedNode:
     def __init__(self, world: World, name: str) -> None:
         self.world = world
         self.name = name
-        self.observer = Silent()
+        self.observer = Silent(world.tell)
         self.turn: Turn | None = None
         self.log: Any = None
-        self.clients: list[MemoryTransport] = []
+        self.paused = False
+        """Whether it runs no more commands, as it hands over."""
+
+        self.clients: list[ClientTransport] = []
         self.clock = SimulatedClock(world.loop, world.rng.random() * 1e5, 1e9 + world.rng.random() * 7200)
         self.task: asyncio.Task[None] | None = None
         self.last_log_ns = 0
@@ -129,10 +164,10 @@ class SimulatedNode:
     async def kill(self) -> None:
         """End the process."""
         if self.task is not None:
-            self.task.cancel()
-            await asyncio.wait([self.task])
-            self.task = None
+            task, self.task = self.task, None
+            task.cancel()
             self.close()
+            await asyncio.wait([task])
 
     # --- Service ------------------------------------------------------------------------------------------------------
 
@@ -140,6 +175,7 @@ class SimulatedNode:
         """Serve clients."""
         check(engine)
         self.log = log
+        self.paused = False
         self.turn = Turn(engine, log)
         self.turn.run_soon = self.run_soon
         log.start(self.send_held, None)
@@ -172,7 +208,7 @@ class SimulatedNode:
 
     def run_turn(self) -> None:
         """Run a turn."""
-        if self.turn is not None:
+        if self.turn is not None and not self.paused:
             self.turn.run(self.now_ns())
 
     def tick(self, log: Any) -> None:
@@ -188,14 +224,15 @@ class SimulatedNode:
             self.turn = None
             for client in self.clients:
                 client.closed = True
+                client.changed.set()
             self.clients = []
 
     # --- clients ------------------------------------------------------------------------------------------------------
 
-    def connect(self) -> MemoryTransport:
+    def connect(self) -> "ClientTransport":
         """A client connects."""
         assert self.turn is not None
-        self.clients.append(MemoryTransport(self.turn))
+        self.clients.append(ClientTransport(self.turn))
         return self.clients[-1]
 
     def in_context(self, call: Any, *args: Any) -> None:
@@ -219,8 +256,3 @@ def state_of(engine: Engine) -> dict[int, bytes]:
         found[id] = connection.take_output()
     connection.close(engine.started_at_ns)
     return found
-
-
-def digest(engine: Engine) -> str:
-    """Return what two engines that have applied the same rows have in common."""
-    return hashlib.sha256(repr(sorted(state_of(engine).items())).encode()).hexdigest()

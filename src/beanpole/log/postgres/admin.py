@@ -8,12 +8,16 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
-import psycopg
-
 from beanpole.log import limits
 from beanpole.log.format import VERSION
 from beanpole.log.postgres import schema
-from beanpole.log.postgres.connection import connect, errors_translated, read_server, read_settings
+from beanpole.log.postgres.connection import (
+    check_durability,
+    connect,
+    errors_translated,
+    read_server,
+    read_settings,
+)
 from beanpole.log.postgres.pgstore import PostgresStore
 from beanpole.log.postgres.rows import Row, RowKind, first_row, new_writer, unpack_note
 from beanpole.log.postgres.store import FORCED, STOPPED, NodeState, RefusedError, Server, Settings
@@ -156,40 +160,6 @@ def columns_of(row: Row) -> list[Any]:
     ]
 
 
-async def check_durability(connection: psycopg.AsyncConnection, durability: str) -> str:
-    """Return synchronous_standby_names, if a commit that waits for them is what was asked for.
-
-    Raises:
-        RefusedError: it is not.
-    """
-    cursor = await connection.execute("select current_setting('synchronous_standby_names'), current_setting('fsync')")
-    row = await cursor.fetchone()
-    assert row is not None
-    names = str(row[0])
-    if row[1] != "on":
-        raise RefusedError("the server has fsync = off: it would lose what it confirmed; set fsync = on")
-    if durability != "quorum":
-        return names
-    if not names.strip() or "*" in names:
-        raise RefusedError(
-            f"synchronous_standby_names is {names!r}, which names no standby: with --cluster-durability quorum a "
-            "commit must wait for a standby by name. Set it (Patroni: synchronous_mode: on, synchronous_mode_strict: "
-            "on), or choose --cluster-durability storage where the disk below PostgreSQL is replicated, or local for a "
-            "try on one machine"
-        )
-    cursor = await connection.execute(
-        "select count(*), count(*) filter (where state = 'streaming' and sync_state in ('sync', 'quorum')),"
-        " count(*) filter (where state is null) from pg_stat_replication"
-    )
-    row = await cursor.fetchone()
-    assert row is not None
-    if row[2]:
-        raise RefusedError("the role may not see pg_stat_replication; grant it pg_monitor")
-    if not row[1]:
-        raise RefusedError(f"no standby of {names!r} is streaming: a commit would wait for ever; start one")
-    return names
-
-
 @asynccontextmanager
 async def opened(conninfo: str) -> AsyncIterator[OperatorStore]:
     """Open a connection of an operator.
@@ -257,7 +227,7 @@ async def last_row(store: PostgresStore, segments: list[int]) -> Row:
 async def last_epoch(store: PostgresStore, segments: list[int]) -> Leader | None:
     """Return who leads; None: nobody ever did."""
     for segment in reversed(segments):
-        rows = await store.select(segment, "kind = %s order by row desc limit 1", [int(RowKind.EPOCH)])
+        rows = await store.select(segment, "kind in (%s, %s) order by row desc limit 1", [RowKind.EPOCH, RowKind.HEAD])
         if rows:
             note, records = unpack_note(rows[0].data)
             header = read_header(records)

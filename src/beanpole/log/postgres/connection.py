@@ -10,14 +10,18 @@ from contextlib import contextmanager
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
+from beanpole.log.format import VERSION
 from beanpole.log.postgres.schema import SCHEMA
-from beanpole.log.postgres.store import BusyError, GoneError, LostError, RefusedError, Server, Settings
+from beanpole.log.postgres.store import BusyError, ChangedError, GoneError, LostError, RefusedError, Server, Settings
 
 CONNECT_TIMEOUT_S = 2
 """Seconds that the opening of a connection may take, for each address."""
 
 TCP_USER_TIMEOUT_MS = 3000
 """Milliseconds after which a connection is lost whose bytes are not acknowledged."""
+
+TIMEOUTS_0 = ("idle_session_timeout", "transaction_timeout")
+"""What newer servers have besides."""
 
 SESSION = (
     ("synchronous_commit", "on"),
@@ -31,7 +35,7 @@ SESSION = (
 )
 """What each session sets, and reads back."""
 
-LOST_CLASSES = ("08", "57", "25", "40")
+LOST_CLASSES = ("08", "57", "25", "40", "23")
 BUSY_CLASSES = ("53", "55")
 GONE = "42P01"
 
@@ -91,6 +95,8 @@ async def prepare_session(connection: psycopg.AsyncConnection) -> None:
     """Set what a session must have, and read it back."""
     for name, value in SESSION:
         await connection.execute("select pg_catalog.set_config(%s, %s, false)", [name, value])
+    query = "select pg_catalog.set_config(name, '0', false) from pg_catalog.pg_settings where name = any(%s)"
+    await connection.execute(query, [list(TIMEOUTS_0)])
     names = [name for name, _ in SESSION]
     cursor = await connection.execute(
         "select name, pg_catalog.current_setting(name) from unnest(%s::text[]) name", [names]
@@ -99,13 +105,51 @@ async def prepare_session(connection: psycopg.AsyncConnection) -> None:
     for name, value in SESSION:
         if found[name] != value:
             raise RefusedError(f"the server has {name} = {found[name]!r}, not {value!r}; is there a pooler in between?")
-    cursor = await connection.execute("select pg_catalog.pg_backend_pid(), pg_catalog.current_setting('fsync')")
+    cursor = await connection.execute("select pg_catalog.pg_backend_pid()")
     row = await cursor.fetchone()
     assert row is not None
     if row[0] != connection.info.backend_pid:
         raise RefusedError("there is a pooler between this node and PostgreSQL; connect to the server itself")
+
+
+async def check_durability(connection: psycopg.AsyncConnection, durability: str) -> str:
+    """Return synchronous_standby_names, if a commit that waits for them is what was asked for.
+
+    The names change with the roles of the servers, so each session asks again which they are, and each append whether
+    they are still those.
+
+    Raises:
+        BusyError: it is not, now.
+        RefusedError: it can't be.
+    """
+    cursor = await connection.execute(
+        "select pg_catalog.current_setting('synchronous_standby_names'), pg_catalog.current_setting('fsync')"
+    )
+    row = await cursor.fetchone()
+    assert row is not None
+    names = str(row[0])
     if row[1] != "on":
         raise RefusedError("the server has fsync = off: it would lose what it confirmed; set fsync = on")
+    if durability != "quorum":
+        return names
+    if not names.strip() or "*" in names:
+        raise BusyError(
+            f"synchronous_standby_names is {names!r}, which names no standby: with --cluster-durability quorum a "
+            "commit must wait for a standby by name. Set it (Patroni: synchronous_mode: on, synchronous_mode_strict: "
+            "on), or choose --cluster-durability storage where the disk below PostgreSQL is replicated, or local for a "
+            "try on one machine"
+        )
+    cursor = await connection.execute(
+        "select count(*) filter (where state = 'streaming' and sync_state in ('sync', 'quorum')),"
+        " count(*) filter (where state is null) from pg_catalog.pg_stat_replication"
+    )
+    row = await cursor.fetchone()
+    assert row is not None
+    if row[1]:
+        raise RefusedError("the role may not see pg_stat_replication; grant it pg_monitor")
+    if not row[0]:
+        raise BusyError(f"no standby of {names!r} is streaming: a commit would wait for ever; start one")
+    return names
 
 
 async def read_server(connection: psycopg.AsyncConnection, durability: str) -> Server:
@@ -135,7 +179,7 @@ async def read_settings(
     if "cluster" not in values:
         raise RefusedError("there is no cluster in this database; make one with `beanpole cluster init`")
     if not for_operator and "loss" in values:
-        raise RefusedError(
+        raise ChangedError(
             f"acknowledged jobs were lost, and nobody has looked: {values['loss']}; "
             "`beanpole cluster accept-loss` lets the cluster go on with what is there"
         )
@@ -143,6 +187,11 @@ async def read_settings(
         raise RefusedError(
             f"the log was exported to {values['closed']}, and is closed: its jobs are served from there; make "
             "a new cluster in another database with `beanpole cluster init`, and `beanpole cluster import` them"
+        )
+    if int(values["format"]) > VERSION:
+        raise RefusedError(
+            f"the log is written in format {values['format']}, and this program reads up to {VERSION}: install a newer "
+            "one on this node"
         )
     settings = Settings(
         cluster=values["cluster"],

@@ -12,9 +12,10 @@ from typing import Protocol
 from beanpole.log import limits
 from beanpole.log.postgres.clock import Clock
 from beanpole.log.postgres.leader import Leading
-from beanpole.log.postgres.replica import ChangedError, Replica, RewoundError
+from beanpole.log.postgres.replica import Replica
 from beanpole.log.postgres.rows import Row, RowKind, unpack_note
-from beanpole.log.postgres.store import BusyError, GoneError, LostError, OpenStore, Store
+from beanpole.log.postgres.store import BusyError, GoneError, LossError, LostError, OpenStore, RewoundError, Store
+from beanpole.log.postgres.tasks import watched
 
 
 class FollowObserver(Protocol):
@@ -43,10 +44,16 @@ class Following:
     make_replica: Callable[[Store, Row], Replica]
     make_leading: Callable[[Replica, Store], Leading]
     observer: FollowObserver
+    known: Row | None = None
+    """A row that was confirmed, as this process knew before it began to read: it must be found again."""
+
     store: Store | None = None
     replica: Replica | None = None
     heard_ns: int = 0
     """When the last row came, or when the silence began to count."""
+
+    is_caught_up: bool = False
+    """Whether the last poll found nothing new, so that what comes next comes as it is written."""
 
     known_epoch: int = field(default=0)
 
@@ -54,7 +61,8 @@ class Following:
         """Follow, and return when this node leads.
 
         Raises:
-            ChangedError: what was confirmed is gone.
+            ChangedError: the log is not what was written.
+            LossError: what was confirmed is gone.
             RefusedError: the server refuses the work.
         """
         while True:
@@ -64,17 +72,16 @@ class Following:
                 if await self.poll(store, replica):
                     continue
                 if self.may_stand(replica):
-                    leading = self.make_leading(replica, store)
-                    if await leading.stand():
-                        self.store = None
+                    leading = await self.stand(replica, store)
+                    if leading is not None:
                         return leading
-                    self.store = leading.store
-                    self.heard_ns = self.clock.now_ns()
                     continue
                 await asyncio.sleep(limits.POLL_NAMED_S if self.is_named(replica.tip) else limits.POLL_S)
             except GoneError as error:
                 self.observer.starts_over(str(error))
-                self.replica = None
+                if self.replica is not None:
+                    self.known, self.replica = self.replica.applied, None
+                await asyncio.sleep(limits.POLL_S)
             except RewoundError:
                 assert self.replica is not None
                 self.observer.rewound(self.replica.forget_unconfirmed())
@@ -87,7 +94,22 @@ class Following:
         """Open a connection; silence begins to count again."""
         store = await self.open_store()
         self.heard_ns = self.clock.now_ns()
+        self.is_caught_up = False
         return store
+
+    async def stand(self, replica: Replica, store: Store) -> Leading | None:
+        """Stand for leader; None: another node was faster."""
+        leading = self.make_leading(replica, store)
+        self.store = None
+        try:
+            if await leading.stand():
+                return leading
+        except BaseException:
+            await leading.store.close()
+            raise
+        self.store = leading.store  # which may be another by now
+        self.heard_ns = self.clock.now_ns()
+        return None
 
     async def disconnect(self) -> None:
         """Close the connection."""
@@ -101,27 +123,47 @@ class Following:
             first = await store.first(segment)
             if first is None:
                 break
+            self.is_caught_up = False
+            if self.known is not None and first.place > self.known.place:
+                self.known = None  # its segment was dropped: it can't be looked for any more
+            self.find_known(first)
             return self.make_replica(store, first)
         raise GoneError("the log has no row")
 
     async def poll(self, store: Store, replica: Replica) -> bool:
         """Take the rows behind the tip; whether there were any."""
-        is_there, rows = await store.read(replica.tip, limits.ROWS_BYTES)
+        try:
+            is_there, rows = await watched(store.read(replica.tip, limits.ROWS_BYTES), store, self.open_store)
+        except GoneError:
+            if max(await store.segments(), default=0) >= replica.tip.place.segment:
+                raise
+            is_there, rows = False, []  # not dropped: not even made, on a server that was promoted
         now_ns = self.clock.now_ns()
         if not is_there:
             if not replica.unapplied:
-                raise ChangedError(f"{replica.tip.place} was confirmed, and is gone or another now")
+                raise LossError(f"{replica.tip.place} was confirmed, and is gone or another now")
             raise RewoundError(f"{replica.tip.place} is gone")
         for row in rows:
-            replica.take(row, now_ns)
+            self.find_known(row)
+            replica.take(row, now_ns, is_live=self.is_caught_up)
         if rows:
             self.heard_ns = now_ns
-        else:
-            replica.is_live = True
-        if replica.epoch != self.known_epoch:
+        elif self.known is not None:
+            raise LossError(f"{self.known.place} was confirmed, and is gone")
+        self.is_caught_up = not rows
+        if replica.leader and replica.epoch != self.known_epoch:
             self.known_epoch = replica.epoch
             self.observer.leader_known(replica.leader, replica.epoch)
         return bool(rows)
+
+    def find_known(self, row: Row) -> None:
+        """Look whether a row is the one that must be found again."""
+        known = self.known
+        if known is None or row.place < known.place:
+            return
+        if row.place != known.place or row.hash != known.hash:
+            raise LossError(f"{known.place} was confirmed, and is another now")
+        self.known = None
 
     def is_named(self, tip: Row) -> bool:
         """Whether the last leader handed over to this node."""

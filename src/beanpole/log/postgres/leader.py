@@ -24,10 +24,11 @@ from beanpole.log.format import segment_header
 from beanpole.log.log import Log, Progress, Recovery
 from beanpole.log.postgres.clock import Clock
 from beanpole.log.postgres.maintenance import Maintenance
-from beanpole.log.postgres.replica import ChangedError, Replica, RewoundError
-from beanpole.log.postgres.rows import Row, RowKind, pack_note, row_behind
+from beanpole.log.postgres.replica import Replica
+from beanpole.log.postgres.rows import Place, Row, RowKind, pack_note, row_behind
 from beanpole.log.postgres.stall import Stall
-from beanpole.log.postgres.store import BusyError, GoneError, LostError, OpenStore, Store
+from beanpole.log.postgres.store import BusyError, GoneError, LossError, LostError, OpenStore, RewoundError, Store
+from beanpole.log.postgres.tasks import run_beside, watched
 
 
 class DeposedError(OSError):
@@ -70,7 +71,9 @@ class Leading(Log):
         self.tip = replica.tip
         """The last row that is there for certain."""
 
-        self.confirmed = replica.applied.place
+        self.confirmed_row = replica.applied
+        """The last row that is confirmed."""
+
         self.confirmed_index = 0
         self.lease_until_ns = 0
         """Until when no other node can lead, on the clock that goes on while the machine sleeps."""
@@ -137,6 +140,11 @@ class Leading(Log):
             "cluster-lag": str(self.records.unwritten_bytes),
         }
 
+    @property
+    def confirmed(self) -> Place:
+        """The last place that is confirmed."""
+        return self.confirmed_row.place
+
     # --- leading ------------------------------------------------------------------------------------------------------
 
     async def stand(self) -> bool:
@@ -146,6 +154,8 @@ class Leading(Log):
         """
         replica, records = self.replica, self.records
         place = replica.tip.next_place
+        if place.row == 0:
+            await self.maintenance.make(self.store, place.segment)
         header = segment_header(
             place.segment,
             replica.engine.next_job_id,
@@ -154,11 +164,13 @@ class Leading(Log):
             records.accounts.first_segment,
             records.accounts.segment_bytes,
         )
-        row = self.row_behind(RowKind.EPOCH, pack_note(self.note, header))
+        row = self.row_behind(RowKind.EPOCH, self.noted(header))
+        sent_ns = self.clock.boot_ns()
         try:
             self.is_sure = await self.confirm(row)
         except DeposedError:
             return False
+        replica.apply_to(self.tip.place)
         now_ns = self.clock.now_ns()
         offset_ns = replica.log_ns(now_ns, self.clock.wall_ns()) - now_ns
         replica.take(row, now_ns)
@@ -169,7 +181,7 @@ class Leading(Log):
             place.segment, records.accounts.segment_bytes, replica.segment_bytes[place.segment], records.salt
         )
         self.work.set()  # the next row lets the others know
-        self.note_confirmed(row, records.index, self.clock.boot_ns())
+        self.note_confirmed(row, records.index, sent_ns)
         return True
 
     async def run(self) -> None:
@@ -178,22 +190,21 @@ class Leading(Log):
         Raises:
             DeposedError: another node leads.
             RewoundError: rows are gone that were not confirmed: this node must follow again.
-            ChangedError: rows are gone that were confirmed.
+            LossError: rows are gone that were confirmed.
             RefusedError: the server refuses the work.
         """
-        maintenance = asyncio.create_task(self.maintenance.run())
-        try:
-            while not self.handed_over:
-                await self.wait()
-                row, index = self.next_row()
-                self.sent_ns = sent_ns = self.clock.boot_ns()
-                was_sure = await self.confirm(row)
-                self.sent_ns = 0
-                self.tip = row
-                self.is_sure = was_sure
-                self.note_confirmed(row, index, sent_ns)
-        finally:
-            maintenance.cancel()
+        await run_beside(self.append_rows(), self.maintenance.run())
+
+    async def append_rows(self) -> None:
+        """Append one row after the other."""
+        while not self.handed_over:
+            await self.wait()
+            row, index = self.next_row()
+            self.sent_ns = sent_ns = self.clock.boot_ns()
+            self.is_sure = await self.confirm(row)
+            self.sent_ns = 0
+            self.tip = row
+            self.note_confirmed(row, index, sent_ns)
 
     async def wait(self) -> None:
         """Wait until there is something to append, or a beat is due."""
@@ -207,13 +218,14 @@ class Leading(Log):
         """Let go of what the row makes durable: itself and all before, unless its own commit was not seen to end."""
         if not self.is_sure:
             return
-        self.confirmed = row.place
+        self.stall.end()
+        self.confirmed_row = row
         self.confirmed_index = index
         # Behind the row that hands over another node may lead at once.
         self.lease_until_ns = 0 if self.successor is not None else sent_ns + self.silence_ns * 2 // 3
         if self.records.waits and self.records.unwritten_bytes < limits.UNCONFIRMED_BYTES_MAX:
             self.records.end_waiting()
-        if self.records.unwritten_bytes:
+        if self.records.unwritten_bytes or self.successor is not None or self.maintenance.moves:
             self.work.set()
         self.maintenance.confirmed(index)
         self.on_durable()
@@ -233,10 +245,18 @@ class Leading(Log):
         records.clock = self.clocks()
         records.turn(self.confirmed.segment, self.confirmed.row)
         data, index, ended = records.take_row(limits.ROW_BYTES)
-        row = self.row_behind(RowKind.END if ended else RowKind.RECORDS, data)
-        replica = self.replica
-        replica.segment_bytes[row.place.segment] = replica.segment_bytes.get(row.place.segment, 0) + len(data)
-        return row, index
+        place, sizes = self.tip.next_place, self.replica.segment_bytes
+        sizes[place.segment] = sizes.get(place.segment, 0) + len(data)
+        if ended:
+            return self.row_behind(RowKind.END, data), index
+        if place.row == 0:
+            return self.row_behind(RowKind.HEAD, self.noted(data)), index
+        return self.row_behind(RowKind.RECORDS, data), index
+
+    def noted(self, records: bytes) -> bytes:
+        """Return records behind what this node says of itself, and of the server that it works with."""
+        server = self.store.server
+        return pack_note({**self.note, "system": server.system, "timeline": str(server.timeline)}, records)
 
     def row_behind(self, kind: RowKind, data: bytes) -> Row:
         """Return a row of ours behind the tip."""
@@ -258,8 +278,7 @@ class Leading(Log):
             try:
                 if row.place.row == 0:
                     await self.maintenance.made(row.place.segment)
-                if await self.store.append(row, self.tip):
-                    self.stall.end()
+                if await watched(self.store.append(row, self.tip), self.store, self.open_store, self.note_wait):
                     return True
                 if await self.is_there(row):
                     return False
@@ -268,31 +287,47 @@ class Leading(Log):
             except (LostError, GoneError) as error:
                 await self.reconnect(str(error))
                 if await self.is_there(row):
-                    self.stall.end()
                     return False
+                if isinstance(error, GoneError):
+                    if self.clock_offset_ns is None:  # it does not lead yet: it looks again, as a follower
+                        raise LostError(str(error)) from error
+                    self.maintenance.forget(row.place.segment)
+
+    def note_wait(self) -> None:
+        """Note that a row has been under way for long."""
+        self.stall.note("PostgreSQL does not answer, or the commit waits for a standby")
 
     async def is_there(self, row: Row) -> bool:
-        """Whether our row stands in its place; False: nothing does, and the tip is where it was."""
+        """Whether our row stands in its place; False: nothing does, and the tip is where it was.
+
+        Raises:
+            DeposedError: another's row stands there, behind our tip; or both were dropped long ago.
+            RewoundError: the tip is gone, which was not confirmed.
+            LossError: the tip is gone, which was confirmed.
+        """
         while True:
             try:
-                tip, found = await self.store.rows_at([self.tip.place, row.place])
+                work = self.store.rows_at([self.tip.place, row.place])
+                tip, found = await watched(work, self.store, self.open_store, self.note_wait)
+                oldest = min(await self.store.segments(), default=0) if tip is None else 0
                 break
-            except LostError as error:
+            except (LostError, BusyError) as error:
                 await self.reconnect(str(error))
-        if found is not None:
-            if found.is_copy_of(row):
-                return True
-            raise DeposedError(f"{found.place} is another node's, of epoch {found.epoch}")
-        if tip is None and row.place.segment not in await self.store.segments():
-            raise DeposedError(f"segment {row.place.segment} is gone")
+        if found is not None and found.is_copy_of(row):
+            return True
+        if tip is None and oldest > self.tip.place.segment:
+            raise DeposedError(f"segment {self.tip.place.segment} was dropped")
         if tip is None or not tip.is_copy_of(self.tip):
             if self.tip.place <= self.confirmed:
-                raise ChangedError(f"{self.tip.place} was confirmed and is gone")
+                raise LossError(f"{self.tip.place} was confirmed, and is gone or another now")
             raise RewoundError(f"{self.tip.place} is gone; it was not confirmed")
+        if found is not None:
+            raise DeposedError(f"{found.place} is another node's, of epoch {found.epoch}")
         return False
 
     async def reconnect(self, reason: str) -> None:
         """Open another connection, however long it takes."""
+        self.maintenance.sever()
         await self.store.close()
         while True:
             await self.stall.wait(reason)

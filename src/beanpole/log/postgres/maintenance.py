@@ -12,8 +12,9 @@ from beanpole.log import limits
 from beanpole.log.compaction import Compaction
 from beanpole.log.format import SEGMENT_HEADER
 from beanpole.log.postgres.replica import Replica
-from beanpole.log.postgres.rows import Place, Row, RowKind, unpack_note
+from beanpole.log.postgres.rows import NOTED, Place, Row, RowKind, unpack_note
 from beanpole.log.postgres.store import BusyError, GoneError, LostError, OpenStore, Store
+from beanpole.log.postgres.tasks import watched
 from beanpole.log.reader import whole_ids
 
 
@@ -23,7 +24,11 @@ class Maintenance:
     def __init__(self, replica: Replica, open_store: OpenStore) -> None:
         self.replica = replica
         self.open_store = open_store
-        self.compaction = Compaction(replica.engine, replica.records)
+        self.compaction = Compaction(replica.engine, replica.records, bytes_per_row=limits.COMPACTION_BYTES_PER_ROW)
+        self.store: Store | None = None
+        self.moves = False
+        """Whether the last row has something that was moved, so that there may be more."""
+
         self.wake = asyncio.Event()
         self.made_event = asyncio.Event()
         self.made_to = replica.tip.place.segment
@@ -44,6 +49,21 @@ class Maintenance:
             self.wake.set()
             await self.made_event.wait()
 
+    async def make(self, store: Store, segment: int) -> None:
+        """Make the table of a segment."""
+        await store.make_segment(segment)
+        self.made_to = max(self.made_to, segment)
+        self.made_event.set()
+
+    def forget(self, segment: int) -> None:
+        """Make the table of a segment again: a promotion took it back."""
+        self.made_to = min(self.made_to, segment - 1)
+
+    def sever(self) -> None:
+        """Let go of a server that may not be the right one any more."""
+        if self.store is not None:
+            self.store.sever()
+
     def move_some(self) -> None:
         """Write some of what lives in the oldest segment again."""
         accounts, compaction = self.replica.records.accounts, self.compaction
@@ -52,7 +72,7 @@ class Maintenance:
             if compaction.begin(segment, full=False):
                 self.ids_of = segment
                 self.wake.set()
-        compaction.step(at_once=False)
+        self.moves = compaction.step(at_once=False)
 
     def confirmed(self, durable_index: int) -> None:
         """Let the oldest segment go when everything moved out of it is confirmed; make the next one in time."""
@@ -72,35 +92,32 @@ class Maintenance:
 
     async def run(self) -> None:
         """Do what is to be done, again and again, until cancelled."""
-        store: Store | None = None
         try:
             while True:
                 self.wake.clear()
                 try:
-                    store = store or await self.open_store()
-                    await self.work(store)
+                    store = self.store = self.store or await self.open_store()
+                    await watched(self.work(store), store, self.open_store)
                     self.kept_because = ""
                 except (LostError, BusyError, GoneError) as error:
                     self.kept_because = str(error)
-                    if store is not None and isinstance(error, LostError):
-                        await store.close()
-                        store = None
+                    if self.store is not None and isinstance(error, LostError):
+                        await self.store.close()
+                        self.store = None
                     await asyncio.sleep(limits.MAINTENANCE_RETRY_S)
                     continue
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(limits.MAINTENANCE_EVERY_S):
                         await self.wake.wait()
         finally:
-            if store is not None:
-                await store.close()
+            if self.store is not None:
+                await self.store.close()
 
     async def work(self, store: Store) -> None:
         """Make the next table, read which jobs the oldest holds, drop those that nobody needs."""
         newest = self.replica.records.segment + 1
         while self.made_to < newest:
-            await store.make_segment(self.made_to + 1)
-            self.made_to += 1
-            self.made_event.set()
+            await self.make(store, self.made_to + 1)
         if self.ids_of:
             segment, self.ids_of = self.ids_of, 0
             try:
@@ -125,7 +142,7 @@ async def read_ids(store: Store, segment: int) -> list[int]:
     while rows:
         for each in rows:
             data = each.data
-            if each.kind in {RowKind.EPOCH, RowKind.HANDOVER}:
+            if each.kind in NOTED:
                 _, data = unpack_note(data)
             if data and (each.kind == RowKind.EPOCH or (each.place.row == 0 and each.epoch > 0)):
                 header, data = data[:SEGMENT_HEADER], data[SEGMENT_HEADER:]

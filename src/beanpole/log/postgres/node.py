@@ -11,16 +11,28 @@ from typing import Protocol
 
 import beanpole
 from beanpole.engine.engine import Engine
+from beanpole.errors import BeanpoleError
 from beanpole.log import limits
 from beanpole.log.encoder import Encoder
 from beanpole.log.format import VERSION
 from beanpole.log.postgres.clock import Clock
 from beanpole.log.postgres.follower import Following, FollowObserver
 from beanpole.log.postgres.leader import DeposedError, Leading
-from beanpole.log.postgres.replica import Replica, RewoundError
+from beanpole.log.postgres.replica import Replica
 from beanpole.log.postgres.rows import Place, Row, new_writer
 from beanpole.log.postgres.stall import Stall, StallObserver
-from beanpole.log.postgres.store import FORCED, BusyError, GoneError, LostError, NodeState, OpenStore, Store
+from beanpole.log.postgres.store import (
+    FORCED,
+    BusyError,
+    GoneError,
+    LossError,
+    LostError,
+    NodeState,
+    OpenStore,
+    RewoundError,
+    Store,
+)
+from beanpole.log.postgres.tasks import run_beside, watched
 
 
 class Service(Protocol):
@@ -78,6 +90,12 @@ class Node:
         self.writer = new_writer() if writer is None else writer
         self.following: Following | None = None
         self.leading: Leading | None = None
+        self.known: Row | None = None
+        """The last row that this process knew to be confirmed when it led."""
+
+        self.offset_ns: int | None = None
+        """The log's clock minus the monotonic one, when it led last; None: it never did."""
+
         self.nodes: list[NodeState] = []
         """What the nodes said of themselves last, this one too."""
 
@@ -85,14 +103,22 @@ class Node:
         """Follow and lead, in turn, until cancelled.
 
         Raises:
-            ChangedError: what was confirmed is gone.
+            ChangedError: the log is not what was written, or an operator must accept that confirmed rows are gone.
             RefusedError: the server refuses the work.
         """
-        reports = asyncio.create_task(self.report())
         try:
-            await self.follow_and_lead()
-        finally:
-            reports.cancel()
+            await run_beside(self.follow_and_lead(), self.report())
+        except LossError as error:
+            await self.halt(str(error))
+            raise
+
+    async def halt(self, reason: str) -> None:
+        """Stop the other nodes too, if the server can be reached."""
+        with contextlib.suppress(BeanpoleError, TimeoutError):
+            async with asyncio.timeout(limits.HALT_S):
+                store = await self.open_store()
+                await store.halt(f"{self.note['node']}: {reason}")
+                await store.close()
 
     async def follow_and_lead(self) -> None:
         """Follow and lead, in turn."""
@@ -105,6 +131,7 @@ class Node:
                 make_replica=self.make_replica,
                 make_leading=self.make_leading,
                 observer=self.observer,
+                known=self.known,
             )
             try:
                 leading = await self.following.run()
@@ -125,16 +152,17 @@ class Node:
         except (DeposedError, RewoundError) as error:
             self.observer.deposed(str(error))
         finally:
-            self.leading = None
+            self.leading, self.known, self.offset_ns = None, leading.confirmed_row, leading.clock_offset_ns
             self.service.stop_leading()
             await leading.store.close()
 
     async def wait_for_successor(self, leading: Leading) -> None:
         """Wait a little until somebody leads behind our HANDOVER row: then clients that return find a leader."""
         until_ns = self.clock.now_ns() + limits.HANDOVER_NS
-        with contextlib.suppress(LostError, GoneError):
+        store = leading.store
+        with contextlib.suppress(LostError, GoneError, BusyError):
             while self.clock.now_ns() < until_ns:
-                _, rows = await leading.store.read(leading.tip, 1)
+                _, rows = await watched(store.read(leading.tip, 1), store, self.open_store)
                 if rows:
                     return
                 await asyncio.sleep(limits.POLL_NAMED_S)
@@ -146,7 +174,7 @@ class Node:
             while True:
                 try:
                     store = store or await self.open_store()
-                    self.nodes, successor = await store.report(self.state())
+                    self.nodes, successor = await watched(store.report(self.state()), store, self.open_store)
                     self.look_at_nodes(successor)
                 except (LostError, BusyError, GoneError):
                     if store is not None:
@@ -189,8 +217,12 @@ class Node:
             self.service.pause()
             self.leading.hand_over("")
             return
+        # Those of another epoch speak of another leader.
         others = self.live_others()
-        if successor or (others and not any(each.reaches_leader for each in others)):
+        is_cut_off = bool(others) and all(
+            each.epoch == self.leading.epoch and not each.reaches_leader for each in others
+        )
+        if successor or is_cut_off:
             self.hand_over(successor)
 
     def live_others(self) -> list[NodeState]:
@@ -212,7 +244,9 @@ class Node:
 
     def make_replica(self, store: Store, first: Row) -> Replica:
         """Return an engine that has applied the first row of the log."""
-        return Replica(store.settings, first, self.make_engine, self.clock.now_ns())
+        replica = Replica(store.settings, first, self.make_engine, self.clock.now_ns())
+        replica.offset_ns = self.offset_ns
+        return replica
 
     def make_leading(self, replica: Replica, store: Store) -> Leading:
         """Return the log with which this node would lead."""

@@ -6,6 +6,8 @@ commit waited for, because names that were emptied let a waiting commit succeed 
 
 import asyncio
 import contextlib
+import os
+import socket
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -14,9 +16,24 @@ import psycopg
 from psycopg import pq
 
 from beanpole.log.postgres import schema
-from beanpole.log.postgres.connection import connect, error_for, errors_translated, read_server, read_settings
+from beanpole.log.postgres.connection import (
+    check_durability,
+    connect,
+    error_for,
+    errors_translated,
+    read_server,
+    read_settings,
+)
 from beanpole.log.postgres.rows import Place, Row, RowKind
-from beanpole.log.postgres.store import BusyError, GoneError, LostError, NodeState, RefusedError, Server, Settings
+from beanpole.log.postgres.store import (
+    ChangedError,
+    GoneError,
+    LostError,
+    NodeState,
+    RefusedError,
+    Server,
+    Settings,
+)
 
 ROWS_AT_ONCE = 16
 """Rows of one answer, each of 512 KiB at most or a single large body."""
@@ -40,7 +57,7 @@ class PostgresStore:
     server: Server
     settings: Settings
     names: str
-    """The value of synchronous_standby_names that was approved."""
+    """The value of synchronous_standby_names that was approved when the session began."""
 
     prepared: set[bytes] = field(default_factory=set)
     warning: str = ""
@@ -81,12 +98,8 @@ class PostgresStore:
             connection.exit_pipeline_mode()
         is_there = appended.ntuples == 1
         as_approved = approved.get_value(0, 0) == b"\x01"
-        if is_there and (self.warning or not as_approved):
-            raise LostError(self.warning or "synchronous_standby_names changed while the commit waited")
-        if not is_there and not as_approved:
-            raise BusyError(
-                f"synchronous_standby_names is not {self.names!r}, which was approved: nothing is confirmed until it is"
-            )
+        if self.warning or not as_approved:
+            raise LostError(self.warning or f"synchronous_standby_names is not {self.names!r} any more")
         return is_there
 
     async def prepare(self, name: bytes, text: bytes) -> None:
@@ -113,6 +126,8 @@ class PostgresStore:
                 continue
             result = connection.get_result()
             if result is None:
+                if connection.status != pq.ConnStatus.OK:
+                    raise LostError("the server closed the connection")
                 continue
             if result.status == pq.ExecStatus.PIPELINE_SYNC:
                 synced += 1
@@ -187,7 +202,14 @@ class PostgresStore:
 
     async def make_segment(self, number: int) -> None:
         """See Store."""
-        await self.change(schema.make_segment(number))
+        with errors_translated():
+            cursor = await self.connection.execute(f"select max(number) from {schema.SCHEMA}.segment".encode())
+            row = await cursor.fetchone()
+        newest = row[0] if row is not None and row[0] is not None else 0
+        if newest < number - 1:
+            raise GoneError(f"there is no segment {number - 1}")
+        if newest < number:
+            await self.change(schema.make_segment(number))
 
     async def drop_segment(self, number: int) -> None:
         """See Store."""
@@ -210,9 +232,18 @@ class PostgresStore:
             async with self.connection.transaction():
                 await self.connection.execute(b"set local synchronous_commit = off")
                 await self.connection.execute(schema.REPORT.encode(), values)
-            cursor = await self.connection.execute(schema.STEP_DOWN.encode(), [node.epoch])
-            wanted = await cursor.fetchone()
-        return nodes, wanted[0] if wanted else ""
+            cursor = await self.connection.execute(schema.ASKED.encode(), [node.epoch])
+            asked = await cursor.fetchone()
+        assert asked is not None
+        successor, halted = asked
+        if halted:
+            raise ChangedError(halted)
+        return nodes, successor
+
+    async def halt(self, reason: str) -> None:
+        """See Store."""
+        with errors_translated():
+            await self.connection.execute(schema.LOSS.encode(), [reason])
 
     async def nodes(self) -> list[NodeState]:
         """Return what all nodes have said of themselves."""
@@ -226,6 +257,14 @@ class PostgresStore:
     async def close(self) -> None:
         """See Store."""
         await self.connection.close()
+
+    def sever(self) -> None:
+        """See Store."""
+        with (
+            contextlib.suppress(OSError, psycopg.Error),
+            socket.socket(fileno=os.dup(self.connection.fileno())) as each,
+        ):
+            each.shutdown(socket.SHUT_RDWR)
 
 
 async def wait_for_socket(loop: asyncio.AbstractEventLoop, fd: int, *, writing: bool) -> None:
@@ -260,12 +299,13 @@ def opener(conninfo: str, name: str) -> Callable[[], "asyncio.Future[PostgresSto
             with errors_translated():
                 settings, values = await read_settings(connection)
                 server = await read_server(connection, values["durability"])
+                names = await check_durability(connection, values["durability"])
             if newest and server.system != newest[0].system:
                 raise RefusedError(f"the server is another one: system {server.system}, not {newest[0].system}")
             if newest and server.timeline < newest[0].timeline:
                 raise LostError(f"the server is on timeline {server.timeline}, but there is {newest[0].timeline}")
             newest[:] = [server]
-            store = PostgresStore(connection, server, settings, values["names"])
+            store = PostgresStore(connection, server, settings, names)
             connection.add_notice_handler(store.note_warning)
         except BaseException:
             await connection.close()

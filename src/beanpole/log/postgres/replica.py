@@ -9,21 +9,12 @@ from collections import deque
 from collections.abc import Callable
 
 from beanpole.engine.engine import Engine
-from beanpole.errors import BeanpoleError
 from beanpole.log.accounts import Accounts
 from beanpole.log.encoder import Encoder
 from beanpole.log.format import VERSION
-from beanpole.log.postgres.rows import Place, Row, RowKind, unpack_note
-from beanpole.log.postgres.store import Settings
+from beanpole.log.postgres.rows import NOTED, Place, Row, RowKind, unpack_note
+from beanpole.log.postgres.store import ChangedError, Settings
 from beanpole.log.replay import Replay
-
-
-class ChangedError(BeanpoleError):
-    """Rows that were confirmed are gone or others: an operator must look."""
-
-
-class RewoundError(BeanpoleError):
-    """Rows that were not confirmed are gone: nobody was answered on them."""
 
 
 class Replica:
@@ -51,8 +42,8 @@ class Replica:
         self.applied = first
         """The last row that was applied."""
 
-        self.unapplied: deque[tuple[Row, int]] = deque()
-        """Rows that are not known to be confirmed, each with the moment of its arrival."""
+        self.unapplied: deque[tuple[Row, int, bool]] = deque()
+        """Rows that are not known to be confirmed, each with when it arrived, and whether it came as it was written."""
 
         self.segment_bytes: dict[int, int] = {}
         """Bytes of records by segment."""
@@ -64,16 +55,18 @@ class Replica:
         self.arrived_ns = now_ns
         """When the last row that was applied had arrived, on this machine's monotonic clock."""
 
-        self.is_live = False
-        """Whether all rows were read once, so that those read since came as they were written."""
+        self.offset_ns: int | None = None
+        """The log's clock minus the monotonic one, by the last row that came as it was written; None: none did."""
 
         self.row_count = 0
         if not first.is_sound:
             raise ChangedError(f"{first.place} is not what was written there")
         self.apply(first)
 
-    def take(self, row: Row, now_ns: int) -> None:
+    def take(self, row: Row, now_ns: int, *, is_live: bool = False) -> None:
         """Take the row behind the tip, and apply those that it says to be confirmed.
+
+        `is_live`: all rows before it had been read, so that it came as it was written.
 
         Raises:
             ChangedError: it does not fit behind the tip.
@@ -83,14 +76,16 @@ class Replica:
         if row.epoch < self.tip.epoch or (row.epoch > self.tip.epoch) != (row.kind == RowKind.EPOCH):
             raise ChangedError(f"{row.place} has epoch {row.epoch} behind {self.tip.epoch}")
         self.tip = row
-        self.unapplied.append((row, now_ns))
+        self.unapplied.append((row, now_ns, is_live))
         self.apply_to(row.confirmed)
 
     def apply_to(self, confirmed: Place) -> None:
         """Apply the rows up to a place, which are confirmed."""
         while self.unapplied and self.unapplied[0][0].place <= confirmed:
-            row, self.arrived_ns = self.unapplied.popleft()
+            row, self.arrived_ns, is_live = self.unapplied.popleft()
             self.apply(row)
+            if is_live:
+                self.offset_ns = self.clock_ns - self.arrived_ns
 
     def forget_unconfirmed(self) -> int:
         """Forget what was read and not applied, as it is gone: nobody was answered on it. Return how many rows."""
@@ -102,9 +97,9 @@ class Replica:
     def apply(self, row: Row) -> None:
         """Apply one row to the engine."""
         data = row.data
-        if row.kind in {RowKind.EPOCH, RowKind.HANDOVER}:
+        if row.kind in NOTED:
             note, data = unpack_note(data)
-            if row.kind == RowKind.EPOCH:
+            if row.kind != RowKind.HANDOVER:
                 self.leader, self.epoch = note, row.epoch
         segment, begins = row.place.segment, row.kind == RowKind.EPOCH or (row.place.row == 0 and row.epoch > 0)
         used_bytes = self.segment_bytes.get(segment, 0)
@@ -122,12 +117,15 @@ class Replica:
             self.segment_bytes.pop(self.records.accounts.first_segment, None)
             self.records.accounts.drop_first_segment()
 
+    @property
+    def clock_ns(self) -> int:
+        """The last moment of the log's clock that an applied row mentions."""
+        return self.replay.restore.clock_ns
+
     def log_ns(self, now_ns: int, wall_ns: int) -> int:
-        """Return the log's clock: from the last row's time on, by the wall clock if nobody saw that row come."""
-        restore = self.replay.restore
-        assert restore is not None
-        counted_ns = restore.clock_ns + now_ns - self.arrived_ns
-        return counted_ns if self.is_live else max(counted_ns, wall_ns - self.replay.lead_ns)
+        """Return the log's clock: from the last row's time on, by the wall clock if this node saw no row come."""
+        counted_ns = self.clock_ns + now_ns - self.arrived_ns
+        return max(counted_ns, wall_ns - self.replay.lead_ns if self.offset_ns is None else now_ns + self.offset_ns)
 
     def lead(self, log_ns: int) -> int:
         """Let the engine begin to serve; return what the log's clock says."""

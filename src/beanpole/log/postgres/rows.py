@@ -54,6 +54,13 @@ class RowKind(IntEnum):
     CLOSED = 5
     """The log was exported: no node may lead any more."""
 
+    HEAD = 6
+    """The first records of a segment, behind what the leader says of itself: its EPOCH row may be gone by then."""
+
+
+NOTED = frozenset({RowKind.EPOCH, RowKind.HANDOVER, RowKind.HEAD})
+"""The kinds of rows whose records have a note before them."""
+
 
 @dataclass(frozen=True, slots=True)
 class Row:
@@ -128,7 +135,7 @@ def first_row(writer: bytes) -> Row:
 
 
 def pack_note(note: dict[str, Any], records: bytes = b"") -> bytes:
-    """Return what an EPOCH or HANDOVER row holds: what its writer says of itself, and records behind it."""
+    """Return what a row of the kinds in :data:`NOTED` holds: what its writer says, and records behind it."""
     text = json.dumps(note, sort_keys=True).encode()
     return LENGTH.pack(len(text)) + text + records
 

@@ -57,7 +57,11 @@ ASK_STEP_DOWN = (
     f"insert into {SCHEMA}.step_down values (%s, %s) on conflict (epoch) do update set successor = excluded.successor"
 )
 
-STEP_DOWN = f"select successor from {SCHEMA}.step_down where epoch = %s"
+ASKED = f"""
+select coalesce((select successor from {SCHEMA}.step_down where epoch = %s), ''),
+    coalesce((select value from {SCHEMA}.setting where name = 'loss'), '')
+"""
+"""To whom the leader of an epoch is asked to hand over, and why all nodes must stop; empty: neither."""
 
 
 def table(segment: int) -> str:

@@ -26,11 +26,15 @@ class Stall:
         self.since_ns = 0
         self.pause_s = limits.RETRY_S_MIN
 
-    async def wait(self, reason: str) -> None:
-        """Wait a little, longer each time."""
+    def note(self, reason: str) -> None:
+        """Note that nothing is confirmed now."""
         if self.since_ns == 0:
             self.since_ns = self.clock.now_ns()
         self.observer.stalled(reason, self.seconds)
+
+    async def wait(self, reason: str) -> None:
+        """Wait a little, longer each time."""
+        self.note(reason)
         await asyncio.sleep(self.pause_s)
         self.pause_s = min(2 * self.pause_s, limits.RETRY_S_MAX)
 

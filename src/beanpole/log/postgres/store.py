@@ -39,6 +39,18 @@ class RefusedError(StoreError):
     """The server refuses this work for a reason that an operator must mend; the text says how."""
 
 
+class ChangedError(BeanpoleError):
+    """The log is not what was written: an operator must look."""
+
+
+class LossError(ChangedError):
+    """Rows that were confirmed are gone or others. All nodes stop, until an operator has accepted that."""
+
+
+class RewoundError(BeanpoleError):
+    """Rows that were not confirmed are gone: nobody was answered on them."""
+
+
 @dataclass(frozen=True, slots=True)
 class Server:
     """The PostgreSQL server at the other end."""
@@ -127,17 +139,35 @@ class Store(Protocol):
         """Return the first row of a segment."""
 
     async def make_segment(self, number: int) -> None:
-        """Make the table of a segment, unless it is there. Raise BusyError if somebody is in the way."""
+        """Make the table of the segment behind the newest; do nothing if there is one as new: no number is used again.
+
+        Raises:
+            BusyError: somebody is in the way.
+            GoneError: there is no segment before it.
+        """
 
     async def drop_segment(self, number: int) -> None:
         """Drop the table of a segment, unless it is gone. Raise BusyError if somebody reads it."""
 
     async def report(self, node: NodeState) -> tuple[list[NodeState], str]:
-        """Say what a node is doing; return what all have said, and to whom the leader is asked to hand over."""
+        """Say what a node is doing; return what all have said, and to whom the leader is asked to hand over.
+
+        Raises:
+            ChangedError: the cluster was halted.
+        """
+
+    async def halt(self, reason: str) -> None:
+        """Stop all nodes of the cluster, until an operator lets it go on."""
+
+    def sever(self) -> None:
+        """Cut the connection: what is under way on it fails with LostError."""
 
     async def close(self) -> None:
         """Close the connection."""
 
 
 OpenStore = Callable[[], Awaitable[Store]]
-"""Opens a connection. Raise LostError if there is none to be had now, RefusedError if there never will be."""
+"""Opens a connection. Raise LostError if there is none to be had now, RefusedError if there never will be.
+
+Raise ChangedError if the cluster was halted.
+"""

@@ -1,0 +1,62 @@
+"""Work that must not wait for ever: beside other work that may fail, or for a server that has been replaced."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+from beanpole.log import limits
+from beanpole.log.postgres.store import BusyError, LostError, OpenStore, Store
+
+T = TypeVar("T")
+
+
+async def run_beside(main: Coroutine[Any, Any, None], other: Coroutine[Any, Any, None]) -> None:
+    """Run something to its end, and something else beside it, which ends with it; the failure of one ends both."""
+    tasks = [asyncio.ensure_future(main), asyncio.ensure_future(other)]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for each in tasks:
+            if each.done():
+                each.result()
+    finally:
+        for each in tasks:
+            each.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def watched(
+    work: Coroutine[Any, Any, T], store: Store, open_store: OpenStore, on_wait: Callable[[], None] = lambda: None
+) -> T:
+    """Do something on a connection. While it takes long, look whether the server is still the one to work with.
+
+    A server that stands still answers nothing and closes nothing, when another was promoted long ago. Nothing is
+    cancelled for being slow: a commit may wait for its standby as long as it must.
+
+    Raises:
+        LostError: there is a server of a newer timeline.
+    """
+    task = asyncio.ensure_future(work)
+    try:
+        while True:
+            done, _ = await asyncio.wait([task], timeout=limits.LOOK_S)
+            if done:
+                return task.result()
+            on_wait()
+            if await is_replaced(store, open_store):
+                raise LostError("another server was promoted")
+    finally:
+        if not task.done():
+            # Not cancelled: psycopg would ask the server to cancel, and wait for its answer.
+            store.sever()
+            await asyncio.wait([task])
+            task.exception()
+
+
+async def is_replaced(store: Store, open_store: OpenStore) -> bool:
+    """Whether connections are made to a newer server than a connection's."""
+    try:
+        other = await open_store()
+    except (LostError, BusyError):
+        return False
+    await other.close()
+    return other.server != store.server
