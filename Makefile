@@ -12,6 +12,7 @@
 #   CLUSTER_FLAGS='leader'  what `make cluster` does, instead of asking
 #   PYTEST='-k heap -x'     more arguments for pytest; -n 0 runs the tests one by one, in this process
 #   BENCH_FLAGS='--help'    the arguments of `make bench`
+#   SOAK_S=600              how long `make soak-cluster` takes, in seconds
 #   ENVIRONMENT=/a/venv     test what is installed in that environment, and build nothing
 
 SHELL := /bin/bash
@@ -29,6 +30,7 @@ IDS_FLAGS ?=
 CLUSTER_FLAGS ?=
 BENCH_FLAGS ?=
 PYTEST ?=
+SOAK_S ?= 600
 JACKD := jackd@2.2.2
 PARALLEL := -n auto --dist loadgroup
 
@@ -61,7 +63,7 @@ REQUIREMENTS := $(VENV)/bin/python -c 'import sys, tomllib; \
            **project["project"]["optional-dependencies"]}; \
   print(*(line.replace(" ", "") for name in sys.argv[1:] for line in lists[name]))'
 
-.PHONY: help serve serve-ids cluster build test test-fast lint format bench bench-cluster bench-ids docs peers clean FORCE
+.PHONY: help serve serve-ids cluster build test test-fast soak-cluster lint format bench bench-cluster bench-ids docs peers clean FORCE
 .DEFAULT_GOAL := help
 
 help: ## list the verbs
@@ -87,6 +89,9 @@ test: $(TESTABLE) ## build, and run every test
 test-fast: $(TESTABLE) ## build, and run in a minute what needs neither a database nor a crowd of processes
 	@SIMULATION_SEEDS=200 BEANPOLE_CONVERSATIONS=120 exec $(BIN)/python -m pytest $(PARALLEL) -m "not database" tests/unit tests/scripts tests/model \
 	  tests/simulation/test_seeds.py tests/test_tidy.py $(PYTEST)
+
+soak-cluster: $(TESTABLE) ## build, and let nodes and databases of a cluster fail for SOAK_S seconds
+	@exec $(BIN)/python -m tests.soak.cluster $(SOAK_S)
 
 lint: $(TESTABLE) ## check format, style, types, layers, and the stubs of compiled modules
 	@$(BIN)/ruff format --check .

@@ -1,0 +1,115 @@
+"""A PostgreSQL primary with a synchronous standby, in a folder that goes with them, and what happens to such a pair.
+
+They listen on sockets in folders of their own, whose paths stay when the roles change. What a manager like Patroni does
+in synchronous strict mode is done here by hand: only the named standby is promoted, and what it then confirms must wait
+for a standby of its own.
+"""
+
+import contextlib
+import os
+import shutil
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+from tests.databases import DatabaseServer, program
+from tests.servers import missing_peer
+
+WAIT_S = 60.0
+NAMES = ("one", "two")
+SETTINGS = """
+max_wal_senders = 10
+wal_keep_size = 256MB
+wal_retrieve_retry_interval = 100ms
+max_connections = 50
+shared_buffers = 16MB
+log_min_messages = warning
+"""
+
+
+class Postgres(DatabaseServer):
+    """One of the two servers."""
+
+    def __init__(self, folder: Path, application: str) -> None:
+        folder.mkdir()
+        super().__init__("postgresql", folder)
+        self.application = application
+        with (self.data / "postgresql.conf").open("a") as file:
+            file.write(SETTINGS)
+
+    def run(self, *statements: str, database: str = "postgres") -> list[tuple[Any, ...]]:
+        """Run statements, each by itself; return the rows of the last."""
+        with psycopg.connect(host=str(self.folder), user="beanpole", dbname=database, autocommit=True) as connection:
+            for each in statements:
+                cursor = connection.execute(each.encode())
+            return cursor.fetchall() if cursor.description else []
+
+    def set_names(self, names: str) -> None:
+        """Set which standbys a commit waits for."""
+        self.run(f"alter system set synchronous_standby_names = '{names}'", "select pg_reload_conf()")
+
+    def follow(self, primary: "Postgres") -> None:
+        """Become the standby of a primary, with a copy of all that it has."""
+        shutil.rmtree(self.data)
+        copy = program("pg_basebackup") or missing_peer("pg_basebackup")
+        command = [copy, "-h", str(primary.folder), "-U", "beanpole", "-D", str(self.data), "-c", "fast", "--no-sync"]
+        with (self.folder / "messages").open("ab") as output:
+            subprocess.run(command, stdout=output, stderr=output, cwd=self.folder, check=True, **self._as_whom)
+        source = f"host={primary.folder} user=beanpole application_name={self.application}"
+        with (self.data / "postgresql.auto.conf").open("a") as file:
+            file.write(f"primary_conninfo = '{source}'\nsynchronous_standby_names = ''\n")
+        (self.data / "standby.signal").touch()
+        if os.geteuid() == 0:
+            shutil.chown(self.data / "standby.signal", "nobody", "nogroup")
+        self.start()
+
+
+class Pair:
+    """A primary and its standby."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.chmod(0o755)
+        self.primary, self.standby = (Postgres(folder / name, name) for name in NAMES)
+        self.primary.start()
+        self.primary.run("create database log")
+        self.join()
+
+    @property
+    def url(self) -> str:
+        """What the nodes are given: they find out which of the two takes writes."""
+        folders = sorted(str(each.folder) for each in (self.primary, self.standby))
+        return f"postgresql://beanpole@/log?host={','.join(folders)}"
+
+    def join(self) -> None:
+        """Let the standby begin again with a copy of the primary; from then on commits wait for it."""
+        self.standby.follow(self.primary)
+        self.primary.set_names(self.standby.application)
+        query = "select count(*) from pg_stat_replication where sync_state = 'sync' and state = 'streaming'"
+        give_up_at = time.monotonic() + WAIT_S
+        while self.primary.run(query) != [(1,)]:
+            assert time.monotonic() < give_up_at, "the standby does not stream"
+            time.sleep(0.02)
+
+    def fail_over(self) -> None:
+        """Kill the primary, and promote its standby; nothing is confirmed before :meth:`join`."""
+        self.primary.kill()
+        self.promote()
+
+    def promote(self) -> None:
+        """Promote the standby: what it confirms must wait for a standby of its own."""
+        self.standby.set_names(self.primary.application)
+        self.standby.run("select pg_promote(true, 60)")
+        self.primary, self.standby = self.standby, self.primary
+
+    def waiting(self) -> list[int]:
+        """Return the processes whose commit waits for the standby."""
+        return [pid for (pid,) in self.primary.run("select pid from pg_stat_activity where wait_event = 'SyncRep'")]
+
+    def stop(self) -> None:
+        """End both servers."""
+        for each in (self.standby, self.primary):
+            with contextlib.suppress(ProcessLookupError, AssertionError):
+                each.stop()

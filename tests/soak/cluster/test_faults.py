@@ -1,0 +1,149 @@
+"""What happens to a cluster when its nodes and its PostgreSQL servers die, stand still or misbehave: for real."""
+
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from beanpole.errors import ExitCode
+from tests.databases import is_there
+from tests.servers import missing_peer
+from tests.soak.cluster.clients import Client
+from tests.soak.cluster.cluster import WAIT_S, Cluster, new_cluster
+from tests.soak.cluster.nodes import leader_of, stats
+from tests.soak.cluster.postgres import Pair
+
+pytestmark = [pytest.mark.database, pytest.mark.xdist_group("cluster")]
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+    """A primary with its standby."""
+    if not is_there("postgresql"):
+        missing_peer("postgres")
+    folder = tmp_path_factory.mktemp("pg")
+    for each in (folder, *folder.parents[:2]):
+        each.chmod(0o755)
+    found = Pair(folder)
+    yield found
+    found.stop()
+
+
+@pytest.fixture
+def cluster(pair: Pair, tmp_path: Path) -> Iterator[Cluster]:
+    """Three nodes and clients that work; what clients were told must be true in the end."""
+    with new_cluster(pair, tmp_path) as found:
+        yield found
+        verdict = found.finish()
+        assert verdict.is_clean, verdict
+
+
+def test_leader_dies(cluster: Cluster) -> None:
+    leader = leader_of(cluster.nodes)
+    leader.kill()
+    assert leader_of(cluster.nodes, leader) is not leader
+    cluster.answered()
+    leader.start()
+    cluster.answered()
+
+
+def test_primary_dies(cluster: Cluster) -> None:
+    cluster.pair.fail_over()
+    cluster.pair.join()
+    cluster.answered()
+
+
+def test_leader_and_primary_die(cluster: Cluster) -> None:
+    leader = leader_of(cluster.nodes)
+    leader.kill()
+    cluster.pair.fail_over()
+    cluster.pair.join()
+    cluster.answered()
+    leader.start()
+
+
+def test_leader_that_stood_still_answers_nobody(cluster: Cluster) -> None:
+    """Its clients' commands were sent when another led: what it knows is old."""
+    leader = leader_of(cluster.nodes)
+    with leader.connect(WAIT_S) as connection:
+        assert b"cluster-epoch" in Client.ask(connection, b"stats\r\n")
+        leader.signal(signal.SIGSTOP)
+        connection.sendall(b"stats\r\n")
+        leader_of(cluster.nodes, leader)
+        cluster.answered(5)
+        leader.signal(signal.SIGCONT)
+        connection.settimeout(WAIT_S)
+        assert connection.recv(1000) == b""
+    cluster.answered()
+
+
+def wait_for_commit(pair: Pair) -> int:
+    """Wait until a commit waits for its standby; return its process."""
+    give_up_at = time.monotonic() + WAIT_S
+    while not (waiting := pair.waiting()):
+        assert time.monotonic() < give_up_at, "no commit waits"
+        time.sleep(0.01)
+    return waiting[0]
+
+
+@pytest.mark.parametrize("how", ["pg_cancel_backend", "pg_terminate_backend"])
+def test_cancelled_commit_acknowledges_nothing(cluster: Cluster, how: str) -> None:
+    """It is there, and visible, but its standby has not got it."""
+    pair = cluster.pair
+    with pair.standby.frozen():
+        pid = wait_for_commit(pair)
+        time.sleep(0.1)  # what was confirmed before is answered
+        count = len(cluster.history.answered_s)
+        pair.primary.run(f"select {how}({pid})")
+        while pid in pair.waiting() and how == "pg_terminate_backend":
+            time.sleep(0.01)
+        wait_for_commit(pair)
+        assert len(cluster.history.answered_s) == count
+    cluster.answered()
+
+
+def test_names_emptied_during_a_wait_acknowledge_nothing(cluster: Cluster) -> None:
+    """The commit ends without a warning then."""
+    pair = cluster.pair
+    with pair.standby.frozen():
+        wait_for_commit(pair)
+        time.sleep(0.1)  # what was confirmed before is answered
+        count = len(cluster.history.answered_s)
+        pair.primary.set_names("")
+        give_up_at = time.monotonic() + WAIT_S
+        while pair.waiting():
+            assert time.monotonic() < give_up_at, "the commit still waits"
+            time.sleep(0.01)
+        time.sleep(1.0)  # time enough for an answer that must not come
+        assert len(cluster.history.answered_s) == count
+    pair.primary.set_names(pair.standby.application)
+    cluster.answered()
+
+
+def test_primary_stands_still_and_another_is_promoted(cluster: Cluster) -> None:
+    """Nothing closes the connections to it: the nodes look for a newer timeline by themselves."""
+    pair = cluster.pair
+    old = pair.primary
+    old.signal(signal.SIGSTOP)
+    pair.promote()
+    old.kill()
+    pair.join()
+    cluster.answered()
+
+
+def test_confirmed_rows_that_are_gone_stop_all_nodes(pair: Pair, tmp_path: Path) -> None:
+    """An operator did what must not be done: he set the cluster to be content with one server."""
+    with new_cluster(pair, tmp_path) as cluster:
+        pair.primary.run("update beanpole.setting set value = 'local' where name = 'durability'", database="log")
+        pair.standby.kill()
+        pair.primary.set_names("")
+        cluster.answered()
+        pair.primary.kill()
+        pair.standby.start()
+        pair.promote()
+        leader_seen = [node.wait() for node in cluster.nodes]
+        assert leader_seen == [ExitCode.LOG_CHANGED] * len(cluster.nodes)
+        assert not stats(cluster.nodes[0])
+    pair.join()
