@@ -217,7 +217,7 @@ class AsyncClient(BaseClient[B], Awaiting, Generic[B]):
             else:
                 _, made = await loop.create_connection(link, address.host, address.port)
         try:
-            commands = self._session.greeting()
+            commands = self._greeting()
             if commands:
                 replies: list[Reply] = []
                 await made.exchange(b"".join(commands), len(commands), 0, replies)

@@ -13,6 +13,7 @@ from beanpole.client.errors import CannotConnectError
 from beanpole.client.job import Job
 from beanpole.client.session import DEFAULT_TUBE, USED, Session
 from beanpole.errors import ArgumentError
+from beanpole.protocol import wire
 
 B = TypeVar("B")
 
@@ -129,6 +130,17 @@ class BaseClient(Commands[B], Generic[B]):
         if self._given_socket is not None and self._given_socket.fileno() < 0:
             raise OSError("the given socket is closed, and how to make another is not known")
         return self._given_socket
+
+    def _greeting(self) -> list[bytes]:
+        """The commands that a new connection begins with.
+
+        A node of a cluster may accept a connection and then find that it can't reach the leader. So where there is
+        another address, the connection only counts when something was answered: if need be to a command without effect.
+        """
+        commands = self._session.greeting()
+        if not commands and len(self._addresses) > 1:
+            commands = [wire.command(b"watch", DEFAULT_TUBE)]
+        return commands
 
     def _lost(self) -> None:
         """The connection broke, or could not be made: the next address is tried first."""

@@ -325,7 +325,7 @@ class Client(BaseClient[B], Blocking, Generic[B]):
         self._address = self._addresses.current
         link = Link(self._socket(), self._timeout_s)
         try:
-            commands = self._session.greeting()
+            commands = self._greeting()
             if commands:
                 replies: list[Reply] = []
                 link.exchange(b"".join(commands), len(commands), 0, replies)

@@ -23,6 +23,9 @@ from tests.unit.client.peer import CLOSE, RESET, SILENCE, Maker, Peer, Steps
 PUT = b"put 65536 0 60 1\r\nx\r\n"
 SOON = Backoff(attempts=3, first_s=0.001)
 
+ALIVE = (b"watch default\r\n", b"WATCHING 1\r\n")
+"""How a connection to one of several addresses begins, if there is nothing else to say."""
+
 
 def test_nothing_connects_before_it_is_needed(make: Maker) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -238,7 +241,7 @@ def nobody() -> tuple[str, int]:
 
 
 def test_the_next_address_is_tried_when_one_refuses(make: Maker, nobody: tuple[str, int]) -> None:
-    with Peer([(PUT, b"INSERTED 1\r\n")]) as peer:
+    with Peer([ALIVE, (PUT, b"INSERTED 1\r\n")]) as peer:
         client = make([nobody, peer.address], backoff=Backoff(attempts=1))
         assert client.put("x") == 1
         assert (client.address.host, client.address.port) == peer.address
@@ -259,8 +262,15 @@ def test_the_next_address_is_tried_when_one_closes_or_is_silent(make: Maker) -> 
         client.close()
 
 
+def test_one_that_accepts_and_cannot_serve_costs_no_command(make: Maker) -> None:
+    with Peer([(ALIVE[0], CLOSE)]) as one, Peer([ALIVE, (PUT, b"INSERTED 7\r\n")]) as two:
+        client = make([one.address, two.address])
+        assert client.put("x") == 7
+        client.close()
+
+
 def test_after_a_loss_it_goes_on_at_the_next_address_with_its_tubes(make: Maker) -> None:
-    first = [(b"use a\r\n", b"USING a\r\n"), (b"watch b\r\n", b"WATCHING 2\r\n"), (PUT, CLOSE)]
+    first: Steps = [ALIVE, (b"use a\r\n", b"USING a\r\n"), (b"watch b\r\n", b"WATCHING 2\r\n"), (PUT, CLOSE)]
     restored = (b"use a\r\nwatch b\r\n", b"USING a\r\nWATCHING 2\r\n")
     with Peer(first) as one, Peer([restored, (PUT, b"INSERTED 7\r\n"), (PUT, b"INSERTED 8\r\n")]) as two:
         client = make([one.address, two.address], backoff=SOON)
@@ -274,14 +284,14 @@ def test_after_a_loss_it_goes_on_at_the_next_address_with_its_tubes(make: Maker)
 
 
 def test_a_command_that_may_be_repeated_is_sent_to_the_next_address(make: Maker) -> None:
-    with Peer([(PUT, RESET)]) as one, Peer([(PUT, b"INSERTED 7\r\n")]) as two:
+    with Peer([ALIVE, (PUT, RESET)]) as one, Peer([ALIVE, (PUT, b"INSERTED 7\r\n")]) as two:
         client = make([one.address, two.address], repeat=True, backoff=SOON)
         assert client.put("x") == 7
         client.close()
 
 
 def test_a_connection_that_ended_while_idle_goes_on_at_the_next_address() -> None:
-    with Peer([(PUT, b"INSERTED 1\r\n"), (b"", CLOSE)]) as one, Peer([(PUT, b"INSERTED 2\r\n")]) as two:
+    with Peer([ALIVE, (PUT, b"INSERTED 1\r\n"), (b"", CLOSE)]) as one, Peer([ALIVE, (PUT, b"INSERTED 2\r\n")]) as two:
         client = Client([one.address, two.address], backoff=SOON)
         assert client.put("x") == 1
         assert client._link is not None
@@ -291,7 +301,7 @@ def test_a_connection_that_ended_while_idle_goes_on_at_the_next_address() -> Non
 
 
 def test_it_stays_at_an_address_that_it_leaves_by_itself(make: Maker) -> None:
-    once = [(PUT, b"INSERTED 1\r\n")]
+    once: Steps = [ALIVE, (PUT, b"INSERTED 1\r\n")]
     with Peer(once, once) as peer, socket.create_server(("127.0.0.1", 0)) as other:
         client = make([peer.address, other.getsockname()])
         client.put("x")
@@ -301,7 +311,7 @@ def test_it_stays_at_an_address_that_it_leaves_by_itself(make: Maker) -> None:
 
 
 def test_a_batch_that_breaks_is_followed_by_the_next_address(make: Maker) -> None:
-    with Peer([(PUT + PUT, CLOSE)]) as one, Peer([(PUT, b"INSERTED 2\r\n")]) as two:
+    with Peer([ALIVE, (PUT + PUT, CLOSE)]) as one, Peer([ALIVE, (PUT, b"INSERTED 2\r\n")]) as two:
         client = make([one.address, two.address], backoff=SOON)
         with pytest.raises(BatchError):
             client.put_many(["x", "x"])
@@ -326,7 +336,7 @@ def test_every_round_of_attempts_tries_all_addresses(make: Maker) -> None:
 
 
 def test_clients_of_a_pool_know_which_node_is_gone(nobody: tuple[str, int]) -> None:
-    with Peer([(PUT, b"INSERTED 1\r\n")], [(b"use a\r\n", b"USING a\r\n")]) as peer:
+    with Peer([ALIVE, (PUT, b"INSERTED 1\r\n")], [ALIVE, (b"use a\r\n", b"USING a\r\n")]) as peer:
         url = f"beanstalk://127.0.0.1:{nobody[1]},127.0.0.1:{peer.address[1]}"
         with Pool([url]) as pool:
             assert pool.put("x") == 1
