@@ -1,0 +1,25 @@
+"""Clusters for tests that are not about clusters: a server that is one node, or a node that passes clients on."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from tests.databases import DatabaseServers
+from tests.e2e.cluster.conftest import Cluster
+from tests.servers import Server
+
+SILENCE_MS = 500
+"""How long the first node waits until it leads."""
+
+
+@contextmanager
+def clustered_server(databases: DatabaseServers, folder: Path, *flags: str, follower: bool = False) -> Iterator[Server]:
+    """A node that leads, the only one of its cluster; or a second one, which passes its clients on to that."""
+    with ExitStack() as stack:
+        database = stack.enter_context(databases.database("postgresql", folder))
+        cluster = Cluster(database, database.url.replace("postgresql+psycopg:", "postgresql:"))
+        cluster.init(SILENCE_MS)
+        node = stack.enter_context(cluster.node("a", *flags))
+        if follower:
+            node = stack.enter_context(cluster.node("b", *flags))
+        yield Server("follower" if follower else "leader", node.pid, node.port)
