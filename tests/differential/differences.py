@@ -44,10 +44,13 @@ SAME = "same"
 VOLATILE = {"pid", "rusage-utime", "rusage-stime", "uptime", "id", "hostname", "os", "platform", "total-connections"}
 """What differs between any two servers. The connection that found beanstalkd ready counts in total-connections."""
 
+OF_A_LOG = {"file"}
+"""What depends on the log, which not every side has."""
+
 RUNNING = {"age", "time-left", "pause-time-left"}
 """What changes by itself; all times in the conversations are so long that it is 0 in both or in none. Age is 0 or 1."""
 
-OWN_KEYS = {"beanpole-version", "durability"}
+OWN_KEYS = {"beanpole-version", "durability", "cluster-role", "cluster-epoch", "cluster-lag"}
 """What stands behind beanstalkd's keys in stats."""
 
 Lines = list[tuple[str, str]]
@@ -88,6 +91,7 @@ def normal_statistics(lines: Lines) -> Lines:
         lines = normalise(lines)
     if any(key == "pid" for key, _ in lines):
         return [(key, SAME if key in VOLATILE else value) for key, value in lines]
+    lines = [(key, SAME if key in OF_A_LOG else value) for key, value in lines]
     return [(key, str(int(value) > 1) if key in RUNNING else value) for key, value in lines]
 
 

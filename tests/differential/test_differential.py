@@ -4,8 +4,8 @@ A failure prints the conversation's seed: `BEANPOLE_SEED=<seed> pytest tests/dif
 """
 
 import os
-from collections.abc import Iterator
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 
 import pytest
@@ -14,13 +14,18 @@ from beanpole.testing.world import World
 from tests.differential.conversation import BODY_BYTES_MAX, Conversation
 from tests.differential.differences import DIFFERENCES, NORMALISED
 from tests.differential.side import OBSERVER, Part, ServerSide, WorldSide, split_replies
-from tests.servers import beanpole_server, beanstalkd_server, beanstalkd_version, missing_peer
+from tests.servers import Server, beanpole_server, beanstalkd_server, beanstalkd_version, missing_peer
 
 CONVERSATIONS = int(os.environ.get("BEANPOLE_CONVERSATIONS", "400"))
 """How many conversations one run of the tests has; about 30 s. Set the variable for a longer search."""
 
 STEPS = 60
 """How long a conversation is."""
+
+FLAGS = ("-z", str(BODY_BYTES_MAX))
+"""What every server is started with."""
+
+OpenServer = Callable[..., AbstractContextManager[Server]]
 
 NAMES = "abcd"
 """Who takes part in a conversation."""
@@ -29,11 +34,10 @@ NAMES = "abcd"
 class Comparison:
     """The three sides, which stay for all conversations: only ids and counters go on, the same for each."""
 
-    def __init__(self, stack: ExitStack) -> None:
+    def __init__(self, stack: ExitStack, open_beanpole: OpenServer) -> None:
         self.world = WorldSide(World(BODY_BYTES_MAX))
-        flags = ("-z", str(BODY_BYTES_MAX))
-        opened = [beanpole_server, beanstalkd_server]
-        self.servers = [ServerSide(stack.enter_context(open_server(*flags))) for open_server in opened]
+        opened = [open_beanpole, beanstalkd_server]
+        self.servers = [ServerSide(stack.enter_context(open_server(*FLAGS))) for open_server in opened]
         for server in self.servers:
             stack.callback(server.close)
         self.sides: list[WorldSide | ServerSide] = [self.world, *self.servers]
@@ -119,13 +123,18 @@ def comparison() -> Iterator[Comparison]:
     if beanstalkd_version() != "1.12":
         missing_peer("beanstalkd 1.12")
     with ExitStack() as stack:
-        yield Comparison(stack)
+        yield Comparison(stack, beanpole_server)
 
 
 def test_beanpole_answers_as_beanstalkd(comparison: Comparison) -> None:
     """Random conversations have the same replies."""
+    converse(comparison, CONVERSATIONS)
+
+
+def converse(comparison: Comparison, count: int) -> None:
+    """So many conversations, or the one that the environment asks for."""
     seed = os.environ.get("BEANPOLE_SEED")
-    for number in [int(seed)] if seed else range(CONVERSATIONS):
+    for number in [int(seed)] if seed else range(count):
         try:
             comparison.converse(number)
         except AssertionError as difference:

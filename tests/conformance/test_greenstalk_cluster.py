@@ -1,0 +1,18 @@
+"""greenstalk through a node of a cluster that passes it on to the leader: the same tests, with another server."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.clusters import clustered_server
+from tests.conformance.test_greenstalk import *  # noqa: F403 - every test of it
+from tests.databases import DatabaseServers
+from tests.servers import Server
+
+
+@pytest.fixture(scope="module")  # type: ignore[no-redef]
+def server(database_servers: DatabaseServers, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A node that does not lead."""
+    folder = tmp_path_factory.mktemp("cluster")
+    with clustered_server(database_servers, folder, "-z", "1000000", follower=True) as running:
+        yield running

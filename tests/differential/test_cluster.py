@@ -1,0 +1,23 @@
+"""The same conversations with a node of a cluster: its replies wait for PostgreSQL, and are the same.
+
+Fewer of them, as a round trip takes a millisecond here. One thing is weaker: that nothing comes beyond the replies
+that are wanted is seen one step later, for what a node has to say may still wait.
+"""
+
+import functools
+from contextlib import ExitStack
+from pathlib import Path
+
+from tests.clusters import clustered_server
+from tests.databases import DatabaseServers
+from tests.differential.test_differential import CONVERSATIONS, Comparison, converse
+from tests.servers import beanstalkd_version, missing_peer
+
+
+def test_a_node_of_a_cluster_answers_as_beanstalkd(database_servers: DatabaseServers, tmp_path: Path) -> None:
+    """Random conversations have the same replies."""
+    if beanstalkd_version() != "1.12":
+        missing_peer("beanstalkd 1.12")
+    with ExitStack() as stack:
+        comparison = Comparison(stack, functools.partial(clustered_server, database_servers, tmp_path))
+        converse(comparison, max(CONVERSATIONS // 20, 1))
