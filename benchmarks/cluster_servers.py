@@ -29,14 +29,14 @@ PORT = 5432
 """Names the socket in the folder; nothing listens on TCP."""
 
 
-def wait_until(what: str, is_so: Callable[[], T]) -> T:
+def wait_until(what: str, is_so: Callable[[], T], every_s: float = 0.002) -> T:
     """Wait until something is so, and return it."""
     give_up_at = time.monotonic() + START_S
     while time.monotonic() < give_up_at:
         with contextlib.suppress(OSError, psycopg.Error):
             if found := is_so():
                 return found
-        time.sleep(0.002)
+        time.sleep(every_s)
     raise SetupError(f"{what}: not so after {START_S:.0f} s")
 
 
@@ -158,7 +158,8 @@ class Nodes:
     def wait_for_answer(self, name: str) -> None:
         """Wait until a node answers clients, itself or through the leader."""
         address = (HOST, self.ports[name])
-        wait_until(f"node {name} answers", lambda: first_answer(address, time.monotonic() + 5.0))
+        # Not too often: a node that passes clients on makes two connections of each try.
+        wait_until(f"node {name} answers", lambda: first_answer(address, time.monotonic() + 5.0), 0.05)
 
     def address(self, name: str) -> tuple[str, int]:
         """Return where a node listens."""
