@@ -11,7 +11,16 @@ from random import Random
 from typing import Any
 
 from beanpole.log.postgres.rows import Place, Row, first_row
-from beanpole.log.postgres.store import BusyError, ChangedError, GoneError, LostError, NodeState, Server, Settings
+from beanpole.log.postgres.store import (
+    BusyError,
+    ChangedError,
+    GoneError,
+    LostError,
+    NodeState,
+    RefusedError,
+    Server,
+    Settings,
+)
 from tests.simulation.cluster.loop import NODE, SimulatedLoop
 
 SETTINGS = Settings(cluster="c", format=3, silence_ms=1500, segment_bytes=65_536, body_bytes_max=65_536)
@@ -59,6 +68,9 @@ class Database:
     changed: asyncio.Condition = field(default_factory=asyncio.Condition)
     confirmed: list[Row] = field(default_factory=list)
     """Every row whose append returned True, in order."""
+
+    refuses: bool = False
+    """Whether it lets nobody make a table."""
 
     halted: str = ""
     dropped_count: int = 0
@@ -251,6 +263,8 @@ class FakeStore:
     async def make_segment(self, number: int) -> None:
         """See Store."""
         await self.trip()
+        if self.database.refuses:
+            raise RefusedError("the role may not make a table")
         newest = max(self.database.tables)
         if newest < number - 1:
             raise GoneError(f"there is no segment {number - 1}")

@@ -1,0 +1,274 @@
+"""The rules of a cluster, one by one, where it takes more than chance to come across what they are for."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+
+import pytest
+
+from beanpole.log.postgres.rows import Place, RowKind, row_behind
+from beanpole.log.postgres.store import RefusedError
+from tests.simulation.cluster.database import SETTINGS, Entry, Faults
+from tests.simulation.cluster.test_main_path import COMMAND_S_MAX, ask, leader_of
+from tests.simulation.cluster.world import ClientTransport, SimulatedNode, World
+
+BODY = b"x" * 3000
+
+
+def run(main: Callable[[World], Awaitable[None]], segment_bytes: int = SETTINGS.segment_bytes) -> None:
+    """Run a test in a world of three nodes."""
+    world = World(1)
+
+    async def begin() -> None:
+        world.begin()
+        world.database.settings = replace(SETTINGS, segment_bytes=segment_bytes)
+        await main(world)
+
+    world.run(begin())
+
+
+async def until(world: World, what: Callable[[], bool], pause_s: float = 0.01) -> None:
+    """Wait until something is so."""
+    until_s = world.loop.time() + COMMAND_S_MAX
+    while not what():
+        assert world.loop.time() < until_s, "it never happens"
+        await asyncio.sleep(pause_s)
+
+
+async def put(node: SimulatedNode, client: ClientTransport, body: bytes = b"x", delay_s: int = 0) -> int:
+    """Put a job and return its id."""
+    reply = await ask(node, client, b"put 1 %d 60 %d" % (delay_s, len(body)), body)
+    assert reply.startswith(b"INSERTED"), reply
+    return int(reply.split()[1])
+
+
+def test_row_whose_commit_was_not_seen_to_end_answers_nobody_before_the_next() -> None:
+    async def main(world: World) -> None:
+        leader = await leader_of(world)
+        client = leader.connect()
+        world.database.faults = Faults(lost_after=1.0)
+        leader.in_context(client.arrive, b"put 1 0 60 1\r\nx\r\n")
+        await asyncio.sleep(5.0)
+        assert client.output == b""
+        assert not client.closed
+        world.database.faults = Faults()
+        assert await client.reply(0, COMMAND_S_MAX) == b"INSERTED 1\r\n"
+
+    run(main)
+
+
+def test_leader_that_stood_still_answers_nothing_more() -> None:
+    async def main(world: World) -> None:
+        leader = await leader_of(world)
+        client = leader.connect()
+        await put(leader, client)
+        before = len(client.output)
+        world.loop.pause(leader.name, 3.0)
+        leader.in_context(client.arrive, b"peek 1\r\nreserve\r\nstats\r\n")
+        other = await leader_of(world, leader)
+        assert await ask(other, other.connect(), b"delete 1") == b"DELETED\r\n"
+        await until(world, lambda: client.closed)
+        assert len(client.output) == before
+
+    run(main)
+
+
+def test_lease_begins_when_a_row_is_sent() -> None:
+    """Others count from when they see it, which may be long before its writer hears that it is confirmed."""
+
+    async def main(world: World) -> None:
+        world.database.faults = Faults(slow=1.0, slow_s=1.2)
+        leader = await leader_of(world)
+        assert leader.log.lease_until_ns <= leader.clock.boot_ns()
+        world.database.faults = Faults()
+        await until(world, lambda: leader.log.lease_until_ns > leader.clock.boot_ns())
+
+    run(main)
+
+
+@pytest.mark.parametrize("dies", [True, False])
+def test_table_that_a_promotion_took_back_is_made_again(dies: bool) -> None:
+    async def main(world: World) -> None:
+        leader = await leader_of(world)
+        client, database = leader.connect(), world.database
+        leading = leader.node.leading
+        assert leading is not None
+
+        def ended() -> bool:
+            return leading.tip.kind == RowKind.END and database.tables.get(leading.tip.place.segment + 1) == {}
+
+        leader.in_context(client.arrive, b"put 1 0 60 3000\r\n%b\r\n" % BODY * 100)
+        await until(world, ended, 0.0001)
+        for number in [each for each in database.tables if each > leading.tip.place.segment]:
+            del database.tables[number]
+        await database.promote()
+        if dies:
+            await leader.kill()
+        node = await leader_of(world, leader if dies else None)
+        await put(node, node.connect())
+
+    run(main)
+
+
+def test_time_goes_on_when_no_node_was_there_to_count() -> None:
+    async def main(world: World) -> None:
+        leader = await leader_of(world)
+        await put(leader, leader.connect(), delay_s=50)
+        for node in world.nodes:
+            node.clock.wall_s = 1e9
+        await asyncio.sleep(1.0)
+        for node in world.nodes:
+            await node.kill()
+        await asyncio.sleep(7200.0)
+        world.nodes[1].start()
+        node = await leader_of(world)
+        assert await ask(node, node.connect(), b"reserve-with-timeout 1") == b"RESERVED 1 1\r\nx\r\n"
+
+    run(main)
+
+
+def test_wall_clocks_move_nothing_while_a_node_counts() -> None:
+    async def main(world: World) -> None:
+        leader = await leader_of(world)
+        await put(leader, leader.connect(), delay_s=500)
+        await asyncio.sleep(2.0)
+        for node in world.nodes:
+            node.clock.wall_s += 7200
+        await leader.kill()
+        other = await leader_of(world, leader)
+        assert await ask(other, other.connect(), b"reserve-with-timeout 1") == b"TIMED_OUT\r\n"
+
+    run(main)
+
+
+def test_leader_hands_over_to_the_node_that_was_named_in_no_time() -> None:
+    async def main(world: World) -> None:
+        leader = await leader_of(world)
+        await asyncio.sleep(2.5)  # all have reported
+        named = next(node for node in reversed(world.nodes) if node is not leader)
+        client = leader.connect()
+        leader.in_context(client.arrive, b"put 1 0 60 3000\r\n%b\r\n" % BODY * 5)
+        await client.reply(0, COMMAND_S_MAX)
+        leader.in_context(client.arrive, b"put 1 0 60 3000\r\n%b\r\n" % BODY)
+        await asyncio.sleep(0)
+        began_s = world.loop.time()
+        assert leader.node.hand_over(named.name)
+        assert await leader_of(world, leader) is named
+        assert world.loop.time() - began_s < 0.1
+
+    run(main)
+
+
+def test_report_about_the_leader_before_makes_nobody_hand_over() -> None:
+    async def main(world: World) -> None:
+        leader = await leader_of(world)
+        await asyncio.sleep(2.5)
+        leading = leader.node.leading
+        assert leading is not None
+        leader.node.nodes = [replace(each, reaches_leader=False, epoch=leading.epoch - 1) for each in leader.node.nodes]
+        leader.node.look_at_nodes("")
+        assert leading.successor is None
+        leader.node.nodes = [replace(each, epoch=leading.epoch) for each in leader.node.nodes]
+        leader.node.look_at_nodes("")
+        assert leading.successor is not None
+
+    run(main)
+
+
+async def roll(world: World, leader: SimulatedNode) -> None:
+    """Let the segment of the EPOCH row be dropped."""
+    client = leader.connect()
+    while min(world.database.tables) == 1:
+        for _ in range(10):
+            id = await put(leader, client, BODY)
+            assert await ask(leader, client, b"delete %d" % id) == b"DELETED\r\n"
+
+
+def test_node_that_begins_behind_the_epoch_row_knows_who_leads() -> None:
+    async def main(world: World) -> None:
+        leader = await leader_of(world)
+        await roll(world, leader)
+        fresh = SimulatedNode(world, "fresh")
+        await until(world, lambda: bool(fresh.node.following and fresh.node.following.known_epoch))
+        assert fresh.node.following is not None
+        assert fresh.node.following.replica is not None
+        assert fresh.node.following.replica.leader["address"] == leader.name
+
+    run(main)
+
+
+def test_follower_that_needs_a_dropped_segment_starts_over() -> None:
+    async def main(world: World) -> None:
+        leader = await leader_of(world)
+        late = next(node for node in world.nodes if node is not leader)
+        client = leader.connect()
+        await put(leader, client)
+        await asyncio.sleep(1.0)
+        world.database.cut_off.add(late.name)
+        assert await ask(leader, client, b"delete 1") == b"DELETED\r\n"
+        await roll(world, leader)
+        world.database.cut_off.discard(late.name)
+        await until(world, lambda: world.counts["starts_over"] > 0)
+        await asyncio.sleep(2.0)
+        assert late.state() == leader.state()
+
+    run(main)
+
+
+def test_number_of_a_dropped_segment_is_never_used_again() -> None:
+    async def main(world: World) -> None:
+        leader = await leader_of(world)
+        await roll(world, leader)
+        store = await world.database.opener("stale")()
+        await store.make_segment(1)
+        assert 1 not in world.database.tables
+
+    run(main)
+
+
+def test_compaction_adds_little_to_a_row() -> None:
+    async def main(world: World) -> None:
+        leader = await leader_of(world)
+        client = leader.connect()
+        ids = [await put(leader, client, BODY) for _ in range(700)]
+        begun = leader.node.leading.tip.place  # type: ignore[union-attr]
+        for id in ids[::2]:
+            await ask(leader, client, b"delete %d" % id)
+        await until(world, lambda: min(world.database.tables) > 1)
+        rows = [
+            entry.row
+            for number, table in world.database.tables.items()
+            for row, entry in table.items()
+            if Place(number, row) > begun
+        ]
+        assert 60_000 < max(len(row.data) for row in rows) < 65_536 + 2 * len(BODY)
+
+    run(main, segment_bytes=1_048_576)
+
+
+def test_nobody_leads_a_log_that_was_exported() -> None:
+    async def main(world: World) -> None:
+        leader = await leader_of(world)
+        await asyncio.sleep(1.0)
+        tip = leader.node.leading.tip  # type: ignore[union-attr]
+        row = row_behind(tip, epoch=tip.epoch, kind=RowKind.CLOSED, writer=b"0" * 16, confirmed=tip.confirmed, data=b"")
+        world.database.tables[row.place.segment][row.place.row] = Entry(row, replicated=True, visible=True)
+        await until(world, lambda: not world.leaders())
+        await asyncio.sleep(20.0)
+        assert not world.leaders()
+
+    run(main)
+
+
+def test_refusal_in_the_work_beside_ends_the_node() -> None:
+    async def main(world: World) -> None:
+        leader = await leader_of(world)
+        world.database.refuses = True
+        client = leader.connect()
+        leader.in_context(client.arrive, b"put 1 0 60 3000\r\n%b\r\n" % BODY * 100)
+        await until(world, lambda: leader.task is not None and leader.task.done())
+        assert leader.task is not None
+        assert isinstance(leader.task.exception(), RefusedError)
+        assert client.closed
+
+    run(main)
