@@ -316,19 +316,32 @@ async def accept_loss(out: Output, url: str, *, yes: bool) -> ExitCode | None:
 
 
 @verb("verify")
-async def verify(out: Output, url: str) -> ExitCode | None:
-    """Read the whole log as a node does that starts, and check every hash, every record, and the jobs that they make.
+@click.option(
+    "--timeout", type=click.IntRange(1), default=60, show_default=True, help="Seconds that nodes have for an answer."
+)
+async def verify(out: Output, url: str, timeout: int) -> ExitCode | None:  # noqa: ASYNC109 - the option's name
+    """Check the whole log, and that every node holds just what the log says. The nodes go on meanwhile.
 
-    The nodes may run meanwhile. What a node holds in its memory is not asked for: it is what these rows make.
+    Each node makes a digest of its jobs at a row that it names. Then the log is read as a node does that starts: each
+    hash, each record, and at those rows the digest of the jobs that they make. The copy of itself in which a node makes
+    its digest may take as much memory again, if many jobs change meanwhile.
     """
     from beanpole.log.postgres import transfer
 
     with bars("Reading") as progress:
-        found = await transfer.verify(url, progress)
-    out.record(
-        {"rows": found.rows, "jobs": found.jobs, "tip": list(found.tip.place), "hash": found.tip.hash.hex()},
-        f"Nothing is wrong: {found.rows} rows, {jobs_text(found.jobs)}, up to {found.tip.place}",
-    )
+        found = await transfer.verify(url, timeout, progress)
+    record = {"rows": found.rows, "jobs": found.jobs, "tip": list(found.tip.place), "hash": found.tip.hash.hex()}
+    differ = sorted(name for name, equal in found.equal.items() if not equal)
+    if out.as_json:
+        out.record({**record, "equal": found.equal, "silent": found.silent}, "")
+    else:
+        out.line(f"log: {found.rows} rows up to {found.tip.place}, {jobs_text(found.jobs)}: nothing is wrong")
+        for name, equal in sorted(found.equal.items()):
+            out.line(f"{name}: {'holds what the log says' if equal else 'DIFFERS FROM THE LOG'}")
+    if differ:
+        raise Failure(f"{', '.join(differ)} differs from the log; restart it, and report this as a bug")
+    if found.silent:
+        raise Failure(f"no answer from {', '.join(found.silent)}; look at its log, or give a longer --timeout")
     return None
 
 

@@ -6,6 +6,7 @@ A node is ready when it answers clients, in either role. What it does about the 
 
 import asyncio
 import contextlib
+import functools
 import ipaddress
 import os
 import signal
@@ -15,9 +16,10 @@ from typing import TYPE_CHECKING
 from beanpole.errors import BeanpoleError, ExitCode, StartError
 from beanpole.log.postgres import admin
 from beanpole.log.postgres.clock import MachineClock
+from beanpole.log.postgres.digest import Copy, digest_of
 from beanpole.log.postgres.node import Node
 from beanpole.log.postgres.pgstore import opener
-from beanpole.log.postgres.store import ChangedError
+from beanpole.log.postgres.store import QUESTION, ChangedError
 from beanpole.server import limits
 from beanpole.server.app import Server
 from beanpole.server.clusterlogs import ClusterObserver
@@ -26,7 +28,9 @@ from beanpole.server.forward import hello
 from beanpole.server.process import notify_systemd, remove_ready_file
 
 if TYPE_CHECKING:
+    from beanpole.engine.engine import Engine
     from beanpole.log.postgres.leader import Leading
+    from beanpole.log.postgres.rows import Row
 
 
 class ClusterServer(Server):
@@ -54,6 +58,7 @@ class ClusterServer(Server):
         self.service.on_role = self.note_role
         self.stop_turns = self.service.stop_turns
         self.is_ready = False
+        self.answered = ""
         for each in self.listeners:
             each.setblocking(False)
         self.tell = ClusterObserver(self.logger, self.follow)
@@ -138,6 +143,7 @@ class ClusterServer(Server):
         sent_away: Leading | None = None
         while True:
             await asyncio.sleep(limits.CLUSTER_WATCH_S)
+            self.look_for_question()
             leading = self.node.leading
             if leading is None or leading is not sent_away:
                 sent_away = None
@@ -152,6 +158,48 @@ class ClusterServer(Server):
                 sent_away = None
                 self.logger.info("clients taken again")
                 self.service.accept()
+
+    def look_for_question(self) -> None:
+        """Answer an operator who asks what this node holds: at the next row if it leads, else at the last one."""
+        question = next((each.name for each in self.node.nodes if each.role == QUESTION), "")
+        leading, following = self.node.leading, self.node.following
+        if not question or question == self.answered:
+            return
+        if leading is not None:
+            self.answered = question
+            leading.on_row = functools.partial(self.answer_as_leader, leading, question)
+        elif following is not None and following.replica is not None:
+            self.answered = question
+            replica = following.replica
+            assert replica.replay.restore is not None
+            self.answer(question, replica.engine, replica.applied, replica.replay.restore.clock_ns)
+
+    def answer_as_leader(self, leading: "Leading", question: str, row: "Row") -> None:
+        """Answer at a row: now the engine holds what the log holds with it."""
+        leading.on_row = None
+        self.answer(question, leading.replica.engine, row, leading.records.clock[0])
+
+    def answer(self, question: str, engine: "Engine", row: "Row", due_ns: int) -> None:
+        """Make a digest of what the engine holds, and say it."""
+        assert self.settings.cluster is not None
+        jobs = engine.jobs.count
+        try:
+            copy = Copy(functools.partial(digest_of, engine, due_ns))
+        except OSError as error:
+            self.logger.warning("no digest for `beanpole cluster verify`", reason=str(error))
+            return
+        url, node = self.settings.cluster, self.settings.node
+
+        async def send() -> None:
+            try:
+                found = await copy.result()
+                await admin.answer(url, question, admin.Answer(node, row.place, row.hash, due_ns, jobs, found))
+            except (BeanpoleError, OSError) as error:
+                self.logger.warning("no digest for `beanpole cluster verify`", reason=str(error))
+            finally:
+                copy.close()
+
+        self.sending = asyncio.get_running_loop().create_task(send())
 
     def refuse_drain(self) -> None:
         """Refuse to drain: the next leader would take jobs all the same."""

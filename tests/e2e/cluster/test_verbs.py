@@ -215,6 +215,22 @@ def test_verify_reads_the_whole_log(cluster: Cluster) -> None:
     assert "row 2 of segment 1 does not fit" in cluster("verify", code=1).err
 
 
+def test_verify_asks_every_node_what_it_holds(cluster: Cluster) -> None:
+    cluster.init()
+    with cluster.node("a") as a, cluster.node("b"), a.connect() as client:
+        ask(a, *JOBS)
+        client.ask(b"put 5 1 60 5\r\nsoon!\r\n", b"INSERTED 5\r\n")  # due while we look, or not yet
+        client.ask(b"put 5 0 60 5\r\ntaken\r\n", b"INSERTED 6\r\n")
+        client.ask(b"reserve-job 6\r\n", b"RESERVED 6 5\r\ntaken\r\n")
+        cluster.wait_alive("a", "b")
+        for _ in range(3):
+            done = cluster("verify", "--json").objects[0]
+            assert (done["jobs"], done["equal"], done["silent"]) == (5, {"a": True, "b": True}, [])
+        client.ask(b"delete 6\r\n", b"DELETED\r\n")
+        assert cluster.count("digest", "true") == 0
+        assert roles(cluster).keys() == {"a", "b"}
+
+
 def test_import_refuses_a_directory_without_a_log(cluster: Cluster, tmp_path: Path) -> None:
     cluster.init()
     assert "holds no log" in cluster("import", tmp_path, code=1).err

@@ -19,8 +19,8 @@ from beanpole.log.postgres.connection import (
     read_settings,
 )
 from beanpole.log.postgres.pgstore import PostgresStore
-from beanpole.log.postgres.rows import Row, RowKind, first_row, new_writer, unpack_note
-from beanpole.log.postgres.store import FORCED, STOPPED, NodeState, RefusedError, Server, Settings
+from beanpole.log.postgres.rows import Place, Row, RowKind, first_row, new_writer, unpack_note
+from beanpole.log.postgres.store import FORCED, QUESTION, STOPPED, NodeState, RefusedError, Server, Settings
 from beanpole.log.reader import read_header
 
 DURABILITIES = ("quorum", "storage", "local")
@@ -179,7 +179,7 @@ async def opened(conninfo: str) -> AsyncIterator[OperatorStore]:
 async def status(conninfo: str) -> Status:
     """Return who leads, and what the log holds."""
     async with opened(conninfo) as store:
-        nodes = await store.nodes()
+        nodes = [each for each in await store.nodes() if each.role != QUESTION]
         segments = await store.segments()
         leader = await last_epoch(store, segments)
         shares = await query(store, schema.SHARES_MACHINE, [f"beanpole {leader.node}" if leader is not None else ""])
@@ -283,6 +283,57 @@ async def step_down(
 def newest(nodes: list[NodeState], names: list[str]) -> str:
     """Return which of some nodes has applied most."""
     return max((each for each in nodes if each.name in names), key=lambda each: each.applied).name
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a node held at a row."""
+
+    node: str
+    place: Place
+    hash: bytes
+    """Of that row."""
+
+    due_ns: int
+    """Delayed jobs that are due at this moment of the log's clock count as ready."""
+
+    jobs: int
+    digest: bytes
+
+
+async def answer(conninfo: str, question: str, given: Answer) -> None:
+    """Say what this node holds."""
+    connection = await connect(conninfo, "answer")
+    async with connection:
+        with errors_translated():
+            values = [question, given.node, *given.place, given.hash, given.due_ns, given.jobs, given.digest]
+            await connection.execute(schema.ANSWER.encode(), values)
+
+
+async def ask_nodes(store: OperatorStore, timeout_s: float) -> list[Answer]:
+    """Ask every node that is alive what it holds; return the answers that came in time."""
+    wanted = {each.name for each in await store.nodes() if each.is_alive}
+    question = f"{QUESTION} {secrets.token_hex(8)}"
+    place = Place(0, 0)
+    asking = NodeState(question, "", QUESTION, 0, place, "", 0, "", reaches_leader=True, writer=new_writer())
+    answers: list[Answer] = []
+    try:
+        async with asyncio.timeout(timeout_s):
+            await store.report(asking)
+            while wanted - {each.node for each in answers}:
+                await asyncio.sleep(limits.REPORT_S / 10)
+                await store.report(asking)  # it counts as gone when it is old
+                answers = [
+                    Answer(node, Place(segment, row), *rest)
+                    for node, segment, row, *rest in await query(store, schema.ANSWERS, [question])
+                ]
+    except TimeoutError:
+        pass
+    finally:
+        with errors_translated():
+            await store.connection.execute(schema.FORGET_NODE.encode(), [question])
+            await store.connection.execute(schema.FORGET_QUESTION.encode(), [question])
+    return answers
 
 
 async def note_stop(conninfo: str, writer: bytes, loss: str) -> None:

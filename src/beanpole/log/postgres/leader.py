@@ -89,6 +89,8 @@ class Leading(Log):
         self.handed_over = False
         self.work = asyncio.Event()
         self.on_durable: Callable[[], None] = lambda: None
+        self.on_row: Callable[[Row], None] | None = None
+        """Is told of a row when the engine holds just what the log holds with it."""
 
     # --- what the server calls ----------------------------------------------------------------------------------------
 
@@ -248,10 +250,14 @@ class Leading(Log):
         place, sizes = self.tip.next_place, self.replica.segment_bytes
         sizes[place.segment] = sizes.get(place.segment, 0) + len(data)
         if ended:
-            return self.row_behind(RowKind.END, data), index
-        if place.row == 0:
-            return self.row_behind(RowKind.HEAD, self.noted(data)), index
-        return self.row_behind(RowKind.RECORDS, data), index
+            row = self.row_behind(RowKind.END, data)
+        elif place.row == 0:
+            row = self.row_behind(RowKind.HEAD, self.noted(data))
+        else:
+            row = self.row_behind(RowKind.RECORDS, data)
+        if self.on_row is not None and not records.unwritten_bytes:
+            self.on_row(row)
+        return row, index
 
     def noted(self, records: bytes) -> bytes:
         """Return records behind what this node says of itself, and of the server that it works with."""

@@ -10,6 +10,9 @@ create schema if not exists {SCHEMA};
 create table if not exists {SCHEMA}.segment (number bigint primary key);
 create table if not exists {SCHEMA}.setting (name text primary key, value text not null);
 create table if not exists {SCHEMA}.step_down (epoch bigint primary key, successor text not null);
+create table if not exists {SCHEMA}.digest (
+    question text, node text, segment bigint not null, row bigint not null, hash bytea not null, due_ns bigint not null,
+    jobs bigint not null, digest bytea not null, primary key (question, node));
 create table if not exists {SCHEMA}.node (
     name text primary key, address text not null, role text not null, epoch bigint not null,
     segment bigint not null, row bigint not null, version text not null, format int not null, machine text not null,
@@ -35,6 +38,15 @@ ACCEPT_LOSS = f"delete from {SCHEMA}.setting where name = 'loss' returning value
 
 CLOSE = f"insert into {SCHEMA}.setting values ('closed', %s) on conflict (name) do update set value = excluded.value"
 """Its commit waits for the standbys, and so for all that was committed before."""
+
+ANSWER = f"insert into {SCHEMA}.digest values (%s, %s, %s, %s, %s, %s, %s, %s) on conflict do nothing"
+
+ANSWERS = (
+    f"select node, segment, row, hash, due_ns, jobs, digest from {SCHEMA}.digest where question = %s order by node"
+)
+
+FORGET_QUESTION = f"delete from {SCHEMA}.digest where question = %s"
+FORGET_NODE = f"delete from {SCHEMA}.node where name = %s"
 
 SET_FORMAT = f"update {SCHEMA}.setting set value = %s where name = 'format'"
 

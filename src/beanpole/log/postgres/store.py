@@ -15,6 +15,9 @@ from beanpole.log.postgres.rows import Place, Row
 STOPPED = "stopped"
 """The role of a node that has stopped in good order."""
 
+QUESTION = "verify"
+"""The role of what is no node but a question to all: say a digest of your jobs, by the name of this."""
+
 FORCED = "*"
 """The successor that an operator names who wants the leader to stop leading even if nobody else can."""
 
@@ -104,7 +107,7 @@ class NodeState:
     @property
     def is_alive(self) -> bool:
         """Whether it runs, as far as that is known."""
-        return self.age_s < limits.REPORT_OLD_S and self.role != STOPPED
+        return self.age_s < limits.REPORT_OLD_S and self.role not in {STOPPED, QUESTION}
 
 
 class Store(Protocol):

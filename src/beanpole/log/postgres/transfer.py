@@ -6,6 +6,7 @@ jobs are never served by two servers; its directory gets its name when all of it
 
 import asyncio
 import contextlib
+import functools
 import os
 import shutil
 from collections.abc import Callable, Iterator
@@ -24,11 +25,12 @@ from beanpole.log.files import disk
 from beanpole.log.files.bulk import BulkWriter
 from beanpole.log.format import segment_header
 from beanpole.log.postgres import schema
-from beanpole.log.postgres.admin import OperatorStore, columns_of, last_row, opened
+from beanpole.log.postgres.admin import OperatorStore, ask_nodes, columns_of, last_row, opened
 from beanpole.log.postgres.connection import errors_translated
+from beanpole.log.postgres.digest import Copy, digest_of
 from beanpole.log.postgres.replica import Replica
-from beanpole.log.postgres.rows import Row, RowKind, new_writer, pack_note, row_behind
-from beanpole.log.postgres.store import RefusedError
+from beanpole.log.postgres.rows import Place, Row, RowKind, new_writer, pack_note, row_behind
+from beanpole.log.postgres.store import RefusedError, Settings
 from beanpole.log.replay import Replay
 from beanpole.log.tools.inspect import empty_replay, survey
 from beanpole.log.tools.snapshot import Snapshot
@@ -38,6 +40,13 @@ Progress = Callable[[int, int], None]
 
 UNFINISHED = ".unfinished"
 """What the name of a directory ends with while an export writes it."""
+
+
+NOTE = {"node": "import", "address": ""}
+"""What an import says of itself as the node that leads."""
+
+NOWHERE = Place(0, 0)
+"""Before every row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +144,7 @@ class ImportWriter:
         header = segment_header(
             place.segment, self.engine.next_job_id, self.clock, records.salt, place.segment, settings.segment_bytes
         )
-        await self.add(RowKind.EPOCH, pack_note({"node": "import", "address": ""}, header))
+        await self.add(RowKind.EPOCH, pack_note(NOTE, header))
         records.open_segment(place.segment, settings.segment_bytes, len(header), records.salt)
 
     def flush(self) -> None:
@@ -147,7 +156,10 @@ class ImportWriter:
         records = self.records
         while records.unwritten_bytes >= least_bytes:
             data, _, ended = records.take_row(limits.ROW_BYTES)
-            await self.add(RowKind.END if ended else RowKind.RECORDS, data)
+            if not ended and self.tip.next_place.row == 0:
+                await self.add(RowKind.HEAD, pack_note(NOTE, data))
+            else:
+                await self.add(RowKind.END if ended else RowKind.RECORDS, data)
 
     async def end(self) -> None:
         """Write what is left, and the row that lets any node lead."""
@@ -195,24 +207,52 @@ async def export_directory(conninfo: str, path: Path, progress: Progress) -> Mov
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """What a whole log was found to hold."""
+    """What a whole log was found to hold, and what the nodes hold."""
 
     rows: int
     jobs: int
     tip: Row
+    equal: dict[str, bool]
+    """By node, whether it holds what the log says at the row that it named."""
+
+    silent: list[str]
+    """Nodes that are alive and did not answer."""
 
 
-async def verify(conninfo: str, progress: Progress) -> Verified:
-    """Read the whole log as a node does that starts: each row's hash, its predecessor, its records, and what they make.
+async def verify(conninfo: str, timeout_s: float, progress: Progress) -> Verified:
+    """Ask the nodes for digests, then read the whole log as a node does that starts, and compare.
 
     Raises:
-        ChangedError: something in it is not what was written.
+        ChangedError: something in the log is not what was written.
         GoneError: its oldest segment was dropped meanwhile, so it must be read again.
     """
     async with opened(conninfo) as store:
-        replica = await read_log(store, progress)
+        alive = [each.name for each in await store.nodes() if each.is_alive]
+        answers = await ask_nodes(store, timeout_s)
+        copies: dict[str, Copy] = {}
+        equal: dict[str, bool] = {}
+
+        def compare(replica: Replica) -> None:
+            for each in answers:
+                if each.place == replica.applied.place:
+                    same = each.hash == replica.applied.hash and each.jobs == replica.engine.jobs.count
+                    equal[each.node] = same
+                    if same:
+                        copies[each.node] = Copy(functools.partial(digest_of, replica.engine, each.due_ns))
+
+        try:
+            furthest = max((each.place for each in answers), default=NOWHERE)
+            replica = await read_log(store, progress, compare, furthest)
+            for each in answers:
+                if each.node in copies:
+                    equal[each.node] = await copies[each.node].result() == each.digest
+        finally:
+            for copy in copies.values():
+                copy.close()
         await asyncio.to_thread(check, replica.engine)
-        return Verified(replica.row_count + len(replica.unapplied), replica.engine.jobs.count, replica.tip)
+        silent = [each for each in alive if each not in equal]
+        rows = replica.row_count + len(replica.unapplied)
+        return Verified(rows, replica.engine.jobs.count, replica.tip, equal, silent)
 
 
 def check_new(path: Path) -> None:
@@ -221,8 +261,28 @@ def check_new(path: Path) -> None:
         raise RefusedError(f"{path} is there already, and not empty; export makes a new directory")
 
 
-async def read_log(store: OperatorStore, progress: Progress) -> Replica:
-    """Return an engine that has applied the log, as far as it reached when this began.
+class ShownReplica(Replica):
+    """A replica that is shown to somebody behind each row that it applies."""
+
+    def __init__(self, look: Callable[[Replica], None], settings: Settings, first: Row) -> None:
+        self.look = look
+        super().__init__(settings, first, make_engine, 0, as_one_segment=True)
+
+    def apply(self, row: Row) -> None:
+        """Apply one row."""
+        super().apply(row)
+        self.look(self)
+
+
+async def read_log(
+    store: OperatorStore,
+    progress: Progress,
+    look: Callable[[Replica], None] = lambda _: None,
+    applied: Place = NOWHERE,
+) -> Replica:
+    """Return an engine that has applied the log as far as it reached when this began, and at least up to a place.
+
+    `look` is called behind each row that was applied.
 
     Raises:
         ChangedError: a row is not what was written there, or does not fit behind the one before.
@@ -233,15 +293,19 @@ async def read_log(store: OperatorStore, progress: Progress) -> Replica:
     first = await store.first(segments[0])
     if first is None:
         raise RefusedError("the log has no row: make the cluster again with `beanpole cluster init`")
-    replica = Replica(store.settings, first, make_engine, 0, as_one_segment=True)
+    replica = ShownReplica(look, store.settings, first)
+    idle_s = 0.0
     while True:
         is_there, rows = await store.read(replica.tip, limits.ROWS_BYTES)
         if not is_there:
             raise RefusedError("the log changes while it is read: is a node running?")
         for row in rows:
             replica.take(row, 0)
-        if not rows or replica.tip.place >= last:
+        if replica.tip.place >= last and (replica.applied.place >= applied or idle_s > store.settings.silence_ms / 1e3):
             return replica
+        if not rows:
+            await asyncio.sleep(limits.POLL_S)
+        idle_s = 0.0 if rows else idle_s + limits.POLL_S
         done, total = replica.tip.place, len(segments)
         share = (done.segment - segments[0]) + (done.row / max(last.row, 1) if done.segment == last.segment else 0)
         progress(int(1000 * share), 1000 * total)

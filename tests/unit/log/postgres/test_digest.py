@@ -1,0 +1,88 @@
+"""The digest of a node's jobs: equal where a log would say the same, and different where anything differs."""
+
+import asyncio
+import functools
+
+import pytest
+
+from beanpole.engine.engine import Engine
+from beanpole.engine.restore import Restore
+from beanpole.log.accounts import Accounts
+from beanpole.log.encoder import Encoder
+from beanpole.log.postgres.digest import Copy, digest_of
+from beanpole.log.replay import import_job
+
+READY, DELAYED, BURIED = 0, 2, 3
+NOW_NS = 10_000_000_000
+JOB = {
+    "id": 1,
+    "created_at_ns": 5,
+    "deadline_at_ns": 0,
+    "bury_order": 0,
+    "pri": 7,
+    "delay_s": 3,
+    "ttr_s": 60,
+    "reserve_count": 1,
+    "timeout_count": 2,
+    "release_count": 3,
+    "bury_count": 4,
+    "kick_count": 5,
+    "state": READY,
+}
+
+
+def digest(*jobs: dict[str, int], tube: bytes = b"mail", body: bytes = b"hello") -> bytes:
+    """The digest of an engine with some jobs."""
+    records = Encoder(Accounts(1 << 30, unlimited=True))
+    records.open_segment(1, 1 << 30)
+    engine = Engine(1000)
+    for each in jobs:
+        import_job(Restore(engine), records, tube, body, each)
+    return digest_of(engine, NOW_NS)
+
+
+def test_the_order_of_jobs_does_not_matter() -> None:
+    other = JOB | {"id": 2}
+    assert digest(JOB, other) == digest(other, JOB) != digest(JOB)
+
+
+@pytest.mark.parametrize("key", [key for key in JOB if key not in {"deadline_at_ns", "bury_order", "state"}])
+def test_every_number_counts(key: str) -> None:
+    assert digest(JOB) != digest(JOB | {key: JOB[key] + 1})
+
+
+def test_tube_body_and_state_count() -> None:
+    found = [digest(JOB), digest(JOB, tube=b"post"), digest(JOB, body=b"hallo"), digest(JOB | {"state": BURIED})]
+    found.append(digest(JOB | {"state": BURIED, "bury_order": 9}))
+    found += [digest(JOB | {"state": DELAYED, "deadline_at_ns": NOW_NS + more}) for more in (1, 2)]
+    assert len(set(found)) == len(found)
+
+
+def test_a_delayed_job_that_is_due_is_ready() -> None:
+    assert digest(JOB | {"state": DELAYED, "deadline_at_ns": NOW_NS}) == digest(JOB)
+
+
+def test_a_copy_tells_what_it_saw() -> None:
+    seen = [b"before"]
+
+    async def main() -> bytes:
+        copy = Copy(lambda: seen[0].ljust(16))
+        seen[0] = b"after"
+        try:
+            return await copy.result()
+        finally:
+            copy.close()
+
+    assert asyncio.run(main()) == b"before".ljust(16)
+
+
+def test_a_copy_that_ends_early_is_an_error() -> None:
+    async def main() -> None:
+        copy = Copy(functools.partial(bytes, 3))
+        try:
+            await copy.result()
+        finally:
+            copy.close()
+
+    with pytest.raises(OSError, match="ended early"):
+        asyncio.run(main())
