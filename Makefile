@@ -88,7 +88,7 @@ test: $(TESTABLE) ## build, and run every test
 
 test-fast: $(TESTABLE) ## build, and run in a minute what needs neither a database nor a crowd of processes
 	@SIMULATION_SEEDS=200 BEANPOLE_CONVERSATIONS=120 exec $(BIN)/python -m pytest $(PARALLEL) -m "not database" tests/unit tests/scripts tests/model \
-	  tests/simulation/test_seeds.py tests/test_tidy.py $(PYTEST)
+	  tests/simulation/test_seeds.py tests/simulation/cluster/test_rules.py tests/test_tidy.py $(PYTEST)
 
 soak-cluster: $(TESTABLE) ## build, and let nodes and databases of a cluster fail for SOAK_S seconds
 	@exec $(BIN)/python -m tests.soak.cluster $(SOAK_S)

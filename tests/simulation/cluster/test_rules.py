@@ -246,6 +246,30 @@ def test_compaction_adds_little_to_a_row() -> None:
     run(main, segment_bytes=1_048_576)
 
 
+def test_row_that_was_not_confirmed_may_go() -> None:
+    """Nobody was answered on it, and no follower has applied it."""
+
+    async def main(world: World) -> None:
+        leader = await leader_of(world)
+        await asyncio.sleep(1.0)
+        tip = leader.node.leading.tip  # type: ignore[union-attr]
+        await leader.kill()
+        database = world.database
+        tip = max((entry.row for entry in database.tables[tip.place.segment].values()), key=lambda row: row.place)
+        row = row_behind(
+            tip, epoch=tip.epoch, kind=RowKind.RECORDS, writer=tip.writer, confirmed=tip.confirmed, data=b""
+        )
+        database.tables[row.place.segment][row.place.row] = Entry(row, visible=True)
+        others = [node.node.following for node in world.nodes if node is not leader]
+        await until(world, lambda: all(each and each.replica and each.replica.tip == row for each in others))
+        assert await database.promote() == 1
+        await leader_of(world)
+        assert world.counts["rewound"] == len(others)
+        assert not database.halted
+
+    run(main)
+
+
 def test_nobody_leads_a_log_that_was_exported() -> None:
     async def main(world: World) -> None:
         leader = await leader_of(world)
