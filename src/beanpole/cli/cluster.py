@@ -195,7 +195,7 @@ def record_of(found: "Status", warnings: list[str]) -> dict[str, object]:
         "since": time_text(leader.since_s) if leader is not None else None,
         "epoch": found.leader.epoch if found.leader is not None else 0,
         "durability": found.server.durability,
-        "synchronous_standby_names": found.names_now,
+        "synchronous_standby_names": found.names,
         "timeline": found.server.timeline,
         "silence_ms": found.settings.silence_ms,
         "format": found.settings.format,
@@ -234,7 +234,6 @@ def warnings_of(found: "Status") -> list[str]:
     """Return what an operator should know, and do."""
     warnings = []
     alive = [each for each in found.nodes if each.is_alive]
-    is_quorum = found.server.durability == "quorum"
     if found.loss:
         warnings.append(f"acknowledged jobs were lost: {found.loss}; look, then run `beanpole cluster accept-loss`")
     if found.tip.kind == RowKind.CLOSED:
@@ -245,12 +244,8 @@ def warnings_of(found: "Status") -> list[str]:
         warnings.append("no second node is alive: when the one that leads dies nobody leads; start another")
     if found.server.durability == "local":
         warnings.append("durability is local: when PostgreSQL's machine dies, acknowledged jobs are lost")
-    if is_quorum and found.names_now != found.names:
-        warnings.append(
-            f"synchronous_standby_names is {found.names_now!r}, but {found.names!r} was approved: nothing is confirmed"
-        )
-    if is_quorum and not any(state == "streaming" and role in {"sync", "quorum"} for _, state, role in found.standbys):
-        warnings.append("no synchronous standby is streaming: nothing is confirmed until one is")
+    if found.unsafe:
+        warnings.append(f"nothing is confirmed: {found.unsafe}")
     if found.is_led and found.shares_machine:
         warnings.append(
             "the leader runs on the machine of PostgreSQL's primary: one failure takes both; "

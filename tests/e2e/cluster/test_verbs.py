@@ -87,6 +87,13 @@ def test_status_shows_who_leads_and_how_far_the_others_are(cluster: Cluster) -> 
         cluster("leader", "--node", "b", code=2)
 
 
+def test_status_says_why_nothing_is_confirmed(cluster: Cluster) -> None:
+    cluster.init()
+    cluster.database.run("update beanpole.setting set value = 'quorum' where name = 'durability'")
+    warnings = cluster("status", "--json", code=2).objects[0]["warnings"]
+    assert any("nothing is confirmed: synchronous_standby_names" in each for each in warnings)
+
+
 def test_stats_come_from_the_leader_through_a_follower(cluster: Cluster) -> None:
     cluster.init()
     with cluster.node("a"), cluster.node("b") as b, b.connect() as client:

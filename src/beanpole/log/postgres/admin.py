@@ -20,7 +20,7 @@ from beanpole.log.postgres.connection import (
 )
 from beanpole.log.postgres.pgstore import PostgresStore
 from beanpole.log.postgres.rows import Place, Row, RowKind, first_row, new_writer, unpack_note
-from beanpole.log.postgres.store import FORCED, QUESTION, STOPPED, NodeState, RefusedError, Server, Settings
+from beanpole.log.postgres.store import FORCED, QUESTION, STOPPED, BusyError, NodeState, RefusedError, Server, Settings
 from beanpole.log.reader import read_header
 
 DURABILITIES = ("quorum", "storage", "local")
@@ -66,10 +66,10 @@ class Status:
     settings: Settings
     server: Server
     names: str
-    """The standbys that a commit waits for, as approved."""
+    """The standbys that a commit waits for."""
 
-    names_now: str
-    """The same, as the server has them now."""
+    unsafe: str
+    """Why a commit is not as durable as the cluster asks for, so that nothing is confirmed; empty: it is."""
 
     loss: str
     leader: Leader | None
@@ -187,8 +187,8 @@ async def status(conninfo: str) -> Status:
         return Status(
             settings=store.settings,
             server=store.server,
-            names=store.names,
-            names_now=(await query(store, "select current_setting('synchronous_standby_names')"))[0][0],
+            names=(await query(store, "select current_setting('synchronous_standby_names')"))[0][0],
+            unsafe=await unsafe(store),
             loss=store.loss,
             leader=leader,
             shares_machine=shares[0][0],
@@ -198,6 +198,16 @@ async def status(conninfo: str) -> Status:
             nodes=nodes,
             standbys=[tuple(each) for each in await query(store, STANDBYS)],
         )
+
+
+async def unsafe(store: OperatorStore) -> str:
+    """Return why nothing is confirmed as the cluster asks for; empty: it is."""
+    try:
+        with errors_translated():
+            await check_durability(store.connection, store.server.durability)
+    except (RefusedError, BusyError) as error:
+        return str(error)
+    return ""
 
 
 async def who_leads(conninfo: str) -> Leader | None:
@@ -230,6 +240,11 @@ async def last_epoch(store: PostgresStore, segments: list[int]) -> Leader | None
         rows = await store.select(segment, "kind in (%s, %s) order by row desc limit 1", [RowKind.EPOCH, RowKind.HEAD])
         if rows:
             note, records = unpack_note(rows[0].data)
+            for earlier in segments if rows[0].kind == RowKind.HEAD else ():
+                began = await store.select(earlier, "kind = %s and epoch = %s", [RowKind.EPOCH, rows[0].epoch])
+                if began:  # else its segment was dropped, and the oldest moment that is known is that of this one
+                    _, records = unpack_note(began[0].data)
+                    break
             header = read_header(records)
             since_s = (header.log_ns + header.lead_ns) / 1e9
             return Leader(
