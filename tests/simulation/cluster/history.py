@@ -11,6 +11,8 @@ from tests.simulation.cluster.database import Faults
 from tests.simulation.cluster.world import World, state_of
 
 SETTLE_S = 120.0
+PAUSES_S = 6.0
+"""When the last pause of a node is over, and what was sent to it meanwhile has run."""
 
 
 async def settle(world: World) -> dict[int, bytes]:
@@ -18,6 +20,7 @@ async def settle(world: World) -> dict[int, bytes]:
     database = world.database
     database.faults, database.down = Faults(), False
     database.cut_off.clear()
+    await asyncio.sleep(PAUSES_S)
     until_s = world.loop.time() + SETTLE_S
     place, replicas = None, []
     while place is None or not all(each.applied.place >= place for each in replicas):
