@@ -57,14 +57,15 @@ def test_row_whose_commit_was_not_seen_to_end_answers_nobody_before_the_next() -
     run(main)
 
 
-def test_leader_that_stood_still_answers_nothing_more() -> None:
+@pytest.mark.parametrize("command", [b"peek 1\r\n", b"reserve\r\n", b"put 1 0 60 1\r\nx\r\n"])
+def test_leader_that_stood_still_answers_nothing_more(command: bytes) -> None:
     async def main(world: World) -> None:
         leader = await leader_of(world)
         client = leader.connect()
         await put(leader, client)
         before = len(client.output)
         world.loop.pause(leader.name, 3.0)
-        leader.in_context(client.arrive, b"peek 1\r\nreserve\r\nstats\r\n")
+        leader.in_context(client.arrive, command)
         other = await leader_of(world, leader)
         assert await ask(other, other.connect(), b"delete 1") == b"DELETED\r\n"
         await until(world, lambda: client.closed)
