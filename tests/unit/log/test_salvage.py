@@ -86,6 +86,18 @@ def test_salvage_without_a_header_and_a_segment(log: Path) -> None:
     assert start(log) == [id for id in ALIVE if id not in gone]
 
 
+def test_salvage_of_a_newest_segment_that_is_all_zeros(log: Path) -> None:
+    """The one before names it, so its header was durable: a start refuses, and salvage must not call that harmless."""
+    path = log / segment_names(log)[-1]
+    gone = [each.line.fields["job"] for each in places(log) if each.path == path and each.line.kind == Kind.WHOLE]
+    path.write_bytes(bytes(path.stat().st_size))
+    found = checked(log)
+    assert found.outcome == "refuses"
+    assert found.reason == f"{path.name} at byte 0: it does not begin with BEANPOLE"
+    assert salvaged(log).needed
+    assert start(log) == [id for id in ALIVE if id not in gone]
+
+
 @pytest.mark.parametrize("at", [20, 60, 200])
 def test_damage_of_a_salvaged_log_is_no_torn_tail(log: Path, at: int) -> None:
     """Nothing was written to it since, so no segment follows, and no turn of a server says how far it was durable."""

@@ -98,7 +98,7 @@ def read_segment(directory: Directory, replay: Replay, number: int, recovered: R
     except VersionError as error:
         raise OtherVersionError(name, str(error)) from error
     except ValueError as error:
-        if not is_last or durable_beyond(data, number, 0, None):
+        if not is_last or replay.next_segment == number or durable_beyond(data, number, 0, None):
             raise DamageError(name, 0, str(error)) from error
         check_whole(replay, recovered, number - 1)
         put_back(directory, name)

@@ -165,7 +165,8 @@ def survey_segment(  # noqa: PLR0913 - one step of a survey
     except ValueError as error:
         if isinstance(error, VersionError):
             result.newer = f"{name}: {error}"
-        harmless = is_last and result.newer is None and not durable_beyond(data, number, 0, None)
+        was_durable = replay.next_segment == number or durable_beyond(data, number, 0, None)
+        harmless = is_last and result.newer is None and not was_durable
         before = result.segments[-1].header if result.segments else Header()
         lost = min(before.size, len(data))
         start = "nothing: the server is about to write it" if result.growing else "makes the file a spare"
