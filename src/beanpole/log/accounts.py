@@ -200,11 +200,12 @@ class Accounts:
         """Whether a change whose record has `size` bytes can be kept, when `index` is the last record: a Room.
 
         What has no room waits for the end of the turn, which asks the disk for a segment, or on a full disk lets
-        compaction make room. It is refused when nothing was written since compaction could make none.
+        compaction make room. It is refused when nothing was written since compaction could make none, and when the
+        disk had no space for one as large, although it is not known to be full.
         """
         if self.room_for_note(left, size) and (size <= self.whole_bytes or self.has_large(size, 2)):
             return Room.OK
-        return Room.FULL if index == self.stuck_index else Room.WAIT
+        return Room.FULL if index == self.stuck_index or 0 < self.refused_from <= size else Room.WAIT
 
     def room_for_note(self, left, size):
         """Whether a record may be written that can be left out."""

@@ -155,6 +155,18 @@ def test_change_leaves_room_however_long_its_record_is(commands: tuple[bytes, ..
     disk.delete_all()
 
 
+def test_change_with_long_tags_does_not_wait_for_a_disk_that_has_no_space() -> None:
+    """Puts of small jobs may have room when it has none, so the disk is not known to be full."""
+    accounts = Accounts(SEGMENT_BYTES)
+    accounts.add_spare(SEGMENT_BYTES)
+    left, size = SEGMENT_BYTES // 2 + 100, SEGMENT_BYTES // 2 + 200
+    assert not accounts.is_short(left)
+    assert accounts.room_for_change(left, size, 7) == Room.WAIT
+    accounts.refused_from = size
+    assert accounts.room_for_change(left, size, 7) == Room.FULL
+    assert accounts.room_for_change(left, CHANGED_RECORD, 7) == Room.OK
+
+
 def test_put_waits_while_the_disk_is_not_known_to_be_full() -> None:
     accounts = Accounts(SEGMENT_BYTES)
     assert accounts.room_for_put(0, 0, 100) == Room.WAIT
