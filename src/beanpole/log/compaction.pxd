@@ -20,8 +20,9 @@ cdef class Compaction:
     cdef list items                      # the ids of jobs that it holds whole, then tubes whose pauses it holds; None: not known yet
     cdef Py_ssize_t at                   # of these, those that are dealt with
     cdef int64_t seen_bytes              # bytes of the log up to which what was written had its share of compaction
-    cdef uint64_t pass_end               # full disk: the newest segment when a pass over the log began; 0: none has
+    cdef uint64_t pass_end               # the newest segment when a pass over the log began; 0: none has
+    cdef uint64_t pass_written           # records of clients when it began
     cdef uint64_t pass_index             # the last record when it began
     cdef uint64_t pass_moved             # moved_count when it began
-    cdef int64_t left_dead_bytes         # full disk: the dead bytes that the last pass could not win back
+    cdef int64_t left_dead_bytes         # the dead bytes that the last pass could not win back; 0: not known
     cdef bint move_some(self, int64_t budget, bint at_once) except -1

@@ -46,30 +46,42 @@ class Compaction:
         """Whether the oldest segment should go; `sealed_bytes` is the size of all sealed ones."""
         accounts = self.accounts
         live: int64_t = accounts.live_bytes
+        dead: int64_t = sealed_bytes + self.records.used_bytes - live
         if full:
             if not accounts.is_short(self.records.left()):
                 return False
-            dead: int64_t = sealed_bytes + self.records.used_bytes - live
             if self.pass_end and accounts.first_segment > self.pass_end:
                 # What clients wrote since the pass began it has not gone through: that is for the next one.
                 written_count: int64_t = self.records.index - self.pass_index - (self.moved_count - self.pass_moved)
                 self.pass_end = 0
                 self.left_dead_bytes = max(dead - written_count * (CHANGED_RECORD + TURN_RECORD), 0)
             return self.pass_end > 0 or dead > self.left_dead_bytes + accounts.segment_bytes // 4
-        self.pass_end = self.left_dead_bytes = 0
-        if sealed_bytes <= live * limits.COMPACTION_WORTH_PERCENT // 100:
-            return False
         spare_bytes: int64_t = max(0, accounts.spare_count - 1) * accounts.segment_bytes
-        return sealed_bytes + spare_bytes > live * limits.COMPACTION_PERCENT // 100
+        if (
+            sealed_bytes <= live * limits.COMPACTION_WORTH_PERCENT // 100
+            or sealed_bytes + spare_bytes <= live * limits.COMPACTION_PERCENT // 100
+        ):
+            self.pass_end = self.left_dead_bytes = 0
+            return False
+        if self.pass_end and accounts.first_segment > self.pass_end:
+            # What a pass leaves in which no client wrote are the ends of segments that the next job did not fit: another
+            # pass would leave them too, and move everything again for ever.
+            quiet: cython.bint = self.records.record_count - self.moved_count == self.pass_written
+            self.pass_end = 0
+            self.left_dead_bytes = dead if quiet else 0
+        if self.pass_end or self.left_dead_bytes == 0:
+            return True
+        return dead > self.left_dead_bytes + accounts.segment_bytes // 4
 
-    def begin(self, segment: uint64_t, *, full: bool) -> bool:
+    def begin(self, segment: uint64_t) -> bool:
         """Begin to empty a segment; whether the ids of the jobs in it are needed for that (:meth:`set_ids`)."""
         self.segment = segment
         self.emptied = False
         self.items = None
         self.at = 0
-        if full and self.pass_end == 0:
+        if self.pass_end == 0:
             self.pass_end = self.records.segment
+            self.pass_written = self.records.record_count - self.moved_count
             self.pass_index = self.records.index
             self.pass_moved = self.moved_count
         if self.accounts.live_in(segment) == 0:

@@ -58,7 +58,7 @@ class FullDisk:
         oldest = self.accounts.first_segment
         if oldest == self.records.segment:
             self.records.begin_segment(0)
-        self.compaction.begin(oldest, full=True)
+        self.compaction.begin(oldest)
         self.compaction.set_ids([job.id for job in self.engine.jobs.jobs() if job.segment == oldest])
         self.compaction.step(at_once=True)
         assert self.compaction.emptied

@@ -467,7 +467,7 @@ class FileLog(Log):
     def begin_compaction(self, segment: Segment) -> None:
         """Begin to empty a segment: find out which jobs it holds, on a full disk before changes use up the room."""
         name = segment_name(segment.number)
-        if self.compaction.begin(segment.number, full=self.is_full):
+        if self.compaction.begin(segment.number):
             if self.is_full:
                 self.compaction.set_ids(whole_ids(self.directory.read(name)))
             else:
