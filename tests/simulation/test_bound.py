@@ -266,7 +266,7 @@ def test_compaction_goes_in_small_steps(monkeypatch: pytest.MonkeyPatch) -> None
 
 @pytest.mark.parametrize("body", [SEGMENT_BYTES * 52 // 100, SEGMENT_BYTES * 35 // 100])
 def test_log_that_nothing_can_make_smaller_is_left_alone(body: int) -> None:
-    """Jobs that leave the ends of segments unused: to move them again and again would write for ever and gain nothing."""
+    """Jobs leave the ends of segments unused: to move them again and again would write for ever and gain nothing."""
     bound = Bound()
     for _ in range(9):
         bound.turn(b"put 1 0 60 %d\r\n%b\r\n" % (body, bytes(body)))

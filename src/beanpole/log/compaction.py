@@ -64,8 +64,8 @@ class Compaction:
             self.pass_end = self.left_dead_bytes = 0
             return False
         if self.pass_end and accounts.first_segment > self.pass_end:
-            # What a pass leaves in which no client wrote are the ends of segments that the next job did not fit: another
-            # pass would leave them too, and move everything again for ever.
+            # What a pass leaves in which no client wrote are the ends of segments that the next job did not fit.
+            # Another pass would leave them too, and move everything once more, for ever.
             quiet: cython.bint = self.records.record_count - self.moved_count == self.pass_written
             self.pass_end = 0
             self.left_dead_bytes = dead if quiet else 0
