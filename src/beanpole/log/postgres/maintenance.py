@@ -69,7 +69,7 @@ class Maintenance:
         accounts, compaction = self.replica.records.accounts, self.compaction
         if compaction.segment == 0 and compaction.is_due(self.sealed_bytes(), full=False):
             segment = accounts.first_segment
-            if compaction.begin(segment, full=False):
+            if compaction.begin(segment):
                 self.ids_of = segment
                 self.wake.set()
         self.moves = compaction.step(at_once=False)
