@@ -173,7 +173,10 @@ async def opened(conninfo: str) -> AsyncIterator[OperatorStore]:
         with errors_translated():
             settings, values = await read_settings(connection, for_operator=True)
             server = await read_server(connection, values["durability"])
-        yield OperatorStore(connection, server, settings, values["names"], loss=values.get("loss", ""))
+            # Those of now, not of `init`: what promotes a standby changes them.
+            cursor = await connection.execute("select current_setting('synchronous_standby_names')")
+            (names,) = await cursor.fetchone() or ("",)
+        yield OperatorStore(connection, server, settings, names, loss=values.get("loss", ""))
 
 
 async def status(conninfo: str) -> Status:
