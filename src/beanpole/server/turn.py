@@ -150,7 +150,8 @@ class Turn:
             connection.share_ns -= (out.buffer.size - out.buffer.start) * SEND_BYTE_COST_NS
         self.cost_left_ns -= SERVE_COST_NS + share_ns - connection.share_ns
         connection.light = share_ns - connection.share_ns < LIGHT_COST_NS
-        if transport.gone:
+        if transport.gone or (connection.finished and connection.session.out.buffer.size == 0):
+            # At once: whoever is served behind it in this turn sees that its jobs are ready.
             return self.drop(now_ns, connection)
         if connection.stalled:
             connection.queued = True

@@ -285,3 +285,14 @@ def test_turn_sends_no_more_than_it_has_time_for(house: House) -> None:
         assert now_sent_bytes - sent_bytes <= sent_bytes_max
         sent_bytes = now_sent_bytes
     assert all(transport.output.endswith(b"\r\n") for transport in slow)
+
+
+@pytest.mark.parametrize("end", [b"quit\r\n", b""])
+def test_who_is_served_behind_an_end_sees_it(house: House, end: bytes) -> None:
+    """A connection ends and another asks, both before the same turn: the jobs of the one are ready for the other."""
+    with house.connect() as worker, house.connect() as other:
+        house.ask(worker, b"put 0 0 60 2\r\nhi\r\n", b"INSERTED 1\r\n")
+        house.ask(worker, b"reserve\r\n", b"RESERVED 1 2\r\nhi\r\n")
+        worker.sendall(end)
+        worker.shutdown(socket.SHUT_WR)
+        house.ask(other, b"peek-ready\r\n", b"FOUND 1 2\r\nhi\r\n")
