@@ -74,6 +74,7 @@ class DatabaseServer:
         assert self.process is None
         flags = ["--no-defaults", f"--datadir={self.data}", f"--socket={self.folder}/socket", "--skip-networking"]
         flags += ["--skip-log-bin", "--innodb-buffer-pool-size=16M", f"--pid-file={self.folder}/pid"]
+        flags.append(f"--tmpdir={self.folder}")  # a server that starts removes what others left, or have, in theirs
         if self.name == "postgresql":
             flags = [
                 "-D",

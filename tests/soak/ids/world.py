@@ -189,9 +189,11 @@ class World:
     def start_second(self, node: Node) -> None:
         """A second process of the same node, which must end by itself.
 
-        A crash of the database takes the lock of the node away. So it is waited for that the node has it again.
+        A crash of the database takes the lock of the node away, so it is waited for that the node has it again. A
+        node whose clock has jumped far ahead refuses every number, so its clock is accepted first.
         """
         self.happened["new_name"] += 1
+        self.reload(node)
         wait_until(lambda: node.gives(f"new{self.happened['new_name']}"), "the node has its database", START_TIMEOUT_S)
         folder = node.folder / "second"
         folder.mkdir(exist_ok=True)
