@@ -32,7 +32,7 @@ BENCH_FLAGS ?=
 PYTEST ?=
 SOAK_S ?= 600
 JACKD := jackd@2.2.2
-PARALLEL := -n auto --dist loadgroup
+PARALLEL := -n $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1) --dist loadgroup
 
 # A module is compiled if it has a .pxd beside it.
 HEADERS := $(sort $(shell find src -name '*.pxd' 2>/dev/null))
@@ -87,7 +87,7 @@ test: $(TESTABLE) ## build, and run every test
 	@exec $(BIN)/python -m pytest $(PARALLEL) $(PYTEST)
 
 test-fast: $(TESTABLE) ## build, and run in a minute what needs neither a database nor a crowd of processes
-	@SIMULATION_SEEDS=200 BEANPOLE_CONVERSATIONS=120 exec $(BIN)/python -m pytest $(PARALLEL) -m "not database" tests/unit tests/scripts tests/model \
+	@SIMULATION_SEEDS=200 BEANPOLE_CONVERSATIONS=80 exec $(BIN)/python -m pytest $(PARALLEL) -m "not database" tests/unit tests/scripts tests/model \
 	  tests/simulation/test_seeds.py tests/simulation/cluster/test_rules.py tests/test_tidy.py $(PYTEST)
 
 soak-cluster: $(TESTABLE) ## build, and let nodes and databases of a cluster fail for SOAK_S seconds

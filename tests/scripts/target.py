@@ -66,8 +66,9 @@ class EngineTarget:
 class ServerTarget:
     """A server process: replies are awaited, and time passes only where the script says so."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: Server, patience_s: float) -> None:
         self.server = server
+        self.patience_s = patience_s
         self.drain = server.drain
         self.sockets: dict[str, socket.socket] = {}
 
@@ -78,7 +79,7 @@ class ServerTarget:
         self.sockets[name].sendall(data)
 
     def more(self, name: str, *, expected: bool) -> bytes:
-        patience_s = REPLY_TIMEOUT_S if expected else SETTLE_S
+        patience_s = self.patience_s if expected else SETTLE_S
         readable, _, _ = select.select([self.sockets[name]], [], [], patience_s)
         return self.sockets[name].recv(1 << 20) if readable else b""
 
@@ -105,8 +106,8 @@ class ServerTarget:
 
 
 @contextmanager
-def open_target(kind: str, body_bytes_max: int) -> Iterator[Target]:
-    """A fresh target: "engine", "beanpole" or "beanstalkd"."""
+def open_target(kind: str, body_bytes_max: int, patience_s: float = REPLY_TIMEOUT_S) -> Iterator[Target]:
+    """A fresh target: "engine", "beanpole" or "beanstalkd"; a server that owes a reply is waited for so long."""
     if kind == "engine":
         from beanpole.testing.world import World  # noqa: PLC0415 - the other targets must not need the compiled engine
 
@@ -114,7 +115,7 @@ def open_target(kind: str, body_bytes_max: int) -> Iterator[Target]:
         return
     open_server = {"beanpole": beanpole_server, "beanstalkd": beanstalkd_server}[kind]
     with open_server("-z", str(body_bytes_max)) as server:
-        target = ServerTarget(server)
+        target = ServerTarget(server, patience_s)
         try:
             yield target
         finally:
