@@ -66,7 +66,7 @@ class EngineTarget:
 class ServerTarget:
     """A server process: replies are awaited, and time passes only where the script says so."""
 
-    def __init__(self, server: Server, patience_s: float) -> None:
+    def __init__(self, server: Server, patience_s: float = REPLY_TIMEOUT_S) -> None:
         self.server = server
         self.patience_s = patience_s
         self.drain = server.drain

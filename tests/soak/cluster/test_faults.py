@@ -1,6 +1,7 @@
 """What happens to a cluster when its nodes and its PostgreSQL servers die, stand still or misbehave: for real."""
 
 import signal
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,16 +20,17 @@ pytestmark = [pytest.mark.database, pytest.mark.xdist_group("cluster")]
 
 
 @pytest.fixture(scope="module")
-def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
-    """A primary with its standby."""
+def pair() -> Iterator[Pair]:
+    """A primary with its standby. As root they run as somebody else, who may not enter pytest's own folders."""
     if not is_there("postgresql"):
         missing_peer("postgres")
-    folder = tmp_path_factory.mktemp("pg")
-    for each in (folder, *folder.parents[:2]):
-        each.chmod(0o755)
-    found = Pair(folder)
-    yield found
-    found.stop()
+    with tempfile.TemporaryDirectory(prefix="beanpole-") as folder:
+        Path(folder).chmod(0o755)
+        found = Pair(Path(folder))
+        try:
+            yield found
+        finally:
+            found.stop()
 
 
 @pytest.fixture
