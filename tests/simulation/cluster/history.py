@@ -5,7 +5,6 @@ from bisect import bisect_left
 from itertools import accumulate, pairwise
 
 from beanpole.engine.check import check
-from beanpole.log.postgres.rows import NOTED, RowKind, unpack_note
 from beanpole.log.reader import describe, read_header
 from tests.simulation.cluster.database import Faults
 from tests.simulation.cluster.world import World, state_of
@@ -86,10 +85,8 @@ def check_times(world: World) -> None:
     header = None
     for number in sorted(world.database.tables):
         for _, entry in sorted(world.database.tables[number].items()):
-            row, data, at = entry.row, entry.row.data, 0
-            if row.kind in NOTED:
-                _, data = unpack_note(data)
-            if data and (row.kind == RowKind.EPOCH or row.place.row == 0):
+            (_, data), at = entry.row.unpack(), 0
+            if data and entry.row.has_header:
                 header = read_header(data)
                 at = header.size
             while at < len(data):

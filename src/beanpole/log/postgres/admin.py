@@ -19,11 +19,9 @@ from beanpole.log.postgres.connection import (
     read_settings,
 )
 from beanpole.log.postgres.pgstore import PostgresStore
-from beanpole.log.postgres.rows import Place, Row, RowKind, first_row, new_writer, unpack_note
+from beanpole.log.postgres.rows import Place, Row, RowKind, first_row, new_writer
 from beanpole.log.postgres.store import FORCED, QUESTION, STOPPED, BusyError, NodeState, RefusedError, Server, Settings
 from beanpole.log.reader import read_header
-
-DURABILITIES = ("quorum", "storage", "local")
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,11 +240,11 @@ async def last_epoch(store: PostgresStore, segments: list[int]) -> Leader | None
     for segment in reversed(segments):
         rows = await store.select(segment, "kind in (%s, %s) order by row desc limit 1", [RowKind.EPOCH, RowKind.HEAD])
         if rows:
-            note, records = unpack_note(rows[0].data)
+            note, records = rows[0].unpack()
             for earlier in segments if rows[0].kind == RowKind.HEAD else ():
                 began = await store.select(earlier, "kind = %s and epoch = %s", [RowKind.EPOCH, rows[0].epoch])
                 if began:  # else its segment was dropped, and the oldest moment that is known is that of this one
-                    _, records = unpack_note(began[0].data)
+                    _, records = began[0].unpack()
                     break
             header = read_header(records)
             since_s = (header.log_ns + header.lead_ns) / 1e9

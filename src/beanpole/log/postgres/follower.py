@@ -6,14 +6,14 @@ is slow is not dead: a candidate's row waits behind the one in flight, and then 
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
 from beanpole.log import limits
 from beanpole.log.postgres.clock import Clock
 from beanpole.log.postgres.leader import Leading
 from beanpole.log.postgres.replica import Replica
-from beanpole.log.postgres.rows import Row, RowKind, unpack_note
+from beanpole.log.postgres.rows import Row, RowKind
 from beanpole.log.postgres.store import BusyError, GoneError, LossError, LostError, OpenStore, RewoundError, Store
 from beanpole.log.postgres.tasks import watched
 
@@ -55,7 +55,7 @@ class Following:
     is_caught_up: bool = False
     """Whether the last poll found nothing new, so that what comes next comes as it is written."""
 
-    known_epoch: int = field(default=0)
+    known_epoch: int = 0
 
     async def run(self) -> Leading:
         """Follow, and return when this node leads.
@@ -167,7 +167,7 @@ class Following:
 
     def is_named(self, tip: Row) -> bool:
         """Whether the last leader handed over to this node."""
-        return tip.kind == RowKind.HANDOVER and unpack_note(tip.data)[0].get("to") == self.name
+        return tip.kind == RowKind.HANDOVER and tip.unpack()[0].get("to") == self.name
 
     def may_stand(self, replica: Replica) -> bool:
         """Whether it is time to stand for leader: everything is read, and no row came for the silence limit."""

@@ -12,7 +12,7 @@ from beanpole.log import limits
 from beanpole.log.compaction import Compaction
 from beanpole.log.format import SEGMENT_HEADER
 from beanpole.log.postgres.replica import Replica
-from beanpole.log.postgres.rows import NOTED, Place, Row, RowKind, unpack_note
+from beanpole.log.postgres.rows import Place, Row
 from beanpole.log.postgres.store import BusyError, GoneError, LostError, OpenStore, Store
 from beanpole.log.postgres.tasks import watched
 from beanpole.log.reader import whole_ids
@@ -37,7 +37,6 @@ class Maintenance:
         self.ids_of = 0
         """The segment whose jobs' ids are wanted; 0: none."""
 
-        self.kept_because = ""
         """Why the oldest segment, which is empty, is still there."""
 
     # --- called by the leader -----------------------------------------------------------------------------------------
@@ -98,9 +97,7 @@ class Maintenance:
                 try:
                     store = self.store = self.store or await self.open_store()
                     await watched(self.work(store), store, self.open_store)
-                    self.kept_because = ""
                 except (LostError, BusyError, GoneError) as error:
-                    self.kept_because = str(error)
                     if self.store is not None and isinstance(error, LostError):
                         await self.store.close()
                         self.store = None
@@ -141,10 +138,8 @@ async def read_ids(store: Store, segment: int) -> list[int]:
     rows = [row]
     while rows:
         for each in rows:
-            data = each.data
-            if each.kind in NOTED:
-                _, data = unpack_note(data)
-            if data and (each.kind == RowKind.EPOCH or (each.place.row == 0 and each.epoch > 0)):
+            _, data = each.unpack()
+            if data and each.has_header:
                 header, data = data[:SEGMENT_HEADER], data[SEGMENT_HEADER:]
             ids += whole_ids(header + data) if data else []
             tip = each

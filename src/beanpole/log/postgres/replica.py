@@ -12,7 +12,7 @@ from beanpole.engine.engine import Engine
 from beanpole.log.accounts import Accounts
 from beanpole.log.encoder import Encoder
 from beanpole.log.format import VERSION
-from beanpole.log.postgres.rows import NOTED, Place, Row, RowKind, unpack_note
+from beanpole.log.postgres.rows import Place, Row, RowKind
 from beanpole.log.postgres.store import ChangedError, Settings
 from beanpole.log.replay import Replay
 
@@ -96,15 +96,13 @@ class Replica:
 
     def apply(self, row: Row) -> None:
         """Apply one row to the engine."""
-        data = row.data
-        if row.kind in NOTED:
-            note, data = unpack_note(data)
-            if row.kind != RowKind.HANDOVER:
-                self.leader, self.epoch = note, row.epoch
-        segment, begins = row.place.segment, row.kind == RowKind.EPOCH or (row.place.row == 0 and row.epoch > 0)
+        note, data = row.unpack()
+        if note and row.kind != RowKind.HANDOVER:
+            self.leader, self.epoch = note, row.epoch
+        segment = row.place.segment
         used_bytes = self.segment_bytes.get(segment, 0)
         booked_as = 0 if self.as_one_segment else segment
-        if begins and data:
+        if row.has_header and data:
             self.replay.segment(data, booked_as)
         elif data:
             self.replay.resume(data, booked_as, VERSION, 0)

@@ -91,6 +91,18 @@ class Row:
         )
 
     @property
+    def has_header(self) -> bool:
+        """Whether its records, if it has any, begin with the header of a segment."""
+        return self.kind == RowKind.EPOCH or (self.place.row == 0 and self.epoch > 0)
+
+    def unpack(self) -> tuple[dict[str, Any], bytes]:
+        """Return what its writer says of itself, nothing in most kinds, and its records.
+
+        Raises ValueError: no writer has made such bytes.
+        """
+        return unpack_note(self.data) if self.kind in NOTED else ({}, self.data)
+
+    @property
     def is_sound(self) -> bool:
         """Whether the row is what its writer wrote."""
         return self.hash == row_hash(
