@@ -19,19 +19,13 @@ cdef class Socket(Transport):
 cdef class EpollTransport(EventQueue):
     cdef readonly Turn turn
     cdef object loop                     # the asyncio loop that calls run()
-    cdef public object observer          # `Observer` is told what an operator wants to know; see server.app.Observer
     cdef public bint observe_connections # the observer is told of every connection that comes and goes
     cdef public bytes hello              # the first line of a client that another node passes on; empty: there is none
     cdef char *read_buffer
     cdef list by_fd                      # Connection or None, by its socket's descriptor
-    cdef dict listeners                  # descriptors that accept -> whether they are Unix sockets
     cdef Py_ssize_t connections_max      # connections above which accepting pauses
-    cdef int64_t accept_retry_ns         # when accepting is tried again, engine clock; 0: it is not paused
-    cdef int64_t accept_tell_ns          # the observer is not told again before, engine clock
     cdef int poll(self, int64_t now_ns) except -1
     cdef int note(self, int64_t now_ns, Connection connection, unsigned int events) except -1
     cdef int accept(self, int64_t now_ns, int listener) except -1
-    cdef int pause_accepting(self, int64_t now_ns, int reason) except -1
-    cdef int resume_accepting(self) except -1
     cdef int forget(self, int fd) except -1
     cdef int arm(self, int64_t now_ns) except -1

@@ -9,7 +9,6 @@ a timer descriptor in the same epoll.
 """
 
 import asyncio
-import errno
 from typing import TYPE_CHECKING
 
 import cython
@@ -30,8 +29,6 @@ if TYPE_CHECKING:
 
 EVENTS_PER_TURN = cython.declare(cython.int, limits.EVENTS_PER_TURN)
 ACCEPTS_PER_TURN = cython.declare(cython.int, limits.ACCEPTS_PER_TURN)
-ACCEPT_TELL_NS = cython.declare(int64_t, limits.ACCEPT_TELL_NS)
-ACCEPT_RETRY_NS = cython.declare(int64_t, limits.ACCEPT_RETRY_NS)
 RECEIVE_BYTES_PER_TURN = cython.declare(cython.Py_ssize_t, limits.RECEIVE_BYTES_PER_TURN)
 RECEIVE_BYTES_FIRST = cython.declare(cython.Py_ssize_t, limits.RECEIVE_BYTES_FIRST)
 INPUT_BYTE_COST_NS = cython.declare(int64_t, limits.INPUT_BYTE_COST_NS)
@@ -133,7 +130,6 @@ class EpollTransport(EventQueue):
         self.loop = loop
         self.observer = observer
         self.by_fd = []
-        self.listeners = {}
         self.hello = b""
         self.connections_max = connections_max
         turn.run_soon = self.run_soon
@@ -210,20 +206,9 @@ class EpollTransport(EventQueue):
 
     def arm(self, now_ns):
         """Let the timer fire when the engine or a paused listener has something to do."""
-        due: int64_t = self.turn.engine.deadline()
-        if self.accept_retry_ns:
-            if self.accept_retry_ns <= now_ns:
-                self.resume_accepting()
-            elif due < 0 or self.accept_retry_ns < due:
-                due = self.accept_retry_ns
-        return self.wake_by(now_ns, due)
+        return self.wake_by(now_ns, self.turn.engine.deadline())
 
     # --- coming and going ---------------------------------------------------------------------------------------------
-
-    def listen(self, fd: cython.int, is_unix: cython.bint) -> None:
-        """Accept connections from a listening socket, which stays the caller's to close."""
-        self.listeners[fd] = is_unix
-        self.watch_fd(fd, posix.EPOLLIN, posix.EPOLL_CTL_ADD)
 
     def accept(self, now_ns, listener):
         """Accept what waits at a listening socket."""
@@ -258,23 +243,6 @@ class EpollTransport(EventQueue):
                 self.observer.connection_opened(fd)
         return 0
 
-    def pause_accepting(self, now_ns, reason):
-        """Leave new clients in the backlog while the process is out of descriptors; those that are there go on."""
-        for fd in self.listeners:
-            self.watch_fd(fd, 0, posix.EPOLL_CTL_MOD)
-        self.accept_retry_ns = now_ns + ACCEPT_RETRY_NS
-        if now_ns >= self.accept_tell_ns:
-            self.accept_tell_ns = now_ns + ACCEPT_TELL_NS
-            self.observer.accept_paused(errno.errorcode[reason])
-        return 0
-
-    def resume_accepting(self):
-        """Accept again."""
-        self.accept_retry_ns = 0
-        for fd in self.listeners:
-            self.watch_fd(fd, posix.EPOLLIN, posix.EPOLL_CTL_MOD)
-        return 0
-
     def forget(self, fd):
         """Close a client's socket."""
         if fd < 0:
@@ -283,16 +251,7 @@ class EpollTransport(EventQueue):
         posix.close(fd)
         if self.observe_connections:
             self.observer.connection_closed(fd)
-        if self.accept_retry_ns:
-            self.resume_accepting()
-        return 0
-
-    def stop_accepting(self) -> None:
-        """Accept no more connections."""
-        for fd in self.listeners:
-            self.watch_fd(fd, 0, posix.EPOLL_CTL_DEL)
-        self.listeners.clear()
-        self.accept_retry_ns = 0
+        return self.resume_accepting()
 
     def close_all(self) -> None:
         """Close every connection. What could not be sent at once is lost, but no reply leaves before it is durable."""

@@ -1,4 +1,6 @@
-"""What happens outside: an epoll descriptor, a timer in it, and the server's clock."""
+"""What happens outside: an epoll descriptor, a timer in it, sockets that accept, and the server's clock."""
+
+import errno
 
 import cython
 from cython.cimports.beanpole import posix
@@ -6,6 +8,10 @@ from cython.cimports.libc.errno import errno as last_error
 from cython.cimports.libc.stdint import int64_t
 from cython.cimports.libc.string import memset
 
+from beanpole.server import limits
+
+ACCEPT_TELL_NS = cython.declare(int64_t, limits.ACCEPT_TELL_NS)
+ACCEPT_RETRY_NS = cython.declare(int64_t, limits.ACCEPT_RETRY_NS)
 SECOND_NS = cython.declare(int64_t, 1_000_000_000)
 
 
@@ -31,6 +37,7 @@ class EventQueue:
         if self.epoll_fd < 0 or self.timer_fd < 0:
             raise OSError(last_error, "cannot create an epoll or timer descriptor")
         self.watch_fd(self.timer_fd, posix.EPOLLIN | posix.EPOLLET, posix.EPOLL_CTL_ADD)
+        self.listeners = {}
 
     def __dealloc__(self):
         if self.timer_fd >= 0:
@@ -57,7 +64,15 @@ class EventQueue:
         return 0
 
     def wake_by(self, now_ns, due_ns):
-        """Let the timer fire by a moment of the clock; -1: there is none. It may fire earlier."""
+        """Let the timer fire by a moment of the clock; -1: there is none. It may fire earlier.
+
+        Accepting goes on here if it has paused long enough.
+        """
+        if self.accept_retry_ns:
+            if self.accept_retry_ns <= now_ns:
+                self.resume_accepting()
+            elif due_ns < 0 or self.accept_retry_ns < due_ns:
+                due_ns = self.accept_retry_ns
         if due_ns < 0 or (now_ns < self.armed_ns <= due_ns):
             return 0
         when: posix.itimerspec
@@ -68,3 +83,35 @@ class EventQueue:
         self.armed_ns = due_ns
         posix.timerfd_settime(self.timer_fd, posix.TFD_TIMER_ABSTIME, cython.address(when), cython.NULL)
         return 0
+
+    # --- accepting ----------------------------------------------------------------------------------------------------
+
+    def listen(self, fd: cython.int, is_unix: cython.bint) -> None:
+        """Accept connections from a listening socket, which stays the caller's to close."""
+        self.listeners[fd] = is_unix
+        self.watch_fd(fd, posix.EPOLLIN, posix.EPOLL_CTL_ADD)
+
+    def pause_accepting(self, now_ns, reason):
+        """Leave new clients in the backlog for a while: there is no place for them. Those that are there go on."""
+        for fd in self.listeners:
+            self.watch_fd(fd, 0, posix.EPOLL_CTL_MOD)
+        self.accept_retry_ns = now_ns + ACCEPT_RETRY_NS
+        if now_ns >= self.accept_tell_ns:
+            self.accept_tell_ns = now_ns + ACCEPT_TELL_NS
+            self.observer.accept_paused(errno.errorcode[reason])
+        return 0
+
+    def resume_accepting(self):
+        """Accept again, if that was paused."""
+        if self.accept_retry_ns:
+            self.accept_retry_ns = 0
+            for fd in self.listeners:
+                self.watch_fd(fd, posix.EPOLLIN, posix.EPOLL_CTL_MOD)
+        return 0
+
+    def stop_accepting(self) -> None:
+        """Accept no more connections."""
+        for fd in self.listeners:
+            self.watch_fd(fd, 0, posix.EPOLL_CTL_DEL)
+        self.listeners = {}
+        self.accept_retry_ns = 0

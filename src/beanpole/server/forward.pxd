@@ -22,20 +22,16 @@ cdef class Side:
 @cython.final
 cdef class ForwardTransport(EventQueue):
     cdef object loop                     # the asyncio loop that calls run()
-    cdef object observer                 # as of EpollTransport
     cdef char *read_buffer
     cdef list by_fd                      # Side or None, by its descriptor
     cdef list queue                      # sides that have more to read than one turn gives them
     cdef list connecting                 # leader's sides in the order in which they began to connect, some done since
-    cdef dict listeners                  # descriptors that accept -> whether they are Unix sockets
     cdef object target                   # (family, address) of the leader; None: clients wait in the backlog
     cdef bytes hello                     # the first line that the leader is sent
     cdef readonly Py_ssize_t pair_count  # clients that are connected
     cdef Py_ssize_t connections_max
     cdef int64_t connect_ns              # how long connecting to the leader may take
     cdef Py_ssize_t left_bytes           # what this turn may still read
-    cdef int64_t accept_retry_ns         # when accepting is tried again, monotonic; 0: it is not paused
-    cdef int64_t accept_tell_ns          # the observer is not told again before, monotonic
     cdef bint requested                  # another turn was asked for
     cdef int serve_queue(self) except -1
     cdef int look_at_clock(self) except -1
@@ -43,8 +39,6 @@ cdef class ForwardTransport(EventQueue):
     cdef int enqueue(self, Side side) except -1
     cdef int look_at_first(self, Side side) except -1
     cdef int accept(self, int listener) except -1
-    cdef int pause_accepting(self) except -1
-    cdef int resume_accepting(self) except -1
     cdef bint join(self, int client, bint is_unix) except -1
     cdef int connect(self, Side side) except -1
     cdef bint watch(self, Side side) except -1

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import cython
 from cython.cimports.beanpole import posix
 from cython.cimports.beanpole.server.eventqueue import EventQueue, monotonic_ns
-from cython.cimports.libc.errno import EAGAIN, ECONNABORTED, EINPROGRESS, EINTR
+from cython.cimports.libc.errno import EAGAIN, ECONNABORTED, EINPROGRESS, EINTR, EMFILE
 from cython.cimports.libc.errno import errno as last_error
 from cython.cimports.libc.stdint import int64_t
 from cython.cimports.libc.stdlib import free, malloc
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from beanpole.server.app import Observer
 
 ACCEPTS_PER_TURN = cython.declare(cython.int, limits.ACCEPTS_PER_TURN)
-ACCEPT_RETRY_NS = cython.declare(int64_t, limits.ACCEPT_RETRY_NS)
-ACCEPT_TELL_NS = cython.declare(int64_t, limits.ACCEPT_TELL_NS)
 FORWARD_BYTES = cython.declare(cython.Py_ssize_t, limits.RECEIVE_BYTES_PER_TURN)
 FORWARD_BYTES_PER_TURN = cython.declare(cython.Py_ssize_t, limits.FORWARD_BYTES_PER_TURN)
 
@@ -69,7 +67,6 @@ class ForwardTransport(EventQueue):
         self.by_fd = []
         self.queue = []
         self.connecting = []
-        self.listeners = {}
         self.hello = b""
         self.read_buffer = cython.cast(cython.p_char, malloc(FORWARD_BYTES))
         if self.read_buffer is cython.NULL:
@@ -87,16 +84,12 @@ class ForwardTransport(EventQueue):
         self.hello = first_line
         for fd in listeners:
             listener = socket.socket(fileno=fd)
-            self.listeners[fd] = listener.family == socket.AF_UNIX
+            self.listen(fd, listener.family == socket.AF_UNIX)
             listener.detach()
-            self.watch_fd(fd, posix.EPOLLIN, posix.EPOLL_CTL_ADD)
 
     def stop(self) -> None:
         """Close every client, and take none: there is no leader that is known."""
-        for fd in self.listeners:
-            self.watch_fd(fd, 0, posix.EPOLL_CTL_DEL)
-        self.listeners = {}
-        self.accept_retry_ns = 0
+        self.stop_accepting()
         self.target = None
         for side in self.by_fd:
             if side is not None:
@@ -157,11 +150,6 @@ class ForwardTransport(EventQueue):
                 self.drop(side)
             at += 1
         del self.connecting[:at]
-        if self.accept_retry_ns:
-            if self.accept_retry_ns <= now_ns:
-                self.resume_accepting()
-            elif due_ns < 0 or self.accept_retry_ns < due_ns:
-                due_ns = self.accept_retry_ns
         return self.wake_by(now_ns, due_ns)
 
     def note(self, side, events):
@@ -273,34 +261,16 @@ class ForwardTransport(EventQueue):
         """Accept clients, and connect to the leader for each."""
         for _ in range(ACCEPTS_PER_TURN):
             if self.pair_count >= self.connections_max:
-                return self.pause_accepting()
+                return self.pause_accepting(self.now(), EMFILE)
             fd: cython.int = posix.accept4(listener, cython.NULL, cython.NULL, posix.SOCK_NONBLOCK | posix.SOCK_CLOEXEC)
             if fd < 0:
                 if last_error == EAGAIN:
                     return 0
                 if last_error == ECONNABORTED or last_error == EINTR:
                     continue
-                return self.pause_accepting()
+                return self.pause_accepting(self.now(), EMFILE)
             if not self.join(fd, self.listeners[listener]):
-                return self.pause_accepting()
-        return 0
-
-    def pause_accepting(self):
-        """Leave new clients in the backlog for a while: there is no descriptor for them."""
-        now_ns: int64_t = monotonic_ns()
-        for fd in self.listeners:
-            self.watch_fd(fd, 0, posix.EPOLL_CTL_MOD)
-        self.accept_retry_ns = now_ns + ACCEPT_RETRY_NS
-        if now_ns >= self.accept_tell_ns:
-            self.accept_tell_ns = now_ns + ACCEPT_TELL_NS
-            self.observer.accept_paused("EMFILE")
-        return 0
-
-    def resume_accepting(self):
-        """Accept again."""
-        self.accept_retry_ns = 0
-        for fd in self.listeners:
-            self.watch_fd(fd, posix.EPOLLIN, posix.EPOLL_CTL_MOD)
+                return self.pause_accepting(self.now(), EMFILE)
         return 0
 
     def join(self, client, is_unix):
@@ -318,7 +288,7 @@ class ForwardTransport(EventQueue):
             upstream = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
         except OSError:
             self.drop(side)
-            return self.pause_accepting()
+            return self.pause_accepting(self.now(), EMFILE)
         upstream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         upstream.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         refusal: cython.int = upstream.connect_ex(address)
@@ -330,7 +300,7 @@ class ForwardTransport(EventQueue):
         if refusal != 0 and refusal != EINPROGRESS:
             return self.drop(far)
         self.connecting.append(far)
-        return 0 if self.watch(far) else self.pause_accepting()
+        return 0 if self.watch(far) else self.pause_accepting(self.now(), EMFILE)
 
     def watch(self, side):
         """Watch a side; False: the system can't, and it is closed."""
@@ -364,6 +334,4 @@ class ForwardTransport(EventQueue):
             end.other = end.unsent = None  # the two must not keep each other alive
             self.by_fd[fd] = None
             posix.close(fd)
-        if self.accept_retry_ns:
-            self.resume_accepting()
-        return 0
+        return self.resume_accepting()
