@@ -315,11 +315,11 @@ async def accept_loss(out: Output, url: str, *, yes: bool) -> ExitCode | None:
     "--timeout", type=click.IntRange(1), default=60, show_default=True, help="Seconds that nodes have for an answer."
 )
 async def verify(out: Output, url: str, timeout: int) -> ExitCode | None:  # noqa: ASYNC109 - the option's name
-    """Check the whole log, and that every node holds just what the log says. The nodes go on meanwhile.
+    """Check the whole log, and that every node holds just what the log says. The nodes go on during the check.
 
     Each node makes a digest of its jobs at a row that it names. Then the log is read as a node does that starts: each
     hash, each record, and at those rows the digest of the jobs that they make. The copy of itself in which a node makes
-    its digest may take as much memory again, if many jobs change meanwhile.
+    its digest may take as much memory again, if many jobs change while it runs.
     """
     from beanpole.log.postgres import transfer
 

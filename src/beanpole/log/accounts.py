@@ -31,7 +31,7 @@ from cython.cimports.libc.string import memmove, memset
 from beanpole.log import limits
 
 NEVER: int = 2**62
-"""The size from which on puts are refused while the disk is not full."""
+"""Puts are refused above this size while the disk is not full."""
 
 NOTHING: int = 2**63
 """The index of no record."""

@@ -63,7 +63,7 @@ class Log:
         """
 
     def close(self) -> None:
-        """Make everything durable and let go of what is open. Raise OSError when that fails."""
+        """Make everything durable, and close files and connections. Raise OSError when that fails."""
 
     def facts(self) -> dict[str, str]:
         """Return what ``stats`` says of the log, by key."""

@@ -35,7 +35,7 @@ class File(Protocol):
         """Return when everything written is on disk."""
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
 
 
 class Directory(Protocol):

@@ -4,7 +4,7 @@ It covers every job with all of its numbers, in the order of ids, as a log would
 delayed jobs have become ready depends on when a node last looked at its clock, so those that are due count as ready.
 
 The digest is made in a copy of the process (fork), which the system makes in a few milliseconds however many jobs there
-are: the node goes on meanwhile, and the copy sees the jobs of one moment.
+are: the node goes on while it is made, and the copy sees the jobs of one moment.
 """
 
 import asyncio

@@ -217,7 +217,7 @@ class Leading(Log):
         self.work.clear()
 
     def note_confirmed(self, row: Row, index: int, sent_ns: int) -> None:
-        """Let go of what the row makes durable: itself and all before, unless its own commit was not seen to end."""
+        """Report what the row makes durable, itself and all before; nothing if its own commit was not seen to end."""
         if not self.is_sure:
             return
         self.stall.end()

@@ -59,7 +59,7 @@ class Maintenance:
         self.made_to = min(self.made_to, segment - 1)
 
     def sever(self) -> None:
-        """Let go of a server that may not be the right one any more."""
+        """Close the connection: the server may no longer be the primary."""
         if self.store is not None:
             self.store.sever()
 

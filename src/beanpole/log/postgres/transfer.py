@@ -224,7 +224,7 @@ async def verify(conninfo: str, timeout_s: float, progress: Progress) -> Verifie
 
     Raises:
         ChangedError: something in the log is not what was written.
-        GoneError: its oldest segment was dropped meanwhile, so it must be read again.
+        GoneError: its oldest segment was dropped while it was read, so the log must be read again.
     """
     async with opened(conninfo) as store:
         alive = [each.name for each in await store.nodes() if each.is_alive]
