@@ -2,7 +2,7 @@
 
 Run with `python -m benchmarks.costs`. One client sends each command a few thousand times, as fast as the server takes
 it, and reads the replies. The figure is the server's processor time for one of them, with its share of receiving and
-sending: weights need to be right within a factor of two, so that a turn that should take 5 ms takes less than 10.
+sending: weights need to be right within a factor of two, so that a turn that should take 4 ms takes less than 8.
 """
 
 import socket

@@ -44,7 +44,7 @@ CONNECTIONS_MAX = 2**31 - 1
 DESCRIPTORS_RESERVED = 16
 """File descriptors kept free for log segments, the console and the like when connections take all others."""
 
-TURN_COST_NS = 5_000_000
+TURN_COST_NS = 4_000_000
 """Nanoseconds that the commands of one turn may cost over all connections: about what a quiet client waits at most."""
 
 SHARE_COST_NS = 300_000
