@@ -37,8 +37,6 @@ class Maintenance:
         self.ids_of = 0
         """The segment whose jobs' ids are wanted; 0: none."""
 
-        """Why the oldest segment, which is empty, is still there."""
-
     # --- called by the leader -----------------------------------------------------------------------------------------
 
     async def made(self, segment: int) -> None:
