@@ -16,6 +16,7 @@ cdef class Restore:
                  Py_ssize_t tag_bytes, uint32_t segment)
     cdef bint change(self, JobNumbers *numbers, const char *tags, Py_ssize_t tag_bytes) except -1
     cdef bint delete(self, uint64_t id) except -1
+    cdef int count_reserve(self, uint64_t id, uint32_t reserve_count) except -1
     cdef int tube(self, bytes name, uint32_t pause_s, int64_t until_ns, bytes tags, uint64_t segment) except -1
     cdef int set_tube(self, Tube tube, uint32_t pause_s, int64_t until_ns, bytes tags, uint64_t segment) except -1
     cdef int place(self, Job job, JobNumbers *numbers) except -1

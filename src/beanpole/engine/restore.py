@@ -81,11 +81,12 @@ class Restore:
         self.drop_tube(job.tube)
         return True
 
-    def count_reserve(self, id: uint64_t, _until_ns: int64_t, reserve_count: uint32_t) -> None:
+    def count_reserve(self, id, reserve_count):
         """Note how often a job was reserved. Nobody has it: whoever had it is no client of this engine."""
         job: Job = self.engine.jobs.find(id)
         if job is not None:
             job.reserve_count = reserve_count
+        return 0
 
     def tube(self, name, pause_s, until_ns, tags, segment):
         """Pause a tube until a moment and give it tags, also one that is not there yet; 0 seconds end a pause."""

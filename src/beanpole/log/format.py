@@ -56,7 +56,7 @@ FIELDS = {
     Kind.END: Fields(Struct("<Q"), ("next_job_id",), restore="reach_job_id"),
     Kind.FIRST: Fields(Struct("<Q"), ("segment_number",)),
     Kind.NEXT: Fields(Struct("<Q"), ("segment_number",)),
-    Kind.RESERVED: Fields(Struct("<QqI"), ("job", "until_ns", "reserve_count"), restore="count_reserve"),
+    Kind.RESERVED: Fields(Struct("<QqI"), ("job", "until_ns", "reserve_count")),
 }
 """Of each kind but those of whole jobs. The frequent ones are read and written by code of their own besides."""
 

@@ -156,6 +156,9 @@ def parse(at, version, record):
         record.durable_bytes = get_u64(at + FRAME + 25)
     else:
         record.number = record.job.id = get_u64(at + FRAME + 1)
+        if kind == Kind.RESERVED:
+            record.moment_ns = get_u64(at + FRAME + 9)
+            record.job.reserve_count = get_u32(at + FRAME + 17)
     return Verdict.SENSELESS if rest and not has_rest[kind] else Verdict.GOOD
 
 

@@ -109,6 +109,8 @@ class Replay:
         elif kind == Kind.DELETED:
             if not self.restore.delete(record.job.id) and self.orphans:
                 self.orphans.discard(record.job.id)
+        elif kind == Kind.RESERVED:
+            self.restore.count_reserve(record.job.id, record.job.reserve_count)
         elif kind == Kind.TUBE:
             name = record.name[: record.name_bytes]
             tube_tags: bytes = record.tags[: record.tag_bytes] if record.tag_bytes else None
