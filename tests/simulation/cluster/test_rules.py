@@ -297,3 +297,18 @@ def test_refusal_in_the_work_beside_ends_the_node() -> None:
         assert client.closed
 
     run(main)
+
+
+def test_next_leader_knows_how_often_a_job_was_reserved() -> None:
+    async def main(world: World) -> None:
+        leader = await leader_of(world)
+        client = leader.connect()
+        await put(leader, client)
+        for _ in range(2):
+            assert await ask(leader, client, b"reserve-job 1") == b"RESERVED 1 1\r\nx\r\n"
+            assert await ask(leader, client, b"release 1 1 0") == b"RELEASED\r\n"
+        await leader.kill()
+        other = await leader_of(world, leader)
+        assert b"\nreserves: 2\n" in await ask(other, other.connect(), b"stats-job 1")
+
+    run(main)
