@@ -25,12 +25,12 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("any machine")
 
 
+@pytest.hookimpl(tryfirst=True)  # xdist names the groups in the same hook
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests that share what is dear or single run in one worker: the database servers, and the checkout's `make`."""
+    """Mark what needs a database, and let one worker run what uses the checkout's `make`."""
     for item in items:
         if "database_servers" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.database)
-            item.add_marker(pytest.mark.xdist_group("databases"))
         elif item.path.name == "test_docs.py" and item.path.parent.name == "tests":
             item.add_marker(pytest.mark.xdist_group("make"))
 
@@ -51,7 +51,7 @@ def beanstalkd() -> Iterator[Server]:
 
 @pytest.fixture(scope="session")
 def database_servers() -> Iterator[DatabaseServers]:
-    """The database servers of all tests."""
+    """The database servers of all tests of this process."""
     servers = DatabaseServers()
     yield servers
     servers.stop()
