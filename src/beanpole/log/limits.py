@@ -96,6 +96,9 @@ MAINTENANCE_RETRY_S = 0.25
 HANDOVER_NS = 1_000_000_000
 """Nanoseconds that a leader which handed over waits for its successor before it closes its clients."""
 
+HANDED_OVER_S = 1.0
+"""Seconds that it leaves the server to its successor before it reads the log again."""
+
 REPORT_S = 1.0
 """Seconds between two reports of a node of what it is doing."""
 

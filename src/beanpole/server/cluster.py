@@ -124,13 +124,12 @@ class ClusterServer(Server):
 
     def follow(self, note: dict[str, str], epoch: int) -> None:
         """Pass clients to the node that leads; they wait while that is an earlier process of this one, or an import."""
-        following = self.node.following
-        if following is None or following.store is None or not epoch:
+        if not epoch:
             return
         if note["node"] == self.settings.node or not note["address"]:
             self.service.stop_following()
             return
-        self.service.follow(note["address"], hello(following.store.settings.cluster, epoch), self.tell)
+        self.service.follow(note["address"], hello(self.node.cluster, epoch), self.tell)
 
     def note_role(self) -> None:
         """Tell everybody who asked, the first time, that clients are answered."""

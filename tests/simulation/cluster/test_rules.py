@@ -156,6 +156,12 @@ def test_leader_hands_over_to_the_node_that_was_named_in_no_time() -> None:
         assert leader.node.hand_over(named.name)
         assert await leader_of(world, leader) is named
         assert world.loop.time() - began_s < 0.1
+        # It can pass clients on before it has read the log again.
+        epoch = named.node.leading.epoch  # type: ignore[union-attr]
+        await until(world, lambda: any(line[0] == "leader_known" and line[2] == epoch for line in leader.told))
+        assert world.loop.time() - began_s < 0.1
+        assert leader.node.following is None
+        await until(world, lambda: leader.node.following is not None)
 
     run(main)
 

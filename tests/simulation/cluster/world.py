@@ -134,7 +134,10 @@ class SimulatedNode:
     def __init__(self, world: World, name: str) -> None:
         self.world = world
         self.name = name
-        self.observer = Silent(world.tell)
+        self.told: list[tuple[Any, ...]] = []
+        """What an operator would read of it."""
+
+        self.observer = Silent(self.tell)
         self.turn: Turn | None = None
         self.log: Any = None
         self.paused = False
@@ -145,6 +148,11 @@ class SimulatedNode:
         self.task: asyncio.Task[None] | None = None
         self.last_log_ns = 0
         self.start()
+
+    def tell(self, line: tuple[Any, ...]) -> None:
+        """Note what an operator would read."""
+        self.told.append(line)
+        self.world.tell(line)
 
     def start(self) -> None:
         """Start the process."""

@@ -96,6 +96,12 @@ class Node:
         self.offset_ns: int | None = None
         """The log's clock minus the monotonic one, when it led last; None: it never did."""
 
+        self.cluster = ""
+        """The cluster's id, when its log was found."""
+
+        self.known_epoch = 0
+        """The epoch of the leader that was reported last."""
+
         self.nodes: list[NodeState] = []
         """What the nodes said of themselves last, this one too."""
 
@@ -132,6 +138,7 @@ class Node:
                 make_leading=self.make_leading,
                 observer=self.observer,
                 known=self.known,
+                known_epoch=self.known_epoch,
             )
             try:
                 leading = await self.following.run()
@@ -141,31 +148,43 @@ class Node:
             seconds = (self.clock.now_ns() - began_ns) / 1e9
             self.observer.leads(leading.epoch, leading.replica.engine.jobs.count, seconds)
             await self.lead(leading)
+            del leading  # or this node would hold every job twice when it has read them again
 
     async def lead(self, leading: Leading) -> None:
         """Lead until another node does."""
+        began: Row | None = None
         try:
             self.service.lead(leading.replica.engine, leading)
             await leading.run()
             if leading.successor:
-                await self.wait_for_successor(leading)
+                began = await self.wait_for_successor(leading)
         except (DeposedError, RewoundError) as error:
             self.observer.deposed(str(error))
         finally:
             self.leading, self.known, self.offset_ns = None, leading.confirmed_row, leading.clock_offset_ns
             self.service.stop_leading()
             await leading.store.close()
+        if began is not None:
+            # Clients that come here are passed on at once. Reading the log again waits: the new leader's first commits
+            # would share the server with it.
+            self.known_epoch = began.epoch
+            self.observer.leader_known(began.unpack()[0], began.epoch)
+            await asyncio.sleep(limits.HANDED_OVER_S)
 
-    async def wait_for_successor(self, leading: Leading) -> None:
-        """Wait a little until somebody leads behind our HANDOVER row: then clients that return find a leader."""
+    async def wait_for_successor(self, leading: Leading) -> Row | None:
+        """Wait a little until somebody leads behind our HANDOVER row: then clients that return find a leader.
+
+        Return the row with which it began, None if nobody did.
+        """
         until_ns = self.clock.now_ns() + limits.HANDOVER_NS
         store = leading.store
         with contextlib.suppress(LostError, GoneError, BusyError):
             while self.clock.now_ns() < until_ns:
                 _, rows = await watched(store.read(leading.tip, 1), store, self.open_store)
                 if rows:
-                    return
+                    return rows[0]
                 await asyncio.sleep(limits.POLL_NAMED_S)
+        return None
 
     async def report(self) -> None:
         """Say once a second what this node is doing, and hand over where that is asked for or needed."""
@@ -244,6 +263,7 @@ class Node:
 
     def make_replica(self, store: Store, first: Row) -> Replica:
         """Return an engine that has applied the first row of the log."""
+        self.cluster = store.settings.cluster
         replica = Replica(store.settings, first, self.make_engine, self.clock.now_ns())
         replica.offset_ns = self.offset_ns
         return replica
