@@ -439,8 +439,12 @@ class Engine:
     def apply(self, now_ns, session, command):
         """Run one command of a session that does not wait.
 
-        Return AGAIN when nothing has happened, not even a count, and the same command is to run in the next turn.
+        Return AGAIN when nothing has happened, not even a count, and the same command is to run in the next turn. Raise
+        ValueError when the session is closed or waits.
         """
+        if command is None or session is None or session.used is None or session.waiting:
+            # Python code may call this too, and what follows takes these for granted: it would read memory at random.
+            raise ValueError("a command needs a session that is open and does not wait")
         verb: Verb = command.verb
         if verb == Verb.PUT:
             return self.put(now_ns, session, command)

@@ -1,5 +1,7 @@
 """Commands and statistics without a connection."""
 
+import pytest
+
 from beanpole.engine import stats
 from beanpole.engine.engine import Engine
 from beanpole.protocol.decoder import Decoder
@@ -14,6 +16,24 @@ def test_command_is_applied_without_a_connection() -> None:
         engine.apply(5, session, command)
     assert session.take_replies() == b"INSERTED 1\r\nRESERVED 1 1\r\nx\r\n"
     assert engine.next_deadline_ns == 10_000_000_005
+
+
+@pytest.mark.parametrize("line", [b"put 0 0 1 1\r\nx\r\n", b"reserve\r\n", b"peek-ready\r\n", b"stats\r\n"])
+def test_command_of_a_session_that_can_run_none_is_an_exception(line: bytes) -> None:
+    engine = Engine()
+    closed, waiting = engine.open_session(0), engine.open_session(0)
+    engine.close_session(0, closed)
+    decoder = Decoder()
+    decoder.receive(b"reserve\r\n" + line)
+    reserve, command = decoder.next_command(), decoder.next_command()
+    assert reserve is not None
+    assert command is not None
+    engine.apply(0, waiting, reserve)
+    for session in (closed, waiting, None):
+        with pytest.raises(ValueError, match="a session that is open and does not wait"):
+            engine.apply(0, session, command)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="a command needs"):
+        engine.apply(0, waiting, None)  # type: ignore[arg-type]
 
 
 def test_statistics_are_pairs_first() -> None:
