@@ -18,7 +18,7 @@ from beanpole.log.postgres.node import Node
 from beanpole.log.postgres.pgstore import opener
 from beanpole.log.postgres.replica import Replica
 from beanpole.log.postgres.rows import Place, Row
-from beanpole.log.postgres.store import Store
+from beanpole.log.postgres.store import Settings, Store
 
 BODY_BYTES_MAX = 8_388_608
 
@@ -58,7 +58,7 @@ class Nobody:
         return lambda *_: None
 
 
-def make_engine(records: Encoder) -> Engine:
+def make_engine(records: Encoder, _settings: Settings) -> Engine:
     """Return an empty engine."""
     return Engine(BODY_BYTES_MAX, 0, dict, records)
 

@@ -284,7 +284,7 @@ def expand_braces(pattern: str) -> list[str]:
 
 @pytest.mark.xdist_group("alone")
 def test_groups_of_tests_are_kept_together(request: pytest.FixtureRequest) -> None:
-    """With pytest 9.2, xdist 3.8 forgets groups without a word; it does so, too, with those that are marked too late."""
+    """With pytest 9.2, xdist 3.8 forgets groups without a word, and always those that are marked too late."""
     if getattr(request.config.option, "loadgroup", False):
         grouped = [item.nodeid for item in request.session.items if any(item.iter_markers("xdist_group"))]
         assert request.node.nodeid in grouped

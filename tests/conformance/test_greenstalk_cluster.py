@@ -14,5 +14,5 @@ from tests.servers import Server
 def server(database_servers: DatabaseServers, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A node that does not lead."""
     folder = tmp_path_factory.mktemp("cluster")
-    with clustered_server(database_servers, folder, "-z", "1000000", follower=True) as running:
+    with clustered_server(database_servers, folder, body_bytes_max=1_000_000, follower=True) as running:
         yield running

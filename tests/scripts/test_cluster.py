@@ -46,8 +46,8 @@ CASES = [
 @pytest.mark.parametrize("script", CASES, ids=lambda script: script.path.stem)
 def test_script_through_a_follower(script: Script, database_servers: DatabaseServers, tmp_path: Path) -> None:
     """The conversation goes as written."""
-    flags = ("-z", str(script.body_bytes_max))
-    with clustered_server(database_servers, tmp_path, *flags, follower=True) as server:
+    size = script.body_bytes_max
+    with clustered_server(database_servers, tmp_path, body_bytes_max=size, follower=True) as server:
         target = ServerTarget(server)
         try:
             problem = Run(script, target).outcome()

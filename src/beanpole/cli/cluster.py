@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from beanpole import limits as protocol_limits
 from beanpole.cli.common import Output, jobs_text
 from beanpole.cli.errors import Failure, forget_output
 from beanpole.errors import BeanpoleError, ExitCode, StartError
@@ -109,11 +110,19 @@ def check_url(url: str) -> None:
     show_default=True,
     help="Milliseconds without a row after which another node leads.",
 )
-async def init(out: Output, url: str, durability: str, silence_ms: int) -> None:
+@click.option(
+    "-z",
+    "--body-bytes-max",
+    type=click.IntRange(0, limits.CLUSTER_BODY_BYTES_MAX),
+    default=protocol_limits.BODY_BYTES_MAX_DEFAULT,
+    show_default=True,
+    help="Bytes of a job's body, on every node.",
+)
+async def init(out: Output, url: str, durability: str, silence_ms: int, body_bytes_max: int) -> None:
     """Make the tables of a cluster; say what is missing, and how to mend it."""
     from beanpole.log.postgres import admin
 
-    made = await admin.init(url, durability=durability, silence_ms=silence_ms)
+    made = await admin.init(url, durability=durability, silence_ms=silence_ms, body_bytes_max=body_bytes_max)
     record = {"cluster": made.cluster, "durability": made.durability, "names": made.names, "existed": made.existed}
     done = "was there already" if made.existed else "is made"
     out.record(

@@ -136,10 +136,11 @@ def as_path(_ctx: click.Context, _parameter: click.Parameter, value: str | None)
 
 
 NOT_IN_A_CLUSTER = {
-    "data_dir": "-b keeps the log in files",
-    "fsync_ms": "-f is about the disk of this machine",
-    "no_fsync": "-F is about the disk of this machine",
-    "segment_bytes": "-s is about files",
+    "data_dir": "-b keeps the log in files, but that of a --cluster is in PostgreSQL; leave one of them out",
+    "fsync_ms": "-f is about the disk of this machine; leave it out with --cluster",
+    "no_fsync": "-F is about the disk of this machine; leave it out with --cluster",
+    "segment_bytes": "-s is about files; leave it out with --cluster",
+    "body_bytes_max": "-z would hold until another node leads; `beanpole cluster init` sets it for all nodes",
 }
 """Flags that contradict --cluster, and why."""
 
@@ -154,10 +155,7 @@ def check_cluster(ctx: click.Context, given: dict[str, Any]) -> None:
         raise click.UsageError("--cluster needs --node NAME, another name for each node")
     for key, reason in NOT_IN_A_CLUSTER.items():
         if ctx.get_parameter_source(key) not in {None, click.core.ParameterSource.DEFAULT}:
-            raise click.UsageError(f"{reason}, but the log of a --cluster is in PostgreSQL; leave one of them out")
-    if given["body_bytes_max"] > log_limits.CLUSTER_BODY_BYTES_MAX:
-        given["body_bytes_max"] = log_limits.CLUSTER_BODY_BYTES_MAX
-        click.echo(f"beanpole serve: in a cluster -z is capped at {log_limits.CLUSTER_BODY_BYTES_MAX}", err=True)
+            raise click.UsageError(reason)
     is_in_argv = ctx.get_parameter_source("cluster") == click.core.ParameterSource.COMMANDLINE
     for each in check_url(given["cluster"], is_in_argv=is_in_argv):
         click.echo(f"beanpole serve: {each}", err=True)

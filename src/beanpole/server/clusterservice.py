@@ -8,6 +8,7 @@ from collections.abc import Callable
 from beanpole.engine.engine import Engine
 from beanpole.log.encoder import Encoder
 from beanpole.log.postgres.leader import Leading
+from beanpole.log.postgres.store import Settings as ClusterSettings
 from beanpole.server import limits
 from beanpole.server.app import Observer
 from beanpole.server.clusterlogs import ClusterObserver
@@ -65,9 +66,9 @@ class ClusterService:
         """Whether the leader's address can be reached, as far as this node has tried lately."""
         return self.unreached_s * 1e9 < limits.LEADER_SILENT_NS
 
-    def make_engine(self, records: Encoder) -> Engine:
+    def make_engine(self, records: Encoder, settings: ClusterSettings) -> Engine:
         """Return an empty engine."""
-        engine = Engine(self.settings.body_bytes_max, 0, self.all_facts, records)
+        engine = Engine(settings.body_bytes_max, 0, self.all_facts, records)
         engine.tubes_max = self.settings.tubes_max
         return engine
 

@@ -27,9 +27,9 @@ class Cluster:
         assert done.code == code, f"{verb} ended with {done.code}, said {done.out!r}, {done.err!r}"
         return done
 
-    def init(self, silence_ms: int = SILENCE_MS) -> None:
+    def init(self, silence_ms: int = SILENCE_MS, *flags: str) -> None:
         """Makes the cluster, on one machine."""
-        self("init", "--cluster-durability", "local", "--silence-ms", silence_ms)
+        self("init", "--cluster-durability", "local", "--silence-ms", silence_ms, *flags)
 
     def node(self, name: str, *flags: str) -> AbstractContextManager[Process]:
         """A node that answers clients."""

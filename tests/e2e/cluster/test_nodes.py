@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.cluster.conftest import Cluster
+from tests.e2e.cluster.conftest import SILENCE_MS, Cluster
 from tests.e2e.cluster.test_verbs import HANDOVER, answer, ask, roles
 from tests.e2e.process import COMMAND, serving, start_in_vain, wait_until
 from tests.servers import REPLY_TIMEOUT_S, STOP_TIMEOUT_S
@@ -27,6 +27,7 @@ NODE = ("--cluster", URL, "--node", "a")
         ((*NODE, "-f", "0"), "-f is about the disk"),
         ((*NODE, "-F"), "-F is about the disk"),
         ((*NODE, "-s", "1000000"), "-s is about files"),
+        ((*NODE, "-z", "1000000"), "`beanpole cluster init` sets it for all nodes"),
         (("--cluster", URL, "--node", "a b"), "letters, digits"),
         (("--cluster", "postgresql://a b/c d?=", "--node", "a"), "write postgresql://"),
         ((*NODE, "--advertise", "a"), "names no port"),
@@ -49,8 +50,6 @@ def test_an_address_that_others_reach_is_needed(cluster: Cluster) -> None:
 
 def test_a_node_warns_of_what_is_unsafe(cluster: Cluster) -> None:
     cluster.init()
-    with cluster.node("a", "-z", "99999999") as node:
-        assert "capped at 8388608" in node.messages
     unsafe = cluster.url.replace("beanpole@", "beanpole:secret@")
     with Cluster(cluster.database, unsafe).node("b") as node:
         assert "~/.pgpass" in node.messages
@@ -194,3 +193,10 @@ def test_clients_wait_in_the_backlog_while_a_node_starts(cluster: Cluster) -> No
     with cluster.node("b") as b, b.connect(wait_accepted=False) as client:
         client.send(b"list-tube-used\r\n")
         assert answer(client) == b"USING default\r\n"
+
+
+def test_the_limit_of_bodies_is_the_clusters(cluster: Cluster) -> None:
+    cluster.init(SILENCE_MS, "-z", "10")
+    with cluster.node("a") as node, cluster.node("b") as other:
+        for each in (node, other):
+            ask(each, (b"put 0 0 60 11\r\n01234567890\r\n", b"JOB_TOO_BIG\r\n"))

@@ -162,7 +162,7 @@ class SimulatedNode:
             clock=self.clock,
             observer=self.observer,
             service=self,
-            make_engine=lambda records: Engine(now_ns=0, records=records),
+            make_engine=lambda records, _settings: Engine(now_ns=0, records=records),
             writer=self.world.rng.randbytes(16),
         )
         token = NODE.set(self.name)

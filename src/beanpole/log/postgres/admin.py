@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from beanpole import limits as protocol_limits
 from beanpole.log import limits
 from beanpole.log.format import VERSION
 from beanpole.log.postgres import schema
@@ -100,7 +101,7 @@ async def init(
     durability: str = "quorum",
     silence_ms: int = limits.SILENCE_MS_DEFAULT,
     segment_bytes: int = limits.CLUSTER_SEGMENT_BYTES,
-    body_bytes_max: int = limits.CLUSTER_BODY_BYTES_MAX,
+    body_bytes_max: int = protocol_limits.BODY_BYTES_MAX_DEFAULT,
 ) -> Made:
     """Make the tables of a cluster and its first row; do nothing where they are.
 

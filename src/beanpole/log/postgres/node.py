@@ -30,6 +30,7 @@ from beanpole.log.postgres.store import (
     NodeState,
     OpenStore,
     RewoundError,
+    Settings,
     Store,
 )
 from beanpole.log.postgres.tasks import run_beside, watched
@@ -76,7 +77,7 @@ class Node:
         clock: Clock,
         observer: Observer,
         service: Service,
-        make_engine: Callable[[Encoder], Engine],
+        make_engine: Callable[[Encoder, Settings], Engine],
         writer: bytes | None = None,
     ) -> None:
         self.open_store = open_store

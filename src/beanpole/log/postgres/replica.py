@@ -24,14 +24,14 @@ class Replica:
         self,
         settings: Settings,
         first: Row,
-        make_engine: Callable[[Encoder], Engine],
+        make_engine: Callable[[Encoder, Settings], Engine],
         now_ns: int,
         *,
         as_one_segment: bool = False,
     ) -> None:
         accounts = Accounts(settings.segment_bytes, unlimited=True)
         self.records = Encoder(accounts, wants_reservations=True)
-        self.engine = make_engine(self.records)
+        self.engine = make_engine(self.records, settings)
         self.replay = Replay(self.engine, self.records)
         self.as_one_segment = as_one_segment
         """Whether nothing is booked by segment, as all jobs will be written into another log."""
