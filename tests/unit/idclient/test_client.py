@@ -94,8 +94,8 @@ def test_silent_node_is_asked_again_with_the_same_name(make: Make) -> None:
             make(one.address, timeout=0.02, rounds=3).get("order", "shop")
         assert str(Node(*one.address)) in str(caught.value)
         assert isinstance(caught.value, ConnectionError)
-        assert len(one.asked) == 3
-        assert len({each["request_id"] for each in one.asked}) == 1
+    assert len(one.asked) == 3  # it has read all that was sent when it is closed
+    assert len({each["request_id"] for each in one.asked}) == 1
 
 
 def test_repetition_gets_what_the_first_sending_got(make: Make) -> None:
@@ -116,7 +116,7 @@ def test_next_node_is_asked_and_stays_the_first(make: Make) -> None:
     with node(silent) as one, node(counting) as two:
         client = make([one.address, two.address], timeout=0.5)
         assert [client.get("order", "shop") for _ in range(3)] == ["0", "1", "2"]
-        assert len(one.asked) == 1
+    assert len(one.asked) == 1
 
 
 def test_closed_port_costs_no_time(make: Make) -> None:
