@@ -399,7 +399,7 @@ async def export(out: Output, url: str, directory: str) -> ExitCode | None:
 
 @contextmanager
 def bars(label: str) -> "Iterator[Callable[[int, int], None]]":
-    """Show a progress bar on a terminal; gives a function that is told how much is done, of how much."""
+    """Show a progress bar on a terminal; gives a function to call with how much is done, and of how much."""
     if not sys.stderr.isatty():
         yield lambda _done, _total: None
         return

@@ -18,7 +18,7 @@ cdef enum Outcome:
 
 @cython.final
 cdef class Engine:
-    cdef readonly Py_ssize_t body_bytes_max   # bytes of a body; what the decoder lets through, told in stats
+    cdef readonly Py_ssize_t body_bytes_max   # bytes of a body; what the decoder lets through, shown in stats
     cdef readonly Records records        # what must survive a restart goes here
     cdef readonly object facts           # `Callable[[], Mapping[str, str]]`: the stats that only the process knows
     cdef readonly int64_t started_at_ns  # engine clock

@@ -13,7 +13,7 @@ cpdef enum Room:
 
 cdef class Records:
     cdef readonly uint64_t index         # records so far, over all turns
-    cdef readonly bint waits             # a command was told to WAIT: this turn must end with an append
+    cdef readonly bint waits             # the answer to a command was WAIT: this turn must end with an append
     cdef readonly bint wants_reservations   # job_reserved is called
     cdef int job_put(self, Job job) except -1
     cdef int job_changed(self, Job job) except -1

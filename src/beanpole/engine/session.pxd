@@ -8,13 +8,13 @@ from beanpole.protocol.replies cimport ReplyBuffer
 
 @cython.final
 cdef class Session(Timed):
-    cdef public object owner             # who is told when a reply comes without a command; the engine never looks
+    cdef public object owner             # who is served when a reply comes without a command; the engine never looks
     cdef readonly ReplyBuffer out        # replies that nobody took yet
     cdef readonly Tube used              # `Tube | None`: where put, peek-ready, kick and their like work; None: closed
     cdef list watches                    # Watch objects in the order of list-tubes-watched
     cdef dict watch_of                   # Tube -> Watch
     cdef Heap reserved                   # jobs that it holds, by (deadline, id)
-    cdef readonly uint64_t read_index    # the last record when a reply last told of a job, or that there is none
+    cdef readonly uint64_t read_index    # the last record when a reply last named a job, or said that there is none
     cdef readonly int64_t wait_until_ns  # waiting: when TIMED_OUT is due, engine clock; -1: never
     cdef readonly bint half_closed       # no more input can come, so it can't wait
     cdef readonly bint producer          # it got past the line of a put once

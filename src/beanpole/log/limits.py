@@ -33,7 +33,7 @@ SYNC_HERE_BYTES = 16_384
 SPACE_RETRY_MS = 250
 """Milliseconds between two questions to a full disk whether it has space again."""
 
-LOG_FULL_TELL_NS = 60_000_000_000
+LOG_FULL_REPORT_NS = 60_000_000_000
 """How long a log line about a full disk keeps others like it away."""
 
 RECOVERY_PROGRESS_SEGMENTS = 64
@@ -57,7 +57,7 @@ SILENCE_MS_MIN = 500
 COMPACTION_BYTES_PER_ROW = 65_536
 """Bytes of jobs that compaction moves with each row of a cluster's log: it adds little to the time of a commit."""
 
-LOOK_S = 2.0
+SLOW_S = 2.0
 """Seconds that something may take at the server before the node looks whether another has taken its place."""
 
 HALT_S = 2.0

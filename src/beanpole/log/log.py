@@ -17,7 +17,7 @@ from beanpole.engine.engine import Engine
 from beanpole.engine.records import Records
 
 Progress = Callable[[str, int, int], None]
-"""Is told what is being done, and how many of how many parts of it are."""
+"""Called with what is being done, how many parts of it are done, and how many there are."""
 
 
 @dataclass(slots=True)
@@ -37,7 +37,7 @@ class Log:
 
     def __init__(self) -> None:
         self.records: Records = Records()
-        """What the engine tells its changes to; ``records.index`` is the number of the last one."""
+        """What the engine records its changes with; ``records.index`` is the number of the last one."""
 
     @property
     def durable_index(self) -> int:
@@ -59,7 +59,7 @@ class Log:
     def append(self) -> None:
         """Write the records since the last call. Raise OSError when that fails: the server must stop.
 
-        Make room for puts that were told to wait, or find that there is none.
+        Make room for puts that had to wait, or find that there is none.
         """
 
     def close(self) -> None:
@@ -97,7 +97,7 @@ class Position(NamedTuple):
 
 
 class Observer(Protocol):
-    """Who is told what an operator wants to know."""
+    """What a log reports to an operator."""
 
     def log_full(self, reason: str) -> None:
         """There is no space for more jobs; this is said again and again while it is so."""

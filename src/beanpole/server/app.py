@@ -1,6 +1,6 @@
 """The server: sockets, signals, the loop, and the order in which they start and stop.
 
-Start: bind, become the user, listen, tell that we are ready. Stop (SIGTERM, SIGINT): stop accepting, finish the turn,
+Start: bind, become the user, listen, report that we are ready. Stop (SIGTERM, SIGINT): stop accepting, finish the turn,
 make it durable, send what that sets free, close.
 """
 
@@ -150,7 +150,7 @@ class Server:
         return open_directory(settings.data_dir, settings, self.facts, self.logger, loop)
 
     def report_ready(self) -> None:
-        """Tell everybody who asked that clients are answered."""
+        """Report that clients are answered: to the ready file, the log and systemd."""
         if self.settings.ready_file is not None:
             write_ready_file(self.settings.ready_file, self.addresses)
         self.logger.info("listening", addresses=self.addresses, pid=os.getpid(), version=beanpole.__version__)

@@ -61,13 +61,13 @@ class ClusterServer(Server):
         self.answered = ""
         for each in self.listeners:
             each.setblocking(False)
-        self.tell = ClusterObserver(self.logger, self.follow)
+        self.cluster_observer = ClusterObserver(self.logger, self.follow)
         note = {"node": settings.node, "address": self.advertised(), "machine": os.uname().nodename}
         self.node = Node(
             opener(settings.cluster, settings.node),
             note=note,
             clock=MachineClock(),
-            observer=self.tell,
+            observer=self.cluster_observer,
             service=self.service,
             make_engine=self.service.make_engine,
         )
@@ -107,7 +107,7 @@ class ClusterServer(Server):
             async with asyncio.timeout(limits.STOP_S):
                 await admin.note_stop(self.settings.cluster, self.node.writer, loss)
         except (BeanpoleError, OSError) as error:
-            self.logger.warning("PostgreSQL was not told of the stop", reason=str(error) or "no answer")
+            self.logger.warning("the stop was not reported to PostgreSQL", reason=str(error) or "no answer")
 
     def advertised(self) -> str:
         """Return the address at which clients and other nodes reach this one."""
@@ -129,10 +129,10 @@ class ClusterServer(Server):
         if note["node"] == self.settings.node or not note["address"]:
             self.service.stop_following()
             return
-        self.service.follow(note["address"], hello(self.node.cluster, epoch), self.tell)
+        self.service.follow(note["address"], hello(self.node.cluster, epoch), self.cluster_observer)
 
     def note_role(self) -> None:
-        """Tell everybody who asked, the first time, that clients are answered."""
+        """Report, the first time, that clients are answered."""
         if not self.is_ready:
             self.is_ready = True
             self.report_ready()
@@ -152,7 +152,7 @@ class ClusterServer(Server):
             if waits_s > self.settings.cluster_wait_s and sent_away is None:
                 sent_away = leading
                 self.service.send_away()
-                self.tell.clients_sent_away("nothing is confirmed", waits_s)
+                self.cluster_observer.clients_sent_away("nothing is confirmed", waits_s)
             elif sent_away is not None and waits_s < self.settings.cluster_wait_s:
                 sent_away = None
                 self.logger.info("clients taken again")

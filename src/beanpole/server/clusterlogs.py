@@ -19,7 +19,7 @@ class ClusterObserver:
         """Whether a line that is said again and again is due again."""
         if now_ns() < self.quiet_until_ns.get(what, 0):
             return False
-        self.quiet_until_ns[what] = now_ns() + limits.CLUSTER_TELL_NS
+        self.quiet_until_ns[what] = now_ns() + limits.CLUSTER_REPORT_NS
         return True
 
     def leader_known(self, note: dict[str, str], epoch: int) -> None:

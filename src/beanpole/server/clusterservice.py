@@ -78,11 +78,11 @@ class ClusterService:
 
     # --- following ----------------------------------------------------------------------------------------------------
 
-    def follow(self, address: str, first_line: bytes, tell: ClusterObserver) -> None:
+    def follow(self, address: str, first_line: bytes, observer: ClusterObserver) -> None:
         """Pass clients to the node that leads, as soon as its address is reached."""
         self.stop_following()
         self.reached_ns = now_ns()
-        self.reaching = self.loop.create_task(self.reach(address, first_line, tell))
+        self.reaching = self.loop.create_task(self.reach(address, first_line, observer))
 
     def stop_following(self) -> None:
         """Close the clients that are passed to a leader; new ones wait until there is one."""
@@ -91,7 +91,7 @@ class ClusterService:
             self.reaching.cancel()
             self.reaching = None
 
-    async def reach(self, address: str, first_line: bytes, tell: ClusterObserver) -> None:
+    async def reach(self, address: str, first_line: bytes, observer: ClusterObserver) -> None:
         """Connect to the leader again and again, to know whether it can be reached; pass clients on while it can."""
         passes = False
         pause_s = limits.LEADER_RETRY_S
@@ -101,11 +101,11 @@ class ClusterService:
                     family, target = await self.connect(address)
             except (OSError, ValueError) as error:
                 reason = str(error) or f"no answer within {limits.LEADER_CONNECT_S:.0f} s"
-                tell.leader_unreachable(address, reason, self.unreached_s)
+                observer.leader_unreachable(address, reason, self.unreached_s)
                 if self.unreached_s > self.settings.cluster_wait_s and not self.turns_away:
                     passes = False
                     self.send_away()
-                    tell.clients_sent_away("the leader is not reached", self.unreached_s)
+                    observer.clients_sent_away("the leader is not reached", self.unreached_s)
                 pause_s = min(2 * pause_s, limits.LEADER_PROBE_S)
             else:
                 self.reached_ns = now_ns()

@@ -6,8 +6,9 @@ one of these holds: input is used up, the session waits, the connection's share 
 output is unsent that a client that does not read would fill our memory.
 
 Output is held until it is durable (:meth:`Connection.sendable`): a reply is a promise, so it leaves when the records
-that its own command wrote are on disk, and all that was recorded before it if it tells of a job or that there is none:
-nobody may see what a crash could take back. Output of a turn is held as a whole; what comes behind it waits with it.
+that its own command wrote are on disk, and all that was recorded before it if it names a job or says that there is
+none: nobody may see what a crash could take back. Output of a turn is held as a whole; what comes behind it waits
+with it.
 """
 
 import cython

@@ -58,7 +58,7 @@ class SpaceObserver:
         """There is no space for more jobs. A disk that is full again and again is reported once in a while."""
         if self.reported or self.clock() < self.quiet_until_ns:
             return
-        self.quiet_until_ns = self.clock() + limits.LOG_FULL_TELL_NS
+        self.quiet_until_ns = self.clock() + limits.LOG_FULL_REPORT_NS
         self.reported = True
         self.logger.error("disk full", reason=reason, effect="put is answered with OUT_OF_MEMORY until there is space")
 

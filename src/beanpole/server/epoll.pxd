@@ -19,7 +19,7 @@ cdef class Socket(Transport):
 cdef class EpollTransport(EventQueue):
     cdef readonly Turn turn
     cdef object loop                     # the asyncio loop that calls run()
-    cdef public bint observe_connections # the observer is told of every connection that comes and goes
+    cdef public bint observe_connections # every connection that comes and goes is reported
     cdef public bytes hello              # the first line of a client that another node passes on; empty: there is none
     cdef char *read_buffer
     cdef list by_fd                      # Connection or None, by its socket's descriptor

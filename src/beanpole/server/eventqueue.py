@@ -10,7 +10,7 @@ from cython.cimports.libc.string import memset
 
 from beanpole.server import limits
 
-ACCEPT_TELL_NS = cython.declare(int64_t, limits.ACCEPT_TELL_NS)
+ACCEPT_REPORT_NS = cython.declare(int64_t, limits.ACCEPT_REPORT_NS)
 ACCEPT_RETRY_NS = cython.declare(int64_t, limits.ACCEPT_RETRY_NS)
 SECOND_NS = cython.declare(int64_t, 1_000_000_000)
 
@@ -96,8 +96,8 @@ class EventQueue:
         for fd in self.listeners:
             self.watch_fd(fd, 0, posix.EPOLL_CTL_MOD)
         self.accept_retry_ns = now_ns + ACCEPT_RETRY_NS
-        if now_ns >= self.accept_tell_ns:
-            self.accept_tell_ns = now_ns + ACCEPT_TELL_NS
+        if now_ns >= self.accept_report_ns:
+            self.accept_report_ns = now_ns + ACCEPT_REPORT_NS
             self.observer.accept_paused(errno.errorcode[reason])
         return 0
 

@@ -23,7 +23,7 @@ RECEIVE_BYTES_FIRST = 66_560
 OUTPUT_BYTES_PAUSE = 1_048_576
 """Unsent bytes at which a connection's commands stop running: a client that never reads can't fill our memory."""
 
-ACCEPT_TELL_NS = 60_000_000_000
+ACCEPT_REPORT_NS = 60_000_000_000
 """How long a log line about paused accepting keeps others like it away, so that clients can't flood the log."""
 
 HEAP_BLOCK_BYTES_MAX = 4_194_304
@@ -83,7 +83,7 @@ FORWARD_CONNECT_NS = 2_000_000_000
 CLUSTER_WAIT_S = 10
 """Seconds that a node of a cluster keeps clients which it can't serve: then they may find a better one."""
 
-CLUSTER_TELL_NS = 10_000_000_000
+CLUSTER_REPORT_NS = 10_000_000_000
 """How long a log line about a cluster that stands still keeps others like it away."""
 
 LEADER_SILENT_NS = 5_000_000_000

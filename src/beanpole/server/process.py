@@ -1,4 +1,4 @@
-"""The process around a server: its user, its limits, its ready file, what systemd is told, and what ``stats`` shows."""
+"""The process around a server: its user, limits and ready file, its reports to systemd, and what ``stats`` shows."""
 
 import contextlib
 import os

@@ -23,7 +23,7 @@ from beanpole.worker.thread import Ended, call
 if TYPE_CHECKING:
     from multiprocessing.context import SpawnProcess
 
-LOOK_S = 1.0
+CHECK_S = 1.0
 """Seconds between checks that the child lives: a process that it left behind may hold its end of the pipe open."""
 
 DEATH_TIMEOUT_S = 5.0
@@ -52,7 +52,7 @@ class Child:
         try:
             process, pipe = self._started()
             pipe.send_bytes(order)
-            while not pipe.poll(LOOK_S) and process.exitcode is None:
+            while not pipe.poll(CHECK_S) and process.exitcode is None:
                 pass
             answer = pipe.recv_bytes() if pipe.poll() else b""
         except (EOFError, OSError):

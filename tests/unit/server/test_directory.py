@@ -35,7 +35,7 @@ def test_last_line_about_a_full_disk_is_true_in_the_end() -> None:
     for _ in range(10):
         observer.log_full("No space left on device")
     assert told.lines == ["disk full", "disk has space"], "not more often than once in a while"
-    now_ns = limits.LOG_FULL_TELL_NS
+    now_ns = limits.LOG_FULL_REPORT_NS
     for _ in range(10):
         observer.log_full("No space left on device")
     assert told.lines == ["disk full", "disk has space", "disk full"]

@@ -88,7 +88,7 @@ class FileLog(Log):
             OSError: the disk can't be read.
         """
         now, wall = self.now_ns(), self.wall_ns()
-        recovered = recover(self.directory, engine, self.records, now_ns=now, wall_ns=wall, tell=progress)
+        recovered = recover(self.directory, engine, self.records, now_ns=now, wall_ns=wall, progress=progress)
         self.log_clock = recovered.clock
         self.sealed = recovered.sealed
         self.sealed_bytes = sum(each.size for each in self.sealed)
@@ -559,7 +559,7 @@ class FileLog(Log):
             self.previous[0].close()
 
     def facts(self) -> dict[str, str]:
-        """Return what ``stats`` tells of the log, by key."""
+        """Return what ``stats`` shows of the log, by key."""
         return {
             "binlog-oldest-index": str(self.sealed[0].number if self.sealed else self.records.segment),
             "binlog-current-index": str(self.records.segment),

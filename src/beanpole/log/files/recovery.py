@@ -56,7 +56,7 @@ def recover(  # noqa: PLR0913 - everything replaceable is an argument
     *,
     now_ns: int,
     wall_ns: int,
-    tell: Progress = lambda _what, _done, _total: None,
+    progress: Progress = lambda _what, _done, _total: None,
 ) -> Recovered:
     """Bring the jobs of a log back into an empty engine.
 
@@ -74,7 +74,7 @@ def recover(  # noqa: PLR0913 - everything replaceable is an argument
         is_last = i == len(numbers) - 1
         read_segment(directory, replay, number, recovered, records.accounts.segment_bytes if is_last else 0)
         if (i + 1) % limits.RECOVERY_PROGRESS_SEGMENTS == 0:
-            tell("recovering", i + 1, len(numbers))
+            progress("recovering", i + 1, len(numbers))
     if numbers:
         directory.sync()  # a name that was read must be certain before the next segment's is
     records.next_job_id = engine.next_job_id

@@ -34,7 +34,7 @@ class Syncer:
             self.loop()
 
     def loop(self):
-        """Wait for targets, sync them in order, tell."""
+        """Wait for targets, sync them in order, report."""
         count: uint64_t = 0
         i: cython.int
         while True:

@@ -19,7 +19,7 @@ from beanpole.log.postgres.tasks import watched
 
 
 class FollowObserver(Protocol):
-    """Who is told what happens to a node that follows."""
+    """What a node that follows reports."""
 
     def leader_known(self, note: dict[str, str], epoch: int) -> None:
         """A node leads, and says this of itself."""

@@ -90,7 +90,7 @@ class Leading(Log):
         self.work = asyncio.Event()
         self.on_durable: Callable[[], None] = lambda: None
         self.on_row: Callable[[Row], None] | None = None
-        """Is told of a row when the engine holds just what the log holds with it."""
+        """Called with a row when the engine holds just what the log holds with it."""
 
     # --- what the server calls ----------------------------------------------------------------------------------------
 

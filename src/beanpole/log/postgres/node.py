@@ -54,7 +54,7 @@ class Service(Protocol):
 
 
 class Observer(FollowObserver, StallObserver, Protocol):
-    """Who is told what an operator wants to know."""
+    """What a node reports to an operator."""
 
     def leads(self, epoch: int, jobs: int, seconds: float) -> None:
         """This node leads from here on."""

@@ -1,4 +1,4 @@
-"""Waiting between two attempts to reach the server, and who is told that it can't be reached."""
+"""Waiting between two attempts to reach the server, and the report that it can't be reached."""
 
 import asyncio
 from typing import Protocol
@@ -8,7 +8,7 @@ from beanpole.log.postgres.clock import Clock
 
 
 class StallObserver(Protocol):
-    """Who is told."""
+    """What is reported of it."""
 
     def stalled(self, reason: str, seconds: float) -> None:
         """Nothing is confirmed, for a reason and so long; this is said again and again while it is so."""

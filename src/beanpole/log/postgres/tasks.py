@@ -38,7 +38,7 @@ async def watched(
     task = asyncio.ensure_future(work)
     try:
         while True:
-            done, _ = await asyncio.wait([task], timeout=limits.LOOK_S)
+            done, _ = await asyncio.wait([task], timeout=limits.SLOW_S)
             if done:
                 return task.result()
             on_wait()

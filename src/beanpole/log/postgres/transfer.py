@@ -36,7 +36,7 @@ from beanpole.log.tools.inspect import empty_replay, survey
 from beanpole.log.tools.snapshot import Snapshot
 
 Progress = Callable[[int, int], None]
-"""Is told how much is done, and of how much."""
+"""Called with how much is done, and of how much."""
 
 UNFINISHED = ".unfinished"
 """What the name of a directory ends with while an export writes it."""
