@@ -448,6 +448,11 @@ class Engine:
         verb: Verb = command.verb
         if verb == Verb.PUT:
             return self.put(now_ns, session, command)
+        if (
+            verb in (Verb.RESERVE, Verb.RESERVE_WITH_TIMEOUT, Verb.RESERVE_JOB, Verb.TOUCH)
+            and self.records.backlog_full()
+        ):  # a reserve also where no job is ready: whoever waits is handed the next one without being asked
+            return Outcome.AGAIN
         self.command_counts[cython.cast(cython.int, command.counted)] += 1
         if verb == Verb.RESERVE:
             return self.reserve(now_ns, session, NEVER)

@@ -27,4 +27,5 @@ cdef class Records:
     cdef int tube_dropped(self, Tube tube) except -1
     cpdef int room_for_put(self, int64_t size) except -1   # a Room
     cpdef int room_for_change(self, int64_t size) except -1   # a Room
+    cdef bint backlog_full(self) noexcept
     cdef bint room_for_timeout(self, int64_t size) except -1

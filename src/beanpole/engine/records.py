@@ -86,6 +86,10 @@ class Records:
         """
         return Room.OK
 
+    def backlog_full(self):
+        """Whether what hands out jobs must wait, as :meth:`room_for_put` says it, for too much is not written yet."""
+        return False
+
     def room_for_timeout(self, size):
         """Whether it can be kept that a time to run has ended, which can't wait; else it is left out."""
         return True

@@ -37,6 +37,5 @@ cdef class Encoder(Records):
     cdef int pause(self, bytes name, uint32_t pause_s, int64_t until_ns, bytes tags) except -1
     cpdef int begin_segment(self, Py_ssize_t size) except -1
     cpdef int end_segment(self) except -1
-    cdef bint backlog_full(self) noexcept
     cpdef int64_t left(self) noexcept
     cpdef int64_t left_for_jobs(self) noexcept

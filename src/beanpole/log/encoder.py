@@ -312,7 +312,7 @@ class Encoder(Records):
         return self.buffer.size - self.taken
 
     def backlog_full(self):
-        """Whether commands that write must wait, for too much is not written yet."""
+        """Whether commands that record more than a delete must wait, for too much is not written yet."""
         if self.unwritten_bytes_max == 0 or self.buffer.size - self.taken <= self.unwritten_bytes_max:
             return False
         self.waits = True

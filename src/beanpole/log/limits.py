@@ -46,7 +46,7 @@ ROWS_BYTES = 4_194_304
 """Bytes of rows that a follower asks for at once."""
 
 UNCONFIRMED_BYTES_MAX = 8_388_608
-"""Bytes of records that wait for their row, above which no command runs that records more than a delete."""
+"""Bytes of records that wait for their row, above which no command hands out a job or records more than a delete."""
 
 SILENCE_MS_DEFAULT = 1500
 """Milliseconds without a row after which a follower stands for leader; its poll and two beats must fit into it."""

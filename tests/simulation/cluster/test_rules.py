@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from beanpole.log.limits import UNCONFIRMED_BYTES_MAX
 from beanpole.log.postgres.rows import Place, RowKind, row_behind
 from beanpole.log.postgres.store import RefusedError
 from tests.simulation.cluster.database import SETTINGS, Entry, Faults
@@ -316,5 +317,41 @@ def test_next_leader_knows_how_often_a_job_was_reserved() -> None:
         await leader.kill()
         other = await leader_of(world, leader)
         assert b"\nreserves: 2\n" in await ask(other, other.connect(), b"stats-job 1")
+
+    run(main)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        b"put 1 0 60 1\r\nx\r\n",
+        b"reserve\r\n",
+        b"reserve-with-timeout 1\r\n",
+        b"reserve-job 2\r\n",
+        b"touch 1\r\n",
+        b"release 1 1 0\r\n",
+        b"bury 1\r\n",
+    ],
+)
+def test_commands_wait_while_much_is_unconfirmed(command: bytes) -> None:
+    async def main(world: World) -> None:
+        leader = await leader_of(world)
+        leading, client, flood = leader.node.leading, leader.connect(), leader.connect()
+        assert leading is not None
+        await put(leader, client)
+        await put(leader, client)
+        await ask(leader, client, b"reserve")
+        before = len(client.output)
+        world.database.down = True
+        body = bytes(60_000)
+        count = UNCONFIRMED_BYTES_MAX // len(body) + 10
+        leader.in_context(flood.arrive, b"put 2 0 60 %d\r\n%b\r\n" % (len(body), body) * count)
+        await until(world, lambda: bool(leading.records.waits))
+        index = leading.records.index
+        leader.in_context(client.arrive, command)
+        await asyncio.sleep(1.0)
+        assert leading.records.index == index
+        world.database.down = False
+        assert await client.reply(before, COMMAND_S_MAX)
 
     run(main)
