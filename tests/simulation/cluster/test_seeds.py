@@ -1,6 +1,7 @@
 """What clients were told stays true, whatever is killed, paused, cut off, slow or promoted.
 
-A failure prints its seed; ``CLUSTER_SEED=n`` runs that one again, ``CLUSTER_SEEDS=n`` more of them.
+A failure prints its seed; ``CLUSTER_SEED=n`` runs that one again, ``CLUSTER_SEEDS=n`` more of them, and
+``CLUSTER_SEED_FROM=n`` others.
 """
 
 import asyncio
@@ -16,10 +17,11 @@ from tests.simulation.cluster.database import Faults
 from tests.simulation.cluster.history import check_history, check_times, settle
 from tests.simulation.cluster.world import Seen, SimulatedNode, World
 
+FROM_SEED = int(os.environ.get("CLUSTER_SEED_FROM", "0"))
 SEEDS = (
     [int(os.environ["CLUSTER_SEED"])]
     if "CLUSTER_SEED" in os.environ
-    else range(int(os.environ.get("CLUSTER_SEEDS", "24")))
+    else range(FROM_SEED, FROM_SEED + int(os.environ.get("CLUSTER_SEEDS", "24")))
 )
 LOST_SEEDS = SEEDS[: max(1, len(SEEDS) // 4)]
 CLIENTS = 5
