@@ -72,6 +72,9 @@ class Database:
     refuses: bool = False
     """Whether it lets nobody make a table."""
 
+    table_s: float = 0.0
+    """How long it takes to make a table, in seconds, besides the way there and back."""
+
     halted: str = ""
     dropped_count: int = 0
 
@@ -265,6 +268,8 @@ class FakeStore:
         await self.trip()
         if self.database.refuses:
             raise RefusedError("the role may not make a table")
+        await asyncio.sleep(self.database.table_s)
+        self.check()
         newest = max(self.database.tables)
         if newest < number - 1:
             raise GoneError(f"there is no segment {number - 1}")

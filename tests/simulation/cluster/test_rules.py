@@ -8,7 +8,7 @@ import pytest
 
 from beanpole.log.limits import UNCONFIRMED_BYTES_MAX
 from beanpole.log.postgres.rows import Place, RowKind, row_behind
-from beanpole.log.postgres.store import RefusedError
+from beanpole.log.postgres.store import LossError, RefusedError
 from tests.simulation.cluster.database import SETTINGS, Entry, Faults
 from tests.simulation.cluster.test_main_path import COMMAND_S_MAX, ask, leader_of
 from tests.simulation.cluster.world import ClientTransport, SimulatedNode, World
@@ -223,6 +223,30 @@ def test_follower_that_needs_a_dropped_segment_starts_over() -> None:
     run(main)
 
 
+def test_follower_that_starts_over_looks_for_what_it_knew() -> None:
+    """The server may be set back to a backup just then."""
+
+    async def main(world: World) -> None:
+        leader, database = await leader_of(world), world.database
+        late = next(node for node in world.nodes if node is not leader)
+        backup = {number: dict(table) for number, table in database.tables.items()}
+        await put(leader, leader.connect())
+        await asyncio.sleep(1.0)
+        database.cut_off.add(late.name)
+        await roll(world, leader)
+        database.cut_off.discard(late.name)
+        await until(world, lambda: late.node.following is not None and late.node.following.replica is None, 0.0001)
+        database.tables = backup
+        for node in world.nodes:
+            if node is not late:
+                await node.kill()
+        await until(world, lambda: late.task is not None and late.task.done())
+        assert late.task is not None
+        assert isinstance(late.task.exception(), LossError)
+
+    run(main)
+
+
 def test_number_of_a_dropped_segment_is_never_used_again() -> None:
     async def main(world: World) -> None:
         leader = await leader_of(world)
@@ -353,5 +377,129 @@ def test_commands_wait_while_much_is_unconfirmed(command: bytes) -> None:
         assert leading.records.index == index
         world.database.down = False
         assert await client.reply(before, COMMAND_S_MAX)
+
+    run(main)
+
+
+def test_segment_stays_until_what_was_moved_out_of_it_is_confirmed() -> None:
+    """What is moved may not fit into the row that is next, as a segment ends in between."""
+
+    async def main(world: World) -> None:
+        leader, database = await leader_of(world), world.database
+        client, leading = leader.connect(), leader.node.leading
+        assert leading is not None
+        compaction = leading.maintenance.compaction
+        ids = [await put(leader, client, BODY) for _ in range(100)]
+        kept, gone = ids[::3], sorted(set(ids) - set(ids[::3]))
+        leader.in_context(client.arrive, b"".join(b"delete %d\r\n" % id for id in gone))
+        await until(world, lambda: compaction.emptied and leading.records.unwritten_bytes > 0, 0.0001)
+        segment, tip = compaction.segment, leading.tip
+        await until(world, lambda: leading.tip is not tip, 0.0001)
+        database.faults = Faults(lost_before=1.0)
+        await asyncio.sleep(1.0)
+        assert segment in database.tables
+        await leader.kill()
+        database.faults = Faults()
+        other = await leader_of(world, leader)
+        assert sorted(other.state()) == kept
+
+    run(main)
+
+
+def test_append_waits_for_the_table_that_it_needs() -> None:
+    """It could only fail, and be taken for a stall."""
+
+    async def main(world: World) -> None:
+        leader = await leader_of(world)
+        world.database.table_s = 0.2
+        client = leader.connect()
+        leader.in_context(client.arrive, b"put 1 0 60 3000\r\n%b\r\n" % BODY * 100)
+        await until(world, lambda: client.output.count(b"INSERTED") == 100)
+        assert max(world.database.tables) > 3
+        assert world.counts["stalled"] == 0
+
+    run(main)
+
+
+def test_candidate_makes_the_table_that_the_last_leader_did_not() -> None:
+    async def main(world: World) -> None:
+        leader, database = await leader_of(world), world.database
+        client, leading = leader.connect(), leader.node.leading
+        assert leading is not None
+        database.table_s = 60.0
+        leader.in_context(client.arrive, b"put 1 0 60 3000\r\n%b\r\n" % BODY * 100)
+        await until(world, lambda: leading.tip.next_place.segment not in database.tables)
+        await leader.kill()
+        database.table_s = 0.0
+        node = await leader_of(world, leader)
+        await put(node, node.connect())
+
+    run(main)
+
+
+def test_leader_that_slept_while_its_segment_was_dropped_is_deposed() -> None:
+    """Nothing was lost: nobody must be stopped."""
+
+    async def main(world: World) -> None:
+        leader = await leader_of(world)
+        world.loop.pause(leader.name, 30.0)
+        await roll(world, await leader_of(world, leader))
+        await until(world, lambda: world.counts["deposed"] > 0)
+        await asyncio.sleep(2.0)
+        assert not world.database.halted
+        assert all(node.task and not node.task.done() for node in world.nodes)
+
+    run(main)
+
+
+def test_nobody_is_answered_behind_the_row_that_hands_over() -> None:
+    """Another node may lead as soon as it sees the row, however long the lease was."""
+
+    async def main(world: World) -> None:
+        leader = await leader_of(world)
+        client, leading = leader.connect(), leader.node.leading
+        assert leading is not None
+        await put(leader, client)
+        before = len(client.output)
+        leading.hand_over("a node that is gone")
+        await until(world, lambda: leading.tip.kind == RowKind.HANDOVER, 0.0001)
+        leader.in_context(client.arrive, b"peek 1\r\n")
+        await asyncio.sleep(0.5)
+        assert not client.closed
+        assert len(client.output) == before
+
+    run(main)
+
+
+def test_leader_goes_on_after_the_server_was_away() -> None:
+    """Those who follow did not hear from it, but they heard nothing at all."""
+
+    async def main(world: World) -> None:
+        leader = await leader_of(world)
+        for _ in range(5):
+            await asyncio.sleep(1.0)
+            world.database.down = True
+            await asyncio.sleep(10.0)
+            world.database.down = False
+        await asyncio.sleep(5.0)
+        assert world.leaders() == [leader]
+        assert world.counts["deposed"] == 0
+
+    run(main)
+
+
+def test_leader_alone_stops_when_what_was_confirmed_is_gone() -> None:
+    async def main(world: World) -> None:
+        leader = await leader_of(world)
+        for node in world.nodes:
+            if node is not leader:
+                await node.kill()
+        client = leader.connect()
+        await put(leader, client)
+        await world.database.promote(lost_rows=1)
+        await until(world, lambda: leader.task is not None and leader.task.done())
+        assert leader.task is not None
+        assert isinstance(leader.task.exception(), LossError)
+        assert client.closed
 
     run(main)
