@@ -27,12 +27,12 @@ from beanpole.log.postgres.maintenance import Maintenance
 from beanpole.log.postgres.replica import Replica
 from beanpole.log.postgres.rows import Place, Row, RowKind, pack_note, row_behind
 from beanpole.log.postgres.stall import Stall
-from beanpole.log.postgres.store import BusyError, GoneError, LossError, LostError, OpenStore, RewoundError, Store
+from beanpole.log.postgres.store import BusyError, GoneError, LostError, OpenStore, Store
 from beanpole.log.postgres.tasks import run_beside, watched
 
 
 class DeposedError(OSError):
-    """Another node leads."""
+    """Another node leads, or this one's last row is gone: it must follow."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(errno.ESTALE, reason)
@@ -190,9 +190,7 @@ class Leading(Log):
         """Append what is recorded, and a row now and then when nothing is, until the log was handed over.
 
         Raises:
-            DeposedError: another node leads.
-            RewoundError: rows are gone that were not confirmed: this node must follow again.
-            LossError: rows are gone that were confirmed.
+            DeposedError: another node leads, or rows are gone.
             RefusedError: the server refuses the work.
         """
         await run_beside(self.append_rows(), self.maintenance.run())
@@ -307,28 +305,22 @@ class Leading(Log):
         """Whether our row stands in its place; False: nothing does, and the tip is where it was.
 
         Raises:
-            DeposedError: another's row stands there, behind our tip; or both were dropped long ago.
-            RewoundError: the tip is gone, which was not confirmed.
-            LossError: the tip is gone, which was confirmed.
+            DeposedError: another's row stands there, or the tip is gone. Whether that was confirmed is found out as
+                this node follows again: it knows the last row that was.
         """
         while True:
             try:
                 work = self.store.rows_at([self.tip.place, row.place])
                 tip, found = await watched(work, self.store, self.open_store, self.note_wait)
-                oldest = min(await self.store.segments(), default=0) if tip is None else 0
                 break
             except (LostError, BusyError) as error:
                 await self.reconnect(str(error))
-        if found is not None and found.is_copy_of(row):
-            return True
-        if tip is None and oldest > self.tip.place.segment:
-            raise DeposedError(f"segment {self.tip.place.segment} was dropped")
-        if tip is None or not tip.is_copy_of(self.tip):
-            if self.tip.place <= self.confirmed:
-                raise LossError(f"{self.tip.place} was confirmed, and is gone or another now")
-            raise RewoundError(f"{self.tip.place} is gone; it was not confirmed")
         if found is not None:
+            if found.is_copy_of(row):
+                return True
             raise DeposedError(f"{found.place} is another node's, of epoch {found.epoch}")
+        if tip is None or not tip.is_copy_of(self.tip):
+            raise DeposedError(f"{self.tip.place} is gone, or another now")
         return False
 
     async def reconnect(self, reason: str) -> None:

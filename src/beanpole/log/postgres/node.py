@@ -29,7 +29,6 @@ from beanpole.log.postgres.store import (
     LostError,
     NodeState,
     OpenStore,
-    RewoundError,
     Settings,
     Store,
 )
@@ -159,7 +158,7 @@ class Node:
             await leading.run()
             if leading.successor:
                 began = await self.wait_for_successor(leading)
-        except (DeposedError, RewoundError) as error:
+        except DeposedError as error:
             self.observer.deposed(str(error))
         finally:
             self.leading, self.known, self.offset_ns = None, leading.confirmed_row, leading.clock_offset_ns
