@@ -110,7 +110,6 @@ class Leading(Log):
     def hand_over(self, to: str) -> None:
         """Append what is buffered, then the row that lets another node lead at once."""
         self.successor = to
-        self.lease_until_ns = 0
         self.work.set()
 
     def close(self) -> None:
@@ -124,7 +123,8 @@ class Leading(Log):
     @property
     def read_floor(self) -> int:
         """The record that a reply waits for that depends on none: 0 while the lease holds, else one of the next row."""
-        if self.clock.boot_ns() < self.lease_until_ns:
+        # Behind the row that hands over another node may lead at once.
+        if self.successor is None and self.clock.boot_ns() < self.lease_until_ns:
             return 0
         self.work.set()
         return int(self.records.index) + 1
@@ -221,8 +221,7 @@ class Leading(Log):
         self.stall.end()
         self.confirmed_row = row
         self.confirmed_index = index
-        # Behind the row that hands over another node may lead at once.
-        self.lease_until_ns = 0 if self.successor is not None else sent_ns + self.silence_ns * 2 // 3
+        self.lease_until_ns = sent_ns + self.silence_ns * 2 // 3
         if self.records.waits and self.records.unwritten_bytes < limits.UNCONFIRMED_BYTES_MAX:
             self.records.end_waiting()
         if self.records.unwritten_bytes or self.successor is not None or self.maintenance.moves:
