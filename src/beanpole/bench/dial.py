@@ -50,7 +50,7 @@ def converse(sock: socket.socket, commands: Sequence[bytes], expected: Sequence[
             received += piece
         for line, prefix in zip(received.split(b"\r\n"), wanted, strict=False):
             if not line.startswith(prefix):
-                raise SetupError(f"{line!r} where {prefix!r} was due")
+                raise SetupError(f"expected {prefix!r}, got {line!r}")
 
 
 def make_tubes(sock: socket.socket, count: int, deadline: float) -> None:

@@ -320,4 +320,4 @@ class Load:
         wanted = replies.Word(connection.expected).name if connection.replies_left > 0 else "nothing"
         if connection.expected == Word.RESERVED:
             wanted += f" with a body of {body_bytes}"
-        raise LoadError(f"connection {connection.index} got {got} where {wanted} was due")
+        raise LoadError(f"connection {connection.index} got {got}, expected {wanted}")

@@ -150,7 +150,9 @@ def running(command: Sequence[str], args: Sequence[str] = (), data: Path | None 
             said = (scratch / "log").read_text(errors="replace").strip()
             if "in use" not in said:
                 break
-        raise SetupError(f"the server does not answer; its last words: {said.splitlines()[-1] if said else 'none'}")
+        raise SetupError(
+            f"the server does not answer; the last line that it wrote: {said.splitlines()[-1] if said else 'none'}"
+        )
     finally:
         if process is not None:
             stop(process)

@@ -35,7 +35,7 @@ def drain(server: Server, out: Output, *, tube: str, states: tuple[str, ...], co
     there = enter(client, tube, states or STATES)
     if not yes:
         if not sys.stdin.isatty():
-            raise click.UsageError("nobody can be asked: say --yes")
+            raise click.UsageError("there is no terminal to ask on: give --yes")
         what = ", ".join(f"{number} {state}" for state, number in there.items())
         if not click.confirm(f"Delete jobs of {tube} at {server.address} ({what})?", err=True):
             raise Failure("nothing was deleted")

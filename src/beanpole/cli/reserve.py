@@ -65,7 +65,7 @@ def reserve(
     """
     chosen = [way for way, said in ways.items() if said]
     if len(chosen) > 1:
-        raise click.UsageError(f"a job can't have two ends: --{chosen[0]} or --{chosen[1]}")
+        raise click.UsageError(f"--{chosen[0]} and --{chosen[1]} exclude each other")
     finish = chosen[0] if chosen else None
     if command is not None and finish == "delete":
         raise click.UsageError("--exec deletes the job if CMD succeeds; --bury or --release say what to do if it fails")

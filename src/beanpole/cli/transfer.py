@@ -69,7 +69,7 @@ def export(
     """
     file = output or sys.stdout.buffer
     if output is not None and not append and size_of_file(output):
-        raise click.UsageError(f"{output.name} is not empty: name another file, or say --append")
+        raise click.UsageError(f"{output.name} is not empty: name another file, or give --append")
     end_last_line(file)
     if remove:
         if set(states) - set(REMOVABLE) or any(scan[name] is not None for name in ("first", "last")):
@@ -235,9 +235,9 @@ def read(piece: Sequence[tuple[int, bytes]], *, ready: bool) -> tuple[dict[int, 
         try:
             jobs[number] = copy_of(json.loads(line), ready=ready)
         except ArgumentError as error:
-            bad[number] = f"this is no job: {error}"
+            bad[number] = f"this is not a job: {error}"
         except (ValueError, RecursionError):
-            bad[number] = "this is no job: it is not JSON"
+            bad[number] = "this is not a job: it is not JSON"
     return jobs, bad
 
 
@@ -247,19 +247,21 @@ def copy_of(record: Any, *, ready: bool) -> Copy:
     Raises ArgumentError: it describes none; the text says why.
     """
     if not isinstance(record, dict):
-        raise ArgumentError("it is no object")
+        raise ArgumentError("it is not a JSON object")
     key = next((key for key in ("body", "body_base64") if key in record), None)
     if key is None:
         raise ArgumentError("it has neither body nor body_base64")
     if not isinstance(record[key], str):
-        raise ArgumentError(f"{key} is a string, not {json.dumps(record[key])}")
+        raise ArgumentError(f"{key} must be a string, not {json.dumps(record[key])}")
     try:
         body = record[key].encode() if key == "body" else base64.b64decode(record[key], validate=True)
     except ValueError:
-        raise ArgumentError(f"{key} is not {'text that UTF-8 has' if key == 'body' else 'base64'}") from None
+        raise ArgumentError(
+            f"{key} is not {'text that can be encoded as UTF-8' if key == 'body' else 'base64'}"
+        ) from None
     state = record.get("state", "ready")
     if state not in STATES:
-        raise ArgumentError(f"state is one of {', '.join(STATES)}, not {state!r}")
+        raise ArgumentError(f"state must be one of {', '.join(STATES)}, not {state!r}")
     return Copy(
         body,
         number_of(record, "pri", client_limits.PRI_DEFAULT),
@@ -273,5 +275,5 @@ def number_of(record: dict[str, Any], key: str, default: int) -> int:
     """Return a number of a job."""
     value = record.get(key, default)
     if type(value) is not int or not 0 <= value <= limits.PRI_MAX:
-        raise ArgumentError(f"{key} is a whole number from 0 to {limits.PRI_MAX}, not {value!r}")
+        raise ArgumentError(f"{key} must be a whole number from 0 to {limits.PRI_MAX}, not {value!r}")
     return value

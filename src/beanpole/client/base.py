@@ -52,7 +52,9 @@ class BaseClient(Commands[B], Generic[B]):
         durations: dict[str, object] = {"timeout": timeout, "connect_timeout": connect_timeout}
         for name, seconds in durations.items():
             if not (seconds is None or (isinstance(seconds, int | float) and seconds > 0)):
-                raise ArgumentError(f"{name} is a number of seconds above 0, or None for no limit, not {seconds!r}")
+                raise ArgumentError(
+                    f"{name} must be a number of seconds above 0, or None for no limit, not {seconds!r}"
+                )
         if isinstance(codec, type):
             raise ArgumentError(f"a codec is an object: codec={codec.__name__}(), not codec={codec.__name__}")
         self._given_socket = address if isinstance(address, socket.socket) else None
@@ -128,7 +130,7 @@ class BaseClient(Commands[B], Generic[B]):
     def _usable_socket(self) -> socket.socket | None:
         """The socket that was given instead of an address, or None. Raises OSError when it has been used."""
         if self._given_socket is not None and self._given_socket.fileno() < 0:
-            raise OSError("the given socket is closed, and how to make another is not known")
+            raise OSError("the given socket is closed, and there is no address to connect to again")
         return self._given_socket
 
     def _greeting(self) -> list[bytes]:

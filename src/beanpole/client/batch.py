@@ -107,7 +107,7 @@ def delete_many(session: Session[Any], jobs: Iterable[Job[Any] | int]) -> Plan[N
 def reserve_many(session: Session[B], count: int, timeout: int | None) -> Plan[list[Job[B]]]:
     """Reserves up to `count` jobs: waits for the first, and takes what else is ready."""
     if count not in range(1, limits.BATCH_COMMANDS + 1):
-        raise ArgumentError(f"count is from 1 to {limits.BATCH_COMMANDS}, not {count!r}")
+        raise ArgumentError(f"count must be from 1 to {limits.BATCH_COMMANDS}, not {count!r}")
     data = wire.reserve(timeout) + wire.reserve(0) * (count - 1)
     shipment = Shipment(data, count, timeout)
     broken = yield shipment

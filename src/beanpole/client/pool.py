@@ -42,7 +42,7 @@ class Ring:
 
     def __init__(self, count: int, strategy: Strategy, chance: Callable[[], float]) -> None:
         if strategy not in {"round-robin", "random", "first"}:
-            raise ArgumentError(f"a strategy is round-robin, random or first, not {strategy!r}")
+            raise ArgumentError(f"a strategy must be round-robin, random or first, not {strategy!r}")
         self._count = count
         self._strategy = strategy
         self._chance = chance
@@ -111,7 +111,7 @@ class _Pool(ABC, Generic[C]):
             try:
                 return [self._addresses.index(Address.of(url))]
             except ValueError:
-                raise ArgumentError(f"{url} is no server of this pool") from None
+                raise ArgumentError(f"{url} is not a server of this pool") from None
         with self._lock:
             return [server for server in self._ring.order() if server not in refused]
 

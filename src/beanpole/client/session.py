@@ -58,7 +58,7 @@ def error_of(reply: Reply) -> BeanpoleError:
     if reply.word in ERRORS:
         kind, sentence = ERRORS[reply.word]
         return kind(sentence)
-    return UnexpectedReplyError(f"this is no answer to the command: {reply!r}")
+    return UnexpectedReplyError(f"unexpected reply to the command: {reply!r}")
 
 
 class Session(Generic[B]):

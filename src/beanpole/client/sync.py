@@ -124,7 +124,7 @@ class Link:
                 if ready[0][1] & ~select.POLLOUT:
                     received = self._socket.recv(RECEIVE_BYTES)
                     if not received:
-                        raise ConnectionLostError("the server closed the connection before it had everything")
+                        raise ConnectionLostError("the server closed the connection before it had received everything")
                     self._reader.receive(received)
                 if ready[0][1] & select.POLLOUT:
                     view = view[self._socket.send(view, socket.MSG_DONTWAIT) :]

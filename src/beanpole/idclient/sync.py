@@ -94,7 +94,7 @@ class IdClient(BaseClient[socket.socket], Forkable):
             reply = call.read(connection.recv(calls.REPLY_BYTES_MAX))
             if reply is not None:
                 return reply
-        raise TimeoutError("only strays came")
+        raise TimeoutError("only replies to earlier requests came")
 
     def _open(self, node: Node) -> socket.socket:
         if self._closed:

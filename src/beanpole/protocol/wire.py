@@ -210,9 +210,9 @@ class ReplyReader:
 def whole(value, most, name):
     """Check an argument that is a whole number from 0 to `most`."""
     if not isinstance(value, int):
-        raise ArgumentError(f"{name} is a whole number, not {value!r}")
+        raise ArgumentError(f"{name} must be a whole number, not {value!r}")
     if value < 0 or value > most:
-        raise ArgumentError(f"{name} is from 0 to {most}, not {value}")
+        raise ArgumentError(f"{name} must be from 0 to {most}, not {value}")
     return value
 
 
@@ -220,7 +220,7 @@ def whole(value, most, name):
 def tube_name(name: str) -> bytes:
     """Return a tube's name as it goes over the wire. Raise ArgumentError if it can't be one."""
     if not isinstance(name, str):
-        raise ArgumentError(f"a tube's name is a string, not {name!r}")
+        raise ArgumentError(f"a tube's name must be a string, not {name!r}")
     encoded: bytes = name.encode("utf-8", "surrogateescape")
     size: cython.Py_ssize_t = len(encoded)
     if size == 0 or size > limits.TUBE_NAME_BYTES_MAX:

@@ -64,9 +64,9 @@ def make_handler(
     if not callable(function):
         raise ArgumentError(f"a handler is a function, not {function!r}")
     if max_attempts is not None and not is_count(max_attempts):
-        raise ArgumentError(f"max_attempts is 1 or more, or None for no end, not {max_attempts!r}")
+        raise ArgumentError(f"max_attempts must be 1 or more, or None for no end, not {max_attempts!r}")
     if timeout_s is not None and not timeout_s > 0:
-        raise ArgumentError(f"timeout is more than 0 seconds, or None, not {timeout_s!r}")
+        raise ArgumentError(f"timeout must be more than 0 seconds, or None, not {timeout_s!r}")
     place = Place.PROCESS if process else Place.LOOP if is_async(function) else Place.THREAD
     if place is Place.PROCESS:
         name = getattr(function, "__qualname__", "<object>")

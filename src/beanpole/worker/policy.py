@@ -32,7 +32,7 @@ class Retry(Exception):  # noqa: N818 - it is no error: a handler raises it to s
         if isinstance(given[0], int | float):
             raise TypeError(f"the delay is given by name, Retry(delay={given[0]!r}): the first argument is a reason")
         if delay is not None and not (isinstance(given[1], int | float) and 0 <= delay < math.inf):
-            raise ArgumentError(f"a delay is a number of seconds, 0 or more, not {delay!r}")
+            raise ArgumentError(f"a delay must be a number of seconds, 0 or more, not {delay!r}")
         super().__init__(reason)
         self.delay = delay
 

@@ -65,7 +65,7 @@ class Worker:
         if isinstance(address, socket.socket | Addresses):
             raise ArgumentError("a worker makes its connections itself: give it an address, not a socket")
         if stuck_timeout is not None and not stuck_timeout > 0:
-            raise ArgumentError(f"stuck_timeout is more than 0 seconds, or None, not {stuck_timeout!r}")
+            raise ArgumentError(f"stuck_timeout must be more than 0 seconds, or None, not {stuck_timeout!r}")
         self.address = Address.of(address)
         """The server. It may be changed until the worker serves, as may the attributes below."""
         self.concurrency = concurrency
@@ -171,7 +171,7 @@ class Worker:
         if not self._handlers:
             raise ArgumentError('the worker has no handler: register one with @worker.handler("tube")')
         if not is_count(self.concurrency):
-            raise ArgumentError(f"concurrency is 1 or more, not {self.concurrency!r}")
+            raise ArgumentError(f"concurrency must be 1 or more, not {self.concurrency!r}")
         self._loop = asyncio.get_running_loop()
         logger = self.logger or structlog.get_logger("beanpole.worker")
         address = Address.of(self.address)

@@ -145,7 +145,7 @@ def test_drain(cli: Cli, client: Client[bytes], tube: str) -> None:
     fill(client)
     held = client.put(b"held", priority=0)
     client.reserve_job(held)
-    assert "say --yes" in cli("drain", tube, code=5).err
+    assert "give --yes" in cli("drain", tube, code=5).err
     assert cli("drain", tube, "--yes", "--state", "buried", "--count", 30).lines == [f"30 jobs of {tube} deleted"]
     stats = client.stats_tube(tube)
     assert (stats.current_jobs_ready, stats.current_jobs_delayed, stats.current_jobs_buried) == (3, 40, 10)
@@ -203,7 +203,7 @@ def test_export_does_not_mix_files(cli: Cli, client: Client[bytes], tube: str, t
     file = tmp_path / "jobs"
     file.touch()
     cli("export", tube, "-o", file)
-    assert "say --append" in cli("export", tube, "-o", file, code=5).err
+    assert "give --append" in cli("export", tube, "-o", file, code=5).err
     cli("export", tube, "-o", file, "--append")
     assert file.read_bytes().count(b"\n") == 2
 
@@ -267,9 +267,9 @@ def test_import_says_which_lines_are_no_jobs(cli: Cli, client: Client[bytes], tu
     done = cli("import", tube, given="\n".join(lines).encode(), code=1)
     said = [line.partition(": line ")[2] for line in done.err.splitlines()]
     assert [line.split(":")[0] for line in said] == [str(number) for number in range(2, 12)]
-    assert said[0] == "2: this is no job: it is not JSON"
+    assert said[0] == "2: this is not a job: it is not JSON"
     assert said[8] == "10: JOB_TOO_BIG: the body is larger than the server's limit of 65535 bytes"
-    assert said[9] == "11: this is no job: body is a string, not 5"
+    assert said[9] == "11: this is not a job: body must be a string, not 5"
     assert done.lines == [f"2 jobs imported into {tube}"]
     assert bodies(client) == [b"minimal", b"last"]
 
@@ -279,6 +279,6 @@ def test_import_says_how_to_go_on(tube: str) -> None:
         server.drain()
         done = Cli(server)("import", tube, "--skip", 1, given=b'{"body": "x"}\n1\n{"body": "y"}\n2\n', code=1)
     assert done.err == (
-        "beanpole: line 2: this is no job: it is no object\n"
+        "beanpole: line 2: this is not a job: it is not a JSON object\n"
         "beanpole: line 3: DRAINING: the server takes no more jobs; imported 0 jobs; go on with --skip 2\n"
     )

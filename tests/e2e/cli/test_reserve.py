@@ -129,4 +129,4 @@ def test_command_that_does_not_read_its_input(cli: Cli, client: Client[bytes], t
 
 @pytest.mark.parametrize("ends", [["--bury", "--delete"], ["--release", "--bury", "--exec", "true"]])
 def test_two_ends(cli: Cli, tube: str, ends: list[str]) -> None:
-    assert "two ends" in cli("reserve", tube, *ends, code=5).err
+    assert "exclude each other" in cli("reserve", tube, *ends, code=5).err

@@ -140,10 +140,10 @@ def test_delete_names_the_reserved_job(pair: tuple[Load, socket.socket]) -> None
 @pytest.mark.parametrize(
     ("reply", "message"),
     [
-        (b"DRAINING\r\n", "got DRAINING where INSERTED was due"),
-        (b"DELETED\r\n", "got DELETED where INSERTED was due"),
-        (b"INSERTED 1\r\nINSERTED 2\r\n", "got INSERTED where"),
-        (b"RESERVED 1 4\r\nabcd\r\n", "got RESERVED with a body of 4 bytes where INSERTED was due"),
+        (b"DRAINING\r\n", "got DRAINING, expected INSERTED"),
+        (b"DELETED\r\n", "got DELETED, expected INSERTED"),
+        (b"INSERTED 1\r\nINSERTED 2\r\n", "got INSERTED, expected nothing"),
+        (b"RESERVED 1 4\r\nabcd\r\n", "got RESERVED with a body of 4 bytes, expected INSERTED"),
     ],
 )
 def test_wrong_reply_ends_the_run(pair: tuple[Load, socket.socket], reply: bytes, message: str) -> None:

@@ -117,9 +117,9 @@ def test_addresses_go_round() -> None:
 @pytest.mark.parametrize(
     ("option", "message"),
     [
-        ({"timeout": 0}, "timeout is a number of seconds above 0, or None"),
-        ({"timeout": "5"}, "timeout is a number"),
-        ({"connect_timeout": -1}, "connect_timeout is a number"),
+        ({"timeout": 0}, "timeout must be a number of seconds above 0, or None"),
+        ({"timeout": "5"}, "timeout must be a number"),
+        ({"connect_timeout": -1}, "connect_timeout must be a number"),
         ({"codec": JsonCodec}, r"codec=JsonCodec\(\)"),
         ({"watch": []}, "at least one tube"),
         ({"use": "no tube"}, "a tube's name"),

@@ -67,11 +67,11 @@ def read_query(text: str, *known: str) -> Query:
         raise BadRequestError(f"the query can't be read: {error}") from error
     for name, value in pairs:
         if name not in known:
-            raise BadRequestError(f"unknown parameter {name!r}; there is {', '.join(known) or 'none'}")
+            raise BadRequestError(f"unknown parameter {name!r}; known: {', '.join(known) or 'none'}")
         if name in found:
-            raise BadRequestError(f"{name} is there twice")
+            raise BadRequestError(f"{name} is given twice")
         if "\0" in value:
-            raise BadRequestError(f"{name} has a NUL")
+            raise BadRequestError(f"{name} contains a NUL")
         found[name] = value
     return found
 
@@ -80,7 +80,7 @@ def plain(text: str) -> str:
     """Return a part of a path without its percents."""
     found = unquote(text, errors="strict")
     if "\0" in found:
-        raise BadRequestError("a name has a NUL")
+        raise BadRequestError("a name contains a NUL")
     return found
 
 

@@ -45,7 +45,7 @@ class TooDeepError(ValueError):
 
 def refuse_constant(name: str) -> NoReturn:
     """Refuse NaN and Infinity, which are no JSON."""
-    raise ValueError(f"{name} is no number of JSON")
+    raise ValueError(f"{name} is not a JSON number")
 
 
 FLAT = frozenset({str, int, bool, type(None)})
@@ -145,14 +145,14 @@ def without_depths(text: str) -> str:
                 kept.append(text[end : match.start()])
         elif sign in "]}":
             if open_.pop() != sign:
-                raise ValueError("one thing begins and another ends")
+                raise ValueError("a bracket is closed by one of the other kind")
             if len(open_) == limits.DEPTH_MAX:
                 kept.append("[]")
                 end = match.end()
             if not open_:
                 break  # whatever follows the object is of no interest
     if len(open_) > limits.DEPTH_MAX:
-        raise ValueError("what begins does not end")
+        raise ValueError("a bracket is not closed")
     return "".join([*kept, text[end:]]) if kept else text
 
 

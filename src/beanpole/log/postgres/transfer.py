@@ -258,7 +258,7 @@ async def verify(conninfo: str, timeout_s: float, progress: Progress) -> Verifie
 def check_new(path: Path) -> None:
     """Refuse a directory that holds something."""
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
-        raise RefusedError(f"{path} is there already, and not empty; export makes a new directory")
+        raise RefusedError(f"{path} exists and is not empty; export makes a new directory")
 
 
 class ShownReplica(Replica):
