@@ -86,9 +86,11 @@ class World:
         try:
             self.loop.run_until_complete(main)
         finally:
-            for task in asyncio.all_tasks(self.loop):
-                task.cancel()
-            self.loop.run_until_complete(asyncio.sleep(0))
+            self.loop.paused_until_s.clear()
+            while tasks := asyncio.all_tasks(self.loop):
+                for task in tasks:
+                    task.cancel()
+                self.loop.run_until_complete(asyncio.wait(tasks))
             self.loop.close()
 
     def begin(self) -> None:
