@@ -23,6 +23,9 @@ from beanpole.log.postgres.store import (
 )
 from tests.simulation.cluster.loop import NODE, SimulatedLoop
 
+ROWS_AT_ONCE = 16
+"""Rows of one answer, however few bytes they have."""
+
 SETTINGS = Settings(cluster="c", format=3, silence_ms=1500, segment_bytes=65_536, body_bytes_max=65_536)
 
 
@@ -247,7 +250,7 @@ class FakeStore:
             return False, []
         rows: list[Row] = []
         at = tip
-        while (row := self.seen(at.next_place)) is not None and bytes_max > 0:
+        while (row := self.seen(at.next_place)) is not None and bytes_max > 0 and len(rows) < ROWS_AT_ONCE:
             rows.append(row)
             bytes_max -= len(row.data)
             at = row
@@ -257,6 +260,16 @@ class FakeStore:
         """See Store."""
         await self.trip()
         return sorted(self.database.tables)
+
+    async def newest(self) -> Place:
+        """See Store."""
+        await self.trip()
+        return max(
+            Place(number, row)
+            for number, table in self.database.tables.items()
+            for row, entry in table.items()
+            if entry.visible
+        )
 
     async def first(self, segment: int) -> Row | None:
         """See Store."""

@@ -152,6 +152,86 @@ def test_leader_hands_over_to_the_node_that_was_named_in_no_time() -> None:
     run(main)
 
 
+async def fail_over(world: World, leader: SimulatedNode) -> SimulatedNode:
+    """Let another node lead, after more rows than a follower reads at once."""
+    await asyncio.sleep(10.0)
+    await leader.kill()
+    other = await leader_of(world, leader)
+    leader.start()
+    return other
+
+
+def leaders_reported(node: SimulatedNode) -> list[int]:
+    """Return the epochs whose leaders a node reports from now on."""
+    epochs: list[int] = []
+    node.observer.tell = lambda line: epochs.append(line[2]) if line[0] == "leader_known" else None
+    return epochs
+
+
+def test_node_that_reads_the_log_reports_only_who_leads_now() -> None:
+    """Clients are passed on to whom it reports."""
+
+    async def main(world: World) -> None:
+        leader = await leader_of(world)
+        for _ in range(3):
+            leader = await fail_over(world, leader)
+        fresh = SimulatedNode(world, "fresh")
+        reported = leaders_reported(fresh)
+        world.nodes.append(fresh)
+        await asyncio.sleep(1.0)
+        assert reported == [4]
+        world.database.cut_off.add(fresh.name)
+        for _ in range(2):
+            leader = await fail_over(world, leader)
+        world.database.cut_off.clear()
+        await asyncio.sleep(1.0)
+        assert reported == [4, 6]
+
+    run(main)
+
+
+def test_leader_is_reported_though_it_never_stops_writing() -> None:
+    """So that a slow node finds something whenever it polls."""
+
+    async def main(world: World) -> None:
+        leader = await leader_of(world)
+        client, fresh = leader.connect(), SimulatedNode(world, "fresh")
+        reported = leaders_reported(fresh)
+
+        async def load() -> None:
+            while True:
+                await put(leader, client)
+
+        async def slow_down() -> None:
+            while True:
+                world.loop.pause(fresh.name, 0.02)
+                await asyncio.sleep(0.0201)
+
+        tasks = [asyncio.ensure_future(load()), asyncio.ensure_future(slow_down())]
+        await until(world, lambda: bool(reported))
+        for each in tasks:
+            each.cancel()
+
+    run(main)
+
+
+def test_leader_before_is_not_reported_while_the_next_begins() -> None:
+    async def main(world: World) -> None:
+        await fail_over(world, await leader_of(world))
+        for node in world.nodes:
+            await node.kill()
+        world.nodes[0].start()
+        await until(world, lambda: bool(world.leaders()), 0.0001)
+        world.database.faults = Faults(lost_before=1.0)
+        reported = leaders_reported(SimulatedNode(world, "fresh"))
+        await asyncio.sleep(1.0)
+        world.database.faults = Faults()
+        await until(world, lambda: bool(reported))
+        assert reported == [3]
+
+    run(main)
+
+
 def test_report_about_the_leader_before_makes_nobody_hand_over() -> None:
     async def main(world: World) -> None:
         leader = await leader_of(world)

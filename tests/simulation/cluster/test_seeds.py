@@ -180,7 +180,7 @@ def test_seeds_meet_what_they_are_for() -> None:
         world = World(1_000_000 + seed)
         world.run(run_seed(world, *kinds))
         counts += world.counts
-    wanted = {"leads", "deposed", "starts_over", "stalled", "segments dropped", "unreachable"}
+    wanted = {"leads", "deposed", "stalled", "segments dropped", "unreachable"}
     assert wanted <= set(counts), f"never happened: {wanted - set(counts)}"
 
 

@@ -8,7 +8,7 @@ from beanpole.log.postgres.rows import Place, RowKind
 from beanpole.log.postgres.store import LossError
 from tests.simulation.cluster.database import Faults
 from tests.simulation.cluster.test_main_path import ask, leader_of
-from tests.simulation.cluster.test_rules import BODY, put, roll, run, until
+from tests.simulation.cluster.test_rules import BODY, fail_over, leaders_reported, put, roll, run, until
 from tests.simulation.cluster.world import World
 
 
@@ -74,6 +74,22 @@ def test_follower_that_starts_over_looks_for_what_it_knew() -> None:
         await until(world, lambda: late.task is not None and late.task.done())
         assert late.task is not None
         assert isinstance(late.task.exception(), LossError)
+
+    run(main)
+
+
+def test_follower_that_starts_over_reports_only_who_leads_now() -> None:
+    async def main(world: World) -> None:
+        leader = await leader_of(world)
+        late = next(node for node in world.nodes if node is not leader)
+        reported = leaders_reported(late)
+        await asyncio.sleep(1.0)
+        world.loop.pause(late.name, 40.0)
+        await roll(world, leader)
+        for _ in range(2):
+            leader = await fail_over(world, leader)
+        await asyncio.sleep(40.0)
+        assert reported == [3]
 
     run(main)
 

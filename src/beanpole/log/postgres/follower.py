@@ -13,7 +13,7 @@ from beanpole.log import limits
 from beanpole.log.postgres.clock import Clock
 from beanpole.log.postgres.leader import Leading
 from beanpole.log.postgres.replica import Replica
-from beanpole.log.postgres.rows import Row, RowKind
+from beanpole.log.postgres.rows import Place, Row, RowKind
 from beanpole.log.postgres.store import BusyError, GoneError, LossError, LostError, OpenStore, RewoundError, Store
 from beanpole.log.postgres.tasks import watched
 
@@ -55,6 +55,9 @@ class Following:
     is_caught_up: bool = False
     """Whether the last poll found nothing new, so that what comes next comes as it is written."""
 
+    newest: Place | None = None
+    """Where the log ended when this node began to read: who led before that may have been deposed long ago."""
+
     known_epoch: int = 0
 
     async def run(self) -> Leading:
@@ -95,6 +98,7 @@ class Following:
         store = await self.open_store()
         self.heard_ns = self.clock.now_ns()
         self.is_caught_up = False
+        self.newest = None
         return store
 
     async def stand(self, replica: Replica, store: Store) -> Leading | None:
@@ -124,6 +128,7 @@ class Following:
             if first is None:
                 break
             self.is_caught_up = False
+            self.newest = None
             if self.known is not None and first.place > self.known.place:
                 self.known = None  # its segment was dropped: it can't be looked for any more
             self.find_known(first)
@@ -132,6 +137,8 @@ class Following:
 
     async def poll(self, store: Store, replica: Replica) -> bool:
         """Take the rows behind the tip; whether there were any."""
+        if self.newest is None:
+            self.newest = await watched(store.newest(), store, self.open_store)
         try:
             is_there, rows = await watched(store.read(replica.tip, limits.ROWS_BYTES), store, self.open_store)
         except GoneError:
@@ -151,10 +158,19 @@ class Following:
         elif self.known is not None:
             raise LossError(f"{self.known.place} was confirmed, and is gone")
         self.is_caught_up = not rows
-        if replica.leader and replica.epoch != self.known_epoch:
+        self.look_for_leader(replica, self.newest)
+        return bool(rows)
+
+    def look_for_leader(self, replica: Replica, newest: Place) -> None:
+        """Report who leads, once, when so much is read that it is no leader of long ago.
+
+        That doesn't wait for a poll that finds nothing: while the leader has much to write there may be none.
+        """
+        if replica.epoch == self.known_epoch or replica.epoch != replica.tip.epoch or replica.tip.place < newest:
+            return
+        if replica.leader:
             self.known_epoch = replica.epoch
             self.observer.leader_known(replica.leader, replica.epoch)
-        return bool(rows)
 
     def find_known(self, row: Row) -> None:
         """Look whether a row is the one that must be found again."""

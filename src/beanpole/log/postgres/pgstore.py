@@ -187,6 +187,16 @@ class PostgresStore:
             for row, epoch, kind, writer, *confirmed, previous, digest, data in found
         ]
 
+    async def newest(self) -> Place:
+        """See Store."""
+        for number in reversed(await self.segments()):
+            with errors_translated():
+                cursor = await self.connection.execute(f"select max(row) from {schema.table(number)}".encode())
+                found = await cursor.fetchone()
+            if found is not None and found[0] is not None:
+                return Place(number, found[0])
+        raise GoneError("the log has no row")
+
     async def first(self, segment: int) -> Row | None:
         """See Store."""
         rows = await self.select(segment, "row = 0", [])

@@ -138,6 +138,9 @@ class Store(Protocol):
     async def segments(self) -> list[int]:
         """Return the numbers of the segments that exist."""
 
+    async def newest(self) -> Place:
+        """Return where the log ends. Raise GoneError if it has no row."""
+
     async def first(self, segment: int) -> Row | None:
         """Return the first row of a segment."""
 
