@@ -415,3 +415,27 @@ def test_leader_alone_stops_when_what_was_confirmed_is_gone() -> None:
         assert client.closed
 
     run(main)
+
+
+@pytest.mark.parametrize("missed", [False, True])
+def test_node_that_saw_few_rows_goes_on_with_the_logs_time(missed: bool) -> None:
+    """Its wall clock is for a log that nobody has followed: only one row came, or those that came had been missed."""
+
+    async def main(world: World) -> None:
+        first, *others = world.nodes
+        for node in others:
+            node.clock.wall_s = first.clock.wall_s + 3600
+        await asyncio.sleep(1.0)
+        world.database.cut_off |= {node.name for node in others}
+        if not missed:
+            await until(world, lambda: bool(world.leaders()), 0.0001)
+            world.database.cut_off.clear()
+            world.database.faults = Faults(lost_before=1.0)
+        await asyncio.sleep(1.0)
+        await first.kill()
+        world.database.faults = Faults()
+        world.database.cut_off.clear()
+        other = await leader_of(world, first)
+        assert abs(other.now_ns() - first.now_ns()) < 60e9
+
+    run(main)

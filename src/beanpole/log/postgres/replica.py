@@ -123,7 +123,11 @@ class Replica:
     def log_ns(self, now_ns: int, wall_ns: int) -> int:
         """Return the log's clock: from the last row's time on, by the wall clock if this node saw no row come."""
         counted_ns = self.clock_ns + now_ns - self.arrived_ns
-        return max(counted_ns, wall_ns - self.replay.lead_ns if self.offset_ns is None else now_ns + self.offset_ns)
+        if self.offset_ns is not None:
+            return max(counted_ns, now_ns + self.offset_ns)
+        if any(is_live for _, _, is_live in self.unapplied):
+            return counted_ns  # too little, until that row is applied
+        return max(counted_ns, wall_ns - self.replay.lead_ns)
 
     def lead(self, log_ns: int) -> int:
         """Let the engine begin to serve; return what the log's clock says."""
