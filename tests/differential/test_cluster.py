@@ -4,13 +4,12 @@ Fewer of them, as a round trip takes a millisecond here. One thing is weaker: th
 that are wanted is seen one step later, for what a node has to say may still wait.
 """
 
-import functools
 from contextlib import ExitStack
 from pathlib import Path
 
 from tests.clusters import clustered_server
 from tests.databases import DatabaseServers
-from tests.differential.test_differential import CONVERSATIONS, Comparison, converse
+from tests.differential.test_differential import BODY_BYTES_MAX, CONVERSATIONS, Comparison, converse
 from tests.servers import beanstalkd_version, missing_peer
 
 
@@ -19,5 +18,7 @@ def test_a_node_of_a_cluster_answers_as_beanstalkd(database_servers: DatabaseSer
     if beanstalkd_version() != "1.12":
         missing_peer("beanstalkd 1.12")
     with ExitStack() as stack:
-        comparison = Comparison(stack, functools.partial(clustered_server, database_servers, tmp_path))
+        comparison = Comparison(
+            stack, lambda *_: clustered_server(database_servers, tmp_path, body_bytes_max=BODY_BYTES_MAX)
+        )
         converse(comparison, max(CONVERSATIONS // 20, 1))
