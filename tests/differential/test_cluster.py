@@ -9,7 +9,8 @@ from pathlib import Path
 
 from tests.clusters import clustered_server
 from tests.databases import DatabaseServers
-from tests.differential.test_differential import BODY_BYTES_MAX, CONVERSATIONS, Comparison, converse
+from tests.differential.conversation import BODY_BYTES_MAX
+from tests.differential.test_differential import CONVERSATIONS, Comparison, converse
 from tests.servers import beanstalkd_version, missing_peer
 
 
