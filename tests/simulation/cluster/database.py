@@ -68,6 +68,9 @@ class Database:
     cut_off: set[str] = field(default_factory=set)
     """Nodes that don't reach it."""
 
+    still: set[int] = field(default_factory=set)
+    """Timelines whose server stands still: it answers nothing, and closes nothing."""
+
     changed: asyncio.Condition = field(default_factory=asyncio.Condition)
     confirmed: list[Row] = field(default_factory=list)
     """Every row whose append returned True, in order."""
@@ -151,6 +154,9 @@ class FakeStore:
         database = self.database
         slow = database.faults.slow_s if database.rng.random() < database.faults.slow else 0.0
         await asyncio.sleep(database.faults.delay_s * (0.5 + database.rng.random()) + slow)
+        async with database.changed:
+            while self.timeline in database.still and not self.closed:
+                await database.changed.wait()
         self.maybe_pause()
         self.check()
 
@@ -314,6 +320,7 @@ class FakeStore:
     def sever(self) -> None:
         """See Store."""
         self.closed = True
+        in_world(self.database.tell())
 
     async def close(self) -> None:
         """See Store."""

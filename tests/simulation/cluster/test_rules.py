@@ -439,3 +439,17 @@ def test_node_that_saw_few_rows_goes_on_with_the_logs_time(missed: bool) -> None
         assert abs(other.now_ns() - first.now_ns()) < 60e9
 
     run(main)
+
+
+def test_node_that_begins_at_a_server_that_stands_still_finds_the_next() -> None:
+    async def main(world: World) -> None:
+        await leader_of(world)
+        world.database.still.add(world.database.timeline)
+        fresh = SimulatedNode(world, "fresh")
+        await asyncio.sleep(1.0)
+        assert fresh.node.following is not None
+        assert fresh.node.following.replica is None
+        await world.database.promote()
+        await until(world, lambda: bool(fresh.node.following and fresh.node.following.replica))
+
+    run(main)

@@ -125,8 +125,8 @@ class Following:
 
     async def begin(self, store: Store) -> Replica:
         """Begin with the oldest row that there is."""
-        for segment in await store.segments():
-            first = await store.first(segment)
+        for segment in await watched(store.segments(), store, self.open_store):
+            first = await watched(store.first(segment), store, self.open_store)
             if first is None:
                 break
             self.is_caught_up = False
@@ -144,7 +144,8 @@ class Following:
         try:
             is_there, rows = await watched(store.read(replica.tip, limits.ROWS_BYTES), store, self.open_store)
         except GoneError:
-            if max(await store.segments(), default=0) >= replica.tip.place.segment:
+            segments = await watched(store.segments(), store, self.open_store)
+            if max(segments, default=0) >= replica.tip.place.segment:
                 raise
             is_there, rows = False, []  # not dropped: not even made, on a server that was promoted
         now_ns = self.clock.now_ns()
