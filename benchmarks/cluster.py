@@ -50,8 +50,6 @@ delete from job where id = (select id from job order by id for update skip locke
 """
 """As cheap as it gets: a worker takes, does and deletes a job in one transaction, so that a cycle is two commits."""
 
-APPENDED = b"select coalesce(sum(n_tup_ins), 0) from pg_stat_user_tables where relname like 'log%'"
-
 SEGMENTS = b"""
 select count(*), sum(pg_total_relation_size(('beanpole.log_' || number)::regclass)) from beanpole.segment
 """
@@ -135,11 +133,8 @@ class Bench:
             address = nodes.address(nodes.leader())
             cycle = rate(address, CYCLE, self.seconds) / 3
             self.say("cycle", cycle, "jobs/s put, reserved and deleted, with two followers")
-            rows = rows_of(nodes)
             put = rate(address, PUTS, self.seconds)
             self.say("put", put, "puts/s, 50 connections, 16 in flight")
-            count = rows_of(nodes) - rows
-            self.say("puts-a-row", put * (self.seconds + WARM_UP_S) / count, "puts that one commit confirms")
             self.say("cycle-filelog", cycle / filelog, "× the file log; asked ≥ 0.15")
             for name, ours, asked in (("insert", "put", 50), ("skip-locked", "cycle", 30)):
                 if name in self.figures:
@@ -287,14 +282,6 @@ def exchange(sock: socket.socket, command: bytes, expected: bytes) -> None:
     reply = sock.recv(4096)
     if not reply.startswith(expected) or not reply:
         raise ConnectionError(reply)
-
-
-def rows_of(nodes: Nodes) -> int:
-    """Return how many rows were ever appended to the segments that there are."""
-    time.sleep(1.5)  # PostgreSQL's statistics are a second late
-    with psycopg.connect(nodes.url) as connection:
-        row = connection.execute(APPENDED).fetchone()
-    return int(row[0]) if row else 0
 
 
 def insert(connection: pq.abc.PGconn) -> None:
