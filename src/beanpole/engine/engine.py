@@ -451,7 +451,7 @@ class Engine:
         if (
             verb in (Verb.RESERVE, Verb.RESERVE_WITH_TIMEOUT, Verb.RESERVE_JOB, Verb.TOUCH)
             and self.records.backlog_full()
-        ):  # a reserve also where no job is ready: whoever waits is handed the next one without being asked
+        ):  # even if no job is ready: a session that waits gets the next job without sending another command
             return Outcome.AGAIN
         self.command_counts[cython.cast(cython.int, command.counted)] += 1
         if verb == Verb.RESERVE:

@@ -159,7 +159,7 @@ class ClusterServer(Server):
                 self.service.accept()
 
     def look_for_question(self) -> None:
-        """Answer an operator who asks what this node holds: at the next row if it leads, else at the last one."""
+        """Answer `beanpole cluster verify`: a leader at its next row, a follower at the last one that it applied."""
         question = next((each.name for each in self.node.nodes if each.role == QUESTION), "")
         leading, following = self.node.leading, self.node.following
         if not question or question == self.answered:

@@ -11,7 +11,7 @@ from tests.simulation.cluster.world import World, state_of
 
 SETTLE_S = 120.0
 PAUSES_S = 6.0
-"""When the last pause of a node is over, and what was sent to it meanwhile has run."""
+"""When the last pause of a node has ended, and the commands that it was sent during the pause have run."""
 
 
 async def settle(world: World) -> dict[int, bytes]:
