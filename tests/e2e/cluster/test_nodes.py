@@ -67,6 +67,20 @@ def test_jobs_outlive_the_leader(cluster: Cluster) -> None:
         ask(b, (b"reserve-with-timeout 1\r\n", b"RESERVED 1 1\r\nx\r\n"), (b"delete 1\r\n", b"DELETED\r\n"))
 
 
+def test_rows_are_compressed(cluster: Cluster) -> None:
+    cluster.init()
+    with cluster.node("a") as a:
+        ask(
+            a,
+            (
+                b"put 0 0 60 50000\r\n" + 1000 * b'{"mail": "to whom it may concern", "retries": 3}, ' + b"\r\n",
+                b"INSERTED 1\r\n",
+            ),
+        )
+        assert cluster.count("log_1", "length(data) > 50000 and pg_column_compression(data) = 'lz4'") == 1
+        assert cluster.count("log_1", "length(data) > 50000 and pg_column_size(data) > 5000") == 0
+
+
 def test_sigterm_hands_over(cluster: Cluster) -> None:
     cluster.init()
     with cluster.node("a") as a, cluster.node("b") as b:
