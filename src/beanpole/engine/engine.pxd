@@ -78,9 +78,6 @@ cdef class Engine:
     cdef int run_timer(self, int64_t now_ns, Timed timed, list changed) except -1
     cdef int answer_waiting(self, int64_t now_ns, Session session) except -1
     cpdef int apply(self, int64_t now_ns, Session session, Command command) except -1
-    cdef int list_tubes(self, Session session) except -1
-    cdef int add_pieces(self, Session session) except -1
-    cdef int continue_command(self, int64_t now_ns, Session session) except -1
     cdef int put(self, int64_t now_ns, Session session, Command command) except -1
     cdef int reserve(self, int64_t now_ns, Session session, int64_t until_ns) except -1
     cdef int reserve_job(self, int64_t now_ns, Session session, uint64_t id) except -1
@@ -90,9 +87,6 @@ cdef class Engine:
     cdef int release(self, int64_t now_ns, Session session, Command command) except -1
     cdef int bury(self, int64_t now_ns, Session session, Command command) except -1
     cdef int touch(self, int64_t now_ns, Session session, uint64_t id) except -1
-    cdef int kick(self, int64_t now_ns, Session session, uint32_t bound) except -1
-    cdef int kick_one(self, int64_t now_ns, Job job) except -1
-    cdef int kick_job(self, int64_t now_ns, Session session, uint64_t id) except -1
     cdef int peek(self, Session session, Job job) except -1
     cdef int peek_first(self, Session session, Heap heap) except -1
     cdef int reply_used(self, Session session) except -1
@@ -100,4 +94,3 @@ cdef class Engine:
     cdef int watch(self, Session session, bytes name) except -1
     cdef int ignore(self, Session session, bytes name) except -1
     cdef int pause(self, int64_t now_ns, Session session, Command command) except -1
-    cdef int answer(self, int64_t now_ns, Session session, Command command) except -1

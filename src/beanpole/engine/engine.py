@@ -1,8 +1,9 @@
 """The queue: commands and time go in, replies and records come out.
 
 A command comes with the time and the session; the reply is in ``session.out`` when :meth:`Engine.apply` returns, unless
-the session waits or a long kick is under way. Replies that somebody else's command or the time brings about are written
-the same way, and the session is added to :meth:`Engine.take_woken`.
+the session waits, or the command takes more than one turn: ``session.work`` goes on with it. Replies that somebody
+else's command or the time brings about are written the same way, and the session is added to
+:meth:`Engine.take_woken`.
 
 Same inputs, same outputs: no clock, no randomness, no iteration over sets. Deadlines are moments of the engine's clock
 in nanoseconds; what clients say in seconds is turned into them here. The comment at a command says what it does, the
@@ -28,7 +29,9 @@ import cython
 from cython.cimports.beanpole.engine.heap import Heap, Timed, sooner
 from cython.cimports.beanpole.engine.job import Job, State, new_job
 from cython.cimports.beanpole.engine.jobtable import JobTable
+from cython.cimports.beanpole.engine.kick import kick, kick_job
 from cython.cimports.beanpole.engine.records import Records, Room
+from cython.cimports.beanpole.engine.report import report
 from cython.cimports.beanpole.engine.session import Session
 from cython.cimports.beanpole.engine.tube import Tube, Watch
 from cython.cimports.beanpole.engine.tubelist import TubeList
@@ -38,24 +41,12 @@ from cython.cimports.libc.stdint import int64_t, uint32_t
 
 from beanpole import limits
 from beanpole.engine import limits as engine_limits
-from beanpole.engine import stats
-from beanpole.protocol.commands import COMMAND_KEYS
 
 SECOND_NS = cython.declare(int64_t, 1_000_000_000)
 NEVER = cython.declare(int64_t, -1)
 DEADLINE_MARGIN_NS = cython.declare(int64_t, engine_limits.DEADLINE_MARGIN_NS)
 URGENT_PRI_BELOW = cython.declare(uint32_t, engine_limits.URGENT_PRI_BELOW)
 JOBS_PER_TICK = cython.declare(cython.Py_ssize_t, engine_limits.JOBS_PER_TICK)
-REPLY_BYTES_PER_TURN = cython.declare(cython.Py_ssize_t, engine_limits.REPLY_BYTES_PER_TURN)
-KICKS_PER_TURN = cython.declare(uint32_t, engine_limits.KICKS_PER_TURN)
-
-MISTAKES = {
-    Verb.UNKNOWN_COMMAND: Word.UNKNOWN_COMMAND,
-    Verb.BAD_FORMAT: Word.BAD_FORMAT,
-    Verb.JOB_TOO_BIG: Word.JOB_TOO_BIG,
-    Verb.EXPECTED_CRLF: Word.EXPECTED_CRLF,
-}
-"""The replies to what is not a command."""
 
 
 @cython.cfunc
@@ -118,6 +109,7 @@ class Engine:
             self.drop_watch(session, session.watches[0])
         tube: Tube = session.used
         session.used = None
+        session.work = None
         tube.using_count -= 1
         self.drop_if_unused(tube)
         if session.heap_index >= 0:
@@ -481,9 +473,9 @@ class Engine:
         if verb == Verb.PEEK_BURIED:
             return self.peek_first(session, session.used.buried)
         if verb == Verb.KICK:
-            return self.kick(now_ns, session, command.bound)
+            return kick(self, now_ns, session, command.bound)
         if verb == Verb.KICK_JOB:
-            return self.kick_job(now_ns, session, command.id)
+            return kick_job(self, now_ns, session, command.id)
         if verb == Verb.RESERVE_JOB:
             return self.reserve_job(now_ns, session, command.id)
         if verb == Verb.PAUSE_TUBE:
@@ -491,7 +483,7 @@ class Engine:
         if verb == Verb.QUIT:
             session.quitting = True
             return 0
-        return self.answer(now_ns, session, command)
+        return report(self, now_ns, session, command)
 
     def put(self, now_ns, session, command):
         """put: a new job, offered to whoever waits. It gets no id when it is refused."""
@@ -627,56 +619,6 @@ class Engine:
             self.records.job_reserved(job)
         return session.out.word(Word.TOUCHED)
 
-    def kick(self, now_ns, session, bound):
-        """kick: buried jobs of the used tube become ready, or where there are none delayed ones."""
-        session.kick_left = bound
-        session.kicked_count = 0
-        session.kick_buried = session.used.buried.count > 0
-        self.continue_command(now_ns, session)
-        return 0
-
-    def continue_command(self, now_ns, session):
-        """Write more of a long reply, or kick the next KICKS_PER_TURN jobs and reply when `kick_left` is 0 again.
-
-        Return AGAIN when no more can be kicked in this turn.
-        """
-        if session.pieces is not None:
-            return self.add_pieces(session)
-        heap: Heap = session.used.buried if session.kick_buried else session.used.delayed
-        room: uint32_t = KICKS_PER_TURN
-        while session.kick_left and heap.count:
-            if room == 0:
-                return 0
-            job: Job = cython.cast(Job, heap.entries[0].item)
-            change: cython.int = self.records.room_for_change(job.tag_bytes)
-            if change == Room.WAIT:
-                return Outcome.AGAIN
-            if change == Room.FULL:
-                break
-            self.kick_one(now_ns, job)
-            session.kicked_count += 1
-            session.kick_left -= 1
-            room -= 1
-        session.kick_left = 0
-        return session.out.number(Word.KICKED, session.kicked_count)
-
-    def kick_one(self, now_ns, job):
-        """Make a buried or delayed job ready."""
-        job.kick_count += 1
-        self.make_ready(job)
-        self.records.job_changed(job)
-        return self.offer(now_ns, job.tube)
-
-    def kick_job(self, now_ns, session, id):
-        """kick-job: the same for one job of any tube."""
-        job: Job = self.jobs.find(id)
-        if job is None or (job.state != State.BURIED and job.state != State.DELAYED):
-            return self.not_found(session)
-        if self.records.room_for_change(job.tag_bytes) != Room.OK:
-            return self.no_room(session, Verb.KICK_JOB, job.tag_bytes)
-        session.out.word(Word.KICKED)
-        return self.kick_one(now_ns, job)
-
     def peek(self, session, job):
         """peek: a job in any state."""
         if job is None:
@@ -733,65 +675,3 @@ class Engine:
         if tube.paused_until_ns:
             return self.arm(tube, tube.paused_until_ns)
         return self.offer(now_ns, tube)
-
-    def answer(self, now_ns, session, command):
-        """The commands that only report: stats and lists; and what is not a command."""
-        verb: Verb = command.verb
-        text: bytes = None
-        if verb == Verb.STATS:
-            text = stats.yaml(self.stats(now_ns))
-        elif verb == Verb.STATS_TUBE:
-            tube: Tube = self.tube_named(command.tube)
-            text = stats.yaml(stats.tube(tube, now_ns)) if tube is not None else None
-        elif verb == Verb.STATS_JOB:
-            job: Job = self.jobs.find(command.id)
-            text = stats.yaml(stats.job(job, now_ns)) if job is not None else None
-            session.read_index = self.records.index
-        elif verb == Verb.LIST_TUBES:
-            return self.list_tubes(session)
-        elif verb == Verb.LIST_TUBES_WATCHED:
-            text = b"---\n" + stats.names([cython.cast(Watch, watch, typecheck=True).tube for watch in session.watches])
-        elif verb == Verb.LIST_TUBE_USED:
-            return self.reply_used(session)
-        else:
-            if verb == Verb.EXPECTED_CRLF:
-                self.count_producer(session)
-            return session.out.word(MISTAKES[verb])
-        if text is None:
-            return self.not_found(session)
-        return session.out.text(text)
-
-    def list_tubes(self, session):
-        """list-tubes: the names of all tubes as they are now, though it may take a few turns to write them."""
-        texts = self.listed.all_texts()
-        session.out.number(Word.OK, 4 + sum(map(len, texts)))
-        session.out.add_bytes(b"---\n")
-        session.pieces = [b"\r\n", *reversed(texts)]
-        return self.add_pieces(session)
-
-    def add_pieces(self, session):
-        """Write REPLY_BYTES_PER_TURN of a long reply."""
-        end: cython.Py_ssize_t = session.out.buffer.size + REPLY_BYTES_PER_TURN
-        while session.pieces and session.out.buffer.size < end:
-            session.out.add_bytes(session.pieces.pop())
-        session.pieces = session.pieces or None
-        return 0
-
-    def stats(self, now_ns: int64_t) -> list[tuple[str, object]]:
-        """Return the pairs of stats: key and value."""
-        uptime_s: int64_t = (now_ns - self.started_at_ns) // SECOND_NS
-        return [
-            ("current-jobs-urgent", self.urgent_count),
-            *[(f"current-jobs-{name}", self.state_counts[state]) for state, name in enumerate(stats.STATE_NAMES)],
-            *[(key, self.command_counts[verb]) for verb, key in COMMAND_KEYS],
-            ("job-timeouts", self.timeout_count),
-            ("total-jobs", self.total_jobs_count),
-            ("max-job-size", self.body_bytes_max),
-            ("current-tubes", len(self.tube_list)),
-            ("current-connections", self.session_count),
-            ("current-producers", self.producer_count),
-            ("current-workers", self.worker_count),
-            ("current-waiting", self.waiting_count),
-            ("total-connections", self.total_session_count),
-            *stats.process(uptime_s, self.draining, self.facts()),
-        ]

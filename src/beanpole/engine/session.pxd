@@ -1,6 +1,6 @@
 # The header of session.py.
 cimport cython
-from libc.stdint cimport int64_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint64_t
 
 from beanpole.engine.heap cimport Heap, Timed
 from beanpole.engine.tube cimport Tube, Watch
@@ -20,7 +20,5 @@ cdef class Session(Timed):
     cdef readonly bint producer          # it got past the line of a put once
     cdef readonly bint worker            # it reserved once
     cdef readonly bint quitting          # it said quit
-    cdef list pieces                     # bytes of a long reply that `out` has no room for yet, the last first; or None
-    cdef readonly uint32_t kick_left     # jobs that a long kick still may move; 0: none is under way
-    cdef uint32_t kicked_count           # jobs that this kick moved so far
-    cdef bint kick_buried                # this kick moves buried jobs, not delayed ones
+    cdef object work                     # `Work | None`: the rest of a command that takes more than one turn
+    cdef Py_ssize_t moved_count          # jobs that its command moved and that nobody has charged it for yet

@@ -1,15 +1,17 @@
 """The statistics as pairs of key and value, keys and order as beanstalkd 1.13, and as the YAML that clients read.
 
-The pairs of ``stats`` are made by :meth:`Engine.stats <beanpole.engine.engine.Engine.stats>`, from the tables here.
 What only the process knows (its pid, its processor time, its log) comes from ``facts()``, a dict by key; a key that it
 leaves out shows what beanstalkd shows without a log. Strings are quoted as docs/compatibility.md says: version,
 hostname, os and platform always, the name of a tube never, for clients compare it as it is.
 """
 
 import cython
+from cython.cimports.beanpole.engine.engine import Engine
 from cython.cimports.beanpole.engine.job import Job
 from cython.cimports.beanpole.engine.tube import Tube
 from cython.cimports.libc.stdint import int64_t
+
+from beanpole.protocol.commands import COMMAND_KEYS
 
 SECOND_NS = cython.declare(int64_t, 1_000_000_000)
 
@@ -57,6 +59,26 @@ def process(uptime_s: int, draining: bool, facts: Mapping[str, str]) -> list[tup
     said = {"uptime": uptime_s, "draining": "true" if draining else "false", **facts}
     known = [(key, said.pop(key, value)) for key, value in PROCESS_KEYS]
     return known + list(said.items())
+
+
+def engine(engine: Engine, now_ns: int64_t) -> list[tuple[str, object]]:
+    """Return stats as pairs."""
+    uptime_s: int64_t = (now_ns - engine.started_at_ns) // SECOND_NS
+    return [
+        ("current-jobs-urgent", engine.urgent_count),
+        *[(f"current-jobs-{name}", engine.state_counts[state]) for state, name in enumerate(STATE_NAMES)],
+        *[(key, engine.command_counts[verb]) for verb, key in COMMAND_KEYS],
+        ("job-timeouts", engine.timeout_count),
+        ("total-jobs", engine.total_jobs_count),
+        ("max-job-size", engine.body_bytes_max),
+        ("current-tubes", len(engine.tube_list)),
+        ("current-connections", engine.session_count),
+        ("current-producers", engine.producer_count),
+        ("current-workers", engine.worker_count),
+        ("current-waiting", engine.waiting_count),
+        ("total-connections", engine.total_session_count),
+        *process(uptime_s, engine.draining, engine.facts()),
+    ]
 
 
 def tube(tube: Tube, now_ns: int64_t) -> list[tuple[str, object]]:

@@ -13,6 +13,7 @@ with it.
 
 import cython
 from cython.cimports.beanpole.engine.engine import Engine, Outcome
+from cython.cimports.beanpole.engine.work import Work
 from cython.cimports.beanpole.protocol.commands import Command, Verb
 from cython.cimports.beanpole.protocol.decoder import Decoder
 from cython.cimports.libc.stdint import int64_t, uint64_t
@@ -22,7 +23,7 @@ from beanpole.server import limits
 
 SHARE_COST_NS = cython.declare(int64_t, limits.SHARE_COST_NS)
 WATCH_COST_NS = cython.declare(int64_t, limits.WATCH_COST_NS)
-KICKED_COST_NS = cython.declare(int64_t, limits.KICKED_COST_NS)
+MOVED_COST_NS = cython.declare(int64_t, limits.MOVED_COST_NS)
 INPUT_BYTE_COST_NS = cython.declare(int64_t, limits.INPUT_BYTE_COST_NS)
 OUTPUT_BYTES_PER_COST_NS = cython.declare(int64_t, limits.OUTPUT_BYTES_PER_COST_NS)
 OUTPUT_BYTES_PAUSE = cython.declare(cython.Py_ssize_t, limits.OUTPUT_BYTES_PAUSE)
@@ -125,15 +126,13 @@ class Connection:
             if unsent_bytes >= OUTPUT_BYTES_PAUSE:
                 self.choked = True
                 break
-            unfinished: cython.bint = session.kick_left or session.pieces is not None
+            unfinished: cython.bint = session.work is not None
             if ran and self.share_ns <= 0 and (unfinished or self.decoder.at < self.decoder.end):
                 self.pending = True
                 break
             outcome: cython.int
             if unfinished:
-                kicked_count: cython.uint = session.kicked_count
-                outcome = self.engine.continue_command(now_ns, session)
-                self.share_ns -= (session.kicked_count - kicked_count) * KICKED_COST_NS
+                outcome = cython.cast(Work, session.work, typecheck=True).step(self.engine, now_ns, session)
             else:
                 if not self.decoder.next(current):
                     self.hungry = True
@@ -142,8 +141,9 @@ class Connection:
                 outcome = self.engine.apply(now_ns, session, current)
                 if outcome == Outcome.AGAIN:
                     self.decoder.unread()
-                elif current.verb == Verb.KICK:
-                    self.share_ns -= session.kicked_count * KICKED_COST_NS
+            if session.moved_count:
+                self.share_ns -= session.moved_count * MOVED_COST_NS
+                session.moved_count = 0
             if outcome == Outcome.AGAIN:
                 self.pending = self.stalled = True
                 break
@@ -159,7 +159,7 @@ class Connection:
         return 0
 
     def cost(self):
-        """Return what the current command costs, apart from its output and the jobs that it kicks."""
+        """Return what the current command costs, apart from its output and the jobs that it moves."""
         cost_ns: int64_t = costs[cython.cast(cython.int, current.verb)]
         if (
             current.verb == Verb.RESERVE

@@ -62,8 +62,8 @@ COMMAND_COST_NS = 300
 WATCH_COST_NS = 5
 """What each watched tube adds to a reserve, which looks at them all."""
 
-KICKED_COST_NS = 300
-"""What each kicked job adds to a kick."""
+MOVED_COST_NS = 300
+"""What each job adds to a command that moves many, such as a kick."""
 
 INPUT_BYTE_COST_NS = 3
 """What a byte of input costs with a hundred clients that send large bodies, by what others wait; with one, a third."""

@@ -38,7 +38,7 @@ def test_command_of_a_session_that_can_run_none_is_an_exception(line: bytes) -> 
 
 def test_statistics_are_pairs_first() -> None:
     engine = Engine(facts=lambda: {"os": "#1 SMP", "durability": "none"})
-    pairs = dict(engine.stats(0))
+    pairs = dict(stats.engine(engine, 0))
     assert (pairs["os"], pairs["version"], pairs["current-tubes"]) == ("#1 SMP", "1.13", 1)
     assert list(pairs)[-1] == "durability"
-    assert b'\nos: "#1 SMP"\n' in stats.yaml(engine.stats(0))
+    assert b'\nos: "#1 SMP"\n' in stats.yaml(stats.engine(engine, 0))

@@ -1,0 +1,81 @@
+"""The commands that only report: stats and lists; and what is not a command."""
+
+import cython
+from cython.cimports.beanpole.engine.engine import Engine
+from cython.cimports.beanpole.engine.job import Job
+from cython.cimports.beanpole.engine.session import Session
+from cython.cimports.beanpole.engine.tube import Tube, Watch
+from cython.cimports.beanpole.engine.work import Work, begin
+from cython.cimports.beanpole.protocol.commands import Verb
+from cython.cimports.beanpole.protocol.replies import Word
+from cython.cimports.libc.stdint import int64_t
+
+from beanpole.engine import limits, stats
+
+REPLY_BYTES_PER_TURN = cython.declare(cython.Py_ssize_t, limits.REPLY_BYTES_PER_TURN)
+
+MISTAKES = {
+    Verb.UNKNOWN_COMMAND: Word.UNKNOWN_COMMAND,
+    Verb.BAD_FORMAT: Word.BAD_FORMAT,
+    Verb.JOB_TOO_BIG: Word.JOB_TOO_BIG,
+    Verb.EXPECTED_CRLF: Word.EXPECTED_CRLF,
+}
+"""The replies to what is not a command."""
+
+
+def report(engine, now_ns, session, command):
+    """Reply to a command that changes nothing, or to a mistake."""
+    verb: Verb = command.verb
+    text: bytes = None
+    if verb == Verb.STATS:
+        text = stats.yaml(stats.engine(engine, now_ns))
+    elif verb == Verb.STATS_TUBE:
+        tube: Tube = engine.tube_named(command.tube)
+        text = stats.yaml(stats.tube(tube, now_ns)) if tube is not None else None
+    elif verb == Verb.STATS_JOB:
+        job: Job = engine.jobs.find(command.id)
+        text = stats.yaml(stats.job(job, now_ns)) if job is not None else None
+        session.read_index = engine.records.index
+    elif verb == Verb.LIST_TUBES:
+        return list_tubes(engine, now_ns, session)
+    elif verb == Verb.LIST_TUBES_WATCHED:
+        text = b"---\n" + stats.names([cython.cast(Watch, watch, typecheck=True).tube for watch in session.watches])
+    elif verb == Verb.LIST_TUBE_USED:
+        return engine.reply_used(session)
+    else:
+        if verb == Verb.EXPECTED_CRLF:
+            engine.count_producer(session)
+        return session.out.word(MISTAKES[verb])
+    if text is None:
+        return engine.not_found(session)
+    return session.out.text(text)
+
+
+def list_tubes(engine, now_ns, session):
+    """list-tubes: the names of all tubes as they are now, though it may take a few turns to write them."""
+    names = engine.listed.all_texts()
+    work: Pieces = Pieces()
+    work.texts = [b"\r\n", *reversed(names)]
+    session.out.number(Word.OK, 4 + sum(map(len, names)))
+    session.out.add_bytes(b"---\n")
+    return begin(engine, now_ns, session, work)
+
+
+@cython.final
+@cython.cclass
+class Pieces(Work):
+    """A long reply that ``session.out`` has no room for yet."""
+
+    texts = cython.declare(list)
+    """What is not written yet, the last first."""
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def step(self, engine: Engine, now_ns: int64_t, session: Session) -> cython.int:
+        """Write REPLY_BYTES_PER_TURN of it."""
+        end: cython.Py_ssize_t = session.out.buffer.size + REPLY_BYTES_PER_TURN
+        while self.texts and session.out.buffer.size < end:
+            session.out.add_bytes(self.texts.pop())
+        if not self.texts:
+            session.work = None
+        return 0

@@ -1,0 +1,11 @@
+# The header of work.py.
+cimport cython
+from libc.stdint cimport int64_t
+
+from beanpole.engine.engine cimport Engine
+from beanpole.engine.session cimport Session
+
+cdef class Work:
+    cdef int step(self, Engine engine, int64_t now_ns, Session session) except -1
+
+cdef int begin(Engine engine, int64_t now_ns, Session session, Work work) except -1

@@ -1,0 +1,32 @@
+"""A command that takes more than one turn: what is left of it, and how it goes on.
+
+The work hangs on its session (``session.work``), which has no other command until it is done: who feeds the session
+calls :meth:`Work.step` in one turn after the other. A step does a bounded piece, and counts the jobs that it moved in
+``session.moved_count``, by which it is paid for. When all is done, it replies and sets ``session.work`` to None. A
+session that is closed forgets its work: what is done is done.
+"""
+
+import cython
+from cython.cimports.beanpole.engine.engine import Engine, Outcome
+from cython.cimports.beanpole.engine.session import Session
+from cython.cimports.libc.stdint import int64_t
+
+
+@cython.cclass
+class Work:
+    """What is left of one command. Subclasses say what a step is."""
+
+    def step(self, engine: Engine, now_ns: int64_t, session: Session):
+        """Do the next piece. Return AGAIN when no more can be done in this turn: the log has no room yet."""
+        session.work = None
+        return 0
+
+
+def begin(engine, now_ns, session, work):
+    """Do the first piece of a command, and leave the rest to the turns that follow.
+
+    The command has begun, so that it can't be run again from the front: a step that has to wait is not repeated here.
+    """
+    session.work = work
+    work.step(engine, now_ns, session)
+    return Outcome.DONE
