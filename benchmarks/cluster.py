@@ -35,6 +35,7 @@ BODY = b"x" * 100
 PUT = b"put 0 0 100 100\r\n%b\r\n" % BODY
 CYCLE = Group(50, 16, 100, "prd")
 PUTS = Group(50, 16, 100, "p")
+DEEP = Group(50, 100, 100, "p")
 CONNECTIONS = (1, 8, 16, 32, 64)
 """How many connections the baselines are tried with; the best counts."""
 
@@ -135,6 +136,7 @@ class Bench:
             self.say("cycle", cycle, "jobs/s put, reserved and deleted, with two followers")
             put = rate(address, PUTS, self.seconds)
             self.say("put", put, "puts/s, 50 connections, 16 in flight")
+            self.say("put-deep", rate(address, DEEP, self.seconds), "puts/s, 50 connections, 100 in flight")
             self.say("cycle-filelog", cycle / filelog, "× the file log; asked ≥ 0.15")
             for name, ours, asked in (("insert", "put", 50), ("skip-locked", "cycle", 30)):
                 if name in self.figures:

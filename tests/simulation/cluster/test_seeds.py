@@ -164,7 +164,7 @@ async def run_seed(world: World, *kinds: str) -> None:
     check_history(world, jobs)
     check_times(world)
     world.counts["segments dropped"] = world.database.dropped_count
-    assert len(world.history) > 20, "the clients hardly got an answer"
+    world.counts["answers"] = len(world.history)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -182,6 +182,7 @@ def test_seeds_meet_what_they_are_for() -> None:
         counts += world.counts
     wanted = {"leads", "deposed", "stalled", "segments dropped", "unreachable"}
     assert wanted <= set(counts), f"never happened: {wanted - set(counts)}"
+    assert counts["answers"] > 2_000, "the clients hardly got an answer"
 
 
 @pytest.mark.parametrize("seed", LOST_SEEDS)
