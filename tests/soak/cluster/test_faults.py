@@ -14,7 +14,7 @@ from tests.servers import missing_peer
 from tests.soak.cluster.clients import Client
 from tests.soak.cluster.cluster import WAIT_S, Cluster, new_cluster
 from tests.soak.cluster.nodes import leader_of, stats
-from tests.soak.cluster.postgres import Pair
+from tests.soak.cluster.postgres import Pair, Postgres
 
 pytestmark = [pytest.mark.database, pytest.mark.xdist_group("cluster")]
 
@@ -132,6 +132,33 @@ def test_primary_stands_still_and_another_is_promoted(cluster: Cluster) -> None:
     pair.promote()
     old.kill()
     pair.join()
+    cluster.answered()
+
+
+def test_primary_goes_on_and_another_is_promoted(cluster: Cluster) -> None:
+    """What manages it stands still: it still takes writes, and confirms none. It is the first that nodes would ask."""
+    pair = cluster.pair
+    if str(pair.primary.folder) not in pair.url.partition("host=")[2].partition(",")[0]:
+        pair.fail_over()
+        pair.join()
+    old = pair.primary
+    pair.promote()
+    with tempfile.TemporaryDirectory(prefix="beanpole-") as folder:
+        Path(folder).chmod(0o755)
+        third = Postgres(Path(folder) / "three", "three")
+        try:
+            third.follow(pair.primary)
+            pair.primary.set_names(third.application)
+            cluster.answered()
+            reports = "select count(*) from beanpole.node where seen > now() - interval '3 s'"
+            give_up_at = time.monotonic() + WAIT_S
+            while pair.primary.run(reports, database="log") != [(len(cluster.nodes),)]:
+                assert time.monotonic() < give_up_at, "the nodes still report to the old primary"
+                time.sleep(0.05)
+        finally:
+            old.kill()
+            pair.join()
+            third.stop()
     cluster.answered()
 
 

@@ -192,6 +192,8 @@ class Node:
         try:
             while True:
                 try:
+                    if store is not None and self.is_replaced(store):
+                        raise LostError("another server was promoted")
                     store = store or await self.open_store()
                     self.nodes, successor = await watched(store.report(self.state()), store, self.open_store)
                     self.look_at_nodes(successor)
@@ -203,6 +205,11 @@ class Node:
         finally:
             if store is not None:
                 await store.close()
+
+    def is_replaced(self, store: Store) -> bool:
+        """Whether the log is on a newer server than a connection's, which may go on for long."""
+        work = self.leading or self.following
+        return work is not None and work.store is not None and work.store.server.timeline > store.server.timeline
 
     def state(self) -> NodeState:
         """Return what this node says of itself."""

@@ -6,6 +6,7 @@ commit waited for, because names that were emptied let a waiting commit succeed 
 
 import asyncio
 import contextlib
+import itertools
 import os
 import socket
 import struct
@@ -34,6 +35,7 @@ from beanpole.log.postgres.store import (
     Server,
     Settings,
 )
+from beanpole.log.postgres.url import turned
 
 ROWS_AT_ONCE = 16
 """Rows of one answer, each of 512 KiB at most or a single large body."""
@@ -299,12 +301,15 @@ async def wait_for_socket(loop: asyncio.AbstractEventLoop, fd: int, *, writing: 
 def opener(conninfo: str, name: str) -> Callable[[], "asyncio.Future[PostgresStore]"]:
     """Return what opens connections of a node.
 
-    It works with no server of a lower timeline than it has seen, nor with one of another system.
+    It works with no server of a lower timeline than it has seen, nor with one of another system. Each connection tries
+    the hosts in another order: a primary whose manager stands still takes writes when another was promoted long ago,
+    and would be found again and again.
     """
     newest: list[Server] = []
+    turns = itertools.count()
 
     async def open_store() -> PostgresStore:
-        connection = await connect(conninfo, name)
+        connection = await connect(turned(conninfo, next(turns), os.environ), name)
         try:
             with errors_translated():
                 settings, values = await read_settings(connection)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 
 import psycopg
-from psycopg.conninfo import conninfo_to_dict
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 HERE = ("localhost", "127.0.0.1", "::1")
 UNSAFE = ("disable", "allow", "prefer")
@@ -16,6 +16,16 @@ def check_url(url: str) -> None:
         conninfo_to_dict(url)
     except psycopg.Error as error:
         raise ValueError(f"{' '.join(str(error).split())}; write postgresql://USER@HOST/DATABASE") from error
+
+
+def turned(url: str, count: int, environment: Mapping[str, str]) -> str:
+    """Return a connection string whose hosts are tried in another order: the first `count` of them last."""
+    hosts = {}
+    for key in ("host", "hostaddr", "port"):
+        each = str(conninfo_to_dict(url).get(key) or environment.get(f"PG{key.upper()}", "")).split(",")
+        first = count % len(each)
+        hosts[key] = ",".join(each[first:] + each[:first]) or None
+    return make_conninfo(url, **hosts)
 
 
 def warnings_of(url: str, environment: Mapping[str, str], *, is_in_argv: bool) -> Iterator[str]:

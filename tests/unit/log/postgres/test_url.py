@@ -4,7 +4,9 @@ import pytest
 
 pytest.importorskip("psycopg")
 
-from beanpole.log.postgres.url import check_url, warnings_of
+from psycopg.conninfo import conninfo_to_dict
+
+from beanpole.log.postgres.url import check_url, turned, warnings_of
 
 FAR = "postgresql://beanpole@db.example.org/beanpole"
 
@@ -41,3 +43,18 @@ def test_what_is_unsafe(url: str, environment: dict[str, str], is_in_argv: bool,
     assert len(found) == len(words)
     assert all(word in sentence for word, sentence in zip(words, found, strict=True))
     assert "secret" not in "".join(found)
+
+
+@pytest.mark.parametrize(
+    ("url", "environment", "count", "hosts"),
+    [
+        ("postgresql://a:1,b:2,c:3/x", {}, 0, {"host": "a,b,c", "port": "1,2,3"}),
+        ("postgresql://a:1,b:2,c:3/x", {}, 4, {"host": "b,c,a", "port": "2,3,1"}),
+        ("host=a,b port=5 dbname=x", {}, 1, {"host": "b,a", "port": "5"}),
+        ("postgresql:///x?host=/p,/q", {}, 1, {"host": "/q,/p"}),
+        ("dbname=x", {"PGHOST": "a,b", "PGPORT": "1,2"}, 1, {"host": "b,a", "port": "2,1"}),
+        ("dbname=x", {}, 1, {}),
+    ],
+)
+def test_hosts_are_tried_in_turn(url: str, environment: dict[str, str], count: int, hosts: dict[str, str]) -> None:
+    assert conninfo_to_dict(turned(url, count, environment)) == {"dbname": "x", **hosts}
