@@ -119,6 +119,11 @@ class Machines:
             as_owner=True,
         )
 
+    def etcd_answers(self) -> bool:
+        """Whether etcd takes connections. Raises OSError: it does not."""
+        socket.create_connection((HOST, self.etcd_ports[0]), 1).close()
+        return True
+
     def start_postgres(self, name: str) -> None:
         """Start a PostgreSQL server with its Patroni."""
         path = self.folder / f"{name}.yml"
@@ -128,6 +133,19 @@ class Machines:
             if self.user:
                 os.chown(path, self.user["user"], self.user["group"])
         self.start(name, "patroni", str(path), as_owner=True)
+
+    def start_servers(self) -> None:
+        """Start etcd and PostgreSQL, and make the role and the database of the nodes."""
+        self.start_etcd()
+        wait_until("etcd answers", self.etcd_answers)
+        for name in MEMBERS:
+            self.start_postgres(name)
+        wait_until(
+            "there is a primary and a synchronous standby",
+            lambda: {"Leader", "Sync Standby"} <= set(self.members()),
+        )
+        self.query(f"create role beanpole login in role pg_monitor password '{self.password}'")
+        self.query("create database beanpole owner beanpole")
 
     def patroni(self, name: str) -> dict[str, Any]:
         """Return Patroni's configuration: one named synchronous standby, and only that one is promoted."""
@@ -166,14 +184,13 @@ class Machines:
         }
 
     def kill_postgres(self, name: str) -> None:
-        """End a PostgreSQL server and its Patroni, as if their machine was gone; they come back after a while."""
+        """End a PostgreSQL server and its Patroni, as if their machine was gone."""
         first = int((self.folder / name / "postmaster.pid").read_text().split()[0])
         children = Path(f"/proc/{first}/task/{first}/children").read_text().split()
         self.kill(name)
         for pid in (first, *map(int, children)):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        threading.Timer(MACHINE_AWAY_S, self.start_postgres, [name]).start()
 
     def start_node(self, name: str) -> None:
         """Start a node."""
@@ -252,7 +269,7 @@ class Producer(threading.Thread):
     def run(self) -> None:
         """Put until told to stop. A put whose answer was lost is put again: that number may be done twice."""
         number, last = 0, time.monotonic()
-        client: beanpole.Client | None = None
+        client: beanpole.Client[Any] | None = None
         while not self.stopping.is_set():
             try:
                 client = client or beanpole.Client(self.addresses, use="numbers")
@@ -303,16 +320,18 @@ def act(machines: Machines, producer: Producer, what: str) -> None:
     if victims is None:
         say(HELP)
         return
-    if None in victims:
+    named = [each for each in victims if each is not None]
+    if len(named) < len(victims):
         say("there is none at the moment; try again in a few seconds")
         return
     done_before, producer.longest_s = len(producer.acknowledged), 0.0
-    for victim in victims:
+    for victim in named:
         say(f"kill -9 {victim}")
         if victim in NODES:
             machines.kill_node(victim)
         else:
             machines.kill_postgres(victim)
+            threading.Timer(MACHINE_AWAY_S, machines.start_postgres, [victim]).start()
     if what == "step-down":
         say(machines.beanpole("cluster", "step-down", machines.url).stdout.rstrip())
     # Twenty more puts have been acknowledged, and none was under way when somebody died.
@@ -344,16 +363,7 @@ def running(folder: Path) -> Iterator[Machines]:
     machines = Machines(folder)
     try:
         say("starting etcd, and three PostgreSQL servers with Patroni: half a minute")
-        machines.start_etcd()
-        wait_until("etcd answers", lambda: socket.create_connection((HOST, machines.etcd_ports[0]), 1).close() is None)
-        for name in MEMBERS:
-            machines.start_postgres(name)
-        wait_until(
-            "there is a primary and a synchronous standby",
-            lambda: {"Leader", "Sync Standby"} <= set(machines.members()),
-        )
-        machines.query(f"create role beanpole login in role pg_monitor password '{machines.password}'")
-        machines.query("create database beanpole owner beanpole")
+        machines.start_servers()
         made = machines.beanpole("cluster", "init", machines.url)
         if made.returncode:
             raise SystemExit(made.stderr)
