@@ -13,6 +13,7 @@
 #   PYTEST='-k heap -x'     more arguments for pytest; -n 0 runs the tests one by one, in this process
 #   BENCH_FLAGS='--help'    the arguments of `make bench`
 #   SOAK_S=600              how long `make soak-cluster` takes, in seconds
+#   SOAK_WITH=patroni       let Patroni and etcd promote standbys there, instead of the soak itself
 #   ENVIRONMENT=/a/venv     test what is installed in that environment, and build nothing
 
 SHELL := /bin/bash
@@ -91,7 +92,7 @@ test-fast: $(TESTABLE) ## build, and run in a minute what needs neither a databa
 	  tests/simulation/test_seeds.py tests/simulation/cluster/test_rules.py tests/test_tidy.py $(PYTEST)
 
 soak-cluster: $(TESTABLE) ## build, and let nodes and databases of a cluster fail for SOAK_S seconds
-	@exec $(BIN)/python -m tests.soak.cluster $(SOAK_S)
+	@exec $(BIN)/python -m tests.soak.cluster $(SOAK_S) $(addprefix --with ,$(SOAK_WITH))
 
 lint: $(TESTABLE) ## check format, style, types, layers, and the stubs of compiled modules
 	@$(BIN)/ruff format --check .

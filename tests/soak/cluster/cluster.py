@@ -1,26 +1,54 @@
-"""A whole cluster: two PostgreSQL servers, three nodes, and clients that remember what they are told."""
+"""A whole cluster: PostgreSQL servers, three nodes, and clients that remember what they are told."""
 
 import asyncio
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
+from typing import Generic, Protocol, TypeVar
 
 from beanpole.log.postgres import admin
 from tests.soak.cluster.clients import Client, History, Verdict, judge
 from tests.soak.cluster.nodes import NodeProcess, leader_of
-from tests.soak.cluster.postgres import Pair
 
 CLIENTS = 4
 WAIT_S = 60.0
 
 
-class Cluster:
+class Servers(Protocol):
+    """PostgreSQL servers, and what promotes one of them."""
+
+    @property
+    def url(self) -> str:
+        """What the nodes are given."""
+
+    @property
+    def logs(self) -> list[Path]:
+        """What the servers said."""
+
+    def empty(self) -> None:
+        """Make room for a new cluster."""
+
+    def lose_primary(self) -> None:
+        """Kill the primary; another is promoted."""
+
+    def repair(self) -> None:
+        """Start again what was lost."""
+
+    def stop(self) -> None:
+        """End them."""
+
+
+S = TypeVar("S", bound=Servers)
+
+
+class Cluster(Generic[S]):
     """An empty log, its nodes and its clients."""
 
-    def __init__(self, pair: Pair, folder: Path) -> None:
-        self.pair = pair
-        self.nodes = [NodeProcess(folder, pair.url, name) for name in "abc"]
+    def __init__(self, servers: S, folder: Path) -> None:
+        self.servers = servers
+        self.nodes = [NodeProcess(folder, servers.url, name) for name in "abc"]
         self.history = History()
         self.clients = [Client(self.nodes, self.history, seed) for seed in range(CLIENTS)]
 
@@ -33,17 +61,22 @@ class Cluster:
             client.start()
 
     def answered(self, count: int = 50) -> float:
-        """Wait until clients have got so many more answers to puts; return how long the first of them took."""
+        """Wait until clients have got so many more answers to puts; return the longest that clients waited."""
         began_s, before = time.monotonic(), len(self.history.answered_s)
         while len(self.history.answered_s) < before + count:
             assert time.monotonic() < began_s + WAIT_S, f"clients are not answered:\n{self.said()}"
             time.sleep(0.005)
-        return self.history.answered_s[before] - began_s
+        return self.longest_wait_s(began_s)
+
+    def longest_wait_s(self, began_s: float) -> float:
+        """Return the longest time without an answer to a put since a moment."""
+        times = [each for each in self.history.answered_s if each > began_s]
+        return max((after - before for before, after in pairwise([began_s, *times])), default=0.0)
 
     def said(self) -> str:
         """Return the last lines of what nodes and servers said."""
         files = [node.messages for node in self.nodes]
-        files += [each.folder / "messages" for each in (self.pair.primary, self.pair.standby)]
+        files += self.servers.logs
         return "\n".join(f"{file.name}: {file.read_text(errors='replace')[-1500:]}" for file in files)
 
     def finish(self) -> Verdict:
@@ -58,11 +91,11 @@ class Cluster:
 
 
 @contextmanager
-def new_cluster(pair: Pair, folder: Path) -> Iterator[Cluster]:
+def new_cluster(servers: S, folder: Path) -> Iterator[Cluster[S]]:
     """A cluster that works."""
-    pair.primary.run("drop schema if exists beanpole cascade", database="log")
-    asyncio.run(admin.init(pair.url))
-    cluster = Cluster(pair, folder)
+    servers.empty()
+    asyncio.run(admin.init(servers.url))
+    cluster = Cluster(servers, folder)
     try:
         cluster.start()
         cluster.answered()

@@ -83,6 +83,23 @@ class Pair:
         folders = sorted(str(each.folder) for each in (self.primary, self.standby))
         return f"postgresql://beanpole@/log?host={','.join(folders)}"
 
+    @property
+    def logs(self) -> list[Path]:
+        """What the servers said."""
+        return [each.folder / "messages" for each in (self.primary, self.standby)]
+
+    def empty(self) -> None:
+        """Make room for a new cluster."""
+        self.primary.run("drop schema if exists beanpole cascade", database="log")
+
+    def lose_primary(self) -> None:
+        """Kill the primary and promote its standby, for which a standby is made."""
+        self.fail_over()
+        self.join()
+
+    def repair(self) -> None:
+        """Do nothing: the new standby was what was lost."""
+
     def join(self) -> None:
         """Let the standby begin again with a copy of the primary; from then on commits wait for it."""
         self.standby.follow(self.primary)

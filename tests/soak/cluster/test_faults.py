@@ -34,7 +34,7 @@ def pair() -> Iterator[Pair]:
 
 
 @pytest.fixture
-def cluster(pair: Pair, tmp_path: Path) -> Iterator[Cluster]:
+def cluster(pair: Pair, tmp_path: Path) -> Iterator[Cluster[Pair]]:
     """Three nodes and clients that work; what clients were told must be true in the end."""
     with new_cluster(pair, tmp_path) as found:
         yield found
@@ -42,7 +42,7 @@ def cluster(pair: Pair, tmp_path: Path) -> Iterator[Cluster]:
         assert verdict.is_clean, verdict
 
 
-def test_leader_dies(cluster: Cluster) -> None:
+def test_leader_dies(cluster: Cluster[Pair]) -> None:
     leader = leader_of(cluster.nodes)
     leader.kill()
     assert leader_of(cluster.nodes, leader) is not leader
@@ -51,22 +51,22 @@ def test_leader_dies(cluster: Cluster) -> None:
     cluster.answered()
 
 
-def test_primary_dies(cluster: Cluster) -> None:
-    cluster.pair.fail_over()
-    cluster.pair.join()
+def test_primary_dies(cluster: Cluster[Pair]) -> None:
+    cluster.servers.fail_over()
+    cluster.servers.join()
     cluster.answered()
 
 
-def test_leader_and_primary_die(cluster: Cluster) -> None:
+def test_leader_and_primary_die(cluster: Cluster[Pair]) -> None:
     leader = leader_of(cluster.nodes)
     leader.kill()
-    cluster.pair.fail_over()
-    cluster.pair.join()
+    cluster.servers.fail_over()
+    cluster.servers.join()
     cluster.answered()
     leader.start()
 
 
-def test_leader_that_stood_still_answers_nobody(cluster: Cluster) -> None:
+def test_leader_that_stood_still_answers_nobody(cluster: Cluster[Pair]) -> None:
     """Its clients' commands were sent when another led: what it knows is old."""
     leader = leader_of(cluster.nodes)
     with leader.connect(WAIT_S) as connection:
@@ -91,9 +91,9 @@ def wait_for_commit(pair: Pair) -> int:
 
 
 @pytest.mark.parametrize("how", ["pg_cancel_backend", "pg_terminate_backend"])
-def test_cancelled_commit_acknowledges_nothing(cluster: Cluster, how: str) -> None:
+def test_cancelled_commit_acknowledges_nothing(cluster: Cluster[Pair], how: str) -> None:
     """It is there, and visible, but its standby has not got it."""
-    pair = cluster.pair
+    pair = cluster.servers
     with pair.standby.frozen():
         pid = wait_for_commit(pair)
         time.sleep(0.1)  # what was confirmed before is answered
@@ -106,9 +106,9 @@ def test_cancelled_commit_acknowledges_nothing(cluster: Cluster, how: str) -> No
     cluster.answered()
 
 
-def test_names_emptied_during_a_wait_acknowledge_nothing(cluster: Cluster) -> None:
+def test_names_emptied_during_a_wait_acknowledge_nothing(cluster: Cluster[Pair]) -> None:
     """The commit ends without a warning then."""
-    pair = cluster.pair
+    pair = cluster.servers
     with pair.standby.frozen():
         wait_for_commit(pair)
         time.sleep(0.1)  # what was confirmed before is answered
@@ -124,9 +124,9 @@ def test_names_emptied_during_a_wait_acknowledge_nothing(cluster: Cluster) -> No
     cluster.answered()
 
 
-def test_primary_stands_still_and_another_is_promoted(cluster: Cluster) -> None:
+def test_primary_stands_still_and_another_is_promoted(cluster: Cluster[Pair]) -> None:
     """Nothing closes the connections to it: the nodes look for a newer timeline by themselves."""
-    pair = cluster.pair
+    pair = cluster.servers
     old = pair.primary
     old.signal(signal.SIGSTOP)
     pair.promote()
@@ -135,9 +135,9 @@ def test_primary_stands_still_and_another_is_promoted(cluster: Cluster) -> None:
     cluster.answered()
 
 
-def test_primary_goes_on_and_another_is_promoted(cluster: Cluster) -> None:
+def test_primary_goes_on_and_another_is_promoted(cluster: Cluster[Pair]) -> None:
     """What manages it stands still: it still takes writes, and confirms none. It is the first that nodes would ask."""
-    pair = cluster.pair
+    pair = cluster.servers
     if str(pair.primary.folder) not in pair.url.partition("host=")[2].partition(",")[0]:
         pair.fail_over()
         pair.join()

@@ -1,0 +1,72 @@
+"""Three PostgreSQL servers that Patroni and etcd look after: those of the example, without a copy of how they start."""
+
+import os
+import signal
+from pathlib import Path
+
+from examples.cluster.cluster import Machines, wait_until
+
+ROLES = {"Leader", "Sync Standby", "Replica"}
+
+
+class PatroniServers:
+    """Three servers, of which Patroni promotes one when the primary is lost."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.chmod(0o755)
+        (folder / "servers").mkdir()
+        self.machines = Machines(folder / "servers")
+        self.lost = ""
+        self.frozen = 0
+        try:
+            self.machines.start_servers()
+        except BaseException:
+            self.machines.stop()
+            raise
+
+    @property
+    def url(self) -> str:
+        """What the nodes are given."""
+        return self.machines.url
+
+    @property
+    def logs(self) -> list[Path]:
+        """What the servers said."""
+        return sorted(self.machines.folder.glob("*.log"))
+
+    def empty(self) -> None:
+        """Do nothing: these servers are used once."""
+
+    def primary(self) -> str:
+        """Wait until all three servers have their role; return the primary."""
+        wait_until("all servers are well", lambda: set(self.machines.members()) == ROLES)
+        return self.machines.members()["Leader"]
+
+    def lose_primary(self) -> None:
+        """Kill the primary and its Patroni."""
+        self.lost = self.primary()
+        self.machines.kill_postgres(self.lost)
+
+    def repair(self) -> None:
+        """Start again what was lost."""
+        self.machines.start_postgres(self.lost)
+
+    def freeze_manager(self) -> None:
+        """Let Patroni alone stand still on the primary, until it has promoted another: then there are two."""
+        lost = self.primary()
+        pid = self.machines.running[lost].pid
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            wait_until("another is promoted", lambda: self.machines.members().get("Leader", lost) != lost)
+        except BaseException:
+            os.kill(pid, signal.SIGCONT)
+            raise
+        self.frozen = pid
+
+    def thaw_manager(self) -> None:
+        """Let Patroni go on: it makes a standby of the old primary."""
+        os.kill(self.frozen, signal.SIGCONT)
+
+    def stop(self) -> None:
+        """End everything."""
+        self.machines.stop()
