@@ -3,8 +3,11 @@
 LINE_BYTES_MAX = 224
 """Bytes of a command line with its CRLF. Longer lines are swallowed and answered with ``BAD_FORMAT``."""
 
-REPLY_LINE_BYTES_MAX = 512
-"""Bytes of a reply's line with its CRLF; the longest that servers send has 210: USING and a tube."""
+REPLY_LINE_BYTES_MAX = 8_704
+"""Bytes of a reply's line with its CRLF; the longest that servers send is DELETED with the ids of a line of 8 192."""
+
+FRAMES_MAX = 1_000
+"""Jobs in one reply: what reserve-many and list-jobs may be asked for."""
 
 OUTPUT_BYTES_KEPT = 16_384
 """Capacity of a reply buffer that a connection keeps when it is empty; a larger one is given back."""

@@ -29,6 +29,19 @@ cpdef enum Word:
     BAD_FORMAT
     UNKNOWN_COMMAND
     EXPECTED_CRLF
+    # To extensions alone.
+    EXISTS
+    REPLACED
+    CHANGED
+    CLEARED
+    MOVED
+    JOBS
+    JOB
+    CANCELLED
+    NOT_WAITING
+    RULES_SET
+    DROPPED
+    BAD_RULES
 
 cdef enum Form:
     # What follows the word.
@@ -38,6 +51,10 @@ cdef enum Form:
     NAME                                 # <tube>
     BODY                                 # <bytes>, and a body
     NUMBER_BODY                          # <id> <bytes>, and a body
+    NUMBERS_OR_BARE                      # <count>, then ids; or nothing: which one depends on the command
+    NUMBER_TEXT                          # <line> and a sentence
+    FRAMES                               # <count>, then fields as name=value, and as many jobs behind the line
+    FRAME                                # <id> <bytes>, then fields as name=value, and a body
 
 cdef struct WordRow:
     const char *line                     # the word with CRLF: a whole reply
@@ -45,7 +62,7 @@ cdef struct WordRow:
     Py_ssize_t size                      # bytes of the word alone
     Form form
 
-cdef WordRow[32] words                   # by Word; the first row is empty
+cdef WordRow[64] words                   # by Word; the first row is empty
 
 @cython.final
 @cython.no_gc

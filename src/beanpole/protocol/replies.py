@@ -16,14 +16,14 @@ OUTPUT_BYTES_KEPT = cython.declare(cython.Py_ssize_t, limits.OUTPUT_BYTES_KEPT)
 WORDS = (
     (b"INSERTED", Word.INSERTED, Form.NUMBER),
     (b"RESERVED", Word.RESERVED, Form.NUMBER_BODY),
-    (b"DELETED", Word.DELETED, Form.BARE),
+    (b"DELETED", Word.DELETED, Form.NUMBERS_OR_BARE),
     (b"TIMED_OUT", Word.TIMED_OUT, Form.BARE),
     (b"NOT_FOUND", Word.NOT_FOUND, Form.BARE),
     (b"OK", Word.OK, Form.BODY),
     (b"USING", Word.USING, Form.NAME),
     (b"WATCHING", Word.WATCHING, Form.NUMBER),
     (b"RELEASED", Word.RELEASED, Form.BARE),
-    (b"TOUCHED", Word.TOUCHED, Form.BARE),
+    (b"TOUCHED", Word.TOUCHED, Form.NUMBERS_OR_BARE),
     (b"BURIED", Word.BURIED, Form.NUMBER_OR_BARE),
     (b"KICKED", Word.KICKED, Form.NUMBER_OR_BARE),
     (b"FOUND", Word.FOUND, Form.NUMBER_BODY),
@@ -37,8 +37,23 @@ WORDS = (
     (b"BAD_FORMAT", Word.BAD_FORMAT, Form.BARE),
     (b"UNKNOWN_COMMAND", Word.UNKNOWN_COMMAND, Form.BARE),
     (b"EXPECTED_CRLF", Word.EXPECTED_CRLF, Form.BARE),
+    (b"EXISTS", Word.EXISTS, Form.NUMBER),
+    (b"REPLACED", Word.REPLACED, Form.NUMBER),
+    (b"CHANGED", Word.CHANGED, Form.BARE),
+    (b"CLEARED", Word.CLEARED, Form.NUMBER),
+    (b"MOVED", Word.MOVED, Form.NUMBER),
+    (b"JOBS", Word.JOBS, Form.FRAMES),
+    (b"JOB", Word.JOB, Form.FRAME),
+    (b"CANCELLED", Word.CANCELLED, Form.BARE),
+    (b"NOT_WAITING", Word.NOT_WAITING, Form.BARE),
+    (b"RULES_SET", Word.RULES_SET, Form.BARE),
+    (b"DROPPED", Word.DROPPED, Form.BARE),
+    (b"BAD_RULES", Word.BAD_RULES, Form.NUMBER_TEXT),
 )
-"""Every word that a server says, the frequent ones first, and the form of what follows it."""
+"""Every word that a server says, the frequent ones first, and the form of what follows it.
+
+The client's reader takes the first with which a line begins: JOBS and JOB_TOO_BIG stand before JOB.
+"""
 
 TEXTS = [(b"", b"")] + [(word + b"\r\n", word + b" ") for word, _, _ in WORDS]
 

@@ -32,6 +32,7 @@ from beanpole.protocol.replies import WORDS
 PRI_MAX = cython.declare(uint64_t, limits.PRI_MAX)
 RESERVE_TIMEOUT_S_MAX = cython.declare(uint64_t, limits.RESERVE_TIMEOUT_S_MAX)
 REPLY_LINE_BYTES_MAX = cython.declare(cython.Py_ssize_t, protocol_limits.REPLY_LINE_BYTES_MAX)
+FRAMES_MAX = cython.declare(uint64_t, protocol_limits.FRAMES_MAX)
 BODY_BYTES_MAX = cython.declare(uint64_t, limits.BODY_BYTES_MAX_CEILING)
 INPUT_BYTES_KEPT = cython.declare(cython.Py_ssize_t, limits.CLIENT_RECEIVE_BYTES)
 
@@ -120,7 +121,31 @@ class ReplyReader:
         return True
 
     def read(self):
-        """Read one reply, or None."""
+        """Read one reply, with all its frames, or None."""
+        reply: Reply = self.jobs
+        if reply is None:
+            reply = self.read_one()
+            if reply is None or reply.word != Word.JOBS:
+                if reply is not None and reply.word == Word.JOB:
+                    self.fail("a job belongs to no reply", b"JOB", 3)
+                return reply
+            reply.frames = []
+            self.jobs = reply
+            self.frames_left = cython.cast(cython.Py_ssize_t, reply.number)
+        frame: Reply
+        while self.frames_left:
+            frame = self.read_one()
+            if frame is None:
+                return None
+            if frame.word != Word.JOB:
+                self.fail("a reply lacks a job", b"JOBS", 4)
+            reply.frames.append(frame)
+            self.frames_left -= 1
+        self.jobs = None
+        return reply
+
+    def read_one(self):
+        """Read a reply without frames, or one frame, or None."""
         found: Found
         if not self.next(cython.address(found)):
             return None
@@ -129,10 +154,12 @@ class ReplyReader:
         reply.number = found.number
         if found.body is not cython.NULL:
             reply.body = found.body[: found.body_bytes]
+        if found.fields is not cython.NULL:
+            reply.fields = found.fields[: found.fields_bytes]
         return reply
 
     def next(self, found):
-        """Read one reply without making an object of it; 0: it is not whole yet."""
+        """Read one reply, or one frame of JOBS, without making an object of it; 0: it is not whole yet."""
         available: cython.Py_ssize_t = self.input.size - self.input.start
         if self.broken:
             raise UnexpectedReplyError("the stream of replies was broken before")
@@ -171,32 +198,61 @@ class ReplyReader:
             self.fail("no reply of the protocol", line, size)
         form: Form = words[i].form
         at: cython.p_const_char = line + words[i].size
-        number: uint64_t = 0
         found.word = cython.cast(Word, i)
         found.number = 0
         found.body = cython.NULL
         found.body_bytes = 0
-        found.has_body = form == Form.BODY or form == Form.NUMBER_BODY
-        if form != Form.BARE and not (form == Form.NUMBER_OR_BARE and at == end):
+        found.fields = cython.NULL
+        found.fields_bytes = 0
+        found.has_body = form == Form.BODY or form == Form.NUMBER_BODY or form == Form.FRAME
+        bare: cython.bint = at == end and (form == Form.NUMBER_OR_BARE or form == Form.NUMBERS_OR_BARE)
+        if form != Form.BARE and not bare:
             if at == end or at[0] != 32:
                 self.fail("a reply lacks its argument", line, size)
-            at += 1
-            if form == Form.NAME:
-                found.body = at
-                found.body_bytes = end - at
-                at = end
-            elif form != Form.BODY:
-                at = read_digits(at, end, cython.address(found.number))
-                if at is cython.NULL or (form == Form.NUMBER_BODY and at[0] != 32):
-                    self.fail("a reply has a wrong number", line, size)
-            if found.has_body:
-                at = read_digits(at + 1 if form == Form.NUMBER_BODY else at, end, cython.address(number))
-                if at is cython.NULL or at != end or number > BODY_BYTES_MAX:
-                    self.fail("a reply has a wrong size", line, size)
-                found.body_bytes = number
-        if at != end:
+            if self.read_form(form, at + 1, end, found) != end:
+                self.fail("a reply has a wrong argument", line, size)
+        elif at != end:
             self.fail("a reply has a wrong argument", line, size)
         return 0
+
+    def read_form(self, form, at, end, found):
+        """Read what follows a word and a space; return where that ended, or NULL: it is wrong."""
+        if form == Form.NAME:
+            found.body = at
+            found.body_bytes = end - at
+            return end
+        number: uint64_t = 0
+        if form != Form.BODY:
+            at = read_digits(at, end, cython.address(found.number))
+            if at is cython.NULL:
+                return cython.NULL
+        if form == Form.NUMBER_BODY or form == Form.FRAME:
+            if at == end or at[0] != 32:
+                return cython.NULL
+            at += 1
+        if found.has_body:
+            at = read_digits(at, end, cython.address(number))
+            if at is cython.NULL or number > BODY_BYTES_MAX:
+                return cython.NULL
+            found.body_bytes = number
+        elif form == Form.FRAMES and found.number > FRAMES_MAX:
+            return cython.NULL
+        if at == end or at[0] != 32:
+            return at
+        if form == Form.FRAME or form == Form.FRAMES:
+            found.fields = at + 1
+            found.fields_bytes = end - found.fields
+            return end
+        if form == Form.NUMBER_TEXT:
+            found.body = at + 1
+            found.body_bytes = end - found.body
+            return end
+        if form == Form.NUMBERS_OR_BARE:
+            found.body = at + 1
+            found.body_bytes = end - found.body
+            while at is not cython.NULL and at < end and at[0] == 32:
+                at = read_digits(at + 1, end, cython.address(number))
+        return at
 
     def fail(self, sentence, line, size):
         """Raise, and refuse to read any further."""

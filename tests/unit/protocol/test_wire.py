@@ -28,6 +28,18 @@ REPLIES: list[tuple[bytes, Seen]] = [
     (b"USING a.b\r\n", (Word.USING, 0, b"a.b")),
     (b"WATCHING 12\r\n", (Word.WATCHING, 12, None)),
     *((text + b"\r\n", (word, 0, None)) for text, word, form in WORDS if form == 0),
+    (b"DELETED\r\n", (Word.DELETED, 0, None)),
+    (b"DELETED 2\r\n", (Word.DELETED, 2, None)),
+    (b"TOUCHED 0 1 18446744073709551615\r\n", (Word.TOUCHED, 0, b"1 18446744073709551615")),
+    (b"EXISTS 4\r\n", (Word.EXISTS, 4, None)),
+    (b"BAD_RULES 3 what is that\r\n", (Word.BAD_RULES, 3, b"what is that")),
+    (
+        b"DELETED 1" + b" 18446744073709551615" * 390 + b"\r\n",
+        (Word.DELETED, 1, b" ".join([b"%d" % (2**64 - 1)] * 390)),
+    ),
+    (b"JOBS 0\r\n", (Word.JOBS, 0, None)),
+    (b"JOBS 1\r\nJOB 5 3\r\na\r\n\r\n", (Word.JOBS, 1, None)),
+    (b"JOBS 2 next=7\r\nJOB 5 0 tube=a x=\r\n\r\nJOB 7 5 key=JOBS\r\nJOB 1\r\n", (Word.JOBS, 2, None)),
 ]
 
 WRONG = [
@@ -36,7 +48,26 @@ WRONG = [
     b"deleted\r\n",
     b"DELETED\n",
     b"DELETED \r\n",
-    b"DELETED 1\r\n",
+    b"DELETED 1 \r\n",
+    b"DELETED 1 x\r\n",
+    b"DELETED 1 2x\r\n",
+    b"DELETED 1  2\r\n",
+    b"TOUCHED x\r\n",
+    b"TOUCHED 1 18446744073709551616\r\n",
+    b"JOBS\r\n",
+    b"JOBS x\r\n",
+    b"JOBS 1x\r\n",
+    b"JOBS 1001\r\n",
+    b"JOBS 1\r\nDELETED\r\n",
+    b"JOBS 1\r\nJOBS 0\r\n",
+    b"JOBS 1\r\nJOB 1\r\n",
+    b"JOBS 1\r\nJOB 1 x\r\n",
+    b"JOBS 1\r\nJOB 1 2x\r\n",
+    b"JOBS 1\r\nJOB 1 1073741825 a=b\r\n",
+    b"JOBS 1\r\nJOB 1 1 a=b\r\nabc",
+    b"JOB 1 0\r\n\r\n",
+    b"JOBX 1 0\r\n\r\n",
+    b"BAD_RULES x y\r\n",
     b"DELETEDX\r\n",
     b"INSERTED\r\n",
     b"INSERTED \r\n",
@@ -142,6 +173,30 @@ def test_read_into_stops_at_the_count() -> None:
     assert not reader.read_into(replies, 3)
     assert [reply.word for reply in replies] == [Word.DELETED, Word.TOUCHED]
     assert reader.buffered_bytes == 4
+
+
+def test_jobs_have_their_fields_and_bodies() -> None:
+    reader = ReplyReader()
+    reader.receive(b"JOBS 2 next=7\r\nJOB 5 0\r\n\r\nJOB 7 6 tube=a key=JOB\r\nJOBS 1\r\nDELETED\r\n")
+    reply = reader.next_reply()
+    assert reply is not None
+    assert (reply.word, reply.number, reply.fields) == (Word.JOBS, 2, b"next=7")
+    assert [(each.word, each.number, each.fields, each.body) for each in reply.frames] == [
+        (Word.JOB, 5, None, b""),
+        (Word.JOB, 7, b"tube=a key=JOB", b"JOBS 1"),
+    ]
+    assert read([b"DELETED\r\n"]) == [(Word.DELETED, 0, None)]
+
+
+def test_a_reply_is_there_when_its_last_job_is() -> None:
+    reader = ReplyReader()
+    replies: list[Reply] = []
+    for piece in (b"JOBS 2\r\n", b"JOB 5 1\r\n", b"x\r\nJOB 6 1", b"\r\ny\r"):
+        reader.receive(piece)
+        assert not reader.read_into(replies, 1)
+    reader.receive(b"\n")
+    assert reader.read_into(replies, 1)
+    assert [(each.number, each.body) for each in replies[0].frames] == [(5, b"x"), (6, b"y")]
 
 
 # --- Commands ---------------------------------------------------------------------------------------------------------
