@@ -5,6 +5,9 @@ one bucket at a time, so there is never a pause to rehash a million jobs. Ids ar
 own hash and neighbours in time are neighbours in memory. A job costs 8 to 16 bytes here; an entry of a dict of ints
 would cost 100.
 
+So that whoever looks for jobs by their ids can pass over those that are long gone, the table counts the jobs in each
+block of ids. Most jobs that come or go belong to a few blocks: their counts stand in an array, the others in a dict.
+
 Invariant: a job of id ``i`` is in bucket ``i % 2^(n+1)`` if there is one of that number, else in ``i % 2^n``.
 """
 
@@ -28,6 +31,10 @@ class JobTable:
         self.capacity = FIRST_CAPACITY
         self.bucket_count = 1
         self.mask = 0
+        self.other_blocks = {}
+        slot: cython.int
+        for slot in range(BLOCK_SLOTS):
+            self.block_numbers[slot] = slot
 
     def __dealloc__(self):
         i: uint64_t
@@ -57,6 +64,10 @@ class JobTable:
         """Add a job whose id is in no other job."""
         if self.count >= cython.cast(cython.Py_ssize_t, self.bucket_count):
             self.split()
+        block: uint64_t = job.id >> BLOCK_IDS_LOG2
+        if self.block_numbers[block % BLOCK_SLOTS] != block:
+            self.load_block(block)
+        self.block_counts[block % BLOCK_SLOTS] += 1
         bucket: uint64_t = self.bucket(job.id)
         job.chained = self.buckets[bucket]
         self.buckets[bucket] = cython.cast(cython.p_void, job)
@@ -66,6 +77,10 @@ class JobTable:
 
     def remove(self, job):
         """Take out a job of this table."""
+        block: uint64_t = job.id >> BLOCK_IDS_LOG2
+        if self.block_numbers[block % BLOCK_SLOTS] != block:
+            self.load_block(block)
+        self.block_counts[block % BLOCK_SLOTS] -= 1
         at: cython.pointer(cython.p_void) = cython.address(self.buckets[self.bucket(job.id)])
         while at[0] != cython.cast(cython.p_void, job):
             at = cython.address(cython.cast(Job, at[0]).chained)
@@ -76,6 +91,21 @@ class JobTable:
         if self.count < cython.cast(cython.Py_ssize_t, self.bucket_count) // 2 and self.bucket_count > 1:
             self.merge()
         return 0
+
+    def load_block(self, number):
+        """Put the count of a block into its slot; that of the block which stood there goes into the dict."""
+        slot: cython.int = number % BLOCK_SLOTS
+        if self.block_counts[slot]:
+            self.other_blocks[self.block_numbers[slot]] = self.block_counts[slot]
+        self.block_counts[slot] = self.other_blocks.pop(number, 0)
+        self.block_numbers[slot] = number
+        return 0
+
+    def block_empty(self, number):
+        """Whether no job has an id in a block."""
+        if self.block_numbers[number % BLOCK_SLOTS] == number:
+            return self.block_counts[number % BLOCK_SLOTS] == 0
+        return number not in self.other_blocks
 
     def split(self):
         """Add a bucket; its jobs come from the one that shares its lower bits."""
@@ -137,11 +167,21 @@ class JobTable:
     def check(self) -> None:
         """Raise AssertionError when the invariant is broken."""
         found: cython.Py_ssize_t = 0
+        blocks = {}
+        block: uint64_t
         i: uint64_t
         for i in range(self.bucket_count):
             at: cython.p_void = self.buckets[i]
             while at is not cython.NULL:
                 assert self.bucket(cython.cast(Job, at).id) == i, f"job {cython.cast(Job, at).id} is in a wrong bucket"
                 found += 1
+                block = cython.cast(Job, at).id >> BLOCK_IDS_LOG2
+                blocks[block] = blocks.get(block, 0) + 1
                 at = cython.cast(Job, at).chained
         assert found == self.count, f"the job table counts {self.count} jobs but holds {found}"
+        counted = dict(self.other_blocks)
+        for i in range(BLOCK_SLOTS):
+            if self.block_counts[i]:
+                assert self.block_numbers[i] not in counted, f"block {self.block_numbers[i]} is counted twice"
+                counted[self.block_numbers[i]] = self.block_counts[i]
+        assert counted == blocks, "the job table counts the jobs of some ids wrong"
