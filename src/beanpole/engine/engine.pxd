@@ -21,6 +21,7 @@ cdef class Engine:
     cdef readonly Py_ssize_t body_bytes_max   # bytes of a body; what the decoder lets through, shown in stats
     cdef readonly Records records        # what must survive a restart goes here
     cdef readonly object facts           # `Callable[[], Mapping[str, str]]`: the stats that only the process knows
+    cdef readonly bint extensions        # commands that beanstalkd does not know are served
     cdef readonly int64_t started_at_ns  # engine clock
     cdef public bint draining            # puts are refused
     cdef public Py_ssize_t tubes_max     # tubes at which use and watch make no more
@@ -51,7 +52,7 @@ cdef class Engine:
     cdef int leave(self, Job job) except -1
     cdef int enter(self, Job job, State state, int64_t key) except -1
     cdef int make_ready(self, Job job) except -1
-    cdef int delay(self, int64_t now_ns, Job job, uint32_t delay_s) except -1
+    cdef int enter_after(self, int64_t now_ns, Job job, int64_t delay_ns) except -1
     cdef int bury_job(self, Job job) except -1
     cdef int hold(self, int64_t now_ns, Session session, Job job) except -1
     cdef int reserve_for(self, int64_t now_ns, Session session, Job job) except -1
@@ -79,6 +80,7 @@ cdef class Engine:
     cdef int answer_waiting(self, int64_t now_ns, Session session) except -1
     cpdef int apply(self, int64_t now_ns, Session session, Command command) except -1
     cdef int put(self, int64_t now_ns, Session session, Command command) except -1
+    cdef int add_job(self, int64_t now_ns, Job job, int64_t delay_ns) except -1
     cdef int reserve(self, int64_t now_ns, Session session, int64_t until_ns) except -1
     cdef int reserve_job(self, int64_t now_ns, Session session, uint64_t id) except -1
     cdef int no_room(self, Session session, Verb verb, int64_t size) except -1

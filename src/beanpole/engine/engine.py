@@ -26,6 +26,7 @@ best of them, and only then is any of them answered that there is none.
 import heapq
 
 import cython
+from cython.cimports.beanpole.engine import extension
 from cython.cimports.beanpole.engine.heap import Heap, Timed, sooner
 from cython.cimports.beanpole.engine.job import Job, State, new_job
 from cython.cimports.beanpole.engine.jobtable import JobTable
@@ -67,8 +68,10 @@ class Engine:
         now_ns: int64_t = 0,
         facts: Callable[[], Mapping[str, str]] = dict,
         records: Records = None,
+        extensions: cython.bint = True,
     ):
         self.body_bytes_max = body_bytes_max
+        self.extensions = extensions
         self.started_at_ns = now_ns
         self.facts = facts
         self.records = Records() if records is None else records
@@ -168,11 +171,14 @@ class Engine:
         self.leave(job)
         return self.enter(job, State.READY, job.pri)
 
-    def delay(self, now_ns, job, delay_s):
-        """Make a job that left its state delayed for a number of seconds."""
-        due_ns: int64_t = now_ns + delay_s * SECOND_NS
-        self.enter(job, State.DELAYED, due_ns)
-        return self.arm(job.tube, due_ns)
+    def enter_after(self, now_ns, job, delay_ns):
+        """Let a job that left its state be delayed, or ready where the delay is 0."""
+        if delay_ns == 0:
+            job.delay_s = 0
+            return self.enter(job, State.READY, job.pri)
+        job.delay_s = delay_ns // SECOND_NS
+        self.enter(job, State.DELAYED, now_ns + delay_ns)
+        return self.arm(job.tube, now_ns + delay_ns)
 
     def bury_job(self, job):
         """Make a job that left its state the last of the buried ones."""
@@ -483,6 +489,8 @@ class Engine:
         if verb == Verb.QUIT:
             session.quitting = True
             return 0
+        if verb > Verb.EXPECTED_CRLF:
+            return extension.apply(self, now_ns, session, command)
         return report(self, now_ns, session, command)
 
     def put(self, now_ns, session, command):
@@ -503,22 +511,22 @@ class Engine:
         if job is None:
             return session.out.word(Word.OUT_OF_MEMORY)
         job.pri = command.pri
-        job.delay_s = command.delay_s
         job.ttr_s = command.ttr_s
+        self.add_job(now_ns, job, command.delay_ns)
+        session.out.number(Word.INSERTED, job.id)
+        if job.tube.waiting_count:
+            self.offer(now_ns, job.tube)
+        return 0
+
+    def add_job(self, now_ns, job, delay_ns):
+        """Take in a new job, which has the next id, its tube and its numbers; who waits for it comes later."""
         job.created_at_ns = now_ns
         self.jobs.add(job)
         self.next_job_id += 1
         self.total_jobs_count += 1
         job.tube.total_jobs_count += 1
-        if job.delay_s:
-            self.delay(now_ns, job, job.delay_s)
-        else:
-            self.enter(job, State.READY, job.pri)
-        self.records.job_put(job)
-        session.out.number(Word.INSERTED, job.id)
-        if job.tube.waiting_count:
-            self.offer(now_ns, job.tube)
-        return 0
+        self.enter_after(now_ns, job, delay_ns)
+        return self.records.job_put(job)
 
     def reserve(self, now_ns, session, until_ns):
         """reserve: the ready job of the smallest (pri, id) in the watched tubes that are not paused, or wait."""
@@ -584,12 +592,8 @@ class Engine:
             return self.no_room(session, Verb.RELEASE, job.tag_bytes)
         self.leave(job)
         job.pri = command.pri
-        job.delay_s = command.delay_s
         job.release_count += 1
-        if job.delay_s:
-            self.delay(now_ns, job, job.delay_s)
-        else:
-            self.enter(job, State.READY, job.pri)
+        self.enter_after(now_ns, job, command.delay_ns)
         self.records.job_changed(job)
         session.out.word(Word.RELEASED)
         return self.offer(now_ns, job.tube)
@@ -668,8 +672,8 @@ class Engine:
         if self.records.room_for_change(size) != Room.OK:
             return self.no_room(session, Verb.PAUSE_TUBE, size)
         tube.pause_count += 1
-        tube.pause_s = command.delay_s
-        tube.paused_until_ns = now_ns + command.delay_s * SECOND_NS if command.delay_s else 0
+        tube.pause_s = command.delay_ns // SECOND_NS
+        tube.paused_until_ns = now_ns + command.delay_ns if command.delay_ns else 0
         self.records.tube_changed(tube)
         session.out.word(Word.PAUSED)
         if tube.paused_until_ns:

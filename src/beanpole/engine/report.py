@@ -43,8 +43,9 @@ def report(engine, now_ns, session, command):
     elif verb == Verb.LIST_TUBE_USED:
         return engine.reply_used(session)
     else:
-        if verb == Verb.EXPECTED_CRLF:
+        if command.counted == Verb.PUT and verb == Verb.EXPECTED_CRLF:
             engine.count_producer(session)
+        session.quitting = command.closes
         return session.out.word(MISTAKES[verb])
     if text is None:
         return engine.not_found(session)

@@ -6,8 +6,9 @@ does not grow with the number of jobs: a server that follows a log can lead at o
 
 Times are moments of the log's clock, which is the engine's as well: none is converted. Whatever a record says, no job
 waits longer than it was asked to: the record was written before the next moment that the log mentions, so a deadline
-that is further from that moment than the delay is moved to it (:meth:`Restore.advance`). A delay that ended while no
-server ran ends at the first tick.
+that is further from that moment than the delay is moved to it (:meth:`Restore.advance`). Only the whole seconds of a
+delay are kept, so that a deadline is too far where it is further than one more. A delay that ended while no server ran
+ends at the first tick.
 
 A pause can be read before the first job of its tube, and a tube that sessions alone kept in being is not there at all.
 Such pauses are kept aside until a job makes the tube.
@@ -20,6 +21,14 @@ from cython.cimports.beanpole.engine.tube import Tube
 from cython.cimports.libc.stdint import int64_t, uint32_t, uint64_t
 
 SECOND_NS = cython.declare(int64_t, 1_000_000_000)
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def most_ns(seconds: uint32_t) -> int64_t:
+    """Return the longest duration of which this many whole seconds are kept."""
+    return cython.cast(int64_t, seconds) * SECOND_NS + SECOND_NS - 1
 
 
 @cython.cclass
@@ -95,7 +104,7 @@ class Restore:
             self.pauses.pop(name, None)
             self.set_tube(tube, pause_s, until_ns, tags, segment)
             return self.drop_tube(tube)
-        if pause_s:
+        if until_ns:
             self.pauses[name] = (pause_s, until_ns, segment)
         else:
             self.pauses.pop(name, None)
@@ -106,13 +115,13 @@ class Restore:
         self.engine.records.tube_dropped(tube)
         tube.tags = tags
         tube.pause_s = pause_s
-        tube.paused_until_ns = until_ns if pause_s else 0
-        if pause_s or tags is not None:
+        tube.paused_until_ns = until_ns
+        if until_ns or tags is not None:
             tube.segment = segment
             self.engine.records.tube_restored(tube)
-        if pause_s:
+        if until_ns:
             self.engine.arm(tube, until_ns)
-            if until_ns > self.clock_ns + pause_s * SECOND_NS:
+            if until_ns > self.clock_ns + most_ns(pause_s):
                 self.unconfirmed.append(tube.name)
         return 0
 
@@ -130,7 +139,7 @@ class Restore:
         job.kick_count = numbers.kick_count
         if numbers.state == State.DELAYED:
             engine.enter(job, State.DELAYED, numbers.deadline_at_ns)
-            if numbers.deadline_at_ns > self.clock_ns + job.delay_s * SECOND_NS:
+            if numbers.deadline_at_ns > self.clock_ns + most_ns(job.delay_s):
                 self.unconfirmed.append(job.id)
             return engine.arm(job.tube, numbers.deadline_at_ns)
         if numbers.state == State.BURIED:
@@ -174,9 +183,9 @@ class Restore:
         """Let a job be delayed for no longer than it was asked to be, from the last moment that the log mentions."""
         if job is None or job.state != State.DELAYED:
             return 0
-        latest_ns: int64_t = self.clock_ns + job.delay_s * SECOND_NS
-        if job.deadline_at_ns <= latest_ns:
+        if job.deadline_at_ns <= self.clock_ns + most_ns(job.delay_s):
             return 0
+        latest_ns: int64_t = self.clock_ns + job.delay_s * SECOND_NS
         self.engine.leave(job)
         self.engine.enter(job, State.DELAYED, latest_ns)
         return self.engine.arm(job.tube, latest_ns)
@@ -185,10 +194,9 @@ class Restore:
         """Let a tube be paused for no longer than it was asked to be, as a job be delayed."""
         if tube is None or not tube.paused_until_ns:
             return 0
-        latest_ns: int64_t = self.clock_ns + tube.pause_s * SECOND_NS
-        if tube.paused_until_ns > latest_ns:
-            tube.paused_until_ns = latest_ns
-            self.engine.arm(tube, latest_ns)
+        if tube.paused_until_ns > self.clock_ns + most_ns(tube.pause_s):
+            tube.paused_until_ns = self.clock_ns + tube.pause_s * SECOND_NS
+            self.engine.arm(tube, tube.paused_until_ns)
         return 0
 
     def finish(self, now_ns: int64_t) -> set:

@@ -11,7 +11,7 @@ from cython.cimports.beanpole.engine.job import Job
 from cython.cimports.beanpole.engine.tube import Tube
 from cython.cimports.libc.stdint import int64_t
 
-from beanpole.protocol.commands import COMMAND_KEYS
+from beanpole.protocol.commands import COMMAND_KEYS, EXTENSION_KEYS
 
 SECOND_NS = cython.declare(int64_t, 1_000_000_000)
 
@@ -78,6 +78,7 @@ def engine(engine: Engine, now_ns: int64_t) -> list[tuple[str, object]]:
         ("current-waiting", engine.waiting_count),
         ("total-connections", engine.total_session_count),
         *process(uptime_s, engine.draining, engine.facts()),
+        *[(key, engine.command_counts[verb]) for verb, key in EXTENSION_KEYS if engine.extensions],
     ]
 
 

@@ -6,11 +6,13 @@ sections of docs/protocol.md say how. Nothing here raises: what can't be read is
 
 import cython
 from cython.cimports.beanpole.protocol.commands import Shape, Verb
-from cython.cimports.libc.stdint import UINT32_MAX, UINT64_MAX, uint32_t, uint64_t
+from cython.cimports.libc.stdint import UINT32_MAX, UINT64_MAX, int64_t, uint32_t, uint64_t
 
 from beanpole import limits
 
 TUBE_NAME_BYTES_MAX = cython.declare(cython.Py_ssize_t, limits.TUBE_NAME_BYTES_MAX)
+SECOND_NS = cython.declare(int64_t, 1_000_000_000)
+MILLISECOND_NS = cython.declare(int64_t, 1_000_000)
 RESERVE_TIMEOUT_S_MAX = cython.declare(uint32_t, limits.RESERVE_TIMEOUT_S_MAX)
 
 NAME_BYTES = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-+/;.$_()"
@@ -56,6 +58,27 @@ def read_u32(at, end, number):
     return at
 
 
+def read_seconds(at, end, ns):
+    """Read seconds like :func:`read_u32`, with one to three decimals if a point follows; NULL: there is no such number.
+
+    beanstalkd takes whole seconds only: to it a point is a byte too many.
+    """
+    seconds: uint32_t = 0
+    at = read_u32(at, end, cython.address(seconds))
+    if at is cython.NULL:
+        return cython.NULL
+    ns[0] = cython.cast(int64_t, seconds) * SECOND_NS
+    if at == end or at[0] != 46:
+        return at
+    at += 1
+    unit_ns: int64_t = SECOND_NS
+    while at < end and 48 <= at[0] <= 57 and unit_ns > MILLISECOND_NS:
+        unit_ns //= 10
+        ns[0] += (at[0] - 48) * unit_ns
+        at += 1
+    return cython.NULL if unit_ns == SECOND_NS else at
+
+
 def read_bound(at, end, bound):
     """Read a number as C's strtoul does and cut it to 32 bits; whatever follows is ignored. False: no number."""
     negative: cython.bint = False
@@ -73,17 +96,25 @@ def read_bound(at, end, bound):
     return True
 
 
-def read_tube(command, at, end):
-    """Take all bytes up to `end` as a tube's name; False: it is none."""
+def is_name(at, end):
+    """Whether all bytes up to `end` are a tube's name."""
     size: cython.Py_ssize_t = end - at
     if size == 0 or size > TUBE_NAME_BYTES_MAX or at[0] == 45:
         return False
     i: cython.Py_ssize_t
     for i in range(size):
         if not name_byte[cython.cast(cython.uchar, at[i])]:
-            return False
+            size = 0
+            break
+    return size != 0
+
+
+def read_tube(command, at, end):
+    """Take all bytes up to `end` as a tube's name; False: it is none."""
+    if not is_name(at, end):
+        return False
     command.tube_at = at
-    command.tube_bytes = size
+    command.tube_bytes = end - at
     return True
 
 
@@ -94,7 +125,7 @@ def read_pause(command, at, end):
     name: cython.p_const_char = at
     while at < end and name_byte[cython.cast(cython.uchar, at[0])]:
         at += 1
-    if at == name or read_u32(at, end, cython.address(command.delay_s)) != end:
+    if at == name or read_seconds(at, end, cython.address(command.delay_ns)) != end:
         return False
     command.counted = Verb.PAUSE_TUBE
     return read_tube(command, name, at)
@@ -106,7 +137,7 @@ def read_ids(command, shape, at, end):
     if at is not cython.NULL and shape != Shape.ID:
         at = read_u32(at, end, cython.address(command.pri))
         if at is not cython.NULL and shape == Shape.ID_PRI_DELAY:
-            at = read_u32(at, end, cython.address(command.delay_s))
+            at = read_seconds(at, end, cython.address(command.delay_ns))
     return at == end
 
 

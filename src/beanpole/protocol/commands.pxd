@@ -1,6 +1,8 @@
 # The header of commands.py: the verbs, and every field of a decoded command with its unit and when it is valid.
 cimport cython
-from libc.stdint cimport uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint32_t, uint64_t
+
+from beanpole.protocol.extensions cimport Arguments
 
 cpdef enum Verb:
     # What a client can ask for, in the order of the counters in stats. 0 means "none", so that a table of counters can
@@ -36,6 +38,28 @@ cpdef enum Verb:
     BAD_FORMAT
     JOB_TOO_BIG
     EXPECTED_CRLF
+    # What beanstalkd does not know: the extensions, by the table of which they are served.
+    LIST_EXTENSIONS
+    PUT_JOB
+    FIND_JOB
+    RESERVE_MANY
+    DELETE_MANY
+    TOUCH_MANY
+    FAIL_JOB
+    SNOOZE_JOB
+    CHANGE_JOB
+    CHANGE_BODY
+    CLEAR_TUBE
+    MOVE_JOBS
+    LIST_JOBS
+    STATS_TUBES
+    EXPLAIN
+    EXPLAIN_TUBE
+    CANCEL_RESERVE
+    SET_RULES
+    GET_RULES
+    LIST_RULES
+    DROP_RULES
     VERB_COUNT
 
 cdef enum Shape:
@@ -60,7 +84,7 @@ cdef class Command:
     # what beanstalkd does not count.
     cdef readonly uint64_t id            # PEEK RESERVE_JOB DELETE RELEASE BURY KICK_JOB TOUCH STATS_JOB
     cdef readonly uint32_t pri           # PUT RELEASE BURY
-    cdef readonly uint32_t delay_s       # PUT RELEASE; PAUSE_TUBE: seconds of the pause
+    cdef readonly int64_t delay_ns       # PUT RELEASE; PAUSE_TUBE: how long the pause is
     cdef readonly uint32_t ttr_s         # PUT: 1 or more
     cdef readonly uint32_t timeout_s     # RESERVE_WITH_TIMEOUT
     cdef readonly uint32_t bound         # KICK: how many jobs at the most
@@ -68,5 +92,10 @@ cdef class Command:
     cdef readonly Py_ssize_t tube_bytes  # bytes at tube_at
     cdef const char *body_at             # PUT: into the decoder's input, CRLF included
     cdef readonly Py_ssize_t body_bytes  # PUT: bytes at body_at, CRLF not counted
-    cdef bytes owned                     # what tube_at or body_at points into, when own() was called
+    cdef Arguments args                  # of an extension; its pointers lead into the decoder's input as well
+    cdef const char *line_at             # of an extension: its line without CRLF
+    cdef Py_ssize_t line_bytes
+    cdef readonly bint closes            # a mistake behind which nothing can be understood: the connection is closed
+    cdef bytes owned                     # what tube_at body_at or args points into, when own() was called
     cdef int own(self) except -1
+    cdef int own_extension(self) except -1

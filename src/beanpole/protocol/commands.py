@@ -6,6 +6,10 @@ copy. The fields stand in ``commands.pxd``.
 """
 
 import cython
+from cython.cimports.beanpole.protocol.extensions import Kind, bit, named
+from cython.cimports.libc.stdint import uint64_t
+
+from beanpole.protocol.extensions import EXTENSIONS
 
 
 @cython.cclass
@@ -14,12 +18,37 @@ class Command:
 
     def own(self):
         """Copy what the pointers lead to, so that the command outlives the decoder's input."""
+        if self.verb > Verb.EXPECTED_CRLF:
+            return self.own_extension()
         if self.verb == Verb.PUT:
             self.owned = self.body_at[: self.body_bytes + 2]
             self.body_at = self.owned
         elif self.tube_bytes:
             self.owned = self.tube_at[: self.tube_bytes]
             self.tube_at = self.owned
+        return 0
+
+    def own_extension(self):
+        """Do what `own` does for an extension: its line and its body lie one behind the other."""
+        size: cython.Py_ssize_t = self.line_bytes + 2
+        if self.args.given & BODY_KINDS:
+            size += self.body_bytes + 2
+        owned: bytes = self.line_at[:size]
+        at: cython.p_const_char = owned
+        if self.args.ids_at is not cython.NULL:
+            self.args.ids_at = at + (self.args.ids_at - self.line_at)
+        if self.args.tube_at is not cython.NULL:
+            self.args.tube_at = at + (self.args.tube_at - self.line_at)
+        if self.args.to_at is not cython.NULL:
+            self.args.to_at = at + (self.args.to_at - self.line_at)
+        if self.args.after_at is not cython.NULL:
+            self.args.after_at = at + (self.args.after_at - self.line_at)
+        if self.args.key_at is not cython.NULL:
+            self.args.key_at = at + (self.args.key_at - self.line_at)
+        if self.args.given & BODY_KINDS:
+            self.body_at = at + self.line_bytes + 2
+        self.line_at = at
+        self.owned = owned
         return 0
 
     @property
@@ -29,18 +58,29 @@ class Command:
 
     @property
     def body(self) -> bytes:
-        """The body of a put, without its CRLF."""
+        """The body, without its CRLF."""
         return self.body_at[: self.body_bytes]
+
+    @property
+    def arguments(self) -> dict[str, object]:
+        """What stands behind the verb of an extension, by name, in the order of Kind; durations in nanoseconds."""
+        values: dict = named(cython.address(self.args))
+        return values | {"body": self.body} if self.args.given & BODY_KINDS else values
 
     def __repr__(self) -> str:
         parts = [Verb(self.verb).name]
+        if self.verb > Verb.EXPECTED_CRLF:
+            return f"<{' '.join(parts + [f'{name}={value!r}' for name, value in self.arguments.items()])}>"
         fields = FIELDS.get(self.verb, ())
         parts += [f"{name}={getattr(self, name)!r}" for name in fields]
         return f"<{' '.join(parts)}>"
 
 
+BODY_KINDS = cython.declare(uint64_t, bit(Kind.BYTES) | bit(Kind.TEXT_BYTES) | bit(Kind.RULES_BYTES))
+"""The bits of the sizes of bodies."""
+
 COMMANDS = (
-    (b"put ", Verb.PUT, Shape.PRI_DELAY_TTR_BYTES, ("pri", "delay_s", "ttr_s", "body"), True),
+    (b"put ", Verb.PUT, Shape.PRI_DELAY_TTR_BYTES, ("pri", "delay_ns", "ttr_s", "body"), True),
     (b"peek ", Verb.PEEK, Shape.ID, ("id",), True),
     (b"peek-ready", Verb.PEEK_READY, Shape.BARE, (), True),
     (b"peek-delayed", Verb.PEEK_DELAYED, Shape.BARE, (), True),
@@ -49,7 +89,7 @@ COMMANDS = (
     (b"reserve-job ", Verb.RESERVE_JOB, Shape.ID, ("id",), False),
     (b"reserve", Verb.RESERVE, Shape.BARE, (), True),
     (b"delete ", Verb.DELETE, Shape.ID, ("id",), True),
-    (b"release ", Verb.RELEASE, Shape.ID_PRI_DELAY, ("id", "pri", "delay_s"), True),
+    (b"release ", Verb.RELEASE, Shape.ID_PRI_DELAY, ("id", "pri", "delay_ns"), True),
     (b"bury ", Verb.BURY, Shape.ID_PRI, ("id", "pri"), True),
     (b"kick ", Verb.KICK, Shape.BOUND, ("bound",), True),
     (b"kick-job ", Verb.KICK_JOB, Shape.ID, ("id",), False),
@@ -64,7 +104,7 @@ COMMANDS = (
     (b"list-tube-used", Verb.LIST_TUBE_USED, Shape.BARE, (), True),
     (b"list-tubes", Verb.LIST_TUBES, Shape.BARE, (), True),
     (b"quit", Verb.QUIT, Shape.ANYTHING, (), False),
-    (b"pause-tube", Verb.PAUSE_TUBE, Shape.TUBE_DELAY, ("tube", "delay_s"), True),
+    (b"pause-tube", Verb.PAUSE_TUBE, Shape.TUBE_DELAY, ("tube", "delay_ns"), True),
 )
 """Every command: how its line starts, what follows, the fields that mean something, and whether it is counted in stats.
 
@@ -78,3 +118,9 @@ FIELDS = {verb: fields for _, verb, _, fields, _ in COMMANDS} | {Verb.BAD_FORMAT
 
 COMMAND_KEYS = sorted((verb, "cmd-" + text.strip().decode()) for text, verb, _, _, counted in COMMANDS if counted)
 """The verbs that stats counts, with their keys, in its order, which is that of the verbs."""
+
+EXTENSION_VERBS = {text: Verb[text.decode().upper().replace("-", "_")] for text, _, _ in EXTENSIONS}
+"""The verb of each extension."""
+
+EXTENSION_KEYS = [(verb, "cmd-" + text.decode()) for text, verb in EXTENSION_VERBS.items()]
+"""The extensions with their keys in stats."""

@@ -4,7 +4,9 @@
 
     LINE ──put──▶ BODY ──▶ LINE
       ├──put over the limit──▶ SKIP ──▶ LINE
-      └──no CRLF in 224 bytes──▶ LONG_LINE ──▶ LINE
+      ├──no CRLF in 224 bytes──▶ LONG_LINE ──▶ LINE
+      ├──extension with a body──▶ EXTENSION_BODY ──▶ LINE
+      └──refused extension with a body──▶ SKIP ──▶ LINE
 
 Every other line is a command at once. Input arrives in any pieces. What is complete is decoded where it lies, without
 a copy; what waits for its rest is kept in a buffer of our own, which is given back when it is empty. Memory is bounded
@@ -13,12 +15,18 @@ by one body plus one read.
 A mistake of the client is a command too (``BAD_FORMAT`` and its like), so nothing here raises but for lack of memory.
 The order of the checks is beanstalkd's (``dispatch_cmd``), apart from a lone CR, which is a byte of the line like any
 other instead of blocking the connection.
+
+Extensions are looked for only where a line is a mistake to beanstalkd, so that they cost the old commands nothing.
+Their lines may be longer, and no byte of a body that belongs to one is ever taken for a command: a refused one is
+swallowed, and where its size can't be read nothing behind it is understood (``Command.closes``).
 """
 
 import cython
-from cython.cimports.beanpole.protocol.arguments import read_arguments, read_u32
+from cython.cimports.beanpole.protocol.arguments import read_arguments, read_seconds, read_u32
 from cython.cimports.beanpole.protocol.buffer import append, reserve, shrink
 from cython.cimports.beanpole.protocol.commands import Command, Shape, Verb
+from cython.cimports.beanpole.protocol.extensions import Kind
+from cython.cimports.beanpole.protocol.options import ExtensionRow, find_extension, read_extension, read_size
 from cython.cimports.libc.stdint import uint32_t, uint64_t
 from cython.cimports.libc.stdlib import free
 from cython.cimports.libc.string import memchr, memcmp, memcpy
@@ -28,15 +36,18 @@ from beanpole.protocol import limits as protocol_limits
 from beanpole.protocol.commands import COMMANDS
 
 LINE_BYTES_MAX = cython.declare(cython.Py_ssize_t, protocol_limits.LINE_BYTES_MAX)
+EXTENSION_LINE_BYTES_MAX = cython.declare(cython.Py_ssize_t, protocol_limits.EXTENSION_LINE_BYTES_MAX)
+TEXT_BYTES_MAX = cython.declare(cython.Py_ssize_t, protocol_limits.TEXT_BYTES_MAX)
+RULES_BYTES_MAX = cython.declare(cython.Py_ssize_t, protocol_limits.RULES_BYTES_MAX)
 INPUT_BYTES_KEPT = cython.declare(cython.Py_ssize_t, protocol_limits.INPUT_BYTES_KEPT)
 
 ROW_COUNT = cython.declare(cython.int, len(COMMANDS))
-rows = cython.declare(VerbRow[32])
+rows = cython.declare(VerbRow[64])
 
 
 def fill_rows():
     """Copy the verbs into C memory, where every line looks them up."""
-    assert len(COMMANDS) <= 32, "the table of verbs outgrew its C copy"
+    assert len(COMMANDS) <= 64, "the table of verbs outgrew its C copy"
     for i, (text, verb, shape, _, _) in enumerate(COMMANDS):
         rows[i].text = text
         rows[i].text_bytes = len(text)
@@ -51,8 +62,11 @@ fill_rows()
 class Decoder:
     """Turns the bytes of one client into commands. The fields stand in ``decoder.pxd``."""
 
-    def __init__(self, body_bytes_max: cython.Py_ssize_t = limits.BODY_BYTES_MAX_DEFAULT):
+    def __init__(
+        self, body_bytes_max: cython.Py_ssize_t = limits.BODY_BYTES_MAX_DEFAULT, extensions: cython.bint = True
+    ):
         self.body_bytes_max = body_bytes_max
+        self.extensions = extensions
 
     def __dealloc__(self):
         free(self.kept.data)
@@ -142,8 +156,12 @@ class Decoder:
                 return self.body(command)
             elif self.mode == Mode.SKIP:
                 return self.skip(command)
-            else:
-                return self.long_line(command)
+            elif self.mode == Mode.EXTENSION_BODY:
+                return self.extension_body(command)
+            elif self.long_line(command):
+                return True
+            elif self.mode == Mode.LONG_LINE:
+                return False
 
     def unread(self):
         """Go back to before the command that `next` has just returned, so that it returns it once more."""
@@ -159,20 +177,20 @@ class Decoder:
         while True:
             cr = cython.cast(cython.p_const_char, memchr(cr, 13, end - cr)) if cr < end else cython.NULL
             if cr is cython.NULL or cr + 1 == end:
-                if there == LINE_BYTES_MAX:
-                    self.mode = Mode.LONG_LINE
-                    self.after_cr = False
-                return False
+                return there == LINE_BYTES_MAX and self.extension_line(command)
             if cr[1] == 10:
                 break
             cr += 1
         self.at += cr + 2 - start
         command.counted = Verb.NONE
-        if memchr(start, 0, cr - start) is not cython.NULL:
-            command.verb = Verb.BAD_FORMAT
-            return True
+        command.closes = False
+        command.verb = Verb.UNKNOWN_COMMAND
         i: cython.int
+        line: cython.p_const_char = start
         size: cython.Py_ssize_t = cr - start
+        if memchr(start, 0, size) is not cython.NULL:
+            command.verb = Verb.BAD_FORMAT
+            size = 0  # which no row matches
         for i in range(ROW_COUNT):
             row: cython.pointer(VerbRow) = cython.address(rows[i])
             if row.text[0] == start[0] and row.text_bytes <= size and memcmp(row.text, start, row.text_bytes) == 0:
@@ -182,10 +200,130 @@ class Decoder:
                 if read_arguments(command, row.shape, start, cr):
                     command.verb = row.verb
                     command.counted = row.verb
-                else:
-                    command.verb = Verb.BAD_FORMAT
+                    return True
+                command.verb = Verb.BAD_FORMAT
+                break
+        found: cython.pointer(ExtensionRow) = find_extension(line, cr) if self.extensions else cython.NULL
+        return found is cython.NULL or self.extension(command, found, line, cr)
+
+    def extension_line(self, command):
+        """Decode a line that has no CRLF within the limit of old commands. False: as for `line`."""
+        start: cython.p_const_char = self.input + self.at
+        row: cython.pointer(ExtensionRow) = (
+            find_extension(start, start + LINE_BYTES_MAX) if self.extensions else cython.NULL
+        )
+        if row is cython.NULL:
+            self.mode = Mode.LONG_LINE
+            self.after_cr = False
+            self.skip_left = 0
+            return False
+        there: cython.Py_ssize_t = min(self.end - self.at, EXTENSION_LINE_BYTES_MAX)
+        cr: cython.p_const_char = start + self.scanned
+        end: cython.p_const_char = start + there
+        while True:
+            cr = cython.cast(cython.p_const_char, memchr(cr, 13, end - cr)) if cr < end else cython.NULL
+            if cr is cython.NULL or cr + 1 == end:
+                # A CR at the end is looked at once more, when what follows it is there.
+                self.scanned = there if cr is cython.NULL else there - 1
+                return there == EXTENSION_LINE_BYTES_MAX and self.long_extension(command, row)
+            if cr[1] == 10:
+                break
+            cr += 1
+        self.scanned = 0
+        self.at += cr + 2 - start
+        command.counted = Verb.NONE
+        command.closes = False
+        return self.extension(command, row, start, cr)
+
+    def long_extension(self, command, row):
+        """Refuse a line over the limit of extensions. False: it is swallowed first, and its body behind it."""
+        start: cython.p_const_char = self.input + self.at
+        size: uint32_t = 0
+        self.scanned = 0
+        self.skip_left = 0
+        if row.size_word >= 0:
+            if not read_size(row, start + row.text_bytes, start + EXTENSION_LINE_BYTES_MAX, cython.address(size)):
+                command.verb = Verb.BAD_FORMAT
+                command.counted = Verb.NONE
+                command.closes = True
+                self.at = self.end
                 return True
-        command.verb = Verb.UNKNOWN_COMMAND
+            self.skip_left = cython.cast(uint64_t, size) + 2
+        self.mode = Mode.LONG_LINE
+        self.after_cr = False
+        return False
+
+    def extension(self, command, row, start, end):
+        """Read a line whose verb is an extension, up to its CRLF at `end`. False: its body comes first."""
+        at: cython.p_const_char = start + row.text_bytes
+        if not read_extension(row, at, end, cython.address(command.args)):
+            return self.refuse(command, row, at, end)
+        command.line_at = start
+        command.line_bytes = end - start
+        if row.size_word >= 0:
+            size: cython.Py_ssize_t = command.args.body_bytes
+            if size > self.size_limit(row):
+                self.skip_left = cython.cast(uint64_t, size) + 2
+                self.skip_verb = Verb.JOB_TOO_BIG
+                self.skip_counted = Verb.NONE
+                self.mode = Mode.SKIP
+                return False
+            # The line stays with the input until its body is there: what it names lies in it.
+            self.at = start - self.input
+            self.line_bytes = command.line_bytes + 2
+            self.put_bytes = size
+            self.mode = Mode.EXTENSION_BODY
+            return False
+        command.verb = row.verb
+        command.counted = row.verb
+        return True
+
+    def refuse(self, command, row, at, end):
+        """Refuse a line whose verb is an extension: what follows the verb is wrong."""
+        size: uint32_t = 0
+        command.verb = Verb.BAD_FORMAT
+        if row.size_word < 0:
+            return True
+        if not read_size(row, at, end, cython.address(size)):
+            command.closes = True
+            return True
+        self.skip_left = cython.cast(uint64_t, size) + 2
+        self.skip_verb = Verb.JOB_TOO_BIG if size > self.size_limit(row) else Verb.BAD_FORMAT
+        self.skip_counted = Verb.NONE
+        self.mode = Mode.SKIP
+        return False
+
+    def size_limit(self, row):
+        """Return how many bytes the body behind a line of this kind may have."""
+        kind: Kind = row.words[row.size_word]
+        if kind == Kind.TEXT_BYTES:
+            return TEXT_BYTES_MAX
+        return RULES_BYTES_MAX if kind == Kind.RULES_BYTES else self.body_bytes_max
+
+    def extension_body(self, command):
+        """Take the line of an extension with its body."""
+        start: cython.p_const_char = self.input + self.at
+        size: cython.Py_ssize_t = self.put_bytes
+        if self.end - self.at < self.line_bytes + size + 2:
+            return False
+        end: cython.p_const_char = start + self.line_bytes - 2
+        row: cython.pointer(ExtensionRow) = find_extension(start, end)
+        read_extension(row, start + row.text_bytes, end, cython.address(command.args))
+        body: cython.p_const_char = start + self.line_bytes
+        self.at += self.line_bytes + size + 2
+        self.mode = Mode.LINE
+        command.counted = Verb.NONE
+        if body[size] != 13 or body[size + 1] != 10:
+            command.verb = Verb.EXPECTED_CRLF
+            command.closes = True  # which bytes belong to the body is anybody's guess
+            return True
+        command.verb = row.verb
+        command.counted = row.verb
+        command.closes = False
+        command.line_at = start
+        command.line_bytes = end - start
+        command.body_at = body
+        command.body_bytes = size
         return True
 
     def begin_put(self, command, at, end):
@@ -198,7 +336,7 @@ class Decoder:
         command.verb = Verb.BAD_FORMAT
         at = read_u32(at, end, cython.address(self.put_pri))
         if at is not cython.NULL:
-            at = read_u32(at, end, cython.address(self.put_delay_s))
+            at = read_seconds(at, end, cython.address(self.put_delay_ns))
         if at is not cython.NULL:
             at = read_u32(at, end, cython.address(self.put_ttr_s))
         if at is not cython.NULL:
@@ -207,6 +345,8 @@ class Decoder:
             return True
         if size > self.body_bytes_max:
             self.skip_left = cython.cast(uint64_t, size) + 2
+            self.skip_verb = Verb.JOB_TOO_BIG
+            self.skip_counted = Verb.PUT
             self.mode = Mode.SKIP
             return False
         if at != end:
@@ -227,17 +367,18 @@ class Decoder:
         command.counted = Verb.PUT
         if body[size] != 13 or body[size + 1] != 10:
             command.verb = Verb.EXPECTED_CRLF
+            command.closes = False
             return True
         command.verb = Verb.PUT
         command.pri = self.put_pri
-        command.delay_s = self.put_delay_s
+        command.delay_ns = self.put_delay_ns
         command.ttr_s = max(self.put_ttr_s, 1)
         command.body_at = body
         command.body_bytes = size
         return True
 
     def skip(self, command):
-        """Swallow a body over the limit, whatever it holds."""
+        """Swallow the body of a line that is refused, whatever it holds."""
         there: cython.Py_ssize_t = self.end - self.at
         if cython.cast(uint64_t, there) < self.skip_left:
             self.skip_left -= there
@@ -245,20 +386,27 @@ class Decoder:
             return False
         self.at += cython.cast(cython.Py_ssize_t, self.skip_left)
         self.mode = Mode.LINE
-        command.verb = Verb.JOB_TOO_BIG
-        command.counted = Verb.PUT
+        command.verb = self.skip_verb
+        command.counted = self.skip_counted
+        command.closes = False
         return True
 
     def long_line(self, command):
-        """Swallow a line over the limit up to its CRLF."""
+        """Swallow a line over the limit up to its CRLF. False: there is more to swallow."""
         byte: cython.char
         while self.at < self.end:
             byte = self.input[self.at]
             self.at += 1
             if byte == 10 and self.after_cr:
-                self.mode = Mode.LINE
                 command.verb = Verb.BAD_FORMAT
                 command.counted = Verb.NONE
+                command.closes = False
+                if self.skip_left:
+                    self.skip_verb = Verb.BAD_FORMAT
+                    self.skip_counted = Verb.NONE
+                    self.mode = Mode.SKIP
+                    return False
+                self.mode = Mode.LINE
                 return True
             self.after_cr = byte == 13
         return False

@@ -3,6 +3,18 @@
 LINE_BYTES_MAX = 224
 """Bytes of a command line with its CRLF. Longer lines are swallowed and answered with ``BAD_FORMAT``."""
 
+EXTENSION_LINE_BYTES_MAX = 8_192
+"""Bytes of the line of an extension with its CRLF: 400 ids of 20 digits."""
+
+KEY_BYTES_MAX = 200
+"""Bytes of a job's key, as many as a tube's name may have."""
+
+TEXT_BYTES_MAX = 1_024
+"""Bytes of the reason for a failure."""
+
+RULES_BYTES_MAX = 4_096
+"""Bytes of the rules of a tube."""
+
 REPLY_LINE_BYTES_MAX = 8_704
 """Bytes of a reply's line with its CRLF; the longest that servers send is DELETED with the ids of a line of 8 192."""
 

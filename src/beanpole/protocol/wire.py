@@ -338,11 +338,14 @@ def with_ids(verb: bytes, ids: list[int]) -> bytes:
 NUMBERS = {
     "id": ("id", UINT64_MAX),
     "pri": ("priority", PRI_MAX),
-    "delay_s": ("delay", PRI_MAX),
+    "delay_ns": ("delay", PRI_MAX),
     "timeout_s": ("timeout", RESERVE_TIMEOUT_S_MAX),
     "bound": ("bound", PRI_MAX),
 }
-"""The fields of commands that are numbers: what the caller calls them, and the most that they may be."""
+"""The fields of commands that are numbers: what the caller calls them, and the most that they may be.
+
+Delays are sent as whole seconds.
+"""
 
 FORMS = {
     text.strip(): (

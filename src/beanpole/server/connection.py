@@ -103,7 +103,7 @@ class Connection:
         self.engine = engine
         self.transport = Transport() if transport is None else transport
         self.session = engine.open_session(now_ns, self)
-        self.decoder = Decoder(engine.body_bytes_max)
+        self.decoder = Decoder(engine.body_bytes_max, engine.extensions)
         self.hungry = True
         self.light = True
         self.share_ns = SHARE_COST_NS

@@ -26,8 +26,8 @@ START_NS = 1_000 * NS_PER_S
 class World:
     """An engine and named connections to it. Every method returns when nothing more happens without new input."""
 
-    def __init__(self, body_bytes_max: int = 65535) -> None:
-        self.engine = Engine(body_bytes_max=body_bytes_max, now_ns=START_NS)
+    def __init__(self, body_bytes_max: int = 65535, *, extensions: bool = True) -> None:
+        self.engine = Engine(body_bytes_max=body_bytes_max, now_ns=START_NS, extensions=extensions)
         self.now_ns = START_NS
         self.connections: dict[str, Connection] = {}
         self.resumed: list[str] = []

@@ -5,6 +5,7 @@ import pytest
 from beanpole.engine import stats
 from beanpole.engine.engine import Engine
 from beanpole.protocol.decoder import Decoder
+from beanpole.protocol.extensions import EXTENSIONS
 
 
 def test_command_is_applied_without_a_connection() -> None:
@@ -40,5 +41,24 @@ def test_statistics_are_pairs_first() -> None:
     engine = Engine(facts=lambda: {"os": "#1 SMP", "durability": "none"})
     pairs = dict(stats.engine(engine, 0))
     assert (pairs["os"], pairs["version"], pairs["current-tubes"]) == ("#1 SMP", "1.13", 1)
-    assert list(pairs)[-1] == "durability"
+    keys = list(pairs)
+    assert keys[keys.index("durability") + 1 :] == ["cmd-" + text.decode() for text, *_ in EXTENSIONS]
+    assert list(dict(stats.engine(Engine(facts=engine.facts, extensions=False), 0)))[-1] == "durability"
     assert b'\nos: "#1 SMP"\n' in stats.yaml(stats.engine(engine, 0))
+
+
+def test_extensions_are_listed_in_the_order_of_their_bytes() -> None:
+    engine = Engine()
+    session = engine.open_session(0)
+    decoder = Decoder()
+    decoder.receive(b"list-extensions\r\n")
+    command = decoder.next_command()
+    assert command is not None
+    engine.apply(0, session, command)
+    first, begin, *listed, end = session.take_replies().split(b"\r\n", 1)[1].split(b"\n")
+    assert (first, end) == (b"---", b"")
+    names = [begin, *listed[:-1]]
+    assert listed[-1] == b"\r"
+    assert names == sorted(names)
+    assert {b"- fractions", b"- list-extensions"} <= set(names)
+    assert {text.split(b".")[0].removeprefix(b"- ") for text in names} == {b"fractions"} | {e[0] for e in EXTENSIONS}

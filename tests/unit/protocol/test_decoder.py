@@ -18,25 +18,25 @@ BODY_BYTES_MAX = 10
 
 CASES: list[tuple[bytes, list[str]]] = [
     # Verbs and their arguments.
-    (b"put 1 2 3 4\r\nbody\r\n", ["<PUT pri=1 delay_s=2 ttr_s=3 body=b'body'>"]),
-    (b"put 0 0 1 0\r\n\r\n", ["<PUT pri=0 delay_s=0 ttr_s=1 body=b''>"]),
-    (b"put 0 0 1 4\r\n\r\n\r\n\r\n", [r"<PUT pri=0 delay_s=0 ttr_s=1 body=b'\r\n\r\n'>"]),
+    (b"put 1 2 3 4\r\nbody\r\n", ["<PUT pri=1 delay_ns=2000000000 ttr_s=3 body=b'body'>"]),
+    (b"put 0 0 1 0\r\n\r\n", ["<PUT pri=0 delay_ns=0 ttr_s=1 body=b''>"]),
+    (b"put 0 0 1 4\r\n\r\n\r\n\r\n", [r"<PUT pri=0 delay_ns=0 ttr_s=1 body=b'\r\n\r\n'>"]),
     (b"put 4294967295 4294967295 4294967295 1\r\nx\r\n", [
-        "<PUT pri=4294967295 delay_s=4294967295 ttr_s=4294967295 body=b'x'>"
+        "<PUT pri=4294967295 delay_ns=4294967295000000000 ttr_s=4294967295 body=b'x'>"
     ]),
-    (b"put 0 0 1 10\r\n0123456789\r\n", ["<PUT pri=0 delay_s=0 ttr_s=1 body=b'0123456789'>"]),
+    (b"put 0 0 1 10\r\n0123456789\r\n", ["<PUT pri=0 delay_ns=0 ttr_s=1 body=b'0123456789'>"]),
     (b"peek 18446744073709551615\r\n", ["<PEEK id=18446744073709551615>"]),
     (b"peek-ready\r\npeek-delayed\r\npeek-buried\r\n", ["<PEEK_READY>", "<PEEK_DELAYED>", "<PEEK_BURIED>"]),
     (b"reserve\r\nreserve-with-timeout 2147483647\r\n", ["<RESERVE>", "<RESERVE_WITH_TIMEOUT timeout_s=2147483647>"]),
     (b"reserve-job 1\r\n", ["<RESERVE_JOB id=1>"]),
     (b"delete 1\r\ntouch 2\r\nkick-job 3\r\n", ["<DELETE id=1>", "<TOUCH id=2>", "<KICK_JOB id=3>"]),
-    (b"release 1 2 3\r\nbury 4 5\r\n", ["<RELEASE id=1 pri=2 delay_s=3>", "<BURY id=4 pri=5>"]),
+    (b"release 1 2 3\r\nbury 4 5\r\n", ["<RELEASE id=1 pri=2 delay_ns=3000000000>", "<BURY id=4 pri=5>"]),
     (b"kick 7\r\n", ["<KICK bound=7>"]),
     (b"stats\r\nstats-job 1\r\nstats-tube t\r\n", ["<STATS>", "<STATS_JOB id=1>", "<STATS_TUBE tube=b't'>"]),
     (b"use a\r\nwatch b\r\nignore c\r\n", ["<USE tube=b'a'>", "<WATCH tube=b'b'>", "<IGNORE tube=b'c'>"]),
     (b"list-tubes\r\nlist-tube-used\r\n", ["<LIST_TUBES>", "<LIST_TUBE_USED>"]),
     (b"list-tubes-watched\r\n", ["<LIST_TUBES_WATCHED>"]),
-    (b"pause-tube t 5\r\n", ["<PAUSE_TUBE tube=b't' delay_s=5>"]),
+    (b"pause-tube t 5\r\n", ["<PAUSE_TUBE tube=b't' delay_ns=5000000000>"]),
     (b"quit\r\nquitfoo bar\r\n", ["<QUIT>", "<QUIT>"]),
     # Lines.
     (b"\r\n", ["<UNKNOWN_COMMAND>"]),
@@ -55,7 +55,7 @@ CASES: list[tuple[bytes, list[str]]] = [
     (b"put \r\npeek \r\nuse \r\n", ["<BAD_FORMAT>"] * 3),
     (b"reserve-job\r\nreserve-with-timeout\r\nstats-job\r\nlist-tubesx\r\n", ["<BAD_FORMAT>"] * 4),
     (b"list-tube\r\npeek-foo\r\nkick-jobs 1\r\n", ["<UNKNOWN_COMMAND>"] * 3),
-    (b"pause-tubet   5\r\n", ["<PAUSE_TUBE tube=b't' delay_s=5>"]),
+    (b"pause-tubet   5\r\n", ["<PAUSE_TUBE tube=b't' delay_ns=5000000000>"]),
     (b"reserve \r\nstats \r\ndelete 1 \r\nbury 1 1 1\r\n", ["<BAD_FORMAT>"] * 4),
     # Numbers.
     (b"peek   010\r\n", ["<PEEK id=10>"]),

@@ -1,0 +1,32 @@
+"""The commands that beanstalkd does not know: each verb of the table goes to the module that serves it."""
+
+import cython
+from cython.cimports.beanpole.engine.engine import Outcome
+from cython.cimports.beanpole.protocol.commands import Verb
+from cython.cimports.beanpole.protocol.replies import Word
+
+from beanpole.protocol.extensions import FEATURE_NAMES
+
+LISTED = cython.declare(bytes, b"---\n" + b"".join([b"- %b\n" % name for name in FEATURE_NAMES]))
+"""The text of list-extensions."""
+
+
+def apply(engine, now_ns, session, command):
+    """Run a command that is counted already; where nothing has happened, it is not counted."""
+    outcome: cython.int = run(engine, now_ns, session, command)
+    if outcome == Outcome.AGAIN:
+        engine.command_counts[cython.cast(cython.int, command.verb)] -= 1
+    return outcome
+
+
+def run(engine, now_ns, session, command):
+    """Run a command by its verb."""
+    verb: Verb = command.verb
+    if verb == Verb.LIST_EXTENSIONS:
+        return list_extensions(session)
+    return session.out.word(Word.UNKNOWN_COMMAND)
+
+
+def list_extensions(session):
+    """list-extensions: which commands and options beyond beanstalkd's there are."""
+    return session.out.text(LISTED)

@@ -1,0 +1,66 @@
+# The header of extensions.py: what can stand behind the verb of an extension.
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+
+cpdef enum Kind:
+    # What can stand behind the verb of an extension: each is a field of Arguments and the way to read it.
+    BYTES                                # bytes of the body that follows the line
+    TEXT_BYTES                           # the same of the reason for a failure
+    RULES_BYTES                          # the same of the rules of a tube
+    ID
+    IDS                                  # the rest of the line: one id or more
+    TUBE
+    TO                                   # a tube as well
+    PATTERN                              # a tube, a prefix of tubes with `*` behind it, or `*`
+    STATE                                # of a job: ready reserved delayed buried
+    RESTING_STATE                        # of a job that nobody holds
+    RESTING_STATES                       # the rest of the line: none, or several
+    COUNT                                # jobs to reserve, from 1
+    LIMIT                                # of a list, from 1
+    BOUND                                # jobs at the most
+    TIMEOUT                              # seconds, with up to three decimals as all durations
+    SECONDS
+    PRI
+    DELAY
+    TTR                                  # whole seconds
+    EXPIRE
+    KEY                                  # of a job
+    TAKEN                                # keep or replace: what happens when the key is taken
+    UNTIL                                # delete or reserve: when the key is free again
+    DEAD                                 # now
+    ORDER                                # next: the order in which jobs are handed out
+    BODIES                               # bytes of bodies in a list
+    AFTER                                # the last id of the page before
+    AFTER_TUBE                           # the last tube of the page before
+    AFTER_PATTERN
+    KIND_COUNT
+
+cdef struct Arguments:
+    # What stands behind the verb of an extension. A field that was not given is 0, as `given` says.
+    uint64_t given                       # a bit for each Kind
+    Py_ssize_t body_bytes                # BYTES TEXT_BYTES RULES_BYTES
+    uint64_t id
+    uint64_t after
+    const char *ids_at                   # IDS, one space between them
+    Py_ssize_t ids_bytes
+    Py_ssize_t id_count
+    const char *tube_at                  # TUBE PATTERN
+    Py_ssize_t tube_bytes
+    const char *to_at
+    Py_ssize_t to_bytes
+    const char *after_at                 # AFTER_TUBE AFTER_PATTERN
+    Py_ssize_t after_bytes
+    const char *key_at
+    Py_ssize_t key_bytes
+    int64_t timeout_ns
+    int64_t delay_ns                     # DELAY SECONDS
+    int64_t expire_ns
+    uint32_t pri
+    uint32_t ttr_s                       # 1 or more
+    uint32_t count                       # COUNT LIMIT BOUND
+    uint32_t bodies
+    uint8_t states                       # a bit for each State: STATE RESTING_STATE RESTING_STATES
+    bint replace                         # TAKEN: replace
+    bint until_reserve                   # UNTIL: reserve
+
+cdef uint64_t bit(Kind kind) noexcept
+cdef dict named(Arguments *args)

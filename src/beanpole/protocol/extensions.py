@@ -1,0 +1,104 @@
+"""The extensions: the commands that beanstalkd does not know, in one table, and what their lines are made of.
+
+A line is a verb, words by their place, then options as ``name=value``. Each word and option is of a kind, which says
+where its value goes in ``Arguments`` and how it is read.
+"""
+
+import cython
+from cython.cimports.libc.stdint import uint64_t
+
+
+def bit(kind):
+    """Return the bit of a kind in ``Arguments.given``."""
+    return cython.cast(uint64_t, 1) << cython.cast(cython.int, kind)
+
+
+KIND_NAMES = {
+    Kind.BYTES: b"bytes",
+    Kind.TEXT_BYTES: b"bytes",
+    Kind.RULES_BYTES: b"bytes",
+    Kind.ID: b"id",
+    Kind.IDS: b"ids",
+    Kind.TUBE: b"tube",
+    Kind.TO: b"to",
+    Kind.PATTERN: b"pattern",
+    Kind.STATE: b"state",
+    Kind.RESTING_STATE: b"state",
+    Kind.RESTING_STATES: b"states",
+    Kind.COUNT: b"count",
+    Kind.LIMIT: b"limit",
+    Kind.BOUND: b"bound",
+    Kind.TIMEOUT: b"timeout",
+    Kind.SECONDS: b"seconds",
+    Kind.PRI: b"pri",
+    Kind.DELAY: b"delay",
+    Kind.TTR: b"ttr",
+    Kind.EXPIRE: b"expire",
+    Kind.KEY: b"key",
+    Kind.TAKEN: b"taken",
+    Kind.UNTIL: b"until",
+    Kind.DEAD: b"dead",
+    Kind.ORDER: b"order",
+    Kind.BODIES: b"bodies",
+    Kind.AFTER: b"after",
+    Kind.AFTER_TUBE: b"after",
+    Kind.AFTER_PATTERN: b"after",
+}
+"""What clients call each kind of argument."""
+
+EXTENSIONS = (
+    (b"list-extensions", (), ()),
+)  # fmt: skip
+"""Every extension: its verb, the words that must follow it, and the options that may, in any order.
+
+The decoder, list-extensions, the counters of stats and what a command shows of itself go by this table.
+"""
+
+FEATURES = (b"fractions",)
+"""What list-extensions lists beside commands and options: durations with decimals in put, release and pause-tube."""
+
+FEATURE_NAMES = sorted(
+    [
+        *FEATURES,
+        *[text for text, _, _ in EXTENSIONS],
+        *[text + b"." + KIND_NAMES[kind] for text, _, options in EXTENSIONS for kind in options],
+    ]
+)
+"""What list-extensions lists: `verb`, `verb.option` and other features, in the order of their bytes."""
+
+
+def named(args):
+    """Return the arguments that were given, by name, in the order of Kind; durations in nanoseconds."""
+    given: uint64_t = args.given
+    values = {
+        Kind.ID: args.id,
+        Kind.STATE: args.states,
+        Kind.RESTING_STATE: args.states,
+        Kind.RESTING_STATES: args.states,
+        Kind.COUNT: args.count,
+        Kind.LIMIT: args.count,
+        Kind.BOUND: args.count,
+        Kind.TIMEOUT: args.timeout_ns,
+        Kind.SECONDS: args.delay_ns,
+        Kind.PRI: args.pri,
+        Kind.DELAY: args.delay_ns,
+        Kind.TTR: args.ttr_s,
+        Kind.EXPIRE: args.expire_ns,
+        Kind.TAKEN: "replace" if args.replace else "keep",
+        Kind.UNTIL: "reserve" if args.until_reserve else "delete",
+        Kind.DEAD: "now",
+        Kind.ORDER: "next",
+        Kind.BODIES: args.bodies,
+        Kind.AFTER: args.after,
+    }
+    if given & bit(Kind.IDS):
+        values[Kind.IDS] = args.ids_at[: args.ids_bytes]
+    if given & (bit(Kind.TUBE) | bit(Kind.PATTERN)):
+        values[Kind.TUBE] = values[Kind.PATTERN] = args.tube_at[: args.tube_bytes]
+    if given & bit(Kind.TO):
+        values[Kind.TO] = args.to_at[: args.to_bytes]
+    if given & (bit(Kind.AFTER_TUBE) | bit(Kind.AFTER_PATTERN)):
+        values[Kind.AFTER_TUBE] = values[Kind.AFTER_PATTERN] = args.after_at[: args.after_bytes]
+    if given & bit(Kind.KEY):
+        values[Kind.KEY] = args.key_at[: args.key_bytes]
+    return {KIND_NAMES[kind].decode(): values[kind] for kind in KIND_NAMES if kind in values and given & bit(kind)}

@@ -1,0 +1,304 @@
+"""The lines of extensions: a verb, words by their place, then options as ``name=value`` in any order.
+
+Exactly one space stands between them, numbers have no sign, and what is unknown, doubled, empty or wrong makes the
+whole line a ``BAD_FORMAT``: nothing that a client asked for is dropped in silence. Nothing here raises.
+"""
+
+import cython
+from cython.cimports.beanpole.protocol.arguments import is_name, read_seconds, read_u32, read_u64
+from cython.cimports.beanpole.protocol.extensions import Arguments, Kind, bit
+from cython.cimports.libc.stdint import uint8_t, uint32_t, uint64_t
+from cython.cimports.libc.string import memchr, memcmp, memset
+
+from beanpole import limits
+from beanpole.protocol import limits as protocol_limits
+from beanpole.protocol.commands import EXTENSION_VERBS
+from beanpole.protocol.extensions import EXTENSIONS, KIND_NAMES
+
+KEY_BYTES_MAX = cython.declare(cython.Py_ssize_t, protocol_limits.KEY_BYTES_MAX)
+FRAMES_MAX = cython.declare(uint32_t, protocol_limits.FRAMES_MAX)
+RESERVE_TIMEOUT_S_MAX = cython.declare(uint64_t, limits.RESERVE_TIMEOUT_S_MAX)
+SECOND_NS = cython.declare(uint64_t, 1_000_000_000)
+
+ROW_COUNT = cython.declare(cython.int, len(EXTENSIONS))
+rows = cython.declare(ExtensionRow[64])
+names = cython.declare("const char *[64]")
+"""The names of options, by Kind."""
+
+SIZES = (Kind.BYTES, Kind.TEXT_BYTES, Kind.RULES_BYTES)
+
+
+def fill_rows():
+    """Copy the table of extensions into C memory."""
+    for kind, name in KIND_NAMES.items():
+        names[cython.cast(cython.int, kind)] = name
+    for i, (text, words, options) in enumerate(EXTENSIONS):
+        rows[i].text = text
+        rows[i].text_bytes = len(text)
+        rows[i].verb = EXTENSION_VERBS[text]
+        rows[i].size_word = -1
+        rows[i].word_count = len(words)
+        for j, kind in enumerate(words):
+            rows[i].words[cython.cast(cython.int, j)] = kind
+            if kind in SIZES:
+                rows[i].size_word = j
+        rows[i].option_count = len(options)
+        for j, kind in enumerate(options):
+            rows[i].options[cython.cast(cython.int, j)] = kind
+
+
+fill_rows()
+
+
+def find_extension(at, end):
+    """Return the row of the extension whose verb is the whole first word from `at` up to `end`; NULL: it is none."""
+    i: cython.int
+    for i in range(ROW_COUNT):
+        row: cython.pointer(ExtensionRow) = cython.address(rows[i])
+        if (
+            row.text_bytes <= end - at
+            and memcmp(row.text, at, row.text_bytes) == 0
+            and (row.text_bytes == end - at or at[row.text_bytes] == 32)
+        ):
+            return row
+    return cython.NULL
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def word_end(at: cython.p_const_char, end: cython.p_const_char) -> cython.p_const_char:
+    """Return where the word that begins at `at` ends."""
+    space = cython.cast(cython.p_const_char, memchr(at, 32, end - at))
+    return end if space is cython.NULL else space
+
+
+def read_size(row, at, end, size):
+    """Read the size of the body alone; `at` is behind the verb. False: it is not there, or no size."""
+    i: cython.int
+    for i in range(row.size_word + 1):
+        if at == end or at[0] != 32:
+            return False
+        at += 1
+        stop: cython.p_const_char = word_end(at, end)
+        if i == row.size_word:
+            return at < stop and read_u32(at, stop, size) == stop
+        at = stop
+    return False
+
+
+def read_extension(row, at, end, args):
+    """Read what follows the verb, up to the end of the line."""
+    memset(args, 0, cython.sizeof(Arguments))
+    i: cython.int
+    stop: cython.p_const_char
+    for i in range(row.word_count):
+        if row.words[i] == Kind.RESTING_STATES and at == end:
+            break
+        if at == end or at[0] != 32:
+            return False
+        at += 1
+        rest: cython.bint = row.words[i] == Kind.IDS or row.words[i] == Kind.RESTING_STATES
+        stop = end if rest else word_end(at, end)
+        if at == stop or not read_value(row.words[i], at, stop, args):
+            return False
+        at = stop
+    while at < end:
+        at += 1
+        stop = word_end(at, end)
+        if not read_option(row, at, stop, args):
+            return False
+        at = stop
+    return True
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def read_option(
+    row: cython.pointer(ExtensionRow),
+    at: cython.p_const_char,
+    end: cython.p_const_char,
+    args: cython.pointer(Arguments),
+) -> cython.bint:
+    """Read ``name=value``."""
+    sign = cython.cast(cython.p_const_char, memchr(at, 61, end - at))
+    if sign is cython.NULL or sign + 1 == end:
+        return False
+    i: cython.int
+    for i in range(row.option_count):
+        kind: Kind = row.options[i]
+        name: cython.p_const_char = names[cython.cast(cython.int, kind)]
+        if is_word(name, at, sign):
+            return not args.given & bit(kind) and read_value(kind, sign + 1, end, args)
+    return False
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def is_word(text: cython.p_const_char, at: cython.p_const_char, end: cython.p_const_char) -> cython.bint:
+    """Whether the bytes up to `end` are this text."""
+    while at < end and text[0] != 0 and text[0] == at[0]:
+        text += 1
+        at += 1
+    return at == end and text[0] == 0
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def read_value(
+    kind: Kind, at: cython.p_const_char, end: cython.p_const_char, args: cython.pointer(Arguments)
+) -> cython.bint:
+    """Read one value, which has a byte at least and must end at `end`."""
+    args.given |= bit(kind)
+    if at[0] == 32:  # which numbers of old commands may begin with
+        return False
+    if kind == Kind.ID:
+        return read_u64(at, end, cython.address(args.id)) == end
+    if kind == Kind.AFTER:
+        return read_u64(at, end, cython.address(args.after)) == end
+    if kind == Kind.IDS:
+        return read_ids(at, end, args)
+    if kind == Kind.PRI:
+        return read_u32(at, end, cython.address(args.pri)) == end
+    if kind == Kind.BODIES:
+        return read_u32(at, end, cython.address(args.bodies)) == end
+    if kind == Kind.TTR:
+        if read_u32(at, end, cython.address(args.ttr_s)) != end:
+            return False
+        args.ttr_s = max(args.ttr_s, 1)
+        return True
+    if kind == Kind.BYTES or kind == Kind.TEXT_BYTES or kind == Kind.RULES_BYTES:
+        size: uint32_t = 0
+        if read_u32(at, end, cython.address(size)) != end:
+            return False
+        args.body_bytes = size
+        return True
+    if kind == Kind.COUNT or kind == Kind.LIMIT or kind == Kind.BOUND:
+        if read_u32(at, end, cython.address(args.count)) != end:
+            return False
+        return kind == Kind.BOUND or 0 < args.count <= FRAMES_MAX
+    if kind == Kind.DELAY or kind == Kind.SECONDS:
+        return read_seconds(at, end, cython.address(args.delay_ns)) == end
+    if kind == Kind.EXPIRE:
+        return read_seconds(at, end, cython.address(args.expire_ns)) == end
+    if kind == Kind.TIMEOUT:
+        if read_seconds(at, end, cython.address(args.timeout_ns)) != end:
+            return False
+        return cython.cast(uint64_t, args.timeout_ns) <= RESERVE_TIMEOUT_S_MAX * SECOND_NS
+    return read_text(kind, at, end, args)
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def read_text(
+    kind: Kind, at: cython.p_const_char, end: cython.p_const_char, args: cython.pointer(Arguments)
+) -> cython.bint:
+    """Read one value that is not a number."""
+    if kind == Kind.TUBE:
+        args.tube_at = at
+        args.tube_bytes = end - at
+        return is_name(at, end)
+    if kind == Kind.TO:
+        args.to_at = at
+        args.to_bytes = end - at
+        return is_name(at, end)
+    if kind == Kind.AFTER_TUBE or kind == Kind.AFTER_PATTERN:
+        args.after_at = at
+        args.after_bytes = end - at
+        return is_name(at, end) if kind == Kind.AFTER_TUBE else is_pattern(at, end)
+    if kind == Kind.PATTERN:
+        args.tube_at = at
+        args.tube_bytes = end - at
+        return is_pattern(at, end)
+    if kind == Kind.KEY:
+        args.key_at = at
+        args.key_bytes = end - at
+        return is_key(at, end)
+    if kind == Kind.TAKEN:
+        args.replace = is_word(b"replace", at, end)
+        return args.replace or is_word(b"keep", at, end)
+    if kind == Kind.UNTIL:
+        args.until_reserve = is_word(b"reserve", at, end)
+        return args.until_reserve or is_word(b"delete", at, end)
+    if kind == Kind.DEAD:
+        return is_word(b"now", at, end)
+    if kind == Kind.ORDER:
+        return is_word(b"next", at, end)
+    if kind == Kind.STATE or kind == Kind.RESTING_STATE:
+        args.states = state_bit(at, end)
+        return args.states != 0 and (kind == Kind.STATE or args.states != RESERVED_BIT)
+    return kind == Kind.RESTING_STATES and read_states(at, end, args)
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def is_pattern(at: cython.p_const_char, end: cython.p_const_char) -> cython.bint:
+    """Whether the bytes are a tube's name, a beginning of one with ``*`` behind it, or ``*``."""
+    if end[-1] != 42:
+        return is_name(at, end)
+    return end - at == 1 or is_name(at, end - 1)
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def is_key(at: cython.p_const_char, end: cython.p_const_char) -> cython.bint:
+    """Whether the bytes can be the key of a job: no spaces, no control characters."""
+    if end - at > KEY_BYTES_MAX:
+        return False
+    while at < end and cython.cast(cython.uchar, at[0]) > 32 and at[0] != 127:
+        at += 1
+    return at == end
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def read_ids(at: cython.p_const_char, end: cython.p_const_char, args: cython.pointer(Arguments)) -> cython.bint:
+    """Check ids with one space between them; who needs them reads them once more, where they lie."""
+    id: uint64_t = 0
+    args.ids_at = at
+    args.ids_bytes = end - at
+    while True:
+        if at == end or at[0] == 32:
+            return False
+        at = read_u64(at, end, cython.address(id))
+        if at is cython.NULL:
+            return False
+        args.id_count += 1
+        if at == end:
+            return True
+        if at[0] != 32:
+            return False
+        at += 1
+
+
+RESERVED_BIT = cython.declare(uint8_t, 2)
+"""The bit of a job's state RESERVED."""
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def state_bit(at: cython.p_const_char, end: cython.p_const_char) -> uint8_t:
+    """Return the bit of a state by its name, 0 if it is none."""
+    if is_word(b"ready", at, end):
+        return 1
+    if is_word(b"reserved", at, end):
+        return RESERVED_BIT
+    if is_word(b"delayed", at, end):
+        return 4
+    return 8 if is_word(b"buried", at, end) else 0
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def read_states(at: cython.p_const_char, end: cython.p_const_char, args: cython.pointer(Arguments)) -> cython.bint:
+    """Read states of jobs that nobody holds, each once, with one space between them."""
+    while True:
+        stop: cython.p_const_char = word_end(at, end)
+        state: uint8_t = state_bit(at, stop)
+        if state == 0 or state == RESERVED_BIT or args.states & state:
+            return False
+        args.states |= state
+        if stop == end:
+            return True
+        at = stop + 1
