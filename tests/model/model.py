@@ -8,7 +8,8 @@ the border. A session's commands stand in `todo` until `run`, which follows inpu
 
 from collections.abc import Callable
 
-from tests.model.bookkeeping import NEVER, SECOND, Bookkeeping, Thing, remove
+from tests.model.bookkeeping import NEVER, SECOND, Thing, remove
+from tests.model.extensions import Extensions
 
 NEEDS: dict[str, Callable[[Thing, Thing], bool]] = {
     "peek": lambda job, session: True,
@@ -19,11 +20,15 @@ NEEDS: dict[str, Callable[[Thing, Thing], bool]] = {
     "bury": lambda job, session: job.holder is session,
     "touch": lambda job, session: job.holder is session,
     "kick-job": lambda job, session: job.state in ("buried", "delayed"),
+    "snooze-job": lambda job, session: job.holder is session,
+    "fail-job": lambda job, session: job.holder is session,
+    "change-job": lambda job, session: job.holder in (None, session),
+    "change-body": lambda job, session: job.holder is None,
 }
 """When a command that names a job finds it; else the answer is NOT_FOUND."""
 
 
-class Model(Bookkeeping):
+class Model(Extensions):
     """Jobs and time, and who gets what."""
 
     def tick(self, now: int) -> None:
@@ -79,9 +84,9 @@ class Model(Bookkeeping):
         self.buried = [other for other in self.buried if other is not job] + [job] * (state == "buried")
         job.state, job.until, job.holder = state, until, holder
 
-    def move_later(self, job: Thing, delay: int) -> None:
-        job.delay = delay
-        self.move(job, "delayed" if delay else "ready", self.now + delay * SECOND if delay else NEVER)
+    def move_later(self, job: Thing, delay: float) -> None:
+        job.delay = int(delay)
+        self.move(job, "delayed" if delay else "ready", self.now + int(delay * SECOND) if delay else NEVER)
 
     # --- the commands: each returns its reply, or nothing when the session waits ---
 
@@ -89,14 +94,17 @@ class Model(Bookkeeping):
         session.producer = True
         if self.draining:
             return "DRAINING"
+        return f"INSERTED {self.new_job(session.used, pri, delay, ttr, body).id}"
+
+    def new_job(self, tube: str, pri: int, delay: float, ttr: int, body: str) -> Thing:
         self.last_id += 1
         self.counts["total-jobs"] += 1
-        self.tube_counts[session.used]["total-jobs"] += 1
+        self.tube_counts[tube]["total-jobs"] += 1
         begin = {"created": self.now, "reserves": 0, "timeouts": 0, "releases": 0, "buries": 0, "kicks": 0}
-        job = Thing(id=self.last_id, tube=session.used, pri=pri, ttr=max(ttr, 1), body=body, **begin)
+        job = Thing(id=self.last_id, tube=tube, pri=pri, ttr=max(ttr, 1), body=body, **begin)
         self.jobs[job.id] = job
         self.move_later(job, delay)
-        return f"INSERTED {job.id}"
+        return job
 
     def reserve(self, session: Thing, timeout: int = NEVER) -> str | None:
         session.worker = True

@@ -5,6 +5,7 @@ checks its own invariants as well. Time moves by jumps: to a moment at which som
 after it, or far beyond several of them.
 """
 
+import operator
 import os
 from typing import Any
 
@@ -21,6 +22,7 @@ from hypothesis.stateful import (
 
 from beanpole.testing.world import START_NS, World
 from tests.model.bookkeeping import NEVER, SECOND
+from tests.model.extensions import said
 from tests.model.model import NEEDS, Model
 
 NAMES = "abcd"
@@ -42,6 +44,8 @@ ids = st.integers(0, 5)
 pris = st.sampled_from([0, 1, 1023, 1024, 2**32 - 1])
 delays = st.sampled_from([0, 0, 1, 2, 5])
 bodies = st.sampled_from(["", "x", "two\r\nlines", "quit\r\n", "\x00\xff"])
+options = st.fixed_dictionaries({}, optional={"pri": pris, "delay": st.sampled_from([0, 1, 2, 0.5])})
+changes = st.fixed_dictionaries({}, optional={"tube": tubes, "ttr": st.sampled_from([0, 1, 60])})
 looks = ["peek-ready", "peek-delayed", "peek-buried", "list-tubes-watched", "list-tube-used"]
 
 puts = st.tuples(st.just("put"), pris, delays, st.sampled_from([0, 1, 2, 3, 60]), bodies)
@@ -56,6 +60,13 @@ commands = st.one_of(
     st.tuples(st.sampled_from(["use", "watch", "ignore"]), tubes),
     st.tuples(st.just("pause-tube"), tubes, st.sampled_from([0, 1, 3])),
     st.tuples(st.sampled_from(looks)),
+    st.tuples(st.just("put-job"), bodies, st.builds(operator.or_, options, changes)),
+    st.tuples(
+        st.just("snooze-job"), ids, st.sampled_from([0, 0.5, 2]), st.fixed_dictionaries({}, optional={"pri": pris})
+    ),
+    st.tuples(st.just("fail-job"), ids, bodies, options),
+    st.tuples(st.just("change-job"), ids, st.builds(operator.or_, options, changes)),
+    st.tuples(st.just("change-body"), ids, bodies),
 )
 
 
@@ -77,6 +88,12 @@ def phrase_of(shape: str, id: int, pri: int, tube: str) -> list[tuple[Any, ...]]
         "watch all": [*(("watch", other) for other in TUBES), ("ignore", tube)],
         "leave": [("use", "default"), ("ignore", tube), ("reserve-job", 0), ("delete", 0), ("use", tube)],
         "hold and wait": [("reserve-job", id), ("reserve-with-timeout", 1 + id)],
+        "snooze": [("reserve-job", id), ("snooze-job", id, 0.5 * (pri % 4), {})],
+        "fail": [("reserve-job", id), ("fail-job", id, "why", {"delay": pri % 3})],
+        "die": [("reserve-job", id), ("fail-job", id, "why", {"dead": "now"})],
+        "change held": [("reserve-job", id), ("change-job", id, {"ttr": 2}), ("touch", id)],
+        "change": [("change-job", id, {"tube": tube, "pri": pri}), ("change-body", id, "longer")],
+        "change buried": [*bury(id, pri), *bury(id + 1, pri), ("change-job", id, {"tube": tube, "pri": 3})],
         "tie": [("put", pri, 0, 2 + id, ""), ("reserve-job", 0), ("reserve-with-timeout", 1 + id)],
     }
     return phrases[shape]
@@ -85,6 +102,7 @@ def phrase_of(shape: str, id: int, pri: int, tube: str) -> list[tuple[Any, ...]]
 shapes = st.sampled_from(
     ["delay", "finish", "bury", "bury two", "both kinds", "kick", "move", "watch all", "leave", "hold and wait", "tie"],
 )
+changing_shapes = st.sampled_from(["snooze", "fail", "die", "change held", "change", "change buried"])
 lost = st.sampled_from(["quit", "disconnect", "half-close"])
 
 
@@ -93,7 +111,7 @@ def bytes_of(verb: str, *words: Any) -> bytes:  # noqa: ANN401 - numbers and nam
     if verb == "put":
         *numbers, body = words
         return f"put {' '.join(map(str, numbers))} {len(body)}\r\n{body}\r\n".encode("latin-1")
-    return " ".join(map(str, (verb, *words))).encode() + b"\r\n"
+    return said(verb, *words)
 
 
 class Conversation(RuleBasedStateMachine):
@@ -126,7 +144,7 @@ class Conversation(RuleBasedStateMachine):
     def put(self, data: st.DataObject, tube: str, some: list[tuple[Any, ...]]) -> None:
         self.say(self.choose(data), [("use", tube), *some])
 
-    @rule(data=st.data(), shape=shapes, id=ids, pri=pris, tube=tubes)
+    @rule(data=st.data(), shape=st.one_of(shapes, shapes, changing_shapes), id=ids, pri=pris, tube=tubes)
     def say_phrase(self, data: st.DataObject, shape: str, id: int, pri: int, tube: str) -> None:
         self.say(self.choose(data), phrase_of(shape, id, pri, tube))
 
@@ -274,7 +292,7 @@ class Conversation(RuleBasedStateMachine):
         """Commands as they are sent: with the ids of the jobs that they are about."""
         last_id, sent = self.model.last_id, []
         for verb, *words in some:
-            last_id += verb == "put"
+            last_id += verb in {"put", "put-job"}
             if verb in NEEDS:
                 words[0] = max(last_id - words[0], 0)
             sent.append((verb, *words))

@@ -619,6 +619,7 @@ class Engine:
             return self.not_found(session)
         job.deadline_at_ns = now_ns + job.ttr_s * SECOND_NS
         session.reserved.move(job, job.deadline_at_ns)
+        self.arm(session, job.deadline_at_ns)  # change-job may have made the time shorter
         if self.records.wants_reservations:
             self.records.job_reserved(job)
         return session.out.word(Word.TOUCHED)

@@ -1,7 +1,9 @@
 """The commands that beanstalkd does not know: each verb of the table goes to the module that serves it."""
 
 import cython
+from cython.cimports.beanpole.engine.changing import change_body, change_job, fail_job, snooze_job
 from cython.cimports.beanpole.engine.engine import Outcome
+from cython.cimports.beanpole.engine.putting import put_job
 from cython.cimports.beanpole.protocol.commands import Verb
 from cython.cimports.beanpole.protocol.replies import Word
 
@@ -22,6 +24,16 @@ def apply(engine, now_ns, session, command):
 def run(engine, now_ns, session, command):
     """Run a command by its verb."""
     verb: Verb = command.verb
+    if verb == Verb.PUT_JOB:
+        return put_job(engine, now_ns, session, command)
+    if verb == Verb.FAIL_JOB:
+        return fail_job(engine, now_ns, session, command)
+    if verb == Verb.SNOOZE_JOB:
+        return snooze_job(engine, now_ns, session, command)
+    if verb == Verb.CHANGE_JOB:
+        return change_job(engine, now_ns, session, command)
+    if verb == Verb.CHANGE_BODY:
+        return change_body(engine, now_ns, session, command)
     if verb == Verb.LIST_EXTENSIONS:
         return list_extensions(session)
     return session.out.word(Word.UNKNOWN_COMMAND)

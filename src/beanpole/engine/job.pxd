@@ -55,4 +55,5 @@ cdef class Job(Item):
     cdef readonly uint32_t segment       # the log's segment that holds it whole; 0: none
 
 cdef int set_tags(Job job, const char *tags, Py_ssize_t tag_bytes) except -1
+cdef bint replace_body(Job job, const char *body, Py_ssize_t body_bytes) noexcept
 cdef Job new_job(uint64_t id, Tube tube, const char *body, Py_ssize_t body_bytes)

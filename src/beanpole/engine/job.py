@@ -27,7 +27,7 @@ class Job(Item):
 
     @property
     def tags(self) -> bytes:
-        """Tagged fields that a newer program has recorded, kept for it."""
+        """Its tagged fields (:mod:`beanpole.engine.tags`), those of a newer program among them."""
         return self.body[self.body_bytes + 2 : self.body_bytes + 2 + self.tag_bytes]
 
 
@@ -45,6 +45,19 @@ def new_job(id: uint64_t, tube: Tube, body: cython.p_const_char, body_bytes: cyt
     job.id = id
     job.tube = tube
     return job
+
+
+def replace_body(job, body, body_bytes):
+    """Give a job another body; `body` is copied. False: there is no memory for it, and nothing has changed."""
+    fresh = cython.cast(cython.p_char, malloc(body_bytes + 2 + job.tag_bytes))
+    if fresh is cython.NULL:
+        return False
+    memcpy(fresh, body, body_bytes)
+    memcpy(fresh + body_bytes, job.body + job.body_bytes, 2 + job.tag_bytes)
+    free(job.body)
+    job.body = fresh
+    job.body_bytes = body_bytes
+    return True
 
 
 def set_tags(job, tags, tag_bytes):

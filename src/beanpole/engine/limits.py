@@ -23,3 +23,9 @@ WALK_IDS_PER_TURN = 20_000
 
 WALK_SNAPSHOT_JOBS = 50_000
 """Jobs of a tube whose ids are copied in one go to be looked up; where there are more, the search goes by id."""
+
+PRI_DEFAULT = 65_536
+"""The priority of a ``put-job`` that names none."""
+
+TTR_S_DEFAULT = 60
+"""Seconds of the time to run of a ``put-job`` that names none."""

@@ -72,7 +72,7 @@ class Records:
         return 0
 
     def room_for_put(self, size):
-        """Whether a job of `size` bytes of body and name can be kept.
+        """Whether a job of `size` bytes of body, tags and name can be kept.
 
         FULL: the put is refused with OUT_OF_MEMORY. WAIT: the put has not run, and runs again in the next turn, for
         nothing may wait for a disk while a command runs; the end of a turn makes room, or finds that there is none.

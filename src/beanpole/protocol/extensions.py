@@ -48,6 +48,11 @@ KIND_NAMES = {
 
 EXTENSIONS = (
     (b"list-extensions", (), ()),
+    (b"put-job", (Kind.BYTES,), (Kind.TUBE, Kind.PRI, Kind.DELAY, Kind.TTR)),
+    (b"fail-job", (Kind.ID, Kind.TEXT_BYTES), (Kind.PRI, Kind.DELAY, Kind.DEAD)),
+    (b"snooze-job", (Kind.ID, Kind.SECONDS), (Kind.PRI,)),
+    (b"change-job", (Kind.ID,), (Kind.TUBE, Kind.PRI, Kind.DELAY, Kind.TTR)),
+    (b"change-body", (Kind.ID, Kind.BYTES), ()),
 )  # fmt: skip
 """Every extension: its verb, the words that must follow it, and the options that may, in any order.
 

@@ -1,6 +1,7 @@
 """A server whose log is not one of files: replies, failures, a lost lead, and a follower that takes over."""
 
 import errno
+from operator import attrgetter
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -66,10 +67,11 @@ class Node:
         """Every job as a client sees it, but not how often it was reserved: that is no record."""
         connection = Connection(self.engine, self.now_ns)
         found = {}
-        for id in sorted(job.id for job in self.engine.jobs.jobs()):
+        for job in sorted(self.engine.jobs.jobs(), key=attrgetter("id")):
+            id = job.id
             connection.receive(self.now_ns, b"stats-job %d\r\npeek %d\r\n" % (id, id))
             lines = connection.take_output().split(b"\n")
-            found[id] = b"\n".join(line for line in lines if not line.startswith((b"reserves:", b"OK ")))
+            found[id] = b"\n".join(line for line in lines if not line.startswith((b"reserves:", b"OK "))) + job.tags
         connection.close(self.now_ns)
         return found
 
@@ -200,6 +202,13 @@ def work(node: Node, rng: Random, turns: int) -> None:
                 b"reserve-job %d" % id,
                 rng.choice((b"bury %d 3", b"release %d 2 0", b"release %d 2 4", b"touch %d")) % id,
             ),
+            (b"reserve-job %d" % id, b"snooze-job %d %d" % (id, rng.choice((0, 4)))),
+            (b"reserve-job %d" % id, b"fail-job %d %d" % (id, size // 9), bytes(size // 9)),
+            (b"reserve-job %d" % id, b"fail-job %d 3 dead=now" % id, b"why"),
+            (b"put-job %d tube=t%d delay=0.5" % (size, id % 3), bytes(size)),
+            (b"change-job %d tube=t%d pri=%d" % (id, rng.randrange(3), rng.randrange(3)),),
+            (b"reserve-job %d" % id, b"change-job %d ttr=20" % id),
+            (b"change-body %d %d" % (id, size), bytes(size)),
             (b"delete %d" % id,),
             (b"kick 2",),
             (b"pause-tube t1 %d" % rng.choice((0, 3, 1000)),),

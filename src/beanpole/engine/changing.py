@@ -1,0 +1,179 @@
+"""The extensions that change a job that is there: snooze-job, fail-job, change-job and change-body.
+
+A log counts on a job's record to keep its size. What changes the size (another tube, another body, more tags) takes the
+job out of the log's accounts first and then records it whole, as if it had just been put.
+"""
+
+import cython
+from cython.cimports.beanpole.engine.engine import Outcome
+from cython.cimports.beanpole.engine.job import Job, State, replace_body
+from cython.cimports.beanpole.engine.records import Room
+from cython.cimports.beanpole.engine.tags import Tag, put_tag, tags_after
+from cython.cimports.beanpole.engine.tube import Tube
+from cython.cimports.beanpole.protocol.extensions import Kind, bit
+from cython.cimports.beanpole.protocol.replies import Word
+from cython.cimports.libc.stdint import int64_t, uint64_t
+
+OF_THE_BURIED = cython.declare(uint64_t, bit(Kind.TUBE) | bit(Kind.PRI) | bit(Kind.TTR))
+OF_THE_RESERVED = cython.declare(uint64_t, bit(Kind.TTR))
+"""What change-job can change of a job in these states."""
+
+
+def no_room(session, room):
+    """Refuse a change that finds no room, or let it run again while compaction makes some."""
+    if room == Room.FULL:
+        return session.out.word(Word.OUT_OF_MEMORY)
+    return Outcome.AGAIN
+
+
+def change_tube(engine, now_ns, job, target, state, due_ns):
+    """Move a job to another tube, into a state; whoever waits for it there gets it later.
+
+    The caller has asked for room as for a put.
+    """
+    engine.records.job_dropped(job)
+    engine.leave(job)
+    return arrive(engine, job, target, state, due_ns)
+
+
+def arrive(engine, job, target, state, due_ns):
+    """Let a job that left its state, and the log's accounts, be in another tube; DELAYED ends at `due_ns`."""
+    before: Tube = job.tube
+    job.tube = target
+    if state == State.DELAYED:
+        engine.enter(job, State.DELAYED, due_ns)
+        engine.arm(target, due_ns)
+    elif state == State.BURIED:
+        engine.bury_job(job)
+    else:
+        engine.enter(job, State.READY, job.pri)
+    engine.records.job_put(job)
+    return engine.drop_if_unused(before)
+
+
+def snooze_job(engine, now_ns, session, command):
+    """snooze-job: a held job comes back, after a delay, with nothing wrong."""
+    job: Job = engine.jobs.find(command.args.id)
+    if job is None or job.holder is not session:
+        return engine.not_found(session)
+    room: cython.int = engine.records.room_for_change(job.tag_bytes)
+    if room != Room.OK:
+        return no_room(session, room)
+    engine.leave(job)
+    if command.args.given & bit(Kind.PRI):
+        job.pri = command.args.pri
+    job.release_count += 1
+    engine.enter_after(now_ns, job, command.args.delay_ns)
+    engine.records.job_changed(job)
+    session.out.word(Word.RELEASED)
+    return engine.offer(now_ns, job.tube)
+
+
+def fail_job(engine, now_ns, session, command):
+    """fail-job: a held job has failed; it comes back, or is dead, and keeps what its worker says of it."""
+    job: Job = engine.jobs.find(command.args.id)
+    dead: cython.bint = (command.args.given & bit(Kind.DEAD)) != 0
+    if dead and command.args.given & bit(Kind.DELAY):
+        return session.out.word(Word.BAD_FORMAT)
+    if job is None or job.holder is not session:
+        return engine.not_found(session)
+    tag_bytes: cython.Py_ssize_t = tags_after(job, Tag.FAILURE_TEXT, command.body_bytes)
+    whole: cython.bint = tag_bytes != job.tag_bytes
+    room: cython.int = (
+        engine.records.room_for_put(len(job.tube.name) + tag_bytes + job.body_bytes)
+        if whole
+        else engine.records.room_for_change(tag_bytes)
+    )
+    if room != Room.OK:
+        return no_room(session, room)
+    if whole:
+        engine.records.job_dropped(job)
+    put_tag(job, Tag.FAILURE_TEXT, command.body_at, command.body_bytes)
+    engine.leave(job)
+    if command.args.given & bit(Kind.PRI):
+        job.pri = command.args.pri
+    if dead:
+        job.bury_count += 1
+        engine.bury_job(job)
+    else:
+        job.release_count += 1
+        engine.enter_after(now_ns, job, command.args.delay_ns)
+    if whole:
+        engine.records.job_put(job)
+    else:
+        engine.records.job_changed(job)
+    session.out.word(Word.BURIED if dead else Word.RELEASED)
+    return engine.offer(now_ns, job.tube)
+
+
+def change_job(engine, now_ns, session, command):
+    """change-job: another tube, pri, delay or ttr for a job; of a held one only what its holder may change."""
+    job: Job = engine.jobs.find(command.args.id)
+    given: uint64_t = command.args.given & ~bit(Kind.ID)
+    if job is None or (job.state == State.RESERVED and job.holder is not session):
+        return engine.not_found(session)
+    if (job.state == State.RESERVED and given & ~OF_THE_RESERVED) or (
+        job.state == State.BURIED and given & ~OF_THE_BURIED
+    ):
+        return engine.not_found(session)
+    name: bytes = job.tube.name
+    if given & bit(Kind.TUBE):
+        name = command.args.tube_at[: command.args.tube_bytes]
+    moves: cython.bint = name != job.tube.name
+    if moves and engine.too_many_tubes(name):
+        return session.out.word(Word.OUT_OF_MEMORY)
+    room: cython.int = (
+        engine.records.room_for_put(len(name) + job.tag_bytes + job.body_bytes)
+        if moves
+        else engine.records.room_for_change(job.tag_bytes)
+    )
+    if room != Room.OK:
+        return no_room(session, room)
+    session.out.word(Word.CHANGED)
+    if not moves:
+        change_numbers(engine, now_ns, job, command)
+        engine.records.job_changed(job)
+        return engine.offer(now_ns, job.tube)
+    engine.records.job_dropped(job)
+    change_numbers(engine, now_ns, job, command)
+    state: cython.int = job.state
+    due_ns: int64_t = job.deadline_at_ns
+    engine.leave(job)
+    arrive(engine, job, engine.open_tube(name), state, due_ns)
+    return engine.offer(now_ns, job.tube)
+
+
+def change_numbers(engine, now_ns, job, command):
+    """Give a job the numbers that were given."""
+    given: uint64_t = command.args.given
+    if given & bit(Kind.TTR):
+        job.ttr_s = command.args.ttr_s
+    if job.state == State.RESERVED or not given & (bit(Kind.PRI) | bit(Kind.DELAY)):
+        return 0
+    if job.state == State.BURIED:
+        job.pri = command.args.pri
+        return 0
+    state: cython.int = job.state
+    due_ns: int64_t = job.deadline_at_ns
+    engine.leave(job)
+    if given & bit(Kind.PRI):
+        job.pri = command.args.pri
+    if given & bit(Kind.DELAY):
+        return engine.enter_after(now_ns, job, command.args.delay_ns)
+    if state == State.DELAYED:
+        return engine.enter(job, State.DELAYED, due_ns)
+    return engine.enter(job, State.READY, job.pri)
+
+
+def change_body(engine, now_ns, session, command):
+    """change-body: another body for a job that nobody holds."""
+    job: Job = engine.jobs.find(command.args.id)
+    if job is None or job.state == State.RESERVED:
+        return engine.not_found(session)
+    room: cython.int = engine.records.room_for_put(len(job.tube.name) + job.tag_bytes + command.body_bytes)
+    if room != Room.OK:
+        return no_room(session, room)
+    engine.records.job_dropped(job)
+    changed: cython.bint = replace_body(job, command.body_at, command.body_bytes)
+    engine.records.job_put(job)
+    return session.out.word(Word.CHANGED if changed else Word.OUT_OF_MEMORY)

@@ -1,0 +1,8 @@
+# The header of putting.py.
+from libc.stdint cimport int64_t
+
+from beanpole.engine.engine cimport Engine
+from beanpole.engine.session cimport Session
+from beanpole.protocol.commands cimport Command
+
+cdef int put_job(Engine engine, int64_t now_ns, Session session, Command command) except -1

@@ -1,0 +1,80 @@
+"""The tags of a job: fields that few jobs have, behind the body, as they stand in the log.
+
+Each is a number, a size and as many bytes. They stand in the order of their numbers, so that two engines that were told
+the same have the same bytes. A tag of no bytes is none.
+"""
+
+import cython
+from cython.cimports.beanpole.engine.job import Job
+from cython.cimports.libc.stdint import uint16_t
+from cython.cimports.libc.stdlib import realloc
+from cython.cimports.libc.string import memcpy, memmove
+
+FRAME_BYTES = cython.declare(cython.Py_ssize_t, 3)
+"""Bytes in front of what a tag says: its number and its size."""
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def size_at(at: cython.p_const_uchar) -> cython.Py_ssize_t:
+    """Return the bytes of the tag that begins at `at`."""
+    return at[1] | at[2] << 8
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def place_of(job: Job, tag: cython.int) -> cython.Py_ssize_t:
+    """Return where among the tags the first one stands whose number is not smaller."""
+    tags = cython.cast(cython.p_const_uchar, job.body + job.body_bytes + 2)
+    at: cython.Py_ssize_t = 0
+    while at < job.tag_bytes and tags[at] < tag:
+        at += FRAME_BYTES + size_at(tags + at)
+    return at
+
+
+def find_tag(job, tag, size):
+    """Return what a tag says, and set its size; NULL: the job doesn't have it."""
+    at: cython.Py_ssize_t = place_of(job, tag)
+    found = cython.cast(cython.p_const_uchar, job.body + job.body_bytes + 2 + at)
+    if at == job.tag_bytes or found[0] != cython.cast(cython.int, tag):
+        return cython.NULL
+    size[0] = size_at(found)
+    return cython.cast(cython.p_const_char, found + FRAME_BYTES)
+
+
+def tags_after(job, tag, size):
+    """Return the bytes of all tags when this one says `size` bytes; 0: when it is gone."""
+    before: cython.Py_ssize_t = 0
+    after: cython.Py_ssize_t = FRAME_BYTES + size if size else 0
+    if find_tag(job, tag, cython.address(before)) is not cython.NULL:
+        before += FRAME_BYTES
+    return job.tag_bytes - before + after
+
+
+def put_tag(job, tag, data, size):
+    """Let a tag say `size` bytes, or be gone: 0. Of the same size as before, it changes where it lies."""
+    before: cython.Py_ssize_t = 0
+    old: cython.p_const_char = find_tag(job, tag, cython.address(before))
+    if old is not cython.NULL:
+        before += FRAME_BYTES
+    after: cython.Py_ssize_t = FRAME_BYTES + size if size else 0
+    tag_bytes: cython.Py_ssize_t = job.tag_bytes - before + after
+    start: cython.Py_ssize_t = job.body_bytes + 2
+    at: cython.Py_ssize_t = place_of(job, tag)
+    if tag_bytes > 65535:
+        raise OverflowError("the tags of a job have no place in its record")
+    if after > before:
+        grown = cython.cast(cython.p_char, realloc(job.body, start + tag_bytes))
+        if grown is cython.NULL:
+            raise MemoryError
+        job.body = grown
+    tags = cython.cast(cython.p_uchar, job.body + start)
+    memmove(tags + at + after, tags + at + before, job.tag_bytes - at - before)
+    job.tag_bytes = cython.cast(uint16_t, tag_bytes)
+    if after:
+        tags[at] = cython.cast(cython.uchar, tag)
+        tags[at + 1] = size & 0xFF
+        tags[at + 2] = size >> 8
+        memcpy(tags + at + FRAME_BYTES, data, size)
+    return 0

@@ -1,0 +1,59 @@
+"""The tags of a job: each says what it was last told, in the order of their numbers, whatever the body is."""
+
+import struct
+from random import Random
+
+import pytest
+
+from beanpole.engine.engine import Engine
+from beanpole.engine.tags import Tag
+from beanpole.log.accounts import Accounts
+from beanpole.log.encoder import Encoder
+from beanpole.log.format import Kind, number_record, segment_header
+from beanpole.log.replay import Replay
+from beanpole.server.connection import Connection
+from tests.unit.log.test_growth import SALT, seal
+
+TEXT = Tag.FAILURE_TEXT
+
+
+def tagged(tags: dict[int, bytes]) -> bytes:
+    """Tags as they stand behind a body."""
+    return b"".join(struct.pack("<BH", number, len(tags[number])) + tags[number] for number in sorted(tags))
+
+
+def engine_with(tags: dict[int, bytes]) -> Engine:
+    """An engine with the ready job 1, whose tags a newer program wrote."""
+    numbers = struct.pack("<QqqQ8IB", 1, 0, 0, 0, 5, 0, 60, 0, 0, 0, 0, 0, 0)
+    text = tagged(tags)
+    whole = seal(bytes([Kind.WHOLE]) + numbers + struct.pack("<BH", 1, len(text)) + b"t" + text + b"body")
+    encoder = Encoder(Accounts(unlimited=True))
+    engine = Engine(records=encoder)
+    replay = Replay(engine, encoder)
+    replay.segment(segment_header(1, 1, (0, 0), SALT, 1) + whole + number_record(Kind.END, 9, SALT), 1)
+    assert replay.ended, replay.problem
+    replay.finish(0)
+    encoder.open_segment(2, 1 << 20)
+    return engine
+
+
+@pytest.mark.parametrize("unknown", [(), (128,), (133, 200), (128, 133)], ids=str)
+def test_text_of_a_failure_stands_among_other_tags(unknown: tuple[int, ...]) -> None:
+    rng = Random(len(unknown))
+    tags = {number: rng.randbytes(rng.randrange(1, 300)) for number in unknown}
+    engine = engine_with(tags)
+    (job,) = engine.jobs.jobs()
+    assert job.tags == tagged(tags)
+    worker = Connection(engine, 0)
+    body = b"body"
+    for size in (3, 3, 900, 0, 0, 1024, 7):
+        tags[TEXT] = rng.randbytes(size)
+        worker.receive(0, b"reserve-job 1\r\nfail-job 1 %d\r\n%b\r\n" % (size, tags[TEXT]))
+        assert worker.take_output() == b"RESERVED 1 %d\r\n%b\r\nRELEASED\r\n" % (len(body), body)
+        if size == 0:
+            del tags[TEXT]
+        assert job.tags == tagged(tags)
+        body = rng.randbytes(rng.choice((0, 2, 500)))
+        worker.receive(0, b"change-body 1 %d\r\n%b\r\n" % (len(body), body))
+        assert worker.take_output() == b"CHANGED\r\n"
+        assert (job.text, job.tags) == (body, tagged(tags))
