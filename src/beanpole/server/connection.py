@@ -132,7 +132,9 @@ class Connection:
                 break
             outcome: cython.int
             if unfinished:
-                outcome = cython.cast(Work, session.work, typecheck=True).step(self.engine, now_ns, session)
+                # A reference of our own: the last step takes the session's away.
+                work: Work = cython.cast(Work, session.work, typecheck=True)
+                outcome = work.step(self.engine, now_ns, session)
             else:
                 if not self.decoder.next(current):
                     self.hungry = True
