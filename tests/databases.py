@@ -40,6 +40,14 @@ def is_there(name: str) -> bool:
     return all(program(each) for each in PROGRAMS.get(name, ()))
 
 
+def as_whom() -> dict[str, Any]:
+    """What a process is started with to be no process of root's."""
+    if os.geteuid() != 0:
+        return {}
+    nobody = pwd.getpwnam("nobody")
+    return {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
+
+
 class DatabaseServer:
     """A server process of MariaDB or PostgreSQL."""
 
@@ -49,11 +57,9 @@ class DatabaseServer:
         self.data = folder / "data"
         self.process: subprocess.Popen[bytes] | None = None
         self.database_count = 0
-        self._as_whom: dict[str, Any] = {}
-        if os.geteuid() == 0:
-            nobody = pwd.getpwnam("nobody")
-            os.chown(folder, nobody.pw_uid, nobody.pw_gid)
-            self._as_whom = {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
+        self._as_whom = as_whom()
+        if self._as_whom:
+            os.chown(folder, self._as_whom["user"], self._as_whom["group"])
         make, self._serve = (program(each) or missing_peer(each) for each in PROGRAMS[name])
         if name == "mariadb":
             flags = ["--no-defaults", f"--datadir={self.data}", "--auth-root-authentication-method=normal"]

@@ -9,6 +9,7 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from tests.durability.shim import impossible
 
@@ -40,12 +41,17 @@ class SmallDisk:
 
 
 @contextmanager
-def small_disk(mount_point: Path, size: int) -> Iterator[SmallDisk]:
-    """A new file system of `size` bytes."""
-    alone = ["unshare", "-m"] if os.geteuid() == 0 else ["unshare", "-Urm"]
+def small_disk(mount_point: Path, size: int, as_whom: dict[str, Any] | None = None) -> Iterator[SmallDisk]:
+    """A new file system of `size` bytes, which belongs to this user or to another."""
+    alone = ["unshare", "-m"] if os.geteuid() == 0 and not as_whom else ["unshare", "-Urm"]
     try:
         holder = subprocess.Popen(
-            [*alone, "sh"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+            [*alone, "sh"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            **(as_whom or {}),
         )
     except FileNotFoundError:
         impossible("there is no program named unshare")

@@ -33,12 +33,16 @@ log_min_messages = warning
 class Postgres(DatabaseServer):
     """One of the two servers."""
 
-    def __init__(self, folder: Path, application: str) -> None:
+    def __init__(self, folder: Path, application: str, disk: Path | None = None) -> None:
         folder.mkdir()
         super().__init__("postgresql", folder)
         self.application = application
         with (self.data / "postgresql.conf").open("a") as file:
             file.write(SETTINGS)
+        if disk is not None:
+            subprocess.run(["cp", "-a", self.data, disk / "data"], check=True, **self._as_whom)
+            shutil.rmtree(self.data)
+            self.data.symlink_to(disk / "data")
 
     def run(self, *statements: str, database: str = "postgres") -> list[tuple[Any, ...]]:
         """Run statements, each by itself; return the rows of the last."""
@@ -70,9 +74,10 @@ class Postgres(DatabaseServer):
 class Pair:
     """A primary and its standby."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, disk: Path | None = None) -> None:
         folder.chmod(0o755)
-        self.primary, self.standby = (Postgres(folder / name, name) for name in NAMES)
+        self.primary = Postgres(folder / NAMES[0], NAMES[0], disk)
+        self.standby = Postgres(folder / NAMES[1], NAMES[1])
         self.primary.start()
         self.primary.run("create database log")
         self.join()

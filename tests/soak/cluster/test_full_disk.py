@@ -1,0 +1,56 @@
+"""The disk of PostgreSQL's primary is full, and has space again."""
+
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.databases import as_whom, is_there
+from tests.durability.small_disk import small_disk
+from tests.servers import missing_peer
+from tests.soak.cluster.clients import Client
+from tests.soak.cluster.cluster import WAIT_S, new_cluster
+from tests.soak.cluster.nodes import NodeProcess, leader_of
+from tests.soak.cluster.postgres import Pair
+
+pytestmark = [pytest.mark.database, pytest.mark.xdist_group("cluster")]
+
+DISK_BYTES = 192 << 20
+"""Enough for an empty database and its write-ahead log."""
+
+
+def impatient(folder: Path, url: str, name: str) -> NodeProcess:
+    """Return a node that keeps clients for two seconds which it can't serve."""
+    return NodeProcess(folder, url, name, "--cluster-wait", "2")
+
+
+def test_replies_wait_while_the_disk_of_the_primary_is_full() -> None:
+    if not is_there("postgresql"):
+        missing_peer("postgres")
+    with tempfile.TemporaryDirectory(prefix="beanpole-") as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        (folder / "disk").mkdir()
+        with small_disk(folder / "disk", DISK_BYTES, as_whom()) as disk:
+            pair, filler = Pair(folder, disk.path), disk.mount_point / "filler"
+            try:
+                with new_cluster(pair, folder, impatient) as cluster:
+                    leader = leader_of(cluster.nodes)
+                    with leader.connect(WAIT_S) as connection:
+                        put = Client.ask(connection, b"put 0 0 60 1\r\nx\r\n")
+                        assert not disk.run(f"cat /dev/zero > {filler}"), "the disk has no end"
+                        give_up_at = time.monotonic() + WAIT_S
+                        while b"No space left on device" not in leader.messages.read_bytes():
+                            assert time.monotonic() < give_up_at, "the disk is not full"
+                            time.sleep(0.02)
+                        count = len(cluster.history.answered_s)
+                        connection.sendall(b"delete %d\r\n" % int(put.split()[1]))
+                        assert connection.recv(100) == b"", "a delete was answered"
+                    assert len(cluster.history.answered_s) == count
+                    assert disk.run(f"rm {filler}")
+                    cluster.answered()
+                    verdict = cluster.finish()
+                    assert verdict.is_clean, verdict
+            finally:
+                pair.stop()
