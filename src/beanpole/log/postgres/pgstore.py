@@ -228,10 +228,13 @@ class PostgresStore:
         await self.change(schema.drop_segment(number))
 
     async def change(self, statements: str) -> None:
-        """Run statements in one transaction that waits for no lock."""
+        """Run statements in one transaction that waits for no lock.
+
+        They are one message, and so a transaction: in one of several messages, a node that stands still between two of
+        them would hold the locks until it goes on.
+        """
         with errors_translated():
-            async with self.connection.transaction():
-                await self.connection.execute(f"set local lock_timeout = {LOCK_TIMEOUT_MS}; {statements}".encode())
+            await self.connection.execute(f"set local lock_timeout = {LOCK_TIMEOUT_MS}; {statements}".encode())
 
     # --- nodes --------------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,29 @@
+"""What a connection says to PostgreSQL."""
+
+import asyncio
+from pathlib import Path
+
+from beanpole.log.postgres.pgstore import PostgresStore, opener
+from tests.e2e.cluster.conftest import Cluster
+
+
+async def change_segments(url: str, trace: Path) -> None:
+    """Make and drop a segment's table."""
+    store: PostgresStore = await opener(url, "a")()
+    with trace.open("wb") as file:
+        store.connection.pgconn.trace(file.fileno())
+        await store.make_segment(2)
+        await store.drop_segment(2)
+        store.connection.pgconn.untrace()
+    await store.close()
+
+
+def test_segments_are_changed_in_one_message_each(cluster: Cluster, tmp_path: Path) -> None:
+    """A node that stands still within a transaction would hold its locks: no other could make that table."""
+    cluster.init()
+    trace = tmp_path / "trace"
+    asyncio.run(change_segments(cluster.url, trace))
+    ready = [line.split()[-1] for line in trace.read_text().splitlines() if "ReadyForQuery" in line]
+    assert len(ready) == 3, trace.read_text()
+    assert set(ready) == {"I"}, trace.read_text()
+    assert cluster.count("segment", "number = 2") == 0
