@@ -113,7 +113,7 @@ class Machines:
         client, peer = (f"http://{HOST}:{port}" for port in self.etcd_ports)
         self.start(
             "etcd",
-            *("etcd", "--name", "etcd", "--data-dir", str(self.folder / "etcd")),
+            *("etcd", "--enable-v2", "--name", "etcd", "--data-dir", str(self.folder / "etcd")),
             *("--listen-client-urls", client, "--advertise-client-urls", client),
             *("--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--initial-cluster", f"etcd={peer}"),
             as_owner=True,
@@ -155,7 +155,9 @@ class Machines:
             "scope": "beanpole",
             "name": name,
             "restapi": {"listen": rest, "connect_address": rest},
-            "etcd3": {"host": f"{HOST}:{self.etcd_ports[0]}"},
+            # Not etcd3: there Patroni before 3.0.3, which Debian 12 has, may take the lock from who has it by now when it
+            # goes on after it stood still, and what the new primary has confirmed is lost.
+            "etcd": {"host": f"{HOST}:{self.etcd_ports[0]}"},
             "bootstrap": {
                 "dcs": {
                     "ttl": 20,
@@ -163,7 +165,11 @@ class Machines:
                     "retry_timeout": 5,
                     "synchronous_mode": True,
                     "synchronous_mode_strict": True,
-                    "postgresql": {"use_pg_rewind": True, "parameters": {"shared_buffers": "32MB"}},
+                    "postgresql": {
+                        "use_pg_rewind": True,
+                        # A standby that went without a word is replaced when this has passed; by default a minute.
+                        "parameters": {"shared_buffers": "32MB", "wal_sender_timeout": "5s"},
+                    },
                 },
                 "initdb": [{"encoding": "UTF8"}, {"locale": "C"}, "data-checksums"],
             },
