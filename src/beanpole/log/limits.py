@@ -60,6 +60,9 @@ COMPACTION_BYTES_PER_ROW = 65_536
 SLOW_S = 2.0
 """Seconds that something may take at the server before the node looks whether another has taken its place."""
 
+OPEN_S = 5.0
+"""Seconds in which a server that took a connection must have said what it is; else another is tried."""
+
 HALT_S = 2.0
 """Seconds that a node tries to tell the others that confirmed rows are gone, before it stops."""
 

@@ -3,7 +3,10 @@
 import asyncio
 from pathlib import Path
 
+import pytest
+
 from beanpole.log.postgres.pgstore import PostgresStore, opener
+from beanpole.log.postgres.store import LostError
 from tests.e2e.cluster.conftest import Cluster
 
 
@@ -27,3 +30,16 @@ def test_segments_are_changed_in_one_message_each(cluster: Cluster, tmp_path: Pa
     assert len(ready) == 3, trace.read_text()
     assert set(ready) == {"I"}, trace.read_text()
     assert cluster.count("segment", "number = 2") == 0
+
+
+def test_opening_a_connection_waits_for_no_answer_for_ever(cluster: Cluster) -> None:
+    """It is how a node looks for a newer server, when one takes connections and does nothing more."""
+    cluster.init()
+
+    async def open_in_vain() -> None:
+        with pytest.raises(LostError, match="did not answer"):
+            await opener(cluster.url, "a", 0.5)()
+
+    with cluster.database.connected() as connection:
+        connection.exec_driver_sql("lock table beanpole.setting in access exclusive mode")
+        asyncio.run(open_in_vain())

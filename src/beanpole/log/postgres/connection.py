@@ -4,15 +4,21 @@ A session is the cluster's only if a commit in it waits for the standbys that we
 configuration says later: each append asks for that again.
 """
 
+import contextlib
+import functools
+import os
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
+from beanpole.log import limits
 from beanpole.log.format import VERSION
 from beanpole.log.postgres.schema import SCHEMA
 from beanpole.log.postgres.store import BusyError, ChangedError, GoneError, LostError, RefusedError, Server, Settings
+from beanpole.log.postgres.tasks import within
 
 CONNECT_TIMEOUT_S = 2
 """Seconds that the opening of a connection may take, for each address."""
@@ -84,11 +90,20 @@ async def connect(conninfo: str, name: str, *, admin: bool = False) -> psycopg.A
     try:
         if not admin:
             with errors_translated():
-                await prepare_session(connection)
+                await within(limits.OPEN_S, prepare_session(connection), functools.partial(sever, connection))
     except BaseException:
         await connection.close()
         raise
     return connection
+
+
+def sever(connection: psycopg.AsyncConnection) -> None:
+    """End a connection at once, whatever is under way on it."""
+    with (
+        contextlib.suppress(OSError, psycopg.Error),
+        socket.socket(fileno=os.dup(connection.fileno())) as each,
+    ):
+        each.shutdown(socket.SHUT_RDWR)
 
 
 async def prepare_session(connection: psycopg.AsyncConnection) -> None:

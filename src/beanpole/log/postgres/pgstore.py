@@ -6,9 +6,9 @@ commit waited for, because names that were emptied let a waiting commit succeed 
 
 import asyncio
 import contextlib
+import functools
 import itertools
 import os
-import socket
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 import psycopg
 from psycopg import pq
 
+from beanpole.log import limits
 from beanpole.log.postgres import schema
 from beanpole.log.postgres.connection import (
     check_durability,
@@ -24,6 +25,7 @@ from beanpole.log.postgres.connection import (
     errors_translated,
     read_server,
     read_settings,
+    sever,
 )
 from beanpole.log.postgres.rows import Place, Row, RowKind
 from beanpole.log.postgres.store import (
@@ -35,6 +37,7 @@ from beanpole.log.postgres.store import (
     Server,
     Settings,
 )
+from beanpole.log.postgres.tasks import within
 from beanpole.log.postgres.url import turned
 
 ROWS_AT_ONCE = 16
@@ -275,11 +278,7 @@ class PostgresStore:
 
     def sever(self) -> None:
         """See Store."""
-        with (
-            contextlib.suppress(OSError, psycopg.Error),
-            socket.socket(fileno=os.dup(self.connection.fileno())) as each,
-        ):
-            each.shutdown(socket.SHUT_RDWR)
+        sever(self.connection)
 
 
 async def wait_for_socket(loop: asyncio.AbstractEventLoop, fd: int, *, writing: bool) -> None:
@@ -301,7 +300,7 @@ async def wait_for_socket(loop: asyncio.AbstractEventLoop, fd: int, *, writing: 
             loop.remove_writer(fd)
 
 
-def opener(conninfo: str, name: str) -> Callable[[], "asyncio.Future[PostgresStore]"]:
+def opener(conninfo: str, name: str, limit_s: float = limits.OPEN_S) -> Callable[[], "asyncio.Future[PostgresStore]"]:
     """Return what opens connections of a node.
 
     It works with no server of a lower timeline than it has seen, nor with one of another system. Each connection tries
@@ -311,13 +310,17 @@ def opener(conninfo: str, name: str) -> Callable[[], "asyncio.Future[PostgresSto
     newest: list[Server] = []
     turns = itertools.count()
 
+    async def look_at(connection: psycopg.AsyncConnection) -> tuple[Server, Settings, str]:
+        with errors_translated():
+            settings, values = await read_settings(connection)
+            server = await read_server(connection, values["durability"])
+            return server, settings, await check_durability(connection, values["durability"])
+
     async def open_store() -> PostgresStore:
         connection = await connect(turned(conninfo, next(turns), os.environ), name)
         try:
-            with errors_translated():
-                settings, values = await read_settings(connection)
-                server = await read_server(connection, values["durability"])
-                names = await check_durability(connection, values["durability"])
+            found = await within(limit_s, look_at(connection), functools.partial(sever, connection))
+            server, settings, names = found
             if newest and server.system != newest[0].system:
                 raise RefusedError(f"the server is another one: system {server.system}, not {newest[0].system}")
             if newest and server.timeline < newest[0].timeline:

@@ -45,11 +45,34 @@ async def watched(
             if await is_replaced(store, open_store):
                 raise LostError("another server was promoted")
     finally:
-        if not task.done():
-            # Not cancelled: psycopg would ask the server to cancel, and wait for its answer.
-            store.sever()
-            await asyncio.wait([task])
-            task.exception()
+        await cut_short(task, store.sever)
+
+
+async def within(seconds: float, work: Coroutine[Any, Any, T], sever: Callable[[], None]) -> T:
+    """Do something on a connection that needs no lock and no commit.
+
+    Raises:
+        LostError: the server does not answer.
+    """
+    task = asyncio.ensure_future(work)
+    try:
+        done, _ = await asyncio.wait([task], timeout=seconds)
+        if not done:
+            raise LostError(f"the server takes connections, and did not answer within {seconds:.0f} s")
+        return task.result()
+    finally:
+        await cut_short(task, sever)
+
+
+async def cut_short(task: asyncio.Future[Any], sever: Callable[[], None]) -> None:
+    """End what is still under way on a connection.
+
+    It is not cancelled: psycopg would ask the server to cancel, and wait for its answer.
+    """
+    if not task.done():
+        sever()
+        await asyncio.wait([task])
+        task.exception()
 
 
 async def is_replaced(store: Store, open_store: OpenStore) -> bool:
