@@ -23,7 +23,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -71,8 +71,12 @@ def wait_until(what: str, is_so: Callable[[], T]) -> T:
 class Machines:
     """Everything that runs, in one folder."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, hosts: Mapping[str, str] | None = None, network: str = f"{HOST}/32") -> None:
         self.folder = folder
+        self.hosts = dict.fromkeys((*MEMBERS, *NODES, "etcd"), HOST) if hosts is None else dict(hosts)
+        self.network = network
+        """From where PostgreSQL takes connections."""
+
         self.running: dict[str, subprocess.Popen[bytes]] = {}
         self.etcd_ports = free_ports(2)
         self.postgres_ports = dict(zip(MEMBERS, free_ports(3), strict=True))
@@ -80,9 +84,10 @@ class Machines:
         self.node_ports = dict(zip(NODES, free_ports(3), strict=True))
         self.password = secrets.token_hex(16)
         self.bin = max(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda each: int(each.parent.name))
-        hosts = ",".join(f"{HOST}:{port}" for port in self.postgres_ports.values())
-        self.url = f"postgresql://beanpole@{hosts}/beanpole"
-        self.addresses = "beanstalk://" + ",".join(f"{HOST}:{port}" for port in self.node_ports.values())
+        servers = ",".join(f"{self.hosts[name]}:{port}" for name, port in self.postgres_ports.items())
+        self.url = f"postgresql://beanpole@{servers}/beanpole"
+        nodes = ",".join(f"{self.hosts[name]}:{port}" for name, port in self.node_ports.items())
+        self.addresses = f"beanstalk://{nodes}"
         self.user: dict[str, Any] = {}
         if os.geteuid() == 0:  # PostgreSQL refuses to run as root
             owner = pwd.getpwnam("postgres")
@@ -110,7 +115,7 @@ class Machines:
 
     def start_etcd(self) -> None:
         """Start the store in which Patroni keeps who is the primary. A real cluster has three, on three machines."""
-        client, peer = (f"http://{HOST}:{port}" for port in self.etcd_ports)
+        client, peer = (f"http://{self.hosts['etcd']}:{port}" for port in self.etcd_ports)
         self.start(
             "etcd",
             *("etcd", "--enable-v2", "--name", "etcd", "--data-dir", str(self.folder / "etcd")),
@@ -121,7 +126,7 @@ class Machines:
 
     def etcd_answers(self) -> bool:
         """Whether etcd takes connections. Raises OSError: it does not."""
-        socket.create_connection((HOST, self.etcd_ports[0]), 1).close()
+        socket.create_connection((self.hosts["etcd"], self.etcd_ports[0]), 1).close()
         return True
 
     def start_postgres(self, name: str) -> None:
@@ -149,15 +154,15 @@ class Machines:
 
     def patroni(self, name: str) -> dict[str, Any]:
         """Return Patroni's configuration: one named synchronous standby, and only that one is promoted."""
-        own = f"{HOST}:{self.postgres_ports[name]}"
-        rest = f"{HOST}:{self.patroni_ports[name]}"
+        own = f"{self.hosts[name]}:{self.postgres_ports[name]}"
+        rest = f"{self.hosts[name]}:{self.patroni_ports[name]}"
         return {
             "scope": "beanpole",
             "name": name,
             "restapi": {"listen": rest, "connect_address": rest},
-            # Not etcd3: there Patroni before 3.0.3, which Debian 12 has, may take the lock from who has it by now when it
-            # goes on after it stood still, and what the new primary has confirmed is lost.
-            "etcd": {"host": f"{HOST}:{self.etcd_ports[0]}"},
+            # Not etcd3: there Debian's Patroni, 3.0.2, may take the lock from the new primary when it goes on after it
+            # stood still, and what that one has confirmed is lost.
+            "etcd": {"host": f"{self.hosts['etcd']}:{self.etcd_ports[0]}"},
             "bootstrap": {
                 "dcs": {
                     "ttl": 20,
@@ -185,7 +190,7 @@ class Machines:
                     "rewind": {"username": "rewinder", "password": self.password},
                 },
                 "parameters": {"unix_socket_directories": str(self.folder)},
-                "pg_hba": [f"host {which} all {HOST}/32 scram-sha-256" for which in ("all", "replication")],
+                "pg_hba": [f"host {which} all {self.network} scram-sha-256" for which in ("all", "replication")],
             },
         }
 
@@ -203,7 +208,7 @@ class Machines:
         self.start(
             name,
             *(sys.executable, "-m", "beanpole", "serve", "--cluster", self.url, "--node", name),
-            *("-l", f"{HOST}:{self.node_ports[name]}", "--log-format", "console"),
+            *("-l", f"{self.hosts[name]}:{self.node_ports[name]}", "--log-format", "console"),
         )
 
     def kill_node(self, name: str) -> None:
@@ -233,15 +238,17 @@ class Machines:
             [sys.executable, "-m", "beanpole", *words], capture_output=True, text=True, check=False, timeout=60
         )
 
-    def query(self, statement: str) -> None:
-        """Run a statement on the primary, as its administrator."""
+    def query(self, statement: str) -> str:
+        """Run a statement on the primary, as its administrator; return what it prints."""
+        hosts = ",".join(self.hosts[name] for name in self.postgres_ports)
         ports = ",".join(map(str, self.postgres_ports.values()))
-        subprocess.run(
+        done = subprocess.run(
             [self.bin / "psql", "-qAt", "-v", "ON_ERROR_STOP=1", "-d",
-             f"host={','.join([HOST] * 3)} port={ports} user=postgres dbname=postgres target_session_attrs=read-write",
+             f"host={hosts} port={ports} user=postgres dbname=postgres target_session_attrs=read-write",
              "-c", statement],
-            check=True, timeout=30,
+            check=True, stdout=subprocess.PIPE, text=True, timeout=30,
         )  # fmt: skip
+        return done.stdout.strip()
 
     def stop(self) -> None:
         """End everything."""

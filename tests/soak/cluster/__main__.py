@@ -103,7 +103,11 @@ KINDS: Kinds = {
 }
 """What happens, and how often beside the others."""
 
-PATRONI_KINDS: Kinds = {**KINDS, "Patroni alone stands still": (freeze_manager, 1)}
+PATRONI_KINDS: Kinds = {
+    **KINDS,
+    "leader killed": (kill_leader, 18),  # a fail-over of PostgreSQL takes ten times as long
+    "Patroni alone stands still": (freeze_manager, 1),
+}
 
 
 def report(cluster: Cluster[Any], took: dict[str, list[float]], seconds: float) -> str:

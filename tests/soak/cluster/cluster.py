@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
@@ -14,6 +14,8 @@ from tests.soak.cluster.nodes import NodeProcess, leader_of
 
 CLIENTS = 4
 WAIT_S = 60.0
+
+MakeNode = Callable[[Path, str, str], NodeProcess]
 
 
 class Servers(Protocol):
@@ -46,9 +48,9 @@ S = TypeVar("S", bound=Servers)
 class Cluster(Generic[S]):
     """An empty log, its nodes and its clients."""
 
-    def __init__(self, servers: S, folder: Path) -> None:
+    def __init__(self, servers: S, folder: Path, make_node: MakeNode) -> None:
         self.servers = servers
-        self.nodes = [NodeProcess(folder, servers.url, name) for name in "abc"]
+        self.nodes = [make_node(folder, servers.url, name) for name in "abc"]
         self.history = History()
         self.clients = [Client(self.nodes, self.history, seed) for seed in range(CLIENTS)]
 
@@ -57,6 +59,10 @@ class Cluster(Generic[S]):
         for each in self.nodes:
             each.start()
         leader_of(self.nodes)
+        give_up_at = time.monotonic() + WAIT_S
+        while not all(each.find_port() for each in self.nodes):  # or all clients would be those of the leader
+            assert time.monotonic() < give_up_at, "a node does not listen"
+            time.sleep(0.02)
         for client in self.clients:
             client.start()
 
@@ -91,11 +97,11 @@ class Cluster(Generic[S]):
 
 
 @contextmanager
-def new_cluster(servers: S, folder: Path) -> Iterator[Cluster[S]]:
+def new_cluster(servers: S, folder: Path, make_node: MakeNode = NodeProcess) -> Iterator[Cluster[S]]:
     """A cluster that works."""
     servers.empty()
     asyncio.run(admin.init(servers.url))
-    cluster = Cluster(servers, folder)
+    cluster = Cluster(servers, folder, make_node)
     try:
         cluster.start()
         cluster.answered()

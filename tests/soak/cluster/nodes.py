@@ -17,11 +17,13 @@ WAIT_S = 60.0
 class NodeProcess:
     """One node."""
 
-    def __init__(self, folder: Path, url: str, name: str, *flags: str) -> None:
+    def __init__(self, folder: Path, url: str, name: str, *flags: str, host: str = HOST, within: str = "") -> None:
         self.name = name
+        self.host = host
         self.ready = folder / f"{name}.ready"
         self.messages = folder / f"{name}.log"
-        self.command = [sys.executable, "-m", "beanpole", "serve", "-l", HOST, "-p", "0"]
+        # The program that `within` names puts itself in the node's place, so that the process is the node.
+        self.command = [*within.split(), sys.executable, "-m", "beanpole", "serve", "-l", host, "-p", "0"]
         self.command += ["--ready-file", str(self.ready), "--cluster", url, "--node", name, *flags]
         self.process: subprocess.Popen[bytes] | None = None
         self.port = 0
@@ -46,7 +48,7 @@ class NodeProcess:
         port = self.find_port()
         if not port:
             raise ConnectionRefusedError
-        connection = socket.create_connection((HOST, port), timeout=timeout_s)
+        connection = socket.create_connection((self.host, port), timeout=timeout_s)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return connection
 

@@ -66,6 +66,19 @@ def test_leader_and_primary_die(cluster: Cluster[Pair]) -> None:
     leader.start()
 
 
+def test_everything_dies(cluster: Cluster[Pair]) -> None:
+    servers = (cluster.servers.standby, cluster.servers.primary)
+    for node in cluster.nodes:
+        node.kill()
+    for server in servers:
+        server.kill()
+    for server in servers:
+        server.start()
+    for node in cluster.nodes:
+        node.start()
+    cluster.answered()
+
+
 def test_leader_that_stood_still_answers_nobody(cluster: Cluster[Pair]) -> None:
     """Its clients' commands were sent when another led: what it knows is old."""
     leader = leader_of(cluster.nodes)
