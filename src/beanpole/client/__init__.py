@@ -1,16 +1,20 @@
 """The client: for any server that speaks the beanstalkd protocol.
 
 Read bottom-up: ``protocol.wire`` (bytes), `commands` (the table of commands: what is sent, and what the answer means),
-`session` (the used tube and the watch list, which outlive a connection), `batch` (many commands a round trip), `base`
-(the options), then the two skins `sync` and `aio`, which only move bytes and wait. `pipeline` and `pool` build on them.
+`session` (the used tube and the watch list, which outlive a connection, and what its server has), `extended` (the
+commands that beanstalkd does not know), `plan` (what takes several round trips), `fallback` (what is done without
+them), `batch` (many commands a round trip), `base` (the options), then the two skins `sync` and `aio`, which only move
+bytes and wait. `pipeline` and `pool` build on them.
 """
 
 from beanpole.client.address import Address
 from beanpole.client.aio import AsyncClient
 from beanpole.client.backoff import Backoff
 from beanpole.client.codec import BytesCodec, Codec, JsonCodec, TextCodec
-from beanpole.client.job import Job
+from beanpole.client.extended import Page
+from beanpole.client.job import Job, JobInfo
 from beanpole.client.pool import AsyncPool, Pool
+from beanpole.client.putting import Inserted
 from beanpole.client.result import Result
 from beanpole.client.stats import Stats, StatsJob, StatsTube
 from beanpole.client.sync import Client
@@ -23,8 +27,11 @@ __all__ = [
     "BytesCodec",
     "Client",
     "Codec",
+    "Inserted",
     "Job",
+    "JobInfo",
     "JsonCodec",
+    "Page",
     "Pool",
     "Result",
     "Stats",

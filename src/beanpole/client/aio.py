@@ -19,6 +19,7 @@ from beanpole.client.commands import Awaiting
 from beanpole.client.errors import CannotConnectError, ConnectionLostError, TimedOutError
 from beanpole.client.job import Job
 from beanpole.client.pipeline import AsyncPipeline
+from beanpole.client.plan import Broken, Plan, run_call
 from beanpole.client.result import Queue
 from beanpole.client.session import Using, check_prefix
 from beanpole.errors import UnexpectedReplyError
@@ -132,7 +133,9 @@ class AsyncClient(BaseClient[B], Awaiting, Generic[B]):
             await self._run_batch(batch.run_queue(self._session, queue))
 
     async def _run(self, call: "Call[T]") -> T:
-        """Runs one command."""
+        """Runs one command, repeatedly if that is wanted."""
+        if call.needs:
+            return await self._run_batch(run_call(self._session, call))
         for _ in range(self._repetitions):
             try:
                 return await self._once(call)
@@ -157,15 +160,15 @@ class AsyncClient(BaseClient[B], Awaiting, Generic[B]):
             link.fail(error)
             raise
 
-    async def _run_batch(self, plan: batch.Plan[T]) -> T:
+    async def _run_batch(self, plan: Plan[T]) -> T:
         """Runs a batch, which is never repeated: its results say what is known of each command."""
         link = await self._connected()
         try:
             shipment = next(plan)
             while True:
                 try:
-                    await link.exchange(shipment.data, shipment.count, shipment.wait_s, shipment.replies)
-                except batch.Broken as error:
+                    await link.ship(shipment)
+                except Broken as error:
                     shipment = plan.send(error)
                 else:
                     shipment = plan.send(None)
@@ -221,8 +224,7 @@ class AsyncClient(BaseClient[B], Awaiting, Generic[B]):
             if commands:
                 replies: list[Reply] = []
                 await made.exchange(b"".join(commands), len(commands), 0, replies)
-                for reply in replies:
-                    check_prefix(reply)
+                self._session.greeted(commands, replies)
         except BaseException as error:
             made.fail(ConnectionLostError(f"the connection was not set up: {error}"))
             raise

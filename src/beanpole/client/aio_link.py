@@ -12,8 +12,10 @@ import asyncio
 from collections import deque
 from typing import Any, cast
 
+from beanpole.client import extensions
 from beanpole.client.errors import ConnectionLostError, NoReplyError
-from beanpole.client.session import RESERVED, Session
+from beanpole.client.plan import Shipment
+from beanpole.client.session import JOB, JOBS, RESERVED, Session
 from beanpole.client.stats import StatsJob
 from beanpole.errors import BeanpoleError, UnexpectedReplyError
 from beanpole.protocol import wire
@@ -23,7 +25,7 @@ from beanpole.protocol.wire import Reply, ReplyReader
 class Exchange:
     """Commands that were sent, and the replies to them so far."""
 
-    __slots__ = ("abandoned", "count", "done", "replies", "silence_s", "waits")
+    __slots__ = ("abandoned", "count", "done", "replies", "reserves", "silence_s", "waits")
 
     def __init__(
         self, count: int, silence_s: float | None, replies: list[Reply], done: "asyncio.Future[None]", *, waits: bool
@@ -35,6 +37,8 @@ class Exchange:
         self.done = done
         self.waits = waits
         """Whether the server may take its time: a reserve with a timeout, or without."""
+        self.reserves = False
+        """Whether the jobs of a JOBS among the replies are reserved by this."""
         self.abandoned = False
         """Whether nobody waits for the replies any more."""
 
@@ -84,7 +88,7 @@ class Link(asyncio.Protocol):
 
     # --- Called by the client ---
 
-    def send(self, data: bytes, count: int, wait_s: int | None, replies: list[Reply]) -> Exchange:
+    def send(self, data: bytes, count: int, wait_s: float | None, replies: list[Reply]) -> Exchange:
         """Sends commands that have `count` replies, which will be in the list when the exchange is done."""
         assert self._transport is not None, "the link is used before it is connected"
         silence_s = None if self._timeout_s is None or wait_s is None else self._timeout_s + wait_s
@@ -99,17 +103,18 @@ class Link(asyncio.Protocol):
             self._watch()
         return exchange
 
-    async def exchange(self, data: bytes, count: int, wait_s: int | None, replies: list[Reply]) -> None:
+    async def exchange(self, data: bytes, count: int, wait_s: float | None, replies: list[Reply]) -> None:
         """Sends commands and waits for their replies; those that came are in the list, whatever happens.
 
         Raises ConnectionLostError or UnexpectedReplyError. When it is cancelled, no reserved job is lost.
         """
-        exchange = self.send(data, count, wait_s, replies)
-        try:
-            await exchange.done
-        except asyncio.CancelledError:
-            self._abandon(exchange)
-            raise
+        await self._wait(self.send(data, count, wait_s, replies))
+
+    async def ship(self, shipment: Shipment) -> None:
+        """Does the same for the commands of a batch."""
+        exchange = self.send(shipment.data, shipment.count, shipment.wait_s, shipment.replies)
+        exchange.reserves = shipment.reserves
+        await self._wait(exchange)
 
     def fail(self, error: BeanpoleError) -> None:
         """Ends the connection, and everything that is owed with an error."""
@@ -131,6 +136,13 @@ class Link(asyncio.Protocol):
 
     # --- Inside ---
 
+    async def _wait(self, exchange: Exchange) -> None:
+        try:
+            await exchange.done
+        except asyncio.CancelledError:
+            self._abandon(exchange)
+            raise
+
     def _check_no_more(self, owed_count: int) -> None:
         """Raises if something came that nobody asked for."""
         if owed_count == 0 and self._reader.buffered_bytes:
@@ -141,6 +153,8 @@ class Link(asyncio.Protocol):
         for reply in exchange.replies:
             if reply.word == RESERVED:
                 self._session.held.add(reply.number)
+            elif reply.word == JOBS and exchange.reserves:
+                self._session.held.update(frame.number for frame in reply.frames)
         if exchange.abandoned:
             self._give_back(exchange)
         elif not exchange.done.done():
@@ -163,10 +177,12 @@ class Link(asyncio.Protocol):
     def _give_back(self, exchange: Exchange) -> None:
         """Releases the jobs that an abandoned exchange has reserved."""
         for reply in exchange.replies:
-            if reply.word == RESERVED:
-                task = self._loop.create_task(self._release(reply.number))
-                self._giving_back.add(task)
-                task.add_done_callback(self._giving_back.discard)
+            taken = reply.frames if reply.word == JOBS and exchange.reserves else [reply]
+            for each in taken:
+                if each.word in {RESERVED, JOB}:
+                    task = self._loop.create_task(self._release(each.number))
+                    self._giving_back.add(task)
+                    task.add_done_callback(self._giving_back.discard)
 
     async def _release(self, id: int) -> None:
         """Releases a job with the priority that it had. If that fails, the connection ends, which releases it too."""
@@ -174,10 +190,16 @@ class Link(asyncio.Protocol):
             replies: list[Reply] = []
             await self.exchange(wire.command(b"stats-job", id), 1, 0, replies)
             pri = StatsJob.parse(replies[0].body).pri
-            await self.exchange(wire.command(b"release", id, pri, 0), 1, 0, [])
+            await self.exchange(self._giving(id, pri), 1, 0, [])
             self._session.held.discard(id)
         except (BeanpoleError, TypeError, AttributeError) as error:
             self.fail(ConnectionLostError(f"job {id} could not be given back: {error}"))
+
+    def _giving(self, id: int, pri: int) -> bytes:
+        """The command that gives a job back: one that does not count as a failure, where there is one."""
+        if self._session.missing(("snooze-job", "snooze-job.pri")) is None:
+            return extensions.line(b"snooze-job", b"%d" % id, b"0", pri=b"%d" % pri)[0]
+        return wire.command(b"release", id, pri, 0)
 
     def _watch(self) -> None:
         """Sets the timer for the silence that is allowed now, unless it fires sooner than that anyway."""

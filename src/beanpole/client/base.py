@@ -10,7 +10,9 @@ from beanpole.client.backoff import Backoff
 from beanpole.client.codec import BytesCodec, Codec, TextCodec
 from beanpole.client.commands import Commands, batch_command
 from beanpole.client.errors import CannotConnectError
+from beanpole.client.extended import Extended
 from beanpole.client.job import Job
+from beanpole.client.plan import Plan
 from beanpole.client.session import DEFAULT_TUBE, USED, Session
 from beanpole.errors import ArgumentError
 from beanpole.protocol import wire
@@ -33,7 +35,7 @@ class Options(TypedDict, total=False):
     repeat: bool
 
 
-class BaseClient(Commands[B], Generic[B]):
+class BaseClient(Commands[B], Extended[B], Generic[B]):
     """What :class:`~beanpole.client.sync.Client` and :class:`~beanpole.client.aio.AsyncClient` share."""
 
     def __init__(
@@ -92,11 +94,15 @@ class BaseClient(Commands[B], Generic[B]):
     # --- More than one command ---
 
     @batch_command
-    def reserve_many(self, count: int, timeout: int | None = None) -> batch.Plan[list[Job[B]]]:
+    def reserve_many(self, count: int, timeout: float | None = None) -> Plan[list[Job[B]]]:
         """Waits like :meth:`reserve`, and takes up to `count` jobs that are ready then, in one round trip.
 
-        The commands are one ``reserve`` or ``reserve-with-timeout``, of `timeout` seconds, and others that do not wait.
-        Raises TimedOutError or DeadlineSoonError if there is none, BatchError if the body of one can't be decoded.
+        The command is ``reserve-many``, which gives at most 1 000 jobs with 256 KiB of bodies, each with its `info`. On
+        a server that does not know it, they are one ``reserve`` or ``reserve-with-timeout``, of `timeout` seconds, and
+        others that do not wait; then the seconds are whole.
+
+        Raises TimedOutError or DeadlineSoonError if there is none, BatchError if the body of one can't be decoded, and
+        UnsupportedError for a fraction of a second that the server can't wait.
         """
         return batch.reserve_many(self._session, count, timeout)
 
@@ -109,7 +115,7 @@ class BaseClient(Commands[B], Generic[B]):
         ttr: int = limits.TTR_S_DEFAULT,
         *,
         tube: str = USED,
-    ) -> batch.Plan[list[int]]:
+    ) -> Plan[list[int]]:
         """Puts a job for each body (``put``), many a round trip, and returns their ids in the same order.
 
         `bodies` is read as it is sent; the rest is that of :meth:`put`. Raises BatchError when not all were put: its
@@ -118,12 +124,20 @@ class BaseClient(Commands[B], Generic[B]):
         return batch.put_many(self._session, bodies, priority, delay, ttr, tube)
 
     @batch_command
-    def delete_many(self, jobs: Iterable[Job[B] | int]) -> batch.Plan[None]:
-        """Deletes jobs, given as such or by their ids (``delete``), many a round trip.
+    def delete_many(self, jobs: Iterable[Job[B] | int]) -> Plan[None]:
+        """Deletes jobs, given as such or by their ids (``delete-many``, or ``delete`` for each), many a round trip.
 
         Raises BatchError when not all were deleted: its results say which.
         """
         return batch.delete_many(self._session, jobs)
+
+    @batch_command
+    def touch_many(self, jobs: Iterable[Job[B] | int]) -> Plan[None]:
+        """Lets the TTR of jobs begin again (``touch-many``, or ``touch`` for each), many a round trip.
+
+        Raises BatchError when this client does not hold all of them: its results say which.
+        """
+        return batch.touch_many(self._session, jobs)
 
     # --- The connection ---
 

@@ -1,19 +1,27 @@
 """Batches: many commands a round trip. No I/O.
 
-A plan is a generator that yields a :class:`Shipment`; whoever drives it sends the data, fills in the replies and
-resumes it with None, or with what broke the connection. Its return value is that of the batch. A shipment is encoded
-when it is asked for, so nothing may be awaited between that and sending it.
+One command for many jobs where the server has that, else one for each of them.
 """
 
-from collections.abc import Generator, Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
-from beanpole.client import limits
-from beanpole.client.errors import BatchError, BodyError, ConnectionLostError, DeadlineSoonError, TimedOutError
+from beanpole.client import extensions, limits
+from beanpole.client.errors import (
+    BatchError,
+    BodyError,
+    DeadlineSoonError,
+    NotFoundError,
+    TimedOutError,
+    UnsupportedError,
+)
 from beanpole.client.job import Job, job_id
+from beanpole.client.plan import Broken, Plan, Shipment, ask, exchange, has, run_call
 from beanpole.client.result import Queue, Result
 from beanpole.client.session import INSERTED, USED, Session, check_prefix, error_of
 from beanpole.errors import ArgumentError, BeanpoleError, UnexpectedReplyError
+from beanpole.limits import RESERVE_TIMEOUT_S_MAX
 from beanpole.protocol import wire
 from beanpole.protocol.replies import Word
 from beanpole.protocol.wire import Call, Reply
@@ -25,23 +33,7 @@ PUT_LINE_BYTES = 40
 """About the bytes of a put besides its body, to cut batches by size."""
 
 
-class Shipment:
-    """Commands that go together, and the replies that came."""
-
-    __slots__ = ("count", "data", "replies", "wait_s")
-
-    def __init__(self, data: bytes, count: int, wait_s: int | None = 0) -> None:
-        self.data = data
-        self.count = count
-        """How many replies there will be."""
-        self.wait_s = wait_s
-        """Seconds that the server may wait before it replies; None: no limit."""
-        self.replies: list[Reply] = []
-
-
-Plan = Generator[Shipment, "ConnectionLostError | UnexpectedReplyError | None", T]
-Broken = (ConnectionLostError, UnexpectedReplyError)
-"""The errors after which the connection can't be used any more; a plan is resumed with one of them."""
+# --- Many of one kind -------------------------------------------------------------------------------------------------
 
 
 def pieces(bodies: Iterable[bytes]) -> Iterator[list[bytes]]:
@@ -85,43 +77,86 @@ def put_many(
 
 def delete_many(session: Session[Any], jobs: Iterable[Job[Any] | int]) -> Plan[None]:
     """Deletes jobs. An error of one does not keep the others."""
+    yield from each_of(session, b"delete", Word.DELETED, [job_id(job) for job in jobs])
+
+
+def touch_many(session: Session[Any], jobs: Iterable[Job[Any] | int]) -> Plan[None]:
+    """Touches jobs. An error of one does not keep the others."""
+    yield from each_of(session, b"touch", Word.TOUCHED, [job_id(job) for job in jobs])
+
+
+def each_of(session: Session[Any], verb: bytes, word: int, ids: Sequence[int]) -> Plan[None]:
+    """Sends a command for each of some jobs, or one for many of them where the server knows that."""
+    if not ids:
+        return
+    many = verb + b"-many"
+    is_known = yield from has(session, many.decode())
     results: list[object] = []
-    ids = [job_id(job) for job in jobs]
     for start in range(0, len(ids), limits.BATCH_COMMANDS):
         piece = ids[start : start + limits.BATCH_COMMANDS]
-        shipment = Shipment(wire.with_ids(b"delete", piece), len(piece))
+        lines = list(extensions.id_lines(many, piece)) if is_known else []
+        data = b"".join(line for line, _ in lines) if is_known else wire.with_ids(verb, list(piece))
+        shipment = Shipment(data, len(lines) or len(piece))
         broken = yield shipment
-        for id, reply in zip(piece, shipment.replies, strict=False):
-            if reply.word == Word.DELETED:
-                session.held.discard(id)
-                results.append(None)
-            else:
-                results.append(error_of(reply))
-        results += [broken] * (len(piece) - len(shipment.replies))
+        asked = [listed for _, listed in lines] if is_known else [[id] for id in piece]
+        came = len(results)
+        for listed, reply in zip(asked, shipment.replies, strict=False):
+            results += outcomes(listed, reply, word)
+        if verb == b"delete":
+            session.held.difference_update(id for id, each in zip(piece, results[came:], strict=False) if each is None)
+        results += [broken] * (start + len(piece) - len(results))
         if broken is not None:
             break
     if any(each is not None for each in results):
         raise _failure(results, broken)
 
 
-def reserve_many(session: Session[B], count: int, timeout: int | None) -> Plan[list[Job[B]]]:
+def outcomes(ids: list[int], reply: Reply, word: int) -> list[BeanpoleError | None]:
+    """What an answer says of each job that the command named; None: it was done.
+
+    Raises UnexpectedReplyError for an answer to something else.
+    """
+    if reply.word != word:
+        if isinstance(error := error_of(reply), UnexpectedReplyError):
+            raise error
+        return [error_of(reply) for _ in ids]
+    absent = Counter(map(int, (reply.body or b"").split()))
+    found: list[BeanpoleError | None] = []
+    for id in reversed(ids):  # of a job that is named twice the first is done
+        is_absent = absent[id] > 0
+        absent[id] -= is_absent
+        found.append(NotFoundError(f"NOT_FOUND: job {id}") if is_absent else None)
+    if absent.total():
+        raise UnexpectedReplyError(f"the answer names jobs that the command did not: {reply!r}")
+    return found[::-1]
+
+
+def reserve_many(session: Session[B], count: int, timeout: float | None) -> Plan[list[Job[B]]]:
     """Reserves up to `count` jobs: waits for the first, and takes what else is ready."""
     if count not in range(1, limits.BATCH_COMMANDS + 1):
         raise ArgumentError(f"count must be from 1 to {limits.BATCH_COMMANDS}, not {count!r}")
-    data = wire.reserve(timeout) + wire.reserve(0) * (count - 1)
-    shipment = Shipment(data, count, timeout)
-    broken = yield shipment
-    if broken is not None:
-        raise broken
+    wait = extensions.seconds(RESERVE_TIMEOUT_S_MAX if timeout is None else timeout, "timeout", RESERVE_TIMEOUT_S_MAX)
+    if (yield from has(session, "reserve-many")):
+        data, _ = extensions.line(b"reserve-many", b"%d" % min(count, limits.JOBS_MAX), wait)
+        reply = (yield from exchange(data, 1, timeout, reserves=True))[0]
+        replies = reply.frames if reply.word == Word.JOBS else [reply]
+    elif timeout is not None and timeout % 1:
+        raise UnsupportedError("reserve-many")
+    else:
+        timeout = None if timeout is None else int(timeout)
+        replies = yield from exchange(wire.reserve(timeout) + wire.reserve(0) * (count - 1), count, timeout)
     jobs: list[Job[B]] = []
     results: list[object] = []
-    for reply in shipment.replies:
+    for reply in replies:
         try:
-            results.append(session.reserved(reply) if reply.word == Word.RESERVED else error_of(reply))
+            taken = reply.word in {Word.RESERVED, Word.JOB}
+            results.append(session.reserved(reply) if taken else error_of(reply))
         except BodyError as error:
             results.append(error)
         if isinstance(results[-1], Job):
             jobs.append(results[-1])
+    if len(results) == 1 and isinstance(results[0], UnexpectedReplyError):
+        raise results[0]
     if any(not isinstance(each, Job | TimedOutError | DeadlineSoonError) for each in results):
         raise _failure(results, None)
     if not jobs and isinstance(results[0], BeanpoleError):
@@ -129,14 +164,24 @@ def reserve_many(session: Session[B], count: int, timeout: int | None) -> Plan[l
     return jobs
 
 
+# --- Pipelines --------------------------------------------------------------------------------------------------------
+
+
 def run_queue(session: Session[Any], queue: Queue) -> Plan[None]:
     """Runs the calls of a queue in order and gives each result its value or error."""
+    if any(call.needs for call, _ in queue):
+        yield from ask(session)
     while queue:
+        if session.missing(queue[0][0].needs) is not None:
+            yield from run_alone(session, *queue.popleft())
+            continue
         batch: list[tuple[Call[Any], Result[Any], int]] = []
         parts: list[bytes] = []
         size, reply_count = 0, 0
-        wait_s: int | None = 0
+        wait_s: float | None = 0
         while queue and size < limits.BATCH_BYTES and len(batch) < limits.BATCH_COMMANDS:
+            if queue[0][0].needs and session.missing(queue[0][0].needs) is not None:
+                break
             call, result = queue.popleft()
             data, count = session.encode(call)
             parts.append(data)
@@ -150,6 +195,16 @@ def run_queue(session: Session[Any], queue: Queue) -> Plan[None]:
         settle(session, batch, shipment.replies, broken)
         if broken is not None:
             raise broken
+
+
+def run_alone(session: Session[Any], call: "Call[Any]", result: Result[Any]) -> Plan[None]:
+    """Runs a call for which the server lacks something. Raises what breaks the connection."""
+    try:
+        result.succeed((yield from run_call(session, call)))
+    except BeanpoleError as error:
+        result.fail(error)
+        if isinstance(error, Broken):
+            raise
 
 
 def settle(

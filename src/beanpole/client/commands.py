@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar,
 
 from beanpole.client import limits
 from beanpole.client.job import Job, job_id
+from beanpole.client.putting import Taken, Until, put_call
 from beanpole.client.session import USED, Session
 from beanpole.client.stats import Stats, StatsJob, StatsTube, parse_list
 from beanpole.protocol import wire
@@ -19,12 +20,16 @@ from beanpole.protocol.wire import Call, Reply
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-    from beanpole.client.batch import Plan
+    from beanpole.client.plan import Plan
     from beanpole.client.result import Result
 
 B = TypeVar("B")
 P = ParamSpec("P")
 T = TypeVar("T")
+
+
+NO_OPTIONS = (None, None, None, None)
+"""Of a put: no key, nothing about it, no expiry."""
 
 
 class Blocking:
@@ -96,20 +101,36 @@ class Commands(Generic[B]):
         self,
         body: B,
         priority: int = limits.PRI_DEFAULT,
-        delay: int = 0,
+        delay: float = 0,
         ttr: int = limits.TTR_S_DEFAULT,
         *,
         tube: str = USED,
+        key: str | None = None,
+        taken: Taken | None = None,
+        until: Until | None = None,
+        expire: float | None = None,
     ) -> "Call[int]":
         """Puts a job into the used tube, or into `tube`, and returns its id (``put``).
 
         Smaller priorities come first, from 0 to 2**32 - 1. The job becomes ready after `delay` seconds. Who reserves it
-        has `ttr` seconds until the server gives it to another, unless it is touched; 0 is taken for 1. All are whole
-        numbers. Another `tube` costs no round trip, and the used tube stays what it is.
+        has `ttr` seconds until the server gives it to another, unless it is touched; 0 is taken for 1. Priority and TTR
+        are whole numbers. Another `tube` costs no round trip, and the used tube stays what it is.
+
+        With a fraction of a second, a `key` or `expire` it is a ``put-job``, see :meth:`put_job`, and the id is that of
+        the job which has the key; a server that does not know that raises UnsupportedError, and nothing was put.
 
         Raises BuriedError, DrainingError, JobTooBigError, ExpectedCrlfError, and TypeError or ValueError if the codec
         can't encode the body.
         """
+        if (
+            key is not None
+            or taken is not None
+            or until is not None
+            or expire is not None
+            or not isinstance(delay, int)
+        ):
+            given = (priority, delay, ttr)
+            return put_call(self._session, body, given, tube, key, taken, until, expire, number)
         data = wire.put(self._session.codec.encode(body), priority, delay, ttr)
         return Call(data, Word.INSERTED, number, tube=tube)
 

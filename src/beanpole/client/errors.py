@@ -9,6 +9,7 @@
     │   ├── BuriedError              BURIED, to a put or release
     │   ├── DeadlineSoonError        DEADLINE_SOON
     │   ├── DrainingError            DRAINING
+    │   ├── ExistsError              EXISTS, to a change_job; carries the id of the job that has the key
     │   ├── ExpectedCrlfError        EXPECTED_CRLF
     │   ├── InternalError            INTERNAL_ERROR
     │   ├── JobTooBigError           JOB_TOO_BIG
@@ -16,7 +17,8 @@
     │   ├── NotIgnoredError          NOT_IGNORED
     │   ├── OutOfMemoryError         OUT_OF_MEMORY
     │   ├── TimedOutError            TIMED_OUT
-    │   └── UnknownCommandError      UNKNOWN_COMMAND
+    │   ├── UnknownCommandError      UNKNOWN_COMMAND
+    │   └── UnsupportedError         the server lacks what was asked for, and it can't be done safely without
     ├── UnexpectedReplyError         what came is no reply of the protocol, or none to this command
     ├── BodyError                    a body can't be decoded; carries the job; also a ValueError
     ├── BatchError                   some commands of a batch failed; carries a result or an error for each
@@ -51,6 +53,14 @@ class DrainingError(ReplyError):
     """``DRAINING``: the server takes no more jobs."""
 
 
+class ExistsError(ReplyError):
+    """``EXISTS``: another job of the tube has the key. `id` is that job's."""
+
+    def __init__(self, message: str, id: int) -> None:
+        super().__init__(message)
+        self.id = id
+
+
 class ExpectedCrlfError(ReplyError):
     """``EXPECTED_CRLF``: a body was not as long as announced."""
 
@@ -81,6 +91,17 @@ class TimedOutError(ReplyError):
 
 class UnknownCommandError(ReplyError):
     """``UNKNOWN_COMMAND``: the server is older than the command."""
+
+
+class UnsupportedError(ReplyError):
+    """The server has not listed what was asked for, and without it that can't be done safely. Nothing was sent.
+
+    `feature` is what it lacks, as ``list-extensions`` would name it: ``put-job.key`` for example.
+    """
+
+    def __init__(self, feature: str) -> None:
+        super().__init__(f"the server does not support {feature}")
+        self.feature = feature
 
 
 class BodyError(BeanpoleError, ValueError):

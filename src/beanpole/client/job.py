@@ -1,18 +1,87 @@
 """A job as a client sees it."""
 
-from typing import Generic, TypeVar
+from dataclasses import dataclass, field
+from typing import Any, Generic, Self, TypeVar
+
+from beanpole.errors import UnexpectedReplyError
+from beanpole.protocol.wire import Reply
 
 B = TypeVar("B")
+
+
+@dataclass(frozen=True, slots=True)
+class JobInfo:
+    """What the server says of a job beside its body. Times are in seconds.
+
+    What stands behind `kicks` is None where it does not apply: a tube without a limit of attempts, a job without a key.
+    """
+
+    id: int
+    tube: str = ""
+    state: str = ""
+    pri: int = 0
+    ttr: int = 0
+    age: float = 0.0
+    delay: float = 0.0
+    reserves: int = 0
+    timeouts: int = 0
+    releases: int = 0
+    buries: int = 0
+    kicks: int = 0
+    attempt: int | None = None
+    """Which attempt this is, from 1, by the server's count."""
+    attempts: int | None = None
+    """How many attempts the job has, by a rule of its tube."""
+    key: str | None = None
+    origin: str | None = None
+    """The tube in which it died (``from=``)."""
+    died: float | None = None
+    """When it died, in Unix seconds."""
+    size: int | None = None
+    """Bytes of its body, in a list, where `body` may be cut."""
+    schedule: str | None = None
+    scheduled: float | None = None
+    body: bytes = field(default=b"", repr=False)
+    """The beginning of its body, as the server keeps it, if the list was to have it."""
+
+    @classmethod
+    def parse(cls, frame: Reply) -> Self:
+        """Reads a JOB. Fields that are not known say nothing. Raises UnexpectedReplyError for a number that is none."""
+        given: dict[str, Any] = {}
+        for each in (frame.fields or b"").split(b" "):
+            name, _, value = each.decode("utf-8", "surrogateescape").partition("=")
+            kind = KINDS.get(name)
+            if kind is not None:
+                try:
+                    given["origin" if name == "from" else name] = kind(value)
+                except ValueError:
+                    raise UnexpectedReplyError(f"{name} of job {frame.number} is {value!r}") from None
+        return cls(id=frame.number, body=frame.body, **given)
+
+
+KINDS: dict[str, type[int | float | str]] = {
+    **dict.fromkeys(("tube", "state", "key", "from", "schedule"), str),
+    **dict.fromkeys(("pri", "ttr", "reserves", "timeouts", "releases", "buries", "kicks"), int),
+    **dict.fromkeys(("attempt", "attempts", "size"), int),
+    **dict.fromkeys(("age", "delay", "died", "scheduled"), float),
+}
+"""The fields of a JOB on the wire, and what each is."""
 
 
 class Job(Generic[B]):
     """A job that was reserved or peeked at: its id and its body, decoded."""
 
-    __slots__ = ("body", "id")
+    __slots__ = ("_frame", "body", "id")
 
-    def __init__(self, id: int, body: B) -> None:
+    def __init__(self, id: int, body: B, frame: Reply | None = None) -> None:
         self.id = id
         self.body = body
+        self._frame = frame
+
+    @property
+    def info(self) -> JobInfo | None:
+        """What the server said of it when it was reserved. None: it did not, as its answer was no JOB."""
+        return None if self._frame is None else JobInfo.parse(self._frame)
 
     def __repr__(self) -> str:
         return f"beanpole.Job(id={self.id!r}, body={self.body!r})"

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from beanpole.client.commands import Commands, Queueing
+from beanpole.client.extended import Extended
 from beanpole.client.result import Queue, Result
 from beanpole.client.session import Session
 
@@ -17,7 +18,7 @@ B = TypeVar("B")
 T = TypeVar("T")
 
 
-class _Queued(Commands[B], Queueing):
+class _Queued(Commands[B], Extended[B], Queueing):
     """What both kinds of pipelines share."""
 
     def __init__(self, session: Session[B], *, raise_errors: bool) -> None:

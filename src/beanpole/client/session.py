@@ -9,6 +9,8 @@ Invariants:
   on the used tube is encoded with a ``use`` in front of it only if it has to be.
 - `held` has every job that was reserved over this connection and is not known to be given back. It may have more (the
   TTR ran out), never less.
+- `features` is what the server of this very connection has listed. A call that needs some is encoded only if they are
+  in it: an older server would take the body of a command that it does not know for commands.
 """
 
 from collections.abc import Callable, Iterable
@@ -16,8 +18,9 @@ from typing import Any, Generic, TypeVar
 
 from beanpole.client import errors
 from beanpole.client.codec import Codec
-from beanpole.client.errors import BodyError, BuriedError
+from beanpole.client.errors import BodyError, BuriedError, ExistsError
 from beanpole.client.job import Job
+from beanpole.client.stats import parse_list
 from beanpole.errors import ArgumentError, BadFormatError, BeanpoleError, ReplyError, UnexpectedReplyError
 from beanpole.protocol import wire
 from beanpole.protocol.replies import Word
@@ -34,6 +37,11 @@ USED = ""
 
 INSERTED = int(Word.INSERTED)
 RESERVED = int(Word.RESERVED)
+JOBS = int(Word.JOBS)
+JOB = int(Word.JOB)
+
+LIST_EXTENSIONS = b"list-extensions\r\n"
+"""Asks what a server has besides beanstalkd's commands: ``put-job``, ``put-job.key``, ``rule.attempts`` and so on."""
 
 ERRORS: dict[int, tuple[type[ReplyError], str]] = {
     Word.BAD_FORMAT: (BadFormatError, "BAD_FORMAT: the server finds the command malformed"),
@@ -55,6 +63,8 @@ def error_of(reply: Reply) -> BeanpoleError:
     """The error for an answer that is not the one hoped for."""
     if reply.word == Word.BURIED:
         return BuriedError("BURIED: the server had no room in its queue", reply.number or None)
+    if reply.word == Word.EXISTS:
+        return ExistsError(f"EXISTS: job {reply.number} has the key", reply.number)
     if reply.word in ERRORS:
         kind, sentence = ERRORS[reply.word]
         return kind(sentence)
@@ -74,6 +84,12 @@ class Session(Generic[B]):
         """The tube that the connection uses."""
         self.held: set[int] = set()
         """The jobs that this client may hold."""
+        self.connection = 0
+        """Counts the connections."""
+        self.features: frozenset[str] | None = None
+        """What the server of this connection has listed; None: it was not asked."""
+        self.asks = False
+        """Whether a new connection begins with that question, as the client has needed the answer once."""
         self._beginning = (using, list(self.watching))
         for tube in (using, *self.watching):
             wire.tube_name(tube)
@@ -91,11 +107,17 @@ class Session(Generic[B]):
         """The commands that bring a new connection to the state that the client wants; none of them may fail."""
         self.used = self.using
         self.held.clear()
+        self.connection += 1
+        self.features = None
         commands = [] if self.using == DEFAULT_TUBE else [wire.command(b"use", self.using)]
         commands += [wire.command(b"watch", tube) for tube in self.watching if tube != DEFAULT_TUBE]
         if DEFAULT_TUBE not in self.watching:
             commands.append(wire.command(b"ignore", DEFAULT_TUBE))
-        return commands
+        return [*commands, LIST_EXTENSIONS] if self.asks else commands
+
+    def missing(self, needs: Iterable[str]) -> str | None:
+        """The first of some features that the server of this connection has not listed; None: it has all."""
+        return next((each for each in needs if self.features is None or each not in self.features), None)
 
     def prefix(self, tube: str | None) -> bytes:
         """The ``use`` in front of a command that needs a tube to be used; empty: it is."""
@@ -115,9 +137,28 @@ class Session(Generic[B]):
 
     # --- In ---
 
+    def greeted(self, commands: list[bytes], replies: list[Reply]) -> None:
+        """Takes the answers to the greeting. Raises UnexpectedReplyError if one of its commands was not done."""
+        for command, reply in zip(commands, replies, strict=True):
+            if command == LIST_EXTENSIONS:
+                self.listed(reply, self.connection)
+            else:
+                check_prefix(reply)
+
+    def listed(self, reply: Reply, connection: int) -> None:
+        """Takes the answer to ``list-extensions`` of a connection; one that came too late says nothing of the next.
+
+        A server that refuses the command has none.
+        """
+        features = frozenset(parse_list(reply.body)) if reply.word == Word.OK else frozenset[str]()
+        if reply.word != Word.OK and isinstance(error := error_of(reply), UnexpectedReplyError):
+            raise error
+        if connection == self.connection:
+            self.features = features
+
     def finish(self, call: "Call[T]", reply: Reply) -> T:
         """The value of the answer to a call. Raises its error if it is no."""
-        if reply.word != call.expected:
+        if reply.word != call.expected and reply.word not in call.also:
             if call.uses is not None:
                 check_prefix(reply)  # the connection is not what it is taken for: it has to end
             raise error_of(reply)
@@ -126,7 +167,7 @@ class Session(Generic[B]):
     def found(self, reply: Reply) -> Job[B]:
         """The job of a reply. Raises BodyError if its body can't be decoded."""
         try:
-            return Job(reply.number, self.codec.decode(reply.body))
+            return Job(reply.number, self.codec.decode(reply.body), reply if reply.word == JOB else None)
         except Exception as error:
             sentence = f"the body of job {reply.number} can't be decoded: {error}"
             raise BodyError(sentence, reply.number, reply.body) from error

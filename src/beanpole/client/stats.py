@@ -68,6 +68,18 @@ class _Stats(Mapping[str, "int | str"]):
                 given[each.name] = _typed(raw[key], each.type, key)
         return cls(raw=raw, **given)
 
+    @classmethod
+    def parse_many(cls, data: bytes) -> list[Self]:
+        """Reads a list of them. Raises UnexpectedReplyError for what is none."""
+        texts: list[list[str]] = []
+        for line in _lines(data):
+            if line.startswith("- "):
+                texts.append(["---"])
+            elif not line.startswith("  ") or not texts:
+                raise UnexpectedReplyError(f"a list of statistics was expected: {data[:200]!r}")
+            texts[-1].append(line[2:])
+        return [cls.parse("\n".join(text).encode("utf-8", "surrogateescape")) for text in texts]
+
     def __getitem__(self, key: str) -> "int | str":
         return self.raw[key]
 

@@ -22,6 +22,7 @@ from beanpole.client.commands import Blocking
 from beanpole.client.errors import CannotConnectError, ConnectionLostError, NoReplyError, TimedOutError
 from beanpole.client.job import Job
 from beanpole.client.pipeline import Pipeline
+from beanpole.client.plan import Broken, Plan, run_call
 from beanpole.client.result import Queue
 from beanpole.client.session import Using, check_prefix
 from beanpole.errors import UnexpectedReplyError
@@ -59,7 +60,7 @@ class Link:
         """Closes the connection."""
         self._socket.close()
 
-    def exchange(self, data: bytes, count: int, wait_s: int | None, replies: list[Reply]) -> None:
+    def exchange(self, data: bytes, count: int, wait_s: float | None, replies: list[Reply]) -> None:
         """Sends commands and receives `count` replies; those that came are in the list, whatever happens.
 
         Raises ConnectionLostError or UnexpectedReplyError; the link is to be closed then.
@@ -87,11 +88,11 @@ class Link:
         if reader.buffered_bytes:
             raise UnexpectedReplyError("the server sent more than was asked for")
 
-    def _silence_s(self, wait_s: int | None) -> float | None:
+    def _silence_s(self, wait_s: float | None) -> float | None:
         """The seconds for which the server may be silent; None: no limit."""
         return None if self._timeout_s is None or wait_s is None else self._timeout_s + wait_s
 
-    def _receive_late(self, wait_s: int | None) -> bytes:
+    def _receive_late(self, wait_s: float | None) -> bytes:
         """Receives when the timeout is over, for the server may wait beyond that. Raises BlockingIOError."""
         if wait_s == 0:
             raise BlockingIOError
@@ -111,7 +112,7 @@ class Link:
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, value)
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, value)
 
-    def _send_while_receiving(self, data: bytes, wait_s: int | None) -> None:
+    def _send_while_receiving(self, data: bytes, wait_s: float | None) -> None:
         """Sends all data, reading replies in between: a server that can't send its replies stops reading commands."""
         view = memoryview(data)
         silence_s = self._silence_s(wait_s)
@@ -247,6 +248,8 @@ class Client(BaseClient[B], Blocking, Generic[B]):
 
     def _run(self, call: "Call[T]") -> T:
         """Runs one command, repeatedly if that is wanted."""
+        if call.needs:
+            return self._run_batch(run_call(self._session, call))
         for _ in range(self._repetitions):
             try:
                 return self._once(call)
@@ -275,7 +278,7 @@ class Client(BaseClient[B], Blocking, Generic[B]):
             self._break()
             raise
 
-    def _run_batch(self, plan: batch.Plan[T]) -> T:
+    def _run_batch(self, plan: Plan[T]) -> T:
         """Runs a batch, which is never repeated: its results say what is known of each command."""
         link = self._connected()
         try:
@@ -283,7 +286,7 @@ class Client(BaseClient[B], Blocking, Generic[B]):
             while True:
                 try:
                     link.exchange(shipment.data, shipment.count, shipment.wait_s, shipment.replies)
-                except batch.Broken as error:
+                except Broken as error:
                     self._break()
                     shipment = plan.send(error)
                 except BaseException:
@@ -329,8 +332,7 @@ class Client(BaseClient[B], Blocking, Generic[B]):
             if commands:
                 replies: list[Reply] = []
                 link.exchange(b"".join(commands), len(commands), 0, replies)
-                for reply in replies:
-                    check_prefix(reply)
+                self._session.greeted(commands, replies)
         except BaseException:
             link.close()
             raise

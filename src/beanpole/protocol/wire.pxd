@@ -34,7 +34,10 @@ cdef class Call:  # `Generic[T]`
     cdef readonly object take            # `Callable[[Reply], T] | None`: makes the value of that answer
     cdef readonly object tube            # `str | None`: the tube that has to be used; empty: the client's; None: any
     cdef readonly object uses            # `str | None`: the tube that is used behind the command; None: the one before
-    cdef readonly object wait_s          # `int | None`: seconds that the server may wait before it answers; None: for ever
+    cdef readonly object wait_s          # `float | None`: seconds that the server may wait before it answers; None: for ever
+    cdef readonly tuple needs            # `tuple[str, ...]`: what the server must have listed before this is sent
+    cdef readonly tuple also             # `tuple[int, ...]`: more Words that mean yes
+    cdef readonly object instead         # `Callable[[], Any] | None`: the plan for a server that lacks something
 
 @cython.final
 cdef class ReplyReader:

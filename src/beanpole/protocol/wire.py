@@ -72,7 +72,10 @@ class Call:
         take: Callable[[Reply], T] | None = None,
         tube: str | None = None,
         uses: str | None = None,
-        wait_s: int | None = 0,
+        wait_s: float | None = 0,
+        needs: tuple[str, ...] = (),
+        also: tuple[int, ...] = (),
+        instead: Callable[[], Any] | None = None,
     ):
         self.data = data
         self.expected = expected
@@ -80,6 +83,9 @@ class Call:
         self.tube = tube
         self.uses = uses
         self.wait_s = wait_s
+        self.needs = needs
+        self.also = also
+        self.instead = instead
 
 
 @cython.cclass

@@ -1,0 +1,253 @@
+"""The commands that beanstalkd does not know, as methods. No I/O.
+
+Each asks a connection once what its server has (``list-extensions``). What a server lacks is done with the commands of
+beanstalkd where that is safe, see :mod:`~beanpole.client.fallback`; else it raises
+:class:`~beanpole.client.errors.UnsupportedError`, which names the feature. No option is ever dropped.
+"""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Generic, Literal, TypeVar
+
+from beanpole.client import fallback, limits
+from beanpole.client.commands import command, number
+from beanpole.client.extensions import (
+    ID_MAX,
+    RESTING,
+    STATES,
+    choice,
+    fields_of,
+    key_bytes,
+    line,
+    optional,
+    seconds,
+    size_of,
+    whole,
+    with_body,
+)
+from beanpole.client.job import Job, JobInfo, job_id
+from beanpole.client.putting import Inserted, Taken, Until, inserted, put_call
+from beanpole.client.session import USED, Session
+from beanpole.client.stats import StatsTube
+from beanpole.limits import PRI_MAX
+from beanpole.protocol import wire
+from beanpole.protocol.replies import Word
+from beanpole.protocol.wire import Call, Reply
+
+B = TypeVar("B")
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Some jobs of a list."""
+
+    jobs: list[JobInfo]
+    next: int | None
+    """What to give as `after` for the next page; None: this is the last."""
+
+
+def page(reply: Reply) -> Page:
+    """The answer to a list-jobs."""
+    after = fields_of(reply.fields).get("next")
+    return Page([JobInfo.parse(frame) for frame in reply.frames], int(after) if after is not None else None)
+
+
+class Extended(Generic[B]):
+    """The commands that an older server does not know. Each may raise UnsupportedError besides what it says."""
+
+    _session: Session[B]
+
+    @command
+    def put_job(
+        self,
+        body: B,
+        priority: int = limits.PRI_DEFAULT,
+        delay: float = 0,
+        ttr: int = limits.TTR_S_DEFAULT,
+        *,
+        tube: str = USED,
+        key: str | None = None,
+        taken: Taken | None = None,
+        until: Until | None = None,
+        expire: float | None = None,
+    ) -> "Call[Inserted]":
+        """Puts a job as :meth:`put` does, and says whether it was put (``put-job``).
+
+        At most one job of a tube holds a `key`, while it is ready, delayed or reserved, or until it is first reserved
+        (`until` is ``reserve``). Another put with it leaves the job as it is, or replaces its body and its other
+        options unless it is reserved (`taken` is ``replace``). A job that is still there `expire` seconds after it was
+        due is deleted, unless somebody works on it.
+        """
+        return put_call(self._session, body, (priority, delay, ttr), tube, key, taken, until, expire, inserted)
+
+    @command
+    def find_job(self, tube: str, key: str) -> "Call[Job[B]]":
+        """Returns the job of a tube that has a key, and does not reserve it (``find-job``).
+
+        Raises NotFoundError if there is none, and BodyError if its body can't be decoded.
+        """
+        data, needs = line(b"find-job", wire.tube_name(tube), key_bytes(key))
+        return Call(data, Word.FOUND, self._session.found, needs=needs)
+
+    @command
+    def change_job(
+        self,
+        job: Job[B] | int,
+        *,
+        tube: str | None = None,
+        priority: int | None = None,
+        delay: float | None = None,
+        ttr: int | None = None,
+        expire: float | None = None,
+    ) -> "Call[None]":
+        """Gives a job another tube, priority, delay, TTR or expiry; what is None stays (``change-job``).
+
+        A buried job has no delay, and one that this client holds can only have another TTR, from the next touch on, and
+        expiry. Raises NotFoundError if there is no such job in a state that allows this, ExistsError if its key is
+        taken in the other tube, OutOfMemoryError if that is full.
+        """
+        data, needs = line(
+            b"change-job",
+            whole(job_id(job), ID_MAX, "id"),
+            tube=optional(tube, wire.tube_name),
+            pri=optional(priority, whole, PRI_MAX, "priority"),
+            delay=optional(delay, seconds, "delay"),
+            ttr=optional(ttr, whole, PRI_MAX, "ttr"),
+            expire=optional(expire, seconds, "expire"),
+        )
+        return Call(data, Word.CHANGED, needs=needs)
+
+    @command
+    def change_body(self, job: Job[B] | int, body: B) -> "Call[None]":
+        """Gives a job another body that is ready, delayed or buried (``change-body``).
+
+        Raises NotFoundError if there is none, JobTooBigError, OutOfMemoryError, and what the codec raises.
+        """
+        data = self._session.codec.encode(body)
+        sent, needs = with_body(line(b"change-body", whole(job_id(job), ID_MAX, "id"), size_of(data)), data)
+        return Call(sent, Word.CHANGED, needs=needs)
+
+    @command
+    def snooze_job(self, job: Job[B] | int, delay: float = 0, priority: int | None = None) -> "Call[None]":
+        """Gives a job back that this client holds, for later: that is no failed attempt (``snooze-job``).
+
+        Its priority stays unless there is one. Raises NotFoundError if this client does not hold it.
+        """
+        id = job_id(job)
+        data, needs = line(
+            b"snooze-job",
+            whole(id, ID_MAX, "id"),
+            seconds(delay, "delay"),
+            pri=optional(priority, whole, PRI_MAX, "priority"),
+        )
+        return Call(data, Word.RELEASED, self._session.lets_go(id), needs=needs)
+
+    @command
+    def fail_job(
+        self,
+        job: Job[B] | int,
+        reason: str = "",
+        *,
+        priority: int | None = None,
+        delay: float | None = None,
+        dead: bool = False,
+    ) -> "Call[bool]":
+        """Gives a job back on which this client has failed, and says why (``fail-job``).
+
+        The rules of the tube say what follows. Returns whether the job is dead now, that is in the tube for the dead or
+        buried; with `dead` it is, whatever the rules. The reason is cut after 1 024 bytes. Raises NotFoundError if this
+        client does not hold the job.
+        """
+        id = job_id(job)
+        text = reason.encode("utf-8", "surrogateescape")[: limits.REASON_BYTES_MAX]
+        made = line(
+            b"fail-job",
+            whole(id, ID_MAX, "id"),
+            b"%d" % len(text),
+            pri=optional(priority, whole, PRI_MAX, "priority"),
+            delay=optional(delay, seconds, "delay"),
+            dead=b"now" if dead else None,
+        )
+        forget = self._session.lets_go(id)
+
+        def failed(reply: Reply) -> bool:
+            forget(reply)
+            return reply.word == Word.BURIED
+
+        sent, needs = with_body(made, text)
+        return Call(sent, Word.RELEASED, failed, needs=needs, also=(Word.BURIED,))
+
+    @command
+    def clear_tube(self, tube: str, *states: str) -> "Call[int]":
+        """Deletes the jobs of a tube that are in some states, or all that nobody holds; returns how many.
+
+        The states are ``ready``, ``delayed`` and ``buried``. Jobs that are put while this runs stay (``clear-tube``).
+        A server that does not know the command is asked for job after job.
+        """
+        words = [choice(each, RESTING, "state") for each in dict.fromkeys(states)]
+        data, needs = line(b"clear-tube", wire.tube_name(tube), *words)
+        instead = partial(fallback.clear, self._session, tube, states or RESTING)
+        return Call(data, Word.CLEARED, number, needs=needs, instead=instead, wait_s=limits.WORK_S)
+
+    @command
+    def move_jobs(self, tube: str, state: str, to: str | None = None, bound: int = PRI_MAX) -> "Call[int]":
+        """Moves up to `bound` jobs of a tube in a state into the tube `to`; returns how many (``move-jobs``).
+
+        Without `to`, each goes back to the tube in which it died. A job keeps its id, priority and age; a buried one
+        becomes ready. A key that is taken there stays behind, and a full tube ends it.
+
+        A server that does not know the command is told to put a copy of each job, with a new id, and to delete the job
+        then: if that is interrupted, one job may be in both tubes. Then `to` must be given.
+        """
+        data, needs = line(
+            b"move-jobs",
+            wire.tube_name(tube),
+            choice(state, RESTING, "state"),
+            whole(bound, PRI_MAX, "bound"),
+            to=optional(to, wire.tube_name),
+        )
+        instead = None if to is None else partial(fallback.move, self._session, tube, state, to, bound)
+        return Call(data, Word.MOVED, number, needs=needs, instead=instead, wait_s=limits.WORK_S)
+
+    @command
+    def list_jobs(
+        self,
+        tube: str,
+        state: str,
+        limit: int = limits.JOBS_MAX,
+        *,
+        after: int = 0,
+        bodies: int | None = None,
+        order: Literal["next"] | None = None,
+    ) -> "Call[Page]":
+        """Lists up to `limit` jobs of a tube in a state by their ids, those behind the id `after` (``list-jobs``).
+
+        `bodies` is how many bytes of each body the list has; with `order` ``next`` the jobs come in the order in which
+        they are handed out, and there is no next page. Each job that is there throughout is in one page.
+
+        A server that does not know the command is asked for id after id, about 100 000 in one call: a page may then
+        have fewer jobs, or none, and still a next one. Bodies and `order` need the command.
+        """
+        data, needs = line(
+            b"list-jobs",
+            wire.tube_name(tube),
+            choice(state, STATES, "state"),
+            whole(limit, limits.JOBS_MAX, "limit", 1),
+            after=whole(after, ID_MAX, "after") if after else None,
+            bodies=optional(bodies, whole, PRI_MAX, "bodies"),
+            order=optional(order, choice, ("next",), "order"),
+        )
+        instead = None
+        if bodies is None and order is None:
+            instead = partial(fallback.listed, self._session, tube, state, limit, after, Page)
+        return Call(data, Word.JOBS, page, needs=needs, instead=instead)
+
+    @command
+    def stats_tubes(self, after: str | None = None, limit: int | None = None) -> "Call[list[StatsTube]]":
+        """The statistics of tubes, in the order of their names, of those behind `after` (``stats-tubes``)."""
+        data, needs = line(
+            b"stats-tubes",
+            after=optional(after, wire.tube_name),
+            limit=optional(limit, whole, limits.JOBS_MAX, "limit", 1),
+        )
+        return Call(data, Word.OK, lambda reply: StatsTube.parse_many(reply.body), needs=needs)

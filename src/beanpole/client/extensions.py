@@ -1,0 +1,113 @@
+"""The lines of commands that beanstalkd does not know, and what each needs the server to have listed. No I/O.
+
+A server that does not know a command takes the body behind it for commands. So a line of an extension is only sent over
+a connection whose server has listed the command and each option that the line has; all that is wrong with an argument
+raises :class:`~beanpole.errors.ArgumentError` before.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Concatenate, ParamSpec, TypeVar
+
+from beanpole.client import limits
+from beanpole.errors import ArgumentError
+from beanpole.limits import PRI_MAX
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+ID_MAX = 2**64 - 1
+
+STATES = ("ready", "reserved", "delayed", "buried")
+"""The states of a job."""
+
+RESTING = ("ready", "delayed", "buried")
+"""Those of a job that nobody holds."""
+
+
+def line(verb: bytes, *words: bytes, **options: bytes | None) -> tuple[bytes, tuple[str, ...]]:
+    """A command's line, and what the server must have listed for it. An option that is None is left out."""
+    given = {name: value for name, value in options.items() if value is not None}
+    parts = [verb, *words, *(name.encode() + b"=" + value for name, value in given.items())]
+    name = verb.decode()
+    return b" ".join(parts) + b"\r\n", (name, *(f"{name}.{option}" for option in given))
+
+
+def with_body(made: tuple[bytes, tuple[str, ...]], body: bytes) -> tuple[bytes, tuple[str, ...]]:
+    """The same with a body behind it."""
+    return b"%s%s\r\n" % (made[0], body), made[1]
+
+
+def size_of(body: object) -> bytes:
+    """The size of a body. Raises TypeError for what is none."""
+    if not isinstance(body, bytes):
+        raise TypeError(f"a body is bytes here, not {type(body).__name__}: encode it, or choose an encoding or codec")
+    return b"%d" % len(body)
+
+
+# --- Arguments --------------------------------------------------------------------------------------------------------
+
+
+def whole(value: object, most: int, name: str, least: int = 0) -> bytes:
+    """A whole number. Raises ArgumentError."""
+    if not isinstance(value, int) or not least <= value <= most:
+        raise ArgumentError(f"{name} must be a whole number from {least} to {most}, not {value!r}")
+    return b"%d" % value
+
+
+def seconds(value: object, name: str, most: int = PRI_MAX) -> bytes:
+    """A duration, to the nearest millisecond. Raises ArgumentError."""
+    if not isinstance(value, int | float) or not 0 <= value <= most:
+        raise ArgumentError(f"{name} must be seconds from 0 to {most}, not {value!r}")
+    return b"%d" % value if value % 1 == 0 else (b"%.3f" % value).rstrip(b"0").rstrip(b".")
+
+
+def key_bytes(key: object) -> bytes:
+    """The key of a job. Raises ArgumentError."""
+    if not isinstance(key, str):
+        raise ArgumentError(f"a key must be a string, not {key!r}")
+    data = key.encode("utf-8", "surrogateescape")
+    if not 1 <= len(data) <= limits.KEY_BYTES_MAX or any(byte <= 32 or byte == 127 for byte in data):
+        raise ArgumentError(f"a key has 1 to {limits.KEY_BYTES_MAX} bytes, no space and no control: {key!r}")
+    return data
+
+
+def choice(value: object, choices: tuple[str, ...], name: str) -> bytes:
+    """One of some words. Raises ArgumentError."""
+    if value not in choices:
+        raise ArgumentError(f"{name} must be {' or '.join(choices)}, not {value!r}")
+    return str(value).encode()
+
+
+def optional(
+    value: T | None, check: Callable[Concatenate[T, P], bytes], *args: P.args, **kwargs: P.kwargs
+) -> bytes | None:
+    """What a check makes of a value; None of None."""
+    return None if value is None else check(value, *args, **kwargs)
+
+
+def id_lines(verb: bytes, ids: Iterable[int]) -> Iterator[tuple[bytes, list[int]]]:
+    """Lines with as many ids as go in one, and the ids of each. Raises ArgumentError for what is no id."""
+    listed: list[int] = []
+    parts = [verb]
+    size = len(verb) + 2
+    for id in ids:
+        text = whole(id, ID_MAX, "id")
+        if listed and size + 1 + len(text) > limits.EXTENSION_LINE_BYTES:
+            yield b" ".join(parts) + b"\r\n", listed
+            listed, parts, size = [], [verb], len(verb) + 2
+        listed.append(id)
+        parts.append(text)
+        size += 1 + len(text)
+    if listed:
+        yield b" ".join(parts) + b"\r\n", listed
+
+
+# --- Answers ----------------------------------------------------------------------------------------------------------
+
+
+def fields_of(text: bytes | None) -> Mapping[str, str]:
+    """The ``name=value`` of a line."""
+    pairs = [each.partition(b"=") for each in (text or b"").split(b" ") if each]
+    return {
+        name.decode("utf-8", "surrogateescape"): value.decode("utf-8", "surrogateescape") for name, _, value in pairs
+    }

@@ -1,0 +1,96 @@
+"""Plans: what takes more than one round trip, or more than one command. No I/O.
+
+A plan is a generator that yields a :class:`Shipment`; whoever drives it sends the data, fills in the replies and
+resumes it with None, or with what broke the connection. Its return value is that of the command. A shipment is encoded
+when it is asked for, so nothing may be awaited between that and sending it.
+
+What needs an extension of the server asks for its list first (:func:`ask`), once a connection.
+"""
+
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from beanpole.client.errors import ConnectionLostError, UnsupportedError
+from beanpole.client.session import LIST_EXTENSIONS, Session, check_prefix
+from beanpole.errors import UnexpectedReplyError
+from beanpole.protocol.wire import Reply
+
+if TYPE_CHECKING:
+    from beanpole.protocol.wire import Call
+
+T = TypeVar("T")
+
+
+class Shipment:
+    """Commands that go together, and the replies that came."""
+
+    __slots__ = ("count", "data", "replies", "reserves", "wait_s")
+
+    def __init__(self, data: bytes, count: int, wait_s: float | None = 0, *, reserves: bool = False) -> None:
+        self.data = data
+        self.count = count
+        """How many replies there will be."""
+        self.wait_s = wait_s
+        """Seconds that the server may wait before it replies; None: no limit."""
+        self.reserves = reserves
+        """Whether the jobs of a JOBS are reserved by this: then they must not be lost."""
+        self.replies: list[Reply] = []
+
+
+Plan = Generator[Shipment, "ConnectionLostError | UnexpectedReplyError | None", T]
+Broken = (ConnectionLostError, UnexpectedReplyError)
+"""The errors after which the connection can't be used any more; a plan is resumed with one of them."""
+
+
+def exchange(data: bytes, count: int, wait_s: float | None = 0, *, reserves: bool = False) -> Plan[list[Reply]]:
+    """Sends commands and returns their replies. Raises what breaks the connection."""
+    shipment = Shipment(data, count, wait_s, reserves=reserves)
+    broken = yield shipment
+    if broken is not None:
+        raise broken
+    return shipment.replies
+
+
+# --- What the server has ----------------------------------------------------------------------------------------------
+
+
+def ask(session: Session[Any]) -> Plan[None]:
+    """Has the server list its extensions, if it was not asked over this connection; new ones begin with that then.
+
+    Raises ConnectionLostError, and nothing else was sent.
+    """
+    session.asks = True
+    if session.features is None:
+        connection = session.connection
+        shipment = Shipment(LIST_EXTENSIONS, 1)
+        broken = yield shipment
+        if broken is not None:
+            raise ConnectionLostError(str(broken), outcome_unknown=False) from broken
+        session.listed(shipment.replies[0], connection)
+        if session.features is None:
+            raise ConnectionLostError("the connection is closed", outcome_unknown=False)
+
+
+def has(session: Session[Any], *needs: str) -> Plan[bool]:
+    """Whether the server has all of some features."""
+    yield from ask(session)
+    return session.missing(needs) is None
+
+
+def run_call(session: Session[Any], call: "Call[T]") -> Plan[T]:
+    """Runs a call that needs something of the server, or what is to be done instead.
+
+    Raises UnsupportedError, and the call was not sent.
+    """
+    yield from ask(session)
+    missing = session.missing(call.needs)
+    if missing is None:
+        data, count = session.encode(call)
+        replies = yield from exchange(data, count, call.wait_s)
+        if count > 1:
+            check_prefix(replies[0])
+        return session.finish(call, replies[-1])
+    if call.instead is None:
+        raise UnsupportedError(missing)
+    value: T = yield from call.instead()
+    return value

@@ -1,0 +1,94 @@
+"""Putting a job with the options that beanstalkd does not know. No I/O."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal, TypeVar
+
+from beanpole.client import fallback
+from beanpole.client.extensions import choice, key_bytes, line, optional, seconds, size_of, whole, with_body
+from beanpole.client.session import USED, Session
+from beanpole.errors import ArgumentError
+from beanpole.limits import PRI_MAX
+from beanpole.protocol import wire
+from beanpole.protocol.replies import Word
+from beanpole.protocol.wire import Call, Reply
+
+B = TypeVar("B")
+T = TypeVar("T")
+
+Taken = Literal["keep", "replace"]
+"""What happens when a job has the key already: the new one is not put, or it takes the place of the other."""
+
+Until = Literal["delete", "reserve"]
+"""When a key is free again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Inserted:
+    """What became of a put."""
+
+    id: int
+    """The job that is there now."""
+
+    outcome: Literal["inserted", "exists", "replaced"]
+    """``exists``: another job has the key, and nothing was changed; ``replaced``: it has the new body and options."""
+
+
+OUTCOMES: dict[int, Literal["inserted", "exists", "replaced"]] = {
+    Word.INSERTED: "inserted",
+    Word.EXISTS: "exists",
+    Word.REPLACED: "replaced",
+}
+
+
+def inserted(reply: Reply) -> Inserted:
+    """The answer to a put-job."""
+    return Inserted(reply.number, OUTCOMES[reply.word])
+
+
+def put_call(
+    session: Session[B],
+    body: B,
+    numbers: tuple[int, float, int],
+    tube: str,
+    key: str | None,
+    taken: Taken | None,
+    until: Until | None,
+    expire: float | None,
+    take: Callable[[Reply], T],
+) -> "Call[T]":
+    """A ``put-job``; on a server without it a ``put``, if that can say all that is asked for.
+
+    `numbers` are priority, delay and TTR.
+    """
+    priority, delay, ttr = numbers
+    data = session.codec.encode(body)
+    made = line(
+        b"put-job",
+        size_of(data),
+        tube=wire.tube_name(tube) if tube else None,
+        pri=whole(priority, PRI_MAX, "priority"),
+        delay=seconds(delay, "delay"),
+        ttr=whole(ttr, PRI_MAX, "ttr"),
+        key=optional(key, key_bytes),
+        taken=optional(taken, choice, ("keep", "replace"), "taken"),
+        until=optional(until, choice, ("delete", "reserve"), "until"),
+        expire=optional(expire, seconds, "expire"),
+    )
+    if key is None and (taken is not None or until is not None):
+        raise ArgumentError("taken and until are about a key, and there is none")
+    instead = None
+    if key is None and expire is None and not delay % 1:
+        plain = wire.put(data, priority, int(delay), ttr)
+        instead = partial(fallback.put, session, plain, tube, take)
+    sent, needs = with_body(made, data)
+    return Call(
+        sent,
+        Word.INSERTED,
+        take,
+        tube=None if tube else USED,
+        needs=needs,
+        also=(Word.EXISTS, Word.REPLACED),
+        instead=instead,
+    )

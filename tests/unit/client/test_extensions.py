@@ -1,0 +1,437 @@
+"""What a client says to a server that has more than beanstalkd, and to one that has not."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from beanpole import (
+    ArgumentError,
+    AsyncClient,
+    Backoff,
+    BatchError,
+    ConnectionLostError,
+    ExistsError,
+    Inserted,
+    NotFoundError,
+    OutOfMemoryError,
+    TimedOutError,
+    UnexpectedReplyError,
+    UnsupportedError,
+)
+from beanpole.client import extensions, limits
+from tests.unit.client.peer import CLOSE, SILENCE, Maker, Peer, Steps
+
+ASK = b"list-extensions\r\n"
+NONE = (ASK, b"UNKNOWN_COMMAND\r\n")
+"""How a beanstalkd answers."""
+
+PUT_JOB = b"put-job 1 pri=65536 delay=0 ttr=60"
+PUT_OPTIONS = ("put-job", "put-job.tube", "put-job.pri", "put-job.delay", "put-job.ttr")
+KEY_OPTIONS = (*PUT_OPTIONS, "put-job.key", "put-job.taken", "put-job.until", "put-job.expire")
+
+
+def listing(*features: str) -> bytes:
+    """The answer to list-extensions."""
+    text = "".join(f"- {each}\n" for each in ("list-extensions", *features))
+    return b"OK %d\r\n---\n%s\r\n" % (len(text) + 4, text.encode())
+
+
+def has(*features: str) -> tuple[bytes, bytes]:
+    """A step of a script: the client asks, and the server has these."""
+    return ASK, listing(*features)
+
+
+# --- The question -----------------------------------------------------------------------------------------------------
+
+
+def test_a_client_that_needs_no_extension_does_not_ask(make: Maker) -> None:
+    script = [(b"use a\r\nput 65536 0 60 1\r\nx\r\n", b"USING a\r\nINSERTED 1\r\n")]
+    with Peer(script) as peer:
+        client = make(peer.address)
+        assert client.put("x", tube="a") == 1
+        client.close()
+
+
+def test_it_asks_once_a_connection_and_with_the_greeting_from_then_on(make: Maker) -> None:
+    first: Steps = [
+        (b"use a\r\n", b"USING a\r\n"),
+        has("clear-tube"),
+        (b"clear-tube t\r\n", b"CLEARED 3\r\n"),
+        (b"clear-tube t ready buried\r\n", b"CLEARED 0\r\n"),
+        (b"delete 1\r\n", CLOSE),
+    ]
+    second: Steps = [
+        (b"use a\r\n" + ASK, b"USING a\r\n" + listing("clear-tube")),
+        (b"clear-tube t\r\n", b"CLEARED 1\r\n"),
+    ]
+    with Peer(first, second) as peer:
+        client = make(peer.address, use="a")
+        assert [client.clear_tube("t"), client.clear_tube("t", "ready", "buried")] == [3, 0]
+        with pytest.raises(ConnectionLostError):
+            client.delete(1)
+        assert client.clear_tube("t") == 1
+        client.close()
+
+
+def test_what_one_connection_has_listed_says_nothing_of_the_next(make: Maker) -> None:
+    """The server was replaced by an older one: a body that it does not know would be run."""
+    first: Steps = [
+        has(*KEY_OPTIONS),
+        (PUT_JOB + b" key=k\r\nx\r\n", b"INSERTED 1\r\n"),
+        (b"delete 1\r\n", CLOSE),
+    ]
+    with Peer(first, [NONE, (b"delete 2\r\n", b"DELETED\r\n")]) as peer:
+        client = make(peer.address)
+        assert client.put("x", key="k") == 1
+        with pytest.raises(ConnectionLostError):
+            client.delete(1)
+        with pytest.raises(UnsupportedError, match="put-job"):
+            client.put("x", key="k")
+        client.delete(2)
+        client.close()
+
+
+@pytest.mark.parametrize("answer", [b"UNKNOWN_COMMAND\r\n", b"BAD_FORMAT\r\n", listing()])
+def test_a_server_that_lists_nothing_gets_no_line_of_an_extension(make: Maker, answer: bytes) -> None:
+    with Peer([(ASK, answer)]) as peer:
+        client = make(peer.address)
+        calls: list[Callable[[], object]] = [
+            lambda: client.put("delete 1\r\n", key="k"),
+            lambda: client.put("x", expire=5),
+            lambda: client.put("x", delay=0.5),
+            lambda: client.put_job("x", delay=0.5),
+            lambda: client.find_job("t", "k"),
+            lambda: client.change_job(1, priority=5),
+            lambda: client.change_body(1, "delete 1\r\n"),
+            lambda: client.snooze_job(1),
+            lambda: client.fail_job(1, "delete 1\r\n"),
+            lambda: client.move_jobs("t", "buried"),
+            lambda: client.list_jobs("t", "ready", bodies=10),
+            lambda: client.list_jobs("t", "ready", order="next"),
+            lambda: client.reserve_many(5, 0.5),
+        ]
+        for call in calls:
+            with pytest.raises(UnsupportedError) as caught:
+                call()
+            assert caught.value.feature in str(caught.value)
+        client.close()
+
+
+def test_the_error_names_the_option_that_is_missing(make: Maker) -> None:
+    with Peer([has(*PUT_OPTIONS, "change-job", "list-jobs")]) as peer:
+        client = make(peer.address)
+        calls: list[tuple[Callable[[], object], str]] = [
+            (lambda: client.put("x", key="k"), "put-job.key"),
+            (lambda: client.put("x", expire=1), "put-job.expire"),
+            (lambda: client.change_job(1, expire=1), "change-job.expire"),
+            (lambda: client.list_jobs("t", "ready", bodies=10), "list-jobs.bodies"),
+        ]
+        for call, feature in calls:
+            with pytest.raises(UnsupportedError) as caught:
+                call()
+            assert caught.value.feature == feature
+        client.close()
+
+
+@pytest.mark.parametrize("answer", [CLOSE, b"DELETED\r\n", b"OK 3\r\nabc\r\n"])
+def test_a_question_without_an_answer_sends_nothing_else(make: Maker, answer: object) -> None:
+    with Peer([(ASK, answer)]) as peer, pytest.raises((ConnectionLostError, UnexpectedReplyError)) as caught:
+        make(peer.address, backoff=Backoff(attempts=1)).put("x", key="k")
+    assert not getattr(caught.value, "outcome_unknown", False)
+
+
+def test_a_silent_server_is_told_nothing_else(make: Maker) -> None:
+    with Peer([(ASK, SILENCE)]) as peer, pytest.raises(ConnectionLostError) as caught:
+        make(peer.address, timeout=0.05).put("x", key="k")
+    assert not caught.value.outcome_unknown
+
+
+# --- The commands -----------------------------------------------------------------------------------------------------
+
+
+def test_put_with_a_key(make: Maker) -> None:
+    whole = b"put-job 1 tube=a pri=1 delay=0.25 ttr=9 key=k taken=replace until=reserve expire=3600\r\nx\r\n"
+    script = [
+        has(*KEY_OPTIONS),
+        (PUT_JOB + b" key=k\r\nx\r\n", b"EXISTS 4\r\n"),
+        (b"use u\r\n" + PUT_JOB + b" key=k\r\nx\r\n", b"USING u\r\nINSERTED 5\r\n"),
+        (whole, b"REPLACED 6\r\n"),
+        (PUT_JOB + b" key=k\r\nx\r\n", b"EXISTS 7\r\n"),
+        (PUT_JOB + b" key=k\r\nx\r\n", b"OUT_OF_MEMORY\r\n"),
+        (b"put-job 1 pri=65536 delay=1.5 ttr=60\r\nx\r\n", b"INSERTED 8\r\n"),
+        (b"put-job 1 pri=65536 delay=0 ttr=60\r\nx\r\n", b"INSERTED 9\r\n"),
+    ]
+    with Peer(script) as peer:
+        client = make(peer.address)
+        assert client.put("x", key="k") == 4
+        with client.using("u"):
+            assert client.put("x", key="k") == 5
+            given = {"tube": "a", "key": "k", "taken": "replace", "until": "reserve", "expire": 3600.0}
+            assert client.put_job("x", 1, 0.25, 9, **given) == Inserted(6, "replaced")
+            assert client.put_job("x", key="k") == Inserted(7, "exists")
+            with pytest.raises(OutOfMemoryError):
+                client.put_job("x", key="k")
+            assert client.put("x", delay=1.5) == 8
+            assert client.put_job("x") == Inserted(9, "inserted")
+        client.close()
+
+
+def test_the_lines_of_the_other_commands(make: Maker) -> None:
+    features = (
+        *("find-job", "clear-tube", "snooze-job", "snooze-job.pri", "change-body", "move-jobs", "move-jobs.to"),
+        *(f"change-job{option}" for option in ("", ".tube", ".pri", ".delay", ".ttr", ".expire")),
+        *(f"fail-job{option}" for option in ("", ".pri", ".delay", ".dead")),
+        *("stats-tubes", "stats-tubes.after", "stats-tubes.limit"),
+    )
+    tubes = b"---\n- name: a\n  current-jobs-ready: 2\n- name: b\n  current-jobs-ready: 0\n"
+    script = [
+        has(*features),
+        (b"find-job t k\r\n", b"FOUND 3 1\r\nx\r\n"),
+        (b"change-job 3 tube=u pri=1 delay=0 ttr=2 expire=0.001\r\n", b"CHANGED\r\n"),
+        (b"change-job 3 pri=1\r\n", b"EXISTS 4\r\n"),
+        (b"change-body 3 2\r\nxy\r\n", b"CHANGED\r\n"),
+        (b"snooze-job 3 2.5\r\n", b"RELEASED\r\n"),
+        (b"snooze-job 3 0 pri=7\r\n", b"NOT_FOUND\r\n"),
+        (b"fail-job 3 0\r\n\r\n", b"RELEASED\r\n"),
+        (b"fail-job 3 5 pri=1 delay=60 dead=now\r\nno\r\nx\r\n", b"BURIED\r\n"),
+        (b"move-jobs t buried 4294967295\r\n", b"MOVED 9\r\n"),
+        (b"move-jobs t ready 10 to=u\r\n", b"MOVED 10\r\n"),
+        (b"stats-tubes after=a limit=2\r\n", b"OK %d\r\n%s\r\n" % (len(tubes), tubes)),
+    ]
+    with Peer(script) as peer:
+        client = make(peer.address)
+        assert client.find_job("t", "k").body == "x"
+        client.change_job(3, tube="u", priority=1, delay=0, ttr=2, expire=0.001)
+        with pytest.raises(ExistsError) as caught:
+            client.change_job(3, priority=1)
+        assert caught.value.id == 4
+        client.change_body(3, "xy")
+        client.snooze_job(3, 2.5)
+        with pytest.raises(NotFoundError):
+            client.snooze_job(3, priority=7)
+        assert client.fail_job(3) is False
+        assert client.fail_job(3, "no\r\nx", priority=1, delay=60, dead=True) is True
+        assert client.move_jobs("t", "buried") == 9
+        assert client.move_jobs("t", "ready", "u", 10) == 10
+        assert [(each.name, each.current_jobs_ready) for each in client.stats_tubes("a", 2)] == [("a", 2), ("b", 0)]
+        client.close()
+
+
+def test_a_page_of_a_list(make: Maker) -> None:
+    fields = b"tube=t state=buried pri=1 ttr=60 age=0.25 delay=0 reserves=1 timeouts=2 releases=3 buries=4 kicks=5"
+    more = b" attempt=2 attempts=3 key=gr\xc3\xbcn from=u died=1700000000.5 size=9 new=1"
+    frames = b"JOBS 2 more=1 next=8\r\nJOB 7 2 %s%s\r\nab\r\nJOB 8 0 %s\r\n\r\n" % (fields, more, fields)
+    options = ("list-jobs", "list-jobs.after", "list-jobs.bodies", "list-jobs.order")
+    script = [
+        has(*options),
+        (b"list-jobs t buried 2 bodies=2\r\n", frames),
+        (b"list-jobs t buried 1000 after=8\r\n", b"JOBS 0\r\n"),
+        (b"list-jobs t ready 5 order=next\r\n", b"JOBS 1\r\nJOB 7 0 age=x\r\n\r\n"),
+    ]
+    with Peer(script) as peer:
+        client = make(peer.address)
+        page = client.list_jobs("t", "buried", 2, bodies=2)
+        assert page.next == 8
+        first, second = page.jobs
+        assert (first.id, first.tube, first.state, first.pri, first.ttr, first.age) == (7, "t", "buried", 1, 60, 0.25)
+        assert (first.reserves, first.timeouts, first.releases, first.buries, first.kicks) == (1, 2, 3, 4, 5)
+        assert (first.attempt, first.attempts, first.key, first.origin) == (2, 3, "grün", "u")
+        assert (first.died, first.size, first.body) == (1700000000.5, 9, b"ab")
+        assert (second.id, second.key, second.attempts, second.body) == (8, None, None, b"")
+        page = client.list_jobs("t", "buried", after=page.next)
+        assert (page.jobs, page.next) == ([], None)
+        with pytest.raises(UnexpectedReplyError, match="age of job 7"):
+            client.list_jobs("t", "ready", 5, order="next")
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda client: client.put("x", key=""),
+        lambda client: client.put("x", key="a b"),
+        lambda client: client.put("x", key="a\n"),
+        lambda client: client.put("x", key="a\x7f"),
+        lambda client: client.put("x", key="ü" * 101),
+        lambda client: client.put("x", key=b"k"),
+        lambda client: client.put("x", taken="keep"),
+        lambda client: client.put("x", key="k", taken="steal"),
+        lambda client: client.put("x", key="k", until="ever"),
+        lambda client: client.put("x", expire=-1),
+        lambda client: client.put("x", expire="1"),
+        lambda client: client.put("x", delay=-0.5),
+        lambda client: client.put("x", delay=float("nan")),
+        lambda client: client.put("x", delay=float("inf")),
+        lambda client: client.put("x", delay=2.0**32),
+        lambda client: client.put("x", key="k", ttr=0.5),
+        lambda client: client.put("x", key="k", tube="a b"),
+        lambda client: client.find_job("t", "a b"),
+        lambda client: client.change_job(-1, priority=1),
+        lambda client: client.change_job(1, priority=2**32),
+        lambda client: client.change_job(1, tube=""),
+        lambda client: client.snooze_job(1, -1),
+        lambda client: client.clear_tube("t", "reserved"),
+        lambda client: client.clear_tube("a b"),
+        lambda client: client.move_jobs("t", "reserved", "u"),
+        lambda client: client.list_jobs("t", "lost"),
+        lambda client: client.list_jobs("t", "ready", 0),
+        lambda client: client.list_jobs("t", "ready", 1001),
+        lambda client: client.list_jobs("t", "ready", order="last"),
+        lambda client: client.stats_tubes(limit=0),
+    ],
+)
+def test_a_wrong_argument_is_named_before_anything_is_sent(make: Maker, call: Callable[[Any], object]) -> None:
+    with pytest.raises(ArgumentError):
+        call(make(("127.0.0.1", 1), backoff=Backoff(attempts=1)))
+
+
+def test_durations_have_milliseconds() -> None:
+    written = [extensions.seconds(each, "delay") for each in (0, 5, 2.0, 0.1 + 0.2, 1 / 3, 0.0004, 2**32 - 1)]
+    assert written == [b"0", b"5", b"2", b"0.3", b"0.333", b"0", b"4294967295"]
+
+
+# --- Many jobs --------------------------------------------------------------------------------------------------------
+
+MANY = has("reserve-many", "delete-many", "touch-many")
+
+
+def test_many_jobs_are_one_command_where_the_server_has_it(make: Maker) -> None:
+    script = [
+        MANY,
+        (b"reserve-many 3 0.5\r\n", b"JOBS 2\r\nJOB 5 1 tube=t pri=3 attempts=2\r\nx\r\nJOB 6 0\r\n\r\n"),
+        (b"touch-many 5 6\r\n", b"TOUCHED 2\r\n"),
+        (b"delete-many 5 6\r\n", b"DELETED 2\r\n"),
+        (b"reserve-many 1000 0\r\n", b"TIMED_OUT\r\n"),
+        (b"reserve-many 1 2147483647\r\n", b"JOBS 1\r\nJOB 7 0\r\n\r\n"),
+        (b"delete-many 7 8 7 9\r\n", b"DELETED 2 8 7\r\n"),
+        (b"touch-many 1 2\r\n", b"TOUCHED 1 2\r\n"),
+    ]
+    with Peer(script) as peer:
+        client = make(peer.address)
+        jobs = client.reserve_many(3, 0.5)
+        assert [(job.id, job.body) for job in jobs] == [(5, "x"), (6, "")]
+        assert (jobs[0].info.tube, jobs[0].info.pri, jobs[0].info.attempts) == ("t", 3, 2)
+        assert not client.untouched
+        client.touch_many(jobs)
+        client.delete_many(jobs)
+        assert client.untouched
+        with pytest.raises(TimedOutError):
+            client.reserve_many(2000, 0)
+        assert client.reserve_many(1)[0].id == 7
+        with pytest.raises(BatchError) as caught:
+            client.delete_many([7, 8, 7, 9])
+        assert [type(each).__name__ for each in caught.value.results] == [
+            "NoneType",
+            "NotFoundError",
+            "NotFoundError",
+            "NoneType",
+        ]
+        with pytest.raises(BatchError) as caught:
+            client.touch_many([1, 2])
+        assert caught.value.results[0] is None
+        assert isinstance(caught.value.results[1], NotFoundError)
+        client.delete_many([])
+        client.close()
+
+
+def test_many_jobs_are_many_commands_where_it_has_not(make: Maker) -> None:
+    script = [
+        NONE,
+        (b"reserve\r\nreserve-with-timeout 0\r\n", b"RESERVED 5 1\r\nx\r\nTIMED_OUT\r\n"),
+        (b"touch 5\r\ntouch 6\r\n", b"TOUCHED\r\nNOT_FOUND\r\n"),
+        (b"delete 5\r\n", b"DELETED\r\n"),
+    ]
+    with Peer(script) as peer:
+        client = make(peer.address)
+        jobs = client.reserve_many(2)
+        assert [(job.id, job.body, job.info) for job in jobs] == [(5, "x", None)]
+        with pytest.raises(BatchError) as caught:
+            client.touch_many([5, 6])
+        assert caught.value.results[0] is None
+        assert isinstance(caught.value.results[1], NotFoundError)
+        client.delete_many(jobs)
+        client.close()
+
+
+def test_a_line_has_no_more_ids_than_fit() -> None:
+    ids = [2**64 - 1 - i for i in range(1000)]
+    lines = list(extensions.id_lines(b"delete-many", ids))
+    assert [id for _, listed in lines for id in listed] == ids
+    assert max(len(line) for line, _ in lines) <= limits.EXTENSION_LINE_BYTES
+    assert min(len(line) for line, _ in lines[:-1]) > limits.EXTENSION_LINE_BYTES - 22
+    assert list(extensions.id_lines(b"delete-many", [])) == []
+
+
+@pytest.mark.parametrize("answer", [b"DELETED 1 9\r\n", b"RELEASED\r\n", b"DELETED 0 1 1\r\n"])
+def test_an_answer_that_does_not_fit_is_an_error(make: Maker, answer: bytes) -> None:
+    with Peer([MANY, (b"delete-many 1\r\n", answer)]) as peer, pytest.raises(UnexpectedReplyError):
+        make(peer.address).delete_many([1])
+
+
+def test_a_batch_that_breaks_says_what_is_known(make: Maker) -> None:
+    with Peer([MANY, (b"delete-many 1 2\r\n", CLOSE)]) as peer, pytest.raises(BatchError) as caught:
+        make(peer.address).delete_many([1, 2])
+    assert [type(each) for each in caught.value.results] == [ConnectionLostError] * 2
+
+
+def test_cancelled_reserve_many_gives_the_jobs_back() -> None:
+    """The client holds another job, so that the connection stays; the jobs come after the cancellation."""
+    script = [
+        (b"reserve-job 1\r\n", b"RESERVED 1 0\r\n\r\n"),
+        has("reserve-many", "snooze-job", "snooze-job.pri", "list-jobs"),
+        (b"reserve-many 2 60\r\n", b""),
+        (b"list-jobs t reserved 1000\r\n", b"JOBS 2\r\nJOB 5 0\r\n\r\nJOB 6 0\r\n\r\nJOBS 1\r\nJOB 1 0\r\n\r\n"),
+        (b"stats-job 5\r\nstats-job 6\r\n", b"OK 11\r\n---\npri: 3\n\r\nOK 11\r\n---\npri: 4\n\r\n"),
+        (b"snooze-job 5 0 pri=3\r\nsnooze-job 6 0 pri=4\r\n", b"RELEASED\r\nRELEASED\r\n"),
+        (b"delete 1\r\n", b"DELETED\r\n"),
+    ]
+
+    async def scene(address: tuple[str, int]) -> None:
+        async with AsyncClient(address) as client:
+            await client.reserve_job(1)
+            task = asyncio.create_task(client.reserve_many(2, 60))
+            while not (client._link and client._link._owed and client._link._owed[0].reserves):  # noqa: ASYNC110 - nobody says that it was sent
+                await asyncio.sleep(0)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            assert len((await client.list_jobs("t", "reserved")).jobs) == 1
+            while client._session.held != {1}:  # noqa: ASYNC110 - nobody says that they are given back
+                await asyncio.sleep(0)
+            await client.delete(1)
+
+    with Peer(script) as peer:
+        asyncio.run(asyncio.wait_for(scene(peer.address), 20))
+
+
+# --- Pipelines --------------------------------------------------------------------------------------------------------
+
+
+def test_a_pipeline_asks_before_it_is_sent(make: Maker) -> None:
+    both = b"put 65536 0 60 1\r\nx\r\n" + PUT_JOB + b" key=k\r\ny\r\nclear-tube t\r\n"
+    script = [has(*KEY_OPTIONS, "clear-tube"), (both, b"INSERTED 1\r\nEXISTS 2\r\nCLEARED 3\r\n")]
+    with Peer(script) as peer:
+        client = make(peer.address)
+        with client.pipeline() as p:
+            results = [p.put("x"), p.put("y", key="k"), p.clear_tube("t")]
+        assert [each.result() for each in results] == [1, 2, 3]
+        client.close()
+
+
+def test_a_pipeline_does_what_it_can_on_an_old_server(make: Maker) -> None:
+    script = [
+        NONE,
+        (b"put 65536 0 60 1\r\nx\r\n", b"INSERTED 1\r\n"),
+        (b"use t\r\nput 65536 0 60 1\r\nz\r\n", b"USING t\r\nINSERTED 2\r\n"),
+        (b"delete 1\r\n", b"DELETED\r\n"),
+    ]
+    with Peer(script) as peer:
+        client = make(peer.address)
+        with client.pipeline(raise_errors=False) as p:
+            results = [p.put("x"), p.put("delete 1\r\n", key="k"), p.put_job("z", tube="t"), p.delete(1)]
+        assert results[0].result() == 1
+        assert isinstance(results[1].error, UnsupportedError)
+        assert results[2].result() == Inserted(2, "inserted")
+        assert results[3].error is None
+        client.close()
