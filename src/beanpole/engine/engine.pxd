@@ -66,6 +66,7 @@ cdef class Engine:
     cdef int drop_watch(self, Session session, Watch watch) except -1
     cdef int switch_used(self, Session session, Tube tube) except -1
     cdef int offer(self, int64_t now_ns, Tube tube) except -1
+    cdef int serve_first(self, int64_t now_ns, Tube tube) except -1
     cdef int offer_all(self, int64_t now_ns, list tubes) except -1
     cdef int wait(self, Session session, int64_t until_ns) except -1
     cdef int stop_waiting(self, Session session) except -1
@@ -85,9 +86,11 @@ cdef class Engine:
     cdef int reserve_job(self, int64_t now_ns, Session session, uint64_t id) except -1
     cdef int no_room(self, Session session, Verb verb, int64_t size) except -1
     cdef int not_found(self, Session session) except -1
-    cdef int delete(self, int64_t now_ns, Session session, uint64_t id) except -1
+    cdef int delete(self, Session session, uint64_t id) except -1
+    cdef bint delete_job(self, Session session, uint64_t id) except -1
     cdef int release(self, int64_t now_ns, Session session, Command command) except -1
     cdef int bury(self, int64_t now_ns, Session session, Command command) except -1
+    cdef bint touch_job(self, int64_t now_ns, Session session, uint64_t id) except -1
     cdef int touch(self, int64_t now_ns, Session session, uint64_t id) except -1
     cdef int peek(self, Session session, Job job) except -1
     cdef int peek_first(self, Session session, Heap heap) except -1

@@ -34,7 +34,7 @@ from cython.cimports.beanpole.engine.kick import kick, kick_job
 from cython.cimports.beanpole.engine.records import Records, Room
 from cython.cimports.beanpole.engine.report import report
 from cython.cimports.beanpole.engine.session import Session
-from cython.cimports.beanpole.engine.tube import Tube, Watch
+from cython.cimports.beanpole.engine.tube import Tube, Watch, can_serve
 from cython.cimports.beanpole.engine.tubelist import TubeList
 from cython.cimports.beanpole.protocol.commands import Verb
 from cython.cimports.beanpole.protocol.replies import Word
@@ -48,14 +48,6 @@ NEVER = cython.declare(int64_t, -1)
 DEADLINE_MARGIN_NS = cython.declare(int64_t, engine_limits.DEADLINE_MARGIN_NS)
 URGENT_PRI_BELOW = cython.declare(uint32_t, engine_limits.URGENT_PRI_BELOW)
 JOBS_PER_TICK = cython.declare(cython.Py_ssize_t, engine_limits.JOBS_PER_TICK)
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def can_serve(tube: Tube) -> cython.bint:
-    """Whether a job may be reserved from a tube."""
-    return tube.ready.count != 0 and tube.paused_until_ns == 0
 
 
 @cython.cclass
@@ -318,10 +310,15 @@ class Engine:
     def offer(self, now_ns, tube):
         """Hand a tube's ready jobs to the sessions that wait for them, the longest waiting first."""
         while tube.waiting_count and can_serve(tube):
-            session: Session = cython.cast(Session, tube.first_waiting.session, typecheck=True)
-            self.wake(session)
-            self.reserve_for(now_ns, session, cython.cast(Job, tube.ready.entries[0].item))
+            self.serve_first(now_ns, tube)
         return 0
+
+    def serve_first(self, now_ns, tube):
+        """Hand a tube's best job to the session that has waited longest for one."""
+        session: Session = cython.cast(Session, tube.first_waiting.session, typecheck=True)
+        job: Job = cython.cast(Job, tube.ready.entries[0].item)
+        self.wake(session)
+        return self.reserve_for(now_ns, session, job)
 
     def offer_all(self, now_ns, tubes):
         """Hand out the ready jobs of several tubes, over all of them the smallest (pri, id) first."""
@@ -334,9 +331,7 @@ class Engine:
         while heads:
             tube = heapq.heappop(heads)[3]
             if tube.waiting_count and can_serve(tube):
-                session: Session = cython.cast(Session, tube.first_waiting.session, typecheck=True)
-                self.wake(session)
-                self.reserve_for(now_ns, session, cython.cast(Job, tube.ready.entries[0].item))
+                self.serve_first(now_ns, tube)
                 if tube.ready.count:
                     heapq.heappush(heads, (tube.ready.entries[0].key, tube.ready.entries[0].tie, tube.number, tube))
         return 0
@@ -455,7 +450,7 @@ class Engine:
         if verb == Verb.RESERVE:
             return self.reserve(now_ns, session, NEVER)
         if verb == Verb.DELETE:
-            return self.delete(now_ns, session, command.id)
+            return self.delete(session, command.id)
         if verb == Verb.RESERVE_WITH_TIMEOUT:
             return self.reserve(now_ns, session, now_ns + command.timeout_s * SECOND_NS)
         if verb == Verb.RELEASE:
@@ -571,17 +566,21 @@ class Engine:
         session.read_index = self.records.index
         return session.out.word(Word.NOT_FOUND)
 
-    def delete(self, now_ns, session, id):
+    def delete(self, session, id):
         """delete: a job in any state, unless another session holds it."""
+        return session.out.word(Word.DELETED) if self.delete_job(session, id) else self.not_found(session)
+
+    def delete_job(self, session, id):
+        """Delete a job for a session; False: it has none of this id that it may delete."""
         job: Job = self.jobs.find(id)
         if job is None or (job.state == State.RESERVED and job.holder is not session):
-            return self.not_found(session)
+            return False
         self.leave(job)
         self.records.job_deleted(job)
         self.jobs.remove(job)
         job.tube.delete_count += 1
         self.drop_if_unused(job.tube)
-        return session.out.word(Word.DELETED)
+        return True
 
     def release(self, now_ns, session, command):
         """release: a held job becomes ready or delayed."""
@@ -614,15 +613,19 @@ class Engine:
 
     def touch(self, now_ns, session, id):
         """touch: the TTR of a held job starts again."""
+        return session.out.word(Word.TOUCHED) if self.touch_job(now_ns, session, id) else self.not_found(session)
+
+    def touch_job(self, now_ns, session, id):
+        """Touch a job for a session; False: it holds none of this id."""
         job: Job = self.jobs.find(id)
         if job is None or job.holder is not session:
-            return self.not_found(session)
+            return False
         job.deadline_at_ns = now_ns + job.ttr_s * SECOND_NS
         session.reserved.move(job, job.deadline_at_ns)
         self.arm(session, job.deadline_at_ns)  # change-job may have made the time shorter
         if self.records.wants_reservations:
             self.records.job_reserved(job)
-        return session.out.word(Word.TOUCHED)
+        return True
 
     def peek(self, session, job):
         """peek: a job in any state."""

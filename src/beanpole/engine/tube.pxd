@@ -35,3 +35,7 @@ cdef class Tube(Timed):
     cdef readonly uint64_t segment            # the log's segment with its record; 0: none
     cdef void join_waiting(self, Watch watch) noexcept
     cdef void leave_waiting(self, Watch watch) noexcept
+
+cdef inline bint can_serve(Tube tube) noexcept:
+    # Whether a job may be reserved from a tube.
+    return tube.ready.count != 0 and tube.paused_until_ns == 0
