@@ -8,7 +8,7 @@ Options stand last, as a dict. A duration is a number of seconds, also 0.5.
 from abc import ABC, abstractmethod
 from typing import Any
 
-from tests.model.bookkeeping import NEVER, Bookkeeping, Thing
+from tests.model.bookkeeping import NEVER, SECOND, Bookkeeping, Thing
 
 WITH_BODY = ("put-job", "fail-job", "change-body")
 """The last word but the options is a body, of which the line says the size."""
@@ -23,12 +23,38 @@ def said(verb: str, *words: Any) -> bytes:  # noqa: ANN401 - numbers and names
     return (" ".join(map(str, line)) + "\r\n" + ("" if body is None else body + "\r\n")).encode("latin-1")
 
 
+def seconds(ns: int) -> str:
+    """A duration as frames show it."""
+    ms = ns // (SECOND // 1000)
+    return f"{ms // 1000}.{ms % 1000:03}".rstrip("0").rstrip(".")
+
+
 class Extensions(Bookkeeping, ABC):
     """The extensions; what they share with the other commands is the model's."""
 
     @abstractmethod
     def new_job(self, tube: str, pri: int, delay: float, ttr: int, body: str) -> Thing:
         """Puts a job into a tube."""
+
+    @abstractmethod
+    def answer(self, session: Thing, reply: str) -> None:
+        """Ends the waiting of a session with a reply."""
+
+    @abstractmethod
+    def reserve(self, session: Thing, timeout: float = NEVER) -> str | None:
+        """Reserves a job, or lets the session wait."""
+
+    @abstractmethod
+    def hold(self, session: Thing, job: Thing) -> None:
+        """Reserves a certain job."""
+
+    @abstractmethod
+    def delete(self, session: Thing, job: Thing) -> str:
+        """Deletes a job."""
+
+    @abstractmethod
+    def touch(self, session: Thing, job: Thing) -> str:
+        """Lets the time to run of a job begin again."""
 
     @abstractmethod
     def move(self, job: Thing, state: str, until: int = NEVER, holder: Thing | None = None) -> None:
@@ -76,3 +102,51 @@ class Extensions(Bookkeeping, ABC):
     def change_body(self, session: Thing, job: Thing, body: str) -> str:
         job.body = body
         return "CHANGED"
+
+    def reserve_many(self, session: Thing, count: int, timeout: float) -> str | None:
+        jobs: list[Thing] = []
+        while len(jobs) < count and (job := self.best(session.watched)):
+            self.hold(session, job)
+            jobs.append(job)
+        if jobs:
+            return self.frames(jobs)
+        reply = self.reserve(session, timeout)
+        session.wants_frame = reply is None
+        return reply
+
+    def frames(self, jobs: list[Thing]) -> str:
+        """The reply that shows some jobs."""
+        return "\r\n".join([f"JOBS {len(jobs)}", *(self.frame(job) for job in jobs)])
+
+    def frame(self, job: Thing) -> str:
+        """A job with its body."""
+        return (
+            f"JOB {job.id} {len(job.body)} tube={job.tube} state={job.state} pri={job.pri} ttr={job.ttr} "
+            f"age={seconds(self.now - job.created)} delay={job.delay} reserves={job.reserves} timeouts={job.timeouts} "
+            f"releases={job.releases} buries={job.buries} kicks={job.kicks}\r\n{job.body}"
+        )
+
+    def delete_many(self, session: Thing, *ids: int) -> str:
+        lost = []
+        for id in ids:
+            if (job := self.jobs.get(id)) and job.holder in (None, session):
+                self.delete(session, job)
+                self.forget_tubes()
+            else:
+                lost.append(id)
+        return " ".join(map(str, ["DELETED", len(ids) - len(lost), *lost]))
+
+    def touch_many(self, session: Thing, *ids: int) -> str:
+        lost = []
+        for id in ids:
+            if (job := self.jobs.get(id)) and job.holder is session:
+                self.touch(session, job)
+            else:
+                lost.append(id)
+        return " ".join(map(str, ["TOUCHED", len(ids) - len(lost), *lost]))
+
+    def cancel_reserve(self, session: Thing) -> str:
+        if not session.waiting:
+            return "NOT_WAITING"
+        self.answer(session, "TIMED_OUT")
+        return "CANCELLED"

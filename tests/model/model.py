@@ -46,7 +46,7 @@ class Model(Extensions):
                 self.answer(session, "TIMED_OUT")
 
     def run(self, session: Thing) -> None:
-        while session.todo and not session.waiting:
+        while session.todo and (not session.waiting or session.todo[0] == ("cancel-reserve",)):
             verb, *words = session.todo.pop(0)
             self.counts["cmd-" + verb] += 1
             if verb in NEEDS:
@@ -74,7 +74,8 @@ class Model(Extensions):
         waiting = [session for session in self.sessions if session.waiting]
         while job := self.best([tube for session in waiting for tube in session.watched]):
             session = next(session for session in waiting if job.tube in session.watched)
-            self.answer(session, self.reserve_job(session, job))
+            reply = self.reserve_job(session, job)
+            self.answer(session, self.frames([job]) if session.wants_frame else reply)
             waiting.remove(session)
 
     def soon(self, session: Thing) -> bool:
@@ -106,7 +107,7 @@ class Model(Extensions):
         self.move_later(job, delay)
         return job
 
-    def reserve(self, session: Thing, timeout: int = NEVER) -> str | None:
+    def reserve(self, session: Thing, timeout: float = NEVER) -> str | None:
         session.worker = True
         if job := self.best(session.watched):
             return self.reserve_job(session, job)
@@ -114,17 +115,20 @@ class Model(Extensions):
             return "DEADLINE_SOON"
         if timeout == 0 or session.half_closed:
             return "TIMED_OUT"
-        session.waiting, session.until = True, self.now + timeout * SECOND
+        session.waiting, session.until, session.wants_frame = True, self.now + int(timeout * SECOND), False
         self.sessions.remove(session)
         self.sessions.append(session)
         return None
 
     reserve_with_timeout = reserve
 
-    def reserve_job(self, session: Thing, job: Thing) -> str:
+    def hold(self, session: Thing, job: Thing) -> None:
         session.worker = True
         job.reserves += 1
         self.move(job, "reserved", self.now + job.ttr * SECOND, session)
+
+    def reserve_job(self, session: Thing, job: Thing) -> str:
+        self.hold(session, job)
         return f"RESERVED {job.id} {len(job.body)}\r\n{job.body}"
 
     def delete(self, session: Thing, job: Thing) -> str:

@@ -67,6 +67,13 @@ commands = st.one_of(
     st.tuples(st.just("fail-job"), ids, bodies, options),
     st.tuples(st.just("change-job"), ids, st.builds(operator.or_, options, changes)),
     st.tuples(st.just("change-body"), ids, bodies),
+    st.tuples(st.just("reserve-many"), st.sampled_from([1, 2, 5]), st.sampled_from([0, 0, 1, 0.5])),
+    st.builds(
+        lambda verb, some: (verb, *some),
+        st.sampled_from(["delete-many", "touch-many"]),
+        st.lists(ids, min_size=1, max_size=4),
+    ),
+    st.tuples(st.just("cancel-reserve")),
 )
 
 
@@ -93,6 +100,13 @@ def phrase_of(shape: str, id: int, pri: int, tube: str) -> list[tuple[Any, ...]]
         "die": [("reserve-job", id), ("fail-job", id, "why", {"dead": "now"})],
         "change held": [("reserve-job", id), ("change-job", id, {"ttr": 2}), ("touch", id)],
         "change": [("change-job", id, {"tube": tube, "pri": pri}), ("change-body", id, "longer")],
+        "many": [("watch", tube), ("reserve-many", 1 + id, 0), ("touch-many", 0, id), ("delete-many", id, 1)],
+        "many and cancel": [
+            ("watch", tube),
+            ("reserve-many", 1 + id, 1 + id),
+            ("cancel-reserve",),
+            ("list-tube-used",),
+        ],
         "change buried": [*bury(id, pri), *bury(id + 1, pri), ("change-job", id, {"tube": tube, "pri": 3})],
         "tie": [("put", pri, 0, 2 + id, ""), ("reserve-job", 0), ("reserve-with-timeout", 1 + id)],
     }
@@ -102,7 +116,9 @@ def phrase_of(shape: str, id: int, pri: int, tube: str) -> list[tuple[Any, ...]]
 shapes = st.sampled_from(
     ["delay", "finish", "bury", "bury two", "both kinds", "kick", "move", "watch all", "leave", "hold and wait", "tie"],
 )
-changing_shapes = st.sampled_from(["snooze", "fail", "die", "change held", "change", "change buried"])
+changing_shapes = st.sampled_from(
+    ["snooze", "fail", "die", "change held", "change", "change buried", "many", "many and cancel"]
+)
 lost = st.sampled_from(["quit", "disconnect", "half-close"])
 
 
@@ -179,6 +195,22 @@ class Conversation(RuleBasedStateMachine):
     @rule(data=st.data())
     def wait_for_ever(self, data: st.DataObject) -> None:
         self.say(self.choose(data), [("reserve",), ("list-tube-used",)])
+
+    @rule(
+        names=st.permutations(NAMES),
+        tube=tubes,
+        how=st.sampled_from(["reserve", "reserve-many"]),
+        cancels=st.booleans(),
+    )
+    def wait_for_many(self, names: list[str], tube: str, how: str, *, cancels: bool) -> None:
+        """Somebody waits, perhaps with a cancel behind, and somebody else puts two jobs."""
+        worker, producer, *_ = [name for name in names if name in self.sessions] * 2 or ["", ""]
+        if worker and worker not in self.unsent:
+            self.say(worker, [("watch", tube), ("reserve-many", 2, 4) if how == "reserve-many" else ("reserve",)])
+            if cancels:
+                self.say(worker, [("cancel-reserve",)])
+        if producer and producer != worker:
+            self.say(producer, [("use", tube), ("put", 1, 0, 9, "x"), ("put", 0, 0, 9, "y")])
 
     @rule(data=st.data(), how=lost)
     def lose(self, data: st.DataObject, how: str) -> None:
@@ -295,6 +327,8 @@ class Conversation(RuleBasedStateMachine):
             last_id += verb in {"put", "put-job"}
             if verb in NEEDS:
                 words[0] = max(last_id - words[0], 0)
+            elif verb in {"delete-many", "touch-many"}:
+                words[:] = [max(last_id - word, 0) for word in words]
             sent.append((verb, *words))
         return sent
 

@@ -31,6 +31,7 @@ from cython.cimports.beanpole.engine.heap import Heap, Timed, sooner
 from cython.cimports.beanpole.engine.job import Job, State, new_job
 from cython.cimports.beanpole.engine.jobtable import JobTable
 from cython.cimports.beanpole.engine.kick import kick, kick_job
+from cython.cimports.beanpole.engine.many import reply_one
 from cython.cimports.beanpole.engine.records import Records, Room
 from cython.cimports.beanpole.engine.report import report
 from cython.cimports.beanpole.engine.session import Session
@@ -296,6 +297,7 @@ class Engine:
         """Take a session out of the waiting lines."""
         if session.waiting:
             session.waiting = False
+            session.wants_frame = False
             self.waiting_count -= 1
             for watch in session.watches:
                 cython.cast(Watch, watch, typecheck=True).tube.leave_waiting(watch)
@@ -317,7 +319,10 @@ class Engine:
         """Hand a tube's best job to the session that has waited longest for one."""
         session: Session = cython.cast(Session, tube.first_waiting.session, typecheck=True)
         job: Job = cython.cast(Job, tube.ready.entries[0].item)
+        wants_frame: cython.bint = session.wants_frame
         self.wake(session)
+        if wants_frame:
+            return reply_one(self, now_ns, session, job)
         return self.reserve_for(now_ns, session, job)
 
     def offer_all(self, now_ns, tubes):

@@ -3,6 +3,7 @@
 import cython
 from cython.cimports.beanpole.engine.changing import change_body, change_job, fail_job, snooze_job
 from cython.cimports.beanpole.engine.engine import Outcome
+from cython.cimports.beanpole.engine.many import delete_many, reserve_many, touch_many
 from cython.cimports.beanpole.engine.putting import put_job
 from cython.cimports.beanpole.protocol.commands import Verb
 from cython.cimports.beanpole.protocol.replies import Word
@@ -36,6 +37,14 @@ def run(engine, now_ns, session, command):
         return change_body(engine, now_ns, session, command)
     if verb == Verb.LIST_EXTENSIONS:
         return list_extensions(session)
+    if verb == Verb.RESERVE_MANY:
+        return reserve_many(engine, now_ns, session, command.args.count, command.args.timeout_ns)
+    if verb == Verb.DELETE_MANY:
+        return delete_many(engine, now_ns, session, command)
+    if verb == Verb.TOUCH_MANY:
+        return touch_many(engine, now_ns, session, command)
+    if verb == Verb.CANCEL_RESERVE:
+        return session.out.word(Word.NOT_WAITING)
     return session.out.word(Word.UNKNOWN_COMMAND)
 
 

@@ -29,3 +29,8 @@ PRI_DEFAULT = 65_536
 
 TTR_S_DEFAULT = 60
 """Seconds of the time to run of a ``put-job`` that names none."""
+JOBS_PER_PIECE = 1_000
+"""Jobs that delete-many or touch-many changes before others have their turn: a fraction of a millisecond."""
+
+BODIES_BYTES_MAX = 262_144
+"""Bytes of bodies in a reply with several jobs; one job is always given, whatever its size."""

@@ -48,6 +48,7 @@ cdef class Decoder:
     cdef int settle(self) except -1
     cdef bint next(self, Command command) noexcept
     cdef void unread(self) noexcept
+    cdef int take_cancel(self) noexcept
     cdef bint line(self, Command command) noexcept
     cdef bint body(self, Command command) noexcept
     cdef bint skip(self, Command command) noexcept

@@ -41,6 +41,9 @@ TEXT_BYTES_MAX = cython.declare(cython.Py_ssize_t, protocol_limits.TEXT_BYTES_MA
 RULES_BYTES_MAX = cython.declare(cython.Py_ssize_t, protocol_limits.RULES_BYTES_MAX)
 INPUT_BYTES_KEPT = cython.declare(cython.Py_ssize_t, protocol_limits.INPUT_BYTES_KEPT)
 
+CANCEL = cython.declare(cython.p_const_char, b"cancel-reserve\r\n")
+CANCEL_BYTES = cython.declare(cython.Py_ssize_t, 16)
+
 ROW_COUNT = cython.declare(cython.int, len(COMMANDS))
 rows = cython.declare(VerbRow[64])
 
@@ -167,6 +170,16 @@ class Decoder:
         """Go back to before the command that `next` has just returned, so that it returns it once more."""
         self.at = self.before_at
         self.mode = self.before_mode
+
+    def take_cancel(self):
+        """Take a cancel-reserve if it is what comes next; return 1: it was; 0: it is not; -1: more input will tell."""
+        there: cython.Py_ssize_t = min(self.end - self.at, CANCEL_BYTES)
+        if not self.extensions or memcmp(self.input + self.at, CANCEL, there) != 0:
+            return 0
+        if there < CANCEL_BYTES:
+            return -1
+        self.at += CANCEL_BYTES
+        return 1
 
     def line(self, command):
         """Decode a command line. False: it is not complete, or the mode changed."""

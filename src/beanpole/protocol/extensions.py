@@ -53,6 +53,10 @@ EXTENSIONS = (
     (b"snooze-job", (Kind.ID, Kind.SECONDS), (Kind.PRI,)),
     (b"change-job", (Kind.ID,), (Kind.TUBE, Kind.PRI, Kind.DELAY, Kind.TTR)),
     (b"change-body", (Kind.ID, Kind.BYTES), ()),
+    (b"reserve-many", (Kind.COUNT, Kind.TIMEOUT), ()),
+    (b"delete-many", (Kind.IDS,), ()),
+    (b"touch-many", (Kind.IDS,), ()),
+    (b"cancel-reserve", (), ()),
 )  # fmt: skip
 """Every extension: its verb, the words that must follow it, and the options that may, in any order.
 

@@ -46,6 +46,7 @@ cdef class Connection:
     cdef bint in_held                    # those whose output waits for the log
     cdef uint64_t turn                   # the turn that share_ns belongs to
     cdef int run(self, int64_t now_ns) except -1
+    cdef bint take_cancel(self) except -1
     cdef int64_t cost(self) noexcept
     cdef int end_reply(self) except -1
     cdef int stop_input(self, int64_t now_ns) except -1

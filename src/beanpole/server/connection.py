@@ -13,9 +13,11 @@ with it.
 
 import cython
 from cython.cimports.beanpole.engine.engine import Engine, Outcome
+from cython.cimports.beanpole.engine.many import cancel
 from cython.cimports.beanpole.engine.work import Work
 from cython.cimports.beanpole.protocol.commands import Command, Verb
 from cython.cimports.beanpole.protocol.decoder import Decoder
+from cython.cimports.beanpole.protocol.replies import Word
 from cython.cimports.libc.stdint import int64_t, uint64_t
 
 from beanpole.protocol import commands
@@ -32,6 +34,7 @@ COSTS_NS = {
     "PUT": 700,
     "RESERVE": 700,
     "RESERVE_WITH_TIMEOUT": 700,
+    "RESERVE_MANY": 700,
     "DELETE": 700,
     "LIST_TUBES": 20_000,
     "LIST_TUBES_WATCHED": 1_000,
@@ -121,7 +124,7 @@ class Connection:
         # A large body alone can cost more than a share to receive: one command runs all the same, while its bytes lie
         # where they arrived.
         ran: cython.bint = False
-        while not session.waiting and not session.quitting:
+        while not session.quitting and (not session.waiting or self.take_cancel()):
             unsent_bytes: cython.Py_ssize_t = session.out.buffer.size - session.out.buffer.start
             if unsent_bytes >= OUTPUT_BYTES_PAUSE:
                 self.choked = True
@@ -160,12 +163,28 @@ class Connection:
         self.finished = session.quitting or (self.input_ended and self.hungry)
         return 0
 
+    def take_cancel(self):
+        """End the waiting of the session if a cancel-reserve comes next; False: it waits on.
+
+        Nothing else is decoded while it waits. Input is taken until it is clear that it is something else.
+        """
+        taken: cython.int = self.decoder.take_cancel()
+        if taken <= 0:
+            self.hungry = taken < 0
+            return False
+        cancel(self.engine, self.session)
+        self.end_reply()
+        self.session.out.word(Word.CANCELLED)
+        self.end_reply()
+        return True
+
     def cost(self):
         """Return what the current command costs, apart from its output and the jobs that it moves."""
         cost_ns: int64_t = costs[cython.cast(cython.int, current.verb)]
         if (
             current.verb == Verb.RESERVE
             or current.verb == Verb.RESERVE_WITH_TIMEOUT
+            or current.verb == Verb.RESERVE_MANY
             or current.verb == Verb.LIST_TUBES_WATCHED
         ):
             cost_ns += len(self.session.watches) * WATCH_COST_NS

@@ -12,9 +12,13 @@ from hypothesis import strategies as st
 from beanpole.protocol import limits
 from beanpole.protocol.commands import COMMANDS, Verb
 from beanpole.protocol.decoder import Decoder
+from beanpole.protocol.extensions import EXTENSIONS, KIND_NAMES, Kind
 
 BODY_BYTES_MAX = 10
 """The limit of the decoders here: small, so that bodies above it are short."""
+
+SIZES = {Kind.BYTES, Kind.TEXT_BYTES, Kind.RULES_BYTES}
+"""The words behind which a body follows."""
 
 CASES: list[tuple[bytes, list[str]]] = [
     # Verbs and their arguments.
@@ -74,6 +78,48 @@ CASES: list[tuple[bytes, list[str]]] = [
     (b"put 0 0 1 11\r\n01234567890\r\nstats\r\n", ["<JOB_TOO_BIG>", "<STATS>"]),
     (b"put 0 0 1 12 x\r\nstats\r\nstats\r\nstats\r\n", ["<JOB_TOO_BIG>", "<STATS>"]),
     (b"put 0 0 1 1 x\r\nstats\r\n", ["<BAD_FORMAT>", "<STATS>"]),
+    # Extensions: looked for where the old commands fail, with options and longer lines.
+    (b"list-extensions\r\ncancel-reserve\r\n", ["<LIST_EXTENSIONS>", "<CANCEL_RESERVE>"]),
+    (b"list-extensions \r\nlist-extensions x\r\n", ["<BAD_FORMAT>"] * 2),
+    (b"list-extensionsx\r\nx\r\n", ["<UNKNOWN_COMMAND>"] * 2),
+    (b"reserve-many 3 0.5\r\n", ["<RESERVE_MANY count=3 timeout=500000000>"]),
+    (b"reserve-many 1000 2147483647.000\r\n", ["<RESERVE_MANY count=1000 timeout=2147483647000000000>"]),
+    (b"reserve-many 1000 2147483647.001\r\n", ["<BAD_FORMAT>"]),
+    (b"reserve-many 0 1\r\nreserve-many 1001 1\r\nreserve-many  1 1\r\nreserve-many 1 1 \r\n", ["<BAD_FORMAT>"] * 4),
+    (b"reserve-many 1 1 1\r\nreserve-many 1\r\nreserve-many 1 x=1\r\n", ["<BAD_FORMAT>"] * 3),
+    (b"reserve-many 1 .5\r\nreserve-many 1 5.\r\nreserve-many 1 1.2345\r\n", ["<BAD_FORMAT>"] * 3),
+    (b"delete-many 1\r\ntouch-many 1 18446744073709551615 1\r\n", [
+        "<DELETE_MANY ids=b'1'>", "<TOUCH_MANY ids=b'1 18446744073709551615 1'>"
+    ]),
+    (b"delete-many\r\ndelete-many \r\ndelete-many 1 \r\n", ["<BAD_FORMAT>"] * 3),
+    (b"delete-many 1  2\r\ndelete-many 1\t2\r\n", ["<BAD_FORMAT>"] * 2),
+    (b"delete-many 18446744073709551616\r\ndelete-many 1\0\r\ndelete-many +1\r\n", ["<BAD_FORMAT>"] * 3),
+    (b"delete-many " + b"1 " * 105 + b"1\r\n", [f"<DELETE_MANY ids=b'{'1 ' * 105}1'>"]),
+    (b"delete-many " + b"1 " * 4088 + b"1\r\nstats\r\n", [f"<DELETE_MANY ids=b'{'1 ' * 4088}1'>", "<STATS>"]),
+    (b"delete-many " + b"1 " * 4088 + b"12\r\nstats\r\n", [f"<DELETE_MANY ids=b'{'1 ' * 4088}12'>", "<STATS>"]),
+    (b"delete-many " + b"1 " * 4088 + b"123\r\nstats\r\n", ["<BAD_FORMAT>", "<STATS>"]),
+    (b"delete-many " + b"1 " * 9000 + b"1\r\nstats\r\n", ["<BAD_FORMAT>", "<STATS>"]),
+    (b"delete-manyx " + b"1 " * 300 + b"1\r\nstats\r\n", ["<BAD_FORMAT>", "<STATS>"]),
+    # Extensions with a body: no byte of it is a command, whatever is wrong.
+    (b"put-job 4\r\nbody\r\nput-job 0\r\n\r\n", ["<PUT_JOB body=b'body'>", "<PUT_JOB body=b''>"]),
+    (b"put-job 10 ttr=0 delay=0.25 tube=t pri=1\r\n0123456789\r\n", [
+        "<PUT_JOB tube=b't' pri=1 delay=250000000 ttr=1 body=b'0123456789'>"
+    ]),
+    (b"change-body 7 2\r\nab\r\n", ["<CHANGE_BODY id=7 body=b'ab'>"]),
+    (b"fail-job 7 12 dead=now\r\n012345678901\r\n", ["<FAIL_JOB id=7 dead='now' body=b'012345678901'>"]),
+    (b"fail-job 7 1025\r\n" + b"x" * 1025 + b"\r\nstats\r\n", ["<JOB_TOO_BIG>", "<STATS>"]),
+    (b"put-job 8 x=1\r\ndelete 1\r\nstats\r\n", ["<BAD_FORMAT>", "<STATS>"]),
+    (b"put-job 8 pri=1 pri=1\r\ndelete 1\r\nstats\r\n", ["<BAD_FORMAT>", "<STATS>"]),
+    (b"put-job 8  pri=1\r\ndelete 1\r\nstats\r\n", ["<BAD_FORMAT>", "<STATS>"]),
+    (b"put-job 8 tube=\0\r\ndelete 1\r\nstats\r\n", ["<BAD_FORMAT>", "<STATS>"]),
+    (b"put-job 8 tube=" + b"t" * 300 + b"\r\ndelete 1\r\nstats\r\n", ["<BAD_FORMAT>", "<STATS>"]),
+    (b"put-job 8 tube=" + b"t" * 9000 + b"\r\ndelete 1\r\nstats\r\n", ["<BAD_FORMAT>", "<STATS>"]),
+    (b"put-job 11\r\ndelete\r\n123\r\nstats\r\n", ["<JOB_TOO_BIG>", "<STATS>"]),
+    (b"put-job 11 x=1\r\n01234567890\r\nstats\r\n", ["<JOB_TOO_BIG>", "<STATS>"]),
+    (b"put-job 1\r\nxyz\r\nstats\r\n", ["<EXPECTED_CRLF>", "<UNKNOWN_COMMAND>", "<STATS>"]),
+    (b"put-job 4294967296\r\nput-job\r\nput-job -1\r\nchange-body 1\r\n", ["<BAD_FORMAT>"] * 4),
+    (b"put-jobs 8\r\nstats\r\n", ["<UNKNOWN_COMMAND>", "<STATS>"]),
+    (b"delete-many 1\r" + b"\r" * 300 + b"\r\nstats\r\n", ["<BAD_FORMAT>", "<STATS>"]),
 ]  # fmt: skip
 
 
@@ -92,7 +138,7 @@ def decoded(pieces: list[bytes], body_bytes_max: int = BODY_BYTES_MAX) -> list[s
     for piece in pieces:
         decoder.receive(piece)
         commands += shown(decoder)
-        held = body_bytes_max + 2 + limits.LINE_BYTES_MAX + len(piece)
+        held = body_bytes_max + 2 + limits.EXTENSION_LINE_BYTES_MAX + len(piece)
         assert decoder.buffered_bytes <= 2 * max(held, limits.INPUT_BYTES_KEPT)
     return commands
 
@@ -134,9 +180,151 @@ def test_every_verb_has_a_case() -> None:
     assert {verb.name for _, verb, *_ in COMMANDS} - named == set()
 
 
+def name(text: bytes) -> str:
+    """The name of an extension's verb."""
+    return text.decode().upper().replace("-", "_")
+
+
+GOOD: dict[Kind, tuple[bytes, ...]] = {
+    Kind.BYTES: (b"2",),
+    Kind.TEXT_BYTES: (b"2",),
+    Kind.RULES_BYTES: (b"2",),
+    Kind.IDS: (b"1", b"1 2 3"),
+    Kind.PATTERN: (b"t", b"t-*", b"*"),
+    Kind.STATE: (b"ready", b"reserved", b"delayed", b"buried"),
+    Kind.RESTING_STATE: (b"ready", b"delayed", b"buried"),
+    Kind.RESTING_STATES: (b"ready", b"buried delayed ready"),
+    Kind.COUNT: (b"1", b"1000"),
+    Kind.LIMIT: (b"1", b"1000"),
+    Kind.TAKEN: (b"keep", b"replace"),
+    Kind.UNTIL: (b"delete", b"reserve"),
+    Kind.DEAD: (b"now",),
+    Kind.ORDER: (b"next",),
+    Kind.AFTER_PATTERN: (b"t", b"t*", b"*"),
+    Kind.KEY: (b"k", b"k" * 200, b"\xff=\x21", b"*"),
+    Kind.TUBE: (b"t", b"t" * 200),
+    Kind.TO: (b"t",),
+    Kind.AFTER_TUBE: (b"t",),
+    Kind.TIMEOUT: (b"0", b"0.001", b"2147483647"),
+    Kind.SECONDS: (b"0", b"4294967295.999"),
+    Kind.DELAY: (b"0", b"0.5"),
+    Kind.EXPIRE: (b"1", b"0.5"),
+}
+"""Values that each kind of argument can have; those that are missing are numbers."""
+
+BAD: dict[Kind, tuple[bytes, ...]] = {
+    Kind.PATTERN: (b"**", b"-*", b"t*t", b"t" * 201 + b"*"),
+    Kind.STATE: (b"ready,", b"READY", b"r"),
+    Kind.RESTING_STATE: (b"reserved",),
+    Kind.RESTING_STATES: (b"reserved", b"ready ready", b"ready  buried", b"ready "),
+    Kind.COUNT: (b"0", b"1001"),
+    Kind.LIMIT: (b"0", b"1001"),
+    Kind.TAKEN: (b"kee", b"keepx"),
+    Kind.KEY: (b"k" * 201, b"\x1f", b"\x7f", b"a\tb"),
+    Kind.TUBE: (b"t" * 201, b"-t", b"t*", b"\xc3\xa9"),
+    Kind.TIMEOUT: (b"2147483648", b"2147483647.001"),
+    Kind.DELAY: (b"1.", b".5", b"1.2345", b"1e3", b"4294967296"),
+}
+"""Values that they can't have, beside those that no kind has."""
+
+BAD_FOR_ALL = (b"", b" ", b"\0")
+
+
+def line_of(row: tuple[bytes, tuple[Kind, ...], tuple[Kind, ...]], rest: bytes = b"", **changed: bytes) -> bytes:
+    """A command of an extension with its body; `changed` holds other words by their place, as w0."""
+    text, words, _ = row
+    values = [changed.get(f"w{i}", GOOD.get(kind, (b"7",))[0]) for i, kind in enumerate(words)]
+    return b" ".join([text, *values]) + rest + b"\r\n" + (b"us\r\n" if SIZES & set(words) else b"")
+
+
+def verbs(data: bytes) -> list[str]:
+    """The names of the commands in some input, which must be the same in one piece and byte by byte."""
+    whole = decoded([data])
+    assert decoded(bytewise(data)) == whole
+    return [text.split(" ")[0].strip("<>") for text in whole]
+
+
+@pytest.mark.parametrize("row", EXTENSIONS, ids=lambda row: row[0].decode())
+def test_every_argument_of_every_extension(row: tuple[bytes, tuple[Kind, ...], tuple[Kind, ...]]) -> None:
+    text, words, options = row
+    right, wrong = [name(text), "STATS"], ["BAD_FORMAT", "STATS"]
+    assert verbs(line_of(row) + b"stats\r\n") == right
+    for i, kind in enumerate(words):
+        for value in GOOD.get(kind, (b"7",)):
+            assert verbs(line_of(row, **{f"w{i}": value}) + b"stats\r\n") == right, value
+        # A space more, and the size stands elsewhere: that closes the connection.
+        bad = [value for value in (*BAD.get(kind, ()), *BAD_FOR_ALL) if b" " not in value or not SIZES & set(words)]
+        for value in () if kind in SIZES else bad:
+            assert verbs(line_of(row, **{f"w{i}": value}) + b"stats\r\n") == wrong, value
+    for kind in options:
+        start = b" " + KIND_NAMES[kind] + b"="
+        for value in GOOD.get(kind, (b"7",)):
+            assert verbs(line_of(row, start + value) + b"stats\r\n") == right, start + value
+            assert verbs(line_of(row, start + value + start + value) + b"stats\r\n") == wrong, "doubled"
+        for value in (*BAD.get(kind, ()), *BAD_FOR_ALL):
+            assert verbs(line_of(row, start + value) + b"stats\r\n") == wrong, start + value
+    rests = [b" unknown=1", b" ", b" =", b" x"]
+    assert [verbs(line_of(row, rest) + b"stats\r\n") for rest in rests] == [wrong] * len(rests)
+
+
+def test_a_size_that_cannot_be_read_closes() -> None:
+    for line in (b"put-job x", b"put-job", b"put-job 1\0", b"put-job  1", b"change-body 1", b"put-job " + b"9" * 9000):
+        decoder = Decoder(BODY_BYTES_MAX)
+        decoder.receive(line + b"\r\n")
+        command = decoder.next_command()
+        assert command is not None
+        assert (command.verb, command.closes) == (Verb.BAD_FORMAT, True), line[:20]
+
+
+def test_a_body_of_an_extension_that_does_not_end_closes() -> None:
+    decoder = Decoder(BODY_BYTES_MAX)
+    decoder.receive(b"put-job 1\r\nxyz\r\nput 0 0 0 1\r\nxyz\r\nput-job 1 x=1\r\nx\r\nstats \r\n")
+    closing = []
+    while command := decoder.next_command():
+        closing.append((command.verb, command.closes))
+    assert closing == [
+        (Verb.EXPECTED_CRLF, True),
+        (Verb.UNKNOWN_COMMAND, False),
+        (Verb.EXPECTED_CRLF, False),
+        (Verb.UNKNOWN_COMMAND, False),
+        (Verb.BAD_FORMAT, False),
+        (Verb.BAD_FORMAT, False),
+    ]
+
+
+def test_a_server_without_extensions_takes_them_for_mistakes() -> None:
+    decoder = Decoder(BODY_BYTES_MAX, extensions=False)
+    decoder.receive(
+        b"list-extensions\r\nput-job 7\r\nuse abc\r\nreserve-many 1 0\r\ndelete-many " + b"1 " * 200 + b"1\r\n"
+    )
+    assert shown(decoder) == [
+        *["<UNKNOWN_COMMAND>"] * 2,
+        "<USE tube=b'abc'>",
+        *["<BAD_FORMAT>"] * 2,
+    ]
+
+
 # Words of the protocol, so that chance comes upon more than unknown commands.
 words = st.sampled_from(
-    [text for text, *_ in COMMANDS] + [b" ", b"0", b"1", b"7", b"12", b"t", b"x", b"-", b"\r\n", b"\r\n", b"\r", b"\n"]
+    [text for text, *_ in COMMANDS]
+    + [text for text, *_ in EXTENSIONS]
+    + [
+        b" pri=1",
+        b" tube=t",
+        b" delay=0.5",
+        b" ",
+        b"0",
+        b"1",
+        b"7",
+        b"12",
+        b"t",
+        b"x",
+        b"-",
+        b"\r\n",
+        b"\r\n",
+        b"\r",
+        b"\n",
+    ]
 )
 puts = st.builds(
     lambda size, body, end: b"put 0 0 1 %d\r\n%b%b" % (size, body, end),

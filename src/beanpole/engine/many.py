@@ -1,0 +1,178 @@
+"""reserve-many, delete-many and touch-many: what their singular does, for many jobs on one line; and cancel-reserve.
+
+Each job that reserve-many hands out is the one that ``reserve`` would have handed out next. A session that waits is
+given one job, as soon as there is one: who waits for the first of many is not kept waiting for the others.
+"""
+
+import heapq
+
+import cython
+from cython.cimports.beanpole.engine.engine import Engine, Outcome
+from cython.cimports.beanpole.engine.frame import add_frame
+from cython.cimports.beanpole.engine.job import Job
+from cython.cimports.beanpole.engine.session import Session
+from cython.cimports.beanpole.engine.tube import Tube, Watch, can_serve
+from cython.cimports.beanpole.engine.work import Work, begin
+from cython.cimports.beanpole.protocol.commands import Command, Verb
+from cython.cimports.beanpole.protocol.replies import Word
+from cython.cimports.libc.stdint import INT64_MAX, UINT64_MAX, int64_t, uint32_t, uint64_t
+
+from beanpole.engine import limits
+
+BODIES_BYTES_MAX = cython.declare(cython.Py_ssize_t, limits.BODIES_BYTES_MAX)
+JOBS_PER_PIECE = cython.declare(uint32_t, limits.JOBS_PER_PIECE)
+
+
+# --- reserve-many -----------------------------------------------------------------------------------------------------
+
+
+def reserve_many(engine, now_ns, session, count, timeout_ns):
+    """reserve-many: the jobs that as many reserves would get, at once; where there is none, wait for the first."""
+    if engine.records.backlog_full():
+        return Outcome.AGAIN
+    engine.count_worker(session)
+    jobs: list = hold_many(engine, now_ns, session, count)
+    if jobs:
+        return reply_jobs(engine, now_ns, session, jobs)
+    if engine.deadline_soon(now_ns, session):
+        return session.out.word(Word.DEADLINE_SOON)
+    if session.half_closed or timeout_ns == 0:
+        return session.out.word(Word.TIMED_OUT)
+    engine.wait(session, now_ns + timeout_ns)
+    session.wants_frame = True
+    return 0
+
+
+def hold_many(engine, now_ns, session, count):
+    """Reserve the best jobs of the watched tubes for a session, up to `count` of them and to BODIES_BYTES_MAX."""
+    tube: Tube
+    job: Job
+    left: cython.Py_ssize_t = BODIES_BYTES_MAX
+    jobs: list = []
+    heads: list = []
+    for watch in session.watches:
+        tube = cython.cast(Watch, watch, typecheck=True).tube
+        if can_serve(tube):
+            heads.append((tube.ready.entries[0].key, tube.ready.entries[0].tie, tube.number, tube))
+    heapq.heapify(heads)
+    while heads:
+        tube = heapq.heappop(heads)[3]
+        # The best job of all other tubes: as long as this tube has a better one, nothing else is looked at.
+        other_key: int64_t = heads[0][0] if heads else INT64_MAX
+        other_tie: uint64_t = heads[0][1] if heads else UINT64_MAX
+        while can_serve(tube) and (
+            tube.ready.entries[0].key < other_key
+            or (tube.ready.entries[0].key == other_key and tube.ready.entries[0].tie < other_tie)
+        ):
+            job = cython.cast(Job, tube.ready.entries[0].item)
+            left -= job.body_bytes
+            if left < 0 and jobs:
+                return jobs
+            engine.hold(now_ns, session, job)
+            jobs.append(job)
+            if len(jobs) >= count:
+                return jobs
+        if can_serve(tube):
+            heapq.heappush(heads, (tube.ready.entries[0].key, tube.ready.entries[0].tie, tube.number, tube))
+    return jobs
+
+
+def reply_jobs(engine, now_ns, session, jobs):
+    """Reply with jobs that were just reserved."""
+    session.read_index = engine.records.index
+    session.moved_count += len(jobs)
+    session.out.number(Word.JOBS, len(jobs))
+    for job in jobs:
+        add_frame(session.out, cython.cast(Job, job, typecheck=True), now_ns)
+    return 0
+
+
+def reply_one(engine, now_ns, session, job):
+    """Reserve a job for a session that waited in reserve-many."""
+    engine.hold(now_ns, session, job)
+    return reply_jobs(engine, now_ns, session, [job])
+
+
+# --- delete-many and touch-many ---------------------------------------------------------------------------------------
+
+
+@cython.final
+@cython.cclass
+class Ids(Work):
+    """A command for ids of jobs that is under way."""
+
+    line = cython.declare(bytes)
+    """The ids in decimal, with one space between them; the decoder has looked at them."""
+    at = cython.declare(cython.Py_ssize_t)
+    """Bytes of it that are done."""
+    touches = cython.declare(cython.bint)
+    """It is a touch-many, not a delete-many."""
+    done_count = cython.declare(cython.Py_ssize_t)
+    """Jobs that it deleted or touched so far."""
+    lost = cython.declare(list)
+    """The ids of those that it could not, in the order of the line."""
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def step(self, engine: Engine, now_ns: int64_t, session: Session) -> cython.int:
+        """Delete or touch the next JOBS_PER_PIECE jobs, and reply when none is left."""
+        line: cython.p_const_char = self.line
+        size: cython.Py_ssize_t = len(self.line)
+        room: uint32_t = JOBS_PER_PIECE
+        id: uint64_t
+        while self.at < size:
+            if room == 0:
+                return Outcome.DONE
+            id = 0
+            while self.at < size and line[self.at] != 32:
+                id = id * 10 + cython.cast(uint64_t, line[self.at] - 48)
+                self.at += 1
+            self.at += 1
+            room -= 1
+            session.moved_count += 1
+            if engine.touch_job(now_ns, session, id) if self.touches else engine.delete_job(session, id):
+                self.done_count += 1
+            else:
+                self.lost.append(id)
+        session.work = None
+        session.out.begin(Word.TOUCHED if self.touches else Word.DELETED)
+        session.out.add_number(self.done_count)
+        if self.lost:
+            session.read_index = engine.records.index
+        for lost in self.lost:
+            session.out.add(b" ", 1)
+            session.out.add_number(lost)
+        return session.out.end()
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def begin_ids(engine: Engine, now_ns: int64_t, session: Session, command: Command, touches: cython.bint) -> cython.int:
+    """Begin a command for the ids of its line."""
+    work: Ids = Ids()
+    work.line = command.args.ids_at[: command.args.ids_bytes]
+    work.touches = touches
+    work.lost = []
+    return begin(engine, now_ns, session, work)
+
+
+def delete_many(engine, now_ns, session, command):
+    """delete-many: delete by id; the reply counts the deleted jobs and names the others."""
+    return begin_ids(engine, now_ns, session, command, False)
+
+
+def touch_many(engine, now_ns, session, command):
+    """touch-many: the same with touch."""
+    if engine.records.backlog_full():
+        return Outcome.AGAIN
+    return begin_ids(engine, now_ns, session, command, True)
+
+
+# --- cancel-reserve ---------------------------------------------------------------------------------------------------
+
+
+def cancel(engine, session):
+    """End the waiting of a session, of its own will: the reply of its reserve is TIMED_OUT."""
+    engine.command_counts[cython.cast(cython.int, Verb.CANCEL_RESERVE)] += 1
+    engine.stop_waiting(session)
+    return session.out.word(Word.TIMED_OUT)

@@ -1,0 +1,115 @@
+"""Commands for many jobs, a piece a turn; and what is read of a client that waits."""
+
+from beanpole.engine import limits
+from beanpole.engine.engine import Engine
+from beanpole.log.log import Log
+from beanpole.server.connection import Connection
+from beanpole.server.turn import Turn
+from tests.unit.server.memory_transport import MemoryTransport
+
+COUNT = 3 * limits.JOBS_PER_PIECE // 2
+"""Ids of one digit less than 6 that a line of 8 KiB has room for, and more than one piece."""
+
+
+def filled(count: int) -> tuple[Engine, Connection]:
+    """An engine with some jobs, and a connection to it."""
+    engine = Engine()
+    producer = Connection(engine, 0)
+    for _ in range(count):
+        producer.receive(0, b"put 0 0 60 1\r\nx\r\n")
+    producer.close(0)
+    return engine, Connection(engine, 0)
+
+
+def test_delete_of_more_jobs_than_a_piece_goes_on_in_the_next_turn() -> None:
+    engine, connection = filled(COUNT)
+    line = b"delete-many " + b" ".join(b"%d" % (id + 1) for id in range(COUNT)) + b" 9999\r\nlist-tube-used\r\n"
+    connection.receive(0, line)
+    assert connection.pending
+    assert connection.take_output() == b""
+    assert len(engine.jobs.jobs()) == COUNT - limits.JOBS_PER_PIECE
+    connection.resume(0)
+    assert connection.take_output() == b"DELETED %d 9999\r\nUSING default\r\n" % COUNT
+    assert not connection.pending
+
+
+def test_jobs_deleted_before_the_client_goes_are_deleted() -> None:
+    engine, connection = filled(COUNT)
+    connection.receive(0, b"delete-many " + b" ".join(b"%d" % (id + 1) for id in range(COUNT)) + b"\r\n")
+    connection.close(0)
+    assert len(engine.jobs.jobs()) == COUNT - limits.JOBS_PER_PIECE
+
+
+def test_reserve_of_a_thousand_jobs_of_many_tubes_is_in_order() -> None:
+    engine = Engine()
+    connection = Connection(engine, 0)
+    for id in range(1000):
+        connection.receive(0, b"watch t%d\r\nuse t%d\r\nput %d 0 60 1\r\nx\r\n" % (id % 37, id % 37, id * 7919 % 11))
+    connection.take_output()
+    connection.receive(0, b"reserve-many 1000 0\r\n")
+    first, *lines = connection.take_output().split(b"\r\n")
+    taken = [int(line.split()[1]) for line in lines if line.startswith(b"JOB ")]
+    assert first == b"JOBS 1000"
+    assert taken == sorted(range(1, 1001), key=lambda id: ((id - 1) * 7919 % 11, id))
+
+
+class SendingTransport(MemoryTransport):
+    """It remembers what was sent at a time."""
+
+    def __init__(self, turn: Turn) -> None:
+        super().__init__(turn)
+        self.sent: list[bytes] = []
+
+    def send_bytes(self, data: bytes) -> int:
+        """Take it all."""
+        self.sent.append(data)
+        return len(data)
+
+
+def run(turn: Turn, turns: int = 10) -> None:
+    """Run some turns, more than what follows needs."""
+    for now_ns in range(2, turns + 2):
+        turn.run(now_ns)
+
+
+def turn_of_engine(*, one_reply_per_send: bool = False) -> Turn:
+    """A turn whose next one is run by the test."""
+    log = Log()
+    turn = Turn(Engine(now_ns=1, records=log.records), log, one_reply_per_send=one_reply_per_send)
+    turn.run_soon = lambda: None
+    return turn
+
+
+def test_cancel_is_two_replies_where_replies_are_sent_one_by_one() -> None:
+    turn = turn_of_engine(one_reply_per_send=True)
+    client = SendingTransport(turn)
+    client.arrive(b"reserve\r\n", b"cancel-res", b"erve\r\n")
+    run(turn)
+    assert client.sent == [b"TIMED_OUT\r\n", b"CANCELLED\r\n"]
+
+
+def test_input_behind_a_waiting_reserve_is_taken_only_as_far_as_it_may_cancel() -> None:
+    turn = turn_of_engine()
+    client = MemoryTransport(turn)
+    client.arrive(b"reserve\r\n", b"list-tube-used\r\n", b"cancel-reserve\r\n", b"quit\r\n")
+    run(turn)
+    assert (client.woken_count, client.output) == (2, b"")
+    producer = MemoryTransport(turn)
+    producer.arrive(b"put 0 0 60 1\r\nx\r\n")
+    run(turn)
+    assert client.output == b"RESERVED 1 1\r\nx\r\nUSING default\r\nNOT_WAITING\r\n"
+    assert client.closed
+
+
+def test_a_client_that_waits_and_says_nothing_makes_no_turn_busy() -> None:
+    turn = turn_of_engine()
+    client = MemoryTransport(turn)
+    client.arrive(b"reserve\r\n")
+    run(turn)
+    assert (client.woken_count, turn.busy) == (1, False)
+    client.arrive(b"cancel-reserve\r")
+    run(turn)
+    assert (client.woken_count, turn.busy, client.output) == (2, False, b"")
+    client.arrive(b"\n")
+    run(turn)
+    assert (turn.busy, client.output) == (False, b"TIMED_OUT\r\nCANCELLED\r\n")
