@@ -43,3 +43,31 @@ def test_opening_a_connection_waits_for_no_answer_for_ever(cluster: Cluster) -> 
     with cluster.database.connected() as connection:
         connection.exec_driver_sql("lock table beanpole.setting in access exclusive mode")
         asyncio.run(open_in_vain())
+
+
+SMALL, LARGE = 3000, 30
+"""How many rows the log of a test has of each kind."""
+
+
+def test_small_rows_are_read_many_at_a_time_and_large_ones_few(cluster: Cluster) -> None:
+    cluster.init()
+    cluster.database.run(
+        "insert into beanpole.log_1 select n, 1, 2, '\\x00', 1, 0, '\\x00', '\\x00',"  # noqa: S608
+        f" convert_to(repeat('x', case when n <= {SMALL} then 10 else 100000 end), 'utf8')"
+        f" from generate_series(1, {SMALL + LARGE}) n"
+    )
+
+    async def read_all() -> list[int]:
+        store: PostgresStore = await opener(cluster.url, "a")()
+        tip, counts = await store.first(1), []
+        while tip is not None:
+            _, rows = await store.read(tip, 1_000_000)
+            counts.append(len(rows))
+            tip = rows[-1] if rows else None
+        await store.close()
+        return counts
+
+    counts = asyncio.run(read_all())
+    assert sum(counts) == SMALL + LARGE
+    assert counts[0] > 1000
+    assert 10 <= counts[-2] <= 11

@@ -40,8 +40,8 @@ from beanpole.log.postgres.store import (
 from beanpole.log.postgres.tasks import within
 from beanpole.log.postgres.url import turned
 
-ROWS_AT_ONCE = 16
-"""Rows of one answer, each of 512 KiB at most or a single large body."""
+ROWS_AT_ONCE = 1024
+"""Rows of one answer, if they are small: a leader with little to do writes many that hold next to nothing."""
 
 LOCK_TIMEOUT_MS = 100
 """Milliseconds that making or dropping a table waits for a lock: behind it every append would wait."""
@@ -167,21 +167,32 @@ class PostgresStore:
         """See Store."""
         limit = min(ROWS_AT_ONCE, max(1, bytes_max))
         place = tip.place
-        rows = await self.select(place.segment, "row >= %s order by row limit %s", [place.row, limit + 1], place.row)
+        rows = await self.rows_from(place.segment, place.row, limit + 1, bytes_max, place.row)
         if not rows or rows[0].place != place or rows[0].hash != tip.hash:
             return False, []
         del rows[0]
         last = rows[-1] if rows else tip
         if last.kind == RowKind.END and len(rows) < limit:
             with contextlib.suppress(GoneError):  # a segment is made before its first row is appended
-                rows += await self.select(place.segment + 1, "row >= 0 order by row limit %s", [limit - len(rows)])
+                rows += await self.rows_from(place.segment + 1, 0, limit - len(rows), bytes_max)
         return True, rows
 
-    async def select(self, segment: int, where: str, values: list[int], without: int = -1) -> list[Row]:
-        """Return rows of a segment; of the row `without` not what it holds."""
+    async def rows_from(self, segment: int, row: int, limit: int, bytes_max: int, without: int = -1) -> list[Row]:
+        """Return rows from one on, each behind less than so many bytes."""
+        before = f"sum(octet_length(data)) filter (where row <> {without}) over (order by row) - octet_length(data)"
+        source = (
+            f"(select *, {before} before from {schema.table(segment)} where row >= {row} order by row limit {limit}) _"
+        )
+        return await self.select(segment, "before is null or before < %s order by row", [bytes_max], without, source)
+
+    async def select(
+        self, segment: int, where: str, values: list[int], without: int = -1, source: str = ""
+    ) -> list[Row]:
+        """Return rows of a segment, or of some of it; of the row `without` not what it holds."""
+        source = source or schema.table(segment)
         query = (
             "select row, epoch, kind, writer, confirmed_segment, confirmed_row, previous, hash,"
-            f" case when row = {without} then ''::bytea else data end from {schema.table(segment)} where {where}"
+            f" case when row = {without} then ''::bytea else data end from {source} where {where}"
         )
         with errors_translated():
             cursor = self.connection.cursor(binary=True)
