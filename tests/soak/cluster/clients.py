@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from tests.soak.cluster.nodes import NodeProcess
 
 PATIENCE_S = 30.0
+CONNECT_S = 2.0
 EPOCH = b"\ncluster-epoch: "
 
 
@@ -51,7 +52,7 @@ class Client(threading.Thread):
         while not self.stopping.is_set():
             node = self.rng.choice(self.nodes)
             try:
-                with node.connect(PATIENCE_S) as connection:
+                with node.connect(CONNECT_S) as connection:
                     while not self.stopping.is_set():
                         self.work(connection)
             except OSError:

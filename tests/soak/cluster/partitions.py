@@ -15,7 +15,7 @@ from pathlib import Path
 
 from tests.soak.cluster.cluster import Cluster, new_cluster
 from tests.soak.cluster.network import CLIENTS, HOSTS, ApartMachines, Network, alone, apart_node
-from tests.soak.cluster.nodes import leader_of
+from tests.soak.cluster.nodes import NodeProcess, leader_of
 from tests.soak.cluster.patroni import PatroniServers
 
 CLOSED_S = 12.0
@@ -95,6 +95,15 @@ def everything_but(name: str) -> list[str]:
     return [each for each in HOSTS if each != name]
 
 
+def turns_away(node: NodeProcess) -> bool:
+    """Whether a node closes who connects to it."""
+    try:
+        with node.connect(CLOSED_S) as connection:
+            return connection.recv(1) == b""
+    except ConnectionResetError:
+        return True
+
+
 def try_out(cluster: Cluster[PatroniServers], network: Network, fault: Fault) -> str:
     """Cut, wait for what must come, and heal; return what came."""
     primary, sync, other = cluster.servers.roles()
@@ -114,6 +123,7 @@ def try_out(cluster: Cluster[PatroniServers], network: Network, fault: Fault) ->
         assert silent_s > fault.holds_s / 5, f"{fault.name}: clients were answered"
     if fault.leads == "same":
         assert leader_of(cluster.nodes) is leader, f"{fault.name}: another leads"
+        assert turns_away(next(each for each in cluster.nodes if each.name == followers[0])), "it keeps its clients"
     network.heal()
     healed_s = time.monotonic()
     cluster.answered()
