@@ -126,6 +126,26 @@ ID = Number("id", 1, 2**64 - 1)
 COUNT = Number("n", 1, limits.PRI_MAX)
 """How many jobs."""
 
+
+class Duration(click.ParamType[float]):
+    """Seconds, which may have a fraction where the server knows that."""
+
+    name = "seconds"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Return the seconds: whole ones as an int, which every server knows."""
+        try:
+            number = float(value)
+        except ValueError:
+            number = -1.0
+        if not 0 <= number <= limits.PRI_MAX:
+            self.fail(f"{value!r} is no number of seconds from 0 to {limits.PRI_MAX}", param, ctx)
+        return number if number % 1 else int(number)
+
+
+DURATION = Duration()
+"""Seconds of a delay, with a fraction maybe."""
+
 SECONDS = Number("seconds", 0, limits.PRI_MAX)
 """Seconds of a delay or a pause."""
 

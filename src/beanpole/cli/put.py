@@ -2,16 +2,16 @@
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
-from typing import IO
+from typing import IO, Any
 
 import click
 
-from beanpole.cli.common import PRIORITY, SECONDS, TTR, TUBE, Output, Server, jobs_text, verb
+from beanpole.cli.common import DURATION, PRIORITY, TTR, TUBE, Output, Server, jobs_text, verb
 from beanpole.cli.errors import Failure, exit_code_of, explained, note, sentence_of
-from beanpole.client import Client, limits
-from beanpole.client.errors import BatchError, CannotConnectError, ConnectionLostError
+from beanpole.client import Client, Inserted, limits
+from beanpole.client.errors import BatchError, CannotConnectError, ConnectionLostError, UnsupportedError
 from beanpole.errors import BeanpoleError, ExitCode, UnexpectedReplyError
 
 READ_BYTES = 262_144
@@ -28,8 +28,20 @@ READ_BYTES = 262_144
 @click.option(
     "--priority", type=PRIORITY, default=limits.PRI_DEFAULT, show_default=True, help="The smallest comes first."
 )
-@click.option("--delay", type=SECONDS, default=0, show_default=True, help="Seconds until they are ready.")
+@click.option("--delay", type=DURATION, default=0, show_default=True, help="Seconds until they are ready.")
 @click.option("--ttr", type=TTR, default=limits.TTR_S_DEFAULT, show_default=True, help="Seconds that a worker has.")
+@click.option("--key", help="Put nothing if the tube has a job with this key. (*)")
+@click.option(
+    "--taken",
+    type=click.Choice(["keep", "replace"]),
+    help="What to do when a job has the key: keep it, or give it the new body and options.  [default: keep] (*)",
+)
+@click.option(
+    "--until",
+    type=click.Choice(["delete", "reserve"]),
+    help="When the key is free again: when the job is deleted, or first reserved.  [default: delete] (*)",
+)
+@click.option("--expire", type=DURATION, help="Seconds after which a job that nobody works on is deleted. (*)")
 def put(
     server: Server,
     out: Output,
@@ -39,15 +51,21 @@ def put(
     each_line: bool,
     tube: str,
     priority: int,
-    delay: int,
+    delay: float,
     ttr: int,
+    **options: Any,
 ) -> ExitCode:
     """Put jobs, and print their ids.
 
     Each BODY is a job. Without BODY and --file, standard input is the body of one job; so it is for a BODY of "-".
     Bodies are bytes and are not changed: printf 'hello' has no line end, echo has one. With --each-line the line end
     does not belong to the body, an empty line is an empty body, and lines are put as they arrive.
+
+    Options with (*), and a delay with a fraction, need a server that knows them; nothing is put if it does not. Where
+    a job has the key, its id is printed; with --json, "outcome" says what happened.
     """
+    if options["key"] is None and (options["taken"] or options["until"]):
+        raise click.UsageError("--taken and --until are about a --key")
     if each_line and bodies:
         raise click.UsageError("--each-line takes lines of --file or of standard input, and no BODY")
     if not bodies and not files and sys.stdin.isatty():
@@ -56,26 +74,59 @@ def put(
     done = 0
     for piece in all_lines(files or [sys.stdin.buffer]) if each_line else [list(whole(bodies, files))]:
         try:
-            ids = client.put_many(piece, priority, delay, ttr)
+            done_here = put_all(client, piece, (priority, delay, ttr), options)
         except BatchError as error:
             return report_failures(client, out, error, done, piece, each_line=each_line)
         except CannotConnectError as error:
             if not done:
                 raise
             raise Failure(f"{sentence_of(error)}; {done} put; {nothing_after(done)}", exit_code_of(error)) from error
-        done += len(ids)
-        print_ids(out, ids, done)
+        done += len(done_here)
+        print_ids(out, done_here, done)
     return ExitCode.OK
 
 
-def print_ids(out: Output, ids: Sequence[int], done: int) -> None:
+def put_all(
+    client: Client[bytes], bodies: Sequence[bytes], numbers: tuple[int, float, int], options: Mapping[str, Any]
+) -> Sequence[int | Inserted]:
+    """Put jobs; return their ids, or what became of each if it has options that beanstalkd does not know.
+
+    Raises BatchError when not all were put, UnsupportedError when none was because the server lacks an option.
+    """
+    priority, delay, ttr = numbers
+    if isinstance(delay, int) and all(value is None for value in options.values()):
+        return client.put_many(bodies, priority, delay, ttr)
+    lost: ConnectionLostError | None = None
+    pipeline = client.pipeline(raise_errors=False)
+    results = [pipeline.put_job(body, priority, delay, ttr, **options) for body in bodies]
+    try:
+        pipeline.flush()
+    except CannotConnectError:
+        raise
+    except ConnectionLostError as error:
+        lost = error
+    sent = [each for each in results if each.done]
+    found = [each.error or each.result() for each in sent]
+    errors = [each for each in found if isinstance(each, BeanpoleError)]
+    if errors and isinstance(errors[0], UnsupportedError):
+        raise errors[0]
+    if errors or lost is not None:
+        failure = BatchError(f"{len(errors)} of {len(found)} jobs were not put", found)
+        raise failure from (lost or errors[0])
+    return [each.result() for each in results]
+
+
+def print_ids(out: Output, results: Sequence[int | Inserted], done: int) -> None:
     """Write ids.
 
     Raises Failure: they can't be written; the jobs are put all the same, and so are `done` in all.
     """
     try:
-        for id in ids:
-            out.record({"id": id}, str(id))
+        for each in results:
+            if isinstance(each, int):
+                out.record({"id": each}, str(each))
+            else:
+                out.record({"id": each.id, "outcome": each.outcome}, str(each.id))
         out.flush()
     except OSError as error:
         were = "was" if done == 1 else "were"
@@ -109,7 +160,7 @@ def report_failures(
     client: Client[bytes], out: Output, error: BatchError, done: int, piece: Sequence[bytes], *, each_line: bool
 ) -> ExitCode:
     """Print the ids of what was put after all, and say what was not; return the exit code."""
-    ids = [result for result in error.results if isinstance(result, int)]
+    ids = [result for result in error.results if isinstance(result, int | Inserted)]
     sent, put = done + len(error.results), done + len(ids)
     print_ids(out, ids, put)
     lost = error.__cause__ if isinstance(error.__cause__, ConnectionLostError | UnexpectedReplyError) else None

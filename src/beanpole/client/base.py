@@ -139,6 +139,14 @@ class BaseClient(Commands[B], Extended[B], Generic[B]):
         """
         return batch.touch_many(self._session, jobs)
 
+    @batch_command
+    def features(self) -> Plan[frozenset[str]]:
+        """What the server has besides beanstalkd's commands: ``put-job``, ``put-job.key`` and so on, maybe nothing.
+
+        It is asked once a connection (``list-extensions``).
+        """
+        return batch.features(self._session)
+
     # --- The connection ---
 
     def _usable_socket(self) -> socket.socket | None:

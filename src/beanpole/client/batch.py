@@ -23,6 +23,7 @@ from beanpole.client.session import INSERTED, USED, Session, check_prefix, error
 from beanpole.errors import ArgumentError, BeanpoleError, UnexpectedReplyError
 from beanpole.limits import RESERVE_TIMEOUT_S_MAX
 from beanpole.protocol import wire
+from beanpole.protocol.limits import FRAMES_MAX
 from beanpole.protocol.replies import Word
 from beanpole.protocol.wire import Call, Reply
 
@@ -73,6 +74,12 @@ def put_many(
             done += [broken] * (len(piece) - len(replies))
             raise _failure(done, broken)
     return ids
+
+
+def features(session: Session[Any]) -> Plan[frozenset[str]]:
+    """What the server of the connection has listed."""
+    yield from ask(session)
+    return session.features or frozenset()
 
 
 def delete_many(session: Session[Any], jobs: Iterable[Job[Any] | int]) -> Plan[None]:
@@ -137,7 +144,7 @@ def reserve_many(session: Session[B], count: int, timeout: float | None) -> Plan
         raise ArgumentError(f"count must be from 1 to {limits.BATCH_COMMANDS}, not {count!r}")
     wait = extensions.seconds(RESERVE_TIMEOUT_S_MAX if timeout is None else timeout, "timeout", RESERVE_TIMEOUT_S_MAX)
     if (yield from has(session, "reserve-many")):
-        data, _ = extensions.line(b"reserve-many", b"%d" % min(count, limits.JOBS_MAX), wait)
+        data, _ = extensions.line(b"reserve-many", b"%d" % min(count, FRAMES_MAX), wait)
         reply = (yield from exchange(data, 1, timeout, reserves=True))[0]
         replies = reply.frames if reply.word == Word.JOBS else [reply]
     elif timeout is not None and timeout % 1:

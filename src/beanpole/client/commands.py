@@ -9,10 +9,12 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
 from beanpole.client import limits
+from beanpole.client.extensions import ID_MAX, line, seconds, whole
 from beanpole.client.job import Job, job_id
 from beanpole.client.putting import Taken, Until, put_call
 from beanpole.client.session import USED, Session
 from beanpole.client.stats import Stats, StatsJob, StatsTube, parse_list
+from beanpole.limits import PRI_MAX
 from beanpole.protocol import wire
 from beanpole.protocol.replies import Word
 from beanpole.protocol.wire import Call, Reply
@@ -30,6 +32,10 @@ T = TypeVar("T")
 
 NO_OPTIONS = (None, None, None, None)
 """Of a put: no key, nothing about it, no expiry."""
+
+
+FRACTIONS = ("fractions",)
+"""What a server lists that counts durations with decimals in beanstalkd's commands."""
 
 
 class Blocking:
@@ -167,14 +173,19 @@ class Commands(Generic[B]):
         return Call(wire.command(b"delete", id), Word.DELETED, self._session.lets_go(id))
 
     @command
-    def release(self, job: Job[B] | int, priority: int = limits.PRI_DEFAULT, delay: int = 0) -> "Call[None]":
-        """Gives a job back that this client holds; it is ready again after `delay` whole seconds (``release``).
+    def release(self, job: Job[B] | int, priority: int = limits.PRI_DEFAULT, delay: float = 0) -> "Call[None]":
+        """Gives a job back that this client holds; it is ready again after `delay` seconds (``release``).
 
         Its priority becomes `priority`: the default, not what it was. Raises NotFoundError if this client does not hold
-        it, and BuriedError if the server had no room and buried it.
+        it, BuriedError if the server had no room and buried it, and UnsupportedError for a fraction of a second that
+        the server can't count.
         """
         id = job_id(job)
-        return Call(wire.command(b"release", id, priority, delay), Word.RELEASED, self._session.lets_go(id))
+        forget = self._session.lets_go(id)
+        if isinstance(delay, int):
+            return Call(wire.command(b"release", id, priority, delay), Word.RELEASED, forget)
+        words = (whole(id, ID_MAX, "id"), whole(priority, PRI_MAX, "priority"), seconds(delay, "delay"))
+        return Call(line(b"release", *words)[0], Word.RELEASED, forget, needs=FRACTIONS)
 
     @command
     def bury(self, job: Job[B] | int, priority: int = limits.PRI_DEFAULT) -> "Call[None]":
@@ -268,12 +279,16 @@ class Commands(Generic[B]):
         return Call(wire.command(b"kick-job", job_id(job)), Word.KICKED)
 
     @command
-    def pause_tube(self, tube: str, delay: int) -> "Call[None]":
-        """Keeps jobs of a tube from being reserved for `delay` whole seconds; 0 ends a pause (``pause-tube``).
+    def pause_tube(self, tube: str, delay: float) -> "Call[None]":
+        """Keeps jobs of a tube from being reserved for `delay` seconds; 0 ends a pause (``pause-tube``).
 
-        Raises NotFoundError if there is no such tube.
+        Raises NotFoundError if there is no such tube, and UnsupportedError for a fraction of a second that the server
+        can't count.
         """
-        return Call(wire.command(b"pause-tube", tube, delay), Word.PAUSED)
+        if isinstance(delay, int):
+            return Call(wire.command(b"pause-tube", tube, delay), Word.PAUSED)
+        data, _ = line(b"pause-tube", wire.tube_name(tube), seconds(delay, "delay"))
+        return Call(data, Word.PAUSED, needs=FRACTIONS)
 
     @command
     def stats(self) -> "Call[Stats]":

@@ -31,6 +31,7 @@ from beanpole.client.session import USED, Session
 from beanpole.client.stats import StatsTube
 from beanpole.limits import PRI_MAX
 from beanpole.protocol import wire
+from beanpole.protocol.limits import FRAMES_MAX, TEXT_BYTES_MAX
 from beanpole.protocol.replies import Word
 from beanpole.protocol.wire import Call, Reply
 
@@ -159,7 +160,7 @@ class Extended(Generic[B]):
         client does not hold the job.
         """
         id = job_id(job)
-        text = reason.encode("utf-8", "surrogateescape")[: limits.REASON_BYTES_MAX]
+        text = reason.encode("utf-8", "surrogateescape")[:TEXT_BYTES_MAX]
         made = line(
             b"fail-job",
             whole(id, ID_MAX, "id"),
@@ -214,7 +215,7 @@ class Extended(Generic[B]):
         self,
         tube: str,
         state: str,
-        limit: int = limits.JOBS_MAX,
+        limit: int = FRAMES_MAX,
         *,
         after: int = 0,
         bodies: int | None = None,
@@ -232,7 +233,7 @@ class Extended(Generic[B]):
             b"list-jobs",
             wire.tube_name(tube),
             choice(state, STATES, "state"),
-            whole(limit, limits.JOBS_MAX, "limit", 1),
+            whole(limit, FRAMES_MAX, "limit", 1),
             after=whole(after, ID_MAX, "after") if after else None,
             bodies=optional(bodies, whole, PRI_MAX, "bodies"),
             order=optional(order, choice, ("next",), "order"),
@@ -248,6 +249,6 @@ class Extended(Generic[B]):
         data, needs = line(
             b"stats-tubes",
             after=optional(after, wire.tube_name),
-            limit=optional(limit, whole, limits.JOBS_MAX, "limit", 1),
+            limit=optional(limit, whole, FRAMES_MAX, "limit", 1),
         )
         return Call(data, Word.OK, lambda reply: StatsTube.parse_many(reply.body), needs=needs)

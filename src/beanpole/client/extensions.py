@@ -8,9 +8,9 @@ raises :class:`~beanpole.errors.ArgumentError` before.
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Concatenate, ParamSpec, TypeVar
 
-from beanpole.client import limits
 from beanpole.errors import ArgumentError
 from beanpole.limits import PRI_MAX
+from beanpole.protocol import limits
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -92,7 +92,7 @@ def id_lines(verb: bytes, ids: Iterable[int]) -> Iterator[tuple[bytes, list[int]
     size = len(verb) + 2
     for id in ids:
         text = whole(id, ID_MAX, "id")
-        if listed and size + 1 + len(text) > limits.EXTENSION_LINE_BYTES:
+        if listed and size + 1 + len(text) > limits.EXTENSION_LINE_BYTES_MAX:
             yield b" ".join(parts) + b"\r\n", listed
             listed, parts, size = [], [verb], len(verb) + 2
         listed.append(id)

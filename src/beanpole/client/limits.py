@@ -30,18 +30,6 @@ BATCH_BYTES = 262_144
 BATCH_COMMANDS = 4_096
 """Commands after which a batch waits for its replies."""
 
-EXTENSION_LINE_BYTES = 8_192
-"""Bytes of the longest line of an extension with its CRLF."""
-
-KEY_BYTES_MAX = 200
-"""Bytes of the key of a job."""
-
-JOBS_MAX = 1_000
-"""Jobs that one reserve-many or list-jobs may ask for."""
-
-REASON_BYTES_MAX = 1_024
-"""Bytes of the reason for a failed attempt."""
-
 WORK_S = 600
 """Seconds that a server may take for a command that goes through all jobs of a tube."""
 

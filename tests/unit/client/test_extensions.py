@@ -20,7 +20,8 @@ from beanpole import (
     UnexpectedReplyError,
     UnsupportedError,
 )
-from beanpole.client import extensions, limits
+from beanpole.client import extensions
+from beanpole.protocol import limits
 from tests.unit.client.peer import CLOSE, SILENCE, Maker, Peer, Steps
 
 ASK = b"list-extensions\r\n"
@@ -68,6 +69,7 @@ def test_it_asks_once_a_connection_and_with_the_greeting_from_then_on(make: Make
     ]
     with Peer(first, second) as peer:
         client = make(peer.address, use="a")
+        assert client.features() == {"list-extensions", "clear-tube"}
         assert [client.clear_tube("t"), client.clear_tube("t", "ready", "buried")] == [3, 0]
         with pytest.raises(ConnectionLostError):
             client.delete(1)
@@ -111,6 +113,8 @@ def test_a_server_that_lists_nothing_gets_no_line_of_an_extension(make: Maker, a
             lambda: client.list_jobs("t", "ready", bodies=10),
             lambda: client.list_jobs("t", "ready", order="next"),
             lambda: client.reserve_many(5, 0.5),
+            lambda: client.release(1, 5, 0.5),
+            lambda: client.pause_tube("t", 0.5),
         ]
         for call in calls:
             with pytest.raises(UnsupportedError) as caught:
@@ -180,7 +184,16 @@ def test_put_with_a_key(make: Maker) -> None:
 
 def test_the_lines_of_the_other_commands(make: Maker) -> None:
     features = (
-        *("find-job", "clear-tube", "snooze-job", "snooze-job.pri", "change-body", "move-jobs", "move-jobs.to"),
+        *(
+            "fractions",
+            "find-job",
+            "clear-tube",
+            "snooze-job",
+            "snooze-job.pri",
+            "change-body",
+            "move-jobs",
+            "move-jobs.to",
+        ),
         *(f"change-job{option}" for option in ("", ".tube", ".pri", ".delay", ".ttr", ".expire")),
         *(f"fail-job{option}" for option in ("", ".pri", ".delay", ".dead")),
         *("stats-tubes", "stats-tubes.after", "stats-tubes.limit"),
@@ -188,6 +201,8 @@ def test_the_lines_of_the_other_commands(make: Maker) -> None:
     tubes = b"---\n- name: a\n  current-jobs-ready: 2\n- name: b\n  current-jobs-ready: 0\n"
     script = [
         has(*features),
+        (b"release 3 7 0.25\r\n", b"RELEASED\r\n"),
+        (b"pause-tube t 1.5\r\n", b"PAUSED\r\n"),
         (b"find-job t k\r\n", b"FOUND 3 1\r\nx\r\n"),
         (b"change-job 3 tube=u pri=1 delay=0 ttr=2 expire=0.001\r\n", b"CHANGED\r\n"),
         (b"change-job 3 pri=1\r\n", b"EXISTS 4\r\n"),
@@ -202,6 +217,8 @@ def test_the_lines_of_the_other_commands(make: Maker) -> None:
     ]
     with Peer(script) as peer:
         client = make(peer.address)
+        client.release(3, 7, 0.25)
+        client.pause_tube("t", 1.5)
         assert client.find_job("t", "k").body == "x"
         client.change_job(3, tube="u", priority=1, delay=0, ttr=2, expire=0.001)
         with pytest.raises(ExistsError) as caught:
@@ -358,8 +375,8 @@ def test_a_line_has_no_more_ids_than_fit() -> None:
     ids = [2**64 - 1 - i for i in range(1000)]
     lines = list(extensions.id_lines(b"delete-many", ids))
     assert [id for _, listed in lines for id in listed] == ids
-    assert max(len(line) for line, _ in lines) <= limits.EXTENSION_LINE_BYTES
-    assert min(len(line) for line, _ in lines[:-1]) > limits.EXTENSION_LINE_BYTES - 22
+    assert max(len(line) for line, _ in lines) <= limits.EXTENSION_LINE_BYTES_MAX
+    assert min(len(line) for line, _ in lines[:-1]) > limits.EXTENSION_LINE_BYTES_MAX - 22
     assert list(extensions.id_lines(b"delete-many", [])) == []
 
 

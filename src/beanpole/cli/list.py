@@ -1,0 +1,82 @@
+"""``beanpole list``: the jobs of a tube, page by page."""
+
+from collections.abc import Iterator
+from dataclasses import asdict
+
+import click
+
+from beanpole.cli.common import COUNT, ID, TUBE, Output, Server, body_fields, verb
+from beanpole.cli.jobs import preview
+from beanpole.cli.scan import STATES, count_of
+from beanpole.client import Client, JobInfo
+from beanpole.errors import ExitCode
+from beanpole.protocol.limits import FRAMES_MAX
+
+COLUMNS = ("id", "state", "pri", "age", "delay", "ttr", "reserves", "key")
+BODY_SHOWN = 240
+"""Bytes of a body from which a table shows the beginning."""
+
+BODY_BYTES = 65_536
+"""Bytes of a body with --json."""
+
+
+@verb("list")
+@click.argument("tube", type=TUBE)
+@click.option("--state", "states", type=click.Choice(STATES), multiple=True, help="Only these; may be repeated.")
+@click.option("--limit", type=COUNT, help="The most jobs of each state.  [default: all]")
+@click.option("--after", type=ID, help="Only jobs behind this id.")
+@click.option("--next", "in_order", is_flag=True, help="In the order in which workers get them, up to 1 000 jobs. (*)")
+@click.option("--bodies", is_flag=True, help="Show how bodies begin; with --json, up to 64 KiB of each. (*)")
+def list(  # noqa: A001 - the word for it
+    server: Server,
+    out: Output,
+    *,
+    tube: str,
+    states: tuple[str, ...],
+    limit: int | None,
+    after: int | None,
+    in_order: bool,
+    bodies: bool,
+) -> ExitCode:
+    """List the jobs of TUBE by their ids, state by state.
+
+    A server that knows list-jobs gives them page by page: each job that is there throughout is shown once. Another is
+    asked for id after id, which takes long where ids are large; jobs says where to look. Options with (*) need a server
+    that knows them.
+    """
+    client = server.client()
+    count_of(client, tube, states or STATES)  # says whether there is such a tube
+    size = None if not bodies else BODY_BYTES if out.as_json else BODY_SHOWN
+    found = (
+        job
+        for state in states or STATES
+        for job in pages(client, tube, state, limit, after=after or 0, in_order=in_order, bodies=size)
+    )
+    if out.as_json:
+        for job in found:
+            out.record(record_of(job, bodies=bodies), "")
+    else:
+        rows = ({**asdict(job), "key": job.key or "", "body": preview(job.body)} for job in found)
+        out.table([*COLUMNS, "body"] if bodies else COLUMNS, rows)
+    return ExitCode.OK
+
+
+def pages(
+    client: Client[bytes], tube: str, state: str, limit: int | None, *, after: int, in_order: bool, bodies: int | None
+) -> Iterator[JobInfo]:
+    """Return the jobs in a state, a page at a time."""
+    left = limit
+    at: int | None = after
+    while at is not None and left != 0:
+        most = FRAMES_MAX if left is None else min(left, FRAMES_MAX)
+        order = "next" if in_order else None
+        page = client.list_jobs(tube, state, most, after=at, bodies=bodies, order=order)  # type: ignore[arg-type]
+        yield from page.jobs
+        left = None if left is None else left - len(page.jobs)
+        at = None if in_order else page.next
+
+
+def record_of(job: JobInfo, *, bodies: bool) -> dict[str, object]:
+    """Return what is known of a job, with its body if that was asked for."""
+    known = {name: value for name, value in asdict(job).items() if value is not None and name != "body"}
+    return known | (body_fields(job.body) if bodies else {})

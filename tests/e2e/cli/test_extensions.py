@@ -1,0 +1,109 @@
+"""The verbs and options that need more than beanstalkd's commands, with a server that has it and with beanstalkd."""
+
+import json
+
+import pytest
+
+from beanpole import Client
+from tests.e2e.cli.conftest import Cli
+
+
+def lacks(cli: Cli, client: Client[bytes], *needs: str) -> bool:
+    """Whether the server lacks something; what the tests of beanstalkd expect of a verb then is in each."""
+    assert (cli.server.name == "beanpole") or not client.features()
+    return not client.features().issuperset(needs)
+
+
+def test_put_with_options(cli: Cli, client: Client[bytes], tube: str) -> None:
+    if lacks(cli, client, "put-job", "put-job.key", "put-job.expire"):
+        for option in (["--key", "k"], ["--expire", 5]):
+            done = cli("put", "-t", tube, *option, "delete 1\r\n", code=1)
+            assert "the server does not support put-job" in done.err
+        with pytest.raises(Exception, match="NOT_FOUND"):
+            client.peek_ready()
+        return
+    [first] = cli("put", "-t", tube, "--key", "k", "--json", "a").objects
+    assert first["outcome"] == "inserted"
+    assert cli("put", "-t", tube, "--key", "k", "--json", "b").objects == [first | {"outcome": "exists"}]
+    assert cli("put", "-t", tube, "--key", "k", "--taken", "replace", "c").lines == [str(first["id"])]
+    assert client.peek(first["id"]).body == b"c"
+
+
+def test_put_with_a_fraction_of_a_second(cli: Cli, client: Client[bytes], tube: str) -> None:
+    if lacks(cli, client, "put-job", "put-job.delay"):
+        assert "put-job" in cli("put", "-t", tube, "--delay", 0.5, "a", code=1).err
+    else:
+        [found] = cli("put", "-t", tube, "--delay", 99.5, "--json", "a").objects
+        assert found["outcome"] == "inserted"
+        assert client.stats_job(found["id"]).state == "delayed"
+
+
+def test_put_options_that_do_not_fit(cli: Cli, tube: str) -> None:
+    assert "--key" in cli("put", "-t", tube, "--taken", "keep", "a", code=5).err
+    assert "a key has" in cli("put", "-t", tube, "--key", "a b", "a", code=5).err
+    assert "seconds" in cli("put", "-t", tube, "--delay", "nan", "a", code=5).err
+    assert "seconds" in cli("put", "-t", tube, "--expire", "-1", "a", code=5).err
+
+
+def test_clear(cli: Cli, client: Client[bytes], tube: str) -> None:
+    ids = client.put_many([b"a", b"b", b"c", b"d"])
+    client.put(b"later", delay=100)
+    client.reserve_job(ids[0])
+    client.reserve_job(ids[1])
+    client.bury(ids[1])
+    assert cli("clear", tube, "--state", "ready", "--yes").lines == [f"2 jobs of {tube} deleted"]
+    assert cli("clear", tube, "--yes", "--json").objects == [{"tube": tube, "cleared": 2}]
+    assert client.stats_job(ids[0]).state == "reserved"
+    assert cli("clear", tube, code=5).err
+    assert "no tube" in cli("clear", tube + "x", "--yes", code=2).err
+
+
+def test_list(cli: Cli, client: Client[bytes], tube: str) -> None:
+    ids = client.put_many([b"a", b"b", b"c"], 7)
+    later = client.put(b"later", 8, 100)
+    assert [line.split("\t")[:3] for line in cli("list", tube).lines[1:]] == [
+        *([str(id), "ready", "7"] for id in ids),
+        [str(later), "delayed", "8"],
+    ]
+    found = cli("list", tube, "--state", "ready", "--after", ids[0], "--limit", 1, "--json").objects
+    assert [each["id"] for each in found] == [ids[1]]
+    assert "no tube" in cli("list", tube + "x", code=2).err
+    if lacks(cli, client, "list-jobs", "list-jobs.bodies"):
+        assert "list-jobs" in cli("list", tube, "--bodies", code=1).err
+    else:
+        bodies = [json.loads(line)["body"] for line in cli("list", tube, "--bodies", "--json").lines]
+        assert bodies == ["a", "b", "c", "later"]
+        assert cli("list", tube, "--next", "--limit", 1).lines[1].startswith(f"{ids[0]}\t")
+
+
+def test_change(cli: Cli, client: Client[bytes], tube: str) -> None:
+    one, two = client.put_many([b"a", b"b"])
+    assert cli("change", one, code=5).err
+    if lacks(cli, client, "change-job", "change-body"):
+        assert "change-job" in cli("change", one, two, "--priority", 5, code=1).err
+        assert "change-body" in cli("change", one, "--body", "delete 1\r\n", code=1).err
+        assert client.peek(one).body == b"a"
+        return
+    assert cli("change", one, two, "--priority", 5, "--body", "c").lines == [f"{one} changed", f"{two} changed"]
+    assert [(client.peek(id).body, client.stats_job(id).pri) for id in (one, two)] == [(b"c", 5), (b"c", 5)]
+    cli("change", one, "--tube", tube + "y", "--delay", 50.5)
+    stats = client.stats_job(one)
+    assert (stats.tube, stats.state) == (tube + "y", "delayed")
+    assert "there is no job" in cli("change", 2**60, two, "--body", "-", given=b"from stdin", code=2).err
+    assert client.peek(two).body == b"from stdin"
+
+
+def test_snooze_and_fail(cli: Cli, client: Client[bytes]) -> None:
+    id = client.put(b"a", 7)
+    if lacks(cli, client, "snooze-job", "fail-job"):
+        assert "snooze-job" in cli("snooze", id, code=1).err
+        assert "fail-job" in cli("fail", id, "--reason", "delete 1", code=1).err
+        assert client.stats_job(id).reserves == 0
+        return
+    assert cli("snooze", id, "--delay", 60).lines == [f"{id} snoozed"]
+    stats = client.stats_job(id)
+    assert (stats.state, stats.pri, stats.delay) == ("delayed", 7, 60)
+    assert cli("fail", id, "--reason", "too late", "--delay", 0).lines == [f"{id} failed"]
+    assert client.stats_job(id).state == "ready"
+    cli("fail", id, "--dead")
+    assert client.stats_job(id).state == "buried"
