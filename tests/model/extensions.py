@@ -70,7 +70,33 @@ class Extensions(Bookkeeping, ABC):
             return "DRAINING"
         tube = self.open_tube(options.get("tube", session.used))
         pri, delay, ttr = options.get("pri", 65536), options.get("delay", 0), options.get("ttr", 60)
-        return f"INSERTED {self.new_job(tube, pri, delay, ttr, body).id}"
+        key, until = options.get("key"), options.get("until", "delete")
+        holder = self.holder(tube, key)
+        if holder and options.get("taken") != "replace":
+            return f"EXISTS {holder.id}"
+        if holder and holder.state != "reserved":
+            holder.pri, holder.ttr, holder.body, holder.until_what = pri, max(ttr, 1), body, until
+            self.move_later(holder, delay)
+            return f"REPLACED {holder.id}"
+        if holder:
+            holder.superseded = True
+        job = self.new_job(tube, pri, delay, ttr, body)
+        job.key, job.until_what = key, until
+        return f"INSERTED {job.id}"
+
+    def find_job(self, session: Thing, tube: str, key: str) -> str:
+        holder = self.holder(tube, key)
+        return self.peek(session, holder) if holder else "NOT_FOUND"
+
+    def holder(self, tube: str, key: str | None) -> Thing | None:
+        """The job that holds a key in a tube."""
+        jobs = [job for job in self.jobs.values() if job.tube == tube and job.key == key and key is not None]
+        return next((job for job in jobs if not (job.superseded or job.freed or job.state == "buried")), None)
+
+    def stuck(self, job: Thing) -> bool:
+        """Whether a job stays buried, for another one has its key."""
+        has_key = not (job.freed or job.superseded)
+        return job.state == "buried" and (job.superseded or bool(has_key and self.holder(job.tube, job.key)))
 
     def snooze_job(self, session: Thing, job: Thing, delay: float, options: dict[str, Any]) -> str:
         job.pri, job.releases = options.get("pri", job.pri), job.releases + 1
@@ -91,6 +117,10 @@ class Extensions(Bookkeeping, ABC):
         unchangeable = {"reserved": {"tube", "pri", "delay"}, "buried": {"delay"}}.get(job.state, set())
         if unchangeable & set(options):
             return "NOT_FOUND"
+        if job.state != "buried" and options.get("tube", job.tube) != job.tube:
+            holder = self.holder(options["tube"], None if job.freed else job.key)
+            if holder:
+                return f"EXISTS {holder.id}"
         job.pri, job.ttr = options.get("pri", job.pri), max(options.get("ttr", job.ttr), 1)
         if "delay" in options:
             self.move_later(job, options["delay"])
@@ -120,10 +150,11 @@ class Extensions(Bookkeeping, ABC):
 
     def frame(self, job: Thing) -> str:
         """A job with its body."""
+        key = "" if job.key is None else f" key={job.key}"
         return (
             f"JOB {job.id} {len(job.body)} tube={job.tube} state={job.state} pri={job.pri} ttr={job.ttr} "
             f"age={seconds(self.now - job.created)} delay={job.delay} reserves={job.reserves} timeouts={job.timeouts} "
-            f"releases={job.releases} buries={job.buries} kicks={job.kicks}\r\n{job.body}"
+            f"releases={job.releases} buries={job.buries} kicks={job.kicks}{key}\r\n{job.body}"
         )
 
     def delete_many(self, session: Thing, *ids: int) -> str:

@@ -83,6 +83,10 @@ class Model(Extensions):
 
     def move(self, job: Thing, state: str, until: int = NEVER, holder: Thing | None = None) -> None:
         self.buried = [other for other in self.buried if other is not job] + [job] * (state == "buried")
+        if job.superseded and state in {"ready", "delayed"}:
+            state = "deleted"
+            del self.jobs[job.id]
+        job.freed |= state == "reserved" and job.until_what == "reserve"
         job.state, job.until, job.holder = state, until, holder
 
     def move_later(self, job: Thing, delay: float) -> None:
@@ -102,7 +106,10 @@ class Model(Extensions):
         self.counts["total-jobs"] += 1
         self.tube_counts[tube]["total-jobs"] += 1
         begin = {"created": self.now, "reserves": 0, "timeouts": 0, "releases": 0, "buries": 0, "kicks": 0}
-        job = Thing(id=self.last_id, tube=tube, pri=pri, ttr=max(ttr, 1), body=body, **begin)
+        begin |= {"freed": False, "superseded": False}
+        job = Thing(
+            id=self.last_id, tube=tube, pri=pri, ttr=max(ttr, 1), body=body, key=None, until_what="delete", **begin
+        )
         self.jobs[job.id] = job
         self.move_later(job, delay)
         return job
@@ -128,6 +135,8 @@ class Model(Extensions):
         self.move(job, "reserved", self.now + job.ttr * SECOND, session)
 
     def reserve_job(self, session: Thing, job: Thing) -> str:
+        if self.stuck(job):
+            return "NOT_FOUND"
         self.hold(session, job)
         return f"RESERVED {job.id} {len(job.body)}\r\n{job.body}"
 
@@ -152,13 +161,16 @@ class Model(Extensions):
         return "TOUCHED"
 
     def kick(self, session: Thing, bound: int) -> str:
-        kicked = (self.first(session, "buried") or self.first(session, "delayed"))[:bound]
-        for job in kicked:
-            self.kick_job(session, job)
-            self.serve()
-        return f"KICKED {len(kicked)}"
+        kicked = 0
+        for job in self.first(session, "buried") or self.first(session, "delayed"):
+            if kicked < bound and self.kick_job(session, job) == "KICKED":
+                kicked += 1
+                self.serve()
+        return f"KICKED {kicked}"
 
     def kick_job(self, session: Thing, job: Thing) -> str:
+        if self.stuck(job):
+            return "NOT_FOUND"
         job.kicks += 1
         self.move(job, "ready")
         return "KICKED"

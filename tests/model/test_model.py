@@ -46,6 +46,15 @@ delays = st.sampled_from([0, 0, 1, 2, 5])
 bodies = st.sampled_from(["", "x", "two\r\nlines", "quit\r\n", "\x00\xff"])
 options = st.fixed_dictionaries({}, optional={"pri": pris, "delay": st.sampled_from([0, 1, 2, 0.5])})
 changes = st.fixed_dictionaries({}, optional={"tube": tubes, "ttr": st.sampled_from([0, 1, 60])})
+keys = st.sampled_from("kl")
+keyed = st.builds(
+    operator.or_,
+    st.builds(operator.or_, options, changes),
+    st.fixed_dictionaries(
+        {"key": keys},
+        optional={"taken": st.sampled_from(["keep", "replace"]), "until": st.sampled_from(["delete", "reserve"])},
+    ),
+)
 looks = ["peek-ready", "peek-delayed", "peek-buried", "list-tubes-watched", "list-tube-used"]
 
 puts = st.tuples(st.just("put"), pris, delays, st.sampled_from([0, 1, 2, 3, 60]), bodies)
@@ -74,6 +83,8 @@ commands = st.one_of(
         st.lists(ids, min_size=1, max_size=4),
     ),
     st.tuples(st.just("cancel-reserve")),
+    st.tuples(st.just("put-job"), bodies, keyed),
+    st.tuples(st.just("find-job"), tubes, keys),
 )
 
 
@@ -108,6 +119,17 @@ def phrase_of(shape: str, id: int, pri: int, tube: str) -> list[tuple[Any, ...]]
             ("list-tube-used",),
         ],
         "change buried": [*bury(id, pri), *bury(id + 1, pri), ("change-job", id, {"tube": tube, "pri": 3})],
+        "take": [("use", tube), ("put-job", "x", {"key": "k"}), ("put-job", "y", {"key": "k", "taken": "replace"})],
+        "supersede": [
+            *[("put-job", "x", {"tube": tube, "key": "k", "ttr": 1 + id}), ("reserve-job", 0)],
+            *[("put-job", "y", {"tube": tube, "key": "k", "taken": "replace"}), ("find-job", tube, "k")],
+        ],
+        "bury key": [("put-job", "x", {"key": "k"}), *bury(0, pri), ("put-job", "z", {"key": "k"}), ("kick", 2)],
+        "free key": [
+            *[("put-job", "x", {"tube": tube, "key": "k", "until": "reserve"}), ("reserve-job", 0)],
+            *[("put-job", "y", {"tube": tube, "key": "k"}), ("release", 1, pri, 0)],
+        ],
+        "move key": [("put-job", "x", {"tube": tube, "key": "k"}), ("change-job", id, {"tube": tube})],
         "tie": [("put", pri, 0, 2 + id, ""), ("reserve-job", 0), ("reserve-with-timeout", 1 + id)],
     }
     return phrases[shape]
@@ -119,6 +141,7 @@ shapes = st.sampled_from(
 changing_shapes = st.sampled_from(
     ["snooze", "fail", "die", "change held", "change", "change buried", "many", "many and cancel"]
 )
+key_shapes = st.sampled_from(["take", "supersede", "bury key", "free key", "move key"])
 lost = st.sampled_from(["quit", "disconnect", "half-close"])
 
 
@@ -160,7 +183,7 @@ class Conversation(RuleBasedStateMachine):
     def put(self, data: st.DataObject, tube: str, some: list[tuple[Any, ...]]) -> None:
         self.say(self.choose(data), [("use", tube), *some])
 
-    @rule(data=st.data(), shape=st.one_of(shapes, shapes, changing_shapes), id=ids, pri=pris, tube=tubes)
+    @rule(data=st.data(), shape=st.one_of(shapes, shapes, changing_shapes, key_shapes), id=ids, pri=pris, tube=tubes)
     def say_phrase(self, data: st.DataObject, shape: str, id: int, pri: int, tube: str) -> None:
         self.say(self.choose(data), phrase_of(shape, id, pri, tube))
 

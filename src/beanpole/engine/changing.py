@@ -6,9 +6,10 @@ job out of the log's accounts first and then records it whole, as if it had just
 
 import cython
 from cython.cimports.beanpole.engine.engine import Outcome
-from cython.cimports.beanpole.engine.job import Job, State, replace_body
+from cython.cimports.beanpole.engine.job import Flag, Job, State, replace_body
+from cython.cimports.beanpole.engine.keyed import forget_key, rival
 from cython.cimports.beanpole.engine.records import Room
-from cython.cimports.beanpole.engine.tags import Tag, put_tag, tags_after
+from cython.cimports.beanpole.engine.tags import Tag, put_tag, read_flags, tags_after
 from cython.cimports.beanpole.engine.tube import Tube
 from cython.cimports.beanpole.protocol.extensions import Kind, bit
 from cython.cimports.beanpole.protocol.replies import Word
@@ -29,9 +30,13 @@ def no_room(session, room):
 def change_tube(engine, now_ns, job, target, state, due_ns):
     """Move a job to another tube, into a state; whoever waits for it there gets it later.
 
-    The caller has asked for room as for a put.
+    The caller has asked for room as for a put. A key that is taken there stays behind.
     """
     engine.records.job_dropped(job)
+    forget_key(engine, job)
+    if rival(engine, target, job) is not None:
+        put_tag(job, Tag.KEY, cython.NULL, 0)
+        read_flags(job)
     engine.leave(job)
     return arrive(engine, job, target, state, due_ns)
 
@@ -39,6 +44,7 @@ def change_tube(engine, now_ns, job, target, state, due_ns):
 def arrive(engine, job, target, state, due_ns):
     """Let a job that left its state, and the log's accounts, be in another tube; DELAYED ends at `due_ns`."""
     before: Tube = job.tube
+    forget_key(engine, job)
     job.tube = target
     if state == State.DELAYED:
         engine.enter(job, State.DELAYED, due_ns)
@@ -56,6 +62,9 @@ def snooze_job(engine, now_ns, session, command):
     job: Job = engine.jobs.find(command.args.id)
     if job is None or job.holder is not session:
         return engine.not_found(session)
+    if job.flags & Flag.SUPERSEDED:
+        engine.discard(job)
+        return session.out.word(Word.RELEASED)
     room: cython.int = engine.records.room_for_change(job.tag_bytes)
     if room != Room.OK:
         return no_room(session, room)
@@ -77,6 +86,9 @@ def fail_job(engine, now_ns, session, command):
         return session.out.word(Word.BAD_FORMAT)
     if job is None or job.holder is not session:
         return engine.not_found(session)
+    if job.flags & Flag.SUPERSEDED and not dead:
+        engine.discard(job)
+        return session.out.word(Word.RELEASED)
     tag_bytes: cython.Py_ssize_t = tags_after(job, Tag.FAILURE_TEXT, command.body_bytes)
     whole: cython.bint = tag_bytes != job.tag_bytes
     room: cython.int = (
@@ -122,6 +134,11 @@ def change_job(engine, now_ns, session, command):
     moves: cython.bint = name != job.tube.name
     if moves and engine.too_many_tubes(name):
         return session.out.word(Word.OUT_OF_MEMORY)
+    if moves and job.state != State.BURIED:
+        holder: Job = rival(engine, engine.tube_named(name), job)
+        if holder is not None:
+            session.read_index = engine.records.index
+            return session.out.number(Word.EXISTS, holder.id)
     room: cython.int = (
         engine.records.room_for_put(len(name) + job.tag_bytes + job.body_bytes)
         if moves

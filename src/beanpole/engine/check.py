@@ -3,8 +3,10 @@
 import cython
 from cython.cimports.beanpole.engine.engine import Engine
 from cython.cimports.beanpole.engine.heap import Heap, Item
-from cython.cimports.beanpole.engine.job import Job, State
+from cython.cimports.beanpole.engine.job import Flag, Job, State
+from cython.cimports.beanpole.engine.keyed import rival
 from cython.cimports.beanpole.engine.session import Session
+from cython.cimports.beanpole.engine.tags import read_flags
 from cython.cimports.beanpole.engine.tube import Tube, Watch
 
 from beanpole.engine import limits
@@ -17,6 +19,7 @@ def check(engine: Engine) -> None:
     engine.jobs.check()
     engine.timers.check()
     check_counts(engine)
+    check_keys(engine)
     names = [b"- %b\n" % cython.cast(Tube, tube, typecheck=True).name for tube in engine.tube_list]
     assert b"".join(engine.listed.all_texts()) == b"".join(names), "what list-tubes keeps is not what there is"
     sessions = {}
@@ -67,6 +70,24 @@ def check_counts(engine: Engine) -> None:
             f"{counts[state]} jobs are in state {state}, but {engine.state_counts[state]} are counted"
         )
     assert urgent == engine.urgent_count, f"{urgent} jobs are urgent, but {engine.urgent_count} are counted"
+
+
+def check_keys(engine: Engine) -> None:
+    """Assert that the flags of each job say what its tags say, and that the jobs which must hold their key do."""
+    holders = 0
+    for each in engine.jobs.jobs():
+        job: Job = each
+        flags = job.flags
+        read_flags(job)
+        job.flags |= flags & Flag.HOLDS_KEY
+        assert job.flags == flags, f"the flags of job {job.id} are not what its tags say"
+        holds = bool(flags & Flag.HOLDS_KEY)
+        assert holds == bool(flags & Flag.KEYED and job.state != State.BURIED), f"job {job.id} has lost its key"
+        assert not holds or rival(engine, job.tube, job) is job, f"job {job.id} is not found by its key"
+        holders += holds
+    assert holders == (0 if engine.keys is None else engine.keys.count), "the index has keys of jobs that are gone"
+    if engine.keys is not None:
+        engine.keys.check()
 
 
 def check_tube(engine: Engine, tube: Tube, jobs: list[Job]) -> None:

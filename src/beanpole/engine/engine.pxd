@@ -5,6 +5,7 @@ from libc.stdint cimport int64_t, uint32_t, uint64_t
 from beanpole.engine.heap cimport Heap, Timed
 from beanpole.engine.job cimport Job, State
 from beanpole.engine.jobtable cimport JobTable
+from beanpole.engine.keys cimport KeyIndex
 from beanpole.engine.records cimport Records
 from beanpole.engine.session cimport Session
 from beanpole.engine.tube cimport Tube, Watch
@@ -35,6 +36,8 @@ cdef class Engine:
     cdef uint64_t tubes_created_count
     cdef uint64_t buried_so_far_count    # the key of the next buried job
     cdef Heap timers                     # tubes and sessions, by a time at which or before which they must be looked at
+    cdef KeyIndex keys                   # the jobs that hold a key; None: none ever did
+    cdef list unsettled                  # ids of jobs that the next tick deletes, if they are superseded; None: none
     cdef list woken                      # sessions that got a reply without a command of their own
 
     cdef Py_ssize_t[4] state_counts      # jobs by State
@@ -54,6 +57,7 @@ cdef class Engine:
     cdef int make_ready(self, Job job) except -1
     cdef int enter_after(self, int64_t now_ns, Job job, int64_t delay_ns) except -1
     cdef int bury_job(self, Job job) except -1
+    cdef int discard(self, Job job) except -1
     cdef int hold(self, int64_t now_ns, Session session, Job job) except -1
     cdef int reserve_for(self, int64_t now_ns, Session session, Job job) except -1
     cdef int arm(self, Timed timed, int64_t due_ns) except -1

@@ -28,13 +28,15 @@ import heapq
 import cython
 from cython.cimports.beanpole.engine import extension
 from cython.cimports.beanpole.engine.heap import Heap, Timed, sooner
-from cython.cimports.beanpole.engine.job import Job, State, new_job
+from cython.cimports.beanpole.engine.job import Flag, Job, State, new_job
 from cython.cimports.beanpole.engine.jobtable import JobTable
+from cython.cimports.beanpole.engine.keyed import end_key, forget_key, keep_key, may_return, settle
 from cython.cimports.beanpole.engine.kick import kick, kick_job
 from cython.cimports.beanpole.engine.many import reply_one
 from cython.cimports.beanpole.engine.records import Records, Room
 from cython.cimports.beanpole.engine.report import report
 from cython.cimports.beanpole.engine.session import Session
+from cython.cimports.beanpole.engine.tags import KeyBit
 from cython.cimports.beanpole.engine.tube import Tube, Watch, can_serve
 from cython.cimports.beanpole.engine.tubelist import TubeList
 from cython.cimports.beanpole.protocol.commands import Verb
@@ -99,6 +101,9 @@ class Engine:
         changed = []
         while session.reserved.count:
             job = cython.cast(Job, session.reserved.entries[0].item)
+            if job.flags & Flag.SUPERSEDED:
+                self.discard(job)
+                continue
             self.make_ready(job)
             changed.append(job.tube)
         while session.watches:
@@ -149,6 +154,8 @@ class Engine:
     def enter(self, job, state, key):
         """Put a job that left its state into another one; RESERVED wants `job.holder` set before."""
         job.state = state
+        if job.flags:
+            keep_key(self, job)
         job.deadline_at_ns = key if state == State.DELAYED or state == State.RESERVED else 0
         self.heap_of(job).push(job, key, job.id)
         self.state_counts[job.state] += 1
@@ -178,14 +185,28 @@ class Engine:
         self.buried_so_far_count += 1
         return self.enter(job, State.BURIED, self.buried_so_far_count)
 
+    def discard(self, job):
+        """Delete a job, and its tube if nothing needs it any more."""
+        self.leave(job)
+        if job.flags:
+            forget_key(self, job)
+        self.records.job_deleted(job)
+        self.jobs.remove(job)
+        return self.drop_if_unused(job.tube)
+
     def hold(self, now_ns, session, job):
         """Reserve a job for a session."""
         due_ns: int64_t = now_ns + job.ttr_s * SECOND_NS
         self.leave(job)
+        frees_key: cython.bint = job.flags & Flag.UNTIL_RESERVE
+        if frees_key:
+            end_key(self, job, KeyBit.FREED)
         job.holder = session
         job.reserve_count += 1
         self.enter(job, State.RESERVED, due_ns)
         self.arm(session, due_ns)
+        if frees_key and self.records.room_for_timeout(job.tag_bytes):
+            self.records.job_changed(job)
         if self.records.wants_reservations:
             self.records.job_reserved(job)
         return self.count_worker(session)
@@ -353,6 +374,8 @@ class Engine:
 
     def deadline(self):
         """Return the moment of the next tick that has something to do, or -1."""
+        if self.unsettled is not None:
+            return self.started_at_ns
         return self.timers.entries[0].key if self.timers.count else NEVER
 
     @property
@@ -371,6 +394,8 @@ class Engine:
 
         At the most JOBS_PER_TICK jobs move; if more are due, `next_deadline_ns` stays in the past.
         """
+        if self.unsettled is not None:
+            settle(self)
         if self.timers.count and self.timers.entries[0].key <= now_ns:
             self.run_timers(now_ns)
 
@@ -406,10 +431,14 @@ class Engine:
             if job is None:
                 return 0
             timed_out: cython.bint = job.state == State.RESERVED
+            self.timeout_count += timed_out
+            if job.flags & Flag.SUPERSEDED:
+                changed.append(job.tube)
+                self.discard(job)
+                continue
             self.make_ready(job)
             if timed_out:
                 job.timeout_count += 1
-                self.timeout_count += 1
                 if self.records.room_for_timeout(job.tag_bytes):
                     self.records.job_changed(job)
             changed.append(job.tube)
@@ -547,7 +576,7 @@ class Engine:
     def reserve_job(self, now_ns, session, id):
         """reserve-job: a job by its id, unless somebody holds it."""
         job: Job = self.jobs.find(id)
-        if job is None or job.state == State.RESERVED:
+        if job is None or job.state == State.RESERVED or (job.flags and not may_return(self, job)):
             return self.not_found(session)
         changes: cython.bint = job.state != State.READY
         if changes and self.records.room_for_change(job.tag_bytes) != Room.OK:
@@ -580,11 +609,8 @@ class Engine:
         job: Job = self.jobs.find(id)
         if job is None or (job.state == State.RESERVED and job.holder is not session):
             return False
-        self.leave(job)
-        self.records.job_deleted(job)
-        self.jobs.remove(job)
         job.tube.delete_count += 1
-        self.drop_if_unused(job.tube)
+        self.discard(job)
         return True
 
     def release(self, now_ns, session, command):
@@ -592,6 +618,9 @@ class Engine:
         job: Job = self.jobs.find(command.id)
         if job is None or job.holder is not session:
             return self.not_found(session)
+        if job.flags & Flag.SUPERSEDED:
+            self.discard(job)
+            return session.out.word(Word.RELEASED)
         if self.records.room_for_change(job.tag_bytes) != Room.OK:
             return self.no_room(session, Verb.RELEASE, job.tag_bytes)
         self.leave(job)

@@ -4,7 +4,7 @@ import cython
 from cython.cimports.beanpole.engine.changing import change_body, change_job, fail_job, snooze_job
 from cython.cimports.beanpole.engine.engine import Outcome
 from cython.cimports.beanpole.engine.many import delete_many, reserve_many, touch_many
-from cython.cimports.beanpole.engine.putting import put_job
+from cython.cimports.beanpole.engine.putting import find_job, put_job
 from cython.cimports.beanpole.protocol.commands import Verb
 from cython.cimports.beanpole.protocol.replies import Word
 
@@ -27,6 +27,8 @@ def run(engine, now_ns, session, command):
     verb: Verb = command.verb
     if verb == Verb.PUT_JOB:
         return put_job(engine, now_ns, session, command)
+    if verb == Verb.FIND_JOB:
+        return find_job(engine, session, command)
     if verb == Verb.FAIL_JOB:
         return fail_job(engine, now_ns, session, command)
     if verb == Verb.SNOOZE_JOB:

@@ -8,6 +8,7 @@ A line has at most 1 024 bytes. Clients ignore fields that they don't know, so t
 """
 
 import cython
+from cython.cimports.beanpole.engine.tags import Tag, find_tag
 from cython.cimports.beanpole.protocol.replies import ReplyBuffer
 from cython.cimports.libc.stdint import int64_t
 from cython.cimports.libc.string import strlen
@@ -78,7 +79,18 @@ def add_fields(out, job, now_ns):
     add_count(out, b" timeouts=", job.timeout_count)
     add_count(out, b" releases=", job.release_count)
     add_count(out, b" buries=", job.bury_count)
-    return add_count(out, b" kicks=", job.kick_count)
+    add_count(out, b" kicks=", job.kick_count)
+    return add_key(out, job) if job.tag_bytes else 0
+
+
+def add_key(out, job):
+    """Append the key of a job that has one, whether it holds it or not."""
+    size: cython.Py_ssize_t = 0
+    key: cython.p_const_char = find_tag(job, Tag.KEY, cython.address(size))
+    if key is cython.NULL:
+        return 0
+    out.add(b" key=", 5)
+    return out.add(key + 1, size - 1)
 
 
 def add_seconds(out, ns):

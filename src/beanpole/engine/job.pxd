@@ -14,6 +14,13 @@ cpdef enum State:
     BURIED
     STATE_COUNT
 
+cpdef enum Flag:
+    # What concerns few jobs, as a bit of a byte that is 0 for all others.
+    HOLDS_KEY = 1                        # it is in the index of keys
+    UNTIL_RESERVE = 2                    # it never holds its key again once it was handed out
+    SUPERSEDED = 4                       # another job took its key while it was held: it is deleted when it comes back
+    KEYED = 8                            # it holds its key while it is not buried
+
 cdef struct JobNumbers:
     # A job's numbers as a log keeps them; times are moments of the log's clock.
     uint64_t id
@@ -51,8 +58,10 @@ cdef class Job(Item):
     cdef readonly uint32_t bury_count
     cdef readonly uint32_t kick_count
     cdef readonly uint8_t state          # a State
+    cdef readonly uint8_t flags          # bits of Flag
     cdef readonly uint16_t tag_bytes     # of tagged fields, as they stand in the log (docs/wal-format.md)
     cdef readonly uint32_t segment       # the log's segment that holds it whole; 0: none
+    cdef uint32_t holder_slot            # HOLDS_KEY: its place in the index of keys; else 0
 
 cdef int set_tags(Job job, const char *tags, Py_ssize_t tag_bytes) except -1
 cdef bint replace_body(Job job, const char *body, Py_ssize_t body_bytes) noexcept

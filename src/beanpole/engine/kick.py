@@ -4,6 +4,7 @@ import cython
 from cython.cimports.beanpole.engine.engine import Engine, Outcome
 from cython.cimports.beanpole.engine.heap import Heap
 from cython.cimports.beanpole.engine.job import Job, State
+from cython.cimports.beanpole.engine.keyed import may_return
 from cython.cimports.beanpole.engine.records import Room
 from cython.cimports.beanpole.engine.session import Session
 from cython.cimports.beanpole.engine.work import Work, begin
@@ -32,13 +33,30 @@ class Kick(Work):
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def step(self, engine: Engine, now_ns: int64_t, session: Session) -> cython.int:
-        """Kick the next KICKS_PER_TURN jobs."""
+        """Kick the next KICKS_PER_TURN jobs; those whose key another job has keep their place."""
+        passed: list = []
+        outcome: cython.int = self.kick_some(engine, now_ns, session, passed)
+        job: Job
+        for job, place in passed:
+            self.heap.push(job, place, job.id)
+        return outcome
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def kick_some(self, engine: Engine, now_ns: int64_t, session: Session, passed: list) -> cython.int:
+        """Kick, and take out of the heap what is passed over."""
         heap: Heap = self.heap
         room: uint32_t = KICKS_PER_TURN
         while self.left and heap.count:
             if room == 0:
                 return 0
             job: Job = cython.cast(Job, heap.entries[0].item)
+            if job.flags and not may_return(engine, job):
+                if len(passed) == KICKS_PER_TURN:
+                    break
+                passed.append((job, heap.entries[0].key))
+                heap.remove(job)
+                continue
             change: cython.int = engine.records.room_for_change(job.tag_bytes)
             if change == Room.WAIT:
                 return Outcome.AGAIN
@@ -72,7 +90,11 @@ def kick_one(engine, now_ns, job):
 def kick_job(engine, now_ns, session, id):
     """kick-job: the same for one job of any tube."""
     job: Job = engine.jobs.find(id)
-    if job is None or (job.state != State.BURIED and job.state != State.DELAYED):
+    if (
+        job is None
+        or (job.state != State.BURIED and job.state != State.DELAYED)
+        or (job.flags and not may_return(engine, job))
+    ):
         return engine.not_found(session)
     if engine.records.room_for_change(job.tag_bytes) != Room.OK:
         return engine.no_room(session, Verb.KICK_JOB, job.tag_bytes)

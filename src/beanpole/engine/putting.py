@@ -1,13 +1,15 @@
-"""put-job: a put that says by name what differs from what most jobs have."""
+"""put-job: a put that says by name what differs from what most jobs have; and find-job, which finds it by its key."""
 
 import cython
 from cython.cimports.beanpole.engine.changing import no_room
-from cython.cimports.beanpole.engine.job import Job, new_job
+from cython.cimports.beanpole.engine.job import Job, State, new_job, replace_body
+from cython.cimports.beanpole.engine.keyed import end_key, give_key, key_holder
 from cython.cimports.beanpole.engine.records import Room
+from cython.cimports.beanpole.engine.tags import KeyBit, Tag, put_tag
 from cython.cimports.beanpole.engine.tube import Tube
 from cython.cimports.beanpole.protocol.extensions import Kind, bit
 from cython.cimports.beanpole.protocol.replies import Word
-from cython.cimports.libc.stdint import uint32_t
+from cython.cimports.libc.stdint import uint32_t, uint64_t
 
 from beanpole.engine import limits
 
@@ -15,31 +17,91 @@ PRI_DEFAULT = cython.declare(uint32_t, limits.PRI_DEFAULT)
 TTR_S_DEFAULT = cython.declare(uint32_t, limits.TTR_S_DEFAULT)
 
 
+KEY_TAG_BYTES = cython.declare(cython.Py_ssize_t, 4)
+"""Bytes of the tag of a key beside the key."""
+
+OF_A_KEY = cython.declare(uint64_t, bit(Kind.TAKEN) | bit(Kind.UNTIL))
+"""Options that say something only of a key."""
+
+
 def put_job(engine, now_ns, session, command):
-    """put-job: a new job. Its tube is made only when nothing refuses it any more."""
+    """put-job: a new job, unless its key is taken. Its tube is made only when nothing refuses it any more."""
+    given: uint64_t = command.args.given
+    keyed: cython.bint = given & bit(Kind.KEY) != 0
+    if given & OF_A_KEY and not keyed:
+        return session.out.word(Word.BAD_FORMAT)
     tube: Tube = session.used
     name: bytes = tube.name
-    if command.args.given & bit(Kind.TUBE):
+    if given & bit(Kind.TUBE):
         name = command.args.tube_at[: command.args.tube_bytes]
         tube = engine.tube_named(name)
+    size: cython.Py_ssize_t = len(name) + command.body_bytes
+    holder: Job = None
+    if keyed:
+        holder = key_holder(engine, tube, command.args.key_at, command.args.key_bytes)
+        size += KEY_TAG_BYTES + command.args.key_bytes
+    if holder is not None:
+        size += holder.tag_bytes  # of which a replacement keeps some
+    exists: cython.bint = holder is not None and not command.args.replace
     room: cython.int = Room.OK
-    if not engine.draining:
-        room = engine.records.room_for_put(len(name) + command.body_bytes)
+    if not engine.draining and not exists:
+        room = engine.records.room_for_put(size)
         if room == Room.WAIT:
             return no_room(session, room)
     engine.count_producer(session)
     if engine.draining:
         return session.out.word(Word.DRAINING)
+    if exists:
+        session.read_index = engine.records.index
+        return session.out.number(Word.EXISTS, holder.id)
     if room == Room.FULL or (tube is None and engine.too_many_tubes(name)):
         return session.out.word(Word.OUT_OF_MEMORY)
-    if tube is None:
-        tube = engine.open_tube(name)
+    if holder is not None and holder.state != State.RESERVED:
+        return replace(engine, now_ns, session, command, holder)
+    return insert(engine, now_ns, session, command, engine.open_tube(name) if tube is None else tube, holder)
+
+
+def insert(engine, now_ns, session, command, tube, before):
+    """Put a new job; `before` is the job that somebody holds and that loses its key to it, or None."""
     job: Job = new_job(engine.next_job_id, tube, command.body_at, command.body_bytes)
     if job is None:
         engine.drop_if_unused(tube)
         return session.out.word(Word.OUT_OF_MEMORY)
-    job.pri = command.args.pri if command.args.given & bit(Kind.PRI) else PRI_DEFAULT
-    job.ttr_s = command.args.ttr_s if command.args.given & bit(Kind.TTR) else TTR_S_DEFAULT
+    if before is not None:
+        end_key(engine, before, KeyBit.SUPERSEDED)
+        engine.records.job_changed(before)
+    if command.args.given & bit(Kind.KEY):
+        give_key(job, command.args.key_at, command.args.key_bytes, command.args.until_reserve)
+    take_numbers(job, command)
     engine.add_job(now_ns, job, command.args.delay_ns)
     session.out.number(Word.INSERTED, job.id)
     return engine.offer(now_ns, tube)
+
+
+def replace(engine, now_ns, session, command, job):
+    """Let a job that waits be what was put now, in its place: its id stays, and when it was put first."""
+    engine.records.job_dropped(job)
+    if not replace_body(job, command.body_at, command.body_bytes):
+        engine.records.job_put(job)
+        return session.out.word(Word.OUT_OF_MEMORY)
+    put_tag(job, Tag.FAILURE_TEXT, cython.NULL, 0)
+    give_key(job, command.args.key_at, command.args.key_bytes, command.args.until_reserve)
+    engine.leave(job)
+    take_numbers(job, command)
+    engine.enter_after(now_ns, job, command.args.delay_ns)
+    engine.records.job_put(job)
+    session.out.number(Word.REPLACED, job.id)
+    return engine.offer(now_ns, job.tube)
+
+
+def take_numbers(job, command):
+    """Give a job that is in no state its pri and ttr."""
+    job.pri = command.args.pri if command.args.given & bit(Kind.PRI) else PRI_DEFAULT
+    job.ttr_s = command.args.ttr_s if command.args.given & bit(Kind.TTR) else TTR_S_DEFAULT
+    return 0
+
+
+def find_job(engine, session, command):
+    """find-job: the job that holds a key."""
+    tube: Tube = engine.tube_named(command.args.tube_at[: command.args.tube_bytes])
+    return engine.peek(session, key_holder(engine, tube, command.args.key_at, command.args.key_bytes))

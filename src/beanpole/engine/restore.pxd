@@ -11,6 +11,7 @@ cdef class Restore:
     cdef readonly Engine engine
     cdef readonly int64_t clock_ns       # the latest moment that the log has mentioned, on its own clock
     cdef dict pauses                     # name -> (seconds, until, segment), of tubes that are not there
+    cdef dict superseded                 # ids of the jobs that were held when another one took their key -> None
     cdef readonly list unconfirmed                # ids of jobs and names of tubes that wait longer than from clock_ns on
     cdef Job put(self, JobNumbers *numbers, bytes name, const char *body, Py_ssize_t body_bytes, const char *tags,
                  Py_ssize_t tag_bytes, uint32_t segment)

@@ -16,7 +16,9 @@ Such pauses are kept aside until a job makes the tube.
 
 import cython
 from cython.cimports.beanpole.engine.engine import Engine
-from cython.cimports.beanpole.engine.job import Job, State, new_job, set_tags
+from cython.cimports.beanpole.engine.job import Flag, Job, State, new_job, set_tags
+from cython.cimports.beanpole.engine.keyed import forget_key
+from cython.cimports.beanpole.engine.tags import read_flags
 from cython.cimports.beanpole.engine.tube import Tube
 from cython.cimports.libc.stdint import int64_t, uint32_t, uint64_t
 
@@ -38,6 +40,7 @@ class Restore:
     def __init__(self, engine: Engine):
         self.engine = engine
         self.pauses = {}
+        self.superseded = {}
         self.unconfirmed = []
 
     def put(self, numbers, name, body, body_bytes, tags, tag_bytes, segment):
@@ -57,6 +60,7 @@ class Restore:
             raise MemoryError
         if tag_bytes:
             set_tags(job, tags, tag_bytes)
+            read_flags(job)
         job.segment = segment
         engine.jobs.add(job)
         self.place(job, numbers)
@@ -72,7 +76,9 @@ class Restore:
         if tag_bytes or job.tag_bytes:
             segment: uint32_t = job.segment
             self.engine.records.job_dropped(job)
+            forget_key(self.engine, job)
             set_tags(job, tags, tag_bytes)
+            read_flags(job)
             job.segment = segment
             self.engine.records.job_restored(job)
         self.engine.leave(job)
@@ -137,6 +143,8 @@ class Restore:
         job.release_count = numbers.release_count
         job.bury_count = numbers.bury_count
         job.kick_count = numbers.kick_count
+        if job.flags & Flag.SUPERSEDED:
+            self.superseded[job.id] = None
         if numbers.state == State.DELAYED:
             engine.enter(job, State.DELAYED, numbers.deadline_at_ns)
             if numbers.deadline_at_ns > self.clock_ns + most_ns(job.delay_s):
@@ -151,6 +159,9 @@ class Restore:
     def take_out(self, job):
         """Take a job out of the engine."""
         self.engine.leave(job)
+        if job.flags:
+            forget_key(self.engine, job)
+            self.superseded.pop(job.id, None)
         self.engine.records.job_dropped(job)
         return self.engine.jobs.remove(job)
 
@@ -207,4 +218,6 @@ class Restore:
         """
         self.advance(now_ns)
         self.engine.started_at_ns = now_ns
+        if self.superseded:
+            self.engine.unsettled = list(self.superseded)
         return {name for name, (_, until_ns, _) in self.pauses.items() if until_ns > now_ns}

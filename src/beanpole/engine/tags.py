@@ -5,7 +5,7 @@ the same have the same bytes. A tag of no bytes is none.
 """
 
 import cython
-from cython.cimports.beanpole.engine.job import Job
+from cython.cimports.beanpole.engine.job import Flag, Job
 from cython.cimports.libc.stdint import uint16_t
 from cython.cimports.libc.stdlib import realloc
 from cython.cimports.libc.string import memcpy, memmove
@@ -41,6 +41,20 @@ def find_tag(job, tag, size):
         return cython.NULL
     size[0] = size_at(found)
     return cython.cast(cython.p_const_char, found + FRAME_BYTES)
+
+
+def read_flags(job):
+    """Let the flags of a job that holds no key say what its tags say."""
+    size: cython.Py_ssize_t = 0
+    key: cython.p_const_char = find_tag(job, Tag.KEY, cython.address(size))
+    job.flags = 0
+    if key is cython.NULL or size == 0:
+        return 0
+    if key[0] & KeyBit.SUPERSEDED:
+        job.flags = Flag.SUPERSEDED
+    elif not key[0] & KeyBit.FREED:
+        job.flags = Flag.KEYED | (Flag.UNTIL_RESERVE if key[0] & KeyBit.UNTIL_RESERVE else 0)
+    return 0
 
 
 def tags_after(job, tag, size):

@@ -60,7 +60,7 @@ FIELDS = {
 }
 """Of each kind but those of whole jobs. The frequent ones are read and written by code of their own besides."""
 
-TAGS = b""
+TAGS = b"\x01"
 """The tags below 128 that this program knows."""
 
 

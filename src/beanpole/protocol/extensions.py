@@ -48,7 +48,12 @@ KIND_NAMES = {
 
 EXTENSIONS = (
     (b"list-extensions", (), ()),
-    (b"put-job", (Kind.BYTES,), (Kind.TUBE, Kind.PRI, Kind.DELAY, Kind.TTR)),
+    (
+        b"put-job",
+        (Kind.BYTES,),
+        (Kind.TUBE, Kind.PRI, Kind.DELAY, Kind.TTR, Kind.KEY, Kind.TAKEN, Kind.UNTIL),
+    ),
+    (b"find-job", (Kind.TUBE, Kind.KEY), ()),
     (b"fail-job", (Kind.ID, Kind.TEXT_BYTES), (Kind.PRI, Kind.DELAY, Kind.DEAD)),
     (b"snooze-job", (Kind.ID, Kind.SECONDS), (Kind.PRI,)),
     (b"change-job", (Kind.ID,), (Kind.TUBE, Kind.PRI, Kind.DELAY, Kind.TTR)),

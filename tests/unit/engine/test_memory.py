@@ -17,6 +17,12 @@ def test_collector_passes_over(kind: type) -> None:
     assert not kind.__flags__ & HAVE_GC
 
 
+@pytest.mark.parametrize(("kind", "size"), [(Job, 128), (Tube, 208), (Session, 160)])
+def test_size(kind: type, size: int) -> None:
+    """Each fits the class of allocations that it was made for: a byte more costs 16."""
+    assert kind.__basicsize__ <= size
+
+
 def test_nothing_is_left_of_a_session_that_ends() -> None:
     """As nobody looks for cycles among these, there must be none: a tube goes when its last session ends."""
     engine = Engine(now_ns=1)

@@ -5,8 +5,9 @@ from random import Random
 
 import pytest
 
+from beanpole.engine.check import check
 from beanpole.engine.engine import Engine
-from beanpole.engine.tags import Tag
+from beanpole.engine.tags import KeyBit, Tag
 from beanpole.log.accounts import Accounts
 from beanpole.log.encoder import Encoder
 from beanpole.log.format import Kind, number_record, segment_header
@@ -22,15 +23,20 @@ def tagged(tags: dict[int, bytes]) -> bytes:
     return b"".join(struct.pack("<BH", number, len(tags[number])) + tags[number] for number in sorted(tags))
 
 
-def engine_with(tags: dict[int, bytes]) -> Engine:
-    """An engine with the ready job 1, whose tags a newer program wrote."""
-    numbers = struct.pack("<QqqQ8IB", 1, 0, 0, 0, 5, 0, 60, 0, 0, 0, 0, 0, 0)
+def whole(id: int, tags: dict[int, bytes]) -> bytes:
+    """The record of a ready job."""
+    numbers = struct.pack("<QqqQ8IB", id, 0, 0, 0, 5, 0, 60, 0, 0, 0, 0, 0, 0)
     text = tagged(tags)
-    whole = seal(bytes([Kind.WHOLE]) + numbers + struct.pack("<BH", 1, len(text)) + b"t" + text + b"body")
+    return seal(bytes([Kind.WHOLE]) + numbers + struct.pack("<BH", 1, len(text)) + b"t" + text + b"body")
+
+
+def engine_with(*jobs: dict[int, bytes]) -> Engine:
+    """An engine with ready jobs, from 1 on, that have these tags."""
+    records = b"".join(whole(id, tags) for id, tags in enumerate(jobs, 1))
     encoder = Encoder(Accounts(unlimited=True))
     engine = Engine(records=encoder)
     replay = Replay(engine, encoder)
-    replay.segment(segment_header(1, 1, (0, 0), SALT, 1) + whole + number_record(Kind.END, 9, SALT), 1)
+    replay.segment(segment_header(1, 1, (0, 0), SALT, 1) + records + number_record(Kind.END, 9, SALT), 1)
     assert replay.ended, replay.problem
     replay.finish(0)
     encoder.open_segment(2, 1 << 20)
@@ -57,3 +63,15 @@ def test_text_of_a_failure_stands_among_other_tags(unknown: tuple[int, ...]) -> 
         worker.receive(0, b"change-body 1 %d\r\n%b\r\n" % (len(body), body))
         assert worker.take_output() == b"CHANGED\r\n"
         assert (job.text, job.tags) == (body, tagged(tags))
+
+
+def test_key_that_two_jobs_of_a_log_have_is_that_of_the_later() -> None:
+    """No program writes such a log, but records of one can be lost."""
+    engine = engine_with({Tag.KEY: b"\0k"}, {Tag.KEY: b"\0k", 200: b"x"}, {Tag.KEY: b"\0kk"})
+    check(engine)
+    tags = {job.id: job.tags for job in engine.jobs.jobs()}
+    assert tags[1] == tagged({Tag.KEY: bytes([KeyBit.FREED]) + b"k"})
+    assert tags[2] == tagged({Tag.KEY: b"\0k", 200: b"x"})
+    client = Connection(engine, 0)
+    client.receive(0, b"find-job t k\r\nfind-job t kk\r\n")
+    assert client.take_output() == b"FOUND 2 4\r\nbody\r\nFOUND 3 4\r\nbody\r\n"

@@ -206,6 +206,14 @@ def work(node: Node, rng: Random, turns: int) -> None:
             (b"reserve-job %d" % id, b"fail-job %d %d" % (id, size // 9), bytes(size // 9)),
             (b"reserve-job %d" % id, b"fail-job %d 3 dead=now" % id, b"why"),
             (b"put-job %d tube=t%d delay=0.5" % (size, id % 3), bytes(size)),
+            (b"put-job %d tube=t%d key=%d" % (size, id % 3, size), bytes(size)),
+            (b"put-job 1 tube=t%d key=%d taken=replace" % (id % 3, size), b"x"),
+            (
+                b"put-job 2 tube=t%d key=6000 until=reserve" % (id % 3),
+                b"xx",
+                b"watch t%d" % (id % 3),
+                b"reserve-with-timeout 0",
+            ),
             (b"change-job %d tube=t%d pri=%d" % (id, rng.randrange(3), rng.randrange(3)),),
             (b"reserve-job %d" % id, b"change-job %d ttr=20" % id),
             (b"change-body %d %d" % (id, size), bytes(size)),
@@ -253,3 +261,38 @@ def test_follower_leads_with_what_it_has_applied(store: Store, leader: Node, see
         node.engine.tick(node.now_ns)
     assert cold.state() == follower.state()
     assert cold.space() == follower.space()
+
+
+def test_job_that_lost_its_key_is_gone_after_a_restart(leader: Node, store: Store) -> None:
+    """Whoever held it can't bring it back; until the first turn it only waits to be deleted."""
+    worker, other = leader.connect(), leader.connect()
+    leader.ask(worker, b"put-job 1 key=k", b"a", b"put-job 1", b"b", b"reserve", b"bury 1 0", b"kick-job 1", b"reserve")
+    leader.ask(other, b"put-job 1 key=k taken=replace", b"c")
+    leader.confirm_all()
+    follower = Node(store, 2)
+    follower.now_ns = leader.now_ns
+    follower.lead()
+    check(follower.engine)
+    assert 0 <= follower.engine.next_deadline_ns <= follower.now_ns
+    client = follower.connect()
+    follower.ask(client, b"peek 1", b"find-job default k", b"peek-ready")
+    follower.confirm_all()
+    assert client.output == b"NOT_FOUND\r\nFOUND 3 1\r\nc\r\nFOUND 2 1\r\nb\r\n"
+    cold = Node(store, 3)
+    cold.now_ns = leader.now_ns
+    cold.lead()
+    assert cold.engine.next_deadline_ns < 0, "it was deleted once and for all"
+    assert cold.state() == follower.state()
+
+
+def test_key_that_a_hand_out_freed_stays_free(leader: Node, store: Store) -> None:
+    client = leader.connect()
+    leader.ask(client, b"put-job 1 key=k until=reserve", b"a", b"reserve", b"put-job 1 key=k", b"b")
+    leader.confirm_all()
+    follower = Node(store, 2)
+    follower.lead()
+    check(follower.engine)
+    client = follower.connect()
+    follower.ask(client, b"find-job default k", b"reserve", b"release 1 0 0", b"put-job 1 key=k", b"c")
+    follower.confirm_all()
+    assert client.output == b"FOUND 2 1\r\nb\r\nRESERVED 1 1\r\na\r\nRELEASED\r\nEXISTS 2\r\n"
