@@ -152,8 +152,11 @@ def facts(sample: Sample) -> tuple[Text, Text, Text]:
 
 
 def log_fact(sample: Sample) -> str:
-    """How jobs are kept: the policy of our log, and its files, of which only the last may be smaller."""
+    """How jobs are kept: in a cluster, or by the policy of our log in files, of which only the last may be smaller."""
     server = sample.server
+    if role := server.get("cluster-role"):
+        unwritten = f"{count(int(server.get('cluster-lag', 0)))} bytes to be confirmed"
+        return f"cluster: {role} of epoch {server.get('cluster-epoch')}, {server.get('durability')}, {unwritten}"
     if not server.binlog_current_index:
         return "no log: jobs are in memory only"
     files = plural(server.binlog_current_index - max(server.binlog_oldest_index, 1) + 1, "file")

@@ -89,7 +89,15 @@ def durability(visit: Visit) -> Iterator[Finding]:
     """Jobs are not safe from a crash, or from a loss of power."""
     jobs = sum(getattr(visit.server, f"current_jobs_{state}") for state in ("ready", "reserved", "delayed", "buried"))
     policy = str(visit.server.get("durability", ""))
-    if not visit.server.binlog_current_index:
+    if visit.server.get("cluster-role"):
+        if policy == "local":
+            yield Finding(
+                Severity.NOTE,
+                "the cluster's log is on one machine: with that, all jobs are lost",
+                "If that is not wanted, give PostgreSQL a synchronous standby, and the cluster durability quorum.",
+                (f"{plural(jobs, 'job')} now",),
+            )
+    elif not visit.server.binlog_current_index:
         yield Finding(
             Severity.NOTE,
             "jobs are in memory only: a restart loses them",

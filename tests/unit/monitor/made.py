@@ -16,6 +16,13 @@ SERVER = {
     "binlog-max-size": 10_485_760,
 }
 OURS = {"beanpole-version": "0.1.0", "durability": "always"}
+CLUSTER: dict[str, object] = {
+    "cluster_role": "leader",
+    "cluster_epoch": 7,
+    "cluster_lag": 0,
+    "binlog_current_index": 0,
+    "binlog_oldest_index": 0,
+}
 
 
 def yaml(values: dict[str, object]) -> bytes:

@@ -9,7 +9,7 @@ from beanpole.monitor.columns import COLUMNS, fitting
 from beanpole.monitor.sampling import Rates, Sample
 from beanpole.monitor.screen import plain, rows_in, screen
 from beanpole.monitor.top import Top
-from tests.unit.monitor.made import job, row, sample, server
+from tests.unit.monitor.made import CLUSTER, job, row, sample, server
 
 
 def drawn(top: Top, width: int = 120, height: int = 24) -> list[str]:
@@ -72,6 +72,12 @@ def test_beanstalkd_without_a_log() -> None:
     assert "beanstalkd 1.13  beanstalk://127.0.0.1:11300  up 1d01h  pid 7  DRAINING" in text
     assert "no log: jobs are in memory only" in text
     assert "no tube yet" in text
+
+
+def test_cluster() -> None:
+    top = Top()
+    top.show(sample(stats=server(**{**CLUSTER, "cluster_lag": 1234}, durability="quorum")))
+    assert "cluster: leader of epoch 7, quorum, 1 234 bytes to be confirmed" in "\n".join(drawn(top))
 
 
 @pytest.mark.parametrize("width", [1, 7, 20, 40, 80, 120, 300])

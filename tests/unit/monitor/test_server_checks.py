@@ -6,7 +6,7 @@ from beanpole.client.stats import Stats
 from beanpole.monitor import server_checks
 from beanpole.monitor.doctor import CHECKS, diagnose, is_healthy, name_of
 from beanpole.monitor.findings import Check, Severity, Visit
-from tests.unit.monitor.made import job, sample, server, visit
+from tests.unit.monitor.made import CLUSTER, job, sample, server, visit
 
 
 def twice(before: Stats, after: Stats, **more: object) -> Visit:
@@ -75,12 +75,20 @@ def test_log_that_is_not_written() -> None:
         (server(binlog_current_index=0, current_jobs_ready=1, current_jobs_buried=2), "3 jobs now"),
         (server(durability="every 50 ms"), "the log is synced every 50 ms"),
         (server(ours=False), "the log is at file 3"),
+        (server(**CLUSTER, durability="local", current_jobs_ready=1), "1 job now"),
     ],
 )
 def test_durability(stats: Stats, said: str) -> None:
     (finding,) = server_checks.durability(visit(None, sample(stats=stats)))
     assert finding.severity is Severity.NOTE
     assert finding.evidence == (said,)
+
+
+def test_cluster_with_a_standby_is_durable() -> None:
+    """Its log is in no file."""
+    for durability in ("quorum", "storage"):
+        stats = server(**CLUSTER, durability=durability)
+        assert list(server_checks.durability(visit(None, sample(stats=stats)))) == []
 
 
 @pytest.mark.parametrize(
