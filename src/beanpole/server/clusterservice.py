@@ -17,7 +17,7 @@ from beanpole.server.eventqueue import now_ns
 from beanpole.server.forward import ForwardTransport, hello
 from beanpole.server.listener import split_address
 from beanpole.server.settings import Settings
-from beanpole.server.turn import Turn
+from beanpole.server.turn import Turn, nothing
 
 Facts = Callable[[], dict[str, str]]
 
@@ -179,6 +179,8 @@ class ClusterService:
         if self.clients is not None:
             self.loop.remove_reader(self.clients.fileno())
             self.clients.stop_accepting()
+            # While a client never stops sending, each turn asks for the next, and there is always something to append.
+            self.clients.turn.run_soon = nothing
 
     def stop_turns(self) -> None:
         """Run no more commands and send nothing more: something failed."""

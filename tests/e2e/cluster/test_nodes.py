@@ -1,16 +1,19 @@
 """Nodes as processes: how they start, refuse, hand over, stop, and what they say."""
 
+import contextlib
+import select
 import signal
 import socket
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from tests.e2e.cluster.conftest import SILENCE_MS, Cluster
 from tests.e2e.cluster.test_verbs import HANDOVER, answer, ask, roles
-from tests.e2e.process import COMMAND, serving, start_in_vain, wait_until
+from tests.e2e.process import COMMAND, Process, serving, start_in_vain, wait_until
 from tests.servers import REPLY_TIMEOUT_S, STOP_TIMEOUT_S
 
 URL = "postgresql://beanpole@/beanpole?host=/nowhere"
@@ -91,6 +94,33 @@ def test_sigterm_hands_over(cluster: Cluster) -> None:
         assert cluster.count("log_1", f"kind = {HANDOVER}") == 1
         assert "no node that is alive leads" not in b.messages
         wait_until(lambda: roles(cluster) == {"a": "stopped", "b": "leader"}, "both say what they are")
+
+
+def put_until_closed(process: Process) -> None:
+    """Puts jobs without a pause, and reads the replies, until the connection is closed."""
+    puts = b"put 0 0 60 1\r\nx\r\n" * 5000
+    left = memoryview(puts)
+    with process.connect() as client, contextlib.suppress(ConnectionError):
+        client.socket.setblocking(False)
+        while True:
+            readable, writable, _ = select.select([client.socket], [client.socket], [], REPLY_TIMEOUT_S)
+            if readable and not client.socket.recv(1 << 18):
+                return
+            if writable:
+                left = left[client.socket.send(left) :] or memoryview(puts)
+            assert readable or writable, "the server does nothing"
+
+
+def test_sigterm_hands_over_though_a_client_never_stops(cluster: Cluster) -> None:
+    cluster.init(5000)
+    with cluster.node("a") as a, cluster.node("b"), ThreadPoolExecutor() as threads:
+        cluster.wait_alive("a", "b")
+        client = threads.submit(put_until_closed, a)
+        wait_until(lambda: a.statistic("current-jobs-ready") > 20_000, "it is busy")
+        a.signal(signal.SIGTERM)
+        assert a.wait_exit() == 0
+        client.result()
+        assert cluster.count("log_1", f"kind = {HANDOVER}") == 1
 
 
 def test_sigterm_of_the_only_node_waits_for_nobody(cluster: Cluster) -> None:
