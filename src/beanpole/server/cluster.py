@@ -24,6 +24,7 @@ from beanpole.server import limits
 from beanpole.server.app import Server
 from beanpole.server.clusterlogs import ClusterObserver
 from beanpole.server.clusterservice import ClusterService
+from beanpole.server.eventqueue import now_ns
 from beanpole.server.forward import hello
 from beanpole.server.process import notify_systemd, remove_ready_file
 
@@ -138,14 +139,20 @@ class ClusterServer(Server):
             self.report_ready()
 
     async def watch(self) -> None:
-        """Send clients away when this node leads and nothing is confirmed for too long; take them again after."""
+        """Send clients away when nothing is confirmed, or no leader is known, for too long; take them again after."""
         sent_away: Leading | None = None
+        known_ns = now_ns()
         while True:
             await asyncio.sleep(limits.CLUSTER_WATCH_S)
             self.look_for_question()
             leading = self.node.leading
             if leading is None or leading is not sent_away:
                 sent_away = None
+            if leading is not None or self.service.reaching is not None:
+                known_ns = now_ns()
+            elif now_ns() - known_ns > self.settings.cluster_wait_s * 1e9 and self.service.holds_clients:
+                self.service.send_away()
+                self.cluster_observer.clients_sent_away("no leader is known", (now_ns() - known_ns) / 1e9)
             if leading is None:
                 continue
             waits_s = leading.unconfirmed_s()

@@ -22,6 +22,11 @@ from beanpole.server.turn import Turn, nothing
 Facts = Callable[[], dict[str, str]]
 
 
+def listens(listener: socket.socket) -> bool:
+    """Whether clients can connect already: to one that systemd opened, or after :meth:`ClusterService.listen`."""
+    return bool(listener.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN))
+
+
 class ClusterService:
     """What serves the clients of a node, whichever role it has."""
 
@@ -136,6 +141,11 @@ class ClusterService:
         self.turns_away = False
         return [each.fileno() for each in self.listeners]
 
+    @property
+    def holds_clients(self) -> bool:
+        """Whether clients can connect, and are not closed at once."""
+        return not self.turns_away and any(map(listens, self.listeners))
+
     def send_away(self) -> None:
         """Close every client, and each that comes, until there is something to serve them with."""
         self.forward.stop()
@@ -144,7 +154,7 @@ class ClusterService:
             self.clients.close_all()
         if not self.turns_away:
             self.turns_away = True
-            for each in self.listeners:
+            for each in filter(listens, self.listeners):
                 self.loop.add_reader(each, self.turn_away, each)
 
     def turn_away(self, listener: socket.socket) -> None:

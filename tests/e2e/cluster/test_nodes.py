@@ -191,6 +191,19 @@ def test_clients_of_a_follower_are_sent_away_while_no_leader_is_reached(cluster:
         ask(b, (b"list-tube-used\r\n", b"USING default\r\n"))
 
 
+def test_clients_are_sent_away_while_no_leader_is_known(cluster: Cluster) -> None:
+    cluster.init(500)
+    with cluster.node("a", "--cluster-wait", "1") as a, a.connect() as client:
+        cluster.database.run("update beanpole.setting set value = '5000' where name = 'silence_ms'")
+        cluster.database.run("insert into beanpole.step_down values (1, '*')")
+        assert client.rest() == b"", "it does not lead any more"
+        with a.connect(wait_accepted=False) as another:
+            assert another.rest() == b""
+        assert a.events("clients sent away")[0]["reason"] == "no leader is known"
+        wait_until(lambda: len(a.events("leading")) == 2, "it leads again")
+        ask(a, (b"list-tube-used\r\n", b"USING default\r\n"))
+
+
 def test_systemd_hears_of_a_follower_that_answers(cluster: Cluster, tmp_path: Path) -> None:
     cluster.init()
     path = tmp_path / "notify"
