@@ -87,6 +87,30 @@ def test_status_shows_who_leads_and_how_far_the_others_are(cluster: Cluster) -> 
         cluster("leader", "--node", "b", code=2)
 
 
+def test_leader_is_found_without_reading_the_log(cluster: Cluster) -> None:
+    """A leader with nothing to do writes 290 000 rows a day, and health checks ask every second or two."""
+    cluster.init()
+    with cluster.node("a"):
+        cluster.wait_leader("a")
+    count = 20_000
+    cluster.database.run(
+        "insert into beanpole.log_1 select (select max(row) from beanpole.log_1) + n, 1, 1, '\\x00', 1, 0, '\\x00',"  # noqa: S608
+        f" '\\x00', '' from generate_series(1, {count}) n"
+    )
+
+    def read() -> int:
+        query = "select seq_tup_read + idx_tup_fetch from pg_stat_user_tables where relname = 'log_1'"
+        with cluster.database.connected() as connection:
+            return int(connection.exec_driver_sql(query).scalar() or 0)
+
+    before = read()
+    status = cluster("status", "--json", code=2).objects[0]
+    assert status["tip"][1] > count
+    assert status["epoch"] == 1
+    wait_until(lambda: read() > before, "the server has counted")
+    assert read() - before < count // 2
+
+
 def test_status_says_why_nothing_is_confirmed(cluster: Cluster) -> None:
     cluster.init()
     cluster.database.run("update beanpole.setting set value = 'quorum' where name = 'durability'")
