@@ -5,6 +5,7 @@ promotion takes back what was not replicated. Which of these happens is drawn fr
 """
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field, replace
 from random import Random
@@ -17,7 +18,6 @@ from beanpole.log.postgres.store import (
     GoneError,
     LostError,
     NodeState,
-    RefusedError,
     Server,
     Settings,
 )
@@ -75,8 +75,8 @@ class Database:
     confirmed: list[Row] = field(default_factory=list)
     """Every row whose append returned True, in order."""
 
-    refuses: bool = False
-    """Whether it lets nobody make a table."""
+    table_error: Exception | None = None
+    """Why it lets nobody make a table."""
 
     table_s: float = 0.0
     """How long it takes to make a table, in seconds, besides the way there and back."""
@@ -285,9 +285,13 @@ class FakeStore:
     async def make_segment(self, number: int) -> None:
         """See Store."""
         await self.trip()
-        if self.database.refuses:
-            raise RefusedError("the role may not make a table")
-        await asyncio.sleep(self.database.table_s)
+        if self.database.table_error is not None:
+            raise self.database.table_error
+        until_s = asyncio.get_running_loop().time() + self.database.table_s
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout_at(until_s), self.database.changed:
+                while not self.closed:
+                    await self.database.changed.wait()
         self.check()
         newest = max(self.database.tables)
         if newest < number - 1:

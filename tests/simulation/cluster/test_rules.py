@@ -302,7 +302,7 @@ def test_nobody_leads_a_log_that_was_exported() -> None:
 def test_refusal_in_the_work_beside_ends_the_node() -> None:
     async def main(world: World) -> None:
         leader = await leader_of(world)
-        world.database.refuses = True
+        world.database.table_error = RefusedError("the role may not make a table")
         client = leader.connect()
         leader.in_context(client.arrive, b"put 1 0 60 3000\r\n%b\r\n" % BODY * 100)
         await until(world, lambda: leader.task is not None and leader.task.done())

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from beanpole.log.postgres.rows import Place, RowKind
-from beanpole.log.postgres.store import LossError
+from beanpole.log.postgres.store import BusyError, LossError
 from tests.simulation.cluster.database import Faults
 from tests.simulation.cluster.test_main_path import ask, leader_of
 from tests.simulation.cluster.test_rules import BODY, fail_over, leaders_reported, put, roll, run, until
@@ -165,6 +165,21 @@ def test_append_waits_for_the_table_that_it_needs() -> None:
     run(main)
 
 
+def test_append_that_waits_for_its_table_says_why() -> None:
+    async def main(world: World) -> None:
+        leader = await leader_of(world)
+        world.database.table_error = BusyError("no space left on device")
+        client = leader.connect()
+        leader.in_context(client.arrive, b"put 1 0 60 3000\r\n%b\r\n" % BODY * 100)
+        await until(world, lambda: world.counts["stalled"] > 0)
+        assert "no space left" in next(line[1] for line in leader.told if line[0] == "stalled")
+        world.database.table_error = None
+        await until(world, lambda: client.output.count(b"INSERTED") == 100)
+        assert world.counts["stall_ended"] == 1
+
+    run(main)
+
+
 def test_candidate_makes_the_table_that_the_last_leader_did_not() -> None:
     async def main(world: World) -> None:
         leader, database = await leader_of(world), world.database
@@ -175,6 +190,25 @@ def test_candidate_makes_the_table_that_the_last_leader_did_not() -> None:
         await until(world, lambda: leading.tip.next_place.segment not in database.tables)
         await leader.kill()
         database.table_s = 0.0
+        node = await leader_of(world, leader)
+        await put(node, node.connect())
+
+    run(main)
+
+
+def test_candidate_waits_for_no_table_of_a_server_that_was_replaced() -> None:
+    async def main(world: World) -> None:
+        leader, database = await leader_of(world), world.database
+        client, leading = leader.connect(), leader.node.leading
+        assert leading is not None
+        database.table_s = 1e6
+        leader.in_context(client.arrive, b"put 1 0 60 3000\r\n%b\r\n" % BODY * 100)
+        await until(world, lambda: leading.tip.next_place.segment not in database.tables)
+        await leader.kill()
+        await asyncio.sleep(5.0)  # each of the others makes it, on a server that stands still
+        database.table_s = 0.0
+        database.still.add(database.timeline)
+        database.timeline += 1
         node = await leader_of(world, leader)
         await put(node, node.connect())
 

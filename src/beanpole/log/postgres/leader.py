@@ -157,7 +157,8 @@ class Leading(Log):
         replica, records = self.replica, self.records
         place = replica.tip.next_place
         if place.row == 0:
-            await self.maintenance.make(self.store, place.segment)
+            work = self.maintenance.make(self.store, place.segment)
+            await watched(work, self.store, self.open_store, self.note_wait)
         header = segment_header(
             place.segment,
             replica.engine.next_job_id,
@@ -281,7 +282,7 @@ class Leading(Log):
         while True:
             try:
                 if row.place.row == 0:
-                    await self.maintenance.made(row.place.segment)
+                    await self.maintenance.made(row.place.segment, self.stall.note)
                 if await watched(self.store.append(row, self.tip), self.store, self.open_store, self.note_wait):
                     return True
                 if await self.is_there(row):

@@ -7,6 +7,7 @@ confirmed the table is dropped.
 
 import asyncio
 import contextlib
+from collections.abc import Callable
 
 from beanpole.log import limits
 from beanpole.log.compaction import Compaction
@@ -34,17 +35,24 @@ class Maintenance:
         self.made_to = replica.tip.place.segment
         """The newest segment whose table is there."""
 
+        self.problem = ""
+        """Why the last attempt failed; empty: it didn't."""
+
         self.ids_of = 0
         """The segment whose jobs' ids are wanted; 0: none."""
 
     # --- called by the leader -----------------------------------------------------------------------------------------
 
-    async def made(self, segment: int) -> None:
-        """Wait until the table of a segment is there."""
+    async def made(self, segment: int, on_wait: Callable[[str], None]) -> None:
+        """Wait until the table of a segment is there; say why it is not, again and again."""
         while self.made_to < segment:
             self.made_event.clear()
             self.wake.set()
-            await self.made_event.wait()
+            try:
+                async with asyncio.timeout(limits.SLOW_S):
+                    await self.made_event.wait()
+            except TimeoutError:
+                on_wait(f"the table of segment {segment} is not made: {self.problem or 'PostgreSQL does not answer'}")
 
     async def make(self, store: Store, segment: int) -> None:
         """Make the table of a segment."""
@@ -95,7 +103,9 @@ class Maintenance:
                 try:
                     store = self.store = self.store or await self.open_store()
                     await watched(self.work(store), store, self.open_store)
+                    self.problem = ""
                 except (LostError, BusyError, GoneError) as error:
+                    self.problem = str(error)
                     if self.store is not None and isinstance(error, LostError):
                         await self.store.close()
                         self.store = None
