@@ -18,6 +18,7 @@ from beanpole.log.postgres.store import (
     GoneError,
     LostError,
     NodeState,
+    RefusedError,
     Server,
     Settings,
 )
@@ -75,6 +76,9 @@ class Database:
     confirmed: list[Row] = field(default_factory=list)
     """Every row whose append returned True, in order."""
 
+    stray: bool = False
+    """Whether new connections lead to a server of somebody else's."""
+
     table_error: Exception | None = None
     """Why it lets nobody make a table."""
 
@@ -94,6 +98,8 @@ class Database:
             await asyncio.sleep(self.faults.delay_s)
             if self.down or node in self.cut_off:
                 raise LostError("the server can't be reached")
+            if self.stray:
+                raise RefusedError("the server is another one")
             if self.halted:
                 raise ChangedError(self.halted)
             return FakeStore(self, node, self.timeline)

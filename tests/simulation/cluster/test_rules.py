@@ -313,6 +313,26 @@ def test_refusal_in_the_work_beside_ends_the_node() -> None:
     run(main)
 
 
+def test_server_that_refuses_is_not_the_one_that_was_promoted() -> None:
+    """The hosts are asked in turn while a commit waits, and one of them may be any server that takes writes."""
+
+    async def main(world: World) -> None:
+        leader = await leader_of(world)
+        for node in world.nodes:
+            if node is not leader:
+                await node.kill()
+        await asyncio.sleep(2.5)
+        world.database.faults = Faults(slow=1.0, slow_s=5.0)
+        world.database.stray = True
+        await asyncio.sleep(20.0)
+        world.database.stray = False
+        world.database.faults = Faults()
+        assert world.leaders() == [leader]
+        await put(leader, leader.connect())
+
+    run(main)
+
+
 def test_next_leader_knows_how_often_a_job_was_reserved() -> None:
     async def main(world: World) -> None:
         leader = await leader_of(world)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from beanpole.log import limits
-from beanpole.log.postgres.store import BusyError, LostError, OpenStore, Store
+from beanpole.log.postgres.store import BusyError, LostError, OpenStore, RefusedError, Store
 
 T = TypeVar("T")
 
@@ -76,10 +76,13 @@ async def cut_short(task: asyncio.Future[Any], sever: Callable[[], None]) -> Non
 
 
 async def is_replaced(store: Store, open_store: OpenStore) -> bool:
-    """Whether connections are made to a newer server than a connection's."""
+    """Whether connections are made to a newer server than a connection's.
+
+    Each asks another of the hosts: one that refuses the work is not the one that was promoted.
+    """
     try:
         other = await open_store()
-    except (LostError, BusyError):
+    except (LostError, BusyError, RefusedError):
         return False
     await other.close()
     return other.server != store.server
