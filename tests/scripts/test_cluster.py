@@ -16,6 +16,7 @@ from tests.scripts.target import ServerTarget
 from tests.scripts.test_scripts import SCRIPTS, Run, applies
 
 ALWAYS = (
+    "cancel_reserve",
     "half_close_ends_waiting",
     "half_close_runs_what_is_buffered",
     "many_commands_in_one_piece",
