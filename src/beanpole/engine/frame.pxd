@@ -6,6 +6,6 @@ from beanpole.protocol.replies cimport ReplyBuffer
 
 cdef int add_frame(ReplyBuffer out, Job job, int64_t now_ns) except -1
 cdef int add_short_frame(ReplyBuffer out, Job job, int64_t now_ns, Py_ssize_t body_bytes) except -1
-cdef int add_fields(ReplyBuffer out, Job job, int64_t now_ns) except -1
+cdef int add_line(ReplyBuffer out, Job job, int64_t now_ns, Py_ssize_t shown) except -1
 cdef int add_key(ReplyBuffer out, Job job) except -1
 cdef int add_seconds(ReplyBuffer out, int64_t ns) except -1

@@ -9,16 +9,12 @@ A line has at most 1 024 bytes. Clients ignore fields that they don't know, so t
 
 import cython
 from cython.cimports.beanpole.engine.tags import Tag, find_tag
-from cython.cimports.beanpole.protocol.replies import ReplyBuffer
-from cython.cimports.libc.stdint import int64_t
-from cython.cimports.libc.string import strlen
+from cython.cimports.libc.stdint import int64_t, uint64_t
+from cython.cimports.libc.string import memcpy, strlen
 
-SECOND_NS = cython.declare(int64_t, 1_000_000_000)
-MILLISECOND_NS = cython.declare(int64_t, 1_000_000)
-
-STATES = (b" state=ready", b" state=reserved", b" state=delayed", b" state=buried")
+STATES = (b" state=ready pri=", b" state=reserved pri=", b" state=delayed pri=", b" state=buried pri=")
 states = cython.declare("const char *[4]")
-"""What a frame says of each State."""
+"""What a frame says of each State, up to the priority."""
 
 
 def fill_states():
@@ -31,13 +27,59 @@ def fill_states():
 fill_states()
 
 
+# A line is written into memory of a known size and added as a whole: a frame is most of what a job costs in
+# reserve-many.
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def put_text(at: cython.p_char, text: cython.p_const_char, size: cython.Py_ssize_t) -> cython.p_char:
+    """Write some bytes; return where they end."""
+    memcpy(at, text, size)
+    return at + size
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def put_number(at: cython.p_char, number: uint64_t) -> cython.p_char:
+    """Write a number in decimal; return where it ends."""
+    if number < 10:
+        at[0] = cython.cast(cython.char, 48 + number)
+        return at + 1
+    digits: cython.char[20]
+    first: cython.int = 20
+    while number:
+        first -= 1
+        digits[first] = cython.cast(cython.char, 48 + number % 10)
+        number //= 10
+    return put_text(at, cython.address(digits[first]), 20 - first)
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def put_seconds(at: cython.p_char, ns: uint64_t) -> cython.p_char:
+    """Write a duration as :func:`add_seconds` adds it; return where it ends."""
+    ms: uint64_t = ns // 1_000_000
+    decimals: cython.uint = ms % 1_000
+    at = put_number(at, ms // 1_000)
+    if decimals == 0:
+        return at
+    at[0] = 46
+    at[1] = cython.cast(cython.char, 48 + decimals // 100)
+    at[2] = cython.cast(cython.char, 48 + decimals // 10 % 10)
+    at[3] = cython.cast(cython.char, 48 + decimals % 10)
+    at += 4
+    while at[-1] == 48:
+        at -= 1
+    return at
+
+
 def add_frame(out, job, now_ns):
     """Append a job with its whole body."""
-    out.add(b"JOB ", 4)
-    out.add_number(job.id)
-    out.add(b" ", 1)
-    out.add_number(job.body_bytes)
-    add_fields(out, job, now_ns)
+    add_line(out, job, now_ns, job.body_bytes)
     out.end()
     return out.add(job.body, job.body_bytes + 2)
 
@@ -45,11 +87,7 @@ def add_frame(out, job, now_ns):
 def add_short_frame(out, job, now_ns, body_bytes):
     """Append a job with the first `body_bytes` of its body at the most, and with the size of the whole."""
     shown: cython.Py_ssize_t = min(body_bytes, job.body_bytes)
-    out.add(b"JOB ", 4)
-    out.add_number(job.id)
-    out.add(b" ", 1)
-    out.add_number(shown)
-    add_fields(out, job, now_ns)
+    add_line(out, job, now_ns, shown)
     out.add(b" size=", 6)
     out.add_number(job.body_bytes)
     out.end()
@@ -57,29 +95,37 @@ def add_short_frame(out, job, now_ns, body_bytes):
     return out.end()
 
 
-@cython.cfunc
-@cython.exceptval(-1, check=False)
-def add_count(out: ReplyBuffer, name: cython.p_const_char, number: int64_t) -> cython.int:
-    """Append a field that is a number."""
-    out.add(name, strlen(name))
-    return out.add_number(number)
-
-
-def add_fields(out, job, now_ns):
-    """Append what the line of every frame says of a job."""
-    out.add(b" tube=", 6)
-    out.add_bytes(job.tube.name)
-    out.add(states[job.state], strlen(states[job.state]))
-    add_count(out, b" pri=", job.pri)
-    add_count(out, b" ttr=", job.ttr_s)
-    out.add(b" age=", 5)
-    add_seconds(out, max(now_ns - job.created_at_ns, 0))
-    add_count(out, b" delay=", job.delay_s)
-    add_count(out, b" reserves=", job.reserve_count)
-    add_count(out, b" timeouts=", job.timeout_count)
-    add_count(out, b" releases=", job.release_count)
-    add_count(out, b" buries=", job.bury_count)
-    add_count(out, b" kicks=", job.kick_count)
+def add_line(out, job, now_ns, shown):
+    """Append what the line of every frame says of a job, of whose body a part is shown."""
+    line: cython.char[512]  # a tube of 200 bytes, 12 numbers of 20, and 100 bytes of names
+    name: bytes = job.tube.name
+    state: cython.p_const_char = states[job.state]
+    age_ns: int64_t = now_ns - job.created_at_ns
+    at: cython.p_char = put_text(line, b"JOB ", 4)
+    at = put_number(at, job.id)
+    at = put_text(at, b" ", 1)
+    at = put_number(at, shown)
+    at = put_text(at, b" tube=", 6)
+    at = put_text(at, name, len(name))
+    at = put_text(at, state, strlen(state))
+    at = put_number(at, job.pri)
+    at = put_text(at, b" ttr=", 5)
+    at = put_number(at, job.ttr_s)
+    at = put_text(at, b" age=", 5)
+    at = put_seconds(at, max(age_ns, 0))
+    at = put_text(at, b" delay=", 7)
+    at = put_number(at, job.delay_s)
+    at = put_text(at, b" reserves=", 10)
+    at = put_number(at, job.reserve_count)
+    at = put_text(at, b" timeouts=", 10)
+    at = put_number(at, job.timeout_count)
+    at = put_text(at, b" releases=", 10)
+    at = put_number(at, job.release_count)
+    at = put_text(at, b" buries=", 8)
+    at = put_number(at, job.bury_count)
+    at = put_text(at, b" kicks=", 7)
+    at = put_number(at, job.kick_count)
+    out.add(line, at - cython.cast(cython.p_char, line))
     return add_key(out, job) if job.tag_bytes else 0
 
 
@@ -95,16 +141,6 @@ def add_key(out, job):
 
 def add_seconds(out, ns):
     """Append a duration: seconds with up to three decimals, cut off, without zeros at the end."""
-    decimals: int64_t = ns % SECOND_NS // MILLISECOND_NS
-    out.add_number(ns // SECOND_NS)
-    if decimals == 0:
-        return 0
-    digits: cython.char[4]
-    digits[0] = 46
-    digits[1] = cython.cast(cython.char, 48 + decimals // 100)
-    digits[2] = cython.cast(cython.char, 48 + decimals // 10 % 10)
-    digits[3] = cython.cast(cython.char, 48 + decimals % 10)
-    size: cython.Py_ssize_t = 4
-    while digits[size - 1] == 48:
-        size -= 1
-    return out.add(digits, size)
+    text: cython.char[24]
+    end: cython.p_char = put_seconds(text, ns)
+    return out.add(text, end - cython.cast(cython.p_char, text))
