@@ -62,18 +62,22 @@ def put_job(engine, now_ns, session, command):
 
 
 def insert(engine, now_ns, session, command, tube, before):
-    """Put a new job; `before` is the job that somebody holds and that loses its key to it, or None."""
+    """Put a new job; `before` is the job that somebody holds and that loses its key to it, or None.
+
+    That is recorded behind the new job: if a crash lost what follows it, the one would be deleted for nothing.
+    """
     job: Job = new_job(engine.next_job_id, tube, command.body_at, command.body_bytes)
     if job is None:
         engine.drop_if_unused(tube)
         return session.out.word(Word.OUT_OF_MEMORY)
     if before is not None:
         end_key(engine, before, KeyBit.SUPERSEDED)
-        engine.records.job_changed(before)
     if command.args.given & bit(Kind.KEY):
         give_key(job, command.args.key_at, command.args.key_bytes, command.args.until_reserve)
     take_numbers(job, command)
     engine.add_job(now_ns, job, command.args.delay_ns)
+    if before is not None:
+        engine.records.job_changed(before)
     session.out.number(Word.INSERTED, job.id)
     return engine.offer(now_ns, tube)
 
