@@ -14,6 +14,7 @@ from operator import attrgetter
 
 from beanpole.engine.engine import Engine
 from beanpole.engine.job import Job, State
+from beanpole.engine.tags import KeyBit, Tag
 from tests.simulation.runner import NS_PER_S
 
 CHANGING = attrgetter("pri", "delay_s", "ttr_s", "release_count", "bury_count", "kick_count", "timeout_count")
@@ -33,12 +34,29 @@ class Seen:
     bury_number: int = 0
     """Later buried jobs have higher ones; 0: it is not buried."""
 
+    texts: tuple[bytes, ...] = ()
+    """Its tube, its body and its tags."""
+
 
 def see(job: Job, bury_number: int = 0) -> Seen:
     """What a job is, where a reserved one counts as ready."""
     state = State.READY if job.state == State.RESERVED else State(job.state)
     until_ns = job.deadline_at_ns if state == State.DELAYED else 0
-    return Seen(CHANGING(job), state, until_ns, job.reserve_count, bury_number if state == State.BURIED else 0)
+    number = bury_number if state == State.BURIED else 0
+    return Seen(CHANGING(job), state, until_ns, job.reserve_count, number, texts(job))
+
+
+def texts(job: Job) -> tuple[bytes, ...]:
+    """The tube, the body and the tags of a job."""
+    return (job.tube.name, job.text, job.tags)
+
+
+def without_key(version: Seen) -> tuple[bytes, ...]:
+    """What it says where a later job has the key, and a crash lost the record in which this one gave it up."""
+    tube, body, tags = version.texts
+    if tags[:1] == bytes([Tag.KEY]):
+        tags = tags[:3] + bytes([tags[3] | KeyBit.FREED]) + tags[4:]
+    return (tube, body, tags)
 
 
 def see_change(job: Job, bury_number: int) -> Seen:
@@ -57,8 +75,6 @@ def taken(last: Seen, job: Job, now_ns: int) -> bool:
 class JobHistory:
     """One job's versions, each with the step that made it; None: it is not there."""
 
-    tube: bytes
-    body: bytes
     created_at_ns: int
     versions: list[tuple[int, Seen | None]]
     job: Job | None = None
@@ -78,7 +94,7 @@ class Rules:
     """What a run can't be held to."""
 
     clock_jumps: bool = False
-    """The wall clock was set, so a delay only can't be longer than it was asked to be."""
+    """The wall clock was set, so a delay only can't be longer than it was asked to be, in seconds begun."""
 
     disk_full: bool = False
     """Timeouts need not be counted."""
@@ -119,7 +135,7 @@ class History:
             self.pauses = {tube: [(0, pause)] for tube, pause in found.pauses.items()}
             for id, seen in found.jobs.items():
                 old = before.jobs[id]
-                self.jobs[id] = JobHistory(old.tube, old.body, old.created_at_ns, [(0, seen)])
+                self.jobs[id] = JobHistory(old.created_at_ns, [(0, seen)])
         for job in engine.jobs.jobs():
             self.jobs[job.id].job = job
 
@@ -128,9 +144,9 @@ class History:
         """How many of a job's numbers must agree: all but, where the disk was full, the time-outs."""
         return 6 if self.rules.disk_full else 7
 
-    def put(self, id: int, tube: bytes, body: bytes, created_at_ns: int) -> None:
+    def put(self, id: int, created_at_ns: int) -> None:
         """Takes note of a new job, in the step that follows."""
-        self.jobs[id] = JobHistory(tube, body, created_at_ns, [(0, None)])
+        self.jobs[id] = JobHistory(created_at_ns, [(0, None)])
 
     def next_step(self, engine: Engine, index: int, now_ns: int, *, many: bool) -> None:
         """Takes note of what a step has changed."""
@@ -147,10 +163,14 @@ class History:
             if (
                 last is None
                 or last.numbers[: self.compared] != CHANGING(job)[: self.compared]
+                or last.texts != texts(job)
+                or (job.state == State.DELAYED and last.until_ns != job.deadline_at_ns)
                 or taken(last, job, now_ns)
             ):
+                stays = last is not None and last.state == State.BURIED and last.texts[0] == job.tube.name
                 self.bury_count += job.state == State.BURIED
-                history.versions.append((self.step, see_change(job, self.bury_count)))
+                number = last.bury_number if last is not None and stays else self.bury_count
+                history.versions.append((self.step, see_change(job, number)))
         for id, history in self.jobs.items():
             if id not in there and history.versions[-1][1] is not None:
                 history.versions.append((self.step, None))
@@ -190,7 +210,7 @@ class History:
             possible &= mask
             if seen is not None:
                 jobs[id] = seen
-        tubes_there = {self.jobs[id].tube for id in found.jobs} | {b"default"}
+        tubes_there = {seen.texts[0] for seen in found.jobs.values()} | {b"default"}
         for tube, versions in self.pauses.items():
             mask = self.pause_steps(versions, found.pauses.get(tube), found.now_ns, is_there=tube in tubes_there)
             assert mask & possible, (
@@ -232,7 +252,7 @@ class History:
         for i, (_, version) in enumerate(versions):
             over = version is None or version[1] <= now_ns or not is_there
             if self.rules.clock_jumps and version is not None and is_there:
-                suits = found is None or (found[0] == version[0] and found[1] <= now_ns + version[0] * NS_PER_S)
+                suits = found is None or (found[0] == version[0] and found[1] < now_ns + (version[0] + 1) * NS_PER_S)
             else:
                 suits = found is None if over else found == version
             if suits:
@@ -248,7 +268,9 @@ class History:
 
     def matches(self, version: Seen, found: Seen, reserve_count: int, now_ns: int) -> bool:
         """Whether a job that the log was told to be `version` may be `found` after a restart."""
-        if found.numbers[: self.compared] != version.numbers[: self.compared]:
+        if found.numbers[: self.compared] != version.numbers[: self.compared] or (
+            found.texts != version.texts and found.texts != without_key(version)
+        ):
             return False
         if not version.reserve_count <= found.reserve_count <= max(reserve_count, version.reserve_count):
             return False
@@ -257,16 +279,16 @@ class History:
             became_ready = version.state == State.DELAYED and found.state == State.READY and is_over
             return found.state == version.state or became_ready
         if self.rules.clock_jumps:
-            return version.state == State.DELAYED and found.until_ns - now_ns <= found.numbers[1] * NS_PER_S
+            return version.state == State.DELAYED and found.until_ns - now_ns < (found.numbers[1] + 1) * NS_PER_S
         return version.state == State.DELAYED and found.until_ns == version.until_ns
 
 
-def recount(engine: Engine, tube_of: dict[int, bytes]) -> tuple[int, dict[int, int]]:
+def recount(engine: Engine) -> tuple[int, dict[int, int]]:
     """The bytes of the records of all jobs and pauses, over all and by segment."""
     by_segment: Counter[int] = Counter()
     segment_of = attrgetter("segment")
     for job in engine.jobs.jobs():
-        by_segment[segment_of(job)] += 77 + len(tube_of[job.id]) + job.body_bytes
+        by_segment[segment_of(job)] += 77 + sum(map(len, texts(job)))
     for tube in engine.tube_list:
         assert (tube.segment == 0) == (tube.paused_until_ns == 0), f"a pause of {tube.name!r} lies nowhere"
         if tube.segment:

@@ -46,6 +46,6 @@ def inspect(disk: SimDisk, clock: Clock, segment_bytes: int) -> Inspected:
         buried[name] = []
         while (answer := ask(b"peek-buried")).startswith(b"FOUND "):
             buried[name].append(int(answer.split()[1]))
-            ask(b"kick 1")
+            ask(b"delete %d" % buried[name][-1])
     life.found.pauses = pauses
     return Inspected(life.found, next_job_id, tubes, buried)

@@ -21,9 +21,17 @@ def test_crashes_at_random_moments_lose_nothing_that_was_promised(block: int) ->
         simulate(seed)
 
 
+@pytest.mark.skipif(SEED is not None, reason="one seed is wanted")
+@pytest.mark.parametrize("block", range(BLOCKS))
+def test_crashes_lose_nothing_that_extensions_promised(block: int) -> None:
+    for seed in range(block, SEED_COUNT // 2, BLOCKS):
+        simulate(seed, extensions=True)
+
+
 @pytest.mark.skipif(SEED is None, reason="set SIMULATION_SEED to run one seed again")
 def test_seed() -> None:
-    simulate(int(SEED or "0"))
+    for extensions in (False, True):
+        simulate(int(SEED or "0"), extensions=extensions)
 
 
 REPAIRED = {

@@ -41,7 +41,7 @@ cdef struct JobNumbers:
 cdef class Job(Item):
     # As an Item, a job stands in the one heap that its state names.
     cdef readonly uint64_t id
-    cdef Tube tube
+    cdef readonly Tube tube
     cdef Session holder                  # RESERVED: who holds it; else None
     cdef char *body                      # its bytes with CRLF, and behind them its tags; ours
     cdef void *chained                   # the next job of its bucket in the job table
