@@ -35,7 +35,7 @@ cdef class Decoder:
     cdef uint64_t skip_left              # SKIP: bytes still to swallow; LONG_LINE: those of the body behind the line
     cdef Verb skip_verb                  # SKIP: the mistake to report then, and whose counter it raises
     cdef Verb skip_counted
-    cdef bint after_cr                   # LONG_LINE: the last byte swallowed was a CR
+    cdef bint after_cr                   # LONG_LINE SKIP: the last byte swallowed was a CR
     cdef uint32_t put_pri                # BODY: the numbers of the put line
     cdef int64_t put_delay_ns
     cdef uint32_t put_ttr_s

@@ -391,17 +391,25 @@ class Decoder:
         return True
 
     def skip(self, command):
-        """Swallow the body of a line that is refused, whatever it holds."""
+        """Swallow the body of a line that is refused, whatever it holds.
+
+        Where that of an extension does not end with CRLF, its size was as wrong as the rest of the line: nothing behind
+        it is understood.
+        """
         there: cython.Py_ssize_t = self.end - self.at
         if cython.cast(uint64_t, there) < self.skip_left:
+            if there > 0:
+                self.after_cr = self.input[self.end - 1] == 13
             self.skip_left -= there
             self.at = self.end
             return False
         self.at += cython.cast(cython.Py_ssize_t, self.skip_left)
+        if self.skip_left > 1:
+            self.after_cr = self.input[self.at - 2] == 13
         self.mode = Mode.LINE
         command.verb = self.skip_verb
         command.counted = self.skip_counted
-        command.closes = False
+        command.closes = self.skip_counted != Verb.PUT and not (self.after_cr and self.input[self.at - 1] == 10)
         return True
 
     def long_line(self, command):

@@ -292,6 +292,21 @@ def test_a_body_of_an_extension_that_does_not_end_closes() -> None:
     ]
 
 
+@pytest.mark.parametrize("line", [b"put-job 4 x=1", b"put-job 4 tube=-", b"put-job %d" % (BODY_BYTES_MAX + 1)])
+@pytest.mark.parametrize("step", [1, 2, 3, 5, 99999])
+def test_a_refused_body_that_does_not_end_closes(line: bytes, step: int) -> None:
+    size = int(line.split(b" ")[1])
+    for end, closes in ((b"\r\n", False), (b"\r\r", True), (b"\n\n", True), (b"xy", True), (b"y\n", True)):
+        data = line + b"\r\n" + b"\r" * size + end
+        decoder = Decoder(BODY_BYTES_MAX)
+        found = []
+        for at in range(0, len(data), step):
+            decoder.receive(data[at : at + step])
+            while command := decoder.next_command():
+                found.append((command.verb in {Verb.BAD_FORMAT, Verb.JOB_TOO_BIG}, command.closes))
+        assert found == [(True, closes)], end
+
+
 def test_a_server_without_extensions_takes_them_for_mistakes() -> None:
     decoder = Decoder(BODY_BYTES_MAX, extensions=False)
     decoder.receive(
