@@ -102,6 +102,9 @@ HANDOVER_NS = 1_000_000_000
 HANDED_OVER_S = 1.0
 """Seconds that it leaves the server to its successor before it reads the log again."""
 
+KEEP_LEAD_NS = 60_000_000_000
+"""Nanoseconds for which a node that was named by the leader before leads on though the others can't reach it."""
+
 REPORT_S = 1.0
 """Seconds between two reports of a node of what it is doing."""
 

@@ -36,6 +36,16 @@ class ClusterObserver:
         if self.may_repeat("name taken"):
             self.logger.error("another live process has this node's name", node=name, advice="give each its own --node")
 
+    def cut_off(self) -> None:
+        """No other node reaches this one, and it leads on."""
+        if self.may_repeat("cut off"):
+            self.logger.error(
+                "no other node reaches this one",
+                reason="another handed over to it less than a minute ago, so it leads on",
+                effect="clients of the others are closed",
+                advice="see that the nodes reach each other's addresses, and that each --advertise is right",
+            )
+
     def deposed(self, reason: str) -> None:
         """This node does not lead any more."""
         self.logger.warning("deposed", reason=reason, effect="its clients are closed; it follows")

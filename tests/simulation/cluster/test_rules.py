@@ -248,6 +248,20 @@ def test_report_about_the_leader_before_makes_nobody_hand_over() -> None:
     run(main)
 
 
+def test_nodes_that_do_not_reach_each_other_do_not_take_turns() -> None:
+    async def main(world: World) -> None:
+        leader = await leader_of(world)
+        for node in world.nodes:
+            node.reaches_leader = False
+        second = await leader_of(world, leader)
+        await asyncio.sleep(55.0)
+        assert world.leaders() == [second]
+        assert any(line[0] == "cut_off" for line in second.told)
+        await leader_of(world, second)  # for who got the lead may be the one that nobody reaches
+
+    run(main)
+
+
 def test_node_that_begins_behind_the_epoch_row_knows_who_leads() -> None:
     async def main(world: World) -> None:
         leader = await leader_of(world)

@@ -61,6 +61,9 @@ class Observer(FollowObserver, StallObserver, Protocol):
     def name_taken(self, name: str) -> None:
         """Another process that is alive has this node's name."""
 
+    def cut_off(self) -> None:
+        """No other node reaches this one, and it leads on."""
+
     def deposed(self, reason: str) -> None:
         """This node does not lead any more."""
 
@@ -101,6 +104,9 @@ class Node:
 
         self.known_epoch = 0
         """The epoch of the leader that was reported last."""
+
+        self.keeps_lead_until_ns = 0
+        """Until when this node leads on though no other reaches it: else two that don't reach each other take turns."""
 
         self.nodes: list[NodeState] = []
         """What the nodes said of themselves last, this one too."""
@@ -248,7 +254,9 @@ class Node:
         is_cut_off = bool(others) and all(
             each.epoch == self.leading.epoch and not each.reaches_leader for each in others
         )
-        if successor or is_cut_off:
+        if is_cut_off and not successor and self.clock.now_ns() < self.keeps_lead_until_ns:
+            self.observer.cut_off()
+        elif successor or is_cut_off:
             self.hand_over(successor)
 
     def live_others(self) -> list[NodeState]:
@@ -278,6 +286,8 @@ class Node:
     def make_leading(self, replica: Replica, store: Store) -> Leading:
         """Return the log with which this node would lead."""
         stall = Stall(self.clock, self.observer)
+        is_named = self.following is not None and self.following.is_named(replica.tip)
+        self.keeps_lead_until_ns = self.clock.now_ns() + limits.KEEP_LEAD_NS if is_named else 0
         return Leading(
             replica, store, self.open_store, note=self.note, writer=self.writer, clock=self.clock, stall=stall
         )
