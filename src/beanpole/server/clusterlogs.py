@@ -36,6 +36,11 @@ class ClusterObserver:
         if self.may_repeat("name taken"):
             self.logger.error("another live process has this node's name", node=name, advice="give each its own --node")
 
+    def goes_on(self, reason: str) -> None:
+        """This node was asked to hand over, and can't."""
+        if self.may_repeat("goes on"):
+            self.logger.warning("not handing over", reason=reason, advice="`beanpole cluster status` shows the nodes")
+
     def cut_off(self) -> None:
         """No other node reaches this one, and it leads on."""
         if self.may_repeat("cut off"):

@@ -1,10 +1,12 @@
 """What an operator does with a cluster, with real nodes and a real PostgreSQL."""
 
+import asyncio
 import functools
 from pathlib import Path
 
 import pytest
 
+from beanpole.log.postgres import admin
 from tests.e2e.cluster.conftest import Cluster
 from tests.e2e.process import Client, Process, serving, start_in_vain, wait_until
 
@@ -153,6 +155,23 @@ def test_step_down_lets_the_named_node_lead(cluster: Cluster) -> None:
             assert cluster("step-down", "--to", "c", "--json").objects[0] == {"from": "a", "to": "c", "epoch": 2}
             for process in (a, b, c):
                 wait_until(functools.partial(reserves, process), "the job is handed out by every node")
+
+
+def test_step_down_to_a_node_that_is_gone_is_a_log_line(cluster: Cluster) -> None:
+    cluster.init()
+    with cluster.node("a") as a:
+        cluster.database.run("insert into beanpole.step_down values (1, 'z')")
+        wait_until(lambda: a.events("not handing over"), "it says why")
+        assert "'z' is not alive" in str(a.events("not handing over")[0]["reason"])
+
+
+def test_step_down_that_gives_up_asks_for_nothing_any_more(cluster: Cluster) -> None:
+    cluster.init()
+    with cluster.node("a"), cluster.node("b"):
+        cluster.wait_alive("a", "b")
+        before, after = asyncio.run(admin.step_down(cluster.url, "b", 0.0))
+        assert (before.node, after) == ("a", None)
+        assert cluster.count("step_down", "true") == 0
 
 
 def reserves(process: Process) -> bool:

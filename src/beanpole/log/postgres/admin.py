@@ -1,7 +1,6 @@
 """What an operator does with a cluster: make it, and look at it."""
 
 import asyncio
-import contextlib
 import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -287,14 +286,18 @@ async def step_down(
         with errors_translated():
             wanted = successor or (FORCED if force else newest(nodes, others))
             await store.connection.execute(schema.ASK_STEP_DOWN.encode(), [leader.epoch, wanted])
-        with contextlib.suppress(TimeoutError):
+        try:
             async with asyncio.timeout(timeout_s):
                 while True:
                     found = await last_epoch(store, await store.segments())
                     if found is not None and found.epoch > leader.epoch:
                         return leader, found
                     await asyncio.sleep(limits.POLL_S)
-        return leader, None
+        except TimeoutError:
+            return leader, None
+        finally:  # or the leader might obey when nobody expects it any more
+            with errors_translated():
+                await store.connection.execute(schema.FORGET_STEP_DOWN.encode(), [leader.epoch])
 
 
 def newest(nodes: list[NodeState], names: list[str]) -> str:

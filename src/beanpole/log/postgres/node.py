@@ -61,6 +61,9 @@ class Observer(FollowObserver, StallObserver, Protocol):
     def name_taken(self, name: str) -> None:
         """Another process that is alive has this node's name."""
 
+    def goes_on(self, reason: str) -> None:
+        """This node was asked to hand over, and can't."""
+
     def cut_off(self) -> None:
         """No other node reaches this one, and it leads on."""
 
@@ -243,21 +246,31 @@ class Node:
         mine = [each for each in self.nodes if each.name == self.note["node"] and each.is_alive]
         if any(each.writer != self.writer for each in mine):
             self.observer.name_taken(self.note["node"])
-        if self.leading is None:
+        if self.leading is None or self.leading.successor is not None:
             return
-        if successor == FORCED and self.leading.successor is None and not self.hand_over():
-            self.service.pause()
-            self.leading.hand_over("")
+        if successor:
+            self.step_down(self.leading, successor)
             return
         # Those of another epoch speak of another leader.
         others = self.live_others()
         is_cut_off = bool(others) and all(
             each.epoch == self.leading.epoch and not each.reaches_leader for each in others
         )
-        if is_cut_off and not successor and self.clock.now_ns() < self.keeps_lead_until_ns:
+        if is_cut_off and self.clock.now_ns() < self.keeps_lead_until_ns:
             self.observer.cut_off()
-        elif successor or is_cut_off:
-            self.hand_over(successor)
+        elif is_cut_off:
+            self.hand_over()
+
+    def step_down(self, leading: Leading, to: str) -> None:
+        """Hand over to a node, as an operator asked for; FORCED: to any, or to nobody if there is none."""
+        if self.hand_over("" if to == FORCED else to):
+            return
+        if to == FORCED:
+            self.service.pause()
+            leading.hand_over("")
+        else:
+            names = ", ".join(each.name for each in self.live_others())
+            self.observer.goes_on(f"node {to!r} is not alive, or can't lead; it could be {names or 'none'}")
 
     def live_others(self) -> list[NodeState]:
         """Return the other nodes that are alive and could lead, the one that has applied most first."""

@@ -69,6 +69,8 @@ ASK_STEP_DOWN = (
     f"insert into {SCHEMA}.step_down values (%s, %s) on conflict (epoch) do update set successor = excluded.successor"
 )
 
+FORGET_STEP_DOWN = f"delete from {SCHEMA}.step_down where epoch = %s"
+
 ASKED = f"""
 select coalesce((select successor from {SCHEMA}.step_down where epoch = %s), ''),
     coalesce((select value from {SCHEMA}.setting where name = 'loss'), '')
