@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from beanpole import Client
+from beanpole import Client, NotFoundError
 from tests.e2e.cli.conftest import Cli
 
 
@@ -14,12 +14,10 @@ def lacks(cli: Cli, client: Client[bytes], *needs: str) -> bool:
     return not client.features().issuperset(needs)
 
 
-def test_put_with_options(cli: Cli, client: Client[bytes], tube: str) -> None:
-    if lacks(cli, client, "put-job", "put-job.key", "put-job.expire"):
-        for option in (["--key", "k"], ["--expire", 5]):
-            done = cli("put", "-t", tube, *option, "delete 1\r\n", code=1)
-            assert "the server does not support put-job" in done.err
-        with pytest.raises(Exception, match="NOT_FOUND"):
+def test_put_with_a_key(cli: Cli, client: Client[bytes], tube: str) -> None:
+    if lacks(cli, client, "put-job", "put-job.key"):
+        assert "does not support put-job" in cli("put", "-t", tube, "--key", "k", "delete 1\r\n", code=1).err
+        with pytest.raises(NotFoundError):
             client.peek_ready()
         return
     [first] = cli("put", "-t", tube, "--key", "k", "--json", "a").objects
@@ -27,6 +25,16 @@ def test_put_with_options(cli: Cli, client: Client[bytes], tube: str) -> None:
     assert cli("put", "-t", tube, "--key", "k", "--json", "b").objects == [first | {"outcome": "exists"}]
     assert cli("put", "-t", tube, "--key", "k", "--taken", "replace", "c").lines == [str(first["id"])]
     assert client.peek(first["id"]).body == b"c"
+    assert client.find_job(tube, "k").id == first["id"]
+
+
+def test_put_with_an_expiry(cli: Cli, client: Client[bytes], tube: str) -> None:
+    if lacks(cli, client, "put-job", "put-job.expire"):
+        assert "does not support put-job" in cli("put", "-t", tube, "--expire", 5, "delete 1\r\n", code=1).err
+        with pytest.raises(NotFoundError):
+            client.peek_ready()
+    else:
+        assert cli("put", "-t", tube, "--expire", 3600, "a").lines
 
 
 def test_put_with_a_fraction_of_a_second(cli: Cli, client: Client[bytes], tube: str) -> None:
