@@ -64,6 +64,7 @@ class Speaker:
         """0, or one that no other job has, a long way from all others.
 
         one-time-per-turn: of two equal ones in a burst the smaller id would be due first, or the first.
+        fractions: whole seconds, as beanstalkd takes no others.
         """
         return self.number(("0", "0", "0", f"{1000 * self.chance.randrange(1, 4_000_000)}"))
 
@@ -94,7 +95,7 @@ class Speaker:
         return [b" ".join(words) + garbage + b"\r\n" + body + end]
 
     def odd_line(self) -> list[Part]:
-        """A line that no client should send. Never a lone CR (lone-cr)."""
+        """A line that no client should send. Never a lone CR (lone-cr), and no verb of ours alone (extensions)."""
         if self.chance.random() < 0.8:
             return [self.chance.choice(ODDITIES).encode("latin-1") + b"\r\n"]
         size = self.chance.randrange(200, 1000)
