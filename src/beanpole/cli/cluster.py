@@ -20,6 +20,7 @@ from beanpole.cli.errors import Failure, forget_output
 from beanpole.errors import BeanpoleError, ExitCode, StartError
 from beanpole.log import limits
 from beanpole.log.postgres.rows import RowKind
+from beanpole.monitor.units import plural
 
 if TYPE_CHECKING:
     from beanpole.log.postgres.admin import Status
@@ -53,7 +54,7 @@ def verb(name: str) -> Callable[[Callable[..., Coroutine[Any, Any, ExitCode | No
     def decorate(function: Callable[..., Coroutine[Any, Any, ExitCode | None]]) -> click.Command:
         @functools.wraps(function)
         def run(*, as_json: bool, **given: Any) -> ExitCode:
-            from beanpole.log.postgres.store import LostError
+            from beanpole.log.postgres.store import LostError, NoLeaderError
 
             check_url(given["url"])
             out = Output(as_json=as_json)
@@ -67,6 +68,8 @@ def verb(name: str) -> Callable[[Callable[..., Coroutine[Any, Any, ExitCode | No
                 raise
             except LostError as error:
                 raise Failure(f"PostgreSQL can't be reached: {error}", ExitCode.NO_SERVER) from error
+            except NoLeaderError as error:
+                raise Failure(str(error), ExitCode.NOT_FOUND) from error
             except (BeanpoleError, OSError) as error:
                 raise Failure(str(error)) from error
             return code or ExitCode.OK
@@ -118,17 +121,22 @@ def check_url(url: str) -> None:
     show_default=True,
     help="Bytes of a job's body, on every node.",
 )
-async def init(out: Output, url: str, durability: str, silence_ms: int, body_bytes_max: int) -> None:
-    """Make the tables of a cluster; say what is missing, and how to mend it."""
+async def init(out: Output, url: str, **given: Any) -> None:
+    """Make the tables of a cluster; say what is missing, and how to mend it. A cluster that is there stays as it is."""
     from beanpole.log.postgres import admin
 
-    made = await admin.init(url, durability=durability, silence_ms=silence_ms, body_bytes_max=body_bytes_max)
+    made = await admin.init(url, **given)
+    context = click.get_current_context()
+    wanted = {name for name in given if context.get_parameter_source(name) != click.core.ParameterSource.DEFAULT}
+    facts = (
+        f"durability {made.durability}, silence limit {made.silence_ms} ms, bodies up to {made.body_bytes_max} bytes"
+    )
+    if any(given[name] != getattr(made, name) for name in wanted):
+        raise Failure(f"there is a cluster already, with {facts}; it stays as it is. The guide says how to change that")
     record = {"cluster": made.cluster, "durability": made.durability, "names": made.names, "existed": made.existed}
     done = "was there already" if made.existed else "is made"
     out.record(
-        record,
-        f"Cluster {made.cluster} {done}: durability {made.durability}. Start a node: "
-        "beanpole serve --cluster URL --node NAME",
+        record, f"Cluster {made.cluster} {done}: {facts}. Start a node: beanpole serve --cluster URL --node NAME"
     )
 
 
@@ -151,7 +159,7 @@ async def status(out: Output, url: str) -> ExitCode | None:
         out.line(f"{leader.node} leads at {leader.address} since {time_text(leader.since_s)}, epoch {leader.epoch}")
     else:
         out.line(f"no node leads; the last was {leader.node}, epoch {leader.epoch}" if leader else "no node ever led")
-    out.line(f"log: segments {found.segments[0]} to {found.segments[-1]}, last row {found.tip.place}")
+    out.line(f"log: segments {found.segments[0]} to {found.segments[-1]}, up to {found.tip.place}")
     out.table(
         ("node", "role", "address", "epoch", "applied", "lag", "seen"), [row_of(each, found) for each in found.nodes]
     )
@@ -184,7 +192,7 @@ def row_of(node: "NodeState", found: "Status") -> dict[str, object]:
         "address": node.address,
         "epoch": node.epoch,
         "applied": f"{node.applied.segment}/{node.applied.row}",
-        "lag": "?" if lag is None else f"{lag} rows",
+        "lag": "?" if lag is None else plural(lag, "row"),
         "seen": f"{node.age_s:.1f} s ago",
     }
 
@@ -242,24 +250,26 @@ HELD_S = 10.0
 def warnings_of(found: "Status") -> list[str]:
     """Return what an operator should know, and do."""
     warnings = []
+    leader = found.leader
     alive = [each for each in found.nodes if each.is_alive]
     if found.loss:
         warnings.append(f"acknowledged jobs were lost: {found.loss}; look, then run `beanpole cluster accept-loss`")
     if found.tip.kind == RowKind.CLOSED:
         warnings.append("the log was exported: no node leads any more")
+    elif not alive:
+        warnings.append("no node is alive: start them")
     elif not found.is_led:
         warnings.append("no node that is alive leads; look at the nodes' logs")
-    if len(alive) < 2:
+    if len(alive) == 1 and found.tip.kind != RowKind.CLOSED:
         warnings.append("no second node is alive: when the one that leads dies nobody leads; start another")
     if found.server.durability == "local":
         warnings.append("durability is local: when PostgreSQL's machine dies, acknowledged jobs are lost")
     if found.unsafe:
         warnings.append(f"nothing is confirmed: {found.unsafe}")
     if found.is_led and found.shares_machine:
-        warnings.append(
-            "the leader runs on the machine of PostgreSQL's primary: one failure takes both; "
-            "`beanpole cluster step-down` moves it"
-        )
+        elsewhere = any(leader is not None and each.machine != leader.machine for each in alive)
+        advice = "`beanpole cluster step-down` moves it" if elsewhere else "start nodes on other machines"
+        warnings.append(f"the leader runs on the machine of PostgreSQL's primary: one failure takes both; {advice}")
     warnings += [
         f"{each.name} can't reach the leader: its clients are not served" for each in alive if not each.reaches_leader
     ]
@@ -276,12 +286,16 @@ def warnings_of(found: "Status") -> list[str]:
 async def leader(out: Output, url: str, node: str) -> ExitCode | None:
     """Print the address of the leader; exit with 2 if no node leads, for health checks."""
     from beanpole.log.postgres import admin
+    from beanpole.log.postgres.store import NoLeaderError
 
     found = await admin.who_leads(url)
     if found is None:
-        return ExitCode.NOT_FOUND
+        raise NoLeaderError("no node leads")
     out.record({"leader": found.node, "address": found.address, "epoch": found.epoch}, found.address)
-    return None if node in {"", found.node} else ExitCode.NOT_FOUND
+    if node in {"", found.node}:
+        return None
+    click.echo(f"beanpole cluster: {found.node} leads, not {node}", err=True)
+    return ExitCode.NOT_FOUND
 
 
 @verb("step-down")
@@ -312,7 +326,10 @@ async def accept_loss(out: Output, url: str, *, yes: bool) -> ExitCode | None:
     """
     from beanpole.log.postgres import admin
 
-    if not yes:
+    if not yes and (loss := await admin.loss(url)):
+        if out.as_json:
+            raise click.UsageError("with --json nobody can be asked; give --yes as well")
+        click.echo(loss)
         click.confirm("Acknowledged jobs may be missing from now on, and deleted ones be back. Go on?", abort=True)
     lost = await admin.accept_loss(url)
     out.record({"accepted": lost}, f"Accepted: {lost}. Start the nodes.")
@@ -342,6 +359,8 @@ async def verify(out: Output, url: str, timeout: int) -> ExitCode | None:  # noq
         out.line(f"log: {found.rows} rows up to {found.tip.place}, {jobs_text(found.jobs)}: nothing is wrong")
         for name, equal in sorted(found.equal.items()):
             out.line(f"{name}: {'holds what the log says' if equal else 'DIFFERS FROM THE LOG'}")
+        if not found.equal and not found.silent:
+            out.line("no node is alive, so that none was compared")
     if differ:
         raise Failure(f"{', '.join(differ)} differs from the log; restart it, and report this as a bug")
     if found.silent:
@@ -384,7 +403,7 @@ async def export(out: Output, url: str, directory: str) -> ExitCode | None:
     """Write all jobs into DIR, a new data directory for `serve -b`; stop the nodes before.
 
     The log is closed first: no node can lead afterwards, or there would be two queues with the same jobs. It may be run
-    again.
+    again, into another directory.
     """
     from beanpole.log.postgres import transfer
 

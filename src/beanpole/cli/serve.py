@@ -108,11 +108,7 @@ def check_listen(ctx: click.Context, parameter: click.Parameter, value: tuple[st
 
 def warn_of_ignored(ctx: click.Context, given: dict[str, Any]) -> None:
     """Say which settings have no effect, a line for each kind."""
-    explicit = [
-        each
-        for each in ctx.command.params
-        if each.name and ctx.get_parameter_source(each.name) not in {None, click.core.ParameterSource.DEFAULT}
-    ]
+    explicit = [each for each in ctx.command.params if each.name and is_given(ctx, each.name)]
     for each in explicit:
         if each.name in {"compact", "no_compact"}:
             click.echo(f"beanpole serve: {each.opts[0]} does nothing and is ignored", err=True)
@@ -145,16 +141,23 @@ NOT_IN_A_CLUSTER = {
 """Flags that contradict --cluster, and why."""
 
 
+def is_given(ctx: click.Context, name: str) -> bool:
+    """Whether a setting was given: as a flag, in the environment or in the file."""
+    return ctx.get_parameter_source(name) not in {None, click.core.ParameterSource.DEFAULT}
+
+
 def check_cluster(ctx: click.Context, given: dict[str, Any]) -> None:
     """Refuse what makes no sense in a cluster, or without one; warn of what is unsafe. Nothing is bound yet."""
     if not given["cluster"]:
-        if given["node"] or given["advertise"]:
-            raise click.UsageError("--node and --advertise are for a node of a cluster; give --cluster as well")
+        if given["node"] or given["advertise"] or is_given(ctx, "cluster_wait_s"):
+            raise click.UsageError(
+                "--node, --advertise and --cluster-wait are for a node of a cluster; give --cluster as well"
+            )
         return
     if not given["node"]:
         raise click.UsageError("--cluster needs --node NAME, another name for each node")
     for key, reason in NOT_IN_A_CLUSTER.items():
-        if ctx.get_parameter_source(key) not in {None, click.core.ParameterSource.DEFAULT}:
+        if is_given(ctx, key):
             raise click.UsageError(reason)
     is_in_argv = ctx.get_parameter_source("cluster") == click.core.ParameterSource.COMMANDLINE
     for each in check_url(given["cluster"], is_in_argv=is_in_argv):

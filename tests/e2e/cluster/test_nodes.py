@@ -25,6 +25,7 @@ NODE = ("--cluster", URL, "--node", "a")
     [
         (("--cluster", URL), "--node NAME"),
         (("--node", "a"), "give --cluster as well"),
+        (("--cluster-wait", "5"), "give --cluster as well"),
         (("--advertise", "a:1"), "give --cluster as well"),
         ((*NODE, "-b", "/tmp"), "-b keeps the log in files"),  # noqa: S108 - it is refused
         ((*NODE, "-f", "0"), "-f is about the disk"),

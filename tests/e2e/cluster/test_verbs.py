@@ -42,6 +42,14 @@ def test_init_makes_a_cluster_once(cluster: Cluster) -> None:
     assert again == first | {"existed": True}
 
 
+def test_init_does_not_change_a_cluster_silently(cluster: Cluster) -> None:
+    cluster("init", "--cluster-durability", "local", "--silence-ms", 700)
+    assert "silence limit 700 ms" in cluster("init").out.decode()
+    refused = cluster("init", "--silence-ms", 900, code=1).err
+    assert "a cluster already" in refused
+    assert "silence limit 700 ms" in refused
+
+
 def test_init_says_what_quorum_needs(cluster: Cluster) -> None:
     done = cluster("init", code=1)
     assert "synchronous_standby_names" in done.err
@@ -65,7 +73,8 @@ def test_verbs_say_that_the_server_is_not_there(tmp_path: Path, cluster: Cluster
 
 def test_status_and_leader_without_a_node(cluster: Cluster) -> None:
     cluster.init()
-    cluster("leader", code=2)
+    assert "no node leads" in cluster("leader", code=2).err
+    assert "no node leads" in cluster("step-down", code=2).err
     status = cluster("status", "--json", code=2).objects[0]
     assert (status["leader"], status["epoch"], status["nodes"]) == (None, 0, [])
     assert any("no node" in each for each in status["warnings"])
@@ -86,7 +95,7 @@ def test_status_shows_who_leads_and_how_far_the_others_are(cluster: Cluster) -> 
         assert "durability local" in text
         assert cluster("leader").out.decode() == f"127.0.0.1:{a.port}\n"
         cluster("leader", "--node", "a")
-        cluster("leader", "--node", "b", code=2)
+        assert "a leads, not b" in cluster("leader", "--node", "b", code=2).err
 
 
 def test_leader_is_found_without_reading_the_log(cluster: Cluster) -> None:
@@ -261,6 +270,7 @@ def test_verify_reads_the_whole_log(cluster: Cluster) -> None:
     with cluster.node("a") as node:
         ask(node, (b"put 0 0 60 1\r\nx\r\n", b"INSERTED 1\r\n"), (b"put 0 0 60 1\r\ny\r\n", b"INSERTED 2\r\n"))
     assert cluster("verify", "--json").objects[0]["jobs"] == 2
+    assert "none was compared" in cluster("verify").out.decode()
     cluster.database.run("update beanpole.log_1 set data = data || '\\x00' where row = 2")
     assert "row 2 of segment 1 does not fit" in cluster("verify", code=1).err
 
@@ -301,6 +311,8 @@ def test_a_loss_stops_the_nodes_until_a_person_accepts_it(cluster: Cluster) -> N
     assert refused.code == 7
     assert "accept-loss" in refused.error
     assert any("lost" in each for each in cluster("status", "--json", code=2).objects[0]["warnings"])
+    assert "--yes" in cluster("accept-loss", "--json", code=5).err
+    assert "row" in cluster("accept-loss", code=130).out.decode(), "it asks, and nobody answers"
     cluster("accept-loss", "--yes")
     with cluster.node("b") as node:
         ask(node, (b"put 0 0 60 1\r\nx\r\n", b"INSERTED 1\r\n"))

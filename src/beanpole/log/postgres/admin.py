@@ -20,7 +20,17 @@ from beanpole.log.postgres.connection import (
 )
 from beanpole.log.postgres.pgstore import PostgresStore
 from beanpole.log.postgres.rows import Place, Row, RowKind, first_row, new_writer
-from beanpole.log.postgres.store import FORCED, QUESTION, STOPPED, BusyError, NodeState, RefusedError, Server, Settings
+from beanpole.log.postgres.store import (
+    FORCED,
+    QUESTION,
+    STOPPED,
+    BusyError,
+    NodeState,
+    NoLeaderError,
+    RefusedError,
+    Server,
+    Settings,
+)
 from beanpole.log.reader import read_header
 
 
@@ -30,6 +40,8 @@ class Made:
 
     cluster: str
     durability: str
+    silence_ms: int
+    body_bytes_max: int
     names: str
     existed: bool
 
@@ -111,7 +123,6 @@ async def init(
     connection = await connect(conninfo, "init", admin=True)
     async with connection:
         with errors_translated():
-            names = await check_durability(connection, durability)
             async with connection.transaction():
                 await connection.execute(schema.MAKE.encode())
                 await connection.execute(f"lock table {schema.SCHEMA}.setting".encode())
@@ -121,7 +132,15 @@ async def init(
                 found = await cursor.fetchone()
                 if found is not None:
                     settings, values = await read_settings(connection, for_operator=True)
-                    return Made(settings.cluster, values["durability"], values["names"], existed=True)
+                    return Made(
+                        settings.cluster,
+                        values["durability"],
+                        settings.silence_ms,
+                        settings.body_bytes_max,
+                        values["names"],
+                        existed=True,
+                    )
+                names = await check_durability(connection, durability)
                 cluster = secrets.token_hex(8)
                 await connection.execute(schema.make_segment(1).encode())
                 row = first_row(new_writer())
@@ -141,7 +160,7 @@ async def init(
                     await connection.execute(
                         f"insert into {schema.SCHEMA}.setting values (%s, %s)".encode(), [name, str(value)]
                     )
-    return Made(cluster, durability, names, existed=False)
+    return Made(cluster, durability, silence_ms, body_bytes_max, names, existed=False)
 
 
 def columns_of(row: Row) -> list[Any]:
@@ -266,14 +285,15 @@ async def step_down(
     """Ask the leader to hand over, to a node or to any; return who led, and who leads then (None: it has not happened).
 
     Raises:
-        RefusedError: nobody leads, or no other node is alive.
+        NoLeaderError: nobody leads.
+        RefusedError: no other node is alive.
     """
     async with opened(conninfo) as store:
         segments = await store.segments()
         leader = await last_epoch(store, segments)
         nodes = await store.nodes()
         if leader is None or not is_led(leader, nodes, await last_row(store, segments)):
-            raise RefusedError("no node leads")
+            raise NoLeaderError("no node leads")
         others = [each.name for each in nodes if each.is_alive and each.name != leader.node]
         if successor and successor not in others:
             raise RefusedError(
@@ -365,6 +385,12 @@ async def note_stop(conninfo: str, writer: bytes, loss: str) -> None:
             await connection.execute(schema.STOP.encode(), [STOPPED, writer])
             if loss:
                 await connection.execute(schema.LOSS.encode(), [loss])
+
+
+async def loss(conninfo: str) -> str:
+    """Return what was lost, for which all nodes have stopped; empty: nothing that is known."""
+    async with opened(conninfo) as store:
+        return store.loss
 
 
 async def accept_loss(conninfo: str) -> str:

@@ -42,6 +42,10 @@ class RefusedError(StoreError):
     """The server refuses this work for a reason that an operator must mend; the text says how."""
 
 
+class NoLeaderError(RefusedError):
+    """No node leads that could do it."""
+
+
 class ChangedError(BeanpoleError):
     """The log is not what was written: an operator must look."""
 
