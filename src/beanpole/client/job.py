@@ -1,5 +1,6 @@
 """A job as a client sees it."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Generic, Self, TypeVar
 
@@ -59,11 +60,16 @@ class JobInfo:
         return cls(id=frame.number, body=frame.body, **given)
 
 
-KINDS: dict[str, type[int | float | str]] = {
+def seconds(text: str) -> float:
+    """A duration or a moment; whole ones are whole numbers."""
+    return float(text) if "." in text else int(text)
+
+
+KINDS: dict[str, Callable[[str], int | float | str]] = {
     **dict.fromkeys(("tube", "state", "key", "from", "schedule"), str),
     **dict.fromkeys(("pri", "ttr", "reserves", "timeouts", "releases", "buries", "kicks"), int),
     **dict.fromkeys(("attempt", "attempts", "size"), int),
-    **dict.fromkeys(("age", "delay", "died", "scheduled"), float),
+    **dict.fromkeys(("age", "delay", "died", "scheduled"), seconds),
 }
 """The fields of a JOB on the wire, and what each is."""
 
