@@ -1,5 +1,7 @@
 """Made-up servers, tubes and jobs: what a test does not name is as quiet as can be."""
 
+from typing import Any
+
 from beanpole.client.stats import Stats, StatsJob, StatsTube
 from beanpole.monitor.findings import Visit
 from beanpole.monitor.sampling import Inspected, Rates, Row, Sample
@@ -16,7 +18,7 @@ SERVER = {
     "binlog-max-size": 10_485_760,
 }
 OURS = {"beanpole-version": "0.1.0", "durability": "always"}
-CLUSTER: dict[str, object] = {
+CLUSTER: dict[str, Any] = {
     "cluster_role": "leader",
     "cluster_epoch": 7,
     "cluster_lag": 0,
