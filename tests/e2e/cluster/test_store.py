@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from beanpole.log.postgres.pgstore import PostgresStore, opener
-from beanpole.log.postgres.store import LostError
+from beanpole.log.postgres.rows import Place
+from beanpole.log.postgres.store import LostError, NodeState
 from tests.e2e.cluster.conftest import Cluster
 
 
@@ -71,3 +72,31 @@ def test_small_rows_are_read_many_at_a_time_and_large_ones_few(cluster: Cluster)
     assert sum(counts) == SMALL + LARGE
     assert counts[0] > 1000
     assert 10 <= counts[-2] <= 11
+
+
+def test_of_two_processes_with_a_name_the_one_that_is_alive_or_leads_is_shown(cluster: Cluster) -> None:
+    cluster.init()
+    first, second = (bytes([each]) * 16 for each in (1, 2))
+
+    async def report(writer: bytes, role: str, epoch: int) -> tuple[bytes, str]:
+        """Let one of them report; return who is shown then, and as what."""
+        store: PostgresStore = await opener(cluster.url, "a")()
+        await store.report(
+            NodeState("a", "here:1", role, epoch, Place(1, 0), "", 1, "", reaches_leader=True, writer=writer)
+        )
+        (shown,) = await store.nodes()
+        await store.close()
+        return bytes(shown.writer), shown.role
+
+    async def take_turns() -> None:
+        assert await report(first, "leader", 1) == (first, "leader")
+        assert await report(second, "follower", 1) == (first, "leader"), "it is alive"
+        cluster.database.run("update beanpole.node set seen = seen - interval '4 seconds'")
+        assert await report(second, "follower", 1) == (second, "follower"), "it was silent"
+        assert await report(first, "follower", 1) == (second, "follower")
+        assert await report(first, "leader", 2) == (first, "leader"), "it leads"
+        assert await report(second, "leader", 1) == (first, "leader"), "not since then"
+        cluster.database.run("update beanpole.node set role = 'stopped'")
+        assert await report(second, "follower", 2) == (second, "follower"), "it has stopped"
+
+    asyncio.run(take_turns())

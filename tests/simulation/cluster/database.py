@@ -317,7 +317,10 @@ class FakeStore:
         await self.trip()
         now_s = asyncio.get_running_loop().time()
         nodes = [replace(each, age_s=now_s - seen_s) for seen_s, each in self.database.nodes.values()]
-        self.database.nodes[node.name] = (now_s, node)
+        shown = next((each for each in nodes if each.name == node.name and each.is_alive), node)
+        newer_leads = node.role == "leader" and (shown.role != "leader" or shown.epoch < node.epoch)
+        if shown.writer == node.writer or newer_leads:
+            self.database.nodes[node.name] = (now_s, node)
         if self.database.halted:
             raise ChangedError(self.database.halted)
         return nodes, ""

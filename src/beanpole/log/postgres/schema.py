@@ -1,5 +1,8 @@
 """The tables of a cluster's log, and what is set for all of its nodes. ``beanpole cluster init`` makes them."""
 
+from beanpole.log import limits
+from beanpole.log.postgres.store import STOPPED
+
 SCHEMA = "beanpole"
 """Everything lies in this schema; a cluster has a database of its own."""
 
@@ -26,7 +29,11 @@ insert into {SCHEMA}.node ({NODE_COLUMNS}, seen) values (%s, %s, %s, %s, %s, %s,
 on conflict (name) do update set ({NODE_COLUMNS}, seen) = (
     excluded.name, excluded.address, excluded.role, excluded.epoch, excluded.segment, excluded.row, excluded.version,
     excluded.format, excluded.machine, excluded.reaches_leader, excluded.writer, excluded.seen)
+where node.writer = excluded.writer or node.role = '{STOPPED}'
+    or node.seen < clock_timestamp() - interval '{limits.REPORT_OLD_S} seconds'
+    or excluded.role = 'leader' and (node.role <> 'leader' or node.epoch < excluded.epoch)
 """
+"""Says what a node does, unless another process of its name is alive; of two the newer leader stays."""
 
 NODES = f"select {NODE_COLUMNS}, extract(epoch from clock_timestamp() - seen)::float8 from {SCHEMA}.node order by name"
 
