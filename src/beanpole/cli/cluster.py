@@ -54,9 +54,10 @@ def verb(name: str) -> Callable[[Callable[..., Coroutine[Any, Any, ExitCode | No
     def decorate(function: Callable[..., Coroutine[Any, Any, ExitCode | None]]) -> click.Command:
         @functools.wraps(function)
         def run(*, as_json: bool, **given: Any) -> ExitCode:
+            check_url(given["url"])
+            from beanpole.log.postgres.connection import advice_for
             from beanpole.log.postgres.store import LostError, NoLeaderError
 
-            check_url(given["url"])
             out = Output(as_json=as_json)
             try:
                 code = asyncio.run(function(out, **given))
@@ -67,7 +68,8 @@ def verb(name: str) -> Callable[[Callable[..., Coroutine[Any, Any, ExitCode | No
             except StartError:
                 raise
             except LostError as error:
-                raise Failure(f"PostgreSQL can't be reached: {error}", ExitCode.NO_SERVER) from error
+                text = f"PostgreSQL can't be reached: {error}; {advice_for(str(error))}"
+                raise Failure(text, ExitCode.NO_SERVER) from error
             except NoLeaderError as error:
                 raise Failure(str(error), ExitCode.NOT_FOUND) from error
             except (BeanpoleError, OSError) as error:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from beanpole.log.postgres.connection import advice_for
 from beanpole.server import limits
 from beanpole.server.eventqueue import now_ns
 from beanpole.server.logs import Logger
@@ -68,7 +69,7 @@ class ClusterObserver:
                 "PostgreSQL is not reached",
                 reason=reason,
                 effect="this node can't lead, and learns of no new leader",
-                advice="see that PostgreSQL has a primary, and that this machine reaches it",
+                advice=advice_for(reason),
             )
 
     def starts_over(self, reason: str) -> None:

@@ -221,15 +221,32 @@ def test_systemd_hears_of_a_follower_that_answers(cluster: Cluster, tmp_path: Pa
         ask(a, (b"peek 1\r\n", b"FOUND 1 1\r\nx\r\n"))
 
 
-def test_a_node_waits_for_a_postgresql_that_is_not_there(tmp_path: Path) -> None:
-    flags = ["--cluster", f"postgresql://beanpole@/none?host={tmp_path}", "--node", "a", "-l", "127.0.0.1", "-p", "0"]
+def first_message(url: str) -> str:
+    """What a node says first that finds no PostgreSQL; a signal ends it."""
+    flags = ["--cluster", url, "--node", "a", "-l", "127.0.0.1", "-p", "0"]
     with subprocess.Popen([*COMMAND, *flags], stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         line = process.stderr.readline()
         process.send_signal(signal.SIGTERM)
         assert process.wait(STOP_TIMEOUT_S) == 0
+    return line
+
+
+def test_a_node_waits_for_a_postgresql_that_is_not_there(tmp_path: Path) -> None:
+    line = first_message(f"postgresql://beanpole@/none?host={tmp_path}")
     assert "PostgreSQL is not reached" in line
-    assert "advice" in line
+    assert "see that PostgreSQL has a primary" in line
+
+
+def test_nodes_and_verbs_say_what_to_do_when_postgresql_lets_them_not_in(cluster: Cluster) -> None:
+    database = cluster.url.partition("?")[0].rpartition("/")[2]
+    for right, wrong, advice in (
+        ("beanpole@", "nobody@", "see the user in the URL, or make the role"),
+        (f"/{database}?", "/nothing?", "see the database in the URL"),
+    ):
+        url = cluster.url.replace(right, wrong)
+        assert advice in first_message(url)
+        assert advice in Cluster(cluster.database, url)("status", code=4).err
 
 
 @pytest.mark.parametrize("verb", [("serve", "--cluster", URL, "--node", "a"), ("cluster", "status", URL)])

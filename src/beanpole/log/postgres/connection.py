@@ -7,6 +7,7 @@ configuration says later: each append asks for that again.
 import contextlib
 import functools
 import os
+import re
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -44,6 +45,26 @@ SESSION = (
 LOST_CLASSES = ("08", "57", "25", "40", "23")
 BUSY_CLASSES = ("53", "55")
 GONE = "42P01"
+
+ADVICE = (
+    (
+        "password authentication failed|no password supplied",
+        "see the user in the URL, and its line in ~/.pgpass or PGPASSWORD",
+    ),
+    ('role ".*" does not exist', "see the user in the URL, or make the role"),
+    ('database ".*" does not exist', "see the database in the URL, or make it"),
+    (
+        r"pg_hba\.conf|authentication failed",
+        "see pg_hba.conf of the server: it must let this user in from this machine",
+    ),
+    ("", "see that PostgreSQL has a primary, and that this machine reaches it"),
+)
+"""What to do where no connection opens, by the reason: libpq gives no SQLSTATE with it. The first that fits holds."""
+
+
+def advice_for(reason: str) -> str:
+    """Return what to do about a connection that does not open."""
+    return next(advice for pattern, advice in ADVICE if re.search(pattern, reason))
 
 
 def error_for(state: str | None, text: str) -> Exception:

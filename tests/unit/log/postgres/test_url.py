@@ -6,6 +6,7 @@ pytest.importorskip("psycopg")
 
 from psycopg.conninfo import conninfo_to_dict
 
+from beanpole.log.postgres.connection import advice_for
 from beanpole.log.postgres.url import check_url, turned, warnings_of
 
 FAR = "postgresql://beanpole@db.example.org/beanpole"
@@ -58,3 +59,20 @@ def test_what_is_unsafe(url: str, environment: dict[str, str], is_in_argv: bool,
 )
 def test_hosts_are_tried_in_turn(url: str, environment: dict[str, str], count: int, hosts: dict[str, str]) -> None:
     assert conninfo_to_dict(turned(url, count, environment)) == {"dbname": "x", **hosts}
+
+
+@pytest.mark.parametrize(
+    ("reason", "advice"),
+    [
+        ('connection to server failed: FATAL:  password authentication failed for user "a"', "PGPASSWORD"),
+        ("connection to server failed: fe_sendauth: no password supplied", "~/.pgpass"),
+        ('FATAL:  no pg_hba.conf entry for host "10.0.0.1", user "a", database "b", no encryption', "pg_hba.conf"),
+        ('FATAL:  Peer authentication failed for user "a"', "pg_hba.conf"),
+        ('FATAL:  role "a" does not exist', "the role"),
+        ('FATAL:  database "b" does not exist', "the database"),
+        ("FATAL:  the database system is starting up", "has a primary"),
+        ("", "has a primary"),
+    ],
+)
+def test_advice_fits_the_reason(reason: str, advice: str) -> None:
+    assert advice in advice_for(reason)
