@@ -104,6 +104,8 @@ class ClusterServer(Server):
         await asyncio.wait([running])
         assert self.settings.cluster is not None
         loss = str(running.exception()) if self.exit_code == ExitCode.LOG_CHANGED else ""
+        if not self.node.has_reported and not loss:
+            return
         try:
             async with asyncio.timeout(limits.STOP_S):
                 await admin.note_stop(self.settings.cluster, self.node.writer, loss)

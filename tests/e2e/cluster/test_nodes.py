@@ -52,6 +52,13 @@ def test_an_address_that_others_reach_is_needed(cluster: Cluster) -> None:
     assert "--advertise HOST:PORT" in done.error
 
 
+def test_a_node_of_a_database_without_a_cluster_says_that_once(cluster: Cluster) -> None:
+    done = start_in_vain("--cluster", cluster.url, "--node", "a")
+    assert done.code == 1
+    assert "beanpole cluster init" in done.error
+    assert "does not exist" not in done.error
+
+
 def test_a_node_warns_of_what_is_unsafe(cluster: Cluster) -> None:
     cluster.init()
     unsafe = cluster.url.replace("beanpole@", "beanpole:secret@")

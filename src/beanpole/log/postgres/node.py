@@ -114,6 +114,8 @@ class Node:
         self.nodes: list[NodeState] = []
         """What the nodes said of themselves last, this one too."""
 
+        self.has_reported = False
+
     async def run(self) -> None:
         """Follow and lead, in turn, until cancelled.
 
@@ -205,6 +207,7 @@ class Node:
                         raise LostError("another server was promoted")
                     store = store or await self.open_store()
                     self.nodes, successor = await watched(store.report(self.state()), store, self.open_store)
+                    self.has_reported = True
                     self.look_at_nodes(successor)
                 except (LostError, BusyError, GoneError):
                     if store is not None:
