@@ -15,6 +15,7 @@ class ClusterObserver:
         self.logger = logger
         self.on_leader = on_leader
         self.quiet_until_ns: dict[str, int] = {}
+        self.said_unreachable = False
 
     def may_repeat(self, what: str) -> bool:
         """Whether a line that is said again and again is due again."""
@@ -65,12 +66,19 @@ class ClusterObserver:
     def unreachable(self, reason: str) -> None:
         """The server can't be reached."""
         if self.may_repeat("unreachable"):
+            self.said_unreachable = True
             self.logger.warning(
                 "PostgreSQL is not reached",
                 reason=reason,
                 effect="this node can't lead, and learns of no new leader",
                 advice=advice_for(reason),
             )
+
+    def reachable(self) -> None:
+        """The server is reached again."""
+        if self.said_unreachable:
+            self.said_unreachable = False
+            self.logger.info("PostgreSQL is reached again")
 
     def starts_over(self, reason: str) -> None:
         """The node reads the log from its oldest row."""

@@ -245,6 +245,19 @@ def test_a_node_waits_for_a_postgresql_that_is_not_there(tmp_path: Path) -> None
     assert "see that PostgreSQL has a primary" in line
 
 
+def test_a_node_says_that_postgresql_is_reached_again(cluster: Cluster) -> None:
+    cluster.init()
+    with cluster.node("a"), cluster.node("b") as b:
+        cluster.database.run(
+            "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'beanpole b'"
+        )
+        wait_until(lambda: b.events("PostgreSQL is reached again"), "b goes on")
+        assert [line["event"] for line in b.events() if "PostgreSQL is" in str(line["event"])] == [
+            "PostgreSQL is not reached",
+            "PostgreSQL is reached again",
+        ]
+
+
 def test_nodes_and_verbs_say_what_to_do_when_postgresql_lets_them_not_in(cluster: Cluster) -> None:
     database = cluster.url.partition("?")[0].rpartition("/")[2]
     for right, wrong, advice in (

@@ -30,6 +30,9 @@ class FollowObserver(Protocol):
     def unreachable(self, reason: str) -> None:
         """The server can't be reached; this is said again and again while it is so."""
 
+    def reachable(self) -> None:
+        """The server is reached again."""
+
     def starts_over(self, reason: str) -> None:
         """The node reads the log from its oldest row again."""
 
@@ -59,6 +62,8 @@ class Following:
     """Where the log ended when this node began to read: who led before that may have been deposed long ago."""
 
     known_epoch: int = 0
+    is_unreachable: bool = False
+    """Whether the server could not be reached when that was tried last."""
 
     async def run(self) -> Leading:
         """Follow, and return when this node leads.
@@ -72,7 +77,11 @@ class Following:
             try:
                 store = self.store = self.store or await self.connect()
                 replica = self.replica = self.replica or await self.begin(store)
-                if await self.poll(store, replica):
+                is_behind = await self.poll(store, replica)
+                if self.is_unreachable:
+                    self.is_unreachable = False
+                    self.observer.reachable()
+                if is_behind:
                     continue
                 if self.may_stand(replica):
                     leading = await self.stand(replica, store)
@@ -89,6 +98,7 @@ class Following:
                 assert self.replica is not None
                 self.observer.rewound(self.replica.forget_unconfirmed())
             except (LostError, BusyError) as error:
+                self.is_unreachable = True
                 self.observer.unreachable(str(error))
                 await self.disconnect()
                 await asyncio.sleep(limits.RECONNECT_S)
