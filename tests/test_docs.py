@@ -181,7 +181,9 @@ def test_every_verb_is_documented() -> None:
     text = page("protocol.md")
     verbs = [text.decode().strip() for text, *_ in commands.COMMANDS + extensions.EXTENSIONS]
     lacking = [
-        verb for verb in verbs if not re.search(rf"^{re.escape(verb)}( <[a-z]+>)*( \.\.\.)?⏎$", text, re.MULTILINE)
+        verb
+        for verb in verbs
+        if not re.search(rf"^{re.escape(verb)}( (to=)?<[a-z]+>)*( \.\.\.)?⏎$", text, re.MULTILINE)
     ]
     assert not lacking, f"docs/protocol.md does not show how to say {lacking}"
 

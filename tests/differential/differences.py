@@ -7,6 +7,7 @@ normalised, by a function here, or avoided, by a rule of the generator in `conve
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from beanpole.engine.tally import KEYS
 from beanpole.protocol.extensions import EXTENSIONS
 
 
@@ -54,9 +55,11 @@ OF_A_LOG = {"file"}
 RUNNING = {"age", "time-left", "pause-time-left"}
 """What changes by itself; all times in the conversations are so long that it is 0 in both or in none. Age is 0 or 1."""
 
-OWN_KEYS = {"beanpole-version", "durability", "cluster-role", "cluster-epoch", "cluster-lag"} | {
-    "cmd-" + text.decode() for text, *_ in EXTENSIONS
-}
+OWN_KEYS = (
+    {"beanpole-version", "durability", "cluster-role", "cluster-epoch", "cluster-lag"}
+    | {*KEYS.values()}
+    | {"cmd-" + text.decode() for text, *_ in EXTENSIONS}
+)
 """What stands behind beanstalkd's keys in stats."""
 
 Lines = list[tuple[str, str]]

@@ -218,3 +218,34 @@ def test_keys_of_the_log_in_stats(tmp_path: Path) -> None:
             "binlog-max-size": "65536",
         }
         assert list(found)[-1] == "durability"
+
+
+@ENDINGS
+def test_moved_jobs_are_where_they_went(tmp_path: Path, end: Callable[[Process], object]) -> None:
+    """To and fro, so that their records fill files that are given back; then some are cleared."""
+    body = b"x" * 900
+    name = b"a-tube-with-a-longer-name"
+    with keeping(tmp_path, *SEGMENT) as process, process.connect() as client:
+        client.ask(b"use t\r\n", b"USING t\r\n")
+        ids = [put(client, body, pri=each % 7) for each in range(90)]
+        buried, delayed = put(client, b"buried"), put(client, b"later", delay_s=2**31)
+        client.ask(b"reserve-job %d\r\n" % buried, b"RESERVED %d 6\r\nburied\r\n" % buried)
+        client.ask(b"bury %d 3\r\n" % buried, b"BURIED\r\n")
+        for _ in range(4):
+            client.ask(b"move-jobs t ready 90 to=%b\r\n" % name, b"MOVED 90\r\n")
+            client.ask(b"move-jobs %b ready 90 to=t\r\n" % name, b"MOVED 90\r\n")
+        client.ask(b"move-jobs t ready 50 to=%b\r\n" % name, b"MOVED 50\r\n")
+        client.ask(b"move-jobs t buried 9 to=%b\r\n" % name, b"MOVED 1\r\n")
+        client.ask(b"move-jobs t delayed 9 to=%b\r\n" % name, b"MOVED 1\r\n")
+        client.ask(b"clear-tube t\r\n", b"CLEARED 40\r\n")
+        before = {id: stats_job(client, id) for id in (*ids[:50], buried, delayed)}
+        assert {each["tube"] for each in before.values()} == {name.decode()}
+        assert before[buried]["state"] == "ready"
+        assert before[delayed]["state"] == "delayed"
+        end(process)
+    for _ in range(2):
+        with keeping(tmp_path, *SEGMENT) as process, process.connect() as client:
+            assert {id: stats_job(client, id) for id in before} == before
+            assert_kept(client, dict.fromkeys(ids[:50], body) | {buried: b"buried", delayed: b"later"})
+            assert facts(client)["current-jobs-ready"] == "51"
+            end(process)

@@ -8,7 +8,8 @@ Options stand last, as a dict. A duration is a number of seconds, also 0.5.
 from abc import ABC, abstractmethod
 from typing import Any
 
-from tests.model.bookkeeping import NEVER, SECOND, Bookkeeping, Thing
+from tests.model.bookkeeping import NEVER, Thing
+from tests.model.many import ManyJobs
 
 WITH_BODY = ("put-job", "fail-job", "change-body")
 """The last word but the options is a body, of which the line says the size."""
@@ -23,13 +24,7 @@ def said(verb: str, *words: Any) -> bytes:  # noqa: ANN401 - numbers and names
     return (" ".join(map(str, line)) + "\r\n" + ("" if body is None else body + "\r\n")).encode("latin-1")
 
 
-def seconds(ns: int) -> str:
-    """A duration as frames show it."""
-    ms = ns // (SECOND // 1000)
-    return f"{ms // 1000}.{ms % 1000:03}".rstrip("0").rstrip(".")
-
-
-class Extensions(Bookkeeping, ABC):
+class Extensions(ManyJobs, ABC):
     """The extensions; what they share with the other commands is the model's."""
 
     @abstractmethod
@@ -55,10 +50,6 @@ class Extensions(Bookkeeping, ABC):
     @abstractmethod
     def touch(self, session: Thing, job: Thing) -> str:
         """Lets the time to run of a job begin again."""
-
-    @abstractmethod
-    def move(self, job: Thing, state: str, until: int = NEVER, holder: Thing | None = None) -> None:
-        """Puts a job into a state."""
 
     @abstractmethod
     def move_later(self, job: Thing, delay: float) -> None:
@@ -125,6 +116,7 @@ class Extensions(Bookkeeping, ABC):
         if "delay" in options:
             self.move_later(job, options["delay"])
         if options.get("tube", job.tube) != job.tube:
+            self.tally_move(job.tube, options["tube"])
             job.tube = self.open_tube(options["tube"])
             self.move(job, job.state, job.until)
         return "CHANGED"
@@ -147,15 +139,6 @@ class Extensions(Bookkeeping, ABC):
     def frames(self, jobs: list[Thing]) -> str:
         """The reply that shows some jobs."""
         return "\r\n".join([f"JOBS {len(jobs)}", *(self.frame(job) for job in jobs)])
-
-    def frame(self, job: Thing) -> str:
-        """A job with its body."""
-        key = "" if job.key is None else f" key={job.key}"
-        return (
-            f"JOB {job.id} {len(job.body)} tube={job.tube} state={job.state} pri={job.pri} ttr={job.ttr} "
-            f"age={seconds(self.now - job.created)} delay={job.delay} reserves={job.reserves} timeouts={job.timeouts} "
-            f"releases={job.releases} buries={job.buries} kicks={job.kicks}{key}\r\n{job.body}"
-        )
 
     def delete_many(self, session: Thing, *ids: int) -> str:
         lost = []

@@ -23,6 +23,7 @@ from hypothesis.stateful import (
 from beanpole.testing.world import START_NS, World
 from tests.model.bookkeeping import NEVER, SECOND
 from tests.model.extensions import said
+from tests.model.many import RESTING
 from tests.model.model import NEEDS, Model
 
 NAMES = "abcd"
@@ -85,6 +86,17 @@ commands = st.one_of(
     st.tuples(st.just("cancel-reserve")),
     st.tuples(st.just("put-job"), bodies, keyed),
     st.tuples(st.just("find-job"), tubes, keys),
+)
+
+states = st.sampled_from(RESTING)
+pages = [{}, {"after": 3}, {"bodies": 2}, {"order": "next", "bodies": 5}, {"after": 2, "bodies": 100}]
+for_many = st.one_of(
+    st.tuples(st.just("clear-tube"), tubes, states),
+    st.tuples(st.just("clear-tube"), tubes),
+    st.tuples(st.just("move-jobs"), tubes, states, st.integers(0, 3), st.fixed_dictionaries({"to": tubes})),
+    st.tuples(st.just("stats-tubes"), st.sampled_from([{"limit": 2}, {"after": "default"}])),
+    st.tuples(st.just("list-jobs"), tubes, states, st.integers(1, 4), st.sampled_from(pages)),
+    st.tuples(st.just("list-jobs"), tubes, st.just("reserved"), st.just(5), st.just({})),
 )
 
 
@@ -191,6 +203,10 @@ class Conversation(RuleBasedStateMachine):
     def say_anything(self, data: st.DataObject, some: list[tuple[Any, ...]]) -> None:
         self.say(self.choose(data), some)
 
+    @rule(data=st.data(), command=for_many)
+    def say_of_many(self, data: st.DataObject, command: tuple[Any, ...]) -> None:
+        self.say(self.choose(data), [command])
+
     @rule(data=st.data(), command=commands)
     def send_in_part(self, data: st.DataObject, command: tuple[Any, ...]) -> None:
         name = self.choose(data)
@@ -288,7 +304,7 @@ class Conversation(RuleBasedStateMachine):
         """Compares all that a client can find out, so that a mistake shows at the step that made it."""
         seen: list[tuple[Any, ...]] = [("list-tubes",), *(("stats-tube", tube) for tube in TUBES)]
         seen += [("stats-job", max(self.model.last_id - id, 0)) for id in range(6)]
-        for command in [*seen, ("stats",)]:
+        for command in [*seen, ("stats-tubes", {}), ("stats",)]:
             self.world.send(OBSERVER, bytes_of(*command))
             self.observer.todo.append(command)
             self.model.run(self.observer)

@@ -168,6 +168,8 @@ class Life:
         client.asked.append(asked)
         if verb == b"delete":
             self.promises.delete_asked.add(id)
+        elif verb == b"clear-tube":
+            self.promises.delete_asked.update(job.id for job in self.engine.jobs.jobs())
         elif b" taken=replace" in line:  # which deletes who holds the key, when it comes back
             self.promises.delete_asked |= {job.id for job in self.engine.jobs.jobs() if job.tags}
         data = line + b"\r\n" if body is None else line + b"\r\n" + body + b"\r\n"
@@ -177,7 +179,7 @@ class Life:
         finally:
             if self.engine.next_job_id != id_before and self.history is not None and body is not None:
                 self.history.put(id_before, self.now_ns)
-            told = self.end_step(many=verb in {b"kick", b"put-job", b"change-job"})
+            told = self.end_step(many=verb in {b"kick", b"put-job", b"change-job", b"clear-tube", b"move-jobs"})
             if told and self.history is not None:
                 asked.step = self.history.step
                 if verb == b"pause-tube":

@@ -248,6 +248,16 @@ class Simulation:
             life.send(client, b"put-job", line, 0, text)
         elif what < 0.75:
             life.send(client, b"change-body", b"change-body %d %d" % (id, len(text)), id, text)
+        elif what < 0.85:
+            state = rng.choice((b"ready", b"delayed", b"buried"))
+            to = rng.choice([each for each in TUBES if each != tube])
+            line = rng.choice(
+                (
+                    b"clear-tube %b %b" % (tube, state),
+                    b"move-jobs %b %b %d to=%b" % (tube, state, rng.choice((1, 9)), to),
+                )
+            )
+            life.send(client, line.split()[0], line)
         else:
             change = rng.choice(
                 (b"tube=" + tube, b"pri=%d tube=%b" % (rng.randrange(3), tube), b"delay=20", b"delay=0")

@@ -10,6 +10,7 @@ from cython.cimports.beanpole.engine.job import Flag, Job, State, replace_body
 from cython.cimports.beanpole.engine.keyed import forget_key, rival
 from cython.cimports.beanpole.engine.records import Room
 from cython.cimports.beanpole.engine.tags import Tag, put_tag, read_flags, tags_after
+from cython.cimports.beanpole.engine.tally import Count
 from cython.cimports.beanpole.engine.tube import Tube
 from cython.cimports.beanpole.protocol.extensions import Kind, bit
 from cython.cimports.beanpole.protocol.replies import Word
@@ -54,6 +55,9 @@ def arrive(engine, job, target, state, due_ns):
     else:
         engine.enter(job, State.READY, job.pri)
     engine.records.job_put(job)
+    if before is not target:
+        engine.tally(before, Count.MOVED_OUT, 1)
+        engine.tally(target, Count.MOVED_IN, 1)
     return engine.drop_if_unused(before)
 
 

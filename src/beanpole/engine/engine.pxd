@@ -8,6 +8,7 @@ from beanpole.engine.jobtable cimport JobTable
 from beanpole.engine.keys cimport KeyIndex
 from beanpole.engine.records cimport Records
 from beanpole.engine.session cimport Session
+from beanpole.engine.tally cimport Count, Tally
 from beanpole.engine.tube cimport Tube, Watch
 from beanpole.engine.tubelist cimport TubeList
 from beanpole.protocol.commands cimport Command, Verb
@@ -45,6 +46,8 @@ cdef class Engine:
     cdef uint64_t[64] command_counts     # commands ever, by Verb
     cdef uint64_t timeout_count          # reservations ever that ran out
     cdef uint64_t total_jobs_count       # jobs ever put
+    cdef Tally total                     # what extensions did, over all tubes
+    cdef dict tallies                    # Tube -> Tally: the same of each tube to which they did anything
     cdef readonly Py_ssize_t session_count
     cdef readonly uint64_t total_session_count
     cdef Py_ssize_t producer_count       # open sessions that put
@@ -92,6 +95,7 @@ cdef class Engine:
     cdef int not_found(self, Session session) except -1
     cdef int delete(self, Session session, uint64_t id) except -1
     cdef bint delete_job(self, Session session, uint64_t id) except -1
+    cdef int tally(self, Tube tube, Count count, uint64_t number) except -1
     cdef int release(self, int64_t now_ns, Session session, Command command) except -1
     cdef int bury(self, int64_t now_ns, Session session, Command command) except -1
     cdef bint touch_job(self, int64_t now_ns, Session session, uint64_t id) except -1

@@ -37,6 +37,7 @@ from cython.cimports.beanpole.engine.records import Records, Room
 from cython.cimports.beanpole.engine.report import report
 from cython.cimports.beanpole.engine.session import Session
 from cython.cimports.beanpole.engine.tags import KeyBit
+from cython.cimports.beanpole.engine.tally import Tally
 from cython.cimports.beanpole.engine.tube import Tube, Watch, can_serve
 from cython.cimports.beanpole.engine.tubelist import TubeList
 from cython.cimports.beanpole.protocol.commands import Verb
@@ -77,6 +78,8 @@ class Engine:
         self.listed = TubeList()
         self.tube_list = self.listed.tubes
         self.timers = Heap()
+        self.total = Tally()
+        self.tallies = {}
         self.woken = []
         self.default_tube = self.open_tube(b"default")
 
@@ -267,6 +270,8 @@ class Engine:
             tube.paused_until_ns = 0
             tube.pause_s = 0
             self.records.tube_changed(tube)
+        if self.tallies:
+            self.tallies.pop(tube, None)
         del self.tubes[tube.name]
         self.listed.remove(tube)
         return 0
@@ -612,6 +617,16 @@ class Engine:
         job.tube.delete_count += 1
         self.discard(job)
         return True
+
+    def tally(self, tube, count, number):
+        """Count something that an extension has done to jobs of a tube, which may have been forgotten by it."""
+        self.total.add(count, number)
+        if self.tubes.get(tube.name) is tube:
+            tally: Tally = self.tallies.get(tube)
+            if tally is None:
+                tally = self.tallies[tube] = Tally()
+            tally.add(count, number)
+        return 0
 
     def release(self, now_ns, session, command):
         """release: a held job becomes ready or delayed."""

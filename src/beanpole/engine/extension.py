@@ -2,9 +2,13 @@
 
 import cython
 from cython.cimports.beanpole.engine.changing import change_body, change_job, fail_job, snooze_job
+from cython.cimports.beanpole.engine.clear import clear_tube
 from cython.cimports.beanpole.engine.engine import Outcome
+from cython.cimports.beanpole.engine.listing import list_jobs
 from cython.cimports.beanpole.engine.many import delete_many, reserve_many, touch_many
+from cython.cimports.beanpole.engine.moving import move_jobs
 from cython.cimports.beanpole.engine.putting import find_job, put_job
+from cython.cimports.beanpole.engine.tubepage import stats_tubes
 from cython.cimports.beanpole.protocol.commands import Verb
 from cython.cimports.beanpole.protocol.replies import Word
 
@@ -47,6 +51,14 @@ def run(engine, now_ns, session, command):
         return touch_many(engine, now_ns, session, command)
     if verb == Verb.CANCEL_RESERVE:
         return session.out.word(Word.NOT_WAITING)
+    if verb == Verb.CLEAR_TUBE:
+        return clear_tube(engine, now_ns, session, command)
+    if verb == Verb.LIST_JOBS:
+        return list_jobs(engine, now_ns, session, command)
+    if verb == Verb.MOVE_JOBS:
+        return move_jobs(engine, now_ns, session, command)
+    if verb == Verb.STATS_TUBES:
+        return stats_tubes(engine, now_ns, session, command)
     return session.out.word(Word.UNKNOWN_COMMAND)
 
 

@@ -30,6 +30,8 @@ cdef class Heap:
     cdef int remove(self, Item item) except -1
     cdef void move(self, Item item, int64_t key) noexcept
     cdef void put_at(self, Py_ssize_t hole, Entry entry) noexcept
+    cdef list first(self, Py_ssize_t count)
+    cdef int place(self, Py_ssize_t *line, Py_ssize_t hole, Py_ssize_t size, Py_ssize_t at) noexcept
     cdef int resize(self, Py_ssize_t capacity) except -1
 
 cdef bint sooner(Heap a, Heap b) noexcept

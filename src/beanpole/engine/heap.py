@@ -9,7 +9,7 @@ Invariant: no child is smaller than its parent by (key, tie), and ``entries[item
 """
 
 import cython
-from cython.cimports.libc.stdlib import free, realloc
+from cython.cimports.libc.stdlib import free, malloc, realloc
 
 FIRST_CAPACITY = cython.declare(cython.Py_ssize_t, 4)
 KEPT_CAPACITY = cython.declare(cython.Py_ssize_t, 64)
@@ -126,6 +126,56 @@ class Heap:
             hole = best
         entries[hole] = entry
         cython.cast(Item, entry.item).heap_index = hole
+
+    def first(self, count):
+        """Return the first items in order, `count` at the most.
+
+        The next item is always one of those whose parents are taken: these stand in a heap of two children a node.
+        """
+        found = []
+        left: cython.Py_ssize_t = min(count, self.count)
+        line = cython.cast(
+            cython.pointer(cython.Py_ssize_t), malloc((left * CHILDREN + 1) * cython.sizeof(cython.Py_ssize_t))
+        )
+        if line is cython.NULL:
+            raise MemoryError
+        size: cython.Py_ssize_t = 1
+        line[0] = 0
+        try:
+            while left:
+                at: cython.Py_ssize_t = line[0]
+                found.append(cython.cast(Item, self.entries[at].item))
+                left -= 1
+                size -= 1
+                self.place(line, 0, size, line[size])
+                child: cython.Py_ssize_t
+                for child in range(at * CHILDREN + 1, min(at * CHILDREN + 1 + CHILDREN, self.count)):
+                    self.place(line, size, size + 1, child)
+                    size += 1
+        finally:
+            free(line)
+        return found
+
+    def place(self, line, hole, size, at):
+        """Put the number of an entry into a heap of such numbers, which is in order but for the hole."""
+        entries: cython.pointer(Entry) = self.entries
+        while hole > 0 and less(cython.address(entries[at]), cython.address(entries[line[(hole - 1) // 2]])):
+            line[hole] = line[(hole - 1) // 2]
+            hole = (hole - 1) // 2
+        child: cython.Py_ssize_t
+        while hole * 2 + 1 < size:
+            child = hole * 2 + 1
+            if child + 1 < size and less(
+                cython.address(entries[line[child + 1]]), cython.address(entries[line[child]])
+            ):
+                child += 1
+            if not less(cython.address(entries[line[child]]), cython.address(entries[at])):
+                break
+            line[hole] = line[child]
+            hole = child
+        if hole < size:
+            line[hole] = at
+        return 0
 
     def check(self) -> None:
         """Raise AssertionError when the invariant is broken."""

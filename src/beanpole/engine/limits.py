@@ -29,8 +29,18 @@ PRI_DEFAULT = 65_536
 
 TTR_S_DEFAULT = 60
 """Seconds of the time to run of a ``put-job`` that names none."""
+
 JOBS_PER_PIECE = 1_000
-"""Jobs that delete-many or touch-many changes before others have their turn: a fraction of a millisecond."""
+"""Jobs that a command about many changes before others have their turn: a fraction of a millisecond."""
 
 BODIES_BYTES_MAX = 262_144
 """Bytes of bodies in a reply with several jobs; one job is always given, whatever its size."""
+
+NAMES_PER_TURN = 5_000
+"""Names of tubes that stats-tubes looks at before others have their turn: a fraction of a millisecond."""
+
+TUBES_PER_TURN = 25
+"""Tubes whose statistics stats-tubes writes before others have their turn: a fraction of a millisecond."""
+
+TUBES_PER_PAGE = 1_000
+"""Tubes in the reply to a stats-tubes that asks for no number of them."""

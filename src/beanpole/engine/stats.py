@@ -78,6 +78,7 @@ def engine(engine: Engine, now_ns: int64_t) -> list[tuple[str, object]]:
         ("current-waiting", engine.waiting_count),
         ("total-connections", engine.total_session_count),
         *process(uptime_s, engine.draining, engine.facts()),
+        *(engine.total.pairs() if engine.extensions else []),
         *[(key, engine.command_counts[verb]) for verb, key in EXTENSION_KEYS if engine.extensions],
     ]
 

@@ -14,11 +14,13 @@ cdef class Walk:
     cdef int states                      # the states to find: 1 << State, added up
     cdef bint down                       # the latest first
     cdef readonly bint done              # there is none left
-    cdef public Py_ssize_t steps_left    # ids that it may still pass before it stops; whoever walks sets it
+    cdef public Py_ssize_t steps_left    # ids that it may still pass in this piece
     cdef uint64_t *ids                   # the ids to look up; NULL: every id from at to last
     cdef Py_ssize_t id_count
     cdef uint64_t at                     # the next id to look up
     cdef uint64_t last                   # the last one
+    cdef int begin_piece(self) noexcept
+    cdef Py_ssize_t piece_cost(self) noexcept
     cdef Job next(self)
     cdef Job look_up(self, uint64_t id)
     cdef Job next_of_all(self)

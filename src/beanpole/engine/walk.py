@@ -22,6 +22,10 @@ from cython.cimports.libc.stdlib import free, malloc
 from beanpole.engine import limits
 
 BLOCK_MASK = cython.declare(uint64_t, (1 << BLOCK_IDS_LOG2) - 1)
+IDS_PER_TURN = cython.declare(cython.Py_ssize_t, limits.WALK_IDS_PER_TURN)
+STEPS_PER_MOVE = cython.declare(cython.Py_ssize_t, 20)
+"""Ids that are passed in the time in which a job is moved."""
+
 STEPS_PER_BLOCK = cython.declare(cython.Py_ssize_t, 8)
 """What a block that is passed over counts: it may have to be looked for in a dict."""
 
@@ -69,6 +73,15 @@ class Walk:
 
     def __dealloc__(self):
         free(self.ids)
+
+    def begin_piece(self):
+        """Let the walk take the steps of one turn."""
+        self.steps_left = IDS_PER_TURN
+        return 0
+
+    def piece_cost(self):
+        """Return what the steps of this piece have cost, in jobs that a command could have moved instead."""
+        return (IDS_PER_TURN - self.steps_left) // STEPS_PER_MOVE
 
     def next(self):
         """Return the next job. None: there is none left (`done`), or no step is left."""

@@ -62,6 +62,10 @@ EXTENSIONS = (
     (b"delete-many", (Kind.IDS,), ()),
     (b"touch-many", (Kind.IDS,), ()),
     (b"cancel-reserve", (), ()),
+    (b"clear-tube", (Kind.TUBE, Kind.RESTING_STATES), ()),
+    (b"list-jobs", (Kind.TUBE, Kind.STATE, Kind.LIMIT), (Kind.AFTER, Kind.BODIES, Kind.ORDER)),
+    (b"move-jobs", (Kind.TUBE, Kind.RESTING_STATE, Kind.BOUND), (Kind.TO,)),
+    (b"stats-tubes", (), (Kind.AFTER_TUBE, Kind.LIMIT)),
 )  # fmt: skip
 """Every extension: its verb, the words that must follow it, and the options that may, in any order.
 

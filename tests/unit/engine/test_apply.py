@@ -4,6 +4,7 @@ import pytest
 
 from beanpole.engine import stats
 from beanpole.engine.engine import Engine
+from beanpole.engine.tally import KEYS
 from beanpole.protocol.decoder import Decoder
 from beanpole.protocol.extensions import EXTENSIONS
 
@@ -42,7 +43,8 @@ def test_statistics_are_pairs_first() -> None:
     pairs = dict(stats.engine(engine, 0))
     assert (pairs["os"], pairs["version"], pairs["current-tubes"]) == ("#1 SMP", "1.13", 1)
     keys = list(pairs)
-    assert keys[keys.index("durability") + 1 :] == ["cmd-" + text.decode() for text, *_ in EXTENSIONS]
+    counted = [*KEYS.values(), *("cmd-" + text.decode() for text, *_ in EXTENSIONS)]
+    assert keys[keys.index("durability") + 1 :] == counted
     assert list(dict(stats.engine(Engine(facts=engine.facts, extensions=False), 0)))[-1] == "durability"
     assert b'\nos: "#1 SMP"\n' in stats.yaml(stats.engine(engine, 0))
 

@@ -1,0 +1,15 @@
+# The header of tally.py.
+cimport cython
+from libc.stdint cimport uint64_t
+
+cpdef enum Count:
+    # What is counted for the statistics beyond beanstalkd's.
+    MOVED_IN
+    MOVED_OUT
+    CLEARED
+    COUNT_COUNT
+
+@cython.final
+cdef class Tally:
+    cdef uint64_t[COUNT_COUNT] counts    # by Count
+    cdef int add(self, Count count, uint64_t number) noexcept

@@ -1,0 +1,94 @@
+"""The extensions that are about many jobs or tubes, in the reference model. Options stand last, as a dict."""
+
+# ruff: noqa: ARG002 - every command gets the session, whether it needs it or not
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+from tests.model.bookkeeping import NEVER, SECOND, Bookkeeping, Thing, listed
+
+RESTING = ("ready", "delayed", "buried")
+TALLIED = ("jobs-moved-in", "jobs-moved-out", "jobs-cleared")
+
+
+def seconds(duration: int) -> str:
+    """A duration with up to three decimals."""
+    return f"{duration // SECOND}.{duration % SECOND // 1_000_000:03}".rstrip("0").rstrip(".")
+
+
+class ManyJobs(Bookkeeping, ABC):
+    """Clearing, moving, listing."""
+
+    @abstractmethod
+    def move(self, job: Thing, state: str, until: int = NEVER, holder: Thing | None = None) -> None:
+        """Puts a job into a state."""
+
+    @abstractmethod
+    def serve(self) -> None:
+        """Hands out jobs."""
+
+    @abstractmethod
+    def holder(self, tube: str, key: str | None) -> Thing | None:
+        """The job that holds a key in a tube."""
+
+    def jobs_in(self, tube: str, *states: str) -> list[Thing]:
+        """The jobs of a tube in some states, by id."""
+        jobs = [job for job in self.jobs.values() if job.tube == tube and job.state in states]
+        return sorted(jobs, key=lambda job: job.id)
+
+    def tally(self, key: str, tube: str, number: int) -> None:
+        self.counts[key] += number
+        self.tube_counts[tube][key] += number
+
+    def tally_move(self, tube: str, target: str) -> None:
+        self.tally("jobs-moved-out", tube, target != tube)
+        self.tally("jobs-moved-in", target, target != tube)
+
+    def clear_tube(self, session: Thing, tube: str, *states: str) -> str:
+        gone = self.jobs_in(tube, *states or RESTING)
+        for job in gone:
+            self.move(job, "deleted")
+            del self.jobs[job.id]
+        self.tally("jobs-cleared", tube, len(gone))
+        return f"CLEARED {len(gone)}"
+
+    def move_jobs(self, session: Thing, tube: str, state: str, bound: int, options: dict[str, str]) -> str:
+        target = options["to"]
+        moved = [job for job in self.jobs_in(tube, state) if not job.superseded][:bound]
+        for job in moved:
+            if not job.freed and self.holder(target, job.key) not in (None, job):
+                job.key = None
+            job.tube = self.open_tube(target)
+            if state == "buried":
+                self.move(job, "ready")
+            self.tally_move(tube, target)
+            self.serve()
+        return f"MOVED {len(moved)}"
+
+    def list_jobs(self, session: Thing, tube: str, state: str, limit: int, options: dict[str, Any]) -> str:
+        if "order" in options:
+            jobs, more = self.first(Thing(used=tube), state)[:limit], False
+        else:
+            behind = [job for job in self.jobs_in(tube, state) if job.id > options.get("after", 0)]
+            jobs, more = behind[:limit], len(behind) >= limit
+        first = f"JOBS {len(jobs)}" + (f" next={jobs[-1].id}" if more else "")
+        return "\r\n".join([first, *(self.frame(job, options.get("bodies", 0)) for job in jobs)])
+
+    def frame(self, job: Thing, shown_bytes: int | None = None) -> str:
+        """A job with its body, or with the front of it and the size of the whole."""
+        shown = job.body[:shown_bytes]
+        line = (
+            f"JOB {job.id} {len(shown)} tube={job.tube} state={job.state} pri={job.pri} ttr={job.ttr} "
+            f"age={seconds(self.now - job.created)} delay={job.delay} reserves={job.reserves} timeouts={job.timeouts} "
+            f"releases={job.releases} buries={job.buries} kicks={job.kicks}"
+        ) + ("" if job.key is None else f" key={job.key}")
+        return line + ("" if shown_bytes is None else f" size={len(job.body)}") + f"\r\n{shown}"
+
+    def stats_tubes(self, session: Thing, options: dict[str, Any]) -> str:
+        names = sorted(tube for tube in self.tubes if tube > options.get("after", ""))[: options.get("limit", 1000)]
+        return listed("---\n" + "".join(self.item(session, tube) for tube in names))
+
+    def item(self, session: Thing, tube: str) -> str:
+        lines = self.stats_tube(session, tube).split("---\n")[1].splitlines()
+        lines += [f"{key}: {self.tube_counts[tube][key]}" for key in TALLIED]
+        return "- " + "\n  ".join(lines) + "\n"
