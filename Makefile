@@ -181,7 +181,7 @@ $(VENV)/.done-options: $(BUILD_FILES) | $(VENV)/.done-run
 	@touch $@
 
 $(BUILT): $(HEADERS) $(COMPILED) $(VENV)/.done-headers $(VENV)/.done-options $(VENV)/.done-run
-	@echo "Compiling what has changed"
+	@echo "Compiling what has changed; all of it takes some minutes"
 	@mkdir -p build
 	@$(VENV)/bin/python setup.py --quiet build_ext --inplace > build/compile.log 2>&1 || { cat build/compile.log >&2; exit 1; }
 	@touch $@
