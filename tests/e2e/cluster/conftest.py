@@ -45,11 +45,11 @@ class Cluster:
         wait_until(lambda: self.leader() in names, f"one of {names} leads")
 
     def wait_alive(self, *names: str) -> None:
-        """Waits until all of some nodes have said that they are alive."""
+        """Waits until all of some nodes have said that they lead, or could."""
 
         def alive() -> set[object]:
             status = run("cluster", "status", self.url, "--json").objects[0]
-            return {each["node"] for each in status["nodes"] if each["alive"]}
+            return {each["node"] for each in status["nodes"] if each["role"] in {"leader", "follower"}}
 
         wait_until(lambda: set(names) <= alive(), f"{names} are alive")
 

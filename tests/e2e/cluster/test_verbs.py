@@ -166,6 +166,19 @@ def test_step_down_lets_the_named_node_lead(cluster: Cluster) -> None:
                 wait_until(functools.partial(reserves, process), "the job is handed out by every node")
 
 
+def test_step_down_refuses_a_node_that_reads_the_log_still(cluster: Cluster) -> None:
+    cluster.init()
+    with cluster.node("a"):
+        cluster.wait_alive("a")
+        cluster.database.run(
+            "insert into beanpole.node"
+            " select 'b', address, 'reading', 0, 1, 0, version, format, machine, true, '', seen + '1 hour'"
+            " from beanpole.node where name = 'a'"
+        )
+        assert "has read the log" in cluster("step-down", code=1).err
+        assert "reads the log still" in cluster("step-down", "--to", "b", code=1).err
+
+
 def test_step_down_to_a_node_that_is_gone_is_a_log_line(cluster: Cluster) -> None:
     cluster.init()
     with cluster.node("a") as a:

@@ -152,6 +152,28 @@ def test_leader_hands_over_to_the_node_that_was_named_in_no_time() -> None:
     run(main)
 
 
+def test_node_that_reads_the_log_still_is_not_handed_over_to() -> None:
+    async def main(world: World) -> None:
+        leader = await leader_of(world)
+        leading = leader.node.leading
+        assert leading is not None
+        await asyncio.sleep(10.0)
+        SimulatedNode(world, "fresh")
+
+        def role() -> str:
+            return next((each.role for each in leader.node.nodes if each.name == "fresh"), "")
+
+        await until(world, lambda: role() == "reading")
+        leader.node.look_at_nodes("fresh")
+        assert leading.successor is None
+        assert leader.told[-1][0] == "goes_on"
+        await until(world, lambda: role() == "follower")
+        leader.node.look_at_nodes("fresh")
+        assert leading.successor == "fresh"
+
+    run(main)
+
+
 async def fail_over(world: World, leader: SimulatedNode) -> SimulatedNode:
     """Let another node lead, after more rows than a follower reads at once."""
     await asyncio.sleep(10.0)

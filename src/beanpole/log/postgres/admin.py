@@ -286,7 +286,7 @@ async def step_down(
 
     Raises:
         NoLeaderError: nobody leads.
-        RefusedError: no other node is alive.
+        RefusedError: no other node could lead at once.
     """
     async with opened(conninfo) as store:
         segments = await store.segments()
@@ -294,14 +294,16 @@ async def step_down(
         nodes = await store.nodes()
         if leader is None or not is_led(leader, nodes, await last_row(store, segments)):
             raise NoLeaderError("no node leads")
-        others = [each.name for each in nodes if each.is_alive and each.name != leader.node]
+        others = [each.name for each in nodes if each.is_warm and each.name != leader.node]
         if successor and successor not in others:
             raise RefusedError(
-                f"node {successor!r} is not alive, or leads already; it could be {', '.join(others) or 'none'}"
+                f"node {successor!r} is not alive, reads the log still, or leads already; it could be "
+                f"{', '.join(others) or 'none'}"
             )
         if not others and not force:
             raise RefusedError(
-                f"no node but {leader.node} is alive: nobody could lead; start one first, or use --force"
+                f"no node but {leader.node} is alive and has read the log: nobody could lead; start one or wait for "
+                "it, or use --force"
             )
         with errors_translated():
             wanted = successor or (FORCED if force else newest(nodes, others))

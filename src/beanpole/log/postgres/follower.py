@@ -65,6 +65,11 @@ class Following:
     is_unreachable: bool = False
     """Whether the server could not be reached when that was tried last."""
 
+    @property
+    def is_warm(self) -> bool:
+        """Whether this node has read what there was when it began, so that it could lead at once."""
+        return self.replica is not None and self.newest is not None and self.replica.tip.place >= self.newest
+
     async def run(self) -> Leading:
         """Follow, and return when this node leads.
 

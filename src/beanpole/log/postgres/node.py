@@ -22,7 +22,10 @@ from beanpole.log.postgres.replica import Replica
 from beanpole.log.postgres.rows import Place, Row, new_writer
 from beanpole.log.postgres.stall import Stall, StallObserver
 from beanpole.log.postgres.store import (
+    FOLLOWER,
     FORCED,
+    LEADER,
+    READING,
     BusyError,
     GoneError,
     LossError,
@@ -226,9 +229,11 @@ class Node:
     def state(self) -> NodeState:
         """Return what this node says of itself."""
         replica = self.following.replica if self.following is not None else None
-        role, epoch, applied = "follower", 0, Place(0, 0)
+        role, epoch, applied = READING, 0, Place(0, 0)
+        if self.following is not None and self.following.is_warm:
+            role = FOLLOWER
         if self.leading is not None:
-            role, epoch, applied = "leader", self.leading.epoch, self.leading.confirmed
+            role, epoch, applied = LEADER, self.leading.epoch, self.leading.confirmed
         elif replica is not None:
             epoch, applied = replica.epoch, replica.applied.place
         return NodeState(
@@ -255,7 +260,7 @@ class Node:
             self.step_down(self.leading, successor)
             return
         # Those of another epoch speak of another leader.
-        others = self.live_others()
+        others = [each for each in self.live_others() if each.is_warm]
         is_cut_off = bool(others) and all(
             each.epoch == self.leading.epoch and not each.reaches_leader for each in others
         )
@@ -266,14 +271,14 @@ class Node:
 
     def step_down(self, leading: Leading, to: str) -> None:
         """Hand over to a node, as an operator asked for; FORCED: to any, or to nobody if there is none."""
-        if self.hand_over("" if to == FORCED else to):
-            return
+        warm = [each.name for each in self.live_others() if each.is_warm]
         if to == FORCED:
-            self.service.pause()
-            leading.hand_over("")
-        else:
-            names = ", ".join(each.name for each in self.live_others())
-            self.observer.goes_on(f"node {to!r} is not alive, or can't lead; it could be {names or 'none'}")
+            if not self.hand_over():
+                self.service.pause()
+                leading.hand_over("")
+        elif to not in warm or not self.hand_over(to):
+            names = ", ".join(warm) or "none"
+            self.observer.goes_on(f"node {to!r} is not alive, or can't lead yet; it could be {names}")
 
     def live_others(self) -> list[NodeState]:
         """Return the other nodes that are alive and could lead, the one that has applied most first."""

@@ -12,6 +12,15 @@ from beanpole.errors import BeanpoleError
 from beanpole.log import limits
 from beanpole.log.postgres.rows import Place, Row
 
+LEADER = "leader"
+"""The role of the node that leads."""
+
+FOLLOWER = "follower"
+"""The role of a node that could lead at once."""
+
+READING = "reading"
+"""The role of a node that has not read yet what the log held when it began."""
+
 STOPPED = "stopped"
 """The role of a node that has stopped in good order."""
 
@@ -112,6 +121,11 @@ class NodeState:
     def is_alive(self) -> bool:
         """Whether it runs, as far as that is known."""
         return self.age_s < limits.REPORT_OLD_S and self.role not in {STOPPED, QUESTION}
+
+    @property
+    def is_warm(self) -> bool:
+        """Whether it could lead at once, as far as that is known."""
+        return self.is_alive and self.role == FOLLOWER
 
 
 class Store(Protocol):
