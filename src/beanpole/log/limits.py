@@ -63,8 +63,8 @@ SLOW_S = 2.0
 OPEN_S = 5.0
 """Seconds in which a server that took a connection must have said what it is; else another is tried."""
 
-HALT_S = 2.0
-"""Seconds that a node tries to tell the others that confirmed rows are gone, before it stops."""
+HALT_S = 10.0
+"""Seconds that a node which stops tries to leave word in PostgreSQL: each silent host before the primary costs two."""
 
 BEATS_PER_SILENCE = 5
 """Rows that an idle leader appends in the silence limit."""

@@ -14,6 +14,7 @@ import socket
 from typing import TYPE_CHECKING
 
 from beanpole.errors import BeanpoleError, ExitCode, StartError
+from beanpole.log import limits as log_limits
 from beanpole.log.postgres import admin
 from beanpole.log.postgres.clock import MachineClock
 from beanpole.log.postgres.digest import Copy, digest_of
@@ -107,7 +108,7 @@ class ClusterServer(Server):
         if not self.node.has_reported and not loss:
             return
         try:
-            async with asyncio.timeout(limits.STOP_S):
+            async with asyncio.timeout(log_limits.HALT_S):
                 await admin.note_stop(self.settings.cluster, self.node.writer, loss)
         except (BeanpoleError, OSError) as error:
             self.logger.warning("the stop was not reported to PostgreSQL", reason=str(error) or "no answer")

@@ -142,6 +142,18 @@ def test_sigterm_of_the_only_node_waits_for_nobody(cluster: Cluster) -> None:
         ask(a, (b"peek 1\r\n", b"FOUND 1 1\r\nx\r\n"))
 
 
+def test_stop_is_reported_though_the_first_host_is_silent(cluster: Cluster, tmp_path: Path) -> None:
+    cluster.init()
+    with socket.socket(socket.AF_UNIX) as silent:
+        silent.bind(str(tmp_path / ".s.PGSQL.5432"))
+        silent.listen()
+        url = cluster.url.replace("host=", f"host={tmp_path},")
+        with Cluster(cluster.database, url).node("a") as a:
+            a.signal(signal.SIGTERM)
+            assert a.wait_exit() == 0
+    assert cluster.count("node", "role = 'stopped'") == 1
+
+
 def test_sigusr1_is_refused(cluster: Cluster) -> None:
     cluster.init()
     with cluster.node("a") as a:

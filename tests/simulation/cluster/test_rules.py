@@ -456,6 +456,18 @@ def test_leader_goes_on_after_the_server_was_away() -> None:
     run(main)
 
 
+def test_nodes_are_stopped_though_it_takes_long_to_reach_the_server() -> None:
+    """As when some of its hosts are silent."""
+
+    async def main(world: World) -> None:
+        leader = await leader_of(world)
+        world.database.faults = Faults(delay_s=3.0)
+        await leader.node.halt("rows are gone")
+        assert world.database.halted
+
+    run(main)
+
+
 def test_leader_alone_stops_when_what_was_confirmed_is_gone() -> None:
     async def main(world: World) -> None:
         leader = await leader_of(world)
