@@ -39,6 +39,9 @@ LOG_FULL_REPORT_NS = 60_000_000_000
 RECOVERY_PROGRESS_SEGMENTS = 64
 """Segments between two log lines of a long recovery: with the default size, a second or so."""
 
+OTHER_HOSTS_S = 0.5
+"""Seconds that an operator's verb waits for the other hosts when one has answered: it may be an old primary."""
+
 ROW_BYTES = 524_288
 """Bytes of records in a row of a cluster's log, unless one record alone has more."""
 

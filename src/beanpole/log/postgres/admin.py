@@ -1,11 +1,15 @@
 """What an operator does with a cluster: make it, and look at it."""
 
 import asyncio
+import functools
+import os
 import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
+
+import psycopg
 
 from beanpole import limits as protocol_limits
 from beanpole.log import limits
@@ -17,6 +21,7 @@ from beanpole.log.postgres.connection import (
     errors_translated,
     read_server,
     read_settings,
+    sever,
 )
 from beanpole.log.postgres.pgstore import PostgresStore
 from beanpole.log.postgres.rows import Place, Row, RowKind, first_row, new_writer
@@ -25,12 +30,15 @@ from beanpole.log.postgres.store import (
     QUESTION,
     STOPPED,
     BusyError,
+    LostError,
     NodeState,
     NoLeaderError,
     RefusedError,
     Server,
     Settings,
 )
+from beanpole.log.postgres.tasks import within
+from beanpole.log.postgres.url import hosts_of
 from beanpole.log.reader import read_header
 
 
@@ -179,21 +187,74 @@ def columns_of(row: Row) -> list[Any]:
 
 @asynccontextmanager
 async def opened(conninfo: str) -> AsyncIterator[OperatorStore]:
-    """Open a connection of an operator.
+    """Open a connection of an operator, to the server of the newest timeline.
+
+    Every host is asked: a primary whose manager stands still takes writes when another was promoted long ago, and what
+    nodes report is not there.
 
     Raises:
-        LostError: the server can't be reached.
+        LostError: no server can be reached.
         RefusedError: there is no cluster in the database.
     """
+    opening = [asyncio.create_task(open_host(each)) for each in hosts_of(conninfo, os.environ)]
+    try:
+        yield max(await those_open(opening), key=lambda each: each.server.timeline)
+    finally:
+        for each in opening:
+            each.cancel()
+        for found in await asyncio.gather(*opening, return_exceptions=True):
+            if isinstance(found, OperatorStore):
+                await found.close()
+
+
+async def those_open(opening: list[asyncio.Task[OperatorStore]]) -> list[OperatorStore]:
+    """Wait until a connection stands, and a moment for the others; return those that do.
+
+    Raises:
+        LostError: there is none.
+        RefusedError: there is none, as a server refuses.
+    """
+    stores: list[OperatorStore] = []
+    errors: list[BaseException] = []
+    waiting = set(opening)
+    while waiting:
+        seconds = limits.OTHER_HOSTS_S if stores else None
+        done, waiting = await asyncio.wait(waiting, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        if not done:
+            break
+        for each in done:
+            error = each.exception()
+            if error is None:
+                stores.append(each.result())
+            else:
+                errors.append(error)
+    if stores:
+        return stores
+    for error in errors:
+        if not isinstance(error, LostError):
+            raise error
+    raise LostError("; ".join(map(str, errors)))
+
+
+async def open_host(conninfo: str) -> OperatorStore:
+    """Open a connection to a server that takes writes."""
     connection = await connect(conninfo, "cluster")
-    async with connection:
-        with errors_translated():
-            settings, values = await read_settings(connection, for_operator=True)
-            server = await read_server(connection, values["durability"])
-            # Those of now, not of `init`: what promotes a standby changes them.
-            cursor = await connection.execute("select current_setting('synchronous_standby_names')")
-            (names,) = await cursor.fetchone() or ("",)
-        yield OperatorStore(connection, server, settings, names, loss=values.get("loss", ""))
+    try:
+        return await within(limits.OPEN_S, look_at(connection), functools.partial(sever, connection))
+    except BaseException:
+        await connection.close()
+        raise
+
+
+async def look_at(connection: psycopg.AsyncConnection) -> OperatorStore:
+    """Return the store of a connection."""
+    with errors_translated():
+        settings, values = await read_settings(connection, for_operator=True)
+        server = await read_server(connection, values["durability"])
+        # Those of now, not of `init`: what promotes a standby changes them.
+        cursor = await connection.execute("select current_setting('synchronous_standby_names')")
+        (names,) = await cursor.fetchone() or ("",)
+    return OperatorStore(connection, server, settings, names, loss=values.get("loss", ""))
 
 
 async def status(conninfo: str) -> Status:

@@ -28,6 +28,20 @@ def turned(url: str, count: int, environment: Mapping[str, str]) -> str:
     return make_conninfo(url, **hosts)
 
 
+def hosts_of(url: str, environment: Mapping[str, str]) -> list[str]:
+    """Return connection strings with one host each, of one that may name several."""
+    given = conninfo_to_dict(url)
+    hosts = {
+        key: str(given.get(key) or environment.get(f"PG{key.upper()}", "")).split(",")
+        for key in ("host", "hostaddr", "port")
+    }
+    count = max(map(len, hosts.values()))
+    return [
+        make_conninfo(url, **{key: each[i % len(each)] for key, each in hosts.items() if any(each)})
+        for i in range(count)
+    ]
+
+
 def warnings_of(url: str, environment: Mapping[str, str], *, is_in_argv: bool) -> Iterator[str]:
     """Yield what is unsafe about a connection string, a sentence each. Variables say what it leaves out."""
     given = conninfo_to_dict(url)

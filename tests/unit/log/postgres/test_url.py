@@ -7,7 +7,7 @@ pytest.importorskip("psycopg")
 from psycopg.conninfo import conninfo_to_dict
 
 from beanpole.log.postgres.connection import advice_for
-from beanpole.log.postgres.url import check_url, turned, warnings_of
+from beanpole.log.postgres.url import check_url, hosts_of, turned, warnings_of
 
 FAR = "postgresql://beanpole@db.example.org/beanpole"
 
@@ -76,3 +76,17 @@ def test_hosts_are_tried_in_turn(url: str, environment: dict[str, str], count: i
 )
 def test_advice_fits_the_reason(reason: str, advice: str) -> None:
     assert advice in advice_for(reason)
+
+
+@pytest.mark.parametrize(
+    ("url", "environment", "hosts"),
+    [
+        ("postgresql://a,b:5433/x", {}, [("a", ""), ("b", "5433")]),
+        ("host=a,b port=5433 dbname=x", {}, [("a", "5433"), ("b", "5433")]),
+        ("dbname=x", {"PGHOST": "/a,/b"}, [("/a", None), ("/b", None)]),
+        ("dbname=x", {}, [(None, None)]),
+    ],
+)
+def test_hosts_of_a_connection_string(url: str, environment: dict[str, str], hosts: list[tuple[str, str]]) -> None:
+    found = [conninfo_to_dict(each) for each in hosts_of(url, environment)]
+    assert [(each.get("host"), each.get("port")) for each in found] == hosts
