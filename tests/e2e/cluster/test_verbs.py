@@ -2,11 +2,14 @@
 
 import asyncio
 import functools
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from beanpole.log.format import segment_header
 from beanpole.log.postgres import admin
+from beanpole.log.postgres.rows import Place, RowKind, first_row, pack_note, row_behind
 from tests.e2e.cluster.conftest import Cluster
 from tests.e2e.process import Client, Process, serving, start_in_vain, wait_until
 
@@ -329,6 +332,58 @@ def test_a_loss_stops_the_nodes_until_a_person_accepts_it(cluster: Cluster) -> N
     cluster("accept-loss", "--yes")
     with cluster.node("b") as node:
         ask(node, (b"put 0 0 60 1\r\nx\r\n", b"INSERTED 1\r\n"))
+
+
+def test_verbs_that_write_say_that_nothing_is_confirmed(cluster: Cluster, tmp_path: Path) -> None:
+    """They would wait for a standby without a word."""
+    cluster.init()
+    cluster.database.run("update beanpole.setting set value = 'quorum' where name = 'durability'")
+    for verb in (["accept-loss", "--yes"], ["step-down"], ["upgrade"], ["export", tmp_path / "jobs"]):
+        assert "synchronous_standby_names is ''" in cluster(*verb, code=1).err
+
+
+@pytest.fixture
+def no_standby(cluster: Cluster) -> Iterator[None]:
+    """A cluster on a server whose commits wait for a standby that is not there."""
+    cluster.init()
+    database = cluster.database
+
+    def wait_for(names: str) -> None:
+        database.run_alone(f"alter system set synchronous_standby_names = '{names}'")
+        database.run_alone("select pg_reload_conf()")
+        with database.connected("AUTOCOMMIT") as connection:
+            query = "select current_setting('synchronous_standby_names')"
+            wait_until(lambda: connection.exec_driver_sql(query).scalar() == names, "it is set")
+
+    wait_for("nobody")
+    yield
+    wait_for("")
+
+
+@pytest.mark.usefixtures("no_standby")
+def test_verify_and_step_down_wait_for_no_standby(cluster: Cluster) -> None:
+    cluster("verify")
+    with cluster.database.connected() as connection:
+        connection.exec_driver_sql("set local synchronous_commit = off")
+        for name in "ab":
+            connection.exec_driver_sql(
+                "insert into beanpole.node values (%s, '', 'leader', 1, 1, 0, '', 3, '', true, %s, '3000-01-01')",
+                (name, name.encode()),
+            )
+        row = row_behind(
+            first_row(b""),
+            epoch=1,
+            kind=RowKind.EPOCH,
+            writer=b"a",
+            confirmed=Place(1, 0),
+            data=pack_note({"node": "a", "address": ""}, segment_header(1, 1, (0, 0), 0, 1, 1)),
+        )
+        connection.exec_driver_sql(
+            "insert into beanpole.log_1 values (%s, %s, %s, %s, %s, %s, %s, %s, %s)", tuple(admin.columns_of(row))
+        )
+        connection.commit()
+    before, after = asyncio.run(admin.step_down(cluster.url, "b", 0.5))
+    assert (before.node, after) == ("a", None)
 
 
 def test_upgrade_needs_a_node_that_is_alive(cluster: Cluster) -> None:

@@ -186,19 +186,25 @@ def columns_of(row: Row) -> list[Any]:
 
 
 @asynccontextmanager
-async def opened(conninfo: str) -> AsyncIterator[OperatorStore]:
+async def opened(conninfo: str, *, writes: bool = False) -> AsyncIterator[OperatorStore]:
     """Open a connection of an operator, to the server of the newest timeline.
 
     Every host is asked: a primary whose manager stands still takes writes when another was promoted long ago, and what
-    nodes report is not there.
+    nodes report is not there. `writes`: what is written must be confirmed; that is asked before, as it would wait for a
+    standby without a word.
 
     Raises:
         LostError: no server can be reached.
         RefusedError: there is no cluster in the database.
+        BusyError: nothing is confirmed now.
     """
     opening = [asyncio.create_task(open_host(each)) for each in hosts_of(conninfo, os.environ)]
     try:
-        yield max(await those_open(opening), key=lambda each: each.server.timeline)
+        store = max(await those_open(opening), key=lambda each: each.server.timeline)
+        if writes:
+            with errors_translated():
+                await check_durability(store.connection, store.server.durability)
+        yield store
     finally:
         for each in opening:
             each.cancel()
@@ -281,6 +287,11 @@ async def status(conninfo: str) -> Status:
         )
 
 
+async def wait_for_no_standby(connection: psycopg.AsyncConnection) -> None:
+    """Let commits of a connection wait for nothing: what it writes need not last."""
+    await connection.execute(b"set synchronous_commit = off")
+
+
 async def unsafe(store: OperatorStore) -> str:
     """Return why nothing is confirmed as the cluster asks for; empty: it is."""
     try:
@@ -349,7 +360,7 @@ async def step_down(
         NoLeaderError: nobody leads.
         RefusedError: no other node could lead at once.
     """
-    async with opened(conninfo) as store:
+    async with opened(conninfo, writes=True) as store:
         segments = await store.segments()
         leader = await last_epoch(store, segments)
         nodes = await store.nodes()
@@ -368,6 +379,7 @@ async def step_down(
             )
         with errors_translated():
             wanted = successor or (FORCED if force else newest(nodes, others))
+            await wait_for_no_standby(store.connection)
             await store.connection.execute(schema.ASK_STEP_DOWN.encode(), [leader.epoch, wanted])
         try:
             async with asyncio.timeout(timeout_s):
@@ -409,6 +421,7 @@ async def answer(conninfo: str, question: str, given: Answer) -> None:
     connection = await connect(conninfo, "answer")
     async with connection:
         with errors_translated():
+            await wait_for_no_standby(connection)
             values = [question, given.node, *given.place, given.hash, given.due_ns, given.jobs, given.digest]
             await connection.execute(schema.ANSWER.encode(), values)
 
@@ -421,6 +434,8 @@ async def ask_nodes(store: OperatorStore, timeout_s: float) -> list[Answer]:
     asking = NodeState(question, "", QUESTION, 0, place, "", 0, "", reaches_leader=True, writer=new_writer())
     answers: list[Answer] = []
     try:
+        with errors_translated():
+            await wait_for_no_standby(store.connection)
         async with asyncio.timeout(timeout_s):
             await store.report(asking)
             while wanted - {each.node for each in answers}:
@@ -462,7 +477,7 @@ async def accept_loss(conninfo: str) -> str:
     Raises:
         RefusedError: nothing is known to be lost.
     """
-    async with opened(conninfo) as store:
+    async with opened(conninfo, writes=True) as store:
         found = await query(store, schema.ACCEPT_LOSS)
         if not found:
             raise RefusedError("nothing is known to be lost; there is nothing to accept")
@@ -475,7 +490,7 @@ async def upgrade(conninfo: str) -> tuple[int, int]:
     Raises:
         RefusedError: no node is alive, so it is not known what they read.
     """
-    async with opened(conninfo) as store:
+    async with opened(conninfo, writes=True) as store:
         formats = [each.format for each in await store.nodes() if each.is_alive]
         if not formats:
             raise RefusedError("no node is alive: start all of them first, so that it is known what they can read")

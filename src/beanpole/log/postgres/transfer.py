@@ -68,7 +68,7 @@ async def import_directory(conninfo: str, path: Path, progress: Progress) -> Mov
         StartError: a server uses the directory.
         OSError: it can't be read.
     """
-    async with opened(conninfo) as store:
+    async with opened(conninfo, writes=True) as store:
         tip = await empty_tip(store)
         with locked(path):
             replay = await asyncio.to_thread(read_directory, path)
@@ -191,7 +191,7 @@ async def export_directory(conninfo: str, path: Path, progress: Progress) -> Mov
         OSError: the directory can't be written; the log is closed, and the export can be run again.
     """
     check_new(path)
-    async with opened(conninfo) as store:
+    async with opened(conninfo, writes=True) as store:
         alive = [each.name for each in await store.nodes() if each.is_alive]
         if alive:
             raise RefusedError(f"stop the nodes first, as an export closes the log: {', '.join(alive)} is alive")
