@@ -365,10 +365,10 @@ def test_verify_and_step_down_wait_for_no_standby(cluster: Cluster) -> None:
     cluster("verify")
     with cluster.database.connected() as connection:
         connection.exec_driver_sql("set local synchronous_commit = off")
-        for name in "ab":
+        for name, role in (("a", "leader"), ("b", "follower")):
             connection.exec_driver_sql(
-                "insert into beanpole.node values (%s, '', 'leader', 1, 1, 0, '', 3, '', true, %s, '3000-01-01')",
-                (name, name.encode()),
+                "insert into beanpole.node values (%s, '', %s, 1, 1, 0, '', 3, '', true, %s, '3000-01-01')",
+                (name, role, name.encode()),
             )
         row = row_behind(
             first_row(b""),
