@@ -27,6 +27,13 @@ def listens(listener: socket.socket) -> bool:
     return bool(listener.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN))
 
 
+async def received(loop: asyncio.AbstractEventLoop, connection: socket.socket) -> bytes:
+    """Return what comes; nothing if the connection ends, in whichever way."""
+    with contextlib.suppress(ConnectionError):
+        return await loop.sock_recv(connection, 64)
+    return b""
+
+
 class ClusterService:
     """What serves the clients of a node, whichever role it has."""
 
@@ -99,11 +106,13 @@ class ClusterService:
     async def reach(self, address: str, first_line: bytes, observer: ClusterObserver) -> None:
         """Connect to the leader again and again, to know whether it can be reached; pass clients on while it can."""
         passes = False
+        question = first_line + b"\r\n"  # which is answered in a word, and counted nowhere
         pause_s = limits.LEADER_RETRY_S
         while True:
             try:
                 async with asyncio.timeout(limits.LEADER_CONNECT_S):
-                    family, target = await self.connect(address)
+                    family, target = await self.connect(address, question)
+                question = b""  # it is the leader: from here on it may close clients while nothing is confirmed
             except (OSError, ValueError) as error:
                 reason = str(error) or f"no answer within {limits.LEADER_CONNECT_S:.0f} s"
                 observer.leader_unreachable(address, reason, self.unreached_s)
@@ -121,13 +130,22 @@ class ClusterService:
                     self.on_role()
             await asyncio.sleep(pause_s)
 
-    async def connect(self, address: str) -> tuple[int, tuple[str, int]]:
-        """Connect to the leader and close; return where it was reached. Names are resolved beside the loop."""
+    async def connect(self, address: str, question: bytes) -> tuple[int, tuple[str, int]]:
+        """Connect to the leader and close; return where it was reached. Names are resolved beside the loop.
+
+        If there is a question, what closes without an answer is not the leader. One that is silent may have no place.
+        """
         host, port = split_address(address, self.settings.port)
         found = await self.loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
         family, _, _, _, target = found[0]
         with socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK) as probe:
             await self.loop.sock_connect(probe, target)
+            if question:
+                await self.loop.sock_sendall(probe, question)
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(limits.LEADER_ANSWER_S):
+                        if not await received(self.loop, probe):
+                            raise ConnectionError("what listens there closes: it does not lead this cluster")
         return family, target  # type: ignore[return-value]  # IPv6 has four parts, which connect(2) takes as well
 
     # --- listening ----------------------------------------------------------------------------------------------------

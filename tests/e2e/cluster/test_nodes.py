@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.databases import DatabaseServers
 from tests.e2e.cluster.conftest import SILENCE_MS, Cluster
 from tests.e2e.cluster.test_verbs import HANDOVER, answer, ask, roles
 from tests.e2e.process import COMMAND, Process, serving, start_in_vain, wait_until
@@ -174,6 +175,23 @@ def test_a_leader_that_the_others_cannot_reach_hands_over(cluster: Cluster) -> N
             with cluster.node("b", *flags) as b:  # ready means that it leads
                 cluster.wait_leader("b")
                 assert b.events("leader is not reached")[0]["address"] == address
+
+
+def test_a_leader_with_the_address_of_another_cluster_hands_over(
+    cluster: Cluster, database_servers: DatabaseServers, tmp_path: Path
+) -> None:
+    """Its node closes what is passed on to it: that is no leader that is reached."""
+    cluster.init()
+    with database_servers.database("postgresql", tmp_path) as database:
+        elsewhere = Cluster(database, database.url.replace("postgresql+psycopg:", "postgresql:"))
+        elsewhere.init()
+        with (
+            elsewhere.node("x") as x,
+            cluster.node("a", "--advertise", f"127.0.0.1:{x.port}"),
+            cluster.node("b") as b,  # ready means that it leads
+        ):
+            cluster.wait_leader("b")
+            assert "does not lead this cluster" in str(b.events("leader is not reached")[0]["reason"])
 
 
 def test_a_leader_whose_name_does_not_resolve_is_a_log_line(cluster: Cluster) -> None:
