@@ -7,6 +7,7 @@ import pytest
 
 from beanpole.log.postgres.pgstore import PostgresStore, opener
 from beanpole.log.postgres.rows import Place
+from beanpole.log.postgres.schema import drop_segment, make_segment
 from beanpole.log.postgres.store import LostError, NodeState
 from tests.e2e.cluster.conftest import Cluster
 
@@ -31,6 +32,16 @@ def test_segments_are_changed_in_one_message_each(cluster: Cluster, tmp_path: Pa
     assert len(ready) == 3, trace.read_text()
     assert set(ready) == {"I"}, trace.read_text()
     assert cluster.count("segment", "number = 2") == 0
+
+
+def test_number_of_a_dropped_segment_makes_no_table_however_late_it_is_asked_for(cluster: Cluster) -> None:
+    """A node may stand still between its look at the numbers and this."""
+    cluster.init()
+    cluster.database.run(make_segment(2), make_segment(3), drop_segment(2), make_segment(2))
+    assert cluster.count("segment", "number in (1, 3)") == 2
+    assert cluster.count("segment", "true") == 2
+    with cluster.database.connected() as connection:
+        assert connection.exec_driver_sql("select to_regclass('beanpole.log_2')").scalar() is None
 
 
 def test_opening_a_connection_waits_for_no_answer_for_ever(cluster: Cluster) -> None:

@@ -91,7 +91,9 @@ def table(segment: int) -> str:
 
 
 def make_segment(segment: int) -> str:
-    """Return what makes a segment's table, in one transaction with its line.
+    """Return what makes a segment's table, in one transaction with its line, if it is the next one.
+
+    That is asked here once more: a node may stand still before it sends this, until the number was used and dropped.
 
     Rows are compressed by LZ4 where the server was built with it: what is not written need not be sent to the standbys
     and synced there. Its other way would take longer than that. Nothing is ever updated or deleted in it, so there is
@@ -99,17 +101,22 @@ def make_segment(segment: int) -> str:
     """
     name = table(segment)
     return f"""
-    create table if not exists {name} (
-        row bigint primary key, epoch bigint not null, kind smallint not null, writer bytea not null,
-        confirmed_segment bigint not null, confirmed_row bigint not null,
-        previous bytea not null, hash bytea not null, data bytea not null) with (autovacuum_enabled = off);
-    do $$ begin
-        alter table {name} alter column data set compression lz4;
-    exception when feature_not_supported then
-        alter table {name} alter column data set storage external;
-    end $$;
-    create index if not exists log_{segment}_noted on {name} (row) where kind in (3, 6);
-    insert into {SCHEMA}.segment values ({segment}) on conflict do nothing;
+    do $make$ begin
+        if (select coalesce(max(number), 0) from {SCHEMA}.segment) <> {segment - 1} then
+            return;
+        end if;
+        create table if not exists {name} (
+            row bigint primary key, epoch bigint not null, kind smallint not null, writer bytea not null,
+            confirmed_segment bigint not null, confirmed_row bigint not null,
+            previous bytea not null, hash bytea not null, data bytea not null) with (autovacuum_enabled = off);
+        begin
+            alter table {name} alter column data set compression lz4;
+        exception when feature_not_supported then
+            alter table {name} alter column data set storage external;
+        end;
+        create index if not exists log_{segment}_noted on {name} (row) where kind in (3, 6);
+        insert into {SCHEMA}.segment values ({segment}) on conflict do nothing;
+    end $make$;
     """
 
 
