@@ -8,7 +8,7 @@ import pytest
 
 from beanpole.log.limits import UNCONFIRMED_BYTES_MAX
 from beanpole.log.postgres.rows import RowKind, row_behind
-from beanpole.log.postgres.store import LossError, RefusedError
+from beanpole.log.postgres.store import LossError
 from tests.simulation.cluster.database import SETTINGS, Entry, Faults
 from tests.simulation.cluster.test_main_path import COMMAND_S_MAX, ask, leader_of
 from tests.simulation.cluster.world import ClientTransport, SimulatedNode, World
@@ -331,40 +331,6 @@ def test_nobody_leads_a_log_that_was_exported() -> None:
         await until(world, lambda: not world.leaders())
         await asyncio.sleep(20.0)
         assert not world.leaders()
-
-    run(main)
-
-
-def test_refusal_in_the_work_beside_ends_the_node() -> None:
-    async def main(world: World) -> None:
-        leader = await leader_of(world)
-        world.database.table_error = RefusedError("the role may not make a table")
-        client = leader.connect()
-        leader.in_context(client.arrive, b"put 1 0 60 3000\r\n%b\r\n" % BODY * 100)
-        await until(world, lambda: leader.task is not None and leader.task.done())
-        assert leader.task is not None
-        assert isinstance(leader.task.exception(), RefusedError)
-        assert client.closed
-
-    run(main)
-
-
-def test_server_that_refuses_is_not_the_one_that_was_promoted() -> None:
-    """The hosts are asked in turn while a commit waits, and one of them may be any server that takes writes."""
-
-    async def main(world: World) -> None:
-        leader = await leader_of(world)
-        for node in world.nodes:
-            if node is not leader:
-                await node.kill()
-        await asyncio.sleep(2.5)
-        world.database.faults = Faults(slow=1.0, slow_s=5.0)
-        world.database.stray = True
-        await asyncio.sleep(20.0)
-        world.database.stray = False
-        world.database.faults = Faults()
-        assert world.leaders() == [leader]
-        await put(leader, leader.connect())
 
     run(main)
 

@@ -25,9 +25,10 @@ from beanpole.log.files import disk
 from beanpole.log.files.bulk import BulkWriter
 from beanpole.log.format import segment_header
 from beanpole.log.postgres import schema
-from beanpole.log.postgres.admin import OperatorStore, ask_nodes, columns_of, last_row, opened
+from beanpole.log.postgres.admin import ask_nodes, columns_of, last_row
 from beanpole.log.postgres.connection import errors_translated
 from beanpole.log.postgres.digest import Copy, digest_of
+from beanpole.log.postgres.hosts import OperatorStore, opened
 from beanpole.log.postgres.replica import Replica
 from beanpole.log.postgres.rows import Place, Row, RowKind, new_writer, pack_note, row_behind
 from beanpole.log.postgres.store import RefusedError, Settings
