@@ -133,9 +133,7 @@ def members(tree: ast.Module, header: Header) -> Iterator[str]:
         elif isinstance(node, ast.FunctionDef) and is_visible(node, "", header):
             yield from signature(node)
         elif isinstance(node, ast.ClassDef):
-            yield from header.classes.get(
-                node.name, [f"class {ast.unparse(node).partition('class ')[2].splitlines()[0]}"]
-            )
+            yield from header.classes.get(node.name, class_of_its_own(node))
             methods = [each for each in node.body if isinstance(each, ast.FunctionDef)]
             has_init = any(each.name == "__init__" for each in methods)
             for each in node.body:
@@ -146,6 +144,12 @@ def members(tree: ast.Module, header: Header) -> Iterator[str]:
                 ):
                     yield from signature(each, "    ")
             yield "    ..."  # a class needs a body
+
+
+def class_of_its_own(node: ast.ClassDef) -> list[str]:
+    """The first lines of a class that no ``.pxd`` declares."""
+    is_final = any(ast.unparse(each) == "cython.final" for each in node.decorator_list)
+    return ["@final"] * is_final + [f"class {ast.unparse(node).partition('class ')[2].splitlines()[0]}"]
 
 
 def is_visible(function: ast.FunctionDef, where: str, header: Header) -> bool:
