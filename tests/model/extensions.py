@@ -148,6 +148,7 @@ class Extensions(ManyJobs, ABC):
                 self.forget_tubes()
             else:
                 lost.append(id)
+        self.counts["cmd-delete"] += len(ids) - len(lost)
         return " ".join(map(str, ["DELETED", len(ids) - len(lost), *lost]))
 
     def touch_many(self, session: Thing, *ids: int) -> str:

@@ -135,6 +135,8 @@ class Ids(Work):
             else:
                 self.lost.append(id)
         session.work = None
+        if not self.touches:  # whoever watches how many jobs are done goes by this counter
+            engine.command_counts[cython.cast(cython.int, Verb.DELETE)] += self.done_count
         session.out.begin(Word.TOUCHED if self.touches else Word.DELETED)
         session.out.add_number(self.done_count)
         if self.lost:
