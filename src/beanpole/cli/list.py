@@ -20,6 +20,9 @@ BODY_BYTES = 65_536
 """Bytes of a body with --json."""
 
 
+IN_ORDER = tuple(each for each in STATES if each != "reserved")
+
+
 @verb("list")
 @click.argument("tube", type=TUBE)
 @click.option("--state", "states", type=click.Choice(STATES), multiple=True, help="Only these; may be repeated.")
@@ -47,9 +50,11 @@ def list(  # noqa: A001 - the word for it
     client = server.client()
     count_of(client, tube, states or STATES)  # says whether there is such a tube
     size = None if not bodies else BODY_BYTES if out.as_json else BODY_SHOWN
+    if in_order and "reserved" in states:
+        raise click.UsageError("--next is about jobs that workers get; those that are reserved have no order")
     found = (
         job
-        for state in states or STATES
+        for state in states or (IN_ORDER if in_order else STATES)
         for job in pages(client, tube, state, limit, after=after or 0, in_order=in_order, bodies=size)
     )
     if out.as_json:
