@@ -129,6 +129,11 @@ def sever(connection: psycopg.AsyncConnection) -> None:
 
 async def prepare_session(connection: psycopg.AsyncConnection) -> None:
     """Set what a session must have, and read it back."""
+    cursor = await connection.execute("select pg_catalog.pg_backend_pid()")
+    row = await cursor.fetchone()
+    assert row is not None
+    if row[0] != connection.info.backend_pid:
+        raise RefusedError("there is a pooler between this node and PostgreSQL; connect to the server itself")
     for name, value in SESSION:
         await connection.execute("select pg_catalog.set_config(%s, %s, false)", [name, value])
     query = "select pg_catalog.set_config(name, '0', false) from pg_catalog.pg_settings where name = any(%s)"
@@ -141,11 +146,6 @@ async def prepare_session(connection: psycopg.AsyncConnection) -> None:
     for name, value in SESSION:
         if found[name] != value:
             raise RefusedError(f"the server has {name} = {found[name]!r}, not {value!r}; is there a pooler in between?")
-    cursor = await connection.execute("select pg_catalog.pg_backend_pid()")
-    row = await cursor.fetchone()
-    assert row is not None
-    if row[0] != connection.info.backend_pid:
-        raise RefusedError("there is a pooler between this node and PostgreSQL; connect to the server itself")
 
 
 async def check_durability(connection: psycopg.AsyncConnection, durability: str) -> str:
