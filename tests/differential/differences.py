@@ -30,7 +30,7 @@ DIFFERENCES = [
     Difference("half-uploaded-job", "24", "a job whose body is incomplete is nobody's business", "normalised"),
     Difference("failed-put-takes-no-id", "21", "an id is only for a job that exists", "normalised"),
     Difference("fractions", "46", "a second is a long time", "avoided"),
-    Difference("extensions", "1", "more commands, which only who asks for them uses", "avoided"),
+    Difference("extensions", "1", "more commands, which only clients that ask for them use", "avoided"),
     Difference("line-of-225-bytes", "6", "a lost reply is a bug", "avoided"),
     Difference("lone-cr", "7", "a connection that blocks is a bug", "avoided"),
     Difference("reserve-timeout-number", "35", "we answer as 1.13 does", "avoided"),

@@ -29,7 +29,7 @@ def no_room(session, room):
 
 
 def change_tube(engine, now_ns, job, target, state, due_ns):
-    """Move a job to another tube, into a state; whoever waits for it there gets it later.
+    """Move a job to another tube, into a state. The caller offers it to the sessions that wait there.
 
     The caller has asked for room as for a put. A key that is taken there stays behind.
     """

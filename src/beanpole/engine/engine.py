@@ -553,7 +553,7 @@ class Engine:
         return 0
 
     def add_job(self, now_ns, job, delay_ns):
-        """Take in a new job, which has the next id, its tube and its numbers; who waits for it comes later."""
+        """Add a new job, whose id, tube, priority and TTR are set. The caller offers it to the sessions that wait."""
         job.created_at_ns = now_ns
         self.jobs.add(job)
         self.next_job_id += 1

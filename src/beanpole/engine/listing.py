@@ -1,7 +1,7 @@
 """list-jobs: a page of a tube's jobs, by id or as they would be handed out.
 
-By id, the last id of a page is where the next one goes on, whoever asks and whenever: each job that is there throughout
-is on exactly one page.
+By id, a page goes on behind the last id of the page before, on any connection and at any time: a job that exists from
+the first page to the last is on exactly one of them.
 """
 
 import cython

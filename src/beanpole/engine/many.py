@@ -1,7 +1,7 @@
 """reserve-many, delete-many and touch-many: what their singular does, for many jobs on one line; and cancel-reserve.
 
 Each job that reserve-many hands out is the one that ``reserve`` would have handed out next. A session that waits is
-given one job, as soon as there is one: who waits for the first of many is not kept waiting for the others.
+given the first job that becomes ready, alone: it is not kept waiting for more.
 """
 
 import heapq

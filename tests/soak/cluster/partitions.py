@@ -96,7 +96,7 @@ def everything_but(name: str) -> list[str]:
 
 
 def turns_away(node: NodeProcess) -> bool:
-    """Whether a node closes who connects to it."""
+    """Whether a node closes new connections."""
     try:
         with node.connect(CLOSED_S) as connection:
             return connection.recv(1) == b""
