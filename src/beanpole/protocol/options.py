@@ -195,10 +195,10 @@ def read_text(
     kind: Kind, at: cython.p_const_char, end: cython.p_const_char, args: cython.pointer(Arguments)
 ) -> cython.bint:
     """Read one value that is not a number."""
-    if kind == Kind.TUBE:
+    if kind == Kind.TUBE or kind == Kind.PATTERN:
         args.tube_at = at
         args.tube_bytes = end - at
-        return is_name(at, end)
+        return is_name(at, end) if kind == Kind.TUBE else is_pattern(at, end)
     if kind == Kind.TO:
         args.to_at = at
         args.to_bytes = end - at
@@ -207,10 +207,6 @@ def read_text(
         args.after_at = at
         args.after_bytes = end - at
         return is_name(at, end) if kind == Kind.AFTER_TUBE else is_pattern(at, end)
-    if kind == Kind.PATTERN:
-        args.tube_at = at
-        args.tube_bytes = end - at
-        return is_pattern(at, end)
     if kind == Kind.KEY:
         args.key_at = at
         args.key_bytes = end - at
