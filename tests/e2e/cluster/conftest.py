@@ -1,5 +1,7 @@
 """A cluster in a database of its own: nodes are real processes, and verbs run in this one."""
 
+import os
+import shutil
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -58,6 +60,14 @@ class Cluster:
         with self.database.connected() as connection:
             found = connection.exec_driver_sql(f"select count(*) from beanpole.{table} where {condition}").scalar()  # noqa: S608
             return int(found or 0)
+
+
+def daemon(name: str) -> str:
+    """The path of a program that Debian keeps where not every user looks; skips the test where it is not installed."""
+    path = shutil.which(name, path=os.pathsep.join([os.environ["PATH"], "/usr/sbin"]))
+    if path is None:
+        pytest.skip(f"{name} is not installed")
+    return path
 
 
 @pytest.fixture

@@ -1,7 +1,5 @@
 """The configurations of HAProxy that the guide gives, with HAProxy itself: clients go on when the leader is killed."""
 
-import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -13,7 +11,7 @@ import pytest
 
 from beanpole import Client
 from beanpole.errors import BeanpoleError
-from tests.e2e.cluster.conftest import Cluster
+from tests.e2e.cluster.conftest import Cluster, daemon
 from tests.e2e.process import Process, wait_until
 from tests.servers import STOP_TIMEOUT_S
 
@@ -23,9 +21,7 @@ EXAMPLES = Path(__file__).parents[3] / "examples" / "cluster"
 @contextmanager
 def proxy(name: str, cluster: Cluster, nodes: dict[str, Process], folder: Path) -> Iterator[str]:
     """HAProxy with one of the example's configurations; gives the address that clients connect to."""
-    program = shutil.which("haproxy", path=os.pathsep.join([os.environ["PATH"], "/usr/sbin"]))
-    if program is None:
-        pytest.skip("haproxy is not installed")
+    program = daemon("haproxy")
     front = folder / "front"
     check = folder / "beanpole-leads"
     script = (EXAMPLES / "beanpole-leads").read_text()

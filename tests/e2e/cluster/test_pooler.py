@@ -3,14 +3,13 @@
 import json
 import os
 import pwd
-import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.e2e.cluster.conftest import Cluster
+from tests.e2e.cluster.conftest import Cluster, daemon
 from tests.e2e.process import start_in_vain, wait_until
 from tests.servers import STOP_TIMEOUT_S
 
@@ -21,9 +20,7 @@ PORT = 6432
 @pytest.fixture(params=["transaction", "session"])
 def pooler(cluster: Cluster, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[str]:
     """The address of a cluster's database behind PgBouncer."""
-    program = shutil.which("pgbouncer", path=os.pathsep.join([os.environ["PATH"], "/usr/sbin"]))
-    if program is None:
-        pytest.skip("pgbouncer is not installed")
+    program = daemon("pgbouncer")
     cluster.init()
     assert cluster.database.server is not None
     folder = cluster.database.server.folder  # the server's user may enter it, and root may not run a pooler
