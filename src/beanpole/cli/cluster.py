@@ -17,6 +17,7 @@ import click
 from beanpole import limits as protocol_limits
 from beanpole.cli.common import Output, jobs_text
 from beanpole.cli.errors import Failure, forget_output
+from beanpole.cli.serve import is_given
 from beanpole.errors import BeanpoleError, ExitCode, StartError
 from beanpole.log import limits
 from beanpole.log.postgres.rows import RowKind
@@ -129,11 +130,10 @@ async def init(out: Output, url: str, **given: Any) -> None:
 
     made = await admin.init(url, **given)
     context = click.get_current_context()
-    wanted = {name for name in given if context.get_parameter_source(name) != click.core.ParameterSource.DEFAULT}
     facts = (
         f"durability {made.durability}, silence limit {made.silence_ms} ms, bodies up to {made.body_bytes_max} bytes"
     )
-    if any(given[name] != getattr(made, name) for name in wanted):
+    if any(is_given(context, name) and given[name] != getattr(made, name) for name in given):
         raise Failure(f"there is a cluster already, with {facts}; it stays as it is. The guide says how to change that")
     record = {"cluster": made.cluster, "durability": made.durability, "names": made.names, "existed": made.existed}
     done = "was there already" if made.existed else "is made"
@@ -288,11 +288,10 @@ def warnings_of(found: "Status") -> list[str]:
 async def leader(out: Output, url: str, node: str) -> ExitCode | None:
     """Print the address of the leader; exit with 2 if no node leads, for health checks."""
     from beanpole.log.postgres import admin
-    from beanpole.log.postgres.store import NoLeaderError
 
     found = await admin.who_leads(url)
     if found is None:
-        raise NoLeaderError("no node leads")
+        raise Failure("no node leads", ExitCode.NOT_FOUND)
     out.record({"leader": found.node, "address": found.address, "epoch": found.epoch}, found.address)
     if node in {"", found.node}:
         return None
