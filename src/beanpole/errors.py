@@ -5,8 +5,9 @@
     BeanpoleError
     ├── StartError                   the server can't start; carries the exit code that beanstalkd would use
     ├── ReplyError                   the server's answer to a command is no; see `beanpole.client.errors`
-    │   └── BadFormatError           BAD_FORMAT
-    │       └── ArgumentError        the same, found before anything was sent; also a ValueError
+    │   ├── BadFormatError           BAD_FORMAT
+    │   │   └── ArgumentError        the same, found before anything was sent; also a ValueError
+    │   └── RulesError               BAD_RULES, or the same, found before; says which line is wrong, and why
     └── UnexpectedReplyError         what came is no reply of the protocol, or none to this command
 
 Each package has those of its own in its module `errors`. Users import the client's and the worker's from here too.
@@ -67,6 +68,21 @@ class BadFormatError(ReplyError):
 
 class ArgumentError(BadFormatError, ValueError):
     """An argument that the server would refuse, or misread. Nothing was sent."""
+
+
+class RulesError(ReplyError):
+    """``BAD_RULES``: a line of the rules of a tube is wrong, and none of them is set.
+
+    `line` counts from 1, and is 0 for the rules as a whole; `why` is a sentence.
+    """
+
+    def __init__(self, line: int, why: str) -> None:
+        super().__init__(f"line {line}: {why}" if line else why)
+        self.line = line
+        self.why = why
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.line, self.why)
 
 
 class UnexpectedReplyError(BeanpoleError):

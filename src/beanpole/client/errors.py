@@ -16,6 +16,7 @@
     │   ├── NotFoundError            NOT_FOUND
     │   ├── NotIgnoredError          NOT_IGNORED
     │   ├── OutOfMemoryError         OUT_OF_MEMORY
+    │   ├── RulesError               BAD_RULES; carries the number of the line, and what is wrong with it
     │   ├── TimedOutError            TIMED_OUT
     │   ├── UnknownCommandError      UNKNOWN_COMMAND
     │   └── UnsupportedError         the server lacks what was asked for, and it can't be done safely without
