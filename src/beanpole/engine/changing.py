@@ -46,6 +46,8 @@ def arrive(engine, job, target, state, due_ns):
     """Let a job that left its state, and the log's accounts, be in another tube; DELAYED ends at `due_ns`."""
     before: Tube = job.tube
     forget_key(engine, job)
+    before.body_bytes -= job.body_bytes
+    target.body_bytes += job.body_bytes
     job.tube = target
     if state == State.DELAYED:
         engine.enter(job, State.DELAYED, due_ns)

@@ -7,7 +7,7 @@ from cython.cimports.beanpole.engine.job import Flag, Job, State
 from cython.cimports.beanpole.engine.keyed import rival
 from cython.cimports.beanpole.engine.session import Session
 from cython.cimports.beanpole.engine.tags import read_flags
-from cython.cimports.beanpole.engine.tube import Tube, Watch
+from cython.cimports.beanpole.engine.tube import Closed, Tube, Watch
 
 from beanpole.engine import limits
 
@@ -99,9 +99,13 @@ def check_tube(engine: Engine, tube: Tube, jobs: list[Job]) -> None:
         heap.check()
     reserved = sum(1 for job in jobs if cython.cast(Job, job, typecheck=True).state == State.RESERVED)
     assert reserved == tube.reserved_count, f"tube {name} counts {tube.reserved_count} of {reserved} reserved jobs"
+    body_bytes = sum(cython.cast(Job, job, typecheck=True).body_bytes for job in jobs)
+    assert body_bytes == tube.body_bytes, f"tube {name} counts {tube.body_bytes} of {body_bytes} bytes of bodies"
+    paused = bool(tube.closed & Closed.PAUSED)
+    assert paused == bool(tube.paused_until_ns), f"tube {name} is closed by a pause that is none, or not by one that is"
     line = waiting_sessions(tube)
     assert len(line) == tube.waiting_count, f"tube {name} counts {tube.waiting_count} of {len(line)} waiting sessions"
-    assert not (line and tube.ready.count and not tube.paused_until_ns), f"a session waits for tube {name}, with jobs"
+    assert not (line and tube.ready.count and not tube.closed), f"a session waits for tube {name}, with jobs"
     assert tube.using_count or tube.watching_count or jobs or name == b"default", f"tube {name} should be gone"
     if tube.delayed.count:
         check_timer(engine, tube, tube.delayed.entries[0].key)

@@ -195,6 +195,7 @@ class Engine:
             forget_key(self, job)
         self.records.job_deleted(job)
         self.jobs.remove(job)
+        job.tube.body_bytes -= job.body_bytes
         return self.drop_if_unused(job.tube)
 
     def hold(self, now_ns, session, job):
@@ -267,8 +268,7 @@ class Engine:
         if tube.heap_index >= 0:
             self.timers.remove(tube)
         if tube.paused_until_ns:
-            tube.paused_until_ns = 0
-            tube.pause_s = 0
+            tube.pause(0, 0)
             self.records.tube_changed(tube)
         if self.tallies:
             self.tallies.pop(tube, None)
@@ -559,6 +559,7 @@ class Engine:
         self.next_job_id += 1
         self.total_jobs_count += 1
         job.tube.total_jobs_count += 1
+        job.tube.body_bytes += job.body_bytes
         self.enter_after(now_ns, job, delay_ns)
         return self.records.job_put(job)
 
@@ -725,8 +726,7 @@ class Engine:
         if self.records.room_for_change(size) != Room.OK:
             return self.no_room(session, Verb.PAUSE_TUBE, size)
         tube.pause_count += 1
-        tube.pause_s = command.delay_ns // SECOND_NS
-        tube.paused_until_ns = now_ns + command.delay_ns if command.delay_ns else 0
+        tube.pause(command.delay_ns // SECOND_NS, now_ns + command.delay_ns if command.delay_ns else 0)
         self.records.tube_changed(tube)
         session.out.word(Word.PAUSED)
         if tube.paused_until_ns:

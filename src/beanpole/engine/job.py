@@ -7,7 +7,7 @@ would take 32 bytes more. For the same reason the fields are ordered by size and
 import cython
 from cython.cimports.beanpole.engine.heap import Item
 from cython.cimports.beanpole.engine.tube import Tube
-from cython.cimports.libc.stdint import uint64_t
+from cython.cimports.libc.stdint import int64_t, uint64_t
 from cython.cimports.libc.stdlib import free, malloc, realloc
 from cython.cimports.libc.string import memcpy
 
@@ -56,6 +56,7 @@ def replace_body(job, body, body_bytes):
     memcpy(fresh + body_bytes, job.body + job.body_bytes, 2 + job.tag_bytes)
     free(job.body)
     job.body = fresh
+    job.tube.body_bytes += body_bytes - cython.cast(int64_t, job.body_bytes)
     job.body_bytes = body_bytes
     return True
 

@@ -63,6 +63,7 @@ class Restore:
             read_flags(job)
         job.segment = segment
         engine.jobs.add(job)
+        tube.body_bytes += job.body_bytes
         self.place(job, numbers)
         engine.records.job_restored(job)
         engine.next_job_id = max(engine.next_job_id, job.id + 1)
@@ -120,8 +121,7 @@ class Restore:
         """Give a tube that is there a pause and tags."""
         self.engine.records.tube_dropped(tube)
         tube.tags = tags
-        tube.pause_s = pause_s
-        tube.paused_until_ns = until_ns
+        tube.pause(pause_s, until_ns)
         if until_ns or tags is not None:
             tube.segment = segment
             self.engine.records.tube_restored(tube)
@@ -163,6 +163,7 @@ class Restore:
             forget_key(self.engine, job)
             self.superseded.pop(job.id, None)
         self.engine.records.job_dropped(job)
+        job.tube.body_bytes -= job.body_bytes
         return self.engine.jobs.remove(job)
 
     def drop_tube(self, tube):
@@ -170,8 +171,7 @@ class Restore:
         if tube.paused_until_ns and self.engine.unused(tube):
             self.pauses[tube.name] = (tube.pause_s, tube.paused_until_ns, tube.segment)
             self.engine.records.tube_dropped(tube)
-            tube.pause_s = 0
-            tube.paused_until_ns = 0
+            tube.pause(0, 0)
         return self.engine.drop_if_unused(tube)
 
     def reach_job_id(self, next_job_id: uint64_t) -> None:
@@ -206,7 +206,7 @@ class Restore:
         if tube is None or not tube.paused_until_ns:
             return 0
         if tube.paused_until_ns > self.clock_ns + most_ns(tube.pause_s):
-            tube.paused_until_ns = self.clock_ns + tube.pause_s * SECOND_NS
+            tube.pause(tube.pause_s, self.clock_ns + tube.pause_s * SECOND_NS)
             self.engine.arm(tube, tube.paused_until_ns)
         return 0
 

@@ -1,8 +1,15 @@
 # The header of tube.py.
 cimport cython
-from libc.stdint cimport int64_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
 from beanpole.engine.heap cimport Heap, Item, Timed
+from beanpole.engine.tuberules cimport TubeRules
+
+cpdef enum Closed:
+    # Why nothing may be reserved from a tube, as bits.
+    PAUSED = 1                           # by pause-tube; set while `paused_until_ns` is
+    RATE = 2                             # by its rule `rate`
+    CONCURRENCY = 4                      # by its rule `concurrency`
 
 @cython.final
 cdef class Watch:
@@ -17,25 +24,29 @@ cdef class Tube(Timed):
     cdef readonly bytes name
     cdef Py_ssize_t list_index           # its place in the engine's list of tubes
     cdef readonly bytes tags             # tagged fields, as they stand in the log; None: none
+    cdef readonly TubeRules rules        # None: it has no rules
     cdef Heap ready                      # jobs by (pri, id)
     cdef Heap delayed                    # jobs by (deadline, id)
     cdef Heap buried                     # jobs by the order of burying
     cdef Watch first_waiting             # the session that has waited longest; None: nobody waits
     cdef Watch last_waiting
     cdef readonly Py_ssize_t reserved_count   # jobs that sessions hold
+    cdef readonly int64_t body_bytes          # bytes of the bodies of all its jobs
     cdef readonly Py_ssize_t urgent_count     # ready jobs of a pri below URGENT_PRI_BELOW
-    cdef readonly Py_ssize_t using_count      # sessions that use it
-    cdef readonly Py_ssize_t watching_count   # sessions that watch it
+    cdef readonly uint32_t using_count        # sessions that use it
+    cdef readonly uint32_t watching_count     # sessions that watch it
     cdef readonly Py_ssize_t waiting_count    # sessions in its waiting line
     cdef readonly uint64_t total_jobs_count   # jobs ever put into it
     cdef readonly uint64_t delete_count       # jobs ever deleted from it
     cdef readonly uint64_t pause_count        # successful pause-tube commands
     cdef readonly uint32_t pause_s            # seconds that the current pause was asked for; 0: not paused
+    cdef readonly uint8_t closed              # bits of Closed; 0: its jobs may be reserved
     cdef readonly int64_t paused_until_ns     # engine clock; 0: not paused
     cdef readonly uint64_t segment            # the log's segment with its record; 0: none
+    cdef void pause(self, uint32_t seconds, int64_t until_ns) noexcept
     cdef void join_waiting(self, Watch watch) noexcept
     cdef void leave_waiting(self, Watch watch) noexcept
 
 cdef inline bint can_serve(Tube tube) noexcept:
     # Whether a job may be reserved from a tube.
-    return tube.ready.count != 0 and tube.paused_until_ns == 0
+    return tube.ready.count != 0 and tube.closed == 0

@@ -6,7 +6,7 @@ changes a tube, so that its counters and the engine's always agree.
 
 import cython
 from cython.cimports.beanpole.engine.heap import Heap, Item, Timed
-from cython.cimports.libc.stdint import int64_t, uint64_t
+from cython.cimports.libc.stdint import int64_t, uint8_t, uint64_t
 
 
 @cython.no_gc
@@ -37,12 +37,17 @@ class Tube(Timed):
             return cython.cast(Item, self.delayed.entries[0].item)
         return None
 
+    def pause(self, seconds, until_ns):
+        """Note that the tube is paused until a moment, for which so many seconds were asked; 0: that it is not."""
+        self.pause_s = seconds
+        self.paused_until_ns = until_ns
+        self.closed = self.closed & ~cython.cast(uint8_t, Closed.PAUSED) | (Closed.PAUSED if until_ns else 0)
+
     def end_pause(self, now_ns):
         """End a pause that is over."""
         if not 0 < self.paused_until_ns <= now_ns:
             return False
-        self.paused_until_ns = 0
-        self.pause_s = 0
+        self.pause(0, 0)
         return True
 
     def next_due_ns(self):

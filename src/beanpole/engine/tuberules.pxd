@@ -1,0 +1,30 @@
+# The header of tuberules.py.
+cimport cython
+from libc.stdint cimport int64_t, uint32_t, uint64_t
+
+@cython.final
+cdef class RuleSet:
+    cdef readonly bytes pattern          # the tubes that it is for: a name, a prefix with `*` behind it, or `*`
+    cdef readonly bytes text             # its lines, as get-rules shows them
+    cdef readonly uint64_t segment       # the log's segment with its record; 0: none
+
+@cython.final
+cdef class TubeRules:
+    cdef readonly RuleSet source         # the rules that the tube has
+    # What they say, as numbers; 0 or None: there is no such rule.
+    cdef readonly uint32_t attempts      # attempts after which a job is dead
+    cdef readonly bytes dead             # the tube of the dead
+    cdef readonly int64_t backoff_ns     # delay after the first attempt
+    cdef readonly uint32_t backoff_factor_1000   # how much longer each next one is, in thousandths
+    cdef readonly int64_t backoff_max_ns
+    cdef readonly int64_t expire_ns      # how long a job may wait
+    cdef readonly bint expire_dead       # who waited so long is dead, not deleted
+    cdef readonly bint unique            # the body is the key
+    cdef readonly bint unique_until_reserve
+    cdef readonly bint unique_replace
+    cdef readonly uint32_t jobs_max      # ready and delayed jobs beyond which puts are refused
+    cdef readonly int64_t bytes_max      # bytes of all bodies beyond which puts are refused
+    cdef readonly int64_t rate_interval_ns   # from one token to the next
+    cdef readonly int64_t rate_burst     # tokens that there can be at once
+    cdef readonly uint32_t concurrency   # held jobs beyond which reserve takes none
+    cdef int64_t full_at_ns              # when the bucket of `rate` is full again, engine clock
