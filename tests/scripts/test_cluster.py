@@ -9,11 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from beanpole.conformance.run import Run
+from beanpole.conformance.script import SCRIPTS, Script, read_script
+from beanpole.conformance.target import ServerTarget
 from tests.clusters import clustered_server
 from tests.databases import DatabaseServers
-from tests.scripts.script import Script, read_script
-from tests.scripts.target import ServerTarget
-from tests.scripts.test_scripts import SCRIPTS, Run, applies
+from tests.scripts.test_scripts import applies
+from tests.servers import REPLY_TIMEOUT_S
 
 ALWAYS = (
     "cancel_reserve",
@@ -49,7 +51,7 @@ def test_script_through_a_follower(script: Script, database_servers: DatabaseSer
     """The conversation goes as written."""
     size = script.body_bytes_max
     with clustered_server(database_servers, tmp_path, body_bytes_max=size, follower=True) as server:
-        target = ServerTarget(server)
+        target = ServerTarget(server.connect, server.drain, REPLY_TIMEOUT_S)
         try:
             problem = Run(script, target).outcome()
         finally:

@@ -36,6 +36,9 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
+SCRIPTS = sorted(Path(__file__).with_name("scripts").glob("*.txt"))
+"""The files of all scripts."""
+
 SAID = re.compile(r"(?P<name>[a-z])(?P<kind>[>~<])(?: (?P<text>.*))?")
 SILENT = re.compile(r"(?P<name>[a-z])-")
 DONE = re.compile(r"(?P<name>[a-z]) (?P<kind>connects|disconnects|half-closes|is closed)")
