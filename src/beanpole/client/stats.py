@@ -20,34 +20,36 @@ TUBE_NAMES = {"name", "tube"}
 
 def parse_list(data: bytes) -> list[str]:
     """The strings of a YAML list. Raises UnexpectedReplyError for anything else."""
-    lines = _lines(data)
+    lines = lines_of(data)
     if not all(line.startswith("- ") for line in lines):
         raise UnexpectedReplyError(f"a list of tubes was expected: {data[:200]!r}")
-    return [_unquoted(line[2:]) for line in lines]
+    return [unquoted(line[2:]) for line in lines]
 
 
 def parse_raw(data: bytes) -> Raw:
     """The keys and values of a YAML dictionary. Raises UnexpectedReplyError for anything else."""
     raw: Raw = {}
-    for line in _lines(data):
+    for line in lines_of(data):
         key, colon, text = line.partition(": ")
         if not colon:
             raise UnexpectedReplyError(f"statistics were expected: {data[:200]!r}")
-        raw[key] = _unquoted(text)
+        raw[key] = unquoted(text)
         if key not in TUBE_NAMES:
             with contextlib.suppress(ValueError):
                 raw[key] = int(text)
     return raw
 
 
-def _lines(data: bytes) -> list[str]:
+def lines_of(data: bytes) -> list[str]:
+    """The lines of a YAML text. Raises UnexpectedReplyError for what is none."""
     head, *lines = data.decode("utf-8", "surrogateescape").split("\n")
     if head != "---":
         raise UnexpectedReplyError(f"a YAML text was expected: {data[:200]!r}")
     return [line for line in lines if line]
 
 
-def _unquoted(text: str) -> str:
+def unquoted(text: str) -> str:
+    """A value without its quotes."""
     return text[1:-1] if len(text) >= 2 and text[0] == text[-1] == '"' else text
 
 
@@ -72,7 +74,7 @@ class _Stats(Mapping[str, "int | str"]):
     def parse_many(cls, data: bytes) -> list[Self]:
         """Reads a list of them. Raises UnexpectedReplyError for what is none."""
         texts: list[list[str]] = []
-        for line in _lines(data):
+        for line in lines_of(data):
             if line.startswith("- "):
                 texts.append(["---"])
             elif not line.startswith("  ") or not texts:
