@@ -15,7 +15,7 @@ from beanpole.client import Backoff, Job, StatsJob
 from beanpole.client.errors import BodyError, BuriedError, ConnectionLostError, NotFoundError, TimedOutError
 from beanpole.errors import BeanpoleError
 from beanpole.worker.attempt import Attempt, Cut
-from beanpole.worker.client import WorkerClient
+from beanpole.worker.client import WorkerClient, stats_of
 from beanpole.worker.context import WorkerContext
 from beanpole.worker.executor import Executor
 from beanpole.worker.handler import Function, Handler
@@ -102,20 +102,19 @@ class Slot:
             return
         self._context.counters.reserved += 1
         try:
-            stats = await self._confirm(client, job.id)
+            stats = await self._confirm(client, job)
         except (NotFoundError, ConnectionLostError) as error:
             self._context.counters.count(Outcome.LOST)
             self._context.logger.warning("job lost before it began", id=job.id, error=str(error))
             return
         handler = self._context.handlers[stats.tube]
         number = attempt_number(stats, handler.max_attempts)
-        body = job.body if isinstance(job, Job) else job.data
-        task: Task[Any] = Task(job.id, body, stats, min(number, handler.max_attempts or number), handler.max_attempts)
+        task = task_of(job, stats, number, handler)
         if self._context.stopping.is_set():
             await self._finish(client, task, handler, Cut.STOP)
         elif isinstance(job, BodyError):
             await self._finish(client, task, handler, Bury(str(job)))
-        elif is_used_up(stats, number, handler.max_attempts):
+        elif not task.counted and is_used_up(stats, number, handler.max_attempts):
             sentence = f"{handler.max_attempts} attempts have begun, and the workers of some died or lost the job"
             await self._finish(client, task, handler, Bury(sentence))
         else:
@@ -124,7 +123,7 @@ class Slot:
     async def _reserve(self, client: WorkerClient) -> Job[Any] | BodyError | None:
         if self._context.stopping.is_set():
             return None
-        self._reserving = asyncio.ensure_future(client.reserve(self._context.reserve_s))
+        self._reserving = asyncio.ensure_future(client.reserve_described(self._context.reserve_s))
         try:
             await asyncio.wait({self._reserving})
             return None if self._reserving.cancelled() else self._reserving.result()
@@ -136,15 +135,19 @@ class Slot:
             self._reserving.cancel()
             self._reserving = None
 
-    async def _confirm(self, client: WorkerClient, id: int) -> StatsJob:
-        """Touches a job and returns its statistics.
+    async def _confirm(self, client: WorkerClient, job: Job[Any] | BodyError) -> StatsJob:
+        """Touches a job and returns its statistics, for which it asks only if they did not come with the job.
 
         If a handler has blocked the event loop, the reply to the reserve may be read long after it was sent, when the
         TTR has run out: then the touch fails. Raises NotFoundError or ConnectionLostError.
         """
+        info = job.info if isinstance(job, Job) else None
+        if info is not None:
+            await client.touch(job.id)
+            return stats_of(info)
         async with client.pipeline() as both:
-            both.touch(id)
-            stats = both.stats_job(id)
+            both.touch(job.id)
+            stats = both.stats_job(job.id)
         return stats.result()
 
     async def _run(self, client: WorkerClient, task: Task[Any], handler: Handler) -> None:
@@ -196,7 +199,8 @@ class Slot:
         elif outcome is Outcome.RELEASED:
             context.logger.info("job released: the worker stops", **about)
         elif outcome is Outcome.BURIED:
-            context.logger.error("job buried", **about, **_why(error), exc_info=_unexpected(error))
+            event = "job dead" if task.counted and not isinstance(error, Bury) else "job buried"
+            context.logger.error(event, **about, **_why(error), exc_info=_unexpected(error))
         elif outcome is Outcome.RETRIED and isinstance(error, Retry):
             context.logger.info("job retried", **about, delay_s=delay_s, **_why(error))
         elif outcome is Outcome.RETRIED:
@@ -210,12 +214,11 @@ class Slot:
 
     async def _send_outcome(
         self, client: WorkerClient, task: Task[Any], handler: Handler, result: Cut | Ended
-    ) -> tuple[Outcome, int | None]:
-        """Deletes, releases or buries a job; returns the outcome and, if it was released, its delay in seconds.
+    ) -> tuple[Outcome, float | None]:
+        """Says what came of a job; returns the outcome and, if the job comes again, the seconds until then if known.
 
         Raises NotFoundError or ConnectionLostError if the job is lost.
         """
-        pri = task.stats.pri
         if result is Cut.LOST:
             return Outcome.LOST, None
         if result is None:
@@ -223,15 +226,17 @@ class Slot:
             return Outcome.DONE, None
         try:
             if isinstance(result, Cut):
-                await client.release(task.id, pri, 0)
+                await client.give_back(task.id, task.stats.pri)
                 return Outcome.RELEASED, 0
+            if task.counted and not isinstance(result, Bury):
+                return await _send_failure(client, task.id, result)
             delay_s = next_delay_s(result, task.attempt, handler.max_attempts, handler.backoff)
             if delay_s is not None:
-                await client.release(task.id, pri, delay_s)
+                await client.release(task.id, task.stats.pri, delay_s)
                 return Outcome.RETRIED, delay_s
+            await client.bury(task.id, task.stats.pri)
         except BuriedError:  # the server's answer to a release for which it has no room
-            return Outcome.BURIED, None
-        await client.bury(task.id, pri)
+            pass
         return Outcome.BURIED, None
 
     async def _call_hooks(self, hooks: list[Function], *args: object) -> None:
@@ -239,6 +244,26 @@ class Slot:
         for hook in hooks:
             if (error := await self._executor.call_hook(hook, *args)) is not None:
                 self._context.logger.error("a hook failed", hook=repr(hook), exc_info=_traceback(error))
+
+
+def task_of(job: Job[Any] | BodyError, stats: StatsJob, number: int, handler: Handler) -> Task[Any]:
+    """What the handler gets: with the server's count of attempts if it has one, else with `number`, which is ours."""
+    info, body = (None, job.data) if isinstance(job, BodyError) else (job.info, job.body)
+    if info is None or info.attempts is None:
+        return Task(job.id, body, stats, min(number, handler.max_attempts or number), handler.max_attempts)
+    task = Task(job.id, body, stats, info.attempt or 1, info.attempts)
+    task.counted = True
+    return task
+
+
+async def _send_failure(client: WorkerClient, id: int, error: BaseException) -> tuple[Outcome, float | None]:
+    """Says to a server that counts attempts that this one has failed, and why: what follows is the server's business.
+
+    Raises NotFoundError or ConnectionLostError if the job is lost.
+    """
+    delay_s = error.delay if isinstance(error, Retry) else None
+    is_dead = await client.fail_job(id, "".join(_why(error).values()), delay=delay_s)
+    return (Outcome.BURIED, None) if is_dead else (Outcome.RETRIED, delay_s)
 
 
 def _why(error: object) -> dict[str, str]:

@@ -20,7 +20,7 @@ class Outcome(enum.StrEnum):
     """The handler failed; the job is ready again after a delay."""
 
     BURIED = "buried"
-    """The handler failed, and there are no more attempts."""
+    """The handler failed, and there are no more attempts: the job is buried, or where a rule sends the dead."""
 
     RELEASED = "released"
     """The worker stops; the job is ready for another one."""
@@ -56,16 +56,18 @@ class Counters:
 class Task(Job[B]):
     """A job as its handler sees it: its id and body, and which attempt this is."""
 
-    __slots__ = ("attempt", "max_attempts", "stats")
+    __slots__ = ("attempt", "counted", "max_attempts", "stats")
 
     def __init__(self, id: int, body: B, stats: StatsJob, attempt: int, max_attempts: int | None) -> None:
         super().__init__(id, body)
         self.stats = stats
-        """What ``stats-job`` said when the job was reserved: priority, age, TTR and so on."""
+        """What the server said when the job was reserved: priority, age, TTR and so on."""
         self.attempt = attempt
         """The number of this attempt, from 1 to `max_attempts`."""
         self.max_attempts = max_attempts
         """The number of the last attempt; None: no limit."""
+        self.counted = False
+        """Whether the server counts the attempts, by a rule of the tube, and says when the next one is."""
 
     @property
     def tube(self) -> str:

@@ -1,0 +1,129 @@
+"""What a worker says to a server that counts the attempts at a job, and to one that does not."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import structlog
+
+from beanpole import Bury, JsonCodec, Outcome, Retry, Task, Worker
+from tests.unit.client.peer import Peer, Steps
+
+HELLO = b"watch emails\r\nignore default\r\nlist-extensions\r\n"
+LISTED = "".join(f"- {each}\n" for each in ("fail-job", "fail-job.delay", "reserve-many", "snooze-job"))
+GREETED = b"WATCHING 2\r\nWATCHING 1\r\nOK %d\r\n---\n%s\r\n" % (len(LISTED) + 4, LISTED.encode())
+RESERVE = b"reserve-many 1 30\r\n"
+FRAME = (
+    b"JOBS 1\r\nJOB 7 4 tube=emails state=reserved pri=9 ttr=60 age=2.5 delay=0 reserves=4 timeouts=1 releases=2"
+    b" buries=0 kicks=0%s\r\nbody\r\n"
+)
+COUNTED = FRAME % b" attempt=2 attempts=3"
+TOUCH = (b"touch 7\r\n", b"TOUCHED\r\n")
+
+
+def serve(
+    handler: Callable[[Task[str]], object], frame: bytes, *steps: tuple[bytes, bytes]
+) -> tuple[list[tuple[Task[str], Outcome]], list[Any]]:
+    """Lets a worker do one job; returns what came of it, and what was logged about it."""
+    capture = structlog.testing.LogCapture()
+    ends: list[tuple[Task[str], Outcome]] = []
+    with Peer([(HELLO, GREETED), (RESERVE, frame), TOUCH, *steps]) as peer:
+        worker = Worker(peer.address, 1, logger=structlog.wrap_logger(None, processors=[capture]))
+        worker.handler("emails", max_attempts=5, backoff=lambda _: 60)(handler)
+
+        @worker.after
+        def end(task: Task[str], outcome: Outcome) -> None:
+            ends.append((task, outcome))
+            worker.stop()
+
+        asyncio.run(asyncio.wait_for(worker.serve(), 20))
+    return ends, [line for line in capture.entries if line["event"].startswith("job")]
+
+
+def failing(error: BaseException) -> Callable[[Task[str]], object]:
+    """A handler that raises."""
+
+    def fail(_: Task[str]) -> None:
+        raise error
+
+    return fail
+
+
+def test_a_task_has_what_came_with_the_job() -> None:
+    [(task, outcome)], logged = serve(lambda _: None, COUNTED, (b"delete 7\r\n", b"DELETED\r\n"))
+    assert outcome is Outcome.DONE
+    assert (task.id, task.body, task.tube) == (7, "body", "emails")
+    assert (task.attempt, task.max_attempts, task.counted) == (2, 3, True)
+    stats = task.stats
+    assert (stats.pri, stats.ttr, stats.age, stats.state, stats.time_left) == (9, 60, 2, "reserved", 60)
+    assert (stats.reserves, stats.timeouts, stats["releases"], stats["time-left"]) == (4, 1, 2, 60)
+    assert logged == []
+
+
+@pytest.mark.parametrize(
+    ("error", "said", "delay_s"),
+    [
+        (ValueError("bad luck"), b"fail-job 7 20\r\nValueError: bad luck\r\n", None),
+        (Retry("too early"), b"fail-job 7 9\r\ntoo early\r\n", None),
+        (Retry("too early", delay=1.5), b"fail-job 7 9 delay=1.5\r\ntoo early\r\n", 1.5),
+        (Retry(), b"fail-job 7 0\r\n\r\n", None),
+    ],
+)
+def test_a_failure_is_the_business_of_a_server_that_counts(error: BaseException, said: bytes, delay_s: object) -> None:
+    [(_, outcome)], [line] = serve(failing(error), COUNTED, (said, b"RELEASED\r\n"))
+    assert outcome is Outcome.RETRIED
+    assert line["event"] == ("job retried" if isinstance(error, Retry) else "job failed")
+    assert (line["delay_s"], line["attempt"], line["max_attempts"]) == (delay_s, 2, 3)
+
+
+def test_the_server_says_that_a_job_is_dead() -> None:
+    said = b"fail-job 7 20\r\nValueError: bad luck\r\n"
+    [(_, outcome)], [line] = serve(failing(ValueError("bad luck")), COUNTED, (said, b"BURIED\r\n"))
+    assert outcome is Outcome.BURIED
+    assert (line["event"], line["error"]) == ("job dead", "ValueError: bad luck")
+
+
+def test_bury_buries_whoever_counts() -> None:
+    [(_, outcome)], [line] = serve(failing(Bury("why")), COUNTED, (b"bury 7 9\r\n", b"BURIED\r\n"))
+    assert (outcome, line["event"], line["reason"]) == (Outcome.BURIED, "job buried", "why")
+
+
+def test_a_job_that_the_server_does_not_count_is_the_workers_business() -> None:
+    """Its fourth reservation is attempt 4 of 5."""
+    [(task, outcome)], [line] = serve(failing(ValueError()), FRAME % b"", (b"release 7 9 60\r\n", b"RELEASED\r\n"))
+    assert outcome is Outcome.RETRIED
+    assert (task.attempt, task.max_attempts, task.counted, line["delay_s"]) == (4, 5, False, 60)
+
+
+@pytest.mark.parametrize("frame", [COUNTED, FRAME % b""])
+def test_a_worker_that_stops_puts_the_job_off_which_is_no_attempt(frame: bytes) -> None:
+    running: list[Worker] = []
+
+    async def hang(_: Task[str]) -> None:
+        running[0].stop()
+        await asyncio.sleep(100)
+
+    with Peer([(HELLO, GREETED), (RESERVE, frame), TOUCH, (b"snooze-job 7 0\r\n", b"RELEASED\r\n")]) as peer:
+        worker = Worker(peer.address, 1, grace=0.01)
+        running.append(worker)
+        worker.handler("emails")(hang)
+        asyncio.run(asyncio.wait_for(worker.serve(), 20))
+    assert (worker.counters.released, worker.counters.failed) == (1, 0)
+
+
+def test_a_body_that_cannot_be_decoded_is_buried_unseen() -> None:
+    """Its numbers are asked for, as they did not come with a job."""
+    stats = b"---\nid: 7\ntube: emails\npri: 9\nreserves: 2\n"
+    script: Steps = [
+        (HELLO, GREETED),
+        (RESERVE, COUNTED),
+        (b"touch 7\r\nstats-job 7\r\n", b"TOUCHED\r\nOK %d\r\n%s\r\n" % (len(stats), stats)),
+        (b"bury 7 9\r\n", b"BURIED\r\n"),
+    ]
+    with Peer(script) as peer:
+        worker = Worker(peer.address, 1, codec=JsonCodec())
+        worker.handler("emails")(failing(AssertionError("it was called")))
+        worker.after(lambda *_: worker.stop())
+        asyncio.run(asyncio.wait_for(worker.serve(), 20))
+    assert worker.counters.buried == 1
