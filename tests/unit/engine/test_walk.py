@@ -36,6 +36,11 @@ changes = st.lists(
                 (b"reserve-job %d\r\n", b"release %d 3 9\r\n"),
                 (b"delete %d\r\n",),
                 (b"kick-job %d\r\n",),
+                (b"move-jobs t ready 2 to=other\r\n",),
+                (b"move-jobs other ready 3 to=t\r\n",),
+                (b"move-jobs t buried 1 to=other\r\n",),
+                (b"change-job %d tube=other\r\n",),
+                (b"change-job %d tube=t delay=5\r\n",),
             ]
         ),
         st.integers(0, 30),
@@ -47,7 +52,7 @@ changes = st.lists(
 
 
 class Queue:
-    """An engine whose client uses the tube `t`; the body of a job is the first letter of its tube's name."""
+    """An engine whose client uses the tube `t`."""
 
     def __init__(self) -> None:
         self.engine = Engine()
@@ -67,7 +72,7 @@ class Queue:
         self.say(PUT)
 
     def ids_in(self, states: int) -> set[int]:
-        return {job.id for job in self.engine.jobs.jobs() if job.text == b"t" and states >> job.state & 1}
+        return {job.id for job in self.engine.jobs.jobs() if job.tube.name == b"t" and states >> job.state & 1}
 
     def walk(
         self, states: int = WAITING, after: int = 0, upto: int | None = None, *, down: bool = False, copied: int
