@@ -31,6 +31,7 @@ CASES = {
     "stats": (b"", b"stats\r\n", 2_000, COSTS_NS["STATS"]),
     "stats-tube": (b"", b"stats-tube default\r\n", 4_000, COSTS_NS["STATS_TUBE"]),
     "stats-job": (BIG, b"stats-job 1\r\n", 4_000, COSTS_NS["STATS_JOB"]),
+    "explain, 1000 before": (SMALL * 2_000, b"explain 2000\r\n", 4_000, COSTS_NS["EXPLAIN"]),
     "list-tubes": (b"", b"list-tubes\r\n", 4_000, COSTS_NS["LIST_TUBES"]),
     "peek, 64 kB": (BIG, b"peek 1\r\n", 1_000, PLAIN + OUT),
     "put, 64 kB": (b"", BIG, 1_000, PLAIN + IN),

@@ -9,6 +9,7 @@ the border. A session's commands stand in `todo` until `run`, which follows inpu
 from collections.abc import Callable
 
 from tests.model.bookkeeping import NEVER, SECOND, Thing, remove
+from tests.model.explain import Explaining
 from tests.model.extensions import Extensions
 
 NEEDS: dict[str, Callable[[Thing, Thing], bool]] = {
@@ -20,6 +21,7 @@ NEEDS: dict[str, Callable[[Thing, Thing], bool]] = {
     "bury": lambda job, session: job.holder is session,
     "touch": lambda job, session: job.holder is session,
     "kick-job": lambda job, session: job.state in ("buried", "delayed"),
+    "explain": lambda job, session: True,
     "snooze-job": lambda job, session: job.holder is session,
     "fail-job": lambda job, session: job.holder is session,
     "change-job": lambda job, session: job.holder in (None, session),
@@ -28,7 +30,7 @@ NEEDS: dict[str, Callable[[Thing, Thing], bool]] = {
 """When a command that names a job finds it; else the answer is NOT_FOUND."""
 
 
-class Model(Extensions):
+class Model(Extensions, Explaining):
     """Jobs and time, and who gets what."""
 
     def tick(self, now: int) -> None:
@@ -49,6 +51,7 @@ class Model(Extensions):
         while session.todo and (not session.waiting or session.todo[0] == ("cancel-reserve",)):
             verb, *words = session.todo.pop(0)
             self.counts["cmd-" + verb] += 1
+            session.heard = self.now
             if verb in NEEDS:
                 words[0] = self.jobs.get(words[0])
             found = verb not in NEEDS or (words[0] and NEEDS[verb](words[0], session))

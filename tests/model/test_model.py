@@ -303,7 +303,8 @@ class Conversation(RuleBasedStateMachine):
     def observe(self) -> None:
         """Compares all that a client can find out, so that a mistake shows at the step that made it."""
         seen: list[tuple[Any, ...]] = [("list-tubes",), *(("stats-tube", tube) for tube in TUBES)]
-        seen += [("stats-job", max(self.model.last_id - id, 0)) for id in range(6)]
+        seen += [(verb, max(self.model.last_id - id, 0)) for id in range(6) for verb in ("stats-job", "explain")]
+        seen += [("explain-tube", tube) for tube in TUBES]
         for command in [*seen, ("stats-tubes", {}), ("stats",)]:
             self.world.send(OBSERVER, bytes_of(*command))
             self.observer.todo.append(command)

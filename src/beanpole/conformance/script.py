@@ -21,6 +21,7 @@ After `a< OK`, indented lines name some of the statistics that the reply must ho
       keys: id tube ...         all keys in order; `...` at the end allows more
       state: ready              a key and its exact value
       age ~ [0-9]+              a key and a pattern for its value
+      - empty: no job is ready  the same of an item of a list, whose key is `-empty`
 
 Lines that begin with `#` are comments. Some at the top tell the runner something:
 
@@ -128,9 +129,10 @@ def check_statistics(body: bytes, wanted: list[str]) -> str:
     lines = body.decode().splitlines()
     if lines[:1] != ["---"] or not body.endswith(b"\n"):
         return f"{body!r} is no block of statistics"
-    found = dict(line.split(": ", 1) for line in lines[1:])
+    parts = [re.sub("^- ", "-", line).partition(": ") for line in lines[1:]]
+    found = {key.removesuffix(":"): value for key, _, value in parts}
     for want in wanted:
-        key, separator, value = re.split(r"(: | ~ )", want, maxsplit=1)
+        key, separator, value = re.split(r"(: | ~ )", re.sub("^- ", "-", want), maxsplit=1)
         if key == "keys":
             keys, more = value.removesuffix(" ...").split(), value.endswith(" ...")
             if (list(found)[: len(keys)] if more else list(found)) != keys:

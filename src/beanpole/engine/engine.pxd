@@ -23,6 +23,9 @@ cdef class Engine:
     cdef readonly Py_ssize_t body_bytes_max   # bytes of a body; what the decoder lets through, shown in stats
     cdef readonly Records records        # what must survive a restart goes here
     cdef readonly object facts           # `Callable[[], Mapping[str, str]]`: the stats that only the process knows
+    cdef public object describe
+    # `Callable[[object], str]`: what the process knows of the owner of a session, and with None of what its log waits
+    # for, in words
     cdef readonly bint extensions        # commands that beanstalkd does not know are served
     cdef readonly int64_t started_at_ns  # engine clock
     cdef public bint draining            # puts are refused

@@ -54,6 +54,11 @@ URGENT_PRI_BELOW = cython.declare(uint32_t, engine_limits.URGENT_PRI_BELOW)
 JOBS_PER_TICK = cython.declare(cython.Py_ssize_t, engine_limits.JOBS_PER_TICK)
 
 
+def nothing(_owner: object) -> str:
+    """Describe nothing: who makes an engine need not know more."""
+    return ""
+
+
 @cython.cclass
 class Engine:
     """One server's queue. The fields stand in ``engine.pxd``."""
@@ -70,6 +75,7 @@ class Engine:
         self.extensions = extensions
         self.started_at_ns = now_ns
         self.facts = facts
+        self.describe = nothing
         self.records = Records() if records is None else records
         self.jobs = JobTable()
         self.next_job_id = 1
@@ -90,6 +96,7 @@ class Engine:
         session: Session = Session(self.total_session_count, owner)
         self.total_session_count += 1
         self.session_count += 1
+        session.heard_at_ns = now_ns
         session.used = self.default_tube
         self.default_tube.using_count += 1
         self.add_watch(session, self.default_tube)
@@ -477,6 +484,7 @@ class Engine:
         if command is None or session is None or session.used is None or session.waiting:
             # Python code may call this too, and what follows takes these for granted: it would read memory at random.
             raise ValueError("a command needs a session that is open and does not wait")
+        session.heard_at_ns = now_ns
         verb: Verb = command.verb
         if verb == Verb.PUT:
             return self.put(now_ns, session, command)

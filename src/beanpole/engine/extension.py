@@ -4,6 +4,7 @@ import cython
 from cython.cimports.beanpole.engine.changing import change_body, change_job, fail_job, snooze_job
 from cython.cimports.beanpole.engine.clear import clear_tube
 from cython.cimports.beanpole.engine.engine import Outcome
+from cython.cimports.beanpole.engine.explain import explain
 from cython.cimports.beanpole.engine.listing import list_jobs
 from cython.cimports.beanpole.engine.many import delete_many, reserve_many, touch_many
 from cython.cimports.beanpole.engine.moving import move_jobs
@@ -59,6 +60,8 @@ def run(engine, now_ns, session, command):
         return move_jobs(engine, now_ns, session, command)
     if verb == Verb.STATS_TUBES:
         return stats_tubes(engine, now_ns, session, command)
+    if verb == Verb.EXPLAIN or verb == Verb.EXPLAIN_TUBE:
+        return explain(engine, now_ns, session, command)
     return session.out.word(Word.UNKNOWN_COMMAND)
 
 

@@ -156,6 +156,34 @@ class Heap:
             free(line)
         return found
 
+    def count_before(self, item):
+        """Return how many items come before one of this heap, COUNTED_MAX at the most.
+
+        They are looked for from the first one down. A child of one that does not come before it does not either, so no
+        more are looked at than eight for each that is counted.
+        """
+        pending: cython.Py_ssize_t[COUNTED_MAX]
+        found: cython.Py_ssize_t = 0
+        size: cython.Py_ssize_t = 0
+        entries: cython.pointer(Entry) = self.entries
+        last = cython.address(entries[item.heap_index])
+        child: cython.Py_ssize_t = 0
+        end: cython.Py_ssize_t = 1
+        while True:
+            while child < end:
+                if less(cython.address(entries[child]), last):
+                    pending[size] = child
+                    size += 1
+                    found += 1
+                    if found == COUNTED_MAX:
+                        return found
+                child += 1
+            if size == 0:
+                return found
+            size -= 1
+            child = pending[size] * CHILDREN + 1
+            end = min(child + CHILDREN, self.count)
+
     def place(self, line, hole, size, at):
         """Put the number of an entry into a heap of such numbers, which is in order but for the hole."""
         entries: cython.pointer(Entry) = self.entries

@@ -44,3 +44,6 @@ TUBES_PER_TURN = 25
 
 TUBES_PER_PAGE = 1_000
 """Tubes in the reply to a stats-tubes that asks for no number of them."""
+
+NAMED_MAX = 10
+"""Jobs, and sessions, that a reason of ``explain-tube`` names."""

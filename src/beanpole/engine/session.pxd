@@ -16,6 +16,7 @@ cdef class Session(Timed):
     cdef Heap reserved                   # jobs that it holds, by (deadline, id)
     cdef readonly uint64_t read_index    # the last record when a reply last named a job, or said that there is none
     cdef readonly int64_t wait_until_ns  # waiting: when TIMED_OUT is due, engine clock; -1: never
+    cdef int64_t heard_at_ns             # when its last command began, engine clock; before it: when it was opened
     cdef readonly bint wants_frame       # waiting: for the JOBS of reserve-many
     cdef readonly bint half_closed       # no more input can come, so it can't wait
     cdef readonly bint producer          # it got past the line of a put once

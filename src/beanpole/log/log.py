@@ -65,6 +65,10 @@ class Log:
     def close(self) -> None:
         """Make everything durable, and close files and connections. Raise OSError when that fails."""
 
+    def obstacle(self) -> str:
+        """Return what keeps replies from being sent, or jobs from being taken, in words; empty: nothing."""
+        return ""
+
     def facts(self) -> dict[str, str]:
         """Return what ``stats`` says of the log, by key."""
         return {"durability": "none"}

@@ -66,6 +66,8 @@ EXTENSIONS = (
     (b"list-jobs", (Kind.TUBE, Kind.STATE, Kind.LIMIT), (Kind.AFTER, Kind.BODIES, Kind.ORDER)),
     (b"move-jobs", (Kind.TUBE, Kind.RESTING_STATE, Kind.BOUND), (Kind.TO,)),
     (b"stats-tubes", (), (Kind.AFTER_TUBE, Kind.LIMIT)),
+    (b"explain", (Kind.ID,), ()),
+    (b"explain-tube", (Kind.TUBE,), ()),
 )  # fmt: skip
 """Every extension: its verb, the words that must follow it, and the options that may, in any order.
 

@@ -47,7 +47,7 @@ class Observer:
 
     def connection_opened(self, fd: int) -> None:
         """A client connected."""
-        self.logger.info("connection opened", fd=fd, peer=peer_text(fd))
+        self.logger.info("connection opened", fd=fd, peer=listener.peer_text(fd))
 
     def connection_closed(self, fd: int) -> None:
         """A client is gone."""
@@ -61,18 +61,6 @@ class Observer:
         self.logger.error(
             "accepting paused", reason=reason, advice="raise the limit of open files (ulimit -n, LimitNOFILE=)"
         )
-
-
-def peer_text(fd: int) -> str:
-    """Return the address of the other end of a socket, as far as there still is one."""
-    peer = socket.socket(fileno=fd)
-    try:
-        name = peer.getpeername()
-    except OSError:
-        return "gone"
-    finally:
-        peer.detach()
-    return f"{name[0]}:{name[1]}" if isinstance(name, tuple) else "unix"
 
 
 class Server:

@@ -41,6 +41,8 @@ COSTS_NS = {
     "STATS": 15_000,
     "STATS_TUBE": 3_000,
     "STATS_JOB": 3_000,
+    "EXPLAIN": 8_000,
+    "EXPLAIN_TUBE": 15_000,
 }
 """What commands cost that take more than the others, by the name of their verb.
 
@@ -86,6 +88,10 @@ class Transport:
     def send_bytes(self, data):
         """Do what `send` does."""
         return 0
+
+    def peer(self) -> str:
+        """Return who is at the other end, for people; empty: nobody knows."""
+        return ""
 
     def close(self):
         """Close: the session has ended, and all of its output that could be sent is sent."""

@@ -12,6 +12,7 @@ cdef class Socket(Transport):
     cdef int fd                          # -1: closed
     cdef bint thorough                   # a read that is short does not mean that there is no more
     cdef bint fresh                      # a node of the cluster may say first for which leader its client is
+    cdef bint passed_on                  # a node of the cluster did say so: it passes on what its client sends
     cdef bint hung_up                    # the peer sends no more: read until the end
     cdef bint check_hello(self) except -1
 

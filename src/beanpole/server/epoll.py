@@ -23,6 +23,7 @@ from cython.cimports.libc.stdlib import free, malloc
 
 from beanpole.server import limits
 from beanpole.server.forward import HELLO
+from beanpole.server.listener import peer_text
 
 if TYPE_CHECKING:
     from beanpole.server.app import Observer
@@ -84,6 +85,7 @@ class Socket(Transport):
         if size > 0 and start == hello[:size]:
             if size == len(hello):
                 posix.recv(self.fd, found, size, posix.MSG_DONTWAIT)
+                self.passed_on = True
             elif not self.hung_up:
                 self.readable = False  # the rest of it, or of a command that begins alike, makes it readable again
                 return False
@@ -107,6 +109,11 @@ class Socket(Transport):
         if sent < size:
             self.epoll.watch_fd(self.fd, CLIENT_EVENTS | posix.EPOLLOUT, posix.EPOLL_CTL_MOD)
         return sent
+
+    def peer(self) -> str:
+        """Return the address of the client, or of the node that passes it on."""
+        address = peer_text(self.fd)
+        return f"a client of the node at {address}" if self.passed_on else address
 
     def close(self):
         """Close the socket."""

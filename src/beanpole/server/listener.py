@@ -169,6 +169,18 @@ def open_all(addresses: tuple[str, ...], port: int) -> list[socket.socket]:
     return opened
 
 
+def peer_text(fd: int) -> str:
+    """Return the address of the other end of a socket, as far as there still is one."""
+    peer = socket.socket(fileno=fd)
+    try:
+        name = peer.getpeername()
+    except OSError:
+        return "gone"
+    finally:
+        peer.detach()
+    return f"{name[0]}:{name[1]}" if isinstance(name, tuple) else "unix"
+
+
 def address_text(listener: socket.socket) -> str:
     """Return a bound address as ``tcp:HOST:PORT``, ``tcp:[IPv6]:PORT`` or ``unix:PATH``."""
     name = listener.getsockname()

@@ -46,6 +46,7 @@ class Turn:
     def __init__(self, engine: Engine, log: Log, one_reply_per_send: cython.bint = False):
         self.engine = engine
         self.log = log
+        engine.describe = self.describe
         self.one_reply_per_send = one_reply_per_send
         self.run_soon = nothing
         self.arrived = []
@@ -75,6 +76,12 @@ class Turn:
         if not self.stopped:
             self.begin(now_ns)
             self.finish(now_ns)
+
+    def describe(self, owner: object) -> str:
+        """Return what the engine can't know: who a session's connection leads to; of None, what the log waits for."""
+        if owner is None:
+            return self.log.obstacle()
+        return cython.cast(Connection, owner, typecheck=True).transport.peer()
 
     @property
     def busy(self) -> bool:

@@ -558,6 +558,10 @@ class FileLog(Log):
         if self.previous is not None:
             self.previous[0].close()
 
+    def obstacle(self) -> str:
+        """Return why puts are refused, if they are."""
+        return f"the disk takes no more jobs, {self.full_reason}" if self.is_full else ""
+
     def facts(self) -> dict[str, str]:
         """Return what ``stats`` shows of the log, by key."""
         return {

@@ -133,6 +133,11 @@ class Leading(Log):
         """Return for how many seconds the row that is under way has not been confirmed."""
         return (self.clock.boot_ns() - self.sent_ns) / 1e9 if self.sent_ns else 0.0
 
+    def obstacle(self) -> str:
+        """Return for how long the database has not confirmed what was written, if it is long."""
+        waits_s = self.unconfirmed_s()
+        return f"the database has not confirmed for {waits_s:.1f} seconds" if waits_s >= 1 else ""
+
     def facts(self) -> dict[str, str]:
         """Return what ``stats`` says of the log."""
         return {

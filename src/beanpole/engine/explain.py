@@ -1,0 +1,237 @@
+"""explain and explain-tube: why a job is not done, and why who waits for jobs of a tube gets none.
+
+The reply is a mapping in YAML, and ``reasons`` in it a list: each begins with a word for programs, the rest is for
+people. Every reason that holds is there, in a fixed order; of jobs and sessions that are reasons the first NAMED_MAX
+are named. All is as it was when the reply was written, and the work for it is bounded: a place in the line is counted
+up to COUNTED_MAX (:meth:`Heap.count_before`), and which jobs are held is looked up piece by piece, as list-jobs does.
+"""
+
+import cython
+from cython.cimports.beanpole.engine.engine import Engine
+from cython.cimports.beanpole.engine.heap import COUNTED_MAX
+from cython.cimports.beanpole.engine.job import Flag, Job, State
+from cython.cimports.beanpole.engine.keyed import may_return, rival
+from cython.cimports.beanpole.engine.session import Session
+from cython.cimports.beanpole.engine.tube import Tube, Watch
+from cython.cimports.beanpole.engine.walk import Walk
+from cython.cimports.beanpole.engine.work import Work, begin
+from cython.cimports.beanpole.protocol.commands import Verb
+from cython.cimports.libc.stdint import int64_t
+
+from beanpole.engine import limits, stats
+
+SECOND_NS = cython.declare(int64_t, 1_000_000_000)
+NAMED_MAX = cython.declare(cython.Py_ssize_t, limits.NAMED_MAX)
+
+
+def explain(engine, now_ns, session, command):
+    """Explain a job or a tube."""
+    if command.verb == Verb.EXPLAIN:
+        job: Job = engine.jobs.find(command.args.id)
+        if job is None:
+            return engine.not_found(session)
+        session.read_index = engine.records.index
+        return session.out.text(said(about_job(engine, now_ns, job), reasons_of(engine, now_ns, job)))
+    tube: Tube = engine.tube_named(command.args.tube_at[: command.args.tube_bytes])
+    if tube is None:
+        return engine.not_found(session)
+    work: ExplainTube = ExplainTube()
+    work.tube = tube
+    work.held = []
+    work.walk = Walk(engine.jobs, tube, 1 << State.RESERVED, 0, engine.next_job_id - 1)
+    return begin(engine, now_ns, session, work)
+
+
+@cython.final
+@cython.cclass
+class ExplainTube(Work):
+    """An explain-tube that is under way: it looks for the jobs that are held."""
+
+    tube = cython.declare(Tube)
+    walk = cython.declare(Walk)
+    held = cython.declare(list)
+    """The ids of those that it has found."""
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def step(self, engine: Engine, now_ns: int64_t, session: Session) -> cython.int:
+        """Look for more, and reply when they are enough."""
+        job: Job
+        self.walk.begin_piece()
+        while len(self.held) < NAMED_MAX:
+            job = self.walk.next()
+            if job is None:
+                break
+            self.held.append(job.id)
+        session.moved_count += self.walk.piece_cost()
+        if len(self.held) < NAMED_MAX and not self.walk.done:
+            return 0
+        session.work = None
+        tube: Tube = engine.tube_named(self.tube.name)
+        if tube is None:
+            return engine.not_found(session)
+        session.read_index = engine.records.index
+        held = [id for id in self.held if self.walk.look_up(id) is not None]
+        return session.out.text(said(about_tube(tube), reasons_of_tube(engine, now_ns, tube, held)))
+
+
+def said(pairs: list[tuple[str, object]], reasons: list[str]) -> bytes:
+    """Return the text of the reply."""
+    listed = "reasons:\n" + "".join([f"- {reason}\n" for reason in reasons]) if reasons else "reasons: []\n"
+    return stats.yaml(pairs) + listed.encode()
+
+
+def seconds(ns: int) -> str:
+    """Return a duration as JOB frames show it: with up to three decimals."""
+    return f"{max(ns, 0) // 10**9}.{max(ns, 0) // 10**6 % 1000:03}".rstrip("0").rstrip(".")
+
+
+def number_of(count: int, one: str, more: str) -> str:
+    """Return a number of things."""
+    return f"{count} {one if count == 1 else more}"
+
+
+def who(engine: Engine, session: Session) -> str:
+    """Return how people recognize a session."""
+    peer: str = engine.describe(session.owner)
+    return f"session {session.number} ({peer})" if peer else f"session {session.number}"
+
+
+# --- a job ------------------------------------------------------------------------------------------------------------
+
+
+def about_job(engine: Engine, now_ns: int64_t, job: Job) -> list[tuple[str, object]]:
+    """Return what is said first of a job; the place is that among the jobs of its tube in its state."""
+    pairs = [("id", job.id), ("tube", job.tube.name.decode()), ("state", stats.STATE_NAMES[job.state])]
+    if job.state != State.RESERVED:
+        before: cython.Py_ssize_t = engine.heap_of(job).count_before(job)
+        pairs.append(("place", before + 1 if before < COUNTED_MAX else f"more than {COUNTED_MAX}"))
+    return pairs
+
+
+def reasons_of(engine: Engine, now_ns: int64_t, job: Job) -> list[str]:
+    """Return why a job is not done."""
+    if job.state == State.RESERVED:
+        return held_reasons(engine, now_ns, job)
+    if job.state == State.BURIED:
+        return buried_reasons(engine, job)
+    reasons = []
+    if job.state == State.DELAYED:
+        reasons.append(f"delayed: it is ready in {seconds(job.deadline_at_ns - now_ns)} s, as was asked")
+    reasons += closed_reasons(now_ns, job.tube)
+    if job.state == State.READY:
+        before: cython.Py_ssize_t = job.tube.ready.count_before(job)
+        if before:
+            more = "or more " if before == COUNTED_MAX else ""
+            reasons.append(f"order: {number_of(before, 'job', f'{more}jobs')} of the tube before it")
+    return reasons + nobody_reasons(engine, job.tube) + log_reasons(engine)
+
+
+def closed_reasons(now_ns: int64_t, tube: Tube) -> list[str]:
+    """Return why nothing may be reserved from a tube."""
+    reasons = []
+    if tube.paused_until_ns:
+        reasons.append(f"paused: the tube is paused for {seconds(tube.paused_until_ns - now_ns)} s more")
+    return reasons
+
+
+def nobody_reasons(engine: Engine, tube: Tube) -> list[str]:
+    """Return why nobody takes a job of a tube."""
+    reasons = []
+    if tube.watching_count == 0:
+        reasons.append("unwatched: no session watches the tube")
+    elif tube.waiting_count == 0:
+        reasons.append(
+            f"busy: of {number_of(tube.watching_count, 'session', 'sessions')} that watch the tube none waits"
+        )
+    others: cython.Py_ssize_t = engine.waiting_count - tube.waiting_count
+    if others and tube.waiting_count == 0:
+        wait = "session waits" if others == 1 else "sessions wait"
+        reasons.append(f"elsewhere: {others} {wait}, but for other tubes")
+    return reasons
+
+
+def log_reasons(engine: Engine) -> list[str]:
+    """Return what keeps the log, and with it whoever wants to reserve."""
+    obstacle: str = engine.describe(None)
+    if obstacle:
+        return [f"log: {obstacle}"]
+    return ["log: reserve waits until the log has written more"] if engine.records.backlog_full() else []
+
+
+def held_reasons(engine: Engine, now_ns: int64_t, job: Job) -> list[str]:
+    """Return who holds a job."""
+    holder: Session = job.holder
+    silent, left = seconds(now_ns - holder.heard_at_ns), seconds(job.deadline_at_ns - now_ns)
+    reasons = [f"reserved: by {who(engine, holder)}, last heard of {silent} s ago; {left} s of {job.ttr_s} s are left"]
+    if job.timeout_count:
+        reasons.append(f"timeouts: its time to run has ended {number_of(job.timeout_count, 'time', 'times')} before")
+    if job.flags & Flag.SUPERSEDED:
+        reasons.append("superseded: another job has its key; when it comes back, it is deleted")
+    return reasons
+
+
+def buried_reasons(engine: Engine, job: Job) -> list[str]:
+    """Return why a job stays buried."""
+    reasons = ["buried: until it is kicked, moved or reserved by its id"]
+    if job.flags & Flag.SUPERSEDED:
+        reasons.append("superseded: another job took its key while it was held; kick passes over it")
+    elif job.flags and not may_return(engine, job):
+        reasons.append(f"key: job {rival(engine, job.tube, job).id} has its key; kick passes over it")
+    return reasons
+
+
+# --- a tube -----------------------------------------------------------------------------------------------------------
+
+
+def about_tube(tube: Tube) -> list[tuple[str, object]]:
+    """Return what is said first of a tube."""
+    return [
+        ("tube", tube.name.decode()),
+        ("ready", tube.ready.count),
+        ("reserved", tube.reserved_count),
+        ("delayed", tube.delayed.count),
+        ("buried", tube.buried.count),
+        ("watching", tube.watching_count),
+        ("waiting", tube.waiting_count),
+    ]
+
+
+def reasons_of_tube(engine: Engine, now_ns: int64_t, tube: Tube, held: list[int]) -> list[str]:
+    """Return why who waits for jobs of a tube gets none; `held` are some of the jobs that are."""
+    reasons = closed_reasons(now_ns, tube)
+    if tube.ready.count == 0:
+        reasons.append("empty: no job is ready")
+    if tube.delayed.count:
+        next_job: Job = cython.cast(Job, tube.delayed.entries[0].item)
+        left = seconds(next_job.deadline_at_ns - now_ns)
+        count = number_of(tube.delayed.count, "job", "jobs")
+        reasons.append(f"delayed: {count}, the first of them, {next_job.id}, is ready in {left} s")
+    if held:
+        count = number_of(tube.reserved_count, "job", "jobs")
+        reasons.append(f"reserved: {count}, by id {named(held, tube.reserved_count)}")
+    if tube.buried.count:
+        ids = [cython.cast(Job, each, typecheck=True).id for each in tube.buried.first(NAMED_MAX)]
+        count = number_of(tube.buried.count, "job", "jobs")
+        reasons.append(f"buried: {count}, by id {named(ids, tube.buried.count)}")
+    if tube.waiting_count:
+        names = [who(engine, session) for session in first_waiting(tube)]
+        reasons.append(f"waiting: {named(names, tube.waiting_count)}")
+    else:
+        reasons += nobody_reasons(engine, tube)
+    return reasons + log_reasons(engine)
+
+
+def named(some: list[object], count: int) -> str:
+    """Return some of what there is, and whether there is more."""
+    return ", ".join(map(str, some)) + (" and others" if count > len(some) else "")
+
+
+def first_waiting(tube: Tube) -> list[Session]:
+    """Return the sessions that have waited longest for a job of a tube."""
+    found = []
+    watch: Watch = tube.first_waiting
+    while watch is not None and len(found) < NAMED_MAX:
+        found.append(watch.session)
+        watch = watch.later
+    return found

@@ -1,0 +1,104 @@
+"""explain and explain-tube in the reference model."""
+
+# ruff: noqa: ARG002 - every command gets the session, whether it needs it or not
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+from tests.model.bookkeeping import Bookkeeping, Thing, listed
+from tests.model.many import seconds
+
+NAMED_MAX = 10
+
+
+def answer(said: dict[str, Any], reasons: list[str]) -> str:
+    """What is said first, and the reasons."""
+    lines = [f"{key}: {value}" for key, value in said.items()]
+    lines += ["reasons:", *(f"- {reason}" for reason in reasons)] if reasons else ["reasons: []"]
+    return listed("---\n" + "".join(f"{line}\n" for line in lines))
+
+
+def some(things: list[Thing]) -> str:
+    """The first of them, by id, and whether there are more."""
+    ids = ", ".join(str(thing.id) for thing in things[:NAMED_MAX])
+    return f"{len(things)} job{'s' * (len(things) > 1)}, by id {ids}" + " and others" * (len(things) > NAMED_MAX)
+
+
+class Explaining(Bookkeeping, ABC):
+    """Why nothing happens."""
+
+    @abstractmethod
+    def jobs_in(self, tube: str, *states: str) -> list[Thing]:
+        """The jobs of a tube in some states, by id."""
+
+    @abstractmethod
+    def holder(self, tube: str, key: str | None) -> Thing | None:
+        """The job that holds a key in a tube."""
+
+    def explain(self, session: Thing, job: Thing) -> str:
+        line = self.first(Thing(used=job.tube), job.state)
+        said = {"id": job.id, "tube": job.tube, "state": job.state}
+        if job.state == "reserved":
+            return answer(said, self.why_held(job))
+        before = line.index(job)
+        if job.state == "buried":
+            return answer(said | {"place": before + 1}, self.why_buried(job))
+        delayed = [f"delayed: it is ready in {seconds(job.until - self.now)} s, as was asked"]
+        ahead = [f"order: {before} job{'s' * (before > 1)} of the tube before it"]
+        reasons = delayed * (job.state == "delayed") + self.why_closed(job.tube)
+        reasons += ahead * (job.state == "ready" and before > 0) + self.why_nobody(job.tube)
+        return answer(said | {"place": before + 1}, reasons)
+
+    def why_held(self, job: Thing) -> list[str]:
+        heard, left = seconds(self.now - job.holder.heard), seconds(job.until - self.now)
+        reasons = [
+            f"reserved: by session {job.holder.number}, last heard of {heard} s ago; {left} s of {job.ttr} s are left"
+        ]
+        times = f"{job.timeouts} time{'s' * (job.timeouts > 1)}"
+        reasons += [f"timeouts: its time to run has ended {times} before"] if job.timeouts else []
+        return reasons + ["superseded: another job has its key; when it comes back, it is deleted"] * job.superseded
+
+    def why_buried(self, job: Thing) -> list[str]:
+        reasons = ["buried: until it is kicked, moved or reserved by its id"]
+        if job.superseded:
+            return [*reasons, "superseded: another job took its key while it was held; kick passes over it"]
+        if not job.freed and (holder := self.holder(job.tube, job.key)):
+            reasons.append(f"key: job {holder.id} has its key; kick passes over it")
+        return reasons
+
+    def why_closed(self, tube: str) -> list[str]:
+        if tube not in self.pauses:
+            return []
+        return [f"paused: the tube is paused for {seconds(self.pauses[tube][1] - self.now)} s more"]
+
+    def why_nobody(self, tube: str) -> list[str]:
+        watching = [session for session in self.sessions if tube in session.watched]
+        if any(session.waiting for session in watching):
+            return []
+        some = f"{len(watching)} session{'s' * (len(watching) > 1)}"
+        reasons = [
+            f"busy: of {some} that watch the tube none waits" if watching else "unwatched: no session watches the tube"
+        ]
+        others = sum(session.waiting for session in self.sessions)
+        wait = "session waits" if others == 1 else "sessions wait"
+        return reasons + [f"elsewhere: {others} {wait}, but for other tubes"] * (others > 0)
+
+    def explain_tube(self, session: Thing, tube: str) -> str:
+        if tube not in self.tubes:
+            return "NOT_FOUND"
+        there = {state: self.jobs_in(tube, state) for state in ("ready", "reserved", "delayed", "buried")}
+        watching = [other for other in self.sessions if tube in other.watched]
+        waiting = [other for other in watching if other.waiting]
+        said = {"tube": tube} | {state: len(jobs) for state, jobs in there.items()}
+        reasons = self.why_closed(tube) + ["empty: no job is ready"] * (not there["ready"])
+        if there["delayed"]:
+            first, count = self.first(Thing(used=tube), "delayed")[0], len(there["delayed"])
+            left = seconds(first.until - self.now)
+            reasons.append(
+                f"delayed: {count} job{'s' * (count > 1)}, the first of them, {first.id}, is ready in {left} s"
+            )
+        reasons += [f"reserved: {some(there['reserved'])}"] if there["reserved"] else []
+        reasons += [f"buried: {some(self.first(Thing(used=tube), 'buried'))}"] if there["buried"] else []
+        names = ", ".join(f"session {other.number}" for other in waiting)
+        reasons += [f"waiting: {names}"] if waiting else self.why_nobody(tube)
+        return answer(said | {"watching": len(watching), "waiting": len(waiting)}, reasons)
