@@ -1,7 +1,7 @@
 """Pages of list-jobs: each job that is there throughout is on exactly one, whatever happens between them.
 
 Jobs are put, deleted, kicked, buried, released, changed and moved to and fro between two tubes, and the server starts
-again with what its log has. A page is asked for as clients do it, or walked by ids as that of a tube with very many jobs.
+again with what its log has. A page is asked for as clients do it, or walked by ids as that of a tube with many jobs.
 """
 
 from collections.abc import Callable
