@@ -10,6 +10,9 @@ from tests.servers import REPLY_TIMEOUT_S, beanpole_server, beanstalkd_server
 if TYPE_CHECKING:
     from beanpole.testing.world import World
 
+SETTLE_S = 0.015
+"""How long a server beside us is given to send what it must not send, or to notice a FIN."""
+
 
 class EngineTarget:
     """The engine: time is exact and costs nothing, and the invariants are checked after each step."""
@@ -51,7 +54,7 @@ def open_target(kind: str, body_bytes_max: int, patience_s: float = REPLY_TIMEOU
         return
     open_server = {"beanpole": beanpole_server, "beanstalkd": beanstalkd_server}[kind]
     with open_server("-z", str(body_bytes_max)) as server:
-        target = ServerTarget(server.connect, server.drain, patience_s)
+        target = ServerTarget(server.connect, server.drain, patience_s, SETTLE_S)
         try:
             yield target
         finally:

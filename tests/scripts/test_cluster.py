@@ -14,6 +14,7 @@ from beanpole.conformance.script import SCRIPTS, Script, read_script
 from beanpole.conformance.target import ServerTarget
 from tests.clusters import clustered_server
 from tests.databases import DatabaseServers
+from tests.scripts.target import SETTLE_S
 from tests.scripts.test_scripts import applies
 from tests.servers import REPLY_TIMEOUT_S
 
@@ -51,12 +52,12 @@ def test_script_through_a_follower(script: Script, database_servers: DatabaseSer
     """The conversation goes as written."""
     size = script.body_bytes_max
     with clustered_server(database_servers, tmp_path, body_bytes_max=size, follower=True) as server:
-        target = ServerTarget(server.connect, server.drain, REPLY_TIMEOUT_S)
+        target = ServerTarget(server.connect, server.drain, REPLY_TIMEOUT_S, SETTLE_S)
         try:
             problem = Run(script, target).outcome()
         finally:
             target.close()
-    assert problem is None, problem
+    assert problem is None, str(problem)
 
 
 def test_the_scripts_that_always_run_are_there() -> None:

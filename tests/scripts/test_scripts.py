@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from beanpole.conformance.run import Outcome, Run
+from beanpole.conformance.run import Problem, Run
 from beanpole.conformance.script import SCRIPTS, Script, read_script
 from tests.scripts.target import open_target
 from tests.servers import REPLY_TIMEOUT_S, beanstalkd_version, peer
@@ -31,14 +31,14 @@ BEANSTALKD_PATIENCE_S = 3.0
 """How long such a run waits for a reply, which never comes when beanstalkd has lost the timer behind it."""
 
 
-def run(script: Script, kind: str) -> Outcome:
+def run(script: Script, kind: str) -> Problem | None:
     """Runs a script against a fresh target."""
     is_retried = kind == "beanstalkd" and "beanstalkd retried" in script.settings
     for _ in range(BEANSTALKD_TRIES if is_retried else 1):
         with open_target(
             kind, script.body_bytes_max, BEANSTALKD_PATIENCE_S if is_retried else REPLY_TIMEOUT_S
         ) as target:
-            outcome = Run(script, target).outcome()
+            outcome = Run(script, target, exact=kind == "engine").outcome()
         if outcome is None:
             break
     return outcome
@@ -63,7 +63,7 @@ def is_too_old(script: Script) -> bool:
 
 
 @pytest.fixture(scope="session")
-def started(request: pytest.FixtureRequest) -> Iterator[dict[tuple[str, str], "Future[Outcome]"]]:
+def started(request: pytest.FixtureRequest) -> Iterator[dict[tuple[str, str], "Future[Problem | None]"]]:
     """The selected runs against real servers, started together."""
     selected: list[Any] = [
         item.callspec.params["case"]
@@ -89,7 +89,7 @@ def test_script(case: tuple[Script, str], request: pytest.FixtureRequest) -> Non
         problem = run(script, kind)
     else:
         problem = request.getfixturevalue("started")[script.path.name, kind].result()
-    assert problem is None, problem
+    assert problem is None, str(problem)
 
 
 def test_scripts_begin_with_their_name() -> None:

@@ -17,6 +17,7 @@ VERBS = {
     "clear": ("clear", "Delete the jobs of a tube at once."),
     "cluster": ("cluster", "Make a cluster and look after it."),
     "completion": ("completion", "Print the shell code that completes verbs and options."),
+    "conformance": ("conformance", "Check that a server speaks the protocol."),
     "delete": ("finish", "Delete jobs."),
     "doctor": ("doctor", "Check the health of a server, and explain what is wrong."),
     "drain": ("move", "Delete the jobs of a tube."),

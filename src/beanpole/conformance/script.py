@@ -25,6 +25,8 @@ After `a< OK`, indented lines name some of the statistics that the reply must ho
 
 Lines that begin with `#` are comments. Some at the top tell the runner something:
 
+    # clause: put               the heading of docs/protocol.md that says what is tested
+    # own server: reason        where a server that others use, or have used, will not do
     # max-job-size: 10          the server's limit (beanstalkd's -z)
     # not beanstalkd: reason    where Beanpole differs on purpose
     # beanstalkd retried: reason  where it fails now and then by a mistake of its own
@@ -44,7 +46,9 @@ SAID = re.compile(r"(?P<name>[a-z])(?P<kind>[>~<])(?: (?P<text>.*))?")
 SILENT = re.compile(r"(?P<name>[a-z])-")
 DONE = re.compile(r"(?P<name>[a-z]) (?P<kind>connects|disconnects|half-closes|is closed)")
 PASSED = re.compile(r"\+ (?P<seconds>[0-9.]+)s")
-SETTINGS = "max-job-size|not engine|not beanstalkd|beanstalkd retried|beanstalkd 1.13 only|only engine"
+SETTINGS = (
+    "clause|own server|max-job-size|not engine|not beanstalkd|beanstalkd retried|beanstalkd 1.13 only|only engine"
+)
 SETTING = re.compile(rf"# (?P<key>{SETTINGS}): (?P<value>.+)")
 REPEATED = re.compile(r"\{(?P<text>[^{}]+)\*(?P<count>\d+)\}")
 ESCAPED = re.compile(rb"\\(x[0-9a-f]{2}|.)")
@@ -70,6 +74,8 @@ class Script:
     path: Path
     steps: list[Step]
     settings: dict[str, str]
+    title: str = ""
+    """What the script shows, as its first line says it."""
 
     @property
     def seconds(self) -> float:
@@ -96,8 +102,9 @@ def _unescape(found: "re.Match[bytes]") -> bytes:
 
 def read_script(path: Path) -> Script:
     """Reads a script; a line that is none of the above is an error."""
-    script = Script(path, [], {})
-    for number, line in enumerate(path.read_text().splitlines(), 1):
+    lines = path.read_text().splitlines()
+    script = Script(path, [], {}, lines[0].removeprefix("# ") if lines else "")
+    for number, line in enumerate(lines, 1):
         if line.startswith("#"):
             if setting := SETTING.fullmatch(line):
                 script.settings[setting["key"]] = setting["value"]

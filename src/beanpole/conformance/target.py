@@ -6,8 +6,6 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
-from beanpole.conformance.limits import SETTLE_S
-
 
 class Target(Protocol):
     """The operations of a script."""
@@ -40,13 +38,23 @@ class Target(Protocol):
 class ServerTarget:
     """A server: replies are awaited, and time passes only where the script says so.
 
-    `connect` gives a connection that is known to be accepted; `drain` puts the server into drain mode.
+    `connect` gives a connection that is known to be accepted; `drain` puts the server into drain mode. A reply is
+    awaited for `patience_s`. The server has `settle_s` to send what it must not send, or to notice a FIN: too short
+    means that a mistake is found at a later line of the script, not a false alarm, as servers handle what happens to
+    them in order.
     """
 
-    def __init__(self, connect: Callable[[], socket.socket], drain: Callable[[], None], patience_s: float) -> None:
+    def __init__(
+        self,
+        connect: Callable[[], socket.socket],
+        drain: Callable[[], None],
+        patience_s: float,
+        settle_s: float,
+    ) -> None:
         self.open = connect
         self.drain = drain
         self.patience_s = patience_s
+        self.settle_s = settle_s
         self.sockets: dict[str, socket.socket] = {}
 
     def connect(self, name: str) -> None:
@@ -59,7 +67,7 @@ class ServerTarget:
 
     def more(self, name: str, *, expected: bool) -> bytes:
         """Receive what comes, which is waited for if it is expected."""
-        patience_s = self.patience_s if expected else SETTLE_S
+        patience_s = self.patience_s if expected else self.settle_s
         readable, _, _ = select.select([self.sockets[name]], [], [], patience_s)
         return self.sockets[name].recv(1 << 20) if readable else b""
 
@@ -70,7 +78,7 @@ class ServerTarget:
     def disconnect(self, name: str) -> None:
         """Close a connection."""
         self.sockets.pop(name).close()
-        time.sleep(SETTLE_S)
+        time.sleep(self.settle_s)
 
     def is_closed(self, name: str) -> bool:
         """Whether the server has closed the connection."""

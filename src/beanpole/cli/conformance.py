@@ -1,0 +1,126 @@
+"""`beanpole conformance`: play the golden scripts against a server, and report by clause.
+
+Only options and the report are here; what plays is in `beanpole.conformance.kit`, imported when it is needed.
+"""
+
+import socket
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+import click
+
+from beanpole.cli.common import SETTINGS, URL, Output
+from beanpole.cli.errors import Failure, sentence_of
+from beanpole.client import Address
+from beanpole.errors import ExitCode
+
+if TYPE_CHECKING:
+    from beanpole.conformance.kit import Result
+
+EPILOG = """\b
+Exit codes:
+  0    the server answers as it must, wherever it was asked
+  1    it does not
+  4    the server can't be reached
+  5    wrong arguments
+  130  interrupted
+"""
+
+
+@click.command("conformance", context_settings=SETTINGS, epilog=EPILOG)
+@click.argument("server", type=URL, metavar="HOST:PORT")
+@click.option("--extensions", is_flag=True, help="Also what beanstalkd does not have; docs/protocol.md is the measure.")
+@click.option("--patience", default=5.0, show_default=True, type=click.FloatRange(0.1), help="Seconds for a reply.")
+@click.option("--json", "as_json", is_flag=True, help="An object on a line for each script.")
+def conformance(server: str, *, extensions: bool, patience: float, as_json: bool) -> ExitCode:
+    """Check that a server speaks the protocol, by conversations that it must answer as written.
+
+    Each conversation belongs to a clause, which is a heading of the page "Protocol". A server that others use will do:
+    the tubes have names of their own, no job of anybody else is touched, and nothing is left behind. What takes a
+    server of its own is skipped and named, and with --extensions so is what the server does not list. It takes less
+    than a minute.
+    """
+    from beanpole.conformance.kit import examine
+
+    address = Address.from_url(server)
+    try:
+        results = examine(lambda: dial(address, patience), extensions=extensions, patience_s=patience)
+    except OSError as error:
+        raise Failure(f"{address}: {sentence_of(error)}", ExitCode.NO_SERVER) from error
+    out = Output(as_json=as_json)
+    if as_json:
+        for result in results:
+            out.record(record_of(result), "")
+    else:
+        for line in report(results):
+            out.line(line)
+    return ExitCode.FAILED if any(result.problem for result in results) else ExitCode.OK
+
+
+def dial(address: Address, timeout_s: float) -> socket.socket:
+    """Connect to a server. Raises OSError."""
+    if address.path:
+        connection = socket.socket(socket.AF_UNIX)
+        connection.settimeout(timeout_s)
+        connection.connect(address.path)
+        return connection
+    connection = socket.create_connection((address.host.strip("[]"), address.port), timeout_s)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return connection
+
+
+def record_of(result: "Result") -> Mapping[str, object]:
+    """Return a result for JSON."""
+    record: dict[str, object] = {
+        "script": result.script.path.stem,
+        "title": result.script.title,
+        "clause": result.clause,
+        "result": "failed" if result.problem else "skipped" if result.skipped else "passed",
+    }
+    if result.skipped:
+        record["why"] = result.skipped
+    if problem := result.problem:
+        record |= {"line": problem.line, "why": problem.text}
+        record |= {name: shown(getattr(problem, name)) for name in ("sent", "expected", "received")}
+    return record
+
+
+def report(results: "Iterable[Result]") -> list[str]:
+    """Return the report: what failed, what was skipped and why, and a line for each clause."""
+    results = list(results)
+    lines = []
+    for result in results:
+        if problem := result.problem:
+            lines += [
+                f"FAILED  {result.clause}: {result.script.title}",
+                f"  script    {problem.script.path}:{problem.line}",
+            ]
+            if problem.expected:
+                said = ("sent", "expected", "received")
+                lines += [f"  {name:<9} {shown(getattr(problem, name))}" for name in said]
+            else:
+                lines += [f"  sent      {shown(problem.sent)}", f"  but       {problem.text}"]
+            lines.append("")
+    skipped = [result for result in results if result.skipped]
+    lines += [f"skipped {result.script.path.stem}: {result.skipped}" for result in skipped]
+    lines += [""] if skipped else []
+    clauses = sorted({result.clause for result in results})
+    width = max(len(clause) for clause in clauses)
+    lines += [f"{clause:<{width}}  {counts(each for each in results if each.clause == clause)}" for clause in clauses]
+    return [*lines, f"{'all':<{width}}  {counts(results)}"]
+
+
+def counts(results: "Iterable[Result]") -> str:
+    """Return how many scripts passed, failed and were skipped."""
+    kinds = [record_of(result)["result"] for result in results]
+    return ", ".join(f"{kinds.count(kind)} {kind}" for kind in ("passed", "failed", "skipped") if kind in kinds)
+
+
+def shown(data: bytes) -> str:
+    """Return bytes as people read them, on one line and not all of very many."""
+    text = repr(data)[2:-1]
+    return text if len(text) <= SHOWN_MAX else f"{text[:SHOWN_MAX]}... ({len(data)} bytes)"
+
+
+SHOWN_MAX = 600
+"""Characters that are shown of what was sent or received."""
