@@ -116,21 +116,51 @@ def stopped_in_the_middle(
         yield process
 
 
+def delay_of_copied(client: Client[bytes]) -> int:
+    """The delay of jobs that `move --ready` copies: a server that knows move-jobs moves those that are ready itself."""
+    return 1000 if "move-jobs" in client.features() else 0
+
+
 def test_move_that_is_killed_loses_nothing(cli: Cli, client: Client[bytes], tube: str) -> None:
     wanted = [b"%d" % number for number in range(MANY)]
-    client.put_many(wanted)
+    client.put_many(wanted, delay=delay_of_copied(client))
     other = f"{tube}-b"
-    with stopped_in_the_middle(cli, signal.SIGKILL, "move", tube, other) as process:
+    with stopped_in_the_middle(cli, signal.SIGKILL, "move", tube, other, "--ready", pieces=30) as process:
         assert process.wait(60) == -signal.SIGKILL
     wait_until(lambda: client.stats_tube(tube).current_jobs_reserved == 0, "given back")
-    here, there = client.stats_tube(tube).current_jobs_ready, client.stats_tube(other).current_jobs_ready
+    stats, there = client.stats_tube(tube), client.stats_tube(other).current_jobs_ready
+    here = stats.current_jobs_ready + stats.current_jobs_delayed
     assert here
     assert there
     assert MANY <= here + there <= MANY + BATCH
-    assert cli("move", tube, other).lines == [f"{here} jobs moved from {tube} to {other}"]
+    assert cli("move", tube, other, "--ready").lines == [f"{here} jobs moved from {tube} to {other}"]
     found = bodies(client, other)
     assert set(found) == set(wanted)
     assert len(found) == here + there
+
+
+@pytest.mark.parametrize("executed", [False, True])
+def test_jobs_that_the_server_moves_are_in_one_tube_whatever_breaks(
+    cli: Cli, client: Client[bytes], tube: str, *, executed: bool
+) -> None:
+    if "move-jobs" not in client.features():
+        return
+    ids, other, number = set(client.put_many([b"x"] * 10)), f"{tube}-b", 1
+    for number in range(1, CUTS_MAX):
+        with cut_at(cli.server, number, executed=executed) as cut:
+            done = run("move", tube, other, "--url", cut.url)
+        assert set(found_in(cli, tube)) | set(found_in(cli, other)) == ids
+        assert len(found_in(cli, tube)) + len(found_in(cli, other)) == len(ids)
+        if not cut.happened:
+            break
+        assert done.code == 4
+    assert number > 3
+
+
+def found_in(cli: Cli, tube: str) -> list[int]:
+    """The ids of the jobs of a tube."""
+    there = tube in cli("tubes").out.decode().split()
+    return [each["id"] for each in cli("jobs", tube, "--json").objects] if there else []
 
 
 def test_export_that_is_killed_loses_nothing(cli: Cli, client: Client[bytes], tube: str, tmp_path: Path) -> None:
@@ -203,15 +233,15 @@ def test_verb_that_is_interrupted_says_how_far_it_came(
 ) -> None:
     file, other = tmp_path / "jobs", f"{tube}-b"
     client.watch(other)
-    client.put_many([b"x"] * MANY)
+    client.put_many([b"x"] * MANY, delay=delay_of_copied(client) if verb == "move" else 0)
     file.write_text('{"body": "x"}\n' * MANY if verb == "import" else "")
     arguments: dict[str, list[object]] = {
-        "move": [tube, other],
+        "move": [tube, other, "--ready"],
         "drain": [tube, "--yes"],
         "export": [tube, "--remove", "-o", file],
         "import": [other, file],
     }
-    pieces = 3 if verb == "import" else 15
+    pieces = {"import": 3, "move": 30}.get(verb, 15)
     with stopped_in_the_middle(cli, number, verb, *arguments[verb], pieces=pieces) as process:
         _, err = process.communicate(timeout=60)
     assert client.stats_tube(other).current_jobs_ready or client.stats_tube(tube).cmd_delete, "it had not begun"
@@ -226,4 +256,4 @@ def test_verb_that_is_interrupted_says_how_far_it_came(
         assert int(re.findall(r"moved (\d+) jobs", said)[0]) <= client.stats_tube(other).total_jobs
     wait_until(lambda: not held(client, tube), "given back")
     for each in (tube, other):
-        bodies(client, each)
+        cli("drain", each, "--yes")
