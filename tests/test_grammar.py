@@ -1,0 +1,71 @@
+"""The grammar of docs/protocol.md is what the decoder reads, and what servers reply."""
+
+import random
+import re
+from pathlib import Path
+
+import pytest
+
+from beanpole.conformance.script import SCRIPTS, read_script
+from beanpole.protocol.commands import Verb
+from beanpole.protocol.decoder import Decoder
+from beanpole.protocol.extensions import EXTENSIONS, KIND_NAMES
+from tests.grammar import Grammar
+
+pytestmark = pytest.mark.repository
+
+PAGE = (Path(__file__).resolve().parent.parent / "docs" / "protocol.md").read_text()
+GRAMMAR = Grammar(re.findall(r"^```abnf\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)[0])
+VERBS = [verb.decode() for verb, _, _ in EXTENSIONS]
+BODY = b"delete 1\r\nquit"
+STATES = (b"ready", b"delayed", b"buried")
+SENTENCES = 200
+"""Of each command."""
+
+
+def test_every_extension_and_option_is_there() -> None:
+    (alternatives,) = zip(*GRAMMAR.rules["command"], strict=True)
+    assert {each.what for each in alternatives} == set(VERBS)
+    for verb, _, options in EXTENSIONS:
+        said = {option.decode() for option in re.findall(rb"([a-z]+)=", pattern_of(verb.decode()))}
+        assert said == {KIND_NAMES[kind].decode() for kind in options}, verb
+
+
+def pattern_of(verb: str) -> bytes:
+    """A command as a regular expression."""
+    return GRAMMAR.pattern(verb).replace("\\", "").encode("latin-1")
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_the_decoder_reads_what_the_grammar_says(verb: str) -> None:
+    chance = random.Random(verb)
+    said = {"size": b"%d" % len(BODY), "body": BODY + b"\r\n"}
+    for _ in range(SENTENCES):
+        count = b"%d" % chance.randint(1, 1000)
+        line = GRAMMAR.sentence(verb, chance, said | {"count": count, "number": b"%d" % chance.randrange(1 << 31)})
+        words = line.partition(b"\r\n")[0].split(b" ")[1:]
+        names = [word.partition(b"=")[0] for word in words if b"=" in word or word in STATES]
+        decoder = Decoder(len(BODY))
+        decoder.receive(line + b"stats\r\n")
+        command = decoder.next_command()
+        assert command is not None, line
+        twice = len(set(names)) < len(names)
+        assert command.verb == (Verb.BAD_FORMAT if twice else Verb[verb.upper().replace("-", "_")]), line
+        behind = decoder.next_command()
+        assert behind is not None
+        assert behind.verb == Verb.STATS, line
+
+
+def test_the_replies_of_scripts_are_replies_of_the_grammar() -> None:
+    reply = re.compile(f"(?:{GRAMMAR.pattern('reply')}|{GRAMMAR.pattern('frame')})+")
+    words = re.compile(r"(JOBS?|EXISTS|REPLACED|CLEARED|MOVED|CHANGED|DELETED \d|TOUCHED \d|CANCELLED|NOT_WAITING) ?")
+    found = set()
+    for script in map(read_script, SCRIPTS):
+        if script.settings.get("not beanstalkd") != "extension":
+            continue
+        for step in script.steps:
+            text = step.data.decode("latin-1")
+            if step.kind == "expect" and words.match(text):
+                assert reply.fullmatch(text), f"{script.path.name}:{step.line}: {text!r}"
+                found.add(text.split()[0])
+    assert found >= {"JOBS", "JOB", "EXISTS", "REPLACED", "CLEARED", "MOVED", "CHANGED", "DELETED", "CANCELLED"}
