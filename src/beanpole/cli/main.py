@@ -21,6 +21,7 @@ VERBS = {
     "delete": ("finish", "Delete jobs."),
     "doctor": ("doctor", "Check the health of a server, and explain what is wrong."),
     "drain": ("move", "Delete the jobs of a tube."),
+    "explain": ("explain", "Say why a job is not done."),
     "export": ("transfer", "Write the jobs of a tube as JSON lines."),
     "fail": ("change", "Let an attempt at jobs fail."),
     "ids": ("ids", "Make unique, readable numbers."),

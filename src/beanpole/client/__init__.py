@@ -11,6 +11,7 @@ from beanpole.client.address import Address
 from beanpole.client.aio import AsyncClient
 from beanpole.client.backoff import Backoff
 from beanpole.client.codec import BytesCodec, Codec, JsonCodec, TextCodec
+from beanpole.client.explanation import Explanation, Reason
 from beanpole.client.extended import Page
 from beanpole.client.job import Job, JobInfo
 from beanpole.client.pool import AsyncPool, Pool
@@ -27,12 +28,14 @@ __all__ = [
     "BytesCodec",
     "Client",
     "Codec",
+    "Explanation",
     "Inserted",
     "Job",
     "JobInfo",
     "JsonCodec",
     "Page",
     "Pool",
+    "Reason",
     "Result",
     "Stats",
     "StatsJob",

@@ -11,6 +11,7 @@ from typing import Generic, Literal, TypeVar
 
 from beanpole.client import fallback, limits
 from beanpole.client.commands import command, number
+from beanpole.client.explanation import Explanation
 from beanpole.client.extensions import (
     ID_MAX,
     RESTING,
@@ -29,6 +30,7 @@ from beanpole.client.job import Job, JobInfo, job_id
 from beanpole.client.putting import Inserted, Taken, Until, inserted, put_call
 from beanpole.client.session import USED, Session
 from beanpole.client.stats import StatsTube
+from beanpole.errors import ArgumentError
 from beanpole.limits import PRI_MAX
 from beanpole.protocol import wire
 from beanpole.protocol.limits import FRAMES_MAX, TEXT_BYTES_MAX
@@ -159,6 +161,8 @@ class Extended(Generic[B]):
         buried; with `dead` it is, whatever the rules. The reason is cut after 1 024 bytes. Raises NotFoundError if this
         client does not hold the job.
         """
+        if dead and delay is not None:
+            raise ArgumentError("a job that is dead has no delay")
         id = job_id(job)
         text = reason.encode("utf-8", "surrogateescape")[:TEXT_BYTES_MAX]
         made = line(
@@ -200,6 +204,9 @@ class Extended(Generic[B]):
         A server that does not know the command is told to put a copy of each job, with a new id, and to delete the job
         then: if that is interrupted, one job may be in both tubes. Then `to` must be given.
         """
+        return self._moving(tube, state, to, bound)
+
+    def _moving(self, tube: str, state: str, to: str | None, bound: int) -> "Call[int]":
         data, needs = line(
             b"move-jobs",
             wire.tube_name(tube),
@@ -209,6 +216,14 @@ class Extended(Generic[B]):
         )
         instead = None if to is None else partial(fallback.move, self._session, tube, state, to, bound)
         return Call(data, Word.MOVED, number, needs=needs, instead=instead, wait_s=limits.WORK_S)
+
+    @command
+    def redrive(self, tube: str, state: str = "ready", bound: int = PRI_MAX) -> "Call[int]":
+        """Moves up to `bound` jobs that have died back to the tubes in which they did; returns how many.
+
+        `tube` is where the dead are: jobs of it that have not died stay. It is :meth:`move_jobs` without a target.
+        """
+        return self._moving(tube, state, None, bound)
 
     @command
     def list_jobs(
@@ -252,3 +267,20 @@ class Extended(Generic[B]):
             limit=optional(limit, whole, FRAMES_MAX, "limit", 1),
         )
         return Call(data, Word.OK, lambda reply: StatsTube.parse_many(reply.body), needs=needs)
+
+    # --- Why a job does not run ---
+
+    @command
+    def explain(self, job: Job[B] | int) -> "Call[Explanation]":
+        """Why a job does not run: its state, its place in the line, and every reason that holds (``explain``).
+
+        Raises NotFoundError if there is no such job.
+        """
+        data, needs = line(b"explain", whole(job_id(job), ID_MAX, "id"))
+        return Call(data, Word.OK, lambda reply: Explanation.parse(reply.body), needs=needs)
+
+    @command
+    def explain_tube(self, tube: str) -> "Call[Explanation]":
+        """Why who waits for jobs of a tube gets none (``explain-tube``). Raises NotFoundError if there is no such."""
+        data, needs = line(b"explain-tube", wire.tube_name(tube))
+        return Call(data, Word.OK, lambda reply: Explanation.parse(reply.body), needs=needs)

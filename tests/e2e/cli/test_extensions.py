@@ -115,3 +115,24 @@ def test_snooze_and_fail(cli: Cli, client: Client[bytes]) -> None:
     assert client.stats_job(id).state == "ready"
     cli("fail", id, "--dead")
     assert client.stats_job(id).state == "buried"
+
+
+def test_explain(cli: Cli, client: Client[bytes], tube: str) -> None:
+    first, second = client.put_many([b"a", b"b"])
+    if lacks(cli, client, "explain", "explain-tube"):
+        assert "does not support explain" in cli("explain", first, code=1).err
+        return
+    client.pause_tube(tube, 1000)
+    head, *reasons = cli("explain", second).lines
+    assert head == f"job {second} of {tube}: ready, number 2 in the line"
+    assert reasons[0].startswith("  - the tube is paused for ")
+    [found] = cli("explain", second, "--json").objects
+    assert (found["id"], found["tube"], found["state"], found["place"]) == (second, tube, "ready", 2)
+    assert {each["word"] for each in found["reasons"]} >= {"paused", "order"}
+    head, *reasons = cli("explain", tube).lines
+    assert head == f"tube {tube}: 2 ready, 0 reserved, 0 delayed, 0 buried, 1 watching, 0 waiting"
+    assert len(reasons) == 2, reasons
+    assert "no job" in cli("explain", 2**60, code=2).err
+    done = cli("explain", tube + "x", first, code=2)
+    assert f"no tube {tube}x" in done.err
+    assert done.lines[0].startswith(f"job {first} of {tube}: ready, number 1")

@@ -110,6 +110,9 @@ def test_a_server_that_lists_nothing_gets_no_line_of_an_extension(make: Maker, a
             lambda: client.snooze_job(1),
             lambda: client.fail_job(1, "delete 1\r\n"),
             lambda: client.move_jobs("t", "buried"),
+            lambda: client.redrive("t"),
+            lambda: client.explain(1),
+            lambda: client.explain_tube("t"),
             lambda: client.list_jobs("t", "ready", bodies=10),
             lambda: client.list_jobs("t", "ready", order="next"),
             lambda: client.reserve_many(5, 0.5),
@@ -210,9 +213,11 @@ def test_the_lines_of_the_other_commands(make: Maker) -> None:
         (b"snooze-job 3 2.5\r\n", b"RELEASED\r\n"),
         (b"snooze-job 3 0 pri=7\r\n", b"NOT_FOUND\r\n"),
         (b"fail-job 3 0\r\n\r\n", b"RELEASED\r\n"),
-        (b"fail-job 3 5 pri=1 delay=60 dead=now\r\nno\r\nx\r\n", b"BURIED\r\n"),
+        (b"fail-job 3 5 pri=1 delay=60\r\nno\r\nx\r\n", b"BURIED\r\n"),
+        (b"fail-job 3 0 dead=now\r\n\r\n", b"BURIED\r\n"),
         (b"move-jobs t buried 4294967295\r\n", b"MOVED 9\r\n"),
         (b"move-jobs t ready 10 to=u\r\n", b"MOVED 10\r\n"),
+        (b"move-jobs dead ready 4294967295\r\n", b"MOVED 3\r\n"),
         (b"stats-tubes after=a limit=2\r\n", b"OK %d\r\n%s\r\n" % (len(tubes), tubes)),
     ]
     with Peer(script) as peer:
@@ -229,9 +234,11 @@ def test_the_lines_of_the_other_commands(make: Maker) -> None:
         with pytest.raises(NotFoundError):
             client.snooze_job(3, priority=7)
         assert client.fail_job(3) is False
-        assert client.fail_job(3, "no\r\nx", priority=1, delay=60, dead=True) is True
+        assert client.fail_job(3, "no\r\nx", priority=1, delay=60) is True
+        assert client.fail_job(3, dead=True) is True
         assert client.move_jobs("t", "buried") == 9
         assert client.move_jobs("t", "ready", "u", 10) == 10
+        assert client.redrive("dead") == 3
         assert [(each.name, each.current_jobs_ready) for each in client.stats_tubes("a", 2)] == [("a", 2), ("b", 0)]
         client.close()
 
@@ -288,6 +295,7 @@ def test_a_page_of_a_list(make: Maker) -> None:
         lambda client: client.change_job(1, priority=2**32),
         lambda client: client.change_job(1, tube=""),
         lambda client: client.snooze_job(1, -1),
+        lambda client: client.fail_job(1, delay=1, dead=True),
         lambda client: client.clear_tube("t", "reserved"),
         lambda client: client.clear_tube("a b"),
         lambda client: client.move_jobs("t", "reserved", "u"),

@@ -1,0 +1,50 @@
+"""``beanpole explain``: why a job does not run."""
+
+import click
+
+from beanpole.cli.common import TARGET, Output, Server, cell, verb
+from beanpole.cli.errors import note
+from beanpole.client import Explanation
+from beanpole.client.errors import NotFoundError
+from beanpole.errors import ExitCode
+
+COUNTS = ("ready", "reserved", "delayed", "buried", "watching", "waiting")
+"""What a server counts of a tube: its jobs, and the clients that want some."""
+
+
+@verb("explain")
+@click.argument("what", type=TARGET, nargs=-1, required=True, metavar="TUBE|ID...")
+def explain(server: Server, out: Output, what: tuple[int | str, ...]) -> ExitCode:
+    """Say why the job ID is not done, or why who waits for jobs of TUBE gets none.
+
+    Each reason that holds now is a line. A tube whose name is a number is written tube:123. The server must know
+    explain.
+    """
+    client, code = server.client(), ExitCode.OK
+    for each in what:
+        try:
+            found = client.explain(each) if isinstance(each, int) else client.explain_tube(each)
+        except NotFoundError:
+            out.flush()
+            note(f"there is no {'job' if isinstance(each, int) else 'tube'} {each}")
+            code = code or ExitCode.NOT_FOUND
+        else:
+            out.record(record_of(found), "\n".join(lines_of(found)))
+    return code
+
+
+def record_of(found: Explanation) -> dict[str, object]:
+    """Return all that was said, for JSON."""
+    known = {key: int(value) if value.isdecimal() and key != "tube" else value for key, value in found.items()}
+    return known | {"reasons": [{"word": each.word, "text": each.text} for each in found.reasons]}
+
+
+def lines_of(found: Explanation) -> list[str]:
+    """Return all that was said, for people."""
+    if "id" in found:
+        place = f", number {found['place']} in the line" if "place" in found else ""
+        head = f"job {found['id']} of {found['tube']}: {found['state']}{place}"
+    else:
+        head = f"tube {found['tube']}: {', '.join(f'{found[key]} {key}' for key in COUNTS if key in found)}"
+    reasons = [f"  - {cell(each.text)}" for each in found.reasons]
+    return [head, *(reasons or ["  - nothing is in its way"])]
