@@ -260,7 +260,7 @@ class Life:
                 owner = session.owner
                 if isinstance(owner, Connection):
                     self.in_step(lambda owner=owner: owner.resume(self.now_ns), many=True)  # type: ignore[misc]
-        if self.records.index != self.appended_index:
+        if self.records.index != self.appended_index or self.records.loose:
             self.appended_index = self.records.index
             self.guard(self.log.append)
         self.deliver()

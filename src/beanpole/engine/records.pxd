@@ -15,10 +15,12 @@ cdef class Records:
     cdef readonly uint64_t index         # records so far, over all turns
     cdef readonly bint waits             # the answer to a command was WAIT: this turn must end with an append
     cdef readonly bint wants_reservations   # job_reserved is called
+    cdef readonly bint loose             # there are records that no reply waits for, and that `index` does not count
     cdef int job_put(self, Job job) except -1
     cdef int job_changed(self, Job job) except -1
     cdef int job_deleted(self, Job job) except -1
     cdef int job_reserved(self, Job job) except -1
+    cdef int attempt_begun(self, Job job) except -1
     cdef int tube_changed(self, Tube tube) except -1
     cdef int pause_ended(self, Tube tube) except -1
     cdef int job_restored(self, Job job) except -1
@@ -27,5 +29,6 @@ cdef class Records:
     cdef int tube_dropped(self, Tube tube) except -1
     cpdef int room_for_put(self, int64_t size) except -1   # a Room
     cpdef int room_for_change(self, int64_t size) except -1   # a Room
+    cpdef int room_for_move(self, int64_t size) except -1   # a Room
     cdef bint backlog_full(self) noexcept
     cdef bint room_for_timeout(self, int64_t size) except -1

@@ -42,6 +42,14 @@ class Records:
         self.index += 1
         return 0
 
+    def attempt_begun(self, job):
+        """Record that somebody has begun with a job whose attempts count; its tag says which attempt that is.
+
+        A log of files writes it with the turn, but nobody waits until it is durable (`loose`). Where there is no room
+        it is left out: then only a crash during this attempt does not count.
+        """
+        return 0
+
     def event(self, kind: str, *values: Any) -> None:
         """Record what a job's and a tube's records don't say, by the name of the record's kind in the log's format."""
         self.index += 1
@@ -83,6 +91,13 @@ class Records:
         """Whether a change of a job or a tube can be kept; FULL and WAIT mean the same as for a put.
 
         `size` is the bytes of a job's tags, or of a tube's tags and name.
+        """
+        return Room.OK
+
+    def room_for_move(self, size):
+        """Whether a job that a rule changes can be kept whole again; `size` as for a put.
+
+        WAIT: there may be room in the next turn, and where nothing but the server's own doing needs it, it comes then.
         """
         return Room.OK
 

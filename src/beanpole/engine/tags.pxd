@@ -1,11 +1,13 @@
 # The header of tags.py.
-from libc.stdint cimport uint16_t
+from libc.stdint cimport uint16_t, uint32_t, uint64_t
 
 from beanpole.engine.job cimport Job
 
 cpdef enum Tag:
     # The tags of a job that mean something here (docs/wal-format.md).
     KEY = 1                              # bits of KeyBit, and the key
+    ATTEMPTS = 129                       # which attempt was the last one to begin, and whether it is under way
+    DEATH = 130                          # when, after how many attempts, why and in which tube it died
     FAILURE_TEXT = 131                   # why its last attempt failed, as its worker said
 
 cpdef enum KeyBit:
@@ -17,3 +19,7 @@ cdef int read_flags(Job job) except -1
 cdef const char *find_tag(Job job, Tag tag, Py_ssize_t *size) noexcept
 cdef Py_ssize_t tags_after(Job job, Tag tag, Py_ssize_t size) noexcept
 cdef int put_tag(Job job, Tag tag, const char *data, Py_ssize_t size) except -1
+cdef void put_number(char *at, uint64_t number, int size) noexcept
+cdef uint64_t get_number(const char *at, int size) noexcept
+cdef uint32_t attempt_of(Job job, bint *under_way) noexcept
+cdef int put_attempt(Job job, uint32_t attempt, bint under_way) except -1

@@ -6,9 +6,12 @@ the same have the same bytes. A tag of no bytes is none.
 
 import cython
 from cython.cimports.beanpole.engine.job import Flag, Job
-from cython.cimports.libc.stdint import uint16_t
+from cython.cimports.libc.stdint import uint16_t, uint64_t
 from cython.cimports.libc.stdlib import realloc
 from cython.cimports.libc.string import memcpy, memmove
+
+ATTEMPT_BYTES = cython.declare(cython.Py_ssize_t, 5)
+"""Bytes of what Tag.ATTEMPTS says: a number of four, and whether that attempt is under way."""
 
 FRAME_BYTES = cython.declare(cython.Py_ssize_t, 3)
 """Bytes in front of what a tag says: its number and its size."""
@@ -92,3 +95,40 @@ def put_tag(job, tag, data, size):
         tags[at + 2] = size >> 8
         memcpy(tags + at + FRAME_BYTES, data, size)
     return 0
+
+
+def put_number(at, number, size):
+    """Write a number in `size` bytes, the lowest first, as numbers stand in the log."""
+    i: cython.int
+    for i in range(size):
+        at[i] = cython.cast(cython.char, number >> 8 * i & 0xFF)
+
+
+def get_number(at, size):
+    """Read what :func:`put_number` wrote."""
+    number: uint64_t = 0
+    i: cython.int
+    for i in range(size):
+        number |= cython.cast(uint64_t, cython.cast(cython.uchar, at[i])) << 8 * i
+    return number
+
+
+def attempt_of(job, under_way):
+    """Return which attempt at a job was the last one to begin, and set whether it is under way; 0: none was counted."""
+    size: cython.Py_ssize_t = 0
+    under_way[0] = False
+    if job.tag_bytes == 0:
+        return 0
+    said: cython.p_const_char = find_tag(job, Tag.ATTEMPTS, cython.address(size))
+    if said is cython.NULL or size != ATTEMPT_BYTES:
+        return 0
+    under_way[0] = said[4] != 0
+    return get_number(said, 4)
+
+
+def put_attempt(job, attempt, under_way):
+    """Let a job's tag say which attempt was the last one to begin."""
+    said: cython.char[5]
+    put_number(said, attempt, 4)
+    said[4] = under_way
+    return put_tag(job, Tag.ATTEMPTS, said, ATTEMPT_BYTES)

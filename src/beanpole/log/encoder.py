@@ -14,9 +14,11 @@ from typing import Any
 import cython
 from cython.cimports.beanpole.engine.job import State
 from cython.cimports.beanpole.engine.records import Records, Room
+from cython.cimports.beanpole.engine.tags import attempt_of
 from cython.cimports.beanpole.log.accounts import LARGE_OVERHEAD, Accounts
 from cython.cimports.beanpole.log.endian import get_u32, put_u16, put_u32, put_u64
 from cython.cimports.beanpole.log.format import (
+    ATTEMPT_RECORD,
     CHANGED_RECORD,
     CLOSING_BYTES,
     DELETED_RECORD,
@@ -113,6 +115,22 @@ class Encoder(Records):
         put_u64(at + FRAME + 9, job.deadline_at_ns)
         put_u32(at + FRAME + 17, job.reserve_count)
         return self.finish(at, RESERVED_RECORD)
+
+    def attempt_begun(self, job):
+        """Write which attempt has begun with a job; not where deletes need the room."""
+        under_way: cython.bint = False
+        if not self.accounts.room_for_note(self.left(), ATTEMPT_RECORD):
+            return 0
+        at: cython.p_uchar = self.begin(ATTEMPT_RECORD)
+        at[FRAME] = Kind.ATTEMPT
+        put_u64(at + FRAME + 1, job.id)
+        put_u32(at + FRAME + 9, attempt_of(job, cython.address(under_way)))
+        put_u32(at + FRAME + 13, job.reserve_count)
+        self.finish(at, ATTEMPT_RECORD)
+        if not self.wants_reservations:  # a cluster's reply waits for any row
+            self.index -= 1
+            self.loose = True
+        return 0
 
     def job_dropped(self, job):
         """Book that a job is gone."""
@@ -262,6 +280,7 @@ class Encoder(Records):
             self.written_bytes += size
         self.taken = end
         if next_bytes == 0:
+            self.loose = False
             self.taken = 0
             self.buffer.start = end
             shrink(cython.address(self.buffer), KEPT_CAPACITY)  # frees it if one large turn has left much behind
@@ -398,6 +417,19 @@ class Encoder(Records):
             return Room.WAIT
         record_bytes: int64_t = CHANGED_RECORD + size  # a tube's record is smaller
         room: cython.int = self.accounts.room_for_change(self.left(), record_bytes, self.index)
+        if room == Room.WAIT:
+            self.waits = True
+            if self.accounts.refused_from:  # not known to be full
+                self.wanted_bytes = max(self.wanted_bytes, record_bytes)
+        return room
+
+    def room_for_move(self, size):
+        """Whether there is room for a job that a rule changes; the end of the turn provides it as for a change."""
+        record_bytes: int64_t = WHOLE_FIXED + size
+        left: int64_t = self.left() if record_bytes <= self.left_for_jobs() else 0
+        if self.accounts.unlimited:
+            return Room.OK
+        room: cython.int = self.accounts.room_for_change(left, record_bytes, self.index)
         if room == Room.WAIT:
             self.waits = True
             if self.accounts.refused_from:  # not known to be full

@@ -16,6 +16,7 @@ cpdef enum Kind:
     FIRST = 129                          # the oldest segment that is still needed
     NEXT = 130                           # behind END: the next segment has begun
     RESERVED = 131                       # somebody has a job until a moment; in a cluster's log only
+    ATTEMPT = 132                        # somebody has begun with a job whose attempts count
 
 cdef enum:
     VERSION_2_HEADER = 56
@@ -37,6 +38,7 @@ cpdef enum:
     FIRST_RECORD = 17
     NEXT_RECORD = 17
     RESERVED_RECORD = 29                 # FRAME, kind, id, until, how often it was reserved
+    ATTEMPT_RECORD = 25                  # FRAME, kind, id, which attempt it is, how often it was reserved
     TAG_FIXED = 3                        # a tag's number and length; its bytes follow
 
 cdef int64_t whole_bytes(Job job) noexcept

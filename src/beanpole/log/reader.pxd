@@ -29,6 +29,7 @@ cdef struct Record:
     int64_t moment_ns                      # TUBE: when the pause ends; TURN: the time; RESERVED: until when
     int64_t lead_ns                      # TURN: how far the wall clock was ahead of that
     uint64_t number                      # END: the next id; TURN: the segment durable; FIRST, NEXT: a segment
+    uint32_t attempt                     # ATTEMPT
     uint64_t durable_bytes               # TURN: bytes of it
 
 cdef int fixed_bytes(int kind, int version) noexcept

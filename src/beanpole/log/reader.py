@@ -159,6 +159,9 @@ def parse(at, version, record):
         if kind == Kind.RESERVED:
             record.moment_ns = get_u64(at + FRAME + 9)
             record.job.reserve_count = get_u32(at + FRAME + 17)
+        elif kind == Kind.ATTEMPT:
+            record.attempt = get_u32(at + FRAME + 9)
+            record.job.reserve_count = get_u32(at + FRAME + 13)
     return Verdict.SENSELESS if rest and not has_rest[kind] else Verdict.GOOD
 
 

@@ -220,8 +220,9 @@ class Turn:
 
     def commit(self, now_ns):
         """Give the log the turn's records, and send what is durable."""
-        if self.engine.records.index != self.appended_index or self.engine.records.waits:
-            self.appended_index = self.engine.records.index
+        records = self.engine.records
+        if records.index != self.appended_index or records.loose or records.waits:
+            self.appended_index = records.index
             self.log.append()
         if self.stalled and not self.engine.records.waits:
             self.queue += self.stalled

@@ -95,6 +95,7 @@ class FileLog(Log):
         self.compaction = Compaction(engine, self.records)
         self.engine = engine
         self.records.clock = self.clock()
+        engine.wall_lead_ns = self.records.clock[1]
         try:
             self.pool.recover()
             if recovered.open is None:
@@ -175,7 +176,8 @@ class FileLog(Log):
     def check_clock(self) -> None:
         """Write the time if somebody has set the wall clock since it was written, and ask again in a while."""
         if not self.ended:
-            if abs(self.clock()[1] - self.written_lead_ns) > limits.CLOCK_SET_NS:
+            self.engine.wall_lead_ns = lead_ns = self.clock()[1]
+            if abs(lead_ns - self.written_lead_ns) > limits.CLOCK_SET_NS:
                 self.append(with_time=self.records.used_bytes > SEGMENT_HEADER)  # a new header says the time itself
             self.runner.later(limits.CLOCK_CHECK_MS / 1000, self.check_clock)
 
@@ -222,7 +224,9 @@ class FileLog(Log):
         except OSError as error:
             self.fail(error)
             raise
-        if self.policy.always or self.is_sealing or self.compaction.emptied:
+        # A turn that wrote nothing that a reply waits for needs no sync of its own: the next one makes it durable, too.
+        is_awaited = self.policy.always and (with_time or self.written.record != self.synced.record)
+        if is_awaited or self.is_sealing or self.compaction.emptied:
             if self.may_sync_here():
                 self.sync_here()
             else:
