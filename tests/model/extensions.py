@@ -67,6 +67,7 @@ class Extensions(ManyJobs, ABC):
             return f"EXISTS {holder.id}"
         if holder and holder.state != "reserved":
             holder.pri, holder.ttr, holder.body, holder.until_what = pri, max(ttr, 1), body, until
+            holder.died = None
             self.move_later(holder, delay)
             return f"REPLACED {holder.id}"
         if holder:
@@ -97,12 +98,17 @@ class Extensions(ManyJobs, ABC):
     def fail_job(self, session: Thing, job: Thing, text: str, options: dict[str, Any]) -> str:
         job.pri = options.get("pri", job.pri)
         if "dead" in options:
-            job.buries += 1
-            self.move(job, "buried")
+            self.die(job)
             return "BURIED"
         job.releases += 1
         self.move_later(job, options.get("delay", 0))
         return "RELEASED"
+
+    def die(self, job: Thing) -> None:
+        job.died = (job.tube, self.now)
+        job.buries += 1
+        self.tally("jobs-dead", job.tube, 1)
+        self.move(job, "buried")
 
     def change_job(self, session: Thing, job: Thing, options: dict[str, Any]) -> str:
         unchangeable = {"reserved": {"tube", "pri", "delay"}, "buried": {"delay"}}.get(job.state, set())
@@ -117,7 +123,7 @@ class Extensions(ManyJobs, ABC):
             self.move_later(job, options["delay"])
         if options.get("tube", job.tube) != job.tube:
             self.tally_move(job.tube, options["tube"])
-            job.tube = self.open_tube(options["tube"])
+            job.tube, job.died = self.open_tube(options["tube"]), None
             self.move(job, job.state, job.until)
         return "CHANGED"
 

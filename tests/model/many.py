@@ -8,7 +8,7 @@ from typing import Any
 from tests.model.bookkeeping import NEVER, SECOND, Bookkeeping, Thing, listed
 
 RESTING = ("ready", "delayed", "buried")
-TALLIED = ("jobs-moved-in", "jobs-moved-out", "jobs-cleared")
+TALLIED = ("jobs-dead", "jobs-moved-in", "jobs-moved-out", "jobs-cleared")
 
 
 def seconds(duration: int) -> str:
@@ -53,9 +53,12 @@ class ManyJobs(Bookkeeping, ABC):
         return f"CLEARED {len(gone)}"
 
     def move_jobs(self, session: Thing, tube: str, state: str, bound: int, options: dict[str, str]) -> str:
-        target = options["to"]
-        moved = [job for job in self.jobs_in(tube, state) if not job.superseded][:bound]
-        for job in moved:
+        moved = [job for job in self.jobs_in(tube, state) if not job.superseded]
+        if "to" not in options:
+            moved = [job for job in moved if job.died and (job.died[0] != tube or state == "buried")]
+        for job in moved[:bound]:
+            target = options["to"] if "to" in options else job.died[0]
+            job.died = None
             if not job.freed and self.holder(target, job.key) not in (None, job):
                 job.key = None
             job.tube = self.open_tube(target)
@@ -63,7 +66,7 @@ class ManyJobs(Bookkeeping, ABC):
                 self.move(job, "ready")
             self.tally_move(tube, target)
             self.serve()
-        return f"MOVED {len(moved)}"
+        return f"MOVED {len(moved[:bound])}"
 
     def list_jobs(self, session: Thing, tube: str, state: str, limit: int, options: dict[str, Any]) -> str:
         if "order" in options:
@@ -82,6 +85,8 @@ class ManyJobs(Bookkeeping, ABC):
             f"age={seconds(self.now - job.created)} delay={job.delay} reserves={job.reserves} timeouts={job.timeouts} "
             f"releases={job.releases} buries={job.buries} kicks={job.kicks}"
         ) + ("" if job.key is None else f" key={job.key}")
+        if job.died:
+            line += (f" from={job.died[0]}" if job.died[0] != job.tube else "") + f" died={seconds(job.died[1])}"
         return line + ("" if shown_bytes is None else f" size={len(job.body)}") + f"\r\n{shown}"
 
     def stats_tubes(self, session: Thing, options: dict[str, Any]) -> str:

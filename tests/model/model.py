@@ -7,6 +7,7 @@ the border. A session's commands stand in `todo` until `run`, which follows inpu
 # ruff: noqa: ARG002, ARG005 - every command gets the session, whether it needs it or not
 
 from collections.abc import Callable
+from typing import Any
 
 from tests.model.bookkeeping import NEVER, SECOND, Thing, remove
 from tests.model.explain import Explaining
@@ -108,8 +109,15 @@ class Model(Extensions, Explaining):
         self.last_id += 1
         self.counts["total-jobs"] += 1
         self.tube_counts[tube]["total-jobs"] += 1
-        begin = {"created": self.now, "reserves": 0, "timeouts": 0, "releases": 0, "buries": 0, "kicks": 0}
-        begin |= {"freed": False, "superseded": False}
+        begin: dict[str, Any] = {
+            "created": self.now,
+            "reserves": 0,
+            "timeouts": 0,
+            "releases": 0,
+            "buries": 0,
+            "kicks": 0,
+        }
+        begin |= {"freed": False, "superseded": False, "died": None}
         job = Thing(
             id=self.last_id, tube=tube, pri=pri, ttr=max(ttr, 1), body=body, key=None, until_what="delete", **begin
         )

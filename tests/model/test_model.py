@@ -94,6 +94,7 @@ for_many = st.one_of(
     st.tuples(st.just("clear-tube"), tubes, states),
     st.tuples(st.just("clear-tube"), tubes),
     st.tuples(st.just("move-jobs"), tubes, states, st.integers(0, 3), st.fixed_dictionaries({"to": tubes})),
+    st.tuples(st.just("move-jobs"), tubes, states, st.integers(0, 3), st.just({})),
     st.tuples(st.just("stats-tubes"), st.sampled_from([{"limit": 2}, {"after": "default"}])),
     st.tuples(st.just("list-jobs"), tubes, states, st.integers(1, 4), st.sampled_from(pages)),
     st.tuples(st.just("list-jobs"), tubes, st.just("reserved"), st.just(5), st.just({})),
@@ -120,7 +121,8 @@ def phrase_of(shape: str, id: int, pri: int, tube: str) -> list[tuple[Any, ...]]
         "hold and wait": [("reserve-job", id), ("reserve-with-timeout", 1 + id)],
         "snooze": [("reserve-job", id), ("snooze-job", id, 0.5 * (pri % 4), {})],
         "fail": [("reserve-job", id), ("fail-job", id, "why", {"delay": pri % 3})],
-        "die": [("reserve-job", id), ("fail-job", id, "why", {"dead": "now"})],
+        "die": [("reserve-job", id), ("fail-job", id, "why", {"dead": "now"}), ("list-jobs", tube, "buried", 5, {})],
+        "rise": [("reserve-job", id), ("fail-job", id, "", {"dead": "now"}), ("move-jobs", tube, "buried", 9, {})],
         "change held": [("reserve-job", id), ("change-job", id, {"ttr": 2}), ("touch", id)],
         "change": [("change-job", id, {"tube": tube, "pri": pri}), ("change-body", id, "longer")],
         "many": [("watch", tube), ("reserve-many", 1 + id, 0), ("touch-many", 0, id), ("delete-many", id, 1)],
@@ -151,7 +153,7 @@ shapes = st.sampled_from(
     ["delay", "finish", "bury", "bury two", "both kinds", "kick", "move", "watch all", "leave", "hold and wait", "tie"],
 )
 changing_shapes = st.sampled_from(
-    ["snooze", "fail", "die", "change held", "change", "change buried", "many", "many and cancel"]
+    ["snooze", "fail", "die", "rise", "change held", "change", "change buried", "many", "many and cancel"]
 )
 key_shapes = st.sampled_from(["take", "supersede", "bury key", "free key", "move key"])
 lost = st.sampled_from(["quit", "disconnect", "half-close"])

@@ -6,6 +6,16 @@ job out of the log's accounts first and then records it whole, as if it had just
 
 import cython
 from cython.cimports.beanpole.engine.engine import Outcome
+from cython.cimports.beanpole.engine.failing import (
+    End,
+    Why,
+    begin_count,
+    come_back,
+    dead_bytes,
+    die,
+    forget_death,
+    is_last_attempt,
+)
 from cython.cimports.beanpole.engine.job import Flag, Job, State, replace_body
 from cython.cimports.beanpole.engine.keyed import forget_key, rival
 from cython.cimports.beanpole.engine.records import Room
@@ -34,6 +44,7 @@ def change_tube(engine, now_ns, job, target, state, due_ns):
     The caller has asked for room as for a put. A key that is taken there stays behind.
     """
     engine.records.job_dropped(job)
+    forget_death(job)
     forget_key(engine, job)
     if rival(engine, target, job) is not None:
         put_tag(job, Tag.KEY, cython.NULL, 0)
@@ -49,6 +60,7 @@ def arrive(engine, job, target, state, due_ns):
     before.body_bytes -= job.body_bytes
     target.body_bytes += job.body_bytes
     job.tube = target
+    begin_count(job)
     if state == State.DELAYED:
         engine.enter(job, State.DELAYED, due_ns)
         engine.arm(target, due_ns)
@@ -68,18 +80,13 @@ def snooze_job(engine, now_ns, session, command):
     job: Job = engine.jobs.find(command.args.id)
     if job is None or job.holder is not session:
         return engine.not_found(session)
-    if job.flags & Flag.SUPERSEDED:
-        engine.discard(job)
-        return session.out.word(Word.RELEASED)
-    room: cython.int = engine.records.room_for_change(job.tag_bytes)
+    room: cython.int = Room.OK if job.flags & Flag.SUPERSEDED else engine.records.room_for_change(job.tag_bytes)
     if room != Room.OK:
         return no_room(session, room)
-    engine.leave(job)
     if command.args.given & bit(Kind.PRI):
         job.pri = command.args.pri
     job.release_count += 1
-    engine.enter_after(now_ns, job, command.args.delay_ns)
-    engine.records.job_changed(job)
+    come_back(engine, now_ns, job, End.SNOOZED, command.args.delay_ns, False)
     session.out.word(Word.RELEASED)
     return engine.offer(now_ns, job.tube)
 
@@ -87,39 +94,34 @@ def snooze_job(engine, now_ns, session, command):
 def fail_job(engine, now_ns, session, command):
     """fail-job: a held job has failed; it comes back, or is dead, and keeps what its worker says of it."""
     job: Job = engine.jobs.find(command.args.id)
-    dead: cython.bint = (command.args.given & bit(Kind.DEAD)) != 0
-    if dead and command.args.given & bit(Kind.DELAY):
+    dead_now: cython.bint = (command.args.given & bit(Kind.DEAD)) != 0
+    if dead_now and command.args.given & bit(Kind.DELAY):
         return session.out.word(Word.BAD_FORMAT)
     if job is None or job.holder is not session:
         return engine.not_found(session)
-    if job.flags & Flag.SUPERSEDED and not dead:
+    if job.flags & Flag.SUPERSEDED and not dead_now:
         engine.discard(job)
         return session.out.word(Word.RELEASED)
-    tag_bytes: cython.Py_ssize_t = tags_after(job, Tag.FAILURE_TEXT, command.body_bytes)
-    whole: cython.bint = tag_bytes != job.tag_bytes
+    dead: cython.bint = dead_now or is_last_attempt(job)
+    longer: int64_t = tags_after(job, Tag.FAILURE_TEXT, command.body_bytes) - job.tag_bytes
+    whole: cython.bint = longer != 0 or dead
     room: cython.int = (
-        engine.records.room_for_put(len(job.tube.name) + tag_bytes + job.body_bytes)
+        engine.records.room_for_put(dead_bytes(job) + longer)
         if whole
-        else engine.records.room_for_change(tag_bytes)
+        else engine.records.room_for_change(job.tag_bytes)
     )
     if room != Room.OK:
         return no_room(session, room)
     if whole:
         engine.records.job_dropped(job)
     put_tag(job, Tag.FAILURE_TEXT, command.body_at, command.body_bytes)
-    engine.leave(job)
     if command.args.given & bit(Kind.PRI):
         job.pri = command.args.pri
+    job.release_count += not dead
     if dead:
-        job.bury_count += 1
-        engine.bury_job(job)
+        die(engine, now_ns, job, Why.FAILED if dead_now else Why.ATTEMPTS, whole)
     else:
-        job.release_count += 1
-        engine.enter_after(now_ns, job, command.args.delay_ns)
-    if whole:
-        engine.records.job_put(job)
-    else:
-        engine.records.job_changed(job)
+        come_back(engine, now_ns, job, End.RELEASED, command.args.delay_ns, whole)
     session.out.word(Word.BURIED if dead else Word.RELEASED)
     return engine.offer(now_ns, job.tube)
 
@@ -158,6 +160,7 @@ def change_job(engine, now_ns, session, command):
         engine.records.job_changed(job)
         return engine.offer(now_ns, job.tube)
     engine.records.job_dropped(job)
+    forget_death(job)
     change_numbers(engine, now_ns, job, command)
     state: cython.int = job.state
     due_ns: int64_t = job.deadline_at_ns

@@ -28,6 +28,7 @@ cdef class Engine:
     # for, in words
     cdef readonly bint extensions        # commands that beanstalkd does not know are served
     cdef readonly int64_t started_at_ns  # engine clock
+    cdef public int64_t wall_lead_ns     # how far the wall clock is ahead of the engine's: for what clients are shown
     cdef public bint draining            # puts are refused
     cdef public Py_ssize_t tubes_max     # tubes at which use and watch make no more
 
@@ -88,6 +89,7 @@ cdef class Engine:
     cdef int half_close(self, int64_t now_ns, Session session) except -1
     cdef int run_timers(self, int64_t now_ns) except -1
     cdef int run_timer(self, int64_t now_ns, Timed timed, list changed) except -1
+    cdef int end_time_to_run(self, int64_t now_ns, Job job, list changed) except -1
     cdef int answer_waiting(self, int64_t now_ns, Session session) except -1
     cpdef int apply(self, int64_t now_ns, Session session, Command command) except -1
     cdef int put(self, int64_t now_ns, Session session, Command command) except -1

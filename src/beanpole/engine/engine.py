@@ -27,6 +27,17 @@ import heapq
 
 import cython
 from cython.cimports.beanpole.engine import extension
+from cython.cimports.beanpole.engine.failing import (
+    End,
+    begin_attempt,
+    begin_count,
+    come_back,
+    come_due,
+    defer,
+    end_attempt,
+    is_under_way,
+    take_back,
+)
 from cython.cimports.beanpole.engine.heap import Heap, Timed, sooner
 from cython.cimports.beanpole.engine.job import Flag, Job, State, new_job
 from cython.cimports.beanpole.engine.jobtable import JobTable
@@ -52,6 +63,8 @@ NEVER = cython.declare(int64_t, -1)
 DEADLINE_MARGIN_NS = cython.declare(int64_t, engine_limits.DEADLINE_MARGIN_NS)
 URGENT_PRI_BELOW = cython.declare(uint32_t, engine_limits.URGENT_PRI_BELOW)
 JOBS_PER_TICK = cython.declare(cython.Py_ssize_t, engine_limits.JOBS_PER_TICK)
+LOST_BYTES_PER_TURN = cython.declare(int64_t, engine_limits.LOST_BYTES_PER_TURN)
+FAILED_BYTES_PER_JOB = cython.declare(int64_t, engine_limits.FAILED_BYTES_PER_JOB)
 
 
 def nothing(_owner: object) -> str:
@@ -107,14 +120,17 @@ class Engine:
         if session.used is None:
             return
         job: Job
+        written: int64_t = 0
         self.stop_waiting(session)
         changed = []
         while session.reserved.count:
             job = cython.cast(Job, session.reserved.entries[0].item)
-            if job.flags & Flag.SUPERSEDED:
-                self.discard(job)
-                continue
-            self.make_ready(job)
+            if job.tube.rules is None and job.tag_bytes == 0:
+                self.make_ready(job)
+            elif written > LOST_BYTES_PER_TURN and is_under_way(job):
+                defer(self, now_ns, job)
+            else:
+                written += come_back(self, now_ns, job, End.LOST, 0, False)
             changed.append(job.tube)
         while session.watches:
             self.drop_watch(session, session.watches[0])
@@ -130,6 +146,10 @@ class Engine:
         self.worker_count -= session.worker
         session.owner = None
         self.offer_all(now_ns, changed)
+
+    def give_back(self) -> None:
+        """Take back the attempts that are under way: the server stops or hands over, and nothing is wrong with them."""
+        take_back(self)
 
     def take_woken(self) -> list[Session]:
         """Return the sessions that got a reply without a command since the last call, in order."""
@@ -216,6 +236,8 @@ class Engine:
         job.reserve_count += 1
         self.enter(job, State.RESERVED, due_ns)
         self.arm(session, due_ns)
+        if job.tube.rules is not None:
+            begin_attempt(self, job)
         if frees_key and self.records.room_for_timeout(job.tag_bytes):
             self.records.job_changed(job)
         if self.records.wants_reservations:
@@ -442,19 +464,25 @@ class Engine:
             job = timed.due_job(now_ns)
             if job is None:
                 return 0
-            timed_out: cython.bint = job.state == State.RESERVED
-            self.timeout_count += timed_out
-            if job.flags & Flag.SUPERSEDED:
-                changed.append(job.tube)
-                self.discard(job)
-                continue
-            self.make_ready(job)
-            if timed_out:
-                job.timeout_count += 1
-                if self.records.room_for_timeout(job.tag_bytes):
-                    self.records.job_changed(job)
+            if job.state == State.RESERVED:
+                self.end_time_to_run(now_ns, job, changed)
+            elif job.tag_bytes:
+                come_due(self, now_ns, job)
+            else:
+                self.make_ready(job)
             changed.append(job.tube)
         return 0
+
+    def end_time_to_run(self, now_ns, job, changed):
+        """Let a job come back whose time to run is over. One that dies counts as several, for it is written whole."""
+        self.timeout_count += 1
+        job.timeout_count += 1
+        if job.tube.rules is not None or job.tag_bytes:
+            written: int64_t = come_back(self, now_ns, job, End.TIMED_OUT, 0, False)
+            changed += [job.tube] * (written // FAILED_BYTES_PER_JOB)
+            return 0
+        self.make_ready(job)
+        return self.records.job_changed(job) if self.records.room_for_timeout(0) else 0
 
     def answer_waiting(self, now_ns, session):
         """Answer a session that has waited for something other than a job; else arm its timer again."""
@@ -566,6 +594,8 @@ class Engine:
         self.jobs.add(job)
         self.next_job_id += 1
         self.total_jobs_count += 1
+        if job.tube.rules is not None:
+            begin_count(job)
         job.tube.total_jobs_count += 1
         job.tube.body_bytes += job.body_bytes
         self.enter_after(now_ns, job, delay_ns)
@@ -642,16 +672,11 @@ class Engine:
         job: Job = self.jobs.find(command.id)
         if job is None or job.holder is not session:
             return self.not_found(session)
-        if job.flags & Flag.SUPERSEDED:
-            self.discard(job)
-            return session.out.word(Word.RELEASED)
-        if self.records.room_for_change(job.tag_bytes) != Room.OK:
+        if not job.flags & Flag.SUPERSEDED and self.records.room_for_change(job.tag_bytes) != Room.OK:
             return self.no_room(session, Verb.RELEASE, job.tag_bytes)
-        self.leave(job)
         job.pri = command.pri
         job.release_count += 1
-        self.enter_after(now_ns, job, command.delay_ns)
-        self.records.job_changed(job)
+        come_back(self, now_ns, job, End.RELEASED, command.delay_ns, False)
         session.out.word(Word.RELEASED)
         return self.offer(now_ns, job.tube)
 
@@ -665,6 +690,8 @@ class Engine:
         self.leave(job)
         job.pri = command.pri
         job.bury_count += 1
+        if job.tag_bytes:
+            end_attempt(job)
         self.bury_job(job)
         self.records.job_changed(job)
         return session.out.word(Word.BURIED)

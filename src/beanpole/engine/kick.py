@@ -2,6 +2,7 @@
 
 import cython
 from cython.cimports.beanpole.engine.engine import Engine, Outcome
+from cython.cimports.beanpole.engine.failing import forget_attempts
 from cython.cimports.beanpole.engine.heap import Heap
 from cython.cimports.beanpole.engine.job import Job, State
 from cython.cimports.beanpole.engine.keyed import may_return
@@ -82,6 +83,8 @@ def kick(engine, now_ns, session, bound):
 def kick_one(engine, now_ns, job):
     """Make a buried or delayed job ready."""
     job.kick_count += 1
+    if job.tag_bytes:
+        forget_attempts(job)
     engine.make_ready(job)
     engine.records.job_changed(job)
     return engine.offer(now_ns, job.tube)

@@ -47,3 +47,12 @@ TUBES_PER_PAGE = 1_000
 
 NAMED_MAX = 10
 """Jobs, and sessions, that a reason of ``explain-tube`` names."""
+
+LOST_BYTES_PER_TURN = 1_000_000
+"""Bytes that are recorded of jobs that fail as their connection ends; the others fail in the ticks that follow."""
+
+FAILED_BYTES_PER_JOB = 250
+"""Bytes that are recorded of a job that dies in the time in which another becomes ready: JOBS_PER_TICK goes by it."""
+
+ROOM_RETRY_NS = 1_000_000
+"""When a job that had no room in the log as it died dies again: the end of the turn has made some, or found none."""

@@ -42,12 +42,12 @@ class Page(Work):
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
-    def add(self, job: Job, now_ns: int64_t) -> cython.bint:
+    def add(self, engine: Engine, job: Job, now_ns: int64_t) -> cython.bint:
         """Add a job, unless its body has no room any more; the first one always has."""
         shown: cython.Py_ssize_t = min(self.bodies, cython.cast(cython.Py_ssize_t, job.body_bytes))
         if self.count and shown > self.bytes_left:
             return False
-        add_short_frame(self.frames, job, now_ns, shown)
+        add_short_frame(self.frames, engine, job, now_ns, shown)
         self.bytes_left -= shown
         self.count += 1
         self.last_id = job.id
@@ -78,7 +78,7 @@ class Page(Work):
             job = self.walk.next()
             if job is None:
                 break
-            full = not self.add(job, now_ns) or self.count == self.limit
+            full = not self.add(engine, job, now_ns) or self.count == self.limit
         session.moved_count += self.count - count_before + self.walk.piece_cost()
         if full or self.walk.done:
             session.work = None
@@ -102,7 +102,7 @@ def list_jobs(engine, now_ns, session, command):
         return page.reply(engine, session, False)
     if in_turn:
         for each in heap_in(tube, states).first(page.limit):
-            if not page.add(cython.cast(Job, each, typecheck=True), now_ns):
+            if not page.add(engine, cython.cast(Job, each, typecheck=True), now_ns):
                 break
         session.moved_count += page.count
         return page.reply(engine, session, False)

@@ -83,7 +83,7 @@ def reply_jobs(engine, now_ns, session, jobs):
     session.moved_count += len(jobs)
     session.out.number(Word.JOBS, len(jobs))
     for job in jobs:
-        add_frame(session.out, cython.cast(Job, job, typecheck=True), now_ns)
+        add_frame(session.out, engine, cython.cast(Job, job, typecheck=True), now_ns)
     return 0
 
 

@@ -3,6 +3,7 @@
 import cython
 from cython.cimports.beanpole.engine.changing import change_tube
 from cython.cimports.beanpole.engine.engine import Engine, Outcome
+from cython.cimports.beanpole.engine.failing import ATTEMPT_TAG_BYTES, died_in
 from cython.cimports.beanpole.engine.job import Flag, Job, State
 from cython.cimports.beanpole.engine.records import Room
 from cython.cimports.beanpole.engine.session import Session
@@ -25,7 +26,8 @@ class Move(Work):
 
     walk = cython.declare(Walk)
     target = cython.declare(bytes)
-    """The name of the tube to which they go: it may be forgotten and made again while this goes on."""
+    """The name of the tube to which they go: it may be forgotten and made again while this goes on. None: each dead job
+    goes back to the tube in which it died, and the others stay."""
     job = cython.declare(Job)
     """The next job to move, which had no room in the last turn; None: the walk finds it."""
     left = cython.declare(uint32_t)
@@ -64,16 +66,33 @@ class Move(Work):
             self.job = self.walk.look_up(self.job.id)  # while it waited, somebody may have taken it
         if self.job is None:
             self.job = self.walk.next()
-        while self.job is not None and self.job.flags & Flag.SUPERSEDED:
-            self.job = self.walk.next()  # another job has its key: it stays buried, as for kick
+        while self.job is not None and not self.may_move():
+            self.job = self.walk.next()
         return self.job is not None
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def may_move(self) -> cython.bint:
+        """Whether the command is about the job; one whose key another job has stays buried, as for kick."""
+        job: Job = self.job
+        if job.flags & Flag.SUPERSEDED:
+            return False
+        if self.target is not None:
+            return True
+        name: bytes = died_in(job)
+        return name is not None and (name != job.tube.name or job.state == State.BURIED)
+
+    @cython.cfunc
+    def target_name(self) -> bytes:
+        """Return the name of the tube to which the job goes that was found."""
+        return died_in(self.job) if self.target is None else self.target
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def move(self, engine: Engine, now_ns: int64_t) -> cython.int:
         """Move the job that was found: a delayed one stays delayed, any other becomes ready."""
         job: Job = self.job
-        target: Tube = engine.open_tube(self.target)
+        target: Tube = engine.open_tube(self.target_name())
         change_tube(
             engine, now_ns, job, target, State.READY if job.state == State.BURIED else job.state, job.deadline_at_ns
         )
@@ -83,18 +102,17 @@ class Move(Work):
     @cython.exceptval(-1, check=False)
     def room(self, engine: Engine) -> cython.int:
         """Return whether the job can go to its new tube: a Room."""
-        if engine.too_many_tubes(self.target):
+        name: bytes = self.target_name()
+        if engine.too_many_tubes(name):
             return Room.FULL
-        return engine.records.room_for_put(len(self.target) + self.job.body_bytes + self.job.tag_bytes)
+        return engine.records.room_for_put(len(name) + self.job.body_bytes + self.job.tag_bytes + ATTEMPT_TAG_BYTES)
 
 
 def move_jobs(engine, now_ns, session, command):
-    """move-jobs: move jobs of a tube from one state to another tube."""
-    if not command.args.given & bit(Kind.TO):
-        return session.out.word(Word.BAD_FORMAT)
+    """move-jobs: move jobs of a tube from one state to another tube, or dead ones back to where they died."""
     work: Move = Move()
     source: Tube = engine.tube_named(command.args.tube_at[: command.args.tube_bytes])
-    work.target = command.args.to_at[: command.args.to_bytes]
+    work.target = command.args.to_at[: command.args.to_bytes] if command.args.given & bit(Kind.TO) else None
     work.left = command.args.count
     if source is None:
         session.read_index = engine.records.index

@@ -2,6 +2,7 @@
 
 import cython
 from cython.cimports.beanpole.engine.changing import no_room
+from cython.cimports.beanpole.engine.failing import begin_count, forget_death
 from cython.cimports.beanpole.engine.job import Job, State, new_job, replace_body
 from cython.cimports.beanpole.engine.keyed import end_key, give_key, key_holder
 from cython.cimports.beanpole.engine.records import Room
@@ -89,6 +90,8 @@ def replace(engine, now_ns, session, command, job):
         engine.records.job_put(job)
         return session.out.word(Word.OUT_OF_MEMORY)
     put_tag(job, Tag.FAILURE_TEXT, cython.NULL, 0)
+    forget_death(job)
+    begin_count(job)
     give_key(job, command.args.key_at, command.args.key_bytes, command.args.until_reserve)
     engine.leave(job)
     take_numbers(job, command)

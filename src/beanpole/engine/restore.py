@@ -16,9 +16,10 @@ Such pauses are kept aside until a job makes the tube.
 
 import cython
 from cython.cimports.beanpole.engine.engine import Engine
+from cython.cimports.beanpole.engine.failing import defer, has_count, is_under_way
 from cython.cimports.beanpole.engine.job import Flag, Job, State, new_job, set_tags
 from cython.cimports.beanpole.engine.keyed import forget_key
-from cython.cimports.beanpole.engine.tags import read_flags
+from cython.cimports.beanpole.engine.tags import put_attempt, read_flags
 from cython.cimports.beanpole.engine.tube import Tube
 from cython.cimports.libc.stdint import int64_t, uint32_t, uint64_t
 
@@ -41,6 +42,7 @@ class Restore:
         self.engine = engine
         self.pauses = {}
         self.superseded = {}
+        self.under_way = {}
         self.unconfirmed = []
 
     def put(self, numbers, name, body, body_bytes, tags, tag_bytes, segment):
@@ -104,6 +106,17 @@ class Restore:
             job.reserve_count = reserve_count
         return 0
 
+    def count_attempt(self, id, attempt, reserve_count):
+        """Note that an attempt at a job has begun; its tag has room for that, or there is no attempt to count."""
+        job: Job = self.engine.jobs.find(id)
+        if job is None:
+            return 0
+        job.reserve_count = reserve_count
+        if has_count(job):
+            put_attempt(job, attempt, True)
+            self.under_way[id] = None
+        return 0
+
     def tube(self, name, pause_s, until_ns, tags, segment):
         """Pause a tube until a moment and give it tags, also one that is not there yet; 0 seconds end a pause."""
         tube: Tube = self.engine.tube_named(name) if tags is None else self.engine.open_tube(name)
@@ -145,6 +158,10 @@ class Restore:
         job.kick_count = numbers.kick_count
         if job.flags & Flag.SUPERSEDED:
             self.superseded[job.id] = None
+        if job.tag_bytes and is_under_way(job):
+            self.under_way[job.id] = None
+        elif self.under_way:
+            self.under_way.pop(job.id, None)
         if numbers.state == State.DELAYED:
             engine.enter(job, State.DELAYED, numbers.deadline_at_ns)
             if numbers.deadline_at_ns > self.clock_ns + most_ns(job.delay_s):
@@ -159,6 +176,8 @@ class Restore:
     def take_out(self, job):
         """Take a job out of the engine."""
         self.engine.leave(job)
+        if self.under_way:
+            self.under_way.pop(job.id, None)
         if job.flags:
             forget_key(self.engine, job)
             self.superseded.pop(job.id, None)
@@ -220,4 +239,8 @@ class Restore:
         self.engine.started_at_ns = now_ns
         if self.superseded:
             self.engine.unsettled = list(self.superseded)
+        for id in self.under_way:
+            job: Job = self.engine.jobs.find(id)
+            if job.state != State.BURIED:
+                defer(self.engine, now_ns, job)  # whoever had it is gone: the first tick lets the attempt fail
         return {name for name, (_, until_ns, _) in self.pauses.items() if until_ns > now_ns}

@@ -111,6 +111,8 @@ class Replay:
                 self.orphans.discard(record.job.id)
         elif kind == Kind.RESERVED:
             self.restore.count_reserve(record.job.id, record.job.reserve_count)
+        elif kind == Kind.ATTEMPT:
+            self.restore.count_attempt(record.job.id, record.attempt, record.job.reserve_count)
         elif kind == Kind.TUBE:
             name = record.name[: record.name_bytes]
             tube_tags: bytes = record.tags[: record.tag_bytes] if record.tag_bytes else None

@@ -113,6 +113,7 @@ class Server:
         clients.stop_accepting()
         loop.remove_reader(clients.fileno())
         if self.exit_code == ExitCode.OK:
+            storage.engine.give_back()
             self.close_log(storage.log, clients)
         clients.close_all()
         storage.close()

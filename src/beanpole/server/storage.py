@@ -1,5 +1,6 @@
 """Where a server stores its jobs: in memory only, or, in :mod:`beanpole.server.directory`, in a directory."""
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -31,4 +32,5 @@ def open_memory(settings: Settings, facts: Facts) -> Storage:
     """Return an engine that lives in memory only."""
     log = Log()
     engine = Engine(settings.body_bytes_max, now_ns(), lambda: {**facts(), **log.facts()}, log.records)
+    engine.wall_lead_ns = time.time_ns() - now_ns()
     return Storage(engine, log)
