@@ -40,6 +40,7 @@ class Kick(Work):
         job: Job
         for job, place in passed:
             self.heap.push(job, place, job.id)
+        session.moved_count += len(passed)
         return outcome
 
     @cython.cfunc

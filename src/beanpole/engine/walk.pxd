@@ -17,6 +17,7 @@ cdef class Walk:
     cdef public Py_ssize_t steps_left    # ids that it may still pass in this piece
     cdef uint64_t *ids                   # the ids to look up; NULL: every id from at to last
     cdef Py_ssize_t id_count
+    cdef Py_ssize_t copied               # entries of heaps that were copied and that no piece has paid for
     cdef uint64_t at                     # the next id to look up
     cdef uint64_t last                   # the last one
     cdef int begin_piece(self) noexcept

@@ -23,8 +23,11 @@ from beanpole.engine import limits
 
 BLOCK_MASK = cython.declare(uint64_t, (1 << BLOCK_IDS_LOG2) - 1)
 IDS_PER_TURN = cython.declare(cython.Py_ssize_t, limits.WALK_IDS_PER_TURN)
-STEPS_PER_MOVE = cython.declare(cython.Py_ssize_t, 20)
+STEPS_PER_MOVE = cython.declare(cython.Py_ssize_t, 10)
 """Ids that are passed in the time in which a job is moved."""
+
+COPIES_PER_MOVE = cython.declare(cython.Py_ssize_t, 60)
+"""Ids that are copied, and put in order, in that time."""
 
 STEPS_PER_BLOCK = cython.declare(cython.Py_ssize_t, 8)
 """What a block that is passed over counts: it may have to be looked for in a dict."""
@@ -57,6 +60,7 @@ class Walk:
         count: cython.Py_ssize_t = self.count()
         # Held jobs are in the heaps of those who hold them.
         if count <= snapshot_jobs and not states & (1 << State.RESERVED):
+            self.copied = count
             self.ids = cython.cast(cython.pointer(uint64_t), malloc((count + 1) * cython.sizeof(uint64_t)))
             if self.ids is cython.NULL:
                 raise MemoryError
@@ -80,8 +84,10 @@ class Walk:
         return 0
 
     def piece_cost(self):
-        """Return what the steps of this piece have cost, in jobs that a command could have moved instead."""
-        return (IDS_PER_TURN - self.steps_left) // STEPS_PER_MOVE
+        """Return what this piece has cost, the first one with the copy: in jobs that could have been moved instead."""
+        cost: cython.Py_ssize_t = (IDS_PER_TURN - self.steps_left) // STEPS_PER_MOVE + self.copied // COPIES_PER_MOVE
+        self.copied = 0
+        return cost
 
     def next(self):
         """Return the next job. None: there is none left (`done`), or no step is left."""

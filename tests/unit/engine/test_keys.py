@@ -41,6 +41,7 @@ def test_kick_ends_where_it_passes_over_too_many(stuck: int, kicked: int) -> Non
     client.receive(1, b"put-job 0 key=k\r\n\r\nput-job 0\r\n\r\n")
     client.receive(1, b"reserve-job %d\r\nbury %d 0\r\n" % (stuck + 2, stuck + 2))
     client.take_output()
-    client.receive(1, b"kick 5\r\npeek-buried\r\n")
+    client.receive(1, b"kick 5\r\n")
+    client.receive(1, b"peek-buried\r\n")
     assert client.take_output() == b"KICKED %d\r\nFOUND 1 0\r\n\r\n" % kicked
     check(engine)

@@ -1,5 +1,7 @@
 """Commands for many jobs, a piece a turn; and what is read of a client that waits."""
 
+import pytest
+
 from beanpole.engine import limits
 from beanpole.engine.engine import Engine
 from beanpole.log.log import Log
@@ -113,3 +115,35 @@ def test_a_client_that_waits_and_says_nothing_makes_no_turn_busy() -> None:
     client.arrive(b"\n")
     run(turn)
     assert (turn.busy, client.output) == (False, b"TIMED_OUT\r\nCANCELLED\r\n")
+
+
+def stuck(count: int) -> bytes:
+    """Bury as many jobs whose keys others hold by then."""
+    keyed = b"put-job 1 key=k%d\r\nx\r\n"
+    lines = keyed + b"reserve-job %d\r\nbury %d 0\r\n" + keyed
+    return b"".join(lines % (each, 2 * each + 1, 2 * each + 1, each) for each in range(count))
+
+
+@pytest.mark.parametrize(
+    ("before", "command", "most"),
+    [
+        (b"put 0 0 600 1\r\nx\r\n" * 20_000, b"list-jobs default ready 1\r\n", 4),
+        (b"put 0 0 600 1\r\nx\r\n" * 20_000, b"move-jobs default ready 0 to=u\r\n", 4),
+        (stuck(1000), b"kick 1\r\n", 1),
+    ],
+    ids=["list", "move", "kick"],
+)
+def test_a_short_reply_after_much_work_takes_the_share_of_that_work(before: bytes, command: bytes, most: int) -> None:
+    """A hundred of them in one packet don't run in one turn: others would wait for all of it."""
+    connection = Connection(Engine(), 0)
+    connection.receive(0, before)
+    while connection.pending or connection.choked:
+        connection.take_output()
+        connection.resume(0)
+    connection.take_output()
+    connection.receive(0, command * 100)
+    heads = [
+        line for line in connection.take_output().split(b"\r\n") if line.startswith((b"JOBS", b"MOVED", b"KICKED"))
+    ]
+    assert 1 <= len(heads) <= most
+    assert connection.pending
