@@ -4,8 +4,6 @@ Each job that reserve-many hands out is the one that ``reserve`` would have hand
 given the first job that becomes ready, alone: it is not kept waiting for more.
 """
 
-import heapq
-
 import cython
 from cython.cimports.beanpole.engine.engine import Engine, Outcome
 from cython.cimports.beanpole.engine.frame import add_frame
@@ -15,12 +13,15 @@ from cython.cimports.beanpole.engine.tube import Tube, Watch, can_serve
 from cython.cimports.beanpole.engine.work import Work, begin
 from cython.cimports.beanpole.protocol.commands import Command, Verb
 from cython.cimports.beanpole.protocol.replies import Word
-from cython.cimports.libc.stdint import INT64_MAX, UINT64_MAX, int64_t, uint32_t, uint64_t
+from cython.cimports.libc.stdint import int64_t, uint32_t, uint64_t
+from cython.cimports.libc.stdlib import free, malloc
 
 from beanpole.engine import limits
 
 BODIES_BYTES_MAX = cython.declare(cython.Py_ssize_t, limits.BODIES_BYTES_MAX)
 JOBS_PER_PIECE = cython.declare(uint32_t, limits.JOBS_PER_PIECE)
+TUBES_PER_MOVE = cython.declare(cython.Py_ssize_t, 5)
+"""Tubes that reserve-many compares in the time in which a job is moved: each lies elsewhere in memory."""
 
 
 # --- reserve-many -----------------------------------------------------------------------------------------------------
@@ -46,35 +47,82 @@ def reserve_many(engine, now_ns, session, count, timeout_ns):
 def hold_many(engine, now_ns, session, count):
     """Reserve the best jobs of the watched tubes for a session, up to `count` of them and to BODIES_BYTES_MAX."""
     tube: Tube
+    size: cython.Py_ssize_t = 0
+    heads = cython.cast(cython.pointer(Head), malloc(len(session.watches) * cython.sizeof(Head)))
+    if heads is cython.NULL:
+        raise MemoryError
+    place: cython.Py_ssize_t
+    for place in range(len(session.watches)):
+        tube = cython.cast(Watch, session.watches[place], typecheck=True).tube
+        if can_serve(tube):
+            heads[size].place = place
+            look(cython.address(heads[size]), tube)
+            size += 1
+    session.moved_count += size // TUBES_PER_MOVE
+    hole: cython.Py_ssize_t
+    for hole in range((size - 2) // 2, -1, -1):
+        sink(heads, size, hole)
+    try:
+        return hold_best(engine, now_ns, session, count, heads, size)
+    finally:
+        free(heads)
+
+
+def hold_best(engine, now_ns, session, count, heads, size):
+    """Reserve the best jobs of some tubes, of which the one with the best job is always the first."""
+    tube: Tube
     job: Job
     left: cython.Py_ssize_t = BODIES_BYTES_MAX
     jobs: list = []
-    heads: list = []
-    for watch in session.watches:
-        tube = cython.cast(Watch, watch, typecheck=True).tube
+    while size and len(jobs) < count:
+        tube = cython.cast(Watch, session.watches[heads[0].place], typecheck=True).tube
+        job = cython.cast(Job, tube.ready.entries[0].item)
+        left -= job.body_bytes
+        if left < 0 and jobs:
+            break
+        engine.hold(now_ns, session, job)
+        jobs.append(job)
         if can_serve(tube):
-            heads.append((tube.ready.entries[0].key, tube.ready.entries[0].tie, tube.number, tube))
-    heapq.heapify(heads)
-    while heads:
-        tube = heapq.heappop(heads)[3]
-        # The best job of all other tubes: as long as this tube has a better one, nothing else is looked at.
-        other_key: int64_t = heads[0][0] if heads else INT64_MAX
-        other_tie: uint64_t = heads[0][1] if heads else UINT64_MAX
-        while can_serve(tube) and (
-            tube.ready.entries[0].key < other_key
-            or (tube.ready.entries[0].key == other_key and tube.ready.entries[0].tie < other_tie)
-        ):
-            job = cython.cast(Job, tube.ready.entries[0].item)
-            left -= job.body_bytes
-            if left < 0 and jobs:
-                return jobs
-            engine.hold(now_ns, session, job)
-            jobs.append(job)
-            if len(jobs) >= count:
-                return jobs
-        if can_serve(tube):
-            heapq.heappush(heads, (tube.ready.entries[0].key, tube.ready.entries[0].tie, tube.number, tube))
+            look(heads, tube)
+        else:
+            size -= 1
+            heads[0] = heads[size]
+        sink(heads, size, 0)
     return jobs
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def look(head: cython.pointer(Head), tube: Tube) -> cython.void:
+    """Note the best job of a tube."""
+    head.key = tube.ready.entries[0].key
+    head.tie = tube.ready.entries[0].tie
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def before(a: cython.pointer(Head), b: cython.pointer(Head)) -> cython.bint:
+    """Whether the best job of one tube comes before that of another."""
+    return a.key < b.key or (a.key == b.key and a.tie < b.tie)
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def sink(heads: cython.pointer(Head), size: cython.Py_ssize_t, hole: cython.Py_ssize_t) -> cython.void:
+    """Move a tube down the heap of tubes, which is in order below it, to its place."""
+    head: Head = heads[hole]
+    child: cython.Py_ssize_t
+    while hole * 2 + 1 < size:
+        child = hole * 2 + 1
+        if child + 1 < size and before(cython.address(heads[child + 1]), cython.address(heads[child])):
+            child += 1
+        if not before(cython.address(heads[child]), cython.address(head)):
+            break
+        heads[hole] = heads[child]
+        hole = child
+    heads[hole] = head
 
 
 def reply_jobs(engine, now_ns, session, jobs):

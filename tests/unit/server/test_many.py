@@ -117,6 +117,11 @@ def test_a_client_that_waits_and_says_nothing_makes_no_turn_busy() -> None:
     assert (turn.busy, client.output) == (False, b"TIMED_OUT\r\nCANCELLED\r\n")
 
 
+def ready_in_many_tubes(count: int) -> bytes:
+    """Watch as many tubes, each of which has a ready job."""
+    return b"".join(b"watch t%d\r\nuse t%d\r\nput 0 0 600 1\r\nx\r\n" % (each, each) for each in range(count))
+
+
 def stuck(count: int) -> bytes:
     """Bury as many jobs whose keys others hold by then."""
     keyed = b"put-job 1 key=k%d\r\nx\r\n"
@@ -130,8 +135,9 @@ def stuck(count: int) -> bytes:
         (b"put 0 0 600 1\r\nx\r\n" * 20_000, b"list-jobs default ready 1\r\n", 4),
         (b"put 0 0 600 1\r\nx\r\n" * 20_000, b"move-jobs default ready 0 to=u\r\n", 4),
         (stuck(1000), b"kick 1\r\n", 1),
+        (ready_in_many_tubes(500), b"reserve-many 1 0\r\n", 12),
     ],
-    ids=["list", "move", "kick"],
+    ids=["list", "move", "kick", "reserve"],
 )
 def test_a_short_reply_after_much_work_takes_the_share_of_that_work(before: bytes, command: bytes, most: int) -> None:
     """A hundred of them in one packet don't run in one turn: others would wait for all of it."""
