@@ -53,12 +53,13 @@ class TubePage(Work):
         if not self.sorted:
             return self.look(engine, session)
         tube: Tube
-        for _ in range(min(TUBES_PER_TURN, len(self.names))):
+        count: cython.Py_ssize_t = min(TUBES_PER_TURN, cython.cast(cython.Py_ssize_t, len(self.names)))
+        for _ in range(count):
             self.after = self.names.pop()
             tube = engine.tube_named(self.after)
             if tube is not None:
                 self.texts.append(text_of(engine, tube, now_ns))
-        session.moved_count += TUBES_PER_TURN * MOVES_PER_TUBE
+        session.moved_count += count * MOVES_PER_TUBE
         if self.names:
             return 0
         if not self.texts and self.bound is not None:

@@ -153,3 +153,10 @@ def test_a_short_reply_after_much_work_takes_the_share_of_that_work(before: byte
     ]
     assert 1 <= len(heads) <= most
     assert connection.pending
+
+
+def test_a_page_of_one_tube_takes_a_small_share() -> None:
+    connection = Connection(Engine(), 0)
+    connection.receive(0, b"stats-tubes limit=1\r\n" * 10)
+    assert not connection.pending
+    assert connection.take_output().count(b"name: default") == 10
