@@ -11,7 +11,7 @@ from typing import Any
 from tests.model.bookkeeping import NEVER, Thing
 from tests.model.many import ManyJobs
 
-WITH_BODY = ("put-job", "fail-job", "change-body")
+WITH_BODY = ("put-job", "fail-job", "change-body", "set-rules")
 """The last word but the options is a body, of which the line says the size."""
 
 

@@ -5,7 +5,8 @@
 from abc import ABC, abstractmethod
 from typing import Any
 
-from tests.model.bookkeeping import NEVER, SECOND, Bookkeeping, Thing, listed
+from tests.model.bookkeeping import NEVER, SECOND, Thing, listed
+from tests.model.rules import Rules
 
 RESTING = ("ready", "delayed", "buried")
 TALLIED = ("jobs-dead", "jobs-moved-in", "jobs-moved-out", "jobs-cleared")
@@ -16,7 +17,7 @@ def seconds(duration: int) -> str:
     return f"{duration // SECOND}.{duration % SECOND // 1_000_000:03}".rstrip("0").rstrip(".")
 
 
-class ManyJobs(Bookkeeping, ABC):
+class ManyJobs(Rules, ABC):
     """Clearing, moving, listing."""
 
     @abstractmethod

@@ -100,6 +100,16 @@ for_many = st.one_of(
     st.tuples(st.just("list-jobs"), tubes, st.just("reserved"), st.just(5), st.just({})),
 )
 
+patterns = st.sampled_from(["*", "t", "t*", "u", "default", "d*"])
+texts = st.sampled_from([""])
+for_rules = st.one_of(
+    st.tuples(st.just("set-rules"), patterns, texts),
+    st.tuples(st.just("set-rules"), patterns, texts),
+    st.tuples(st.just("drop-rules"), patterns),
+    st.tuples(st.just("get-rules"), tubes),
+    st.tuples(st.just("list-rules"), st.sampled_from([{"after": "*"}, {"after": "d*"}])),
+)
+
 
 def bury(id: int, pri: int) -> list[tuple[Any, ...]]:
     """Buries a job that is not reserved."""
@@ -207,6 +217,10 @@ class Conversation(RuleBasedStateMachine):
 
     @rule(data=st.data(), command=for_many)
     def say_of_many(self, data: st.DataObject, command: tuple[Any, ...]) -> None:
+        self.say(self.choose(data), [command])
+
+    @rule(data=st.data(), command=for_rules)
+    def say_rules(self, data: st.DataObject, command: tuple[Any, ...]) -> None:
         self.say(self.choose(data), [command])
 
     @rule(data=st.data(), command=commands)

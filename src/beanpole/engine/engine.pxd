@@ -7,6 +7,7 @@ from beanpole.engine.job cimport Job, State
 from beanpole.engine.jobtable cimport JobTable
 from beanpole.engine.keys cimport KeyIndex
 from beanpole.engine.records cimport Records
+from beanpole.engine.ruletable cimport RuleTable
 from beanpole.engine.session cimport Session
 from beanpole.engine.tally cimport Count, Tally
 from beanpole.engine.tube cimport Tube, Watch
@@ -29,6 +30,7 @@ cdef class Engine:
     cdef readonly bint extensions        # commands that beanstalkd does not know are served
     cdef readonly int64_t started_at_ns  # engine clock
     cdef public int64_t wall_lead_ns     # how far the wall clock is ahead of the engine's: for what clients are shown
+    cdef readonly int64_t now_ns         # when the last command or tick was; 0: there was none
     cdef public bint draining            # puts are refused
     cdef public Py_ssize_t tubes_max     # tubes at which use and watch make no more
 
@@ -41,6 +43,9 @@ cdef class Engine:
     cdef uint64_t tubes_created_count
     cdef uint64_t buried_so_far_count    # the key of the next buried job
     cdef Heap timers                     # tubes and sessions, by a time at which or before which they must be looked at
+    cdef readonly RuleTable rules        # the rules of tubes; None: there are none
+    cdef dict buckets                    # name -> when its bucket is full: of tubes that were forgotten before it was
+    cdef list opened                     # tubes that a command or a tick has opened, and not offered yet; None: none
     cdef KeyIndex keys                   # the jobs that hold a key; None: none ever did
     cdef list unsettled                  # ids of jobs that the next tick deletes, if they are superseded; None: none
     cdef list woken                      # sessions that got a reply without a command of their own
@@ -79,6 +84,8 @@ cdef class Engine:
     cdef int offer(self, int64_t now_ns, Tube tube) except -1
     cdef int serve_first(self, int64_t now_ns, Tube tube) except -1
     cdef int offer_all(self, int64_t now_ns, list tubes) except -1
+    cdef list add_opened(self, list tubes)
+    cdef int offer_opened(self, int64_t now_ns) except -1
     cdef int wait(self, Session session, int64_t until_ns) except -1
     cdef int stop_waiting(self, Session session) except -1
     cdef int wake(self, Session session) except -1
@@ -92,6 +99,7 @@ cdef class Engine:
     cdef int end_time_to_run(self, int64_t now_ns, Job job, list changed) except -1
     cdef int answer_waiting(self, int64_t now_ns, Session session) except -1
     cpdef int apply(self, int64_t now_ns, Session session, Command command) except -1
+    cdef int run(self, int64_t now_ns, Session session, Command command) except -1
     cdef int put(self, int64_t now_ns, Session session, Command command) except -1
     cdef int add_job(self, int64_t now_ns, Job job, int64_t delay_ns) except -1
     cdef int reserve(self, int64_t now_ns, Session session, int64_t until_ns) except -1

@@ -47,6 +47,7 @@ from cython.cimports.beanpole.engine.many import reply_one
 from cython.cimports.beanpole.engine.records import Records, Room
 from cython.cimports.beanpole.engine.report import report
 from cython.cimports.beanpole.engine.session import Session
+from cython.cimports.beanpole.engine.setting import attach
 from cython.cimports.beanpole.engine.tags import KeyBit
 from cython.cimports.beanpole.engine.tally import Tally
 from cython.cimports.beanpole.engine.tube import Tube, Watch, can_serve
@@ -121,6 +122,7 @@ class Engine:
             return
         job: Job
         written: int64_t = 0
+        self.now_ns = now_ns
         self.stop_waiting(session)
         changed = []
         while session.reserved.count:
@@ -136,7 +138,8 @@ class Engine:
             self.drop_watch(session, session.watches[0])
         tube: Tube = session.used
         session.used = None
-        session.work = None
+        if session.work is not None:
+            extension.abandon(self, session)
         tube.using_count -= 1
         self.drop_if_unused(tube)
         if session.heap_index >= 0:
@@ -145,7 +148,7 @@ class Engine:
         self.producer_count -= session.producer
         self.worker_count -= session.worker
         session.owner = None
-        self.offer_all(now_ns, changed)
+        self.offer_all(now_ns, self.add_opened(changed))
 
     def give_back(self) -> None:
         """Take back the attempts that are under way: the server stops or hands over, and nothing is wrong with them."""
@@ -278,6 +281,8 @@ class Engine:
             self.tubes_created_count += 1
             self.tubes[name] = tube
             self.listed.add(tube)
+            if self.rules is not None:
+                attach(self, tube)
         return tube
 
     def too_many_tubes(self, name):
@@ -396,6 +401,17 @@ class Engine:
                     heapq.heappush(heads, (tube.ready.entries[0].key, tube.ready.entries[0].tie, tube.number, tube))
         return 0
 
+    def add_opened(self, tubes):
+        """Add the tubes that were opened to a list, from which they are offered."""
+        if self.opened is not None:
+            tubes += self.opened
+            self.opened = None
+        return tubes
+
+    def offer_opened(self, now_ns):
+        """Hand out the ready jobs of the tubes that were opened."""
+        return self.offer_all(now_ns, self.add_opened([]))
+
     # --- timers -------------------------------------------------------------------------------------------------------
 
     def arm(self, timed, due_ns):
@@ -428,6 +444,7 @@ class Engine:
 
         At the most JOBS_PER_TICK jobs move; if more are due, `next_deadline_ns` stays in the past.
         """
+        self.now_ns = now_ns
         if self.unsettled is not None:
             settle(self)
         if self.timers.count and self.timers.entries[0].key <= now_ns:
@@ -448,7 +465,7 @@ class Engine:
                 self.arm(timed, due_ns)
             if timed.waiting:
                 waiting.append(timed)
-        self.offer_all(now_ns, changed)
+        self.offer_all(now_ns, self.add_opened(changed))
         for session in waiting:
             if cython.cast(Session, session, typecheck=True).waiting:
                 self.answer_waiting(now_ns, session)
@@ -513,6 +530,14 @@ class Engine:
             # Python code may call this too, and what follows takes these for granted: it would read memory at random.
             raise ValueError("a command needs a session that is open and does not wait")
         session.heard_at_ns = now_ns
+        self.now_ns = now_ns
+        outcome: cython.int = self.run(now_ns, session, command)
+        if self.opened is not None:
+            self.offer_opened(now_ns)
+        return outcome
+
+    def run(self, now_ns, session, command):
+        """Run one command, as :meth:`apply` says."""
         verb: Verb = command.verb
         if verb == Verb.PUT:
             return self.put(now_ns, session, command)

@@ -56,3 +56,6 @@ FAILED_BYTES_PER_JOB = 250
 
 ROOM_RETRY_NS = 1_000_000
 """When a job that had no room in the log as it died dies again: the end of the turn has made some, or found none."""
+
+PATTERNS_MAX = 1_000
+"""Patterns that may have rules: a new tube looks for its own among them."""

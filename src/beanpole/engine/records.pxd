@@ -4,6 +4,7 @@ from libc.stdint cimport int64_t, uint64_t
 
 from beanpole.engine.job cimport Job
 from beanpole.engine.tube cimport Tube
+from beanpole.engine.tuberules cimport RuleSet
 
 cpdef enum Room:
     # Whether a record can be kept.
@@ -27,6 +28,10 @@ cdef class Records:
     cdef int job_dropped(self, Job job) except -1
     cdef int tube_restored(self, Tube tube) except -1
     cdef int tube_dropped(self, Tube tube) except -1
+    cdef int rules_changed(self, RuleSet rules) except -1
+    cdef int rules_deleted(self, RuleSet rules) except -1
+    cdef int rules_restored(self, RuleSet rules) except -1
+    cdef int rules_dropped(self, RuleSet rules) except -1
     cpdef int room_for_put(self, int64_t size) except -1   # a Room
     cpdef int room_for_change(self, int64_t size) except -1   # a Room
     cpdef int room_for_move(self, int64_t size) except -1   # a Room

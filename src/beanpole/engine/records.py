@@ -79,6 +79,24 @@ class Records:
         """Count a tube's record no more, as :meth:`job_dropped` does a job's."""
         return 0
 
+    def rules_changed(self, rules):
+        """Record the rules of a pattern."""
+        self.index += 1
+        return 0
+
+    def rules_deleted(self, rules):
+        """Record that the pattern of these rules has none."""
+        self.index += 1
+        return 0
+
+    def rules_restored(self, rules):
+        """Count the record of rules that was read back; it lies in `rules.segment` already."""
+        return 0
+
+    def rules_dropped(self, rules):
+        """Count the record of rules no more: there is a later one of their pattern."""
+        return 0
+
     def room_for_put(self, size):
         """Whether a job of `size` bytes of body, tags and name can be kept.
 
@@ -88,9 +106,9 @@ class Records:
         return Room.OK
 
     def room_for_change(self, size):
-        """Whether a change of a job or a tube can be kept; FULL and WAIT mean the same as for a put.
+        """Whether a change of a job, a tube or rules can be kept; FULL and WAIT mean the same as for a put.
 
-        `size` is the bytes of a job's tags, or of a tube's tags and name.
+        `size` is the bytes of a job's tags, of a tube's tags and name, or of rules and their pattern.
         """
         return Room.OK
 

@@ -22,6 +22,7 @@ cdef class Restore:
     cdef int count_attempt(self, uint64_t id, uint32_t attempt, uint32_t reserve_count) except -1
     cdef int tube(self, bytes name, uint32_t pause_s, int64_t until_ns, bytes tags, uint64_t segment) except -1
     cdef int set_tube(self, Tube tube, uint32_t pause_s, int64_t until_ns, bytes tags, uint64_t segment) except -1
+    cpdef int rules(self, int64_t set_at_ns, bytes text, uint64_t segment) except -1
     cdef int place(self, Job job, JobNumbers *numbers) except -1
     cdef int take_out(self, Job job) except -1
     cdef int drop_tube(self, Tube tube) except -1

@@ -19,9 +19,13 @@ from cython.cimports.beanpole.engine.engine import Engine
 from cython.cimports.beanpole.engine.failing import defer, has_count, is_under_way
 from cython.cimports.beanpole.engine.job import Flag, Job, State, new_job, set_tags
 from cython.cimports.beanpole.engine.keyed import forget_key
+from cython.cimports.beanpole.engine.setting import attach_all, replace_rules
 from cython.cimports.beanpole.engine.tags import put_attempt, read_flags
 from cython.cimports.beanpole.engine.tube import Tube
+from cython.cimports.beanpole.engine.tuberules import RuleSet
 from cython.cimports.libc.stdint import int64_t, uint32_t, uint64_t
+
+from beanpole.protocol.rules import parse
 
 SECOND_NS = cython.declare(int64_t, 1_000_000_000)
 
@@ -142,6 +146,23 @@ class Restore:
             self.engine.arm(tube, until_ns)
             if until_ns > self.clock_ns + most_ns(pause_s):
                 self.unconfirmed.append(tube.name)
+        return 0
+
+    def rules(self, set_at_ns, text, segment):
+        """Set the rules of a pattern: its text is followed by LF and theirs; without LF it has none any more."""
+        engine: Engine = self.engine
+        pattern, has_rules, lines = text.partition(b"\n")
+        old: RuleSet = None if engine.rules is None else engine.rules.named(pattern)
+        rules: RuleSet = RuleSet(pattern, parse(lines), set_at_ns) if has_rules else None
+        if old is not None and rules is not None and old.text == rules.text and old.set_at_ns == set_at_ns:
+            engine.records.rules_dropped(old)  # compaction has moved it: no tube need look for its rules
+            rules = old
+        else:
+            replace_rules(engine, pattern, rules)
+            attach_all(engine, pattern)
+        if rules is not None:
+            rules.segment = segment
+            engine.records.rules_restored(rules)
         return 0
 
     def place(self, job, numbers):

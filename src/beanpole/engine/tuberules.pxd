@@ -6,7 +6,9 @@ from libc.stdint cimport int64_t, uint32_t, uint64_t
 cdef class RuleSet:
     cdef readonly bytes pattern          # the tubes that it is for: a name, a prefix with `*` behind it, or `*`
     cdef readonly bytes text             # its lines, as get-rules shows them
-    cdef readonly uint64_t segment       # the log's segment with its record; 0: none
+    cdef readonly int64_t set_at_ns      # when they were set, engine clock
+    cdef readonly object rules           # `Rules`: what they say
+    cdef readonly uint64_t segment       # the log's segment with their record; 0: none
 
 @cython.final
 cdef class TubeRules:

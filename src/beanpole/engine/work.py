@@ -1,7 +1,7 @@
 """A command that takes more than one turn: what is left of it, and how it goes on.
 
 The work hangs on its session (``session.work``), which has no other command until it is done: who feeds the session
-calls :meth:`Work.step` in one turn after the other. A step does a bounded piece, and counts the jobs that it moved in
+calls :func:`go_on` in one turn after the other. A step does a bounded piece, and counts the jobs that it moved in
 ``session.moved_count``, by which it is paid for. When all is done, it replies and sets ``session.work`` to None. A
 session that is closed forgets its work: what is done is done.
 """
@@ -21,6 +21,10 @@ class Work:
         session.work = None
         return 0
 
+    def abandon(self, engine: Engine):
+        """Do what must not stay half done when the session is closed."""
+        return 0
+
 
 def begin(engine, now_ns, session, work):
     """Do the first piece of a command, and leave the rest to the turns that follow.
@@ -30,3 +34,14 @@ def begin(engine, now_ns, session, work):
     session.work = work
     work.step(engine, now_ns, session)
     return Outcome.DONE
+
+
+def go_on(engine, now_ns, session):
+    """Do the next piece of the command of a session; return AGAIN as :meth:`Work.step` does."""
+    engine.now_ns = now_ns
+    # A reference of our own: the last step takes the session's away.
+    work: Work = cython.cast(Work, session.work, typecheck=True)
+    outcome: cython.int = work.step(engine, now_ns, session)
+    if engine.opened is not None:
+        engine.offer_opened(now_ns)
+    return outcome

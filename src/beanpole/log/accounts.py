@@ -23,7 +23,7 @@ from bisect import insort
 
 import cython
 from cython.cimports.beanpole.engine.records import Room
-from cython.cimports.beanpole.log.format import DELETED_RECORD, pause_bytes
+from cython.cimports.beanpole.log.format import DELETED_RECORD, pause_bytes, rules_bytes
 from cython.cimports.libc.stdint import int64_t, uint64_t
 from cython.cimports.libc.stdlib import free, realloc
 from cython.cimports.libc.string import memmove, memset
@@ -85,15 +85,35 @@ class Accounts:
 
     def count_tube(self, tube):
         """Book a tube's record in the segment that it says."""
-        self.live_bytes += pause_bytes(tube)
-        return self.count_live(tube.segment, pause_bytes(tube))
+        return self.count_bytes(tube.segment, pause_bytes(tube))
 
     def drop_tube(self, tube):
         """Book that a tube's record is gone, if it has one."""
         if tube.segment:
-            self.live[tube.segment - self.first_segment] -= pause_bytes(tube)
-            self.live_bytes -= pause_bytes(tube)
+            self.drop_bytes(tube.segment, pause_bytes(tube))
             tube.segment = 0
+        return 0
+
+    def count_rules(self, rules):
+        """Book the record of rules in the segment that they say."""
+        return self.count_bytes(rules.segment, rules_bytes(rules))
+
+    def drop_rules(self, rules):
+        """Book that the record of rules is gone, if they have one."""
+        if rules.segment:
+            self.drop_bytes(rules.segment, rules_bytes(rules))
+            rules.segment = 0
+        return 0
+
+    def count_bytes(self, segment, size):
+        """Book what is no job in a segment."""
+        self.live_bytes += size
+        return self.count_live(segment, size)
+
+    def drop_bytes(self, segment, size):
+        """Book that this is gone."""
+        self.live[segment - self.first_segment] -= size
+        self.live_bytes -= size
         return 0
 
     def count_live(self, segment, size):
@@ -114,7 +134,7 @@ class Accounts:
         return 0
 
     def live_in(self, segment):
-        """Return the bytes of live jobs and pauses in a segment."""
+        """Return the bytes of what lives in a segment."""
         return self.live[segment - self.first_segment]
 
     def drop_first_segment(self) -> None:

@@ -18,8 +18,16 @@ import cython
 from cython.cimports.beanpole.engine.engine import Engine
 from cython.cimports.beanpole.engine.job import Job
 from cython.cimports.beanpole.engine.tube import Tube
+from cython.cimports.beanpole.engine.tuberules import RuleSet
 from cython.cimports.beanpole.log.encoder import Encoder
-from cython.cimports.beanpole.log.format import CHANGED_RECORD, FIRST_RECORD, TURN_RECORD, pause_bytes, whole_bytes
+from cython.cimports.beanpole.log.format import (
+    CHANGED_RECORD,
+    FIRST_RECORD,
+    TURN_RECORD,
+    pause_bytes,
+    rules_bytes,
+    whole_bytes,
+)
 from cython.cimports.libc.stdint import int64_t, uint64_t
 
 from beanpole.log import limits
@@ -90,7 +98,7 @@ class Compaction:
 
     def set_ids(self, ids: list[int]) -> None:
         """Set the ids of the jobs that the segment holds whole."""
-        self.items = [*ids, *paused_in(self.engine, self.segment)]
+        self.items = [*ids, *paused_in(self.engine, self.segment), *rules_in(self.engine, self.segment)]
 
     def step(self, *, at_once: bool) -> bool:
         """Move some jobs, or all at once; whether it came further."""
@@ -106,24 +114,29 @@ class Compaction:
         return came_further
 
     def move_some(self, budget, at_once):
-        """Write jobs, then pauses, for `budget` bytes or all that there are; whether it came further."""
+        """Write jobs, then the rest, for `budget` bytes or all that there are; whether it came further."""
         began_at: cython.Py_ssize_t = self.at
         while self.at < len(self.items) and (budget > 0 or at_once):
             item = self.items[self.at]
             tube: Tube = item if isinstance(item, Tube) else None
-            job: Job = self.engine.jobs.find(item) if tube is None else None
+            rules: RuleSet = item if isinstance(item, RuleSet) else None
+            job: Job = self.engine.jobs.find(item) if tube is None and rules is None else None
             size: int64_t = 0  # it is not in the segment any more
             if tube is not None and tube.segment == self.segment:
                 size = pause_bytes(tube)
+            elif rules is not None and rules.segment == self.segment:
+                size = rules_bytes(rules)
             elif job is not None and job.segment == self.segment:
                 size = whole_bytes(job)
             if size:
                 if not at_once and not self.has_room(size):
                     break
-                if job is None:
+                if job is not None:
+                    self.records.job_put(job)
+                elif tube is not None:
                     self.records.tube_changed(tube)
                 else:
-                    self.records.job_put(job)
+                    self.records.rules_changed(rules)
                 self.moved_count += 1
             budget -= size or PASSED_COST
             self.at += 1
@@ -148,16 +161,30 @@ class Compaction:
 
 
 def write_all(engine: Engine, records: Encoder, flush: Callable[[], None]) -> None:
-    """Write every job and pause of an engine; `flush` is called whenever there is much to write to files."""
+    """Write every job, pause and rule of an engine; `flush` is called whenever there is much to write to files.
+
+    They are new to the accounts of these records, wherever the engine's own have them.
+    """
     job: Job
+    rules: RuleSet
+    for rules in [] if engine.rules is None else engine.rules.all():
+        rules.segment = 0
+        records.rules_changed(rules)
     for id in sorted([each.id for each in engine.jobs.jobs()]):
         job = engine.jobs.find(id)
+        job.segment = 0
         records.job_put(job)
         if records.unwritten_bytes >= CHUNK_BYTES:
             flush()
     for tube in paused_in(engine, 0):
         records.tube_changed(tube)
     flush()
+
+
+def rules_in(engine: Engine, segment: uint64_t) -> list[RuleSet]:
+    """Return the rules whose records stand in `segment`."""
+    rules: RuleSet
+    return [] if engine.rules is None else [rules for rules in engine.rules.all() if rules.segment == segment]
 
 
 def paused_in(engine: Engine, segment: uint64_t) -> list[Tube]:

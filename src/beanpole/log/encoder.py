@@ -163,6 +163,26 @@ class Encoder(Records):
         """Book a tube's record where it lies."""
         return self.accounts.count_tube(tube)
 
+    def rules_changed(self, rules):
+        """Write the rules of a pattern."""
+        self.rules_dropped(rules)
+        self.event("RULES", rules.set_at_ns, b"%b\n%b" % (rules.pattern, rules.text))
+        rules.segment = self.segment
+        return self.rules_restored(rules)
+
+    def rules_deleted(self, rules):
+        """Write that a pattern has no rules."""
+        self.event("RULES", rules.set_at_ns, rules.pattern)
+        return 0
+
+    def rules_dropped(self, rules):
+        """Book the record of rules no more."""
+        return self.accounts.drop_rules(rules)
+
+    def rules_restored(self, rules):
+        """Book the record of rules where it lies."""
+        return self.accounts.count_rules(rules)
+
     def unpaused(self, name: bytes) -> bool:
         """Write that a tube has no pause; later (False), if there is no room: that must not stop a tube's end."""
         self.stale_pauses.add(name)
@@ -412,10 +432,10 @@ class Encoder(Records):
         self.wanted_bytes = 0
 
     def room_for_change(self, size):
-        """Whether there is room for a change; `size` is its tags, and its tube's name."""
+        """Whether there is room for a change; `size` is its tags, its tube's name, or rules and their pattern."""
         if self.backlog_full():
             return Room.WAIT
-        record_bytes: int64_t = CHANGED_RECORD + size  # a tube's record is smaller
+        record_bytes: int64_t = CHANGED_RECORD + size  # the others are smaller
         room: cython.int = self.accounts.room_for_change(self.left(), record_bytes, self.index)
         if room == Room.WAIT:
             self.waits = True

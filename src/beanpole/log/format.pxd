@@ -3,6 +3,7 @@ from libc.stdint cimport int64_t, uint32_t
 
 from beanpole.engine.job cimport Job, JobNumbers
 from beanpole.engine.tube cimport Tube
+from beanpole.engine.tuberules cimport RuleSet
 
 cpdef enum Kind:
     # The first byte of a record's payload.
@@ -12,6 +13,7 @@ cpdef enum Kind:
     TUBE = 4                             # a tube's pause
     TURN = 5                             # the end of what one turn wrote
     END = 6                              # the segment is complete
+    RULES = 8                            # the rules of tubes
     # From 128 on: a program that doesn't know the kind passes over the record.
     FIRST = 129                          # the oldest segment that is still needed
     NEXT = 130                           # behind END: the next segment has begun
@@ -39,8 +41,10 @@ cpdef enum:
     NEXT_RECORD = 17
     RESERVED_RECORD = 29                 # FRAME, kind, id, until, how often it was reserved
     ATTEMPT_RECORD = 25                  # FRAME, kind, id, which attempt it is, how often it was reserved
+    RULES_FIXED = 17                     # FRAME, kind, when they were set; the pattern follows, LF and the rules
     TAG_FIXED = 3                        # a tag's number and length; its bytes follow
 
 cdef int64_t whole_bytes(Job job) noexcept
 cdef int64_t pause_bytes(Tube tube) noexcept
+cdef int64_t rules_bytes(RuleSet rules) noexcept
 cdef uint32_t record_crc(const unsigned char *at, Py_ssize_t size, uint32_t salt) noexcept

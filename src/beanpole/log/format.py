@@ -54,6 +54,7 @@ FIELDS = {
     Kind.TUBE: Fields(Struct("<Iqx"), ("pause_s", "paused_until_ns")),
     Kind.TURN: Fields(Struct("<qqQQ4x"), ("time_ns", "clock_lead_ns", "durable_segment", "durable_bytes")),
     Kind.END: Fields(Struct("<Q"), ("next_job_id",), restore="reach_job_id"),
+    Kind.RULES: Fields(Struct("<q"), ("set_at_ns",), "rules"),
     Kind.FIRST: Fields(Struct("<Q"), ("segment_number",)),
     Kind.NEXT: Fields(Struct("<Q"), ("segment_number",)),
     Kind.RESERVED: Fields(Struct("<QqI"), ("job", "until_ns", "reserve_count")),
@@ -78,6 +79,11 @@ def whole_bytes(job):
 def pause_bytes(tube):
     """Return the size of a tube's record."""
     return TUBE_FIXED + len(tube.name) + (0 if tube.tags is None else len(tube.tags))
+
+
+def rules_bytes(rules):
+    """Return the size of the record of rules."""
+    return RULES_FIXED + len(rules.pattern) + 1 + len(rules.text)
 
 
 def segment_header(

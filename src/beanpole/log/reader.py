@@ -212,6 +212,8 @@ def problem_of(verdict, record):
         return "a record has a wrong length or checksum"
     if verdict == Verdict.SENSELESS:
         return f"a record of kind {record.kind} with {record.size} bytes says what no program writes"
+    if record.tag == 0 and record.kind == Kind.RULES:
+        return "a record holds rules of tubes that this program doesn't know"
     if record.tag == 0:
         return f"a record is of kind {record.kind}, which this program doesn't know"
     whose: str = f"job {record.job.id}"

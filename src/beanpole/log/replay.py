@@ -19,8 +19,10 @@ from cython.cimports.beanpole.log.reader import Record, Verdict, problem_of, rea
 from cython.cimports.libc.stdint import int64_t, uint64_t
 from cython.cimports.libc.string import memset
 
+from beanpole.errors import RulesError
 from beanpole.log.format import FIELDS
 from beanpole.log.reader import Header, read_header
+from beanpole.protocol.rules import parse
 
 
 @cython.cclass
@@ -60,6 +62,8 @@ class Replay:
         i: cython.Py_ssize_t = start
         while not self.next_segment:
             self.verdict = read_record(at + i, end - i, self.salt, version, cython.address(record))
+            if self.verdict == Verdict.GOOD and record.kind == Kind.RULES and not knows(cython.address(record)):
+                self.verdict = Verdict.UNKNOWN
             if self.verdict != Verdict.GOOD or (self.ended and record.kind != Kind.NEXT):
                 break
             self.counts[record.kind] += 1
@@ -117,6 +121,9 @@ class Replay:
             name = record.name[: record.name_bytes]
             tube_tags: bytes = record.tags[: record.tag_bytes] if record.tag_bytes else None
             self.restore.tube(name, record.pause_s, record.moment_ns, tube_tags, segment)
+        elif kind == Kind.RULES:
+            text: bytes = rules_of(record)
+            self.restore.rules(cython.cast(int64_t, record.number), text, segment)
         elif kind == Kind.TURN:
             self.restore.advance(record.moment_ns)
             self.lead_ns = record.lead_ns
@@ -135,6 +142,22 @@ class Replay:
         now_ns: int64_t = max(wall_ns - self.lead_ns, self.restore.clock_ns)
         self.records.stale_pauses = self.restore.finish(now_ns)
         return now_ns
+
+
+@cython.cfunc
+def rules_of(record: cython.pointer(Record)) -> bytes:
+    """Return the pattern of a record of rules, and behind LF the rules, unless it has none any more."""
+    return record.payload[8 : record.size - FRAME - 1]
+
+
+@cython.cfunc
+def knows(record: cython.pointer(Record)) -> cython.bint:
+    """Whether this program knows the rules of a record."""
+    try:
+        parse(rules_of(record).partition(b"\n")[2])
+    except RulesError:
+        return False
+    return True
 
 
 def import_job(restore: Restore, records: Encoder, tube: bytes, body: bytes, numbers: dict[str, int]) -> None:

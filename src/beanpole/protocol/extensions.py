@@ -7,6 +7,8 @@ where its value goes in ``Arguments`` and how it is read.
 import cython
 from cython.cimports.libc.stdint import uint64_t
 
+from beanpole.protocol.rules import SERVED_RULES
+
 
 def bit(kind):
     """Return the bit of a kind in ``Arguments.given``."""
@@ -68,6 +70,10 @@ EXTENSIONS = (
     (b"stats-tubes", (), (Kind.AFTER_TUBE, Kind.LIMIT)),
     (b"explain", (Kind.ID,), ()),
     (b"explain-tube", (Kind.TUBE,), ()),
+    (b"set-rules", (Kind.PATTERN, Kind.RULES_BYTES), ()),
+    (b"get-rules", (Kind.TUBE,), ()),
+    (b"list-rules", (), (Kind.AFTER_PATTERN,)),
+    (b"drop-rules", (Kind.PATTERN,), ()),
 )  # fmt: skip
 """Every extension: its verb, the words that must follow it, and the options that may, in any order.
 
@@ -80,11 +86,12 @@ FEATURES = (b"fractions",)
 FEATURE_NAMES = sorted(
     [
         *FEATURES,
+        *[b"rule." + name.encode() for name in SERVED_RULES],
         *[text for text, _, _ in EXTENSIONS],
         *[text + b"." + KIND_NAMES[kind] for text, _, options in EXTENSIONS for kind in options],
     ]
 )
-"""What list-extensions lists: `verb`, `verb.option` and other features, in the order of their bytes."""
+"""What list-extensions lists: `verb`, `verb.option`, `rule.name` and other features, in the order of their bytes."""
 
 
 def named(args):

@@ -14,7 +14,7 @@ with it.
 import cython
 from cython.cimports.beanpole.engine.engine import Engine, Outcome
 from cython.cimports.beanpole.engine.many import cancel
-from cython.cimports.beanpole.engine.work import Work
+from cython.cimports.beanpole.engine.work import go_on
 from cython.cimports.beanpole.protocol.commands import Command, Verb
 from cython.cimports.beanpole.protocol.decoder import Decoder
 from cython.cimports.beanpole.protocol.replies import Word
@@ -141,9 +141,7 @@ class Connection:
                 break
             outcome: cython.int
             if unfinished:
-                # A reference of our own: the last step takes the session's away.
-                work: Work = cython.cast(Work, session.work, typecheck=True)
-                outcome = work.step(self.engine, now_ns, session)
+                outcome = go_on(self.engine, now_ns, session)
             else:
                 if not self.decoder.next(current):
                     self.hungry = True

@@ -58,6 +58,29 @@ def test_tube_body_and_state_count() -> None:
     assert len(set(found)) == len(found)
 
 
+def test_rules_count() -> None:
+    found = []
+    for text in (b"", b"t", b"t\n", b"u\n", b"t\nattempts: 1\n"):
+        engine = Engine(1000)
+        if text:
+            Restore(engine).rules(5, text, 0)
+        found.append(digest_of(engine, NOW_NS))
+    assert found[0] == found[1]
+    assert len(set(found)) == len(found) - 1
+
+
+def test_segments_do_not_count() -> None:
+    """Those of a log that has had many are far beyond the accounts of the digest."""
+    found = []
+    for segment in (1, 10_000):
+        records = Encoder(Accounts(1 << 30, unlimited=True))
+        records.open_segment(segment, 1 << 30)
+        engine = Engine(1000)
+        import_job(Restore(engine), records, b"mail", b"hello", JOB)
+        found.append(digest_of(engine, NOW_NS))
+    assert found[0] == found[1]
+
+
 def test_a_delayed_job_that_is_due_is_ready() -> None:
     assert digest(JOB | {"state": DELAYED, "deadline_at_ns": NOW_NS}) == digest(JOB)
 

@@ -1,0 +1,274 @@
+"""The rules of tubes as text: one `name: value` a line, which clients write, the server reads and the log keeps.
+
+:func:`parse` reads them and says which line is wrong; :attr:`Rules.text` writes them back, in one order and with every
+number in one way. What the rules mean is the engine's business.
+"""
+
+import re
+from collections.abc import Callable, Container
+from dataclasses import dataclass
+from typing import Any
+
+from beanpole.errors import RulesError
+from beanpole.limits import TUBE_NAME_BYTES_MAX
+from beanpole.protocol import limits
+
+SECOND_NS = 1_000_000_000
+MILLISECOND_NS = 1_000_000
+NUMBER_MAX = 2**32 - 1
+BYTES_MAX = 2**62
+
+DURATION = re.compile(rb"(\d{1,10})(?:\.(\d{1,3}))?")
+RATE = re.compile(rb"(\d{1,10})/([smh])")
+TUBE = re.compile(rb"(?!-)[A-Za-z0-9\-+/;.$_()]{1,%d}" % TUBE_NAME_BYTES_MAX)
+UNITS_NS = {b"s": SECOND_NS, b"m": 60 * SECOND_NS, b"h": 3600 * SECOND_NS}
+
+FACTOR_1000_DEFAULT = 2_000
+BACKOFF_MAX_NS_DEFAULT = 3_600 * SECOND_NS
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """So many tokens in a time, and how many there may be at once."""
+
+    count: int
+    unit: bytes
+    """s, m or h."""
+
+    burst: int
+
+    @property
+    def interval_ns(self) -> int:
+        """Nanoseconds from one token to the next, rounded up: there are never too many."""
+        return -(-UNITS_NS[self.unit] // self.count)
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """The rules of a tube; 0, None or False: there is no such rule."""
+
+    attempts: int = 0
+    dead: bytes | None = None
+    backoff_ns: int = 0
+    backoff_factor_1000: int = FACTOR_1000_DEFAULT
+    backoff_max_ns: int = BACKOFF_MAX_NS_DEFAULT
+    expire_ns: int = 0
+    expire_dead: bool = False
+    unique: bool = False
+    unique_until_reserve: bool = False
+    unique_replace: bool = False
+    jobs_max: int = 0
+    bytes_max: int = 0
+    rate: Rate | None = None
+    concurrency: int = 0
+
+    @property
+    def text(self) -> bytes:
+        """The rules as lines, each with its LF."""
+        found = [(name, write(self)) for name, (_, write) in RULES.items()]
+        return b"".join([b"%b: %b\n" % (name.encode(), value) for name, value in found if value])
+
+
+def parse(text: bytes, served: Container[str] | None = None) -> Rules:
+    """Read rules. Raise RulesError where a line is wrong, or names a rule that is not among those that are `served`."""
+    values: dict[str, Any] = {}
+    seen = set()
+    if len(text) > limits.RULES_BYTES_MAX:
+        raise RulesError(0, f"rules have {limits.RULES_BYTES_MAX} bytes at most")
+    for number, each in enumerate(text.split(b"\n"), 1):
+        line = each.strip()
+        if not line:
+            continue
+        name_bytes, colon, value = line.partition(b":")
+        name = name_bytes.decode("ascii", "backslashreplace")
+        if not colon or not value.strip():
+            raise RulesError(number, "a rule is a name, a colon and a value")
+        if name not in RULES:
+            raise RulesError(number, f"there is no rule {name[:40]!a}")
+        if served is not None and name not in served:
+            raise RulesError(number, f"rule.{name} is not served")
+        if name in seen:
+            raise RulesError(number, f"{name} is there twice")
+        seen.add(name)
+        try:
+            values |= RULES[name][0](value.split())
+        except ValueError as wrong:
+            raise RulesError(number, f"{name}: {wrong}") from None
+    return Rules(**values)
+
+
+def is_pattern(text: bytes) -> bool:
+    """Whether rules can be set for this: a tube's name, a beginning of one with `*` behind it, or `*`."""
+    return text == b"*" or TUBE.fullmatch(text.removesuffix(b"*")) is not None
+
+
+# --- values -----------------------------------------------------------------------------------------------------------
+
+
+def number(word: bytes, most: int = NUMBER_MAX) -> int:
+    """Read a whole number from 1."""
+    if not re.fullmatch(rb"\d{1,20}", word) or not 1 <= int(word) <= most:
+        raise ValueError(f"a whole number from 1 to {most} is wanted")
+    return int(word)
+
+
+def thousandths(word: bytes, what: str) -> int:
+    """Read a number with up to three decimals, as so many thousandths; 0 is none."""
+    found = DURATION.fullmatch(word)
+    if found is None or int(found[1]) > NUMBER_MAX:
+        raise ValueError(f"{what} is wanted, with three decimals at most")
+    value = int(found[1]) * 1000 + int((found[2] or b"").ljust(3, b"0"))
+    if value == 0:
+        raise ValueError(f"{what} above 0 is wanted")
+    return value
+
+
+def duration_ns(word: bytes) -> int:
+    """Read seconds above 0 with up to three decimals, as nanoseconds."""
+    return thousandths(word, "a number of seconds") * MILLISECOND_NS
+
+
+def decimal(value_1000: int) -> bytes:
+    """Write so many thousandths as a number with as few decimals as it needs."""
+    whole, rest = divmod(value_1000, 1000)
+    return (b"%d.%03d" % (whole, rest)).rstrip(b"0") if rest else b"%d" % whole
+
+
+def seconds(duration: int) -> bytes:
+    """Write nanoseconds as seconds; nothing for 0."""
+    return decimal(duration // MILLISECOND_NS) if duration else b""
+
+
+def options(words: list[bytes], **readers: Callable[[bytes], int]) -> dict[str, int]:
+    """Read what follows a first value: names with a value behind each, every one once."""
+    found: dict[str, int] = {}
+    while words:
+        name = words.pop(0).decode("ascii", "backslashreplace")
+        if name not in readers or name in found or not words:
+            raise ValueError(f"behind the first value may follow {' and '.join(readers)}, each with a value")
+        found[name] = readers[name](words.pop(0))
+    return found
+
+
+def only(words: list[bytes]) -> bytes:
+    """Return the one word that there must be."""
+    if len(words) != 1:
+        raise ValueError("one value is wanted")
+    return words[0]
+
+
+def read_dead(words: list[bytes]) -> dict[str, Any]:
+    """Read `dead: TUBE`."""
+    if not TUBE.fullmatch(only(words)):
+        raise ValueError("the name of a tube is wanted")
+    return {"dead": words[0]}
+
+
+def factor(word: bytes) -> int:
+    """Read the factor of a backoff."""
+    value = thousandths(word, "a number")
+    if not 1000 <= value <= 1_000_000:
+        raise ValueError("a factor is from 1 to 1000")
+    return value
+
+
+def read_backoff(words: list[bytes]) -> dict[str, Any]:
+    """Read `backoff: S [factor F] [max M]`."""
+    first, *rest = words
+    found = options(rest, factor=factor, max=duration_ns)
+    return {
+        "backoff_ns": duration_ns(first),
+        "backoff_factor_1000": found.get("factor", FACTOR_1000_DEFAULT),
+        "backoff_max_ns": found.get("max", BACKOFF_MAX_NS_DEFAULT),
+    }
+
+
+def write_backoff(rules: Rules) -> bytes:
+    """Write what `read_backoff` reads, without what is so by default."""
+    text = seconds(rules.backoff_ns)
+    if text and rules.backoff_factor_1000 != FACTOR_1000_DEFAULT:
+        text += b" factor " + decimal(rules.backoff_factor_1000)
+    if text and rules.backoff_max_ns != BACKOFF_MAX_NS_DEFAULT:
+        text += b" max " + seconds(rules.backoff_max_ns)
+    return text
+
+
+def read_expire(words: list[bytes]) -> dict[str, Any]:
+    """Read `expire: S [dead]`."""
+    first, *rest = words
+    if rest not in ([], [b"dead"]):
+        raise ValueError("behind the seconds may follow dead")
+    return {"expire_ns": duration_ns(first), "expire_dead": bool(rest)}
+
+
+def write_expire(rules: Rules) -> bytes:
+    """Write what `read_expire` reads."""
+    return seconds(rules.expire_ns) + (b" dead" if rules.expire_dead else b"")
+
+
+def read_unique(words: list[bytes]) -> dict[str, Any]:
+    """Read `unique: body [until reserve] [replace]`."""
+    first, *rest = words
+    until_reserve = rest[:2] == [b"until", b"reserve"]
+    left = rest[2:] if until_reserve else rest
+    if first != b"body" or left not in ([], [b"replace"]):
+        raise ValueError("body is wanted, and behind it may follow until reserve, and replace")
+    return {"unique": True, "unique_until_reserve": until_reserve, "unique_replace": bool(left)}
+
+
+def write_unique(rules: Rules) -> bytes:
+    """Write what `read_unique` reads."""
+    if not rules.unique:
+        return b""
+    until = b" until reserve" if rules.unique_until_reserve else b""
+    return b"body" + until + (b" replace" if rules.unique_replace else b"")
+
+
+def read_rate(words: list[bytes]) -> dict[str, Any]:
+    """Read `rate: N/s [burst B]`, of which the burst is one second's worth by default."""
+    first, *rest = words
+    found = RATE.fullmatch(first)
+    count = int(found[1]) if found else 0
+    if found is None or count == 0 or UNITS_NS[found[2]] // count < limits.RATE_INTERVAL_NS_MIN:
+        raise ValueError("a number from 1 to a million a second is wanted, as 10/s, 10/m or 10/h")
+    burst = -(-count * SECOND_NS // UNITS_NS[found[2]])
+    burst = options(rest, burst=lambda word: number(word, limits.RATE_BURST_MAX)).get("burst", burst)
+    return {"rate": Rate(count, found[2], burst)}
+
+
+def write_rate(rules: Rules) -> bytes:
+    """Write what `read_rate` reads."""
+    rate = rules.rate
+    return b"" if rate is None else b"%d/%b burst %d" % (rate.count, rate.unit, rate.burst)
+
+
+def count(
+    field: str, most: int = NUMBER_MAX
+) -> tuple[Callable[[list[bytes]], dict[str, Any]], Callable[[Rules], bytes]]:
+    """Return how a rule that is one whole number is read and written."""
+
+    def read(words: list[bytes]) -> dict[str, Any]:
+        return {field: number(only(words), most)}
+
+    def write(rules: Rules) -> bytes:
+        value = getattr(rules, field)
+        return b"%d" % value if value else b""
+
+    return read, write
+
+
+RULES: dict[str, tuple[Callable[[list[bytes]], dict[str, Any]], Callable[[Rules], bytes]]] = {
+    "attempts": count("attempts"),
+    "dead": (read_dead, lambda rules: rules.dead or b""),
+    "backoff": (read_backoff, write_backoff),
+    "expire": (read_expire, write_expire),
+    "unique": (read_unique, write_unique),
+    "jobs-max": count("jobs_max"),
+    "bytes-max": count("bytes_max", BYTES_MAX),
+    "rate": (read_rate, write_rate),
+    "concurrency": count("concurrency"),
+}
+"""Every rule in the order in which they are written: how the words behind its colon are read, and how it is written."""
+
+SERVED_RULES: tuple[str, ...] = ()
+"""The rules that the engine keeps; it refuses the others."""
