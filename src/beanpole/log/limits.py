@@ -75,6 +75,12 @@ BEATS_PER_SILENCE = 5
 CLUSTER_SEGMENT_BYTES = 67_108_864
 """Bytes of a segment of a cluster's log, which is a table."""
 
+CLUSTER_FORMAT = 4
+"""What a node reads and writes: 3, jobs and pauses as in files; 4, keys of jobs and rules of tubes besides."""
+
+CLUSTER_FORMAT_EXTENSIONS = 4
+"""The format from which the extensions are served: a node that reads less would stop at what they write."""
+
 CLUSTER_BODY_BYTES_MAX = 8_388_608
 """The largest body in a cluster: a body alone is a row, and a row must be confirmed within the silence limit."""
 

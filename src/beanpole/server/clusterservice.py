@@ -6,6 +6,7 @@ import socket
 from collections.abc import Callable
 
 from beanpole.engine.engine import Engine
+from beanpole.log import limits as log_limits
 from beanpole.log.encoder import Encoder
 from beanpole.log.postgres.leader import Leading
 from beanpole.log.postgres.store import Settings as ClusterSettings
@@ -80,7 +81,8 @@ class ClusterService:
 
     def make_engine(self, records: Encoder, settings: ClusterSettings) -> Engine:
         """Return an empty engine."""
-        engine = Engine(settings.body_bytes_max, 0, self.all_facts, records)
+        extensions = settings.format >= log_limits.CLUSTER_FORMAT_EXTENSIONS
+        engine = Engine(settings.body_bytes_max, 0, self.all_facts, records, extensions)
         engine.tubes_max = self.settings.tubes_max
         return engine
 

@@ -399,6 +399,19 @@ def test_upgrade_needs_a_node_that_is_alive(cluster: Cluster) -> None:
         assert cluster("upgrade", "--json").objects[0]["format"] == done["format"], "it never goes back"
 
 
+def test_extensions_wait_for_the_format_that_all_nodes_read(cluster: Cluster) -> None:
+    cluster.init()
+    cluster.database.run("update beanpole.setting set value = '3' where name = 'format'")
+    with cluster.node("a") as node:
+        cluster.wait_alive("a")
+        ask(node, (b"set-rules t 0\r\n", b"UNKNOWN_COMMAND\r\n"), (b"list-tube-used\r\n", b"USING default\r\n"))
+        assert cluster("upgrade", "--json").objects[0] == {"before": 3, "format": 4}
+    with cluster.node("a") as node:
+        ask(node, (b"set-rules t 0\r\n\r\n", b"RULES_SET\r\n"))
+    with cluster.node("b") as node:
+        ask(node, (b"drop-rules t\r\n", b"DROPPED\r\n"))
+
+
 @pytest.mark.parametrize(
     "verb", ["init", "status", "leader", "step-down", "import", "export", "accept-loss", "upgrade", "verify"]
 )

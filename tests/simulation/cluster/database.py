@@ -27,7 +27,7 @@ from tests.simulation.cluster.loop import NODE, SimulatedLoop
 ROWS_AT_ONCE = 16
 """Rows of one answer, however few bytes they have."""
 
-SETTINGS = Settings(cluster="c", format=3, silence_ms=1500, segment_bytes=65_536, body_bytes_max=65_536)
+SETTINGS = Settings(cluster="c", format=4, silence_ms=1500, segment_bytes=65_536, body_bytes_max=65_536)
 
 
 @dataclass(slots=True)

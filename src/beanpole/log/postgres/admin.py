@@ -9,7 +9,6 @@ import psycopg
 
 from beanpole import limits as protocol_limits
 from beanpole.log import limits
-from beanpole.log.format import VERSION
 from beanpole.log.postgres import schema
 from beanpole.log.postgres.connection import (
     check_durability,
@@ -142,7 +141,7 @@ async def init(
                 )
                 for name, value in (
                     ("cluster", cluster),
-                    ("format", VERSION),
+                    ("format", limits.CLUSTER_FORMAT),
                     ("silence_ms", silence_ms),
                     ("segment_bytes", segment_bytes),
                     ("body_bytes_max", body_bytes_max),
@@ -401,7 +400,7 @@ async def upgrade(conninfo: str) -> tuple[int, int]:
         if not formats:
             raise RefusedError("no node is alive: start all of them first, so that it is known what they can read")
         before = store.settings.format
-        after = max(before, min(VERSION, *formats))
+        after = max(before, min(limits.CLUSTER_FORMAT, *formats))
         if after != before:
             with errors_translated():
                 await store.connection.execute(schema.SET_FORMAT.encode(), [str(after)])

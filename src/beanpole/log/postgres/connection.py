@@ -16,7 +16,6 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from beanpole.log import limits
-from beanpole.log.format import VERSION
 from beanpole.log.postgres.schema import SCHEMA
 from beanpole.log.postgres.store import BusyError, ChangedError, GoneError, LostError, RefusedError, Server, Settings
 from beanpole.log.postgres.tasks import within
@@ -224,10 +223,10 @@ async def read_settings(
             f"the log was exported to {values['closed']}, and is closed: its jobs are served from there; make "
             "a new cluster in another database with `beanpole cluster init`, and `beanpole cluster import` them"
         )
-    if int(values["format"]) > VERSION:
+    if int(values["format"]) > limits.CLUSTER_FORMAT:
         raise RefusedError(
-            f"the log is written in format {values['format']}, and this program reads up to {VERSION}: install a newer "
-            "one on this node"
+            f"the log is written in format {values['format']}, and this program reads up to {limits.CLUSTER_FORMAT}: "
+            "install a newer one on this node"
         )
     settings = Settings(
         cluster=values["cluster"],

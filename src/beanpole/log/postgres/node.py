@@ -14,7 +14,6 @@ from beanpole.engine.engine import Engine
 from beanpole.errors import BeanpoleError
 from beanpole.log import limits
 from beanpole.log.encoder import Encoder
-from beanpole.log.format import VERSION
 from beanpole.log.postgres.clock import Clock
 from beanpole.log.postgres.follower import Following, FollowObserver
 from beanpole.log.postgres.leader import DeposedError, Leading
@@ -243,7 +242,7 @@ class Node:
             epoch,
             applied,
             beanpole.__version__,
-            VERSION,
+            limits.CLUSTER_FORMAT,
             self.note.get("machine", ""),
             self.service.reaches_leader,
             self.writer,
@@ -282,8 +281,9 @@ class Node:
 
     def live_others(self) -> list[NodeState]:
         """Return the other nodes that are alive and could lead, the one that has applied most first."""
+        least = 0 if self.leading is None else self.leading.store.settings.format
         others = [
-            each for each in self.nodes if each.name != self.note["node"] and each.is_alive and each.format >= VERSION
+            each for each in self.nodes if each.name != self.note["node"] and each.is_alive and each.format >= least
         ]
         return sorted(others, key=lambda each: each.applied, reverse=True)
 

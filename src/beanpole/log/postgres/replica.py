@@ -13,7 +13,7 @@ from beanpole.log.accounts import Accounts
 from beanpole.log.encoder import Encoder
 from beanpole.log.format import VERSION
 from beanpole.log.postgres.rows import Place, Row, RowKind
-from beanpole.log.postgres.store import ChangedError, Settings
+from beanpole.log.postgres.store import ChangedError, RefusedError, Settings
 from beanpole.log.replay import Replay
 
 
@@ -106,6 +106,8 @@ class Replica:
             self.replay.segment(data, booked_as)
         elif data:
             self.replay.resume(data, booked_as, VERSION, 0)
+        if data and self.replay.unknown:
+            raise RefusedError(f"{row.place} can't be read: {self.replay.problem}; install a newer one on this node")
         if data and self.replay.good_bytes != len(data):
             raise ChangedError(f"{row.place} can't be applied: {self.replay.problem}")
         self.segment_bytes[segment] = used_bytes + len(data)
