@@ -8,8 +8,11 @@ engine itself.
 
 import asyncio
 import contextlib
+import inspect
 import socket
-from collections.abc import Callable, Iterator
+from collections import OrderedDict
+from collections.abc import Iterator
+from inspect import Parameter
 from typing import Any
 
 import pytest
@@ -30,27 +33,88 @@ BODY = (
 )
 """The text of commands, of which none may be run. It has no line end where a size that lost digits would put one."""
 
-Call = Callable[[Any], object]
+WITH_BODY = [
+    (verb, [KIND_NAMES[kind].decode() for kind in words], [KIND_NAMES[kind].decode() for kind in options])
+    for verb, words, options in EXTENSIONS
+    if any(KIND_NAMES[kind] == b"bytes" for kind in words)
+]
+"""The extensions with a body: their verb, the words behind it and their options."""
 
-CALLS: dict[str, Call] = {
-    "put": lambda client: client.put(BODY, key="k"),
-    "put with everything": lambda client: client.put(
-        BODY, 5, 9.5, 60, tube="other", key="k2", taken="replace", until="reserve", expire=60
-    ),
-    "put with a fraction": lambda client: client.put(BODY, delay=1000.5),
-    "put_job": lambda client: client.put_job(BODY, delay=1000, tube="other"),
-    "put_job with a wrong key": lambda client: client.put_job(BODY, key=BODY.decode()),
-    "put_job with a wrong tube": lambda client: client.put_job(BODY, tube=BODY.decode()),
-    "put_job with a wrong delay": lambda client: client.put_job(BODY, delay=BODY.decode()),
-    "change_body": lambda client: client.change_body(2, BODY),
-    "fail_job": lambda client: client.fail_job(2, BODY.decode()),
-    "fail_job for good": lambda client: client.fail_job(2, BODY.decode(), priority=1, delay=1.5, dead=True),
-    "find_job": lambda client: client.find_job("default", BODY.decode()),
-    "list_jobs": lambda client: client.list_jobs(BODY.decode(), "ready"),
-    "clear_tube": lambda client: client.clear_tube(BODY.decode()),
-    "touch_many": lambda client: client.touch_many([2, 2**63, BODY.decode()]),
+TEXT = BODY.decode()
+NOBODY = 2**63
+"""An id that no job has."""
+
+METHODS = [name for verb, _, _ in EXTENSIONS if hasattr(Client, name := verb.decode().replace("-", "_"))]
+"""The methods of clients that are made for one extension."""
+
+GIVEN: dict[str, object] = {
+    "body": BODY,
+    "reason": TEXT,
+    "rules": "attempts: 7",
+    "job": NOBODY,
+    "jobs": [NOBODY],
+    **dict.fromkeys(("tube", "to", "pattern"), "other"),
+    "state": "buried",
+    "states": ["buried"],
+    **dict.fromkeys(("priority", "ttr", "limit", "bodies", "after", "bound", "count"), 7),
+    **dict.fromkeys(("delay", "expire"), 1000.5),
+    "timeout": 0,
+    "key": "k",
+    "taken": "replace",
+    "until": "reserve",
+    "dead": True,
+    "order": "next",
 }
-"""What a program may say with a text that a stranger has sent."""
+"""What a program says as an argument of a method, by its name."""
+
+GIVEN_TO = {("clear_tube", "tube"): "empty", ("move_jobs", "tube"): "empty", ("stats_tubes", "after"): "a"}
+"""What it says instead to a method: an older server would have to touch the jobs that others have put."""
+
+Arguments = dict[str, object]
+
+
+def everything(name: str) -> Arguments:
+    """All arguments of a method."""
+    return {each: GIVEN_TO.get((name, each), GIVEN[each]) for each in signature(name).parameters}
+
+
+def variants(name: str) -> Iterator[Arguments]:
+    """The arguments of a method: none left out, each left out, each alone, and the text of a stranger in its place."""
+    arguments = everything(name)
+    parameters = signature(name).parameters
+    needed = {each for each in arguments if parameters[each].default is Parameter.empty}
+    if "timeout" in arguments:
+        needed.add("timeout")  # without which it waits for a job
+    least = {each: arguments[each] for each in needed}
+    yield arguments
+    for each, value in arguments.items():
+        yield least | {each: value}
+        yield from (least | {each: wrong} for wrong in (TEXT, [TEXT], BODY))
+        if each != "timeout":
+            yield {other: value for other, value in arguments.items() if other != each}
+
+
+def signature(name: str) -> inspect.Signature:
+    """The parameters of a method."""
+    found = inspect.signature(getattr(Client, name))
+    return found.replace(parameters=list(found.parameters.values())[1:])
+
+
+def call(client: Any, name: str, arguments: Arguments) -> None:  # noqa: ANN401 - a client of either kind
+    """Calls a method; whatever it says of its arguments, or of its server, it does not matter here."""
+    bound = inspect.BoundArguments(signature(name), OrderedDict(arguments))
+    method = getattr(client, name)
+    with contextlib.suppress(BeanpoleError, TypeError, AttributeError):  # the last two for arguments of a wrong type
+        method(*bound.args, **bound.kwargs)
+
+
+PUTS: list[Arguments] = [
+    {"body": BODY, "key": "k"},
+    {"body": BODY, "priority": 5, "delay": 9.5, "tube": "other", "key": "k2", "taken": "replace"},
+    {"body": BODY, "delay": 1000.5},
+    {"body": BODY, "tube": TEXT},
+]
+"""Arguments of put, which is a put-job with most of them."""
 
 
 def untouched(server: Client[bytes]) -> bool:
@@ -61,7 +125,7 @@ def untouched(server: Client[bytes]) -> bool:
         server.peek(1).body == SENTINEL
         and (stats.state, stats.tube, stats.reserves, stats.buries) == ("ready", "default", 0, 0)
         and "pwned" not in server.tubes()
-        and quiet.cmd_delete == quiet.cmd_bury == quiet.cmd_kick == 0
+        and quiet.cmd_bury == quiet.cmd_kick == 0
     )
 
 
@@ -104,25 +168,28 @@ class Cut(socket.socket):
         return len(data)
 
 
-@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize("name", ["put", *METHODS])
 def test_clients_hand_over_no_command(observer: Client[bytes], make: Maker, name: str) -> None:
-    client = make((observer.address.host, observer.address.port), None)
-    with contextlib.suppress(BeanpoleError, TypeError):
-        CALLS[name](client)
+    for arguments in PUTS if name == "put" else variants(name):
+        client = make((observer.address.host, observer.address.port), None, watch="idle")
+        call(client, name, dict(arguments))
+        client.close()
     assert untouched(observer)
 
 
-@pytest.mark.parametrize("name", ["put", "put with everything", "change_body", "fail_job for good"])
+@pytest.mark.parametrize("name", ["put", *[verb.decode().replace("-", "_") for verb, _, _ in WITH_BODY]])
 def test_clients_that_are_cut_off_hand_over_no_command(observer: Client[bytes], make: Maker, name: str) -> None:
     """At each byte, of the question as well; a server with a body of fewer bytes than it was told runs nothing."""
     where = (observer.address.host, observer.address.port)
-    for size in range(1, 40 + len(BODY), 1 if make.kind == "sync" else 7):
+    arguments = PUTS[1] if name == "put" else everything(name)
+    arguments.pop("dead", None)  # which has no delay
+    arguments.pop("expire", None)
+    for size in range(1, 140 + len(BODY), 1 if make.kind == "sync" else 7):
         cut = Cut(socket.AF_INET, socket.SOCK_STREAM)
         cut.left = size
         cut.connect(where)
         client = make(cut, None, backoff=Backoff(attempts=1), timeout=20)
-        with contextlib.suppress(BeanpoleError, TypeError):
-            CALLS[name](client)
+        call(client, name, dict(arguments))
         client.close()
     assert untouched(observer)
 
@@ -143,13 +210,6 @@ VALUES = {
     "order": b"next",
 }
 """A value for each argument of a line, by its name."""
-
-WITH_BODY = [
-    (verb, [KIND_NAMES[kind].decode() for kind in words], [KIND_NAMES[kind].decode() for kind in options])
-    for verb, words, options in EXTENSIONS
-    if any(KIND_NAMES[kind] == b"bytes" for kind in words)
-]
-"""The extensions with a body: their verb, the words behind it and their options."""
 
 WRONG = [b"", b"x", b"-1", b" ", b"1 1", b"=", b"\0", b"\xff", b"18446744073709551616", b"a" * 300, b"a" * 9000]
 """Values that hardly anything can have."""
@@ -195,6 +255,30 @@ def test_no_line_of_an_extension_runs_its_body(verb: bytes, words: list[str], op
         assert b"pwned" not in seen, line
         assert b"state: ready" in seen, line
         world.check()
+
+
+@pytest.mark.parametrize(("verb", "words", "options"), WITH_BODY, ids=[verb.decode() for verb, _, _ in WITH_BODY])
+@pytest.mark.parametrize("ends", ["disconnect", "half_close"])
+def test_no_part_of_a_body_is_run(verb: bytes, words: list[str], options: list[str], ends: str) -> None:
+    """The connection ends within the body, at each byte."""
+    line = next(lines(verb, words, options))
+    world = World()
+    world.connect("observer")
+    world.send("observer", b"put 0 0 60 8\r\nsentinel\r\nput 1 0 60 5\r\nother\r\n")
+    for size in range(len(BODY) + 2):
+        world.connect("client")
+        world.send("client", line + b"\r\n" + (BODY + b"\r\n")[:size])
+        getattr(world, ends)("client")
+        if ends == "half_close":
+            assert world.output("client") == b""
+            assert world.is_closed("client")
+            world.disconnect("client")
+    world.output("observer")
+    world.send("observer", b"list-tubes\r\nlist-jobs default ready 9\r\nstats\r\n")
+    seen = world.output("observer")
+    assert b"JOBS 2\r\nJOB 1 0 tube=default state=ready" in seen
+    assert b"pwned" not in seen
+    assert b"\ncmd-delete: 0\n" in seen
 
 
 def test_a_client_may_be_cancelled_at_any_moment() -> None:
