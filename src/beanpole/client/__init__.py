@@ -17,6 +17,7 @@ from beanpole.client.job import Job, JobInfo
 from beanpole.client.pool import AsyncPool, Pool
 from beanpole.client.putting import Inserted
 from beanpole.client.result import Result
+from beanpole.client.ruling import Rules
 from beanpole.client.stats import Stats, StatsJob, StatsTube
 from beanpole.client.sync import Client
 
@@ -37,6 +38,7 @@ __all__ = [
     "Pool",
     "Reason",
     "Result",
+    "Rules",
     "Stats",
     "StatsJob",
     "StatsTube",

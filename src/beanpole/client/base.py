@@ -13,6 +13,7 @@ from beanpole.client.errors import CannotConnectError
 from beanpole.client.extended import Extended
 from beanpole.client.job import Job
 from beanpole.client.plan import Plan
+from beanpole.client.ruling import Rules
 from beanpole.client.session import DEFAULT_TUBE, USED, Session
 from beanpole.errors import ArgumentError
 from beanpole.protocol import wire
@@ -138,6 +139,14 @@ class BaseClient(Commands[B], Extended[B], Generic[B]):
         Raises BatchError when this client does not hold all of them: its results say which.
         """
         return batch.touch_many(self._session, jobs)
+
+    @batch_command
+    def list_rules(self) -> Plan[list[Rules]]:
+        """All rules that are set, in the order of their patterns' bytes (``list-rules``).
+
+        Raises UnsupportedError if the server has no rules.
+        """
+        return batch.list_rules(self._session)
 
     @batch_command
     def features(self) -> Plan[frozenset[str]]:

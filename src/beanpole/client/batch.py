@@ -19,6 +19,7 @@ from beanpole.client.errors import (
 from beanpole.client.job import Job, job_id
 from beanpole.client.plan import Broken, Plan, Shipment, ask, exchange, has, run_call
 from beanpole.client.result import Queue, Result
+from beanpole.client.ruling import Rules, pattern_bytes
 from beanpole.client.session import INSERTED, USED, Session, check_prefix, error_of
 from beanpole.errors import ArgumentError, BeanpoleError, UnexpectedReplyError
 from beanpole.limits import RESERVE_TIMEOUT_S_MAX
@@ -80,6 +81,22 @@ def features(session: Session[Any]) -> Plan[frozenset[str]]:
     """What the server of the connection has listed."""
     yield from ask(session)
     return session.features or frozenset()
+
+
+def list_rules(session: Session[Any]) -> Plan[list[Rules]]:
+    """The rules of all patterns, page by page."""
+    found: list[Rules] = []
+    while True:
+        data, needs = extensions.line(b"list-rules", after=pattern_bytes(found[-1].pattern) if found else None)
+        page: list[Rules] = yield from run_call(session, Call(data, Word.OK, take_rules, needs=needs))
+        if not page:
+            return found
+        found += page
+
+
+def take_rules(reply: Reply) -> list[Rules]:
+    """The answer to a list-rules."""
+    return Rules.parse_many(reply.body)
 
 
 def delete_many(session: Session[Any], jobs: Iterable[Job[Any] | int]) -> Plan[None]:

@@ -5,6 +5,7 @@ beanstalkd where that is safe, see :mod:`~beanpole.client.fallback`; else it rai
 :class:`~beanpole.client.errors.UnsupportedError`, which names the feature. No option is ever dropped.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Generic, Literal, TypeVar
@@ -28,6 +29,7 @@ from beanpole.client.extensions import (
 )
 from beanpole.client.job import Job, JobInfo, job_id
 from beanpole.client.putting import Inserted, Taken, Until, inserted, put_call
+from beanpole.client.ruling import Rules, pattern_bytes, rules_bytes
 from beanpole.client.session import USED, Session
 from beanpole.client.stats import StatsTube
 from beanpole.errors import ArgumentError
@@ -267,6 +269,35 @@ class Extended(Generic[B]):
             limit=optional(limit, whole, FRAMES_MAX, "limit", 1),
         )
         return Call(data, Word.OK, lambda reply: StatsTube.parse_many(reply.body), needs=needs)
+
+    # --- The rules of tubes ---
+
+    @command
+    def set_rules(self, pattern: str, rules: str | Mapping[str, object]) -> "Call[None]":
+        """Sets the rules of a tube, of all whose names begin so (``mail-*``), or of all (``*``) (``set-rules``).
+
+        They are lines, ``attempts: 5`` for example, or a dictionary, and take the place of those that the pattern had.
+        For a tube those of its own name apply, else those of the longest pattern that fits; nothing is merged.
+
+        Raises RulesError if a line is wrong, which most often is found before anything is sent, and UnsupportedError
+        if the server lacks one of the rules: then none is set.
+        """
+        text, names = rules_bytes(rules)
+        made, needs = line(b"set-rules", pattern_bytes(pattern), size_of(text))
+        sent, needs = with_body((made, (*needs, *(f"rule.{each}" for each in names))), text)
+        return Call(sent, Word.RULES_SET, needs=needs, wait_s=limits.WORK_S)
+
+    @command
+    def get_rules(self, tube: str) -> "Call[Rules]":
+        """The rules that apply to a tube, which need not exist (``get-rules``). Raises NotFoundError if none do."""
+        data, needs = line(b"get-rules", wire.tube_name(tube))
+        return Call(data, Word.OK, lambda reply: Rules.parse(reply.body), needs=needs)
+
+    @command
+    def drop_rules(self, pattern: str) -> "Call[None]":
+        """Drops the rules of a pattern (``drop-rules``). Raises NotFoundError if it has none."""
+        data, needs = line(b"drop-rules", pattern_bytes(pattern))
+        return Call(data, Word.DROPPED, needs=needs, wait_s=limits.WORK_S)
 
     # --- Why a job does not run ---
 

@@ -21,7 +21,14 @@ from beanpole.client.codec import Codec
 from beanpole.client.errors import BodyError, BuriedError, ExistsError
 from beanpole.client.job import Job
 from beanpole.client.stats import parse_list
-from beanpole.errors import ArgumentError, BadFormatError, BeanpoleError, ReplyError, UnexpectedReplyError
+from beanpole.errors import (
+    ArgumentError,
+    BadFormatError,
+    BeanpoleError,
+    ReplyError,
+    RulesError,
+    UnexpectedReplyError,
+)
 from beanpole.protocol import wire
 from beanpole.protocol.replies import Word
 from beanpole.protocol.wire import Call, Reply
@@ -65,6 +72,8 @@ def error_of(reply: Reply) -> BeanpoleError:
         return BuriedError("BURIED: the server had no room in its queue", reply.number or None)
     if reply.word == Word.EXISTS:
         return ExistsError(f"EXISTS: job {reply.number} has the key", reply.number)
+    if reply.word == Word.BAD_RULES:
+        return RulesError(reply.number, reply.body.decode("utf-8", "replace"))
     if reply.word in ERRORS:
         kind, sentence = ERRORS[reply.word]
         return kind(sentence)
