@@ -33,6 +33,7 @@ VERBS = {
     "pause": ("pause", "Keep the jobs of a tube from being reserved."),
     "peek": ("inspect", "Show jobs."),
     "put": ("put", "Put jobs."),
+    "redrive": ("redrive", "Move dead jobs back to where they died."),
     "release": ("finish", "Make jobs ready, or delay them."),
     "reserve": ("reserve", "Reserve jobs, and finish them."),
     "resume": ("pause", "End the pause of a tube."),

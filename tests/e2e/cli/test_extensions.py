@@ -136,3 +136,18 @@ def test_explain(cli: Cli, client: Client[bytes], tube: str) -> None:
     done = cli("explain", tube + "x", first, code=2)
     assert f"no tube {tube}x" in done.err
     assert done.lines[0].startswith(f"job {first} of {tube}: ready, number 1")
+
+
+def test_redrive(cli: Cli, client: Client[bytes], tube: str) -> None:
+    ids = client.put_many([b"a", b"b", b"c"], 7)
+    if lacks(cli, client, "fail-job", "move-jobs"):
+        assert "does not support move-jobs" in cli("redrive", tube, code=1).err
+        return
+    cli("fail", *ids[:2], "--dead", "--reason", "no such address")
+    client.bury(client.reserve_job(ids[2]))
+    assert cli("redrive", tube, "--count", 1).lines == [f"1 job of {tube} moved back"]
+    assert [client.stats_job(id).state for id in ids] == ["ready", "buried", "buried"]
+    assert cli("redrive", tube, "--state", "ready", "--json").objects == [{"from": tube, "moved": 0}]
+    assert cli("redrive", tube, "--json").objects == [{"from": tube, "moved": 1}]
+    assert [client.stats_job(id).state for id in ids] == ["ready", "ready", "buried"]
+    assert "no tube" in cli("redrive", tube + "x", code=2).err
