@@ -148,6 +148,22 @@ class Extended(Generic[B]):
         return Call(data, Word.RELEASED, self._session.lets_go(id), needs=needs)
 
     @command
+    def cancel_reserve(self) -> "Call[bool]":
+        """Ends the waiting of the reserve before it (``cancel-reserve``), which another task has begun.
+
+        That one raises TimedOutError then. Returns False if nothing waited any more: the job that came is reserved, as
+        it is with a client that does not share its connection with other tasks. A client that has not asked for the
+        server's `features` before it waits can't ask until the wait is over.
+        """
+        return Call(
+            b"cancel-reserve\r\n",
+            Word.CANCELLED,
+            lambda reply: reply.word == Word.CANCELLED,
+            needs=("cancel-reserve",),
+            also=(Word.NOT_WAITING,),
+        )
+
+    @command
     def fail_job(
         self,
         job: Job[B] | int,

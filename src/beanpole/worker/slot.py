@@ -14,6 +14,7 @@ from typing import Any
 from beanpole.client import Backoff, Job, StatsJob
 from beanpole.client.errors import BodyError, BuriedError, ConnectionLostError, NotFoundError, TimedOutError
 from beanpole.errors import BeanpoleError
+from beanpole.worker import limits
 from beanpole.worker.attempt import Attempt, Cut
 from beanpole.worker.client import WorkerClient, stats_of
 from beanpole.worker.context import WorkerContext
@@ -39,6 +40,8 @@ class Slot:
         self._made: int | None = None
         """What the context wants to know of the connection when it breaks; None: there is none."""
         self._reserving: asyncio.Task[Job[Any]] | None = None
+        self._ending: asyncio.Task[None] | None = None
+        """Ends that reserve, as the worker stops."""
         self._attempt: Attempt | None = None
 
     # --- Called by the worker ---
@@ -63,9 +66,9 @@ class Slot:
             await self._disconnect()
 
     def stop_reserving(self) -> None:
-        """Cancels a waiting reserve. A job that has already arrived is released."""
-        if self._reserving is not None:
-            self._reserving.cancel()
+        """Ends a waiting reserve. A job that has arrived already is given back."""
+        if self._reserving is not None and self._client is not None:
+            self._ending = asyncio.create_task(_end_reserve(self._client, self._reserving))
 
     def interrupt(self) -> None:
         """Stops the running handler, if there is one."""
@@ -244,6 +247,18 @@ class Slot:
         for hook in hooks:
             if (error := await self._executor.call_hook(hook, *args)) is not None:
                 self._context.logger.error("a hook failed", hook=repr(hook), exc_info=_traceback(error))
+
+
+async def _end_reserve(client: WorkerClient, reserving: "asyncio.Task[Any]") -> None:
+    """Ends a waiting reserve. Where the server knows how, a job that comes at that moment is not lost, but given back.
+
+    Elsewhere, and if the server does not answer, the connection ends: to a server that counts that is a failed attempt.
+    """
+    with contextlib.suppress(BeanpoleError, TimeoutError):
+        async with asyncio.timeout(limits.CANCEL_MS / 1000):
+            await client.cancel_reserve()
+            await asyncio.wait({reserving})
+    reserving.cancel()
 
 
 def task_of(job: Job[Any] | BodyError, stats: StatsJob, number: int, handler: Handler) -> Task[Any]:

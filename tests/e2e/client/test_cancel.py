@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from beanpole import AsyncClient, Client, ConnectionLostError
+from beanpole import AsyncClient, Client, ConnectionLostError, TimedOutError, UnsupportedError
 from tests.servers import HOST, Server
 
 WAIT_S = 20
@@ -43,6 +43,31 @@ def test_cancelled_reserve_leaves_the_waiting_list(server: Server, tube: str) ->
             await until_waiting(other, tube, 0)
             id = await other.put("x")
             assert (await worker.reserve(WAIT_S)).id == id
+            await worker.delete(id)
+
+    run(scene())
+
+
+def test_a_reserve_ends_without_the_connection(server: Server, tube: str) -> None:
+    async def scene() -> None:
+        async with (
+            AsyncClient((HOST, server.port), use=tube, watch=tube) as worker,
+            AsyncClient((HOST, server.port), use=tube, watch=tube) as other,
+        ):
+            held = await worker.reserve_job(await other.put("held"))
+            if "cancel-reserve" not in await worker.features():
+                with pytest.raises(UnsupportedError):
+                    await worker.cancel_reserve()
+                return
+            task = asyncio.create_task(worker.reserve())
+            await until_waiting(other, tube, 1)
+            assert await worker.cancel_reserve() is True
+            with pytest.raises(TimedOutError):
+                await task
+            await worker.delete(held)
+            id = await other.put("x")
+            assert (await worker.reserve()).id == id
+            assert await worker.cancel_reserve() is False
             await worker.delete(id)
 
     run(scene())

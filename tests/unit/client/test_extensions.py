@@ -108,6 +108,7 @@ def test_a_server_that_lists_nothing_gets_no_line_of_an_extension(make: Maker, a
             lambda: client.change_job(1, priority=5),
             lambda: client.change_body(1, "delete 1\r\n"),
             lambda: client.snooze_job(1),
+            client.cancel_reserve,
             lambda: client.fail_job(1, "delete 1\r\n"),
             lambda: client.move_jobs("t", "buried"),
             lambda: client.redrive("t"),

@@ -8,7 +8,7 @@ import pytest
 import structlog
 
 from beanpole import Bury, JsonCodec, Outcome, Retry, Task, Worker
-from tests.unit.client.peer import Peer, Steps
+from tests.unit.client.peer import SILENCE, Peer, Steps
 
 HELLO = b"watch emails\r\nignore default\r\nlist-extensions\r\n"
 LISTED = "".join(f"- {each}\n" for each in ("fail-job", "fail-job.delay", "reserve-many", "snooze-job"))
@@ -110,6 +110,35 @@ def test_a_worker_that_stops_puts_the_job_off_which_is_no_attempt(frame: bytes) 
         worker.handler("emails")(hang)
         asyncio.run(asyncio.wait_for(worker.serve(), 20))
     assert (worker.counters.released, worker.counters.failed) == (1, 0)
+
+
+CANCEL = b"cancel-reserve\r\n"
+CANCELLING = LISTED + "- cancel-reserve\n"
+GREETED_CANCELLING = b"WATCHING 2\r\nWATCHING 1\r\nOK %d\r\n---\n%s\r\n" % (len(CANCELLING) + 4, CANCELLING.encode())
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        [(CANCEL, b"TIMED_OUT\r\nCANCELLED\r\n")],
+        [(CANCEL, COUNTED + b"NOT_WAITING\r\n"), TOUCH, (b"snooze-job 7 0\r\n", b"RELEASED\r\n")],
+        [(CANCEL, SILENCE)],
+    ],
+    ids=["nothing came", "a job came", "no answer"],
+)
+def test_a_worker_that_stops_ends_its_reserve_without_losing_a_job(steps: Steps) -> None:
+    workers: list[Worker] = []
+
+    def stop() -> bytes:
+        workers[0].stop()
+        return b""
+
+    with Peer([(HELLO, GREETED_CANCELLING), (RESERVE, stop), *steps]) as peer:
+        workers.append(Worker(peer.address, 1))
+        workers[0].handler("emails")(failing(AssertionError("it was called")))
+        asyncio.run(asyncio.wait_for(workers[0].serve(), 20))
+    assert (workers[0].counters.failed, workers[0].counters.lost) == (0, 0)
+    assert workers[0].counters.released == workers[0].counters.reserved == len(steps) // 3
 
 
 def test_a_body_that_cannot_be_decoded_is_buried_unseen() -> None:
