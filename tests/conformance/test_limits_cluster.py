@@ -1,0 +1,24 @@
+"""The tests of limits with a client of a node that passes it on to the leader."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.clusters import clustered_server
+from tests.conformance.old import Greenstalk, OldClient
+from tests.conformance.test_limits import *  # noqa: F403 - every test of it
+from tests.databases import DatabaseServers
+from tests.servers import Server
+
+
+@pytest.fixture(scope="module")  # type: ignore[no-redef]
+def server(database_servers: DatabaseServers, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A node that does not lead."""
+    with clustered_server(database_servers, tmp_path_factory.mktemp("cluster"), follower=True) as running:
+        yield running
+
+
+@pytest.fixture  # type: ignore[no-redef]
+def kind() -> type[OldClient]:
+    """One client stands for all."""
+    return Greenstalk
