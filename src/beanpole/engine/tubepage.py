@@ -22,6 +22,9 @@ TUBES_PER_TURN = cython.declare(cython.Py_ssize_t, limits.TUBES_PER_TURN)
 NAMES_PER_MOVE = cython.declare(cython.Py_ssize_t, 5)
 """Names that are looked at in the time in which a job is moved."""
 
+NAMES_PER_SORTED = cython.declare(cython.Py_ssize_t, 4)
+"""Names that are looked at in the time in which one is sorted among others."""
+
 MOVES_PER_TUBE = cython.declare(cython.Py_ssize_t, 30)
 """Jobs that are moved in the time in which the statistics of a tube are written."""
 
@@ -86,29 +89,33 @@ class TubePage(Work):
         name: bytes
         left: cython.Py_ssize_t = NAMES_PER_TURN
         self.at = min(self.at, cython.cast(cython.Py_ssize_t, len(engine.tube_list)))
-        while left and self.at:
+        while left > 0 and self.at:
             left -= 1
             self.at -= 1
             name = cython.cast(Tube, engine.tube_list[self.at], typecheck=True).name
             if name > self.after and (self.bound is None or name < self.bound):
                 self.names.append(name)
                 if len(self.names) >= 2 * self.limit:
-                    self.cut()
-        session.moved_count += (NAMES_PER_TURN - left) // NAMES_PER_MOVE
+                    left -= self.cut()
         if self.at == 0:
-            self.cut()
+            left -= self.cut()
             self.names.reverse()
             self.sorted = True
+        session.moved_count += (NAMES_PER_TURN - left) // NAMES_PER_MOVE
         return 0
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
-    def cut(self) -> cython.int:
-        """Forget the names that are not on this page. One that moved in the list may have been looked at twice."""
+    def cut(self) -> cython.Py_ssize_t:
+        """Forget the names that are not on this page; return what that costs, in names that are looked at.
+
+        One that moved in the list may have been looked at twice.
+        """
+        count: cython.Py_ssize_t = len(self.names)
         self.names = sorted(set(self.names))[: self.limit]
         if len(self.names) == self.limit:
             self.bound = self.names[self.limit - 1]
-        return 0
+        return count * NAMES_PER_SORTED
 
 
 @cython.cfunc

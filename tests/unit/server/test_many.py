@@ -1,5 +1,7 @@
 """Commands for many jobs, a piece a turn; and what is read of a client that waits."""
 
+from collections.abc import Iterable
+
 import pytest
 
 from beanpole.engine import limits
@@ -160,3 +162,24 @@ def test_a_page_of_one_tube_takes_a_small_share() -> None:
     connection.receive(0, b"stats-tubes limit=1\r\n" * 10)
     assert not connection.pending
     assert connection.take_output().count(b"name: default") == 10
+
+
+def turns_of_page(names: Iterable[int]) -> int:
+    """Turns that a page of stats-tubes takes, when the tubes were made in some order."""
+    connection = Connection(Engine(), 0)
+    connection.receive(0, b"".join(b"watch t%04d\r\n" % each for each in names))
+    while connection.pending:
+        connection.resume(0)
+    connection.take_output()
+    connection.receive(0, b"stats-tubes limit=100\r\n")
+    turns = 1
+    while connection.pending:
+        connection.resume(0)
+        turns += 1
+    assert connection.take_output().count(b"- name: ") == 100
+    return turns
+
+
+def test_a_page_of_tubes_takes_more_turns_where_more_names_are_sorted() -> None:
+    """The search looks at the latest tube first: where it has the greatest name, each is a candidate for a while."""
+    assert turns_of_page(range(4000)) >= turns_of_page(range(4000, 0, -1)) + 5
