@@ -164,18 +164,22 @@ def test_a_page_of_one_tube_takes_a_small_share() -> None:
     assert connection.take_output().count(b"name: default") == 10
 
 
-def turns_of_page(names: Iterable[int]) -> int:
-    """Turns that a page of stats-tubes takes, when the tubes were made in some order."""
-    connection = Connection(Engine(), 0)
-    connection.receive(0, b"".join(b"watch t%04d\r\n" % each for each in names))
-    while connection.pending:
-        connection.resume(0)
-    connection.take_output()
-    connection.receive(0, b"stats-tubes limit=100\r\n")
+def turns_of(connection: Connection, data: bytes) -> int:
+    """Turns that it takes to answer what a client sends."""
+    connection.receive(0, data)
     turns = 1
     while connection.pending:
         connection.resume(0)
         turns += 1
+    return turns
+
+
+def turns_of_page(names: Iterable[int]) -> int:
+    """Turns that a page of stats-tubes takes, when the tubes were made in some order."""
+    connection = Connection(Engine(), 0)
+    turns_of(connection, b"".join(b"watch t%04d\r\n" % each for each in names))
+    connection.take_output()
+    turns = turns_of(connection, b"stats-tubes limit=100\r\n")
     assert connection.take_output().count(b"- name: ") == 100
     return turns
 
