@@ -21,6 +21,8 @@ from beanpole.errors import BeanpoleError, UnexpectedReplyError
 from beanpole.protocol import wire
 from beanpole.protocol.wire import Reply, ReplyReader
 
+CANCEL_RESERVE = b"cancel-reserve\r\n"
+
 
 class Exchange:
     """Commands that were sent, and the replies to them so far."""
@@ -163,16 +165,28 @@ class Link(asyncio.Protocol):
     def _abandon(self, exchange: Exchange) -> None:
         """Nobody is interested in the replies any more.
 
-        If a reserve may still wait for long, and the client holds no job, then the connection is closed: that ends the
-        wait at once, and a job that is on its way stays with the server. Otherwise the replies are awaited.
+        A reserve that may still wait for long ends with ``cancel-reserve``, if the server has listed that and nothing
+        was sent behind it. Else, if the client holds no job, the connection is closed: that ends the wait at once too,
+        and a job that is on its way stays with the server. Otherwise the replies are awaited.
         """
         exchange.abandoned = True
         if exchange.done.done() and not exchange.done.cancelled():
             exchange.done.exception()  # has been seen
         if exchange not in self._owed:
             self._give_back(exchange)
+        elif self._can_end(exchange):
+            ending = self.send(CANCEL_RESERVE, 1, 0, [])
+            ending.abandoned = ending.done.cancel()
+            exchange.silence_s = self._timeout_s  # it waits no more
+            self._heard_at_s = self._loop.time()
+            self._watch()
         elif exchange.waits and not self._session.held and all(each.abandoned for each in self._owed):
             self.fail(ConnectionLostError("a reserve was cancelled"))
+
+    def _can_end(self, exchange: Exchange) -> bool:
+        """Whether it is a reserve whose waiting the server can end: one command, and the last that was sent."""
+        known = self._session.missing(("cancel-reserve",)) is None
+        return known and exchange.waits and exchange.count == 1 and exchange is self._owed[-1] and not self.is_over
 
     def _give_back(self, exchange: Exchange) -> None:
         """Releases the jobs that an abandoned exchange has reserved."""

@@ -30,13 +30,16 @@ def run(coroutine: Coroutine[Any, Any, None]) -> None:
     asyncio.run(asyncio.wait_for(coroutine, 2 * WAIT_S))
 
 
-def test_cancelled_reserve_leaves_the_waiting_list(server: Server, tube: str) -> None:
+@pytest.mark.parametrize("asks", [False, True])
+def test_cancelled_reserve_leaves_the_waiting_list(server: Server, tube: str, *, asks: bool) -> None:
     async def scene() -> None:
         async with (
             AsyncClient((HOST, server.port), use=tube, watch=tube) as worker,
             AsyncClient((HOST, server.port), use=tube, watch=tube) as other,
         ):
             await other.connect()
+            if asks:
+                await worker.features()
             task = asyncio.create_task(worker.reserve())
             await until_waiting(other, tube, 1)
             await cancel(task)
@@ -73,13 +76,16 @@ def test_a_reserve_ends_without_the_connection(server: Server, tube: str) -> Non
     run(scene())
 
 
-def test_job_after_the_cancel_is_given_back_as_it_was(server: Server, tube: str) -> None:
+@pytest.mark.parametrize("asks", [False, True])
+def test_job_after_the_cancel_is_given_back_as_it_was(server: Server, tube: str, *, asks: bool) -> None:
     async def scene() -> None:
         async with (
             AsyncClient((HOST, server.port), use=tube, watch=tube) as worker,
             AsyncClient((HOST, server.port), use=tube, watch=tube) as other,
         ):
             held = await worker.reserve_job(await other.put("held"))
+            if asks:
+                await worker.features()
             task = asyncio.create_task(worker.reserve())
             await until_waiting(other, tube, 1)
             await cancel(task)

@@ -1,6 +1,7 @@
 """What a client says to a server that has more than beanstalkd, and to one that has not."""
 
 import asyncio
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -403,6 +404,49 @@ def test_a_batch_that_breaks_says_what_is_known(make: Maker) -> None:
     with Peer([MANY, (b"delete-many 1 2\r\n", CLOSE)]) as peer, pytest.raises(BatchError) as caught:
         make(peer.address).delete_many([1, 2])
     assert [type(each) for each in caught.value.results] == [ConnectionLostError] * 2
+
+
+@pytest.mark.parametrize(
+    "answer", [b"TIMED_OUT\r\nCANCELLED\r\n", b"RESERVED 5 0\r\n\r\nNOT_WAITING\r\n", CLOSE, SILENCE]
+)
+def test_a_cancelled_reserve_ends_with_cancel_reserve_where_the_server_has_it(answer: Any) -> None:
+    sent = threading.Event()
+
+    def waiting() -> bytes:
+        sent.set()
+        return b""
+
+    script: Steps = [
+        has("cancel-reserve", "snooze-job", "snooze-job.pri"),
+        (b"reserve\r\n", waiting),
+        (b"cancel-reserve\r\n", answer),
+    ]
+    lives = isinstance(answer, bytes)
+    if lives and b"RESERVED" in answer:
+        script += [
+            (b"stats-job 5\r\n", b"OK 11\r\n---\npri: 3\n\r\n"),
+            (b"snooze-job 5 0 pri=3\r\n", b"RELEASED\r\n"),
+        ]
+    script += [(b"delete 1\r\n", b"DELETED\r\n")] if lives else []
+
+    async def scene(address: tuple[str, int]) -> None:
+        async with AsyncClient(address, timeout=20 if lives else 0.05, backoff=Backoff(attempts=1)) as client:
+            await client.features()
+            task = asyncio.create_task(client.reserve())
+            await asyncio.to_thread(sent.wait, 20)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            if lives:
+                while client._link is None or client._link._owed or client._session.held:  # noqa: ASYNC110 - as above
+                    await asyncio.sleep(0)
+                await client.delete(1)
+            else:
+                while client._link is None or not client._link.is_over:  # noqa: ASYNC110 - the connection ends
+                    await asyncio.sleep(0.001)
+
+    with Peer(script) as peer:
+        asyncio.run(asyncio.wait_for(scene(peer.address), 20))
 
 
 def test_cancelled_reserve_many_gives_the_jobs_back() -> None:
