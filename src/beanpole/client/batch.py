@@ -20,7 +20,7 @@ from beanpole.client.job import Job, job_id
 from beanpole.client.plan import Broken, Plan, Shipment, ask, exchange, has, run_call
 from beanpole.client.result import Queue, Result
 from beanpole.client.ruling import Rules, pattern_bytes
-from beanpole.client.session import INSERTED, USED, Session, check_prefix, error_of
+from beanpole.client.session import INSERTED, USED, Session, check_prefix, refusal_of
 from beanpole.errors import ArgumentError, BeanpoleError, UnexpectedReplyError
 from beanpole.limits import RESERVE_TIMEOUT_S_MAX
 from beanpole.protocol import wire
@@ -71,7 +71,7 @@ def put_many(
         ids += [reply.number for reply in replies if reply.word == INSERTED]
         if broken is not None or any(reply.word != INSERTED for reply in replies):
             done: list[object] = [*ids[: len(ids) - sum(reply.word == INSERTED for reply in replies)]]
-            done += [reply.number if reply.word == INSERTED else error_of(reply) for reply in replies]
+            done += [reply.number if reply.word == INSERTED else refusal_of(reply) for reply in replies]
             done += [broken] * (len(piece) - len(replies))
             raise _failure(done, broken)
     return ids
@@ -141,9 +141,7 @@ def outcomes(ids: list[int], reply: Reply, word: int) -> list[BeanpoleError | No
     Raises UnexpectedReplyError for an answer to something else.
     """
     if reply.word != word:
-        if isinstance(error := error_of(reply), UnexpectedReplyError):
-            raise error
-        return [error_of(reply) for _ in ids]
+        return [refusal_of(reply) for _ in ids]
     absent = Counter(map(int, (reply.body or b"").split()))
     found: list[BeanpoleError | None] = []
     for id in reversed(ids):  # of a job that is named twice the first is done
@@ -174,13 +172,11 @@ def reserve_many(session: Session[B], count: int, timeout: float | None) -> Plan
     for reply in replies:
         try:
             taken = reply.word in {Word.RESERVED, Word.JOB}
-            results.append(session.reserved(reply) if taken else error_of(reply))
+            results.append(session.reserved(reply) if taken else refusal_of(reply))
         except BodyError as error:
             results.append(error)
         if isinstance(results[-1], Job):
             jobs.append(results[-1])
-    if len(results) == 1 and isinstance(results[0], UnexpectedReplyError):
-        raise results[0]
     if any(not isinstance(each, Job | TimedOutError | DeadlineSoonError) for each in results):
         raise _failure(results, None)
     if not jobs and isinstance(results[0], BeanpoleError):

@@ -80,6 +80,14 @@ def error_of(reply: Reply) -> BeanpoleError:
     return UnexpectedReplyError(f"unexpected reply to the command: {reply!r}")
 
 
+def refusal_of(reply: Reply) -> BeanpoleError:
+    """The error for an answer that says no. Raises UnexpectedReplyError for one to something else."""
+    error = error_of(reply)
+    if isinstance(error, UnexpectedReplyError):
+        raise error
+    return error
+
+
 class Session(Generic[B]):
     """The used tube, the watch list and the jobs of a client, and the codec of its bodies."""
 
@@ -160,8 +168,8 @@ class Session(Generic[B]):
         A server that refuses the command has none.
         """
         features = frozenset(parse_list(reply.body)) if reply.word == Word.OK else frozenset[str]()
-        if reply.word != Word.OK and isinstance(error := error_of(reply), UnexpectedReplyError):
-            raise error
+        if reply.word != Word.OK:
+            refusal_of(reply)
         if connection == self.connection:
             self.features = features
 

@@ -2,6 +2,8 @@
 
 import socket
 import threading
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -21,6 +23,7 @@ from beanpole import (
 from tests.unit.client.peer import CLOSE, RESET, SILENCE, Maker, Peer, Steps
 
 PUT = b"put 65536 0 60 1\r\nx\r\n"
+ASK = b"list-extensions\r\n"
 SOON = Backoff(attempts=3, first_s=0.001)
 
 ALIVE = (b"watch default\r\n", b"WATCHING 1\r\n")
@@ -150,6 +153,31 @@ def test_confused_server_loses_the_connection(make: Maker, answer: bytes) -> Non
         with pytest.raises(UnexpectedReplyError):
             client.put("x")
             client.put("x")  # an answer too many may arrive a moment later
+        assert client.put("x") == 2
+        client.close()
+
+
+@pytest.mark.parametrize(
+    ("sent", "answer", "call"),
+    [
+        (PUT * 2, b"INSERTED 1\r\nDELETED\r\n", lambda client: client.put_many(["x", "x"])),
+        (ASK + b"delete 1\r\ndelete 2\r\n", b"DELETED\r\nTOUCHED\r\n", lambda client: client.delete_many([1, 2])),
+        (
+            ASK + b"reserve-with-timeout 0\r\n" * 2,
+            b"RESERVED 1 1\r\nx\r\nTOUCHED\r\n",
+            lambda client: client.reserve_many(2, 0),
+        ),
+    ],
+)
+def test_batch_with_an_answer_to_something_else_ends_the_connection(
+    make: Maker, sent: bytes, answer: bytes, call: Callable[[Any], object]
+) -> None:
+    """Which command each answer belongs to is not known any more."""
+    script = [(ASK, b"UNKNOWN_COMMAND\r\n")] if sent.startswith(ASK) else []
+    with Peer([*script, (sent.removeprefix(ASK), answer)], [*script, (PUT, b"INSERTED 2\r\n")]) as peer:
+        client = make(peer.address)
+        with pytest.raises(UnexpectedReplyError):
+            call(client)
         assert client.put("x") == 2
         client.close()
 
