@@ -140,10 +140,10 @@ class Trouble:
         await twin.kill()
 
 
-async def run_for(world: World, seconds: float, *kinds: str) -> None:
+async def run_for(world: World, seconds: float, *kinds: str, client: type[Client] = Client) -> None:
     """Let clients work for a while, and things go wrong."""
     world.begin()
-    clients = [asyncio.ensure_future(Client(world, number).run()) for number in range(CLIENTS)]
+    clients = [asyncio.ensure_future(client(world, number).run()) for number in range(CLIENTS)]
     troubles = asyncio.ensure_future(Trouble(world, kinds).run())
     await asyncio.sleep(seconds)
     for each in [troubles, *clients]:
