@@ -8,7 +8,7 @@ Options stand last, as a dict. A duration is a number of seconds, also 0.5.
 from abc import ABC, abstractmethod
 from typing import Any
 
-from tests.model.bookkeeping import NEVER, Thing
+from tests.model.bookkeeping import NEVER, SECOND, Thing
 from tests.model.many import ManyJobs
 
 WITH_BODY = ("put-job", "fail-job", "change-body", "set-rules")
@@ -68,6 +68,7 @@ class Extensions(ManyJobs, ABC):
         if holder and holder.state != "reserved":
             holder.pri, holder.ttr, holder.body, holder.until_what = pri, max(ttr, 1), body, until
             holder.died = None
+            self.arrive(holder)
             self.move_later(holder, delay)
             return f"REPLACED {holder.id}"
         if holder:
@@ -92,23 +93,18 @@ class Extensions(ManyJobs, ABC):
 
     def snooze_job(self, session: Thing, job: Thing, delay: float, options: dict[str, Any]) -> str:
         job.pri, job.releases = options.get("pri", job.pri), job.releases + 1
+        self.end_attempt(job, (job.attempt or 0) - job.under_way)
         self.move_later(job, delay)
         return "RELEASED"
 
     def fail_job(self, session: Thing, job: Thing, text: str, options: dict[str, Any]) -> str:
         job.pri = options.get("pri", job.pri)
-        if "dead" in options:
+        if "dead" in options or (self.is_last(job) and not job.superseded):
             self.die(job)
             return "BURIED"
         job.releases += 1
-        self.move_later(job, options.get("delay", 0))
+        self.fail(job, int(options.get("delay", 0) * SECOND))
         return "RELEASED"
-
-    def die(self, job: Thing) -> None:
-        job.died = (job.tube, self.now)
-        job.buries += 1
-        self.tally("jobs-dead", job.tube, 1)
-        self.move(job, "buried")
 
     def change_job(self, session: Thing, job: Thing, options: dict[str, Any]) -> str:
         unchangeable = {"reserved": {"tube", "pri", "delay"}, "buried": {"delay"}}.get(job.state, set())
@@ -124,6 +120,7 @@ class Extensions(ManyJobs, ABC):
         if options.get("tube", job.tube) != job.tube:
             self.tally_move(job.tube, options["tube"])
             job.tube, job.died = self.open_tube(options["tube"]), None
+            self.arrive(job)
             self.move(job, job.state, job.until)
         return "CHANGED"
 

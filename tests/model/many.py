@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from typing import Any
 
 from tests.model.bookkeeping import NEVER, SECOND, Thing, listed
-from tests.model.rules import Rules
+from tests.model.failures import Failures
 
 RESTING = ("ready", "delayed", "buried")
 TALLIED = ("jobs-dead", "jobs-moved-in", "jobs-moved-out", "jobs-cleared")
@@ -17,7 +17,7 @@ def seconds(duration: int) -> str:
     return f"{duration // SECOND}.{duration % SECOND // 1_000_000:03}".rstrip("0").rstrip(".")
 
 
-class ManyJobs(Rules, ABC):
+class ManyJobs(Failures, ABC):
     """Clearing, moving, listing."""
 
     @abstractmethod
@@ -63,6 +63,7 @@ class ManyJobs(Rules, ABC):
             if not job.freed and self.holder(target, job.key) not in (None, job):
                 job.key = None
             job.tube = self.open_tube(target)
+            self.arrive(job)
             if state == "buried":
                 self.move(job, "ready")
             self.tally_move(tube, target)
@@ -85,7 +86,10 @@ class ManyJobs(Rules, ABC):
             f"JOB {job.id} {len(shown)} tube={job.tube} state={job.state} pri={job.pri} ttr={job.ttr} "
             f"age={seconds(self.now - job.created)} delay={job.delay} reserves={job.reserves} timeouts={job.timeouts} "
             f"releases={job.releases} buries={job.buries} kicks={job.kicks}"
-        ) + ("" if job.key is None else f" key={job.key}")
+        )
+        line += "" if job.attempt is None else f" attempt={job.attempt}"
+        line += f" attempts={rules['attempts']}" if "attempts" in (rules := self.rules_of(job.tube)) else ""
+        line += "" if job.key is None else f" key={job.key}"
         if job.died:
             line += (f" from={job.died[0]}" if job.died[0] != job.tube else "") + f" died={seconds(job.died[1])}"
         return line + ("" if shown_bytes is None else f" size={len(job.body)}") + f"\r\n{shown}"

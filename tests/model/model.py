@@ -37,9 +37,12 @@ class Model(Extensions, Explaining):
     def tick(self, now: int) -> None:
         self.now = now
         for job in [job for job in self.jobs.values() if job.until <= now]:
-            job.timeouts += job.state == "reserved"
-            self.counts["job-timeouts"] += job.state == "reserved"
-            self.move(job, "ready")
+            if job.state == "reserved":
+                job.timeouts += 1
+                self.counts["job-timeouts"] += 1
+                self.fail(job, 0, keeps_delay=True)
+            else:
+                self.move(job, "ready")
         self.pauses = {tube: pause for tube, pause in self.pauses.items() if pause[1] > now}
         self.serve()
         for session in [session for session in self.sessions if session.waiting]:
@@ -122,6 +125,7 @@ class Model(Extensions, Explaining):
             id=self.last_id, tube=tube, pri=pri, ttr=max(ttr, 1), body=body, key=None, until_what="delete", **begin
         )
         self.jobs[job.id] = job
+        self.arrive(job)
         self.move_later(job, delay)
         return job
 
@@ -143,6 +147,7 @@ class Model(Extensions, Explaining):
     def hold(self, session: Thing, job: Thing) -> None:
         session.worker = True
         job.reserves += 1
+        self.begin_attempt(job)
         self.move(job, "reserved", self.now + job.ttr * SECOND, session)
 
     def reserve_job(self, session: Thing, job: Thing) -> str:
@@ -159,11 +164,11 @@ class Model(Extensions, Explaining):
 
     def release(self, session: Thing, job: Thing, pri: int, delay: int) -> str:
         job.pri, job.releases = pri, job.releases + 1
-        self.move_later(job, delay)
+        self.fail(job, int(delay * SECOND))
         return "RELEASED"
 
     def bury(self, session: Thing, job: Thing, pri: int) -> str:
-        job.pri, job.buries = pri, job.buries + 1
+        job.pri, job.buries, job.under_way = pri, job.buries + 1, False
         self.move(job, "buried")
         return "BURIED"
 
@@ -183,6 +188,7 @@ class Model(Extensions, Explaining):
         if self.stuck(job):
             return "NOT_FOUND"
         job.kicks += 1
+        self.forget_attempts(job)
         self.move(job, "ready")
         return "KICKED"
 
@@ -198,8 +204,9 @@ class Model(Extensions, Explaining):
     def quit(self, session: Thing) -> None:
         """Also what happens when the connection is lost."""
         session.todo, session.waiting = [], False
-        for job in [job for job in self.jobs.values() if job.holder is session]:
-            self.move(job, "ready")
+        held = [job for job in self.jobs.values() if job.holder is session]
+        for job in sorted(held, key=lambda job: (job.until, job.id)):
+            self.fail(job, 0, keeps_delay=True)
         while session.watched:
             remove(session.watched, session.watched[0])
             self.forget_tubes()

@@ -101,7 +101,16 @@ for_many = st.one_of(
 )
 
 patterns = st.sampled_from(["*", "t", "t*", "u", "default", "d*"])
-texts = st.sampled_from([""])
+texts = st.sampled_from(
+    [
+        "",
+        "attempts: 1\n",
+        "attempts: 2\ndead: u\n",
+        "dead: v\n",
+        "attempts: 1\ndead: t\nbackoff: 2 factor 1 max 2\n",
+        "backoff: 0.5 factor 3 max 9\n",
+    ]
+)
 for_rules = st.one_of(
     st.tuples(st.just("set-rules"), patterns, texts),
     st.tuples(st.just("set-rules"), patterns, texts),
@@ -132,6 +141,11 @@ def phrase_of(shape: str, id: int, pri: int, tube: str) -> list[tuple[Any, ...]]
         "snooze": [("reserve-job", id), ("snooze-job", id, 0.5 * (pri % 4), {})],
         "fail": [("reserve-job", id), ("fail-job", id, "why", {"delay": pri % 3})],
         "die": [("reserve-job", id), ("fail-job", id, "why", {"dead": "now"}), ("list-jobs", tube, "buried", 5, {})],
+        "fail twice": [("reserve-job", id), ("release", id, pri, 0), ("reserve-job", id), ("fail-job", id, "", {})],
+        "fail rules": [
+            *[("set-rules", tube, "attempts: 1\ndead: v\n"), ("put-job", "x", {"tube": tube, "key": "k"})],
+            *[("reserve-job", 0), ("release", 0, pri, 0), ("move-jobs", "v", "ready", 1, {})],
+        ],
         "rise": [("reserve-job", id), ("fail-job", id, "", {"dead": "now"}), ("move-jobs", tube, "buried", 9, {})],
         "change held": [("reserve-job", id), ("change-job", id, {"ttr": 2}), ("touch", id)],
         "change": [("change-job", id, {"tube": tube, "pri": pri}), ("change-body", id, "longer")],
@@ -163,7 +177,19 @@ shapes = st.sampled_from(
     ["delay", "finish", "bury", "bury two", "both kinds", "kick", "move", "watch all", "leave", "hold and wait", "tie"],
 )
 changing_shapes = st.sampled_from(
-    ["snooze", "fail", "die", "rise", "change held", "change", "change buried", "many", "many and cancel"]
+    [
+        "snooze",
+        "fail",
+        "die",
+        "rise",
+        "fail twice",
+        "fail rules",
+        "change held",
+        "change",
+        "change buried",
+        "many",
+        "many and cancel",
+    ]
 )
 key_shapes = st.sampled_from(["take", "supersede", "bury key", "free key", "move key"])
 lost = st.sampled_from(["quit", "disconnect", "half-close"])
@@ -361,8 +387,26 @@ class Conversation(RuleBasedStateMachine):
         if now_ns >= self.world.now_ns:
             self.world.resumed.clear()
             self.world.jump(now_ns - self.world.now_ns)
+            before = list(self.model.buried)
             self.model.tick(now_ns)
+            self.bury_as_the_engine([job for job in self.model.buried if job not in before])
             self.follow("")
+
+    def bury_as_the_engine(self, jobs: list[Any]) -> None:
+        """Lets jobs that died at the same time lie in the order in which the engine has buried them."""
+        for tube in sorted({job.tube for job in jobs if len(jobs) > 1}):
+            command = ("list-jobs", tube, "buried", 1000, {"order": "next"})
+            self.world.send(OBSERVER, bytes_of(*command))
+            got = self.world.output(OBSERVER)
+            order = [int(line.split()[1]) for line in got.split(b"\r\n") if line.startswith(b"JOB ")]
+            places = [place for place, job in enumerate(self.model.buried) if job in jobs and job.tube == tube]
+            moved = sorted((self.model.buried[place] for place in places), key=lambda job: order.index(job.id))
+            for place, job in zip(places, moved, strict=True):
+                self.model.buried[place] = job
+            self.observer.todo.append(command)
+            self.model.run(self.observer)
+            wanted, self.observer.out = self.observer.out.encode("latin-1"), ""
+            assert got == wanted, f"{command}: {got!r}, the model says {wanted!r}"
 
     def follow(self, name: str) -> None:
         """Lets the model run the sessions that the world ran, in the same order: that order is the server's choice."""

@@ -35,20 +35,35 @@ class Seen:
     """Later buried jobs have higher ones; 0: it is not buried."""
 
     texts: tuple[bytes, ...] = ()
-    """Its tube, its body and its tags."""
+    """Its tube, its body and its tags but that of attempts."""
+
+    attempt: int = 0
+    """The last attempt that has begun; 0: none is counted."""
 
 
 def see(job: Job, bury_number: int = 0) -> Seen:
-    """What a job is, where a reserved one counts as ready."""
-    state = State.READY if job.state == State.RESERVED else State(job.state)
+    """What a job is, where a reserved one counts as ready, and so does one that failed and is not settled yet."""
+    attempt, under_way, _ = attempts(job)
+    state = State.READY if job.state == State.RESERVED or under_way else State(job.state)
     until_ns = job.deadline_at_ns if state == State.DELAYED else 0
     number = bury_number if state == State.BURIED else 0
-    return Seen(CHANGING(job), state, until_ns, job.reserve_count, number, texts(job))
+    return Seen(CHANGING(job), state, until_ns, job.reserve_count, number, texts(job), attempt)
+
+
+def attempts(job: Job) -> tuple[int, bool, bytes]:
+    """Which attempt was the last one to begin, whether it is under way, and the tags but that which says so."""
+    at, tags = 0, job.tags
+    while at < len(tags):
+        end = at + 3 + int.from_bytes(tags[at + 1 : at + 3], "little")
+        if tags[at] == Tag.ATTEMPTS:
+            return int.from_bytes(tags[at + 3 : at + 7], "little"), bool(tags[at + 7]), tags[:at] + tags[end:]
+        at = end
+    return 0, False, tags
 
 
 def texts(job: Job) -> tuple[bytes, ...]:
-    """The tube, the body and the tags of a job."""
-    return (job.tube.name, job.text, job.tags)
+    """The tube, the body and the tags of a job, but that of attempts: it changes without a reply that waits for it."""
+    return (job.tube.name, job.text, attempts(job)[2])
 
 
 def without_key(version: Seen) -> tuple[bytes, ...]:
@@ -62,7 +77,9 @@ def without_key(version: Seen) -> tuple[bytes, ...]:
 def see_change(job: Job, bury_number: int) -> Seen:
     """What the log was told of a job that has just changed: it may have been handed out since then."""
     seen = see(job, bury_number)
-    return replace(seen, reserve_count=seen.reserve_count - 1) if job.state == State.RESERVED else seen
+    if job.state != State.RESERVED:
+        return seen
+    return replace(seen, reserve_count=seen.reserve_count - 1, attempt=max(seen.attempt - 1, 0))
 
 
 def taken(last: Seen, job: Job, now_ns: int) -> bool:
@@ -79,6 +96,14 @@ class JobHistory:
     versions: list[tuple[int, Seen | None]]
     job: Job | None = None
     """The job itself, as long as the process lives; it knows how often it was reserved even when it is deleted."""
+
+    attempts_max: list[int] = field(default_factory=list)
+    """Of each version the last attempt that has begun as it was true."""
+
+    def note_attempt(self, attempt: int) -> None:
+        """Takes note of the last attempt that has begun."""
+        self.attempts_max += [0] * (len(self.versions) - len(self.attempts_max))
+        self.attempts_max[-1] = max(self.attempts_max[-1], attempt)
 
     @property
     def reserve_count(self) -> int:
@@ -159,12 +184,13 @@ class History:
             there.add(job.id)
             history = self.jobs[job.id]
             history.job = job
-            last = history.versions[-1][1]
+            last, now = history.versions[-1][1], see(job)
             if (
                 last is None
-                or last.numbers[: self.compared] != CHANGING(job)[: self.compared]
-                or last.texts != texts(job)
-                or (job.state == State.DELAYED and last.until_ns != job.deadline_at_ns)
+                or last.numbers[: self.compared] != now.numbers[: self.compared]
+                or last.texts != now.texts
+                or last.attempt > now.attempt
+                or (now.state == State.DELAYED and last.until_ns != now.until_ns)
                 or taken(last, job, now_ns)
             ):
                 stays = last is not None and last.state == State.BURIED and last.texts[0] == job.tube.name
@@ -174,6 +200,11 @@ class History:
         for id, history in self.jobs.items():
             if id not in there and history.versions[-1][1] is not None:
                 history.versions.append((self.step, None))
+
+    def note_attempts(self, engine: Engine) -> None:
+        """Takes note of attempts that have begun: the log is told of them beside the steps."""
+        for job in engine.jobs.jobs():
+            self.jobs[job.id].note_attempt(attempts(job)[0])
 
     def set_pause(self, tube: bytes, pause: Pause) -> None:
         """Takes note of a pause in the step that was noted last."""
@@ -239,7 +270,9 @@ class History:
             if version is None or found is None:
                 suits = version is found
             else:
+                most = history.attempts_max[i] if i < len(history.attempts_max) else version.attempt
                 suits = self.matches(version, found, history.reserve_count, now_ns)
+                suits = suits and version.attempt <= found.attempt <= max(version.attempt, most)
             if suits:
                 mask |= self.steps_of([step for step, _ in history.versions], i)
                 if version is not None and found is not None:

@@ -231,6 +231,8 @@ class Life:
 
     def end_step(self, *, many: bool) -> bool:
         """Takes note of a step; True: the log was told something."""
+        if self.history is not None:
+            self.history.note_attempts(self.engine)
         told = self.records.index != self.noted_index
         if told or self.failed:
             self.noted_index = self.records.index

@@ -25,6 +25,7 @@ from cython.cimports.beanpole.engine.tags import (
     put_attempt,
     put_number,
     put_tag,
+    read_flags,
 )
 from cython.cimports.beanpole.engine.tally import Count
 from cython.cimports.beanpole.engine.tuberules import TubeRules
@@ -36,12 +37,15 @@ from beanpole.engine import limits
 CHANGE_BYTES = cython.declare(int64_t, 100)
 """What the record of a job counts that comes back and keeps its size."""
 
-
 TAG_FRAME = cython.declare(cython.Py_ssize_t, 3)
 """Bytes of a tag's number and size."""
 
 DEATH_FIXED = cython.declare(cython.Py_ssize_t, 14)
 """Bytes of what Tag.DEATH says, up to the name: when i64, attempts u32, why u8, bytes of the name u8."""
+
+MIX_ID = cython.declare(uint64_t, 0x9E3779B97F4A7C15)
+MIX_ATTEMPT = cython.declare(uint64_t, 0xD6E8FEB86659FD93)
+"""Odd numbers: multiplying with them spreads ids and attempts that follow each other."""
 
 ROOM_RETRY_NS = cython.declare(int64_t, limits.ROOM_RETRY_NS)
 
@@ -200,6 +204,7 @@ def backoff_ns(rules, attempt, id):
     most: int64_t = rules.backoff_max_ns
     delay: int64_t = min(rules.backoff_ns, most)
     longer: int64_t
+    mixed: uint64_t = (id * MIX_ID ^ attempt) * MIX_ATTEMPT
     while attempt > 1 and delay < most:
         longer = most
         if delay // 1000 < most // max(factor, 1):  # else it would be more, if there were a number for it
@@ -208,7 +213,6 @@ def backoff_ns(rules, attempt, id):
             break
         delay = longer
         attempt -= 1
-    mixed: uint64_t = (id * 0x9E3779B97F4A7C15 ^ attempt) * 0xD6E8FEB86659FD93
     return delay - delay // 5 // 1024 * cython.cast(int64_t, mixed >> 54)
 
 
@@ -279,9 +283,12 @@ def die(engine, now_ns, job, why, whole):
     if grave is not None:
         if job.flags & Flag.KEYED:
             end_key(engine, job, KeyBit.FREED)
+        elif job.flags & Flag.SUPERSEDED:  # another job has the key for good: this one is as one without a key
+            put_tag(job, Tag.KEY, cython.NULL, 0)
+            read_flags(job)
         arrive(engine, job, engine.open_tube(grave), State.READY, 0)
         return size
-    if has_count(job):
+    if counts(job.tube.rules) or has_count(job):
         put_attempt(job, attempt, False)
     job.bury_count += 1
     engine.bury_job(job)

@@ -1,0 +1,98 @@
+"""What becomes of jobs that fail, by the rules of their tubes, in the reference model."""
+
+from abc import ABC, abstractmethod
+
+from tests.model.bookkeeping import NEVER, SECOND, Thing
+from tests.model.rules import Rules
+
+
+def backoff(rule: str, attempt: int, id: int) -> int:
+    """How long a job waits after an attempt, in nanoseconds."""
+    words = rule.split()
+    said = dict(zip(words[1::2], words[2::2], strict=True))
+    first, most = (int(float(text) * 1000) * 1_000_000 for text in (words[0], said.get("max", "3600")))
+    delay = min(first, most)
+    for _ in range(attempt - 1):
+        delay = min(delay * int(float(said.get("factor", "2")) * 1000) // 1000, most)
+    mixed = (id * 0x9E3779B97F4A7C15 % 2**64 ^ attempt) * 0xD6E8FEB86659FD93 % 2**64
+    return delay - delay // 5 // 1024 * (mixed >> 54)
+
+
+class Failures(Rules, ABC):
+    """Attempts, backoff and death."""
+
+    @abstractmethod
+    def move(self, job: Thing, state: str, until: int = NEVER, holder: Thing | None = None) -> None:
+        """Puts a job into a state."""
+
+    @abstractmethod
+    def tally(self, key: str, tube: str, number: int) -> None:
+        """Counts what extensions did to jobs of a tube."""
+
+    @abstractmethod
+    def tally_move(self, tube: str, target: str) -> None:
+        """Counts a job that goes to another tube."""
+
+    def counts_attempts(self, job: Thing) -> bool:
+        return bool({"attempts", "backoff"} & set(self.rules_of(job.tube)))
+
+    def arrive(self, job: Thing) -> None:
+        """A job is new in its tube: it has had no attempt."""
+        job.attempt, job.under_way = 0 if self.counts_attempts(job) else None, False
+
+    def begin_attempt(self, job: Thing) -> None:
+        if self.counts_attempts(job):
+            job.attempt, job.under_way = (job.attempt or 0) + 1, True
+
+    def end_attempt(self, job: Thing, attempt: int) -> None:
+        if job.attempt is not None or self.counts_attempts(job):
+            job.attempt = attempt
+        job.under_way = False
+
+    def forget_attempts(self, job: Thing) -> None:
+        job.attempt, job.under_way = None if job.attempt is None else 0, False
+
+    def failed_attempt(self, job: Thing) -> int:
+        """Which attempt it is that has failed."""
+        return (job.attempt or 0) + (not job.under_way)
+
+    def is_last(self, job: Thing) -> bool:
+        rules = self.rules_of(job.tube)
+        return "attempts" in rules and self.failed_attempt(job) >= int(rules["attempts"])
+
+    def fail(self, job: Thing, delay: int, *, keeps_delay: bool = False) -> None:
+        """A held job comes back, and not because somebody wanted it to: it is ready, delayed or dead."""
+        if job.superseded:
+            self.move(job, "ready")
+            return
+        if self.is_last(job):
+            self.die(job)
+            return
+        attempt, rules = self.failed_attempt(job), self.rules_of(job.tube)
+        if not delay and "backoff" in rules:
+            delay = backoff(rules["backoff"], attempt, job.id)
+        if self.counts_attempts(job) or job.under_way:
+            self.end_attempt(job, attempt)
+        if delay or not keeps_delay:
+            job.delay = delay // SECOND
+        self.move(job, "delayed" if delay else "ready", self.now + delay if delay else NEVER)
+
+    def die(self, job: Thing) -> None:
+        """A job is dead: it is ready in the tube of the dead, or buried where it is."""
+        died_before, grave = job.died, self.rules_of(job.tube).get("dead", job.tube)
+        attempt = self.failed_attempt(job)
+        self.tally("jobs-dead", job.tube, 1)
+        stays = grave == job.tube or (died_before and died_before[0] != job.tube)
+        job.died = (died_before[0] if died_before else job.tube, self.now)
+        if stays:
+            self.end_attempt(job, attempt)
+            job.buries += 1
+            self.move(job, "buried")
+            return
+        self.tally_move(job.tube, grave)
+        if job.superseded:
+            job.key, job.superseded = None, False
+        job.freed = True
+        job.tube = self.open_tube(grave)
+        self.arrive(job)
+        self.move(job, "ready")
