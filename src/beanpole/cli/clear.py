@@ -1,11 +1,8 @@
 """``beanpole clear``: delete all jobs of a tube that nobody holds."""
 
-import sys
-
 import click
 
-from beanpole.cli.common import TUBE, Output, Server, jobs_text, verb
-from beanpole.cli.errors import Failure
+from beanpole.cli.common import TUBE, Output, Server, confirm_deletion, jobs_text, verb
 from beanpole.cli.scan import count_of
 from beanpole.client.extensions import RESTING
 from beanpole.errors import ExitCode
@@ -24,11 +21,7 @@ def clear(server: Server, out: Output, *, tube: str, states: tuple[str, ...], ye
     client = server.client()
     there = {state: count_of(client, tube, [state]) for state in states or RESTING}
     if not yes:
-        if not sys.stdin.isatty():
-            raise click.UsageError("there is no terminal to ask on: give --yes")
-        what = ", ".join(f"{number} {state}" for state, number in there.items())
-        if not click.confirm(f"Delete jobs of {tube} at {server.address} ({what})?", err=True):
-            raise Failure("nothing was deleted")
+        confirm_deletion(server, tube, there)
     cleared = client.clear_tube(tube, *states)
     out.record({"tube": tube, "cleared": cleared}, f"{jobs_text(cleared)} of {tube} deleted")
     return ExitCode.OK

@@ -271,6 +271,15 @@ def jobs_text(number: int) -> str:
     return f"{number} job" if number == 1 else f"{number} jobs"
 
 
+def confirm_deletion(server: Server, tube: str, there: Mapping[str, int]) -> None:
+    """Ask whether to delete so many jobs of each state. Raise Failure for no, UsageError without a terminal."""
+    if not sys.stdin.isatty():
+        raise click.UsageError("there is no terminal to ask on: give --yes")
+    what = ", ".join(f"{number} {state}" for state, number in there.items())
+    if not click.confirm(f"Delete jobs of {tube} at {server.address} ({what})?", err=True):
+        raise Failure("nothing was deleted")
+
+
 def cell(value: object) -> str:
     """Return a value as it stands in a table: on one line, and without what could move a terminal's cursor."""
     if isinstance(value, bool):

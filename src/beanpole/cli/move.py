@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from beanpole.cli.batches import STATES, Copy, Taken, batches, delete, enter, of_state, put_copies, report_reserved
-from beanpole.cli.common import COUNT, TUBE, URL, Output, Server, jobs_text, progress, verb
+from beanpole.cli.common import COUNT, TUBE, URL, Output, Server, confirm_deletion, jobs_text, progress, verb
 from beanpole.cli.errors import Failure, exit_code_of, explained, note, reporting
 from beanpole.cli.scan import count_of
 from beanpole.client import Client
@@ -38,11 +38,7 @@ def drain(server: Server, out: Output, *, tube: str, states: tuple[str, ...], co
     client = server.client()
     there = enter(client, tube, states or STATES)
     if not yes:
-        if not sys.stdin.isatty():
-            raise click.UsageError("there is no terminal to ask on: give --yes")
-        what = ", ".join(f"{number} {state}" for state, number in there.items())
-        if not click.confirm(f"Delete jobs of {tube} at {server.address} ({what})?", err=True):
-            raise Failure("nothing was deleted")
+        confirm_deletion(server, tube, there)
     deleted = pending = 0
 
     def story() -> str:
