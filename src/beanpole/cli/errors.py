@@ -20,13 +20,14 @@ from beanpole.client.errors import (
     NotFoundError,
     TimedOutError,
 )
-from beanpole.errors import ArgumentError, BeanpoleError, ExitCode
+from beanpole.errors import ArgumentError, BeanpoleError, ExitCode, RulesError
 
 CODES: tuple[tuple[type[Exception], ExitCode], ...] = (
     (NotFoundError, ExitCode.NOT_FOUND),
     (TimedOutError, ExitCode.TIMED_OUT),
     (ConnectionLostError, ExitCode.NO_SERVER),
     (ArgumentError, ExitCode.USAGE),
+    (RulesError, ExitCode.USAGE),
 )
 """The exit code of an error; FAILED for all others."""
 

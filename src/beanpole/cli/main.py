@@ -37,6 +37,7 @@ VERBS = {
     "release": ("finish", "Make jobs ready, or delay them."),
     "reserve": ("reserve", "Reserve jobs, and finish them."),
     "resume": ("pause", "End the pause of a tube."),
+    "rules": ("rules", "Set rules for tubes: attempts, limits, expiry and so on."),
     "serve": ("serve", "Run the server."),
     "snooze": ("change", "Put jobs off."),
     "stats": ("inspect", "Show statistics of the server, a tube or a job."),
