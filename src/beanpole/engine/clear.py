@@ -49,6 +49,7 @@ class Clear(Work):
         engine.tally(self.tube, Count.CLEARED, cleared)
         if self.walk.done:
             session.work = None
+            session.read_index = engine.records.index
             return session.out.number(Word.CLEARED, self.cleared_count)
         return 0
 

@@ -55,6 +55,7 @@ class Move(Work):
             return Outcome.AGAIN
         if self.left == 0 or fits == Room.FULL or self.walk.done:
             session.work = None
+            session.read_index = engine.records.index
             return session.out.number(Word.MOVED, self.moved)
         return 0
 

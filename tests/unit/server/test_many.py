@@ -187,3 +187,24 @@ def turns_of_page(names: Iterable[int]) -> int:
 def test_a_page_of_tubes_takes_more_turns_where_more_names_are_sorted() -> None:
     """The search looks at the latest tube first: where it has the greatest name, each is a candidate for a while."""
     assert turns_of_page(range(4000)) >= turns_of_page(range(4000, 0, -1)) + 5
+
+
+@pytest.mark.parametrize(
+    ("command", "reply"),
+    [
+        (b"clear-tube default\r\n", b"CLEARED 0\r\n"),
+        (b"move-jobs default ready 9 to=t\r\n", b"MOVED 0\r\n"),
+        (b"list-jobs default ready 9\r\n", b"JOBS 0\r\n"),
+        (b"find-job default k\r\n", b"NOT_FOUND\r\n"),
+        (b"delete-many 1\r\n", b"DELETED 0 1\r\n"),
+    ],
+)
+def test_that_there_is_no_job_is_said_when_its_delete_is_durable(command: bytes, reply: bytes) -> None:
+    """A crash could bring it back, and then the answer would have been wrong."""
+    engine = Engine()
+    one, other = Connection(engine, 0), Connection(engine, 0)
+    one.receive(0, b"put-job 0 key=k\r\n\r\ndelete 1\r\n")
+    other.receive(0, command)
+    assert engine.records.index == 2
+    assert other.take_output(1) == b""
+    assert other.take_output(2) == reply
