@@ -13,7 +13,9 @@ TOKEN = re.compile(
 CORE = {
     "SP": "%x20",
     "CRLF": "%x0D %x0A",
+    "CR": "%x0D",
     "LF": "%x0A",
+    "WSP": "%x20 / %x09",
     "DIGIT": "%x30-39",
     "ALPHA": "%x41-5A / %x61-7A",
     "OCTET": "%x00-FF",

@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 
 from beanpole.conformance.script import SCRIPTS, read_script
+from beanpole.errors import RulesError
 from beanpole.protocol.commands import Verb
 from beanpole.protocol.decoder import Decoder
 from beanpole.protocol.extensions import EXTENSIONS, KIND_NAMES
+from beanpole.protocol.rules import RULES, parse
 from tests.grammar import Grammar
 
 pytestmark = pytest.mark.repository
@@ -54,6 +56,22 @@ def test_the_decoder_reads_what_the_grammar_says(verb: str) -> None:
         behind = decoder.next_command()
         assert behind is not None
         assert behind.verb == Verb.STATS, line
+
+
+def test_rules_are_read_as_the_grammar_says() -> None:
+    chance = random.Random(1)
+    seen = set()
+    for _ in range(20 * SENTENCES):
+        said = {"positive": b"%d" % chance.randint(1, 1000), "interval": b"%d.25" % chance.randrange(1000)}
+        text = GRAMMAR.sentence("line", chance, said | {"factor": b"%d.5" % chance.randint(1, 999), "tube": b"t"})
+        name, _, words = text.partition(b":")
+        if any(words.split().count(word) > 1 for word in (b"factor", b"max")):
+            with pytest.raises(RulesError):
+                parse(text)
+            continue
+        assert parse(text + b"\n").text.split(b":")[0] == name.strip(), text
+        seen.add(name.strip().decode())
+    assert seen == {*RULES, ""}
 
 
 def test_the_replies_of_scripts_are_replies_of_the_grammar() -> None:
