@@ -26,8 +26,12 @@ PUT = re.compile(rb"put +(\d+) +(\d+(?:\.\d{1,3})?) +(\d+) +(\d+)( *)(.*)", re.D
 DEAD = re.compile(rb"^(dead: *)(\S+)", re.MULTILINE)
 NUMBER_MAX = (1 << 32) - 1
 IN_A_LIST = re.compile(rb"^( *(?:- )?(?:(?:name|tube|dead|from|pattern): )?)([^ \n]+)$", re.MULTILINE)
+PATTERN_IN_A_LIST = re.compile(rb'^(- )?pattern: "(.+)"$', re.MULTILINE)
 LIST = re.compile(rb"---\n(?:- [^ :\n]+\n)+")
 ID_IN_A_LIST = re.compile(rb"^(id: )(\d+)$", re.MULTILINE)
+
+WITH_BODY = (b"OK", b"RESERVED", b"FOUND", b"JOB")
+"""Replies whose line says how many bytes follow."""
 
 WORDS = {verb: words for verb, words, _ in EXTENSIONS}
 OPTIONS = {verb: {KIND_NAMES[kind]: kind for kind in options} for verb, _, options in EXTENSIONS}
@@ -64,7 +68,12 @@ class Tubes:
     names: list[bytes]
 
 
-Part = bytes | Id | Frame | Tubes
+@dataclass(frozen=True)
+class Sentence:
+    """What is said to people: any words, up to the end of the line."""
+
+
+Part = bytes | Id | Frame | Tubes | Sentence
 """A piece of what is expected."""
 
 
@@ -224,6 +233,10 @@ class Names:
     def text(self, body: bytes) -> bytes:
         """Return a list or a mapping with our names; only names that the script has used are names there."""
         body = IN_A_LIST.sub(lambda found: found[1] + self.tubes.get(found[2], found[2]), body)
+        known = self.tubes | self.patterns
+        body = PATTERN_IN_A_LIST.sub(
+            lambda found: b'%spattern: "%s"' % (found[1] or b"", known.get(found[2], found[2])), body
+        )
         return ID_IN_A_LIST.sub(lambda found: found[1] + b"%d" % self.ids.get(int(found[2]), int(found[2])), body)
 
     def body(self, text: bytes) -> Part:
@@ -250,32 +263,35 @@ def expectation(data: bytes, names: Names) -> list[Part]:
     while data:
         line, end, data = data.partition(CRLF)
         words = line.split(b" ")
-        size = 0
-        match words:
-            case [b"OK", digits] if digits.isdigit():
-                parts.append(names.body(data[: int(digits)]))
-                data = data[int(digits) :]
-                continue
-            case [b"RESERVED" | b"FOUND" as word, number, digits] if digits.isdigit():
-                size = int(digits) + 2
-                parts += [word + b" ", names.wanted(number), b" " + digits]
-            case [b"JOB", number, digits, *fields] if digits.isdigit():
-                size = int(digits) + 2
-                parts.append(frame(number, digits, fields, names))
-            case [b"INSERTED" | b"EXISTS" | b"REPLACED" as word, number]:
-                parts += [word + b" ", names.wanted(number)]
-            case [b"JOBS", count, last] if last.startswith(b"next="):
-                parts += [b"JOBS " + count + b" next=", names.wanted(last[5:])]
-            case [b"DELETED" | b"TOUCHED" as word, count, *numbers]:
-                parts.append(word + b" " + count)
-                for number in numbers:
-                    parts += [b" ", names.wanted(number)]
-            case [b"USING", tube] if names.prefix:
-                parts.append(b"USING " + names.tube(tube))
-            case _:
-                parts.append(line)
-        parts.append(end + data[:size])
-        data = data[size:]
+        has_body = len(words) > 1 and words[0] in WITH_BODY and words[min(2, len(words) - 1)].isdigit()
+        size = int(words[min(2, len(words) - 1)]) if has_body else 0
+        if words[0] == b"OK" and has_body:
+            parts += [names.body(data[:size]), CRLF]
+        else:
+            parts += [*first_line(words, names), end, data[: size + 2 * has_body]]
+        data = data[size + 2 * has_body :]
+    return parts
+
+
+def first_line(words: list[bytes], names: Names) -> list[Part]:
+    """Return the pieces of the line of a reply."""
+    parts: list[Part] = [b" ".join(words)]
+    match words:
+        case [b"RESERVED" | b"FOUND" as word, number, digits]:
+            parts = [word + b" ", names.wanted(number), b" " + digits]
+        case [b"JOB", number, digits, *fields] if digits.isdigit():
+            parts = [frame(number, digits, fields, names)]
+        case [b"INSERTED" | b"EXISTS" | b"REPLACED" as word, number]:
+            parts = [word + b" ", names.wanted(number)]
+        case [b"JOBS", count, last] if last.startswith(b"next="):
+            parts = [b"JOBS " + count + b" next=", names.wanted(last[5:])]
+        case [b"DELETED" | b"TOUCHED" as word, count, *numbers]:
+            ids = [[b" ", names.wanted(number)] for number in numbers]
+            parts = [word + b" " + count, *(part for pair in ids for part in pair)]
+        case [b"BAD_RULES", number, *_]:
+            parts = [b"BAD_RULES " + number + b" ", Sentence()]
+        case [b"USING", tube] if names.prefix:
+            parts = [b"USING " + names.tube(tube)]
     return parts
 
 
@@ -298,6 +314,8 @@ def shown_part(part: Part) -> bytes:
         return part
     if isinstance(part, Id):
         return b"<id>"
+    if isinstance(part, Sentence):
+        return b"<why>"
     if isinstance(part, Tubes):
         return b"OK <bytes>\r\n---\n" + b"".join(b"- %s\n" % name for name in part.names)
     fields = [name + b"=" + value for name, value in part.fields.items()]

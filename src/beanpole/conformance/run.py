@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass
 
-from beanpole.conformance.names import CRLF, Frame, Id, Names, Part, Stream, Tubes, expectation, shown
+from beanpole.conformance.names import CRLF, Frame, Id, Names, Part, Sentence, Stream, Tubes, expectation, shown
 from beanpole.conformance.script import Script, Step, check_statistics
 from beanpole.conformance.target import Target
 
@@ -180,6 +180,8 @@ def match_part(part: Part, got: bytes, at: int, ids: dict[int, int]) -> int | No
     end = got.find(CRLF, at)
     if end < 0:
         return len(got) + 1
+    if isinstance(part, Sentence):
+        return end if end > at else None
     return end if is_frame(got[at:end], part, ids) else None
 
 
