@@ -25,6 +25,7 @@ from beanpole.server import limits
 
 SHARE_COST_NS = cython.declare(int64_t, limits.SHARE_COST_NS)
 WATCH_COST_NS = cython.declare(int64_t, limits.WATCH_COST_NS)
+CANCEL_COST_NS = cython.declare(int64_t, limits.CANCEL_COST_NS)
 MOVED_COST_NS = cython.declare(int64_t, limits.MOVED_COST_NS)
 INPUT_BYTE_COST_NS = cython.declare(int64_t, limits.INPUT_BYTE_COST_NS)
 OUTPUT_BYTES_PER_COST_NS = cython.declare(int64_t, limits.OUTPUT_BYTES_PER_COST_NS)
@@ -181,6 +182,7 @@ class Connection:
         if taken <= 0:
             self.hungry = taken < 0
             return False
+        self.share_ns -= len(self.session.watches) * CANCEL_COST_NS
         cancel(self.engine, self.session)
         self.end_reply()
         self.session.out.word(Word.CANCELLED)

@@ -62,6 +62,9 @@ COMMAND_COST_NS = 300
 WATCH_COST_NS = 5
 """What each watched tube adds to a reserve, which looks at them all."""
 
+CANCEL_COST_NS = 25
+"""What each watched tube adds to a cancel-reserve, which ends what began with its reserve: a place in each line."""
+
 MOVED_COST_NS = 300
 """What each job adds to a command that moves many, such as a kick."""
 

@@ -138,8 +138,9 @@ def stuck(count: int) -> bytes:
         (b"put 0 0 600 1\r\nx\r\n" * 20_000, b"move-jobs default ready 0 to=u\r\n", 4),
         (stuck(1000), b"kick 1\r\n", 1),
         (ready_in_many_tubes(500), b"reserve-many 1 0\r\n", 12),
+        (b"".join(b"watch t%d\r\n" % each for each in range(1000)), b"reserve\r\ncancel-reserve\r\n", 12),
     ],
-    ids=["list", "move", "kick", "reserve"],
+    ids=["list", "move", "kick", "reserve", "cancel"],
 )
 def test_a_short_reply_after_much_work_takes_the_share_of_that_work(before: bytes, command: bytes, most: int) -> None:
     """A hundred of them in one packet don't run in one turn: others would wait for all of it."""
@@ -151,7 +152,9 @@ def test_a_short_reply_after_much_work_takes_the_share_of_that_work(before: byte
     connection.take_output()
     connection.receive(0, command * 100)
     heads = [
-        line for line in connection.take_output().split(b"\r\n") if line.startswith((b"JOBS", b"MOVED", b"KICKED"))
+        line
+        for line in connection.take_output().split(b"\r\n")
+        if line.startswith((b"JOBS", b"MOVED", b"KICKED", b"CANCELLED"))
     ]
     assert 1 <= len(heads) <= most
     assert connection.pending
