@@ -35,7 +35,7 @@ RULES = {
     "attempts, backoff": b"attempts: 5\nbackoff: 10\n",
     "attempts, backoff, dead": b"attempts: 5\nbackoff: 10\ndead: dead\n",
     "concurrency, not reached": b"concurrency: 1000000\n",
-    "rate, not reached": b"rate: 10000000/s\n",
+    "rate, not reached": b"rate: 1000000/s\n",
     "jobs-max, bytes-max, not reached": b"jobs-max: 10000000\nbytes-max: 100000000000\n",
     "expire": b"expire: 86400\n",
     "unique: body": b"unique: body\n",
