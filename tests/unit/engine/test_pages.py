@@ -1,7 +1,8 @@
 """Pages of list-jobs: each job that is there throughout is on exactly one, whatever happens between them.
 
-Jobs are put, deleted, kicked, buried, released, changed and moved to and fro between two tubes, and the server starts
-again with what its log has. A page is asked for as clients do it, or walked by ids as that of a tube with many jobs.
+Jobs are put, deleted, kicked, buried, released, changed and moved to and fro between two tubes, also by rules, and the
+server starts again with what its log has. A page is asked for as clients do it, or walked by ids as that of a tube with
+many jobs.
 """
 
 from collections.abc import Callable
@@ -40,6 +41,7 @@ CHANGES = [
     b"change-job %(id)d delay=%(count)d tube=u\r\n",
     b"change-body %(id)d 4\r\nbody\r\n",
     b"clear-tube u\r\n",
+    b"set-rules t 19\r\nattempts: 1\ndead: u\r\nmove-jobs u ready 9\r\n",
     RESTART,
 ]
 changes = st.lists(st.tuples(st.sampled_from(CHANGES), st.integers(1, 30), st.integers(1, 4)), max_size=20)
