@@ -121,7 +121,8 @@ def test_a_handler_that_always_fails_is_tried_ever_later_and_its_job_is_put_asid
     stats = team.undertaker.stats_job(id)
     assert (stats["tube"], stats["reserves"], stats["ttr"]) == (team.dead, ATTEMPTS + 1, ttr_s)
     assert stats["releases"] == (ATTEMPTS if end in {release, release_with_a_delay} else 0)
-    assert stats["timeouts"] == (ATTEMPTS if end is take_too_long else 0)
+    # Who brings the dead away has a second for it as well.
+    assert stats["timeouts"] in ({ATTEMPTS, ATTEMPTS + 1} if end is take_too_long else {0})
     team.undertaker.delete(id)
 
 

@@ -125,19 +125,20 @@ def test_no_more_jobs_than_allowed_are_held(new_tube: NewTube, end: Callable[[Tu
     tube = new_tube(f"concurrency-{end.__name__}")
     tube.rules("concurrency: 2")
     holders = [tube.connect() for _ in range(2)]
-    ids = [holders[0].put(b"", 1 if end is take_too_long and number == 0 else 60) for number in range(4)]
+    ids = [holders[0].put(b"", 1 if end is take_too_long and number == 1 else 60) for number in range(4)]
     assert [holder.reserve(0) for holder in holders] == [(ids[0], b""), (ids[1], b"")]
     waiting = tube.connect()
-    if end is not take_too_long:
-        assert waiting.reserve(0) is None
+    if end is take_too_long:
+        assert waiting.reserve() == (ids[1], b"")
+        return
+    assert waiting.reserve(0) is None
     with ThreadPoolExecutor() as pool:
         answer = pool.submit(waiting.reserve)
-        if end is not take_too_long:
-            tube.wait_until_waiting(1)
-            assert not answer.done()
-        end(tube, holders[0], ids[0])
+        tube.wait_until_waiting(1)
+        assert not answer.done()
+        end(tube, holders[1], ids[1])
         got = answer.result(WAIT_S)
-    assert got in ([(id, b"") for id in (ids[0], ids[2])])
+    assert got == (ids[1] if end is lose_the_connection else ids[2], b"")
     if end is not lift_the_limit:
         assert tube.connect().reserve(0) is None
 
@@ -176,8 +177,11 @@ def test_nobody_gets_what_nobody_took_in_time(new_tube: NewTube, dead: bool) -> 
     graveyard = tube.name + "-dead"
     tube.rules("expire: 0.5" + " dead" * dead, f"dead: {graveyard}")
     client, undertaker = tube.connect(), tube.connect(graveyard)
-    held = client.put(b"held")
-    assert client.reserve() == (held, b"held")
+    with ThreadPoolExecutor() as pool:  # A job for which somebody waits is handed out as soon as it is put.
+        answer = pool.submit(client.reserve)
+        tube.wait_until_waiting(1)
+        held = tube.connect().put(b"held")
+        assert answer.result(WAIT_S) == (held, b"held")
     late = client.put(b"late")
     if dead:
         assert undertaker.reserve() == (late, b"late")
