@@ -1,5 +1,7 @@
 """Why a job does not run, as a client sees it."""
 
+import contextlib
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Self
@@ -38,7 +40,7 @@ class Explanation(Mapping[str, str]):
             if not colon:
                 raise UnexpectedReplyError(f"an explanation was expected: {data[:200]!r}")
             if line.startswith("- "):
-                reasons.append(Reason(key, unquoted(text.strip())))
+                reasons.append(Reason(key, written(text.strip())))
             elif key != "reasons":
                 values[key] = unquoted(text.strip())
         return cls(reasons, values)
@@ -51,3 +53,11 @@ class Explanation(Mapping[str, str]):
 
     def __len__(self) -> int:
         return len(self._values)
+
+
+def written(text: str) -> str:
+    """What a sentence says; what somebody else wrote is a string of JSON."""
+    with contextlib.suppress(ValueError):
+        if isinstance(found := json.loads(text), str):
+            return found
+    return text

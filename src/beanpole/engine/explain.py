@@ -8,10 +8,12 @@ up to COUNTED_MAX (:meth:`Heap.count_before`), and which jobs are held is looked
 
 import cython
 from cython.cimports.beanpole.engine.engine import Engine
+from cython.cimports.beanpole.engine.failing import Why, died_in
 from cython.cimports.beanpole.engine.heap import COUNTED_MAX
 from cython.cimports.beanpole.engine.job import Flag, Job, State
 from cython.cimports.beanpole.engine.keyed import may_return, rival
 from cython.cimports.beanpole.engine.session import Session
+from cython.cimports.beanpole.engine.tags import Tag, attempt_of, find_tag, get_number
 from cython.cimports.beanpole.engine.tube import Tube, Watch
 from cython.cimports.beanpole.engine.walk import Walk
 from cython.cimports.beanpole.engine.work import Work, begin
@@ -31,7 +33,8 @@ def explain(engine, now_ns, session, command):
         if job is None:
             return engine.not_found(session)
         session.read_index = engine.records.index
-        return session.out.text(said(about_job(engine, now_ns, job), reasons_of(engine, now_ns, job)))
+        reasons = reasons_of(engine, now_ns, job) + past_reasons(now_ns, job)
+        return session.out.text(said(about_job(engine, now_ns, job), reasons))
     tube: Tube = engine.tube_named(command.args.tube_at[: command.args.tube_bytes])
     if tube is None:
         return engine.not_found(session)
@@ -179,6 +182,44 @@ def buried_reasons(engine: Engine, job: Job) -> list[str]:
     elif job.flags and not may_return(engine, job):
         reasons.append(f"key: job {rival(engine, job.tube, job).id} has its key; kick passes over it")
     return reasons
+
+
+WHYS = {
+    Why.ATTEMPTS: "as the last attempt failed",
+    Why.EXPIRED: "as it had waited too long",
+    Why.FAILED: "as its worker said that no attempt can succeed",
+}
+"""Why a job died."""
+
+
+def past_reasons(now_ns: int64_t, job: Job) -> list[str]:
+    """Return what has gone wrong with a job before: attempts that failed, its death, and what its worker said."""
+    reasons: list[str] = []
+    if job.tag_bytes == 0:
+        return reasons
+    under_way: cython.bint = False
+    attempt = attempt_of(job, cython.address(under_way))
+    if attempt:
+        of = f" of {job.tube.rules.attempts}" if job.tube.rules is not None and job.tube.rules.attempts else ""
+        reasons.append(f"attempts: attempt {attempt}{of} {'is under way' if under_way else 'has failed'}")
+    size: cython.Py_ssize_t = 0
+    died: bytes = died_in(job)
+    if died is not None:
+        at: cython.p_const_char = find_tag(job, Tag.DEATH, cython.address(size))
+        ago = seconds(now_ns - cython.cast(int64_t, get_number(at, 8)))
+        count = number_of(get_number(at + 8, 4), "attempt", "attempts")
+        why = WHYS.get(cython.cast(cython.int, at[12]), "")
+        reasons.append(f"died: {ago} s ago in {died.decode()}, after {count}, {why}")
+    at = find_tag(job, Tag.FAILURE_TEXT, cython.address(size))
+    if at is not cython.NULL and size:
+        reasons.append(f"failed: {quoted(at[:size])}")
+    return reasons
+
+
+def quoted(text: bytes) -> str:
+    """Return what somebody wrote as a string of YAML, and of JSON: on one line, with what is not printed escaped."""
+    found = text.decode("utf-8", "backslashreplace").replace("\\", "\\\\").replace('"', '\\"')
+    return '"' + "".join([each if each.isprintable() else f"\\u{min(ord(each), 0xFFFD):04x}" for each in found]) + '"'
 
 
 # --- a tube -----------------------------------------------------------------------------------------------------------

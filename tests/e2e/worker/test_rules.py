@@ -42,6 +42,9 @@ def test_a_job_that_always_fails_is_dead_when_the_server_says_so(shop: Shop) -> 
     assert (counters.failed, counters.retried, counters.buried) == (3, 2, 1)
     [job] = shop.client.list_jobs(dead, "ready").jobs
     assert (job.id, job.pri, job.origin) == (id, 9, shop.tube)
+    reasons = {each.word: each.text for each in shop.client.explain(id).reasons}
+    assert reasons["failed"] == "ValueError: bad luck"
+    assert reasons["died"].endswith(f"in {shop.tube}, after 3 attempts, as the last attempt failed")
     [line] = shop.events("job dead")
     assert (line["error"], line["attempt"]) == ("ValueError: bad luck", 3)
     assert shop.client.redrive(dead) == 1

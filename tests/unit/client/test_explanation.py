@@ -13,7 +13,7 @@ def ok(text: bytes) -> bytes:
 
 
 def test_an_explanation(make: Maker) -> None:
-    job = b"""---
+    job = """---
 id: 7
 tube: "mail"
 state: ready
@@ -21,7 +21,10 @@ place: more than 1000
 reasons:
 - paused: the tube is paused until 12:00, by pause-tube
 - unwatched: nobody watches the tube
-"""
+- failed: "no \\"such\\" address:\\u000aCA\\\\FÉ"
+- log: "half a string
+- attempts: 5
+""".encode()
     script = [
         has("explain", "explain-tube"),
         (b"explain 7\r\n", ok(job)),
@@ -35,6 +38,9 @@ reasons:
         assert found.reasons == [
             Reason("paused", "the tube is paused until 12:00, by pause-tube"),
             Reason("unwatched", "nobody watches the tube"),
+            Reason("failed", 'no "such" address:\nCA\\FÉ'),
+            Reason("log", '"half a string'),
+            Reason("attempts", "5"),
         ]
         found = client.explain_tube("mail")
         assert (found["ready"], found.reasons) == ("0", [])
