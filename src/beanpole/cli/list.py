@@ -1,18 +1,25 @@
 """``beanpole list``: the jobs of a tube, page by page."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict
+from itertools import islice
 
 import click
 
+from beanpole.cli.change import need
 from beanpole.cli.common import COUNT, ID, TUBE, Output, Server, body_fields, verb
 from beanpole.cli.jobs import preview
 from beanpole.cli.scan import STATES, count_of
 from beanpole.client import Client, JobInfo
+from beanpole.client.errors import NotFoundError
 from beanpole.errors import ExitCode
 from beanpole.protocol.limits import FRAMES_MAX
 
 COLUMNS = ("id", "state", "pri", "age", "delay", "ttr", "reserves", "key")
+DEAD_COLUMNS = ("id", "state", "pri", "death", "failed")
+PIECE = 1_000
+"""Jobs that are explained in one round trip."""
+
 BODY_SHOWN = 240
 """Bytes of a body from which a table shows the beginning."""
 
@@ -29,6 +36,7 @@ IN_ORDER = tuple(each for each in STATES if each != "reserved")
 @click.option("--limit", type=COUNT, help="The most jobs of each state.  [default: all]")
 @click.option("--after", type=ID, help="Only jobs behind this id.")
 @click.option("--next", "in_order", is_flag=True, help="In the order in which workers get them, up to 1 000 jobs. (*)")
+@click.option("--dead", is_flag=True, help="Only jobs that have died: when, where, and of what. (*)")
 @click.option("--bodies", is_flag=True, help="Show how bodies begin; with --json, up to 64 KiB of each. (*)")
 def list(  # noqa: A001 - the word for it
     server: Server,
@@ -39,6 +47,7 @@ def list(  # noqa: A001 - the word for it
     limit: int | None,
     after: int | None,
     in_order: bool,
+    dead: bool,
     bodies: bool,
 ) -> ExitCode:
     """List the jobs of TUBE by their ids, state by state.
@@ -52,12 +61,17 @@ def list(  # noqa: A001 - the word for it
     size = None if not bodies else BODY_BYTES if out.as_json else BODY_SHOWN
     if in_order and "reserved" in states:
         raise click.UsageError("--next is about jobs that workers get; those that are reserved have no order")
+    if dead:
+        need(client.features(), "list-jobs")
+        need(client.features(), "explain")
     found = (
         job
         for state in states or (IN_ORDER if in_order else STATES)
-        for job in pages(client, tube, state, limit, after=after or 0, in_order=in_order, bodies=size)
+        for job in pages(client, tube, state, limit, dead=dead, after=after or 0, in_order=in_order, bodies=size)
     )
-    if out.as_json:
+    if dead:
+        show_dead(client, out, found, bodies=bodies)
+    elif out.as_json:
         for job in found:
             out.record(record_of(job, bodies=bodies), "")
     else:
@@ -66,18 +80,44 @@ def list(  # noqa: A001 - the word for it
     return ExitCode.OK
 
 
+def show_dead(client: Client[bytes], out: Output, jobs: Iterable[JobInfo], *, bodies: bool) -> None:
+    """Write what is known of jobs that have died: the server explains each."""
+
+    def rows() -> Iterator[dict[str, object]]:
+        left = iter(jobs)
+        while piece := [*islice(left, PIECE)]:
+            with client.pipeline(raise_errors=False) as pipeline:
+                asked = [(job, pipeline.explain(job.id)) for job in piece]
+            for job, result in asked:
+                if not isinstance(result.error, NotFoundError):  # else it is gone
+                    said = {each.word: each.text for each in result.result().reasons}
+                    shown = record_of(job, bodies=bodies) if out.as_json else asdict(job) | {"body": preview(job.body)}
+                    yield shown | {"death": said.get("died", ""), "failed": said.get("failed", "")}
+
+    out.table([*DEAD_COLUMNS, "body"] if bodies else DEAD_COLUMNS, rows())
+
+
 def pages(
-    client: Client[bytes], tube: str, state: str, limit: int | None, *, after: int, in_order: bool, bodies: int | None
+    client: Client[bytes],
+    tube: str,
+    state: str,
+    limit: int | None,
+    *,
+    dead: bool,
+    after: int,
+    in_order: bool,
+    bodies: int | None,
 ) -> Iterator[JobInfo]:
-    """Return the jobs in a state, a page at a time."""
+    """Return the jobs in a state, or only those that have died, a page at a time."""
     left = limit
     at: int | None = after
     while at is not None and left != 0:
-        most = FRAMES_MAX if left is None else min(left, FRAMES_MAX)
+        most = FRAMES_MAX if left is None or dead else min(left, FRAMES_MAX)
         order = "next" if in_order else None
         page = client.list_jobs(tube, state, most, after=at, bodies=bodies, order=order)  # type: ignore[arg-type]
-        yield from page.jobs
-        left = None if left is None else left - len(page.jobs)
+        found = [job for job in page.jobs if job.died is not None][:left] if dead else page.jobs
+        yield from found
+        left = None if left is None else left - len(found)
         at = None if in_order else page.next
 
 

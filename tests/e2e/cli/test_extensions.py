@@ -151,3 +151,21 @@ def test_redrive(cli: Cli, client: Client[bytes], tube: str) -> None:
     assert cli("redrive", tube, "--json").objects == [{"from": tube, "moved": 1}]
     assert [client.stats_job(id).state for id in ids] == ["ready", "ready", "buried"]
     assert "no tube" in cli("redrive", tube + "x", code=2).err
+
+
+def test_list_of_the_dead(cli: Cli, client: Client[bytes], tube: str) -> None:
+    ids = client.put_many([b"a", b"b", b"c"], 7)
+    if lacks(cli, client, "fail-job", "list-jobs", "explain"):
+        assert "does not support list-jobs" in cli("list", tube, "--dead", code=1).err
+        return
+    cli("fail", *ids[:2], "--dead", "--reason", "no such\taddress")
+    client.bury(client.reserve_job(ids[2]))
+    head, *rows = cli("list", tube, "--dead").lines
+    assert head == "id\tstate\tpri\tdeath\tfailed"
+    assert [row.split("\t")[:3] for row in rows] == [[str(id), "buried", "7"] for id in ids[:2]]
+    assert rows[0].endswith(r"no such\taddress")
+    assert f"in {tube}, after 1 attempt" in rows[0]
+    [found] = cli("list", tube, "--dead", "--limit", 1, "--bodies", "--json").objects
+    assert (found["id"], found["failed"], found["body"]) == (ids[0], "no such\taddress", "a")
+    assert isinstance(found["died"], float | int)
+    assert len(cli("list", tube).lines) == 4
