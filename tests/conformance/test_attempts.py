@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.conformance.old import KINDS, OldClient, ask, set_rules
+from tests.conformance.old import OldClient, ask, set_rules
 from tests.servers import Server, beanpole_server
 
 BACKOFF_S = 0.1
@@ -49,13 +49,6 @@ class Team:
 
 
 NewTeam = Callable[[str], Team]
-
-
-@pytest.fixture(params=KINDS, ids=lambda kind: kind.__name__)
-def kind(request: pytest.FixtureRequest) -> type[OldClient]:
-    """A client."""
-    found: type[OldClient] = request.param
-    return found
 
 
 @pytest.fixture

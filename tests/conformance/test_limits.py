@@ -9,7 +9,7 @@ import greenstalk
 import pytest
 from pystalk.client import BeanstalkError
 
-from tests.conformance.old import KINDS, WAIT_S, OldClient, Plain, ask, set_rules
+from tests.conformance.old import WAIT_S, OldClient, Plain, ask, set_rules
 from tests.servers import Server, beanpole_server
 
 REFUSALS = (greenstalk.OutOfMemoryError, BeanstalkError, AssertionError)
@@ -48,13 +48,6 @@ class Tube:
 
 
 NewTube = Callable[[str], Tube]
-
-
-@pytest.fixture(params=KINDS, ids=lambda kind: kind.__name__)
-def kind(request: pytest.FixtureRequest) -> type[OldClient]:
-    """A client."""
-    found: type[OldClient] = request.param
-    return found
 
 
 @pytest.fixture
@@ -108,11 +101,11 @@ def release_for_later(_: Tube, holder: OldClient, id: int) -> None:
     holder.release(id, 100)
 
 
-def lose_the_connection(_: Tube, holder: OldClient, __: int) -> None:
+def hang_up(_: Tube, holder: OldClient, __: int) -> None:
     holder.close()
 
 
-def take_too_long(_: Tube, __: OldClient, ___: int) -> None:
+def time_out(_: Tube, __: OldClient, ___: int) -> None:
     """The TTR of the job is a second."""
 
 
@@ -120,15 +113,15 @@ def lift_the_limit(tube: Tube, _: OldClient, __: int) -> None:
     tube.rules("concurrency: 3")
 
 
-@pytest.mark.parametrize("end", [delete, bury, release_for_later, lose_the_connection, take_too_long, lift_the_limit])
+@pytest.mark.parametrize("end", [delete, bury, release_for_later, hang_up, time_out, lift_the_limit])
 def test_no_more_jobs_than_allowed_are_held(new_tube: NewTube, end: Callable[[Tube, OldClient, int], None]) -> None:
     tube = new_tube(f"concurrency-{end.__name__}")
     tube.rules("concurrency: 2")
     holders = [tube.connect() for _ in range(2)]
-    ids = [holders[0].put(b"", 1 if end is take_too_long and number == 1 else 60) for number in range(4)]
+    ids = [holders[0].put(b"", 1 if end is time_out and number == 1 else 60) for number in range(4)]
     assert [holder.reserve(0) for holder in holders] == [(ids[0], b""), (ids[1], b"")]
     waiting = tube.connect()
-    if end is take_too_long:
+    if end is time_out:
         assert waiting.reserve() == (ids[1], b"")
         return
     assert waiting.reserve(0) is None
@@ -138,7 +131,7 @@ def test_no_more_jobs_than_allowed_are_held(new_tube: NewTube, end: Callable[[Tu
         assert not answer.done()
         end(tube, holders[1], ids[1])
         got = answer.result(WAIT_S)
-    assert got == (ids[1] if end is lose_the_connection else ids[2], b"")
+    assert got == (ids[1] if end is hang_up else ids[2], b"")
     if end is not lift_the_limit:
         assert tube.connect().reserve(0) is None
 

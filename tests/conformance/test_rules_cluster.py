@@ -1,4 +1,4 @@
-"""The tests of attempts with a client of a node that passes it on to the leader."""
+"""A client that knows nothing of rules, of a node that passes it on to the leader: the tests of attempts and limits."""
 
 from collections.abc import Iterator
 
@@ -7,6 +7,7 @@ import pytest
 from tests.clusters import clustered_server
 from tests.conformance.old import Greenstalk, OldClient
 from tests.conformance.test_attempts import *  # noqa: F403 - every test of it
+from tests.conformance.test_limits import *  # noqa: F403 - every test of it
 from tests.databases import DatabaseServers
 from tests.servers import Server
 
@@ -18,7 +19,7 @@ def server(database_servers: DatabaseServers, tmp_path_factory: pytest.TempPathF
         yield running
 
 
-@pytest.fixture  # type: ignore[no-redef]
+@pytest.fixture
 def kind() -> type[OldClient]:
     """One client stands for all."""
     return Greenstalk
