@@ -249,3 +249,23 @@ def test_moved_jobs_are_where_they_went(tmp_path: Path, end: Callable[[Process],
             assert_kept(client, dict.fromkeys(ids[:50], body) | {buried: b"buried", delayed: b"later"})
             assert facts(client)["current-jobs-ready"] == "51"
             end(process)
+
+
+@ENDINGS
+def test_attempt_counts_unless_the_server_stops_in_good_order(tmp_path: Path, end: Callable[[Process], object]) -> None:
+    with keeping(tmp_path) as process, process.connect() as client:
+        client.ask(b"set-rules default 20\r\nattempts: 1\ndead: d\n\r\n", b"RULES_SET\r\n")
+        id = put(client, b"x")
+        client.ask(b"reserve\r\n", b"RESERVED %d 1\r\nx\r\n" % id)
+        end(process)
+    with keeping(tmp_path) as process, process.connect() as client:
+        assert stats_job(client, id)["tube"] == ("d" if end is kill else "default")
+        assert stats_job(client, id)["state"] == "ready"
+        before = time.time()
+        client.ask(b"reserve-job %d\r\n" % id, b"RESERVED %d 1\r\nx\r\n" % id)
+        client.ask(b"fail-job %d 0 dead=now\r\n\r\n" % id, b"BURIED\r\n")
+        client.send(b"list-jobs d %b 9\r\n" % (b"buried" if end is kill else b"ready"))
+        client.line()
+        frame = dict(word.split(b"=") for word in client.line().split()[3:])
+        assert frame[b"from"] == b"default"
+        assert before - 1 <= float(frame[b"died"]) <= time.time() + 1

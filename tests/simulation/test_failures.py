@@ -6,8 +6,10 @@ from random import Random
 import pytest
 
 from beanpole.engine.check import check
+from beanpole.engine.job import State
 from beanpole.log.log import Policy
 from tests.simulation.disk import CrashError, SimDisk
+from tests.simulation.history import recount
 from tests.simulation.life import Client, Life, Promises
 from tests.simulation.runner import NS_PER_S, Clock
 
@@ -133,6 +135,26 @@ def test_no_attempt_is_forgotten_when_the_process_is_killed(seed: int) -> None:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_each_job_dies_once_whatever_is_lost(seed: int) -> None:
     Workers(seed, power_fails=True, segment_bytes=4096).run()
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_jobs_that_die_on_a_full_disk_stay_in_one_tube(seed: int) -> None:
+    """Some are buried where they are; none is lost, counted twice, or handed out once more than it may be."""
+    workers = Workers(seed, power_fails=False, segment_bytes=4096)
+    workers.disk.capacity = workers.disk.used_bytes()
+    for _ in range(4):
+        for _ in range(ACTS):
+            workers.act()
+            check(workers.life.engine)
+        total, _ = recount(workers.life.engine)
+        assert total == workers.life.accounts.live_bytes
+        workers.crash()
+    workers.disk.capacity = None
+    for _ in range(10 * ACTS):
+        workers.act()
+    states = Counter((job.tube.name, State(job.state).name) for job in workers.life.engine.jobs.jobs())
+    assert states.total() == JOBS
+    assert not states[b"t", "READY"], f"{states}"
 
 
 def test_stop_takes_no_attempt() -> None:

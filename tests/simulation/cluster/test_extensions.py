@@ -25,6 +25,13 @@ KEYS = (
     b" key=k until=reserve",
     b" key=l taken=replace until=reserve",
 )
+RULES = (
+    b"",
+    b"attempts: 2\n",
+    b"attempts: 1\ndead: u\n",
+    b"backoff: 0.5\n",
+    b"attempts: 3\ndead: t\nbackoff: 1 max 2\n",
+)
 OF_A_JOB = (
     b"reserve-job %d\r\n",
     b"reserve-job %d\r\n",
@@ -50,6 +57,9 @@ OF_A_TUBE = (
     b"find-job t k\r\n",
     b"stats-tubes\r\n",
     b"clear-tube " + CLEARED + b"\r\n",
+    *(b"move-jobs %b buried 3\r\n" % tube for tube in TUBES),
+    *(b"set-rules t %d\r\n%b\r\n" % (len(rules), rules) for rules in RULES),
+    *(b"set-rules * %d\r\n%b\r\n" % (len(rules), rules) for rules in RULES),
 )
 
 
