@@ -15,6 +15,7 @@ from operator import attrgetter
 from beanpole.engine.engine import Engine
 from beanpole.engine.job import Job, State
 from beanpole.engine.tags import KeyBit, Tag
+from beanpole.log.format import RULES_FIXED
 from tests.simulation.runner import NS_PER_S
 
 CHANGING = attrgetter("pri", "delay_s", "ttr_s", "release_count", "bury_count", "kick_count", "timeout_count")
@@ -175,6 +176,7 @@ class History:
 
     def next_step(self, engine: Engine, index: int, now_ns: int, *, many: bool) -> None:
         """Takes note of what a step has changed."""
+        self.note_attempts(engine)
         self.step += 1
         self.indexes.append(index)
         if many:
@@ -191,15 +193,17 @@ class History:
                 or last.texts != now.texts
                 or last.attempt > now.attempt
                 or (now.state == State.DELAYED and last.until_ns != now.until_ns)
+                or (now.state == State.READY and last.until_ns > now_ns)
                 or taken(last, job, now_ns)
             ):
                 stays = last is not None and last.state == State.BURIED and last.texts[0] == job.tube.name
-                self.bury_count += job.state == State.BURIED
-                number = last.bury_number if last is not None and stays else self.bury_count
+                number = last.bury_number if last is not None and stays else self.bury_count + 1
                 history.versions.append((self.step, see_change(job, number)))
+        self.bury_count += 1  # those that are buried in one step share a number: jobs that die together
         for id, history in self.jobs.items():
             if id not in there and history.versions[-1][1] is not None:
                 history.versions.append((self.step, None))
+        self.note_attempts(engine)
 
     def note_attempts(self, engine: Engine) -> None:
         """Takes note of attempts that have begun: the log is told of them beside the steps."""
@@ -321,9 +325,11 @@ def recount(engine: Engine) -> tuple[int, dict[int, int]]:
     by_segment: Counter[int] = Counter()
     segment_of = attrgetter("segment")
     for job in engine.jobs.jobs():
-        by_segment[segment_of(job)] += 77 + sum(map(len, texts(job)))
+        by_segment[segment_of(job)] += 77 + len(job.tube.name) + len(job.text) + len(job.tags)
     for tube in engine.tube_list:
         assert (tube.segment == 0) == (tube.paused_until_ns == 0), f"a pause of {tube.name!r} lies nowhere"
         if tube.segment:
             by_segment[tube.segment] += 22 + len(tube.name)
+    for rules in [] if engine.rules is None else engine.rules.all():
+        by_segment[segment_of(rules)] += RULES_FIXED + len(rules.pattern) + 1 + len(rules.text)
     return by_segment.total(), by_segment

@@ -19,6 +19,9 @@ from tests.simulation.runner import NS_PER_S, Clock, SimRunner
 
 BODY_BYTES_MAX = 65535
 
+OF_MANY = (b"kick", b"put-job", b"change-job", b"clear-tube", b"move-jobs")
+"""Commands that can tell the log more than one thing."""
+
 TURNS_MAX = 1000
 """Turns in which a full disk makes space, or shows that it has none."""
 
@@ -46,6 +49,9 @@ class Promises:
     put: set[int] = field(default_factory=set)
     deleted: set[int] = field(default_factory=set)
     delete_asked: set[int] = field(default_factory=set)
+    has_rules: bool = False
+    """Whether tubes may have rules: then a job that comes back may be recorded as another client gets it."""
+
     highest_id: int = 0
 
 
@@ -170,6 +176,8 @@ class Life:
             self.promises.delete_asked.add(id)
         elif verb == b"clear-tube":
             self.promises.delete_asked.update(job.id for job in self.engine.jobs.jobs())
+        elif verb == b"set-rules":
+            self.promises.has_rules = True
         elif b" taken=replace" in line:  # which deletes who holds the key, when it comes back
             self.promises.delete_asked |= {job.id for job in self.engine.jobs.jobs() if job.tags}
         data = line + b"\r\n" if body is None else line + b"\r\n" + body + b"\r\n"
@@ -179,7 +187,7 @@ class Life:
         finally:
             if self.engine.next_job_id != id_before and self.history is not None and body is not None:
                 self.history.put(id_before, self.now_ns)
-            told = self.end_step(many=verb in {b"kick", b"put-job", b"change-job", b"clear-tube", b"move-jobs"})
+            told = self.end_step(many=verb in OF_MANY or self.promises.has_rules)
             if told and self.history is not None:
                 asked.step = self.history.step
                 if verb == b"pause-tube":

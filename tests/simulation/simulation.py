@@ -14,6 +14,13 @@ from tests.simulation.runner import NS_PER_S, Clock
 TUBES = (b"default", b"a", b"bb")
 POLICIES = (0, 0, 0, 20, None)
 SEGMENTS = (1024, 4096, 4096, 8192, 16384, 65536)
+RULES = (
+    b"",
+    b"attempts: 2\n",
+    b"attempts: 1\ndead: bb\n",
+    b"backoff: 1\n",
+    b"attempts: 3\ndead: a\nbackoff: 0.5 max 2\n",
+)
 CLIENTS_MAX = 4
 
 
@@ -232,7 +239,10 @@ class Simulation:
         rng = self.rng
         what = rng.random()
         text = rng.randbytes(rng.choice((0, 1, self.body_bytes)))
-        if what < 0.3 and client.held:
+        if what < 0.05 and not self.rules.disk_full:  # without room a job may fail without a record
+            rules = rng.choice(RULES)
+            life.send(client, b"set-rules", b"set-rules %b %d" % (tube, len(rules)), 0, rules)
+        elif what < 0.3 and client.held:
             held = rng.choice(client.held)
             line = (
                 rng.choice((b"snooze-job %d 3", b"change-job %d ttr=50", b"fail-job %d 3", b"fail-job %d 2 dead=now"))

@@ -271,8 +271,7 @@ def die(engine, now_ns, job, why, whole):
     if not whole:
         room: cython.int = engine.records.room_for_move(size)
         if room == Room.WAIT:
-            defer(engine, now_ns + ROOM_RETRY_NS, job)
-            return CHANGE_BYTES
+            return die_later(engine, now_ns + ROOM_RETRY_NS, job, why)
         if room != Room.OK:
             return bury_unrecorded(engine, job, attempt)
         engine.records.job_dropped(job)
@@ -294,6 +293,22 @@ def die(engine, now_ns, job, why, whole):
     engine.bury_job(job)
     engine.records.job_put(job)
     return size
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def die_later(engine: Engine, due_ns: int64_t, job: Job, why: cython.int) -> int64_t:
+    """Let a job that is dead wait until there is room to record that.
+
+    One whose attempts are not counted yet, as it came before its rules, lives on until its next attempt fails.
+    """
+    if why == Why.ATTEMPTS and not is_under_way(job):
+        engine.make_ready(job)
+    else:
+        defer(engine, due_ns, job)
+    if engine.records.room_for_timeout(job.tag_bytes):
+        engine.records.job_changed(job)
+    return CHANGE_BYTES
 
 
 @cython.cfunc
