@@ -9,6 +9,7 @@ import time
 
 import pytest
 
+from beanpole.protocol.extensions import EXTENSIONS, KIND_NAMES
 from tests.e2e.process import Client, Process, healthy, wait_until
 
 CONNECTIONS = 30
@@ -22,14 +23,54 @@ WORDS = [
     b"quit", b"\r\n", b"\r\n", b"\r\n", b"\r", b"\n", b"\0", b" ", b"a", b"b", b"default", b"x" * 300, b"-1", b"1.5",
 ]  # fmt: skip
 
+TUBES = [b"default", b"a", b"b"]
+STATES = [b"ready", b"delayed", b"buried"]
+VALUES = {
+    b"tube": TUBES,
+    b"to": TUBES,
+    b"pattern": [b"*", b"a", b"b*"],
+    b"state": [*STATES, b"reserved"],
+    b"states": STATES,
+    b"key": [b"k", b"l", b"\xff=", b"k" * 201],
+    b"taken": [b"keep", b"replace"],
+    b"until": [b"delete", b"reserve"],
+    b"dead": [b"now"],
+    b"order": [b"next"],
+    b"after": [b"0", b"3", b"a"],
+}
+DURATIONS = [b"0", b"0", b"0.25", b"1", b"0.0001"]
+
 
 def number(chance: random.Random) -> bytes:
     """A number, mostly one that means something."""
     return b"%d" % chance.choice([0, 0, 1, 1, 2, 3, chance.randint(0, 300), 65535, 65536, 2**32 - 1, 2**32, 2**64])
 
 
+def value(chance: random.Random, name: bytes) -> bytes:
+    """An argument of an extension, mostly one that is right."""
+    if name == b"ids":
+        return b" ".join(b"%d" % chance.randint(0, 300) for _ in range(chance.choice([1, 5, 400])))
+    if name in {b"bytes", b"id", b"count", b"limit", b"bound", b"pri", b"ttr", b"bodies"}:
+        return number(chance)
+    return chance.choice(VALUES.get(name, DURATIONS))
+
+
+def extension(chance: random.Random) -> bytes:
+    """An extension, with its body if it has one."""
+    verb, words, options = chance.choice(EXTENSIONS)
+    line = [verb, *(value(chance, KIND_NAMES[kind]) for kind in words)]
+    if body := any(KIND_NAMES[kind] == b"bytes" for kind in words):
+        size = chance.choice([0, 5, 70_000])
+        line[[KIND_NAMES[kind] for kind in words].index(b"bytes") + 1] = b"%d" % size
+    names = [KIND_NAMES[kind] for kind in chance.sample(options, chance.randint(0, len(options)))]
+    line += [name + b"=" + value(chance, name) for name in names]
+    return b" ".join(line) + b"\r\n" + (chance.choice([b"x", b"\0"]) * size + b"\r\n" if body else b"")
+
+
 def command(chance: random.Random) -> bytes:
     """A command that mostly is one."""
+    if chance.random() < 0.4:
+        return extension(chance)
     kind = chance.random()
     if kind < 0.35:
         body = chance.randbytes(chance.choice([0, 1, 10, 1000]))
