@@ -330,6 +330,7 @@ def recount(engine: Engine) -> tuple[int, dict[int, int]]:
         assert (tube.segment == 0) == (tube.paused_until_ns == 0), f"a pause of {tube.name!r} lies nowhere"
         if tube.segment:
             by_segment[tube.segment] += 22 + len(tube.name)
-    for rules in [] if engine.rules is None else engine.rules.all():
+    table = attrgetter("rules")(engine)
+    for rules in [] if table is None else table.all():
         by_segment[segment_of(rules)] += RULES_FIXED + len(rules.pattern) + 1 + len(rules.text)
     return by_segment.total(), by_segment
