@@ -14,6 +14,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
+from functools import partial
 from pathlib import Path
 
 from beanpole.log.tools.inspect import survey
@@ -24,8 +25,8 @@ CONNECTIONS = 50
 BODY_BYTES = 100
 ROUNDS = 21
 ROUND_COMMANDS = 30_000
-PUTS = 1_000
-PUT_COMMANDS = 3_000
+PUTS = 200
+PUT_COMMANDS = 5_000
 LOG_JOBS = 50_000
 LOG_FILE_BYTES = 100_000_000
 """Of a file of the log, so that nothing is compacted."""
@@ -165,37 +166,42 @@ KINDS: dict[str, Callable[[int], bytes]] = {
 """How jobs are put that must not be there twice, and how others are."""
 
 
-def puts(jobs: int, names: list[str]) -> None:
+def puts(jobs: int, names: list[str], in_flights: tuple[int, ...]) -> None:
     """Compares puts into tubes that have many jobs already."""
     for name in names:
         with beanpole_server() as server:
             if "unique" in name:
                 set_rules(server, b"other", RULES["unique: body"])
-            putters = [Putter(server, b"plain", put), Putter(server, b"other", KINDS[name])]
+            putters = [Putters(server, b"plain", put), Putters(server, b"other", KINDS[name])]
             memory = []
             for putter in putters:
                 before = resident(server)
                 while putter.number < jobs:
-                    putter.run()
+                    putter.run(PUTS)
                 memory.append((resident(server) - before) / jobs)
-            title = f"{name}, beside {jobs} jobs"
-            compare(server, title, (putters[0].run, putters[1].run), PUT_COMMANDS)
+            for in_flight in in_flights:
+                title = f"{name}, beside {jobs} jobs, {CONNECTIONS}x{in_flight}"
+                runs = [partial(putter.run, in_flight) for putter in putters]
+                compare(server, title, (runs[0], runs[1]), PUT_COMMANDS)
             say(f"{'    bytes of memory a job':<52}{memory[0]:>9.0f}{memory[1]:>9.0f}{memory[1] - memory[0]:>+8.0f}")
 
 
-class Putter:
-    """A connection that puts jobs into a tube."""
+class Putters:
+    """Connections that put jobs into one tube, so many in flight each."""
 
     def __init__(self, server: Server, tube: bytes, one: Callable[[int], bytes]) -> None:
-        self.talk = Talk(server.port, tube)
+        self.talks = [Talk(server.port, tube) for _ in range(CONNECTIONS)]
         self.one = one
         self.number = 0
 
-    def run(self) -> int:
+    def run(self, in_flight: int) -> int:
         """Puts some jobs; returns how many."""
-        self.number += PUTS
-        self.talk.ask(b"".join(self.one(self.number + each) for each in range(PUTS)), PUTS)
-        return PUTS
+        for talk in self.talks:
+            talk.socket.sendall(b"".join(self.one(self.number + each) for each in range(in_flight)))
+            self.number += in_flight
+        for talk in self.talks:
+            talk.read(in_flight)
+        return in_flight * CONNECTIONS
 
 
 def resident(server: Server) -> int:
@@ -230,7 +236,7 @@ def main() -> None:
     say(f"{'processor time of the server, ns a command':<52}{'plain':>9}{'with':>9}{'ratio':>8}{'least':>8}{'most':>8}")
     cycles(given.rules, tuple(given.in_flight))
     log_bytes(given.rules)
-    puts(given.jobs, given.puts)
+    puts(given.jobs, given.puts, tuple(given.in_flight))
 
 
 if __name__ == "__main__":

@@ -51,11 +51,9 @@ def keep_key(engine, job):
         return forget_key(engine, job)
     if engine.keys is None:
         engine.keys = KeyIndex()
-    other: Job = rival(engine, job.tube, job)
-    if other is not None:
-        end_key(engine, other, KeyBit.FREED)
     job.flags |= Flag.HOLDS_KEY
-    return engine.keys.add(job)
+    other: Job = engine.keys.add(job)
+    return 0 if other is None else end_key(engine, other, KeyBit.FREED)
 
 
 def forget_key(engine, job):

@@ -5,31 +5,29 @@ from libc.stdint cimport uint32_t, uint64_t
 from beanpole.engine.job cimport Job
 from beanpole.engine.tube cimport Tube
 
-cdef struct Holder:
-    # A job that holds its key.
-    void *job
-    uint32_t next                        # the slot of the next one in its bucket, or of the next free slot; 0: none
-    uint32_t hash
+cdef extern from "stdlib.h":
+    void *aligned_alloc(size_t alignment, size_t size)
+
+cdef struct Bucket:
+    # A line of memory, so that a look at a bucket is one look at memory.
+    Bucket *more                         # where those stand that have no place here; NULL: there is none
+    uint64_t holders[7]                  # from the front: the pointer to a job, and above it bits of the hash; 0: none
 
 @cython.final
 cdef class KeyIndex:
-    cdef Holder **blocks                 # of SLOTS_PER_BLOCK; slot 0 is never used
-    cdef uint32_t slot_count             # slots that were ever used
-    cdef uint32_t free_slot              # the first free one of them; 0: none
-    cdef uint32_t *buckets               # the slot of the first holder of each bucket; 0: none
+    cdef Bucket **segments               # of BUCKETS_PER_SEGMENT
+    cdef Py_ssize_t segment_count
     cdef readonly Py_ssize_t count       # holders
     cdef uint64_t bucket_count
     cdef uint64_t mask                   # 2^n - 1, where 2^n <= bucket_count <= 2^(n+1)
-    cdef Py_ssize_t capacity             # buckets allocated
-    cdef Holder *at(self, uint32_t slot) noexcept
-    cdef uint64_t bucket(self, uint32_t mark) noexcept
+    cdef Bucket *at(self, uint64_t number) noexcept
+    cdef uint64_t number_of(self, uint32_t mark) noexcept
     cdef Job find(self, Tube tube, const char *key, Py_ssize_t size)
-    cdef int add(self, Job job) except -1
+    cdef Job find_marked(self, uint32_t mark, Tube tube, const char *key, Py_ssize_t size)
+    cdef Job add(self, Job job)
     cdef int remove(self, Job job) except -1
-    cdef uint32_t take_slot(self) except 0
-    cdef int free_blocks(self) noexcept
+    cdef int add_segment(self) except -1
     cdef int split(self) except -1
     cdef int merge(self) except -1
-    cdef int resize(self, Py_ssize_t capacity) except -1
 
 cdef const char *key_of(Job job, Py_ssize_t *size) noexcept

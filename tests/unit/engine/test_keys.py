@@ -15,7 +15,7 @@ def test_index_finds_each_key_and_no_other(seed: int) -> None:
     engine = Engine()
     client = Connection(engine, 1)
     held: dict[tuple[bytes, bytes], int] = {}
-    for aim in (9000, 50, 0, 5000, 0):  # more than a block of slots, and none
+    for aim in (9000, 50, 0, 5000, 0):  # more than a segment of buckets, and none
         while len(held) < aim:
             place = (b"t%d" % rng.randrange(3), b"%x" % rng.getrandbits(16))
             client.receive(1, b"put-job 0 tube=%b key=%b\r\n\r\n" % place)
