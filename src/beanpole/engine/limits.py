@@ -18,7 +18,7 @@ REPLY_BYTES_PER_TURN = 65_536
 KICKS_PER_TURN = 1_000
 """Jobs that one kick moves before other connections have their turn: a fraction of a millisecond."""
 
-WALK_IDS_PER_TURN = 20_000
+WALK_IDS_PER_TURN = 10_000
 """Ids that a search for the jobs of a tube passes before others have their turn: a fraction of a millisecond."""
 
 WALK_SNAPSHOT_JOBS = 50_000
