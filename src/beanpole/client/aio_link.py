@@ -27,7 +27,7 @@ CANCEL_RESERVE = b"cancel-reserve\r\n"
 class Exchange:
     """Commands that were sent, and the replies to them so far."""
 
-    __slots__ = ("abandoned", "count", "done", "replies", "reserves", "silence_s", "waits")
+    __slots__ = ("abandoned", "can_end", "count", "done", "replies", "reserves", "silence_s", "waits")
 
     def __init__(
         self, count: int, silence_s: float | None, replies: list[Reply], done: "asyncio.Future[None]", *, waits: bool
@@ -39,6 +39,8 @@ class Exchange:
         self.done = done
         self.waits = waits
         """Whether the server may take its time: a reserve with a timeout, or without."""
+        self.can_end = False
+        """Whether it is one reserve, whose waiting the server may know to end."""
         self.reserves = False
         """Whether the jobs of a JOBS among the replies are reserved by this."""
         self.abandoned = False
@@ -95,6 +97,7 @@ class Link(asyncio.Protocol):
         assert self._transport is not None, "the link is used before it is connected"
         silence_s = None if self._timeout_s is None or wait_s is None else self._timeout_s + wait_s
         exchange = Exchange(count, silence_s, replies, self._loop.create_future(), waits=wait_s != 0)
+        exchange.can_end = exchange.waits and count == 1 and data.startswith(b"reserve")
         if self.is_over:
             raise ConnectionLostError("the connection is closed", outcome_unknown=False)
         is_next = not self._owed
@@ -184,9 +187,9 @@ class Link(asyncio.Protocol):
             self.fail(ConnectionLostError("a reserve was cancelled"))
 
     def _can_end(self, exchange: Exchange) -> bool:
-        """Whether it is a reserve whose waiting the server can end: one command, and the last that was sent."""
+        """Whether it is a reserve whose waiting the server can end: that must be the last that was sent."""
         known = self._session.missing(("cancel-reserve",)) is None
-        return known and exchange.waits and exchange.count == 1 and exchange is self._owed[-1] and not self.is_over
+        return known and exchange.can_end and exchange is self._owed[-1] and not self.is_over
 
     def _give_back(self, exchange: Exchange) -> None:
         """Releases the jobs that an abandoned exchange has reserved."""

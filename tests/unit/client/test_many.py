@@ -145,6 +145,29 @@ def test_a_cancelled_reserve_ends_with_cancel_reserve_where_the_server_has_it(an
         asyncio.run(asyncio.wait_for(scene(peer.address), 20))
 
 
+def test_other_commands_that_take_long_end_with_the_connection() -> None:
+    """A clear-tube goes on as long as somebody waits for its answer."""
+    sent = threading.Event()
+
+    def working() -> object:
+        sent.set()
+        return SILENCE
+
+    async def scene(address: tuple[str, int]) -> None:
+        async with AsyncClient(address) as client:
+            await client.features()
+            task = asyncio.create_task(client.clear_tube("t"))
+            await asyncio.to_thread(sent.wait, 20)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            assert client._link is not None
+            assert client._link.is_over
+
+    with Peer([has("cancel-reserve", "clear-tube"), (b"clear-tube t\r\n", working)]) as peer:
+        asyncio.run(asyncio.wait_for(scene(peer.address), 20))
+
+
 def test_cancelled_reserve_many_gives_the_jobs_back() -> None:
     """The client holds another job, so that the connection stays; the jobs come after the cancellation."""
     script = [
