@@ -1,9 +1,9 @@
 """What commands about many jobs cost, and what a quiet client waits for while they run.
 
 Run with `python -m benchmarks.many [JOBS]`. A server without a log gets so many jobs (a million), half of them in each
-of two tubes; then one of the tubes is listed page by page and moved to the other, which is listed and cleared. A quiet
-client asks `list-tube-used` now and then. Beside the time that it waits stands the processor time that the server used
-in it, which hardly depends on what else the machine does.
+of two tubes; then one of the tubes is listed page by page and moved to the other, which is listed and, when many of its
+jobs were reserved and deleted, cleared. A quiet client asks `list-tube-used` now and then. Beside the time that it waits
+stands the processor time that the server used in it, which hardly depends on what else the machine does.
 """
 
 import argparse
@@ -20,6 +20,7 @@ from tests.servers import HOST, beanpole_server
 
 PUTS = 1_000
 PAUSE_S = 0.002
+IDS_PER_LINE = 400
 NEXT = re.compile(rb"JOBS \d+ next=(\d+)\r\n")
 
 
@@ -106,6 +107,20 @@ def list_first(client: Lines) -> None:
         client.page(b"list-jobs a ready 1000 order=next\r\n")
 
 
+def take_many(client: Lines) -> None:
+    """Reserve and delete a hundred thousand jobs, a thousand with a line or three."""
+    client.ask(b"watch b\r\n")
+    for _ in range(100):
+        client.connection.sendall(b"reserve-many 1000 0\r\n")
+        ids = []
+        for _ in range(int(client.file.readline().split()[1])):
+            words = client.file.readline().split()
+            client.file.read(int(words[2]) + 2)
+            ids.append(words[1])
+        for first in range(0, len(ids), IDS_PER_LINE):
+            client.ask(b"delete-many " + b" ".join(ids[first : first + IDS_PER_LINE]) + b"\r\n")
+
+
 def move_all(client: Lines) -> None:
     """Move the jobs of one tube to the other."""
     client.ask(b"move-jobs a ready 4000000000 to=b\r\n")
@@ -132,6 +147,7 @@ def main() -> None:
         measure("list-jobs order=next, 100 times", port, pid, lambda: list_first(client))
         measure("move-jobs to the other tube", port, pid, lambda: move_all(client))
         measure("list-jobs of all", port, pid, lambda: list_all(client, b"b", 0))
+        measure("reserve-many, delete-many", port, pid, lambda: take_many(client))
         measure("clear-tube of all", port, pid, lambda: clear_all(client))
 
 
