@@ -2,7 +2,7 @@
 
 Run with `python -m benchmarks.many [JOBS]`. A server without a log gets so many jobs (a million), half of them in each
 of two tubes; then one of the tubes is listed page by page and moved to the other, which is listed and, when many of its
-jobs were reserved and deleted, cleared. A quiet client asks `list-tube-used` now and then. Beside the time that it waits
+jobs were reserved and deleted, cleared. A quiet client asks `list-tube-used` now and then. Beside its waiting time
 stands the processor time that the server used in it, which hardly depends on what else the machine does.
 """
 
