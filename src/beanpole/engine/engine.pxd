@@ -115,8 +115,3 @@ cdef class Engine:
     cdef int touch(self, int64_t now_ns, Session session, uint64_t id) except -1
     cdef int peek(self, Session session, Job job) except -1
     cdef int peek_first(self, Session session, Heap heap) except -1
-    cdef int reply_used(self, Session session) except -1
-    cdef int use(self, Session session, bytes name) except -1
-    cdef int watch(self, Session session, bytes name) except -1
-    cdef int ignore(self, Session session, bytes name) except -1
-    cdef int pause(self, int64_t now_ns, Session session, Command command) except -1

@@ -52,6 +52,7 @@ from cython.cimports.beanpole.engine.tags import KeyBit
 from cython.cimports.beanpole.engine.tally import Tally
 from cython.cimports.beanpole.engine.tube import Tube, Watch, can_serve
 from cython.cimports.beanpole.engine.tubelist import TubeList
+from cython.cimports.beanpole.engine.tubes import ignore, pause, use, watch
 from cython.cimports.beanpole.protocol.commands import Verb
 from cython.cimports.beanpole.protocol.replies import Word
 from cython.cimports.libc.stdint import int64_t, uint32_t
@@ -560,11 +561,11 @@ class Engine:
         if verb == Verb.TOUCH:
             return self.touch(now_ns, session, command.id)
         if verb == Verb.USE:
-            return self.use(session, command.tube)
+            return use(self, session, command.tube)
         if verb == Verb.WATCH:
-            return self.watch(session, command.tube)
+            return watch(self, session, command.tube)
         if verb == Verb.IGNORE:
-            return self.ignore(session, command.tube)
+            return ignore(self, session, command.tube)
         if verb == Verb.PEEK:
             return self.peek(session, self.jobs.find(command.id))
         if verb == Verb.PEEK_READY:
@@ -580,7 +581,7 @@ class Engine:
         if verb == Verb.RESERVE_JOB:
             return self.reserve_job(now_ns, session, command.id)
         if verb == Verb.PAUSE_TUBE:
-            return self.pause(now_ns, session, command)
+            return pause(self, now_ns, session, command)
         if verb == Verb.QUIT:
             session.quitting = True
             return 0
@@ -747,48 +748,3 @@ class Engine:
     def peek_first(self, session, heap):
         """peek-ready, peek-delayed, peek-buried: the first job of the used tube in that state."""
         return self.peek(session, cython.cast(Job, heap.entries[0].item) if heap.count else None)
-
-    def use(self, session, name):
-        """use: where put and its like work from now on."""
-        if self.too_many_tubes(name):
-            return session.out.word(Word.OUT_OF_MEMORY)
-        self.switch_used(session, self.open_tube(name))
-        return self.reply_used(session)
-
-    def reply_used(self, session):
-        """list-tube-used: where put and its like work."""
-        return session.out.name(Word.USING, session.used.name)
-
-    def watch(self, session, name):
-        """watch: one more tube to reserve from."""
-        if self.too_many_tubes(name):
-            return session.out.word(Word.OUT_OF_MEMORY)
-        tube: Tube = self.open_tube(name)
-        if tube not in session.watch_of:
-            self.add_watch(session, tube)
-        return session.out.number(Word.WATCHING, len(session.watches))
-
-    def ignore(self, session, name):
-        """ignore: one tube less to reserve from, but never none."""
-        watch: Watch = session.watch_of.get(self.tube_named(name))
-        if watch is not None:
-            if len(session.watches) == 1:
-                return session.out.word(Word.NOT_IGNORED)
-            self.drop_watch(session, watch)
-        return session.out.number(Word.WATCHING, len(session.watches))
-
-    def pause(self, now_ns, session, command):
-        """pause-tube: nothing is reserved from the tube for some seconds; 0 ends a pause."""
-        tube: Tube = self.tube_named(command.tube)
-        if tube is None:
-            return self.not_found(session)
-        size: int64_t = len(tube.name) + (0 if tube.tags is None else len(tube.tags))
-        if self.records.room_for_change(size) != Room.OK:
-            return self.no_room(session, Verb.PAUSE_TUBE, size)
-        tube.pause_count += 1
-        tube.pause(command.delay_ns // SECOND_NS, now_ns + command.delay_ns if command.delay_ns else 0)
-        self.records.tube_changed(tube)
-        session.out.word(Word.PAUSED)
-        if tube.paused_until_ns:
-            return self.arm(tube, tube.paused_until_ns)
-        return self.offer(now_ns, tube)

@@ -5,6 +5,7 @@ from cython.cimports.beanpole.engine.engine import Engine
 from cython.cimports.beanpole.engine.job import Job
 from cython.cimports.beanpole.engine.session import Session
 from cython.cimports.beanpole.engine.tube import Tube, Watch
+from cython.cimports.beanpole.engine.tubes import reply_used
 from cython.cimports.beanpole.engine.work import Work, begin
 from cython.cimports.beanpole.protocol.commands import Verb
 from cython.cimports.beanpole.protocol.replies import Word
@@ -41,7 +42,7 @@ def report(engine, now_ns, session, command):
     elif verb == Verb.LIST_TUBES_WATCHED:
         text = b"---\n" + stats.names([cython.cast(Watch, watch, typecheck=True).tube for watch in session.watches])
     elif verb == Verb.LIST_TUBE_USED:
-        return engine.reply_used(session)
+        return reply_used(session)
     else:
         if command.counted == Verb.PUT and verb == Verb.EXPECTED_CRLF:
             engine.count_producer(session)
