@@ -49,7 +49,7 @@ CLOCKS = re.compile(
 )
 CLOCK_CALLS = {("time", "time"), ("datetime", "now"), ("date", "today"), ("datetime", "today")}
 
-WITH_POINTERS = ("src/beanpole/engine/jobtable.py", "src/beanpole/engine/keys.py")
+WITH_POINTERS = ("src/beanpole/engine/jobtable.py", "src/beanpole/engine/keys.py", "src/beanpole/engine/expiryqueue.py")
 """Where objects hang on pointers that the module itself has set, as `item` of a heap's entry does."""
 
 ENUMS = ("Word",)

@@ -93,6 +93,7 @@ class Bookkeeping:
         waiting = [session for session in self.sessions if session.waiting]
         moments = [session.until for session in waiting] + [until for _, until in self.pauses.values()]
         moments += [job.until - SECOND if job.holder in waiting else job.until for job in self.jobs.values()]
+        moments += [job.over for job in self.jobs.values() if job.state in {"ready", "delayed"}]
         return min(moments, default=NEVER)
 
     def peek(self, session: Thing, job: Thing) -> str:

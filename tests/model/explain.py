@@ -5,7 +5,7 @@
 from abc import ABC, abstractmethod
 from typing import Any
 
-from tests.model.bookkeeping import Bookkeeping, Thing, listed
+from tests.model.bookkeeping import NEVER, Bookkeeping, Thing, listed
 from tests.model.many import seconds
 
 NAMED_MAX = 10
@@ -18,6 +18,12 @@ def answer(said: dict[str, Any], reasons: list[str]) -> str:
     return listed("---\n" + "".join(f"{line}\n" for line in lines))
 
 
+def quoted(text: str) -> str:
+    """What somebody wrote, of which a byte may be no character, on one line."""
+    found = text.encode("latin-1").decode("utf-8", "backslashreplace").replace("\\", "\\\\").replace('"', '\\"')
+    return '"' + "".join(each if each.isprintable() else f"\\u{ord(each):04x}" for each in found) + '"'
+
+
 def some(things: list[Thing]) -> str:
     """The first of them, by id, and whether there are more."""
     ids = ", ".join(str(thing.id) for thing in things[:NAMED_MAX])
@@ -26,6 +32,10 @@ def some(things: list[Thing]) -> str:
 
 class Explaining(Bookkeeping, ABC):
     """Why nothing happens."""
+
+    @abstractmethod
+    def rules_of(self, tube: str) -> dict[str, str]:
+        """The rules of a tube."""
 
     @abstractmethod
     def jobs_in(self, tube: str, *states: str) -> list[Thing]:
@@ -39,15 +49,32 @@ class Explaining(Bookkeeping, ABC):
         line = self.first(Thing(used=job.tube), job.state)
         said = {"id": job.id, "tube": job.tube, "state": job.state}
         if job.state == "reserved":
-            return answer(said, self.why_held(job))
+            return answer(said, self.why_held(job) + self.past(job))
         before = line.index(job)
         if job.state == "buried":
-            return answer(said | {"place": before + 1}, self.why_buried(job))
-        delayed = [f"delayed: it is ready in {seconds(job.until - self.now)} s, as was asked"]
+            return answer(said | {"place": before + 1}, self.why_buried(job) + self.past(job))
+        why = f"after attempt {job.attempt}" if job.attempt else "as was asked"
+        delayed = [f"delayed: it is ready in {seconds(job.until - self.now)} s, {why}"]
         ahead = [f"order: {before} job{'s' * (before > 1)} of the tube before it"]
         reasons = delayed * (job.state == "delayed") + self.why_closed(job.tube)
         reasons += ahead * (job.state == "ready" and before > 0) + self.why_nobody(job.tube)
-        return answer(said | {"place": before + 1}, reasons)
+        reasons += [f"expires: it is deleted in {seconds(job.over - self.now)} s"] if job.over < NEVER else []
+        return answer(said | {"place": before + 1}, reasons + self.past(job))
+
+    def past(self, job: Thing) -> list[str]:
+        """What has gone wrong with a job before."""
+        reasons, rules = [], self.rules_of(job.tube)
+        if job.attempt:
+            of = f" of {rules['attempts']}" if "attempts" in rules else ""
+            ends = "is under way" if job.under_way else "has failed"
+            reasons.append(f"attempts: attempt {job.attempt}{of} {ends}")
+        if job.died:
+            tube, when, attempts, why = job.died
+            count = f"{attempts} attempt{'s' * (attempts != 1)}"
+            reasons.append(f"died: {seconds(self.now - when)} s ago in {tube}, after {count}, as {why}")
+        if job.text:
+            reasons.append(f"failed: {quoted(job.text)}")
+        return reasons
 
     def why_held(self, job: Thing) -> list[str]:
         heard, left = seconds(self.now - job.holder.heard), seconds(job.until - self.now)
@@ -55,6 +82,8 @@ class Explaining(Bookkeeping, ABC):
             f"reserved: by session {job.holder.number}, last heard of {heard} s ago; {left} s of {job.ttr} s are left"
         ]
         times = f"{job.timeouts} time{'s' * (job.timeouts > 1)}"
+        over = "expires: it has waited too long; when it comes back, it is deleted"
+        reasons += [over] * (job.over <= self.now)
         reasons += [f"timeouts: its time to run has ended {times} before"] if job.timeouts else []
         return reasons + ["superseded: another job has its key; when it comes back, it is deleted"] * job.superseded
 

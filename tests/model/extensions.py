@@ -67,14 +67,17 @@ class Extensions(ManyJobs, ABC):
             return f"EXISTS {holder.id}"
         if holder and holder.state != "reserved":
             holder.pri, holder.ttr, holder.body, holder.until_what = pri, max(ttr, 1), body, until
-            holder.died = None
+            holder.died, holder.text = None, ""
             self.arrive(holder)
+            holder.expire = options.get("expire", 0)
+            self.count_time(holder, self.now + int(delay * SECOND))
             self.move_later(holder, delay)
             return f"REPLACED {holder.id}"
         if holder:
             holder.superseded = True
         job = self.new_job(tube, pri, delay, ttr, body)
-        job.key, job.until_what = key, until
+        job.key, job.until_what, job.expire = key, until, options.get("expire", 0)
+        self.count_time(job, self.now + int(delay * SECOND))
         return f"INSERTED {job.id}"
 
     def find_job(self, session: Thing, tube: str, key: str) -> str:
@@ -99,15 +102,18 @@ class Extensions(ManyJobs, ABC):
 
     def fail_job(self, session: Thing, job: Thing, text: str, options: dict[str, Any]) -> str:
         job.pri = options.get("pri", job.pri)
-        if "dead" in options or (self.is_last(job) and not job.superseded):
-            self.die(job)
+        if "dead" in options or (self.is_last(job) and not job.superseded and job.over > self.now):
+            job.text = text
+            self.die(
+                job, "its worker said that no attempt can succeed" if "dead" in options else "the last attempt failed"
+            )
             return "BURIED"
-        job.releases += 1
+        job.releases, job.text = job.releases + 1, text
         self.fail(job, int(options.get("delay", 0) * SECOND))
         return "RELEASED"
 
     def change_job(self, session: Thing, job: Thing, options: dict[str, Any]) -> str:
-        unchangeable = {"reserved": {"tube", "pri", "delay"}, "buried": {"delay"}}.get(job.state, set())
+        unchangeable = {"reserved": {"tube", "pri", "delay"}, "buried": {"delay", "expire"}}.get(job.state, set())
         if unchangeable & set(options):
             return "NOT_FOUND"
         if job.state != "buried" and options.get("tube", job.tube) != job.tube:
@@ -115,9 +121,17 @@ class Extensions(ManyJobs, ABC):
             if holder:
                 return f"EXISTS {holder.id}"
         job.pri, job.ttr = options.get("pri", job.pri), max(options.get("ttr", job.ttr), 1)
+        job.expire = options.get("expire", job.expire)
+        due = job.until if job.state == "delayed" else self.now
+        if "delay" in options:
+            due = self.now + int(options["delay"] * SECOND)
+        if {"delay", "expire"} & set(options):
+            self.count_time(job, due)
         if "delay" in options:
             self.move_later(job, options["delay"])
         if options.get("tube", job.tube) != job.tube:
+            if job.state != "buried":
+                self.count_time(job, due)
             self.tally_move(job.tube, options["tube"])
             job.tube, job.died = self.open_tube(options["tube"]), None
             self.arrive(job)

@@ -33,6 +33,10 @@ class Failures(Rules, ABC):
     def tally_move(self, tube: str, target: str) -> None:
         """Counts a job that goes to another tube."""
 
+    def count_time(self, job: Thing, due: int) -> None:
+        """Lets the time that a job may wait begin."""
+        job.over = due + int(job.expire * SECOND) if job.expire else NEVER
+
     def counts_attempts(self, job: Thing) -> bool:
         return bool({"attempts", "backoff"} & set(self.rules_of(job.tube)))
 
@@ -62,7 +66,7 @@ class Failures(Rules, ABC):
 
     def fail(self, job: Thing, delay: int, *, keeps_delay: bool = False) -> None:
         """A held job comes back, and not because somebody wanted it to: it is ready, delayed or dead."""
-        if job.superseded:
+        if job.superseded or job.over <= self.now:
             self.move(job, "ready")
             return
         if self.is_last(job):
@@ -77,13 +81,14 @@ class Failures(Rules, ABC):
             job.delay = delay // SECOND
         self.move(job, "delayed" if delay else "ready", self.now + delay if delay else NEVER)
 
-    def die(self, job: Thing) -> None:
+    def die(self, job: Thing, why: str = "the last attempt failed") -> None:
         """A job is dead: it is ready in the tube of the dead, or buried where it is."""
         died_before, grave = job.died, self.rules_of(job.tube).get("dead", job.tube)
         attempt = self.failed_attempt(job)
         self.tally("jobs-dead", job.tube, 1)
         stays = grave == job.tube or (died_before and died_before[0] != job.tube)
-        job.died = (died_before[0] if died_before else job.tube, self.now)
+        attempts = attempt if self.counts_attempts(job) else job.reserves
+        job.died = (died_before[0] if died_before else job.tube, self.now, attempts, why)
         if stays:
             self.end_attempt(job, attempt)
             job.buries += 1
@@ -95,4 +100,5 @@ class Failures(Rules, ABC):
         job.freed = True
         job.tube = self.open_tube(grave)
         self.arrive(job)
+        self.count_time(job, self.now)
         self.move(job, "ready")

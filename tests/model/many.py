@@ -9,7 +9,7 @@ from tests.model.bookkeeping import NEVER, SECOND, Thing, listed
 from tests.model.failures import Failures
 
 RESTING = ("ready", "delayed", "buried")
-TALLIED = ("jobs-dead", "jobs-moved-in", "jobs-moved-out", "jobs-cleared")
+TALLIED = ("jobs-expired", "jobs-dead", "jobs-moved-in", "jobs-moved-out", "jobs-cleared")
 
 
 def seconds(duration: int) -> str:
@@ -64,6 +64,7 @@ class ManyJobs(Failures, ABC):
                 job.key = None
             job.tube = self.open_tube(target)
             self.arrive(job)
+            self.count_time(job, job.until if state == "delayed" else self.now)
             if state == "buried":
                 self.move(job, "ready")
             self.tally_move(tube, target)

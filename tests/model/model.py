@@ -36,6 +36,8 @@ class Model(Extensions, Explaining):
 
     def tick(self, now: int) -> None:
         self.now = now
+        for job in [job for job in self.jobs.values() if job.over <= now and job.state in {"ready", "delayed"}]:
+            self.move(job, job.state)
         for job in [job for job in self.jobs.values() if job.until <= now]:
             if job.state == "reserved":
                 job.timeouts += 1
@@ -43,6 +45,7 @@ class Model(Extensions, Explaining):
                 self.fail(job, 0, keeps_delay=True)
             else:
                 self.move(job, "ready")
+        self.forget_tubes()
         self.pauses = {tube: pause for tube, pause in self.pauses.items() if pause[1] > now}
         self.serve()
         for session in [session for session in self.sessions if session.waiting]:
@@ -90,9 +93,12 @@ class Model(Extensions, Explaining):
 
     def move(self, job: Thing, state: str, until: int = NEVER, holder: Thing | None = None) -> None:
         self.buried = [other for other in self.buried if other is not job] + [job] * (state == "buried")
-        if job.superseded and state in {"ready", "delayed"}:
+        if (job.superseded or job.over <= self.now) and state in {"ready", "delayed"}:
+            if not job.superseded:
+                self.tally("jobs-expired", job.tube, 1)
             state = "deleted"
             del self.jobs[job.id]
+        job.over = NEVER if state == "buried" else job.over
         job.freed |= state == "reserved" and job.until_what == "reserve"
         job.state, job.until, job.holder = state, until, holder
 
@@ -120,7 +126,7 @@ class Model(Extensions, Explaining):
             "buries": 0,
             "kicks": 0,
         }
-        begin |= {"freed": False, "superseded": False, "died": None}
+        begin |= {"freed": False, "superseded": False, "died": None, "text": "", "expire": 0, "over": NEVER}
         job = Thing(
             id=self.last_id, tube=tube, pri=pri, ttr=max(ttr, 1), body=body, key=None, until_what="delete", **begin
         )
@@ -153,6 +159,8 @@ class Model(Extensions, Explaining):
     def reserve_job(self, session: Thing, job: Thing) -> str:
         if self.stuck(job):
             return "NOT_FOUND"
+        if job.state == "buried":
+            self.count_time(job, self.now)
         self.hold(session, job)
         return f"RESERVED {job.id} {len(job.body)}\r\n{job.body}"
 
@@ -189,6 +197,8 @@ class Model(Extensions, Explaining):
             return "NOT_FOUND"
         job.kicks += 1
         self.forget_attempts(job)
+        if job.state == "buried":
+            self.count_time(job, self.now)
         self.move(job, "ready")
         return "KICKED"
 

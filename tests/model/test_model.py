@@ -46,7 +46,9 @@ pris = st.sampled_from([0, 1, 1023, 1024, 2**32 - 1])
 delays = st.sampled_from([0, 0, 1, 2, 5])
 bodies = st.sampled_from(["", "x", "two\r\nlines", "quit\r\n", "\x00\xff"])
 options = st.fixed_dictionaries({}, optional={"pri": pris, "delay": st.sampled_from([0, 1, 2, 0.5])})
-changes = st.fixed_dictionaries({}, optional={"tube": tubes, "ttr": st.sampled_from([0, 1, 60])})
+changes = st.fixed_dictionaries(
+    {}, optional={"tube": tubes, "ttr": st.sampled_from([0, 1, 60]), "expire": st.sampled_from([0, 0.5, 2, 5])}
+)
 keys = st.sampled_from("kl")
 keyed = st.builds(
     operator.or_,
@@ -167,6 +169,17 @@ def phrase_of(shape: str, id: int, pri: int, tube: str) -> list[tuple[Any, ...]]
             *[("put-job", "x", {"tube": tube, "key": "k", "until": "reserve"}), ("reserve-job", 0)],
             *[("put-job", "y", {"tube": tube, "key": "k"}), ("release", 1, pri, 0)],
         ],
+        "expire": [
+            *[("put-job", "x", {"tube": tube, "expire": 1 + id, "delay": pri % 3}), ("reserve-job", id)],
+            *[("release", id, pri, id), ("kick-job", 0), ("put-job", "y", {"expire": 0.5, "key": "k"})],
+        ],
+        "bury what expires": [
+            *[("put-job", "x", {"tube": tube, "expire": 1, "ttr": 2}), *bury(0, pri), ("kick-job", id)],
+        ],
+        "hold what expires": [
+            *[("put-job", "x", {"expire": 1, "ttr": 1 + id, "key": "k"}), ("reserve-job", 0)],
+            *[("put-job", "y", {"expire": 2, "key": "l"}), ("change-job", id, {"expire": 1, "tube": tube})],
+        ],
         "move key": [("put-job", "x", {"tube": tube, "key": "k"}), ("change-job", id, {"tube": tube})],
         "tie": [("put", pri, 0, 2 + id, ""), ("reserve-job", 0), ("reserve-with-timeout", 1 + id)],
     }
@@ -192,6 +205,7 @@ changing_shapes = st.sampled_from(
     ]
 )
 key_shapes = st.sampled_from(["take", "supersede", "bury key", "free key", "move key"])
+time_shapes = st.sampled_from(["expire", "bury what expires", "hold what expires"])
 lost = st.sampled_from(["quit", "disconnect", "half-close"])
 
 
@@ -233,7 +247,13 @@ class Conversation(RuleBasedStateMachine):
     def put(self, data: st.DataObject, tube: str, some: list[tuple[Any, ...]]) -> None:
         self.say(self.choose(data), [("use", tube), *some])
 
-    @rule(data=st.data(), shape=st.one_of(shapes, shapes, changing_shapes, key_shapes), id=ids, pri=pris, tube=tubes)
+    @rule(
+        data=st.data(),
+        shape=st.one_of(shapes, shapes, changing_shapes, key_shapes, time_shapes),
+        id=ids,
+        pri=pris,
+        tube=tubes,
+    )
     def say_phrase(self, data: st.DataObject, shape: str, id: int, pri: int, tube: str) -> None:
         self.say(self.choose(data), phrase_of(shape, id, pri, tube))
 

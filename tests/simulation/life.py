@@ -180,6 +180,8 @@ class Life:
             self.promises.has_rules = True
         elif b" taken=replace" in line:  # which deletes who holds the key, when it comes back
             self.promises.delete_asked |= {job.id for job in self.engine.jobs.jobs() if job.tags}
+        elif verb == b"change-job" and b" expire=" in line:
+            self.promises.delete_asked.add(id)
         data = line + b"\r\n" if body is None else line + b"\r\n" + body + b"\r\n"
         id_before = self.engine.next_job_id
         try:
@@ -187,6 +189,8 @@ class Life:
         finally:
             if self.engine.next_job_id != id_before and self.history is not None and body is not None:
                 self.history.put(id_before, self.now_ns)
+                if b" expire=" in line:
+                    self.promises.delete_asked.add(id_before)
             told = self.end_step(many=verb in OF_MANY or self.promises.has_rules)
             if told and self.history is not None:
                 asked.step = self.history.step
@@ -242,6 +246,7 @@ class Life:
         if self.history is not None:
             self.history.note_attempts(self.engine)
         told = self.records.index != self.noted_index
+        many = many or self.records.index > self.noted_index + 1  # reserve deletes the jobs that it finds too late
         if told or self.failed:
             self.noted_index = self.records.index
             if self.history is not None:

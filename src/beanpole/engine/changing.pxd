@@ -9,7 +9,7 @@ from beanpole.protocol.commands cimport Command
 
 cdef int no_room(Session session, int room) except -1
 cdef int change_tube(Engine engine, int64_t now_ns, Job job, Tube target, int state, int64_t due_ns) except -1
-cdef int arrive(Engine engine, Job job, Tube target, int state, int64_t due_ns) except -1
+cdef int arrive(Engine engine, int64_t now_ns, Job job, Tube target, int state, int64_t due_ns) except -1
 cdef int snooze_job(Engine engine, int64_t now_ns, Session session, Command command) except -1
 cdef int fail_job(Engine engine, int64_t now_ns, Session session, Command command) except -1
 cdef int change_job(Engine engine, int64_t now_ns, Session session, Command command) except -1

@@ -6,6 +6,7 @@ job out of the log's accounts first and then records it whole, as if it had just
 
 import cython
 from cython.cimports.beanpole.engine.engine import Outcome
+from cython.cimports.beanpole.engine.expiring import EXPIRY_TAG_BYTES, count_expiry, ends, give_expiry
 from cython.cimports.beanpole.engine.failing import (
     End,
     Why,
@@ -27,7 +28,7 @@ from cython.cimports.beanpole.protocol.replies import Word
 from cython.cimports.libc.stdint import int64_t, uint64_t
 
 OF_THE_BURIED = cython.declare(uint64_t, bit(Kind.TUBE) | bit(Kind.PRI) | bit(Kind.TTR))
-OF_THE_RESERVED = cython.declare(uint64_t, bit(Kind.TTR))
+OF_THE_RESERVED = cython.declare(uint64_t, bit(Kind.TTR) | bit(Kind.EXPIRE))
 """What change-job can change of a job in these states."""
 
 
@@ -45,15 +46,15 @@ def change_tube(engine, now_ns, job, target, state, due_ns):
     """
     engine.records.job_dropped(job)
     forget_death(job)
+    engine.leave(job)
     forget_key(engine, job)
     if rival(engine, target, job) is not None:
         put_tag(job, Tag.KEY, cython.NULL, 0)
         read_flags(job)
-    engine.leave(job)
-    return arrive(engine, job, target, state, due_ns)
+    return arrive(engine, now_ns, job, target, state, due_ns)
 
 
-def arrive(engine, job, target, state, due_ns):
+def arrive(engine, now_ns, job, target, state, due_ns):
     """Let a job that left its state, and the log's accounts, be in another tube; DELAYED ends at `due_ns`."""
     before: Tube = job.tube
     forget_key(engine, job)
@@ -61,6 +62,8 @@ def arrive(engine, job, target, state, due_ns):
     target.body_bytes += job.body_bytes
     job.tube = target
     begin_count(job)
+    if job.flags & Flag.EXPIRES:
+        count_expiry(job, due_ns if state == State.DELAYED else now_ns)
     if state == State.DELAYED:
         engine.enter(job, State.DELAYED, due_ns)
         engine.arm(target, due_ns)
@@ -80,7 +83,10 @@ def snooze_job(engine, now_ns, session, command):
     job: Job = engine.jobs.find(command.args.id)
     if job is None or job.holder is not session:
         return engine.not_found(session)
-    room: cython.int = Room.OK if job.flags & Flag.SUPERSEDED else engine.records.room_for_change(job.tag_bytes)
+    if job.flags and ends(engine, now_ns, job):
+        session.out.word(Word.RELEASED)
+        return engine.offer(now_ns, job.tube)
+    room: cython.int = engine.records.room_for_change(job.tag_bytes)
     if room != Room.OK:
         return no_room(session, room)
     if command.args.given & bit(Kind.PRI):
@@ -99,8 +105,9 @@ def fail_job(engine, now_ns, session, command):
         return session.out.word(Word.BAD_FORMAT)
     if job is None or job.holder is not session:
         return engine.not_found(session)
-    if job.flags & Flag.SUPERSEDED and not dead_now:
-        engine.discard(job)
+    if job.flags and not dead_now and ends(engine, now_ns, job):
+        session.out.word(Word.RELEASED)
+        return engine.offer(now_ns, job.tube)
         return session.out.word(Word.RELEASED)
     dead: cython.bint = dead_now or is_last_attempt(job)
     longer: int64_t = tags_after(job, Tag.FAILURE_TEXT, command.body_bytes) - job.tag_bytes
@@ -147,46 +154,65 @@ def change_job(engine, now_ns, session, command):
         if holder is not None:
             session.read_index = engine.records.index
             return session.out.number(Word.EXISTS, holder.id)
+    tag_bytes: cython.Py_ssize_t = job.tag_bytes
+    if given & bit(Kind.EXPIRE):
+        tag_bytes = tags_after(job, Tag.EXPIRE, EXPIRY_TAG_BYTES - 3)
+    whole: cython.bint = moves or tag_bytes != job.tag_bytes
     room: cython.int = (
-        engine.records.room_for_put(len(name) + job.tag_bytes + job.body_bytes)
-        if moves
-        else engine.records.room_for_change(job.tag_bytes)
+        engine.records.room_for_put(len(name) + tag_bytes + job.body_bytes)
+        if whole
+        else engine.records.room_for_change(tag_bytes)
     )
     if room != Room.OK:
         return no_room(session, room)
     session.out.word(Word.CHANGED)
-    if not moves:
-        change_numbers(engine, now_ns, job, command)
-        engine.records.job_changed(job)
-        return engine.offer(now_ns, job.tube)
-    engine.records.job_dropped(job)
-    forget_death(job)
+    if whole:
+        engine.records.job_dropped(job)
+    if moves:
+        forget_death(job)
     change_numbers(engine, now_ns, job, command)
-    state: cython.int = job.state
-    due_ns: int64_t = job.deadline_at_ns
-    engine.leave(job)
-    arrive(engine, job, engine.open_tube(name), state, due_ns)
+    if moves:
+        state: cython.int = job.state
+        due_ns: int64_t = job.deadline_at_ns
+        engine.leave(job)
+        arrive(engine, now_ns, job, engine.open_tube(name), state, due_ns)
+    elif whole:
+        engine.records.job_put(job)
+    else:
+        engine.records.job_changed(job)
     return engine.offer(now_ns, job.tube)
 
 
 def change_numbers(engine, now_ns, job, command):
-    """Give a job the numbers that were given."""
+    """Give a job the numbers that were given. Its time to wait begins anew with another delay or another time."""
     given: uint64_t = command.args.given
     if given & bit(Kind.TTR):
         job.ttr_s = command.args.ttr_s
-    if job.state == State.RESERVED or not given & (bit(Kind.PRI) | bit(Kind.DELAY)):
+    if job.state == State.RESERVED:
+        if given & bit(Kind.EXPIRE):
+            give_expiry(job, command.args.expire_ns)
+            if job.flags & Flag.EXPIRES:
+                count_expiry(job, now_ns)
         return 0
     if job.state == State.BURIED:
-        job.pri = command.args.pri
+        if given & bit(Kind.PRI):
+            job.pri = command.args.pri
         return 0
-    state: cython.int = job.state
-    due_ns: int64_t = job.deadline_at_ns
+    if not given & (bit(Kind.PRI) | bit(Kind.DELAY) | bit(Kind.EXPIRE)):
+        return 0
+    due_ns: int64_t = job.deadline_at_ns if job.state == State.DELAYED else now_ns
     engine.leave(job)
     if given & bit(Kind.PRI):
         job.pri = command.args.pri
     if given & bit(Kind.DELAY):
+        due_ns = now_ns + command.args.delay_ns
+    if given & bit(Kind.EXPIRE):
+        give_expiry(job, command.args.expire_ns)
+    if job.flags & Flag.EXPIRES and given & (bit(Kind.DELAY) | bit(Kind.EXPIRE)):
+        count_expiry(job, due_ns)
+    if given & bit(Kind.DELAY):
         return engine.enter_after(now_ns, job, command.args.delay_ns)
-    if state == State.DELAYED:
+    if job.state == State.DELAYED:
         return engine.enter(job, State.DELAYED, due_ns)
     return engine.enter(job, State.READY, job.pri)
 

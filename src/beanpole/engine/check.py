@@ -2,6 +2,7 @@
 
 import cython
 from cython.cimports.beanpole.engine.engine import Engine
+from cython.cimports.beanpole.engine.expiring import expiry_of
 from cython.cimports.beanpole.engine.heap import Heap, Item
 from cython.cimports.beanpole.engine.job import Flag, Job, State
 from cython.cimports.beanpole.engine.keyed import rival
@@ -20,6 +21,7 @@ def check(engine: Engine) -> None:
     engine.timers.check()
     check_counts(engine)
     check_keys(engine)
+    check_expiry(engine)
     names = [b"- %b\n" % cython.cast(Tube, tube, typecheck=True).name for tube in engine.tube_list]
     assert b"".join(engine.listed.all_texts()) == b"".join(names), "what list-tubes keeps is not what there is"
     sessions = {}
@@ -79,7 +81,6 @@ def check_keys(engine: Engine) -> None:
         job: Job = each
         flags = job.flags
         read_flags(job)
-        job.flags |= flags & Flag.HOLDS_KEY
         assert job.flags == flags, f"the flags of job {job.id} are not what its tags say"
         holds = bool(flags & Flag.HOLDS_KEY)
         assert holds == bool(flags & Flag.KEYED and job.state != State.BURIED), f"job {job.id} has lost its key"
@@ -88,6 +89,24 @@ def check_keys(engine: Engine) -> None:
     assert holders == (0 if engine.keys is None else engine.keys.count), "the index has keys of jobs that are gone"
     if engine.keys is not None:
         engine.keys.check()
+
+
+def check_expiry(engine: Engine) -> None:
+    """Assert that the jobs which expire, and whose time counts, stand in the queue of expiry with their moments."""
+    counting = 0
+    for each in engine.jobs.jobs():
+        job: Job = each
+        waits = job.state == State.READY or job.state == State.DELAYED
+        at_ns = expiry_of(job) if job.flags & Flag.EXPIRES else 0
+        assert bool(job.flags & Flag.COUNTING) == bool(waits and at_ns), f"job {job.id} expires, but is not looked at"
+        assert not (waits and job.flags & Flag.EXPIRES) or at_ns, f"job {job.id} expires, but its time does not count"
+        if job.flags & Flag.COUNTING:
+            assert engine.expiry.at_ns_of(job) == at_ns, f"job {job.id} expires at a wrong moment"
+            counting += 1
+    assert counting == (0 if engine.expiry is None else engine.expiry.count), "jobs that are gone expire"
+    if counting:
+        engine.expiry.check()
+        check_timer(engine, engine.expiry, engine.expiry.next_due_ns())
 
 
 def check_tube(engine: Engine, tube: Tube, jobs: list[Job]) -> None:

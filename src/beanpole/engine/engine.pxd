@@ -2,6 +2,7 @@
 cimport cython
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
+from beanpole.engine.expiryqueue cimport ExpiryQueue
 from beanpole.engine.heap cimport Heap, Timed
 from beanpole.engine.job cimport Job, State
 from beanpole.engine.jobtable cimport JobTable
@@ -47,6 +48,7 @@ cdef class Engine:
     cdef dict buckets                    # name -> when its bucket is full: of tubes that were forgotten before it was
     cdef list opened                     # tubes that a command or a tick has opened, and not offered yet; None: none
     cdef KeyIndex keys                   # the jobs that hold a key; None: none ever did
+    cdef ExpiryQueue expiry              # the jobs whose time to wait is limited; None: there never was one
     cdef list unsettled                  # ids of jobs that the next tick deletes, if they are superseded; None: none
     cdef list woken                      # sessions that got a reply without a command of their own
 
@@ -82,7 +84,7 @@ cdef class Engine:
     cdef int drop_watch(self, Session session, Watch watch) except -1
     cdef int switch_used(self, Session session, Tube tube) except -1
     cdef int offer(self, int64_t now_ns, Tube tube) except -1
-    cdef int serve_first(self, int64_t now_ns, Tube tube) except -1
+    cdef bint serve_first(self, int64_t now_ns, Tube tube) except -1
     cdef int offer_all(self, int64_t now_ns, list tubes) except -1
     cdef list add_opened(self, list tubes)
     cdef int offer_opened(self, int64_t now_ns) except -1

@@ -27,6 +27,7 @@ import heapq
 
 import cython
 from cython.cimports.beanpole.engine import extension
+from cython.cimports.beanpole.engine.expiring import count_expiry, ends, follow_expiry, stop_expiry
 from cython.cimports.beanpole.engine.failing import (
     End,
     begin_attempt,
@@ -67,6 +68,7 @@ URGENT_PRI_BELOW = cython.declare(uint32_t, engine_limits.URGENT_PRI_BELOW)
 JOBS_PER_TICK = cython.declare(cython.Py_ssize_t, engine_limits.JOBS_PER_TICK)
 LOST_BYTES_PER_TURN = cython.declare(int64_t, engine_limits.LOST_BYTES_PER_TURN)
 FAILED_BYTES_PER_JOB = cython.declare(int64_t, engine_limits.FAILED_BYTES_PER_JOB)
+ENDS_PER_TURN = cython.declare(cython.int, engine_limits.ENDS_PER_TURN)
 
 
 def nothing(_owner: object) -> str:
@@ -175,6 +177,8 @@ class Engine:
 
     def leave(self, job):
         """Take a job out of its state."""
+        if job.flags & Flag.COUNTING:
+            self.expiry.remove(job)
         self.heap_of(job).remove(job)
         self.state_counts[job.state] -= 1
         if job.state == State.RESERVED:
@@ -190,6 +194,8 @@ class Engine:
         job.state = state
         if job.flags:
             keep_key(self, job)
+            if job.flags & Flag.EXPIRES and (state == State.READY or state == State.DELAYED):
+                follow_expiry(self, job)
         job.deadline_at_ns = key if state == State.DELAYED or state == State.RESERVED else 0
         self.heap_of(job).push(job, key, job.id)
         self.state_counts[job.state] += 1
@@ -217,6 +223,8 @@ class Engine:
     def bury_job(self, job):
         """Make a job that left its state the last of the buried ones."""
         self.buried_so_far_count += 1
+        if job.flags & Flag.EXPIRES:
+            stop_expiry(job)
         return self.enter(job, State.BURIED, self.buried_so_far_count)
 
     def discard(self, job):
@@ -372,19 +380,27 @@ class Engine:
 
     def offer(self, now_ns, tube):
         """Hand a tube's ready jobs to the sessions that wait for them, the longest waiting first."""
-        while tube.waiting_count and can_serve(tube):
-            self.serve_first(now_ns, tube)
+        passed: cython.int = 0
+        while tube.waiting_count and can_serve(tube) and passed < ENDS_PER_TURN:
+            passed += not self.serve_first(now_ns, tube)
         return 0
 
     def serve_first(self, now_ns, tube):
-        """Hand a tube's best job to the session that has waited longest for one."""
+        """Hand a tube's best job to the session that has waited longest for one; False: its time was over, it is gone.
+
+        After ENDS_PER_TURN of those a tube is left to the next tick, in which more of them go.
+        """
         session: Session = cython.cast(Session, tube.first_waiting.session, typecheck=True)
         job: Job = cython.cast(Job, tube.ready.entries[0].item)
+        if job.flags & Flag.COUNTING and ends(self, now_ns, job):
+            return False
         wants_frame: cython.bint = session.wants_frame
         self.wake(session)
         if wants_frame:
-            return reply_one(self, now_ns, session, job)
-        return self.reserve_for(now_ns, session, job)
+            reply_one(self, now_ns, session, job)
+        else:
+            self.reserve_for(now_ns, session, job)
+        return True
 
     def offer_all(self, now_ns, tubes):
         """Hand out the ready jobs of several tubes, over all of them the smallest (pri, id) first."""
@@ -394,11 +410,12 @@ class Engine:
             if tube.waiting_count and can_serve(tube):
                 heads.append((tube.ready.entries[0].key, tube.ready.entries[0].tie, tube.number, tube))
         heapq.heapify(heads)
+        passed: cython.int = 0
         while heads:
             tube = heapq.heappop(heads)[3]
             if tube.waiting_count and can_serve(tube):
-                self.serve_first(now_ns, tube)
-                if tube.ready.count:
+                passed += not self.serve_first(now_ns, tube)
+                if tube.ready.count and passed < ENDS_PER_TURN:
                     heapq.heappush(heads, (tube.ready.entries[0].key, tube.ready.entries[0].tie, tube.number, tube))
         return 0
 
@@ -482,13 +499,15 @@ class Engine:
             job = timed.due_job(now_ns)
             if job is None:
                 return 0
+            changed.append(job.tube)
             if job.state == State.RESERVED:
                 self.end_time_to_run(now_ns, job, changed)
             elif job.tag_bytes:
                 come_due(self, now_ns, job)
             else:
                 self.make_ready(job)
-            changed.append(job.tube)
+            if job.tube is not changed[len(changed) - 1]:
+                changed.append(job.tube)  # in which it died
         return 0
 
     def end_time_to_run(self, now_ns, job, changed):
@@ -630,13 +649,23 @@ class Engine:
     def reserve(self, now_ns, session, until_ns):
         """reserve: the ready job of the smallest (pri, id) in the watched tubes that are not paused, or wait."""
         watch: Watch
-        best: Heap = None
+        best: Heap
+        job: Job
         self.count_worker(session)
-        for watch in session.watches:
-            if can_serve(watch.tube) and (best is None or sooner(watch.tube.ready, best)):
-                best = watch.tube.ready
-        if best is not None:
-            return self.reserve_for(now_ns, session, cython.cast(Job, best.entries[0].item))
+        for _ in range(ENDS_PER_TURN):
+            best = None
+            for watch in session.watches:
+                if can_serve(watch.tube) and (best is None or sooner(watch.tube.ready, best)):
+                    best = watch.tube.ready
+            if best is None:
+                break
+            job = cython.cast(Job, best.entries[0].item)
+            if not (job.flags & Flag.COUNTING and ends(self, now_ns, job)):
+                return self.reserve_for(now_ns, session, job)
+        else:
+            verb: Verb = Verb.RESERVE if until_ns == NEVER else Verb.RESERVE_WITH_TIMEOUT
+            self.command_counts[cython.cast(cython.int, verb)] -= 1
+            return Outcome.AGAIN
         if self.deadline_soon(now_ns, session):
             return session.out.word(Word.DEADLINE_SOON)
         if session.half_closed or until_ns == now_ns:
@@ -646,11 +675,17 @@ class Engine:
     def reserve_job(self, now_ns, session, id):
         """reserve-job: a job by its id, unless somebody holds it."""
         job: Job = self.jobs.find(id)
-        if job is None or job.state == State.RESERVED or (job.flags and not may_return(self, job)):
+        if (
+            job is None
+            or job.state == State.RESERVED
+            or (job.flags and (not may_return(self, job) or ends(self, now_ns, job)))
+        ):
             return self.not_found(session)
         changes: cython.bint = job.state != State.READY
         if changes and self.records.room_for_change(job.tag_bytes) != Room.OK:
             return self.no_room(session, Verb.RESERVE_JOB, job.tag_bytes)
+        if job.flags & Flag.EXPIRES and job.state == State.BURIED:
+            count_expiry(job, now_ns)
         self.reserve_for(now_ns, session, job)
         if changes:
             # When it comes back it is ready, whatever it was: now or, should the server end here, at the next start.
@@ -698,7 +733,10 @@ class Engine:
         job: Job = self.jobs.find(command.id)
         if job is None or job.holder is not session:
             return self.not_found(session)
-        if not job.flags & Flag.SUPERSEDED and self.records.room_for_change(job.tag_bytes) != Room.OK:
+        if job.flags and ends(self, now_ns, job):
+            session.out.word(Word.RELEASED)
+            return self.offer(now_ns, job.tube)
+        if self.records.room_for_change(job.tag_bytes) != Room.OK:
             return self.no_room(session, Verb.RELEASE, job.tag_bytes)
         job.pri = command.pri
         job.release_count += 1

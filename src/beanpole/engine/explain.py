@@ -8,6 +8,7 @@ up to COUNTED_MAX (:meth:`Heap.count_before`), and which jobs are held is looked
 
 import cython
 from cython.cimports.beanpole.engine.engine import Engine
+from cython.cimports.beanpole.engine.expiring import expiry_of
 from cython.cimports.beanpole.engine.failing import Why, died_in
 from cython.cimports.beanpole.engine.heap import COUNTED_MAX
 from cython.cimports.beanpole.engine.job import Flag, Job, State
@@ -119,15 +120,21 @@ def reasons_of(engine: Engine, now_ns: int64_t, job: Job) -> list[str]:
     if job.state == State.BURIED:
         return buried_reasons(engine, job)
     reasons = []
+    under_way: cython.bint = False
     if job.state == State.DELAYED:
-        reasons.append(f"delayed: it is ready in {seconds(job.deadline_at_ns - now_ns)} s, as was asked")
+        attempt = attempt_of(job, cython.address(under_way))
+        why = f"after attempt {attempt}" if attempt else "as was asked"
+        reasons.append(f"delayed: it is ready in {seconds(job.deadline_at_ns - now_ns)} s, {why}")
     reasons += closed_reasons(now_ns, job.tube)
     if job.state == State.READY:
         before: cython.Py_ssize_t = job.tube.ready.count_before(job)
         if before:
             more = "or more " if before == COUNTED_MAX else ""
             reasons.append(f"order: {number_of(before, 'job', f'{more}jobs')} of the tube before it")
-    return reasons + nobody_reasons(engine, job.tube) + log_reasons(engine)
+    reasons += nobody_reasons(engine, job.tube)
+    if job.flags & Flag.COUNTING:
+        reasons.append(f"expires: it is deleted in {seconds(expiry_of(job) - now_ns)} s")
+    return reasons + log_reasons(engine)
 
 
 def closed_reasons(now_ns: int64_t, tube: Tube) -> list[str]:
@@ -167,6 +174,8 @@ def held_reasons(engine: Engine, now_ns: int64_t, job: Job) -> list[str]:
     holder: Session = job.holder
     silent, left = seconds(now_ns - holder.heard_at_ns), seconds(job.deadline_at_ns - now_ns)
     reasons = [f"reserved: by {who(engine, holder)}, last heard of {silent} s ago; {left} s of {job.ttr_s} s are left"]
+    if job.flags & Flag.EXPIRES and 0 < expiry_of(job) <= now_ns:
+        reasons.append("expires: it has waited too long; when it comes back, it is deleted")
     if job.timeout_count:
         reasons.append(f"timeouts: its time to run has ended {number_of(job.timeout_count, 'time', 'times')} before")
     if job.flags & Flag.SUPERSEDED:

@@ -12,6 +12,7 @@ done with jobs that fail in greater numbers than a turn can take.
 
 import cython
 from cython.cimports.beanpole.engine.changing import arrive
+from cython.cimports.beanpole.engine.expiring import ends
 from cython.cimports.beanpole.engine.heap import Timed
 from cython.cimports.beanpole.engine.job import Flag, Job, State
 from cython.cimports.beanpole.engine.keyed import end_key
@@ -137,9 +138,8 @@ def come_back(engine, now_ns, job, end, asked_ns, whole):
     """
     rules: TubeRules = job.tube.rules
     under_way: cython.bint = False
-    if job.flags & Flag.SUPERSEDED:
-        engine.discard(job)
-        return 0
+    if job.flags and ends(engine, now_ns, job):
+        return CHANGE_BYTES
     attempt: uint32_t = attempt_of(job, cython.address(under_way))
     is_counted: cython.bint = counts(rules) or under_way
     if end == End.SNOOZED:
@@ -183,8 +183,8 @@ def keep_attempt(engine: Engine, job: Job, attempt: uint32_t, whole: cython.bint
 
 def come_due(engine, now_ns, job):
     """Do what is due with a delayed job that has tags: it becomes ready, unless an attempt at it has failed."""
-    if job.flags & Flag.SUPERSEDED:
-        return engine.discard(job)
+    if job.flags and ends(engine, now_ns, job):
+        return 0
     if is_under_way(job):
         come_back(engine, now_ns, job, End.LOST, 0, False)
         return 0
@@ -285,7 +285,7 @@ def die(engine, now_ns, job, why, whole):
         elif job.flags & Flag.SUPERSEDED:  # another job has the key for good: this one is as one without a key
             put_tag(job, Tag.KEY, cython.NULL, 0)
             read_flags(job)
-        arrive(engine, job, engine.open_tube(grave), State.READY, 0)
+        arrive(engine, now_ns, job, engine.open_tube(grave), State.READY, 0)
         return size
     if counts(job.tube.rules) or has_count(job):
         put_attempt(job, attempt, False)

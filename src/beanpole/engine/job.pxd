@@ -20,6 +20,8 @@ cpdef enum Flag:
     UNTIL_RESERVE = 2                    # it never holds its key again once it was handed out
     SUPERSEDED = 4                       # another job took its key while it was held: it is deleted when it comes back
     KEYED = 8                            # it holds its key while it is not buried
+    EXPIRES = 16                         # its tags say when it is over
+    COUNTING = 32                        # it stands in the queue of those that expire
 
 cdef struct JobNumbers:
     # A job's numbers as a log keeps them; times are moments of the log's clock.
@@ -61,7 +63,7 @@ cdef class Job(Item):
     cdef readonly uint8_t flags          # bits of Flag
     cdef readonly uint16_t tag_bytes     # of tagged fields, as they stand in the log (docs/wal-format.md)
     cdef readonly uint32_t segment       # the log's segment that holds it whole; 0: none
-    cdef uint32_t holder_slot            # HOLDS_KEY: its place in the index of keys; else 0
+    cdef uint32_t slot                   # COUNTING: its place in the queue of expiry; else 0
 
 cdef int set_tags(Job job, const char *tags, Py_ssize_t tag_bytes) except -1
 cdef bint replace_body(Job job, const char *body, Py_ssize_t body_bytes) noexcept

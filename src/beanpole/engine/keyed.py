@@ -33,10 +33,7 @@ def give_key(job, key, size, until_reserve):
     text[0] = KeyBit.UNTIL_RESERVE if until_reserve else 0
     memcpy(cython.address(text[1]), key, size)
     put_tag(job, Tag.KEY, text, size + 1)
-    held: uint8_t = job.flags & Flag.HOLDS_KEY
-    read_flags(job)
-    job.flags |= held
-    return 0
+    return read_flags(job)
 
 
 def keep_key(engine, job):

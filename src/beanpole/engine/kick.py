@@ -2,9 +2,10 @@
 
 import cython
 from cython.cimports.beanpole.engine.engine import Engine, Outcome
+from cython.cimports.beanpole.engine.expiring import count_expiry
 from cython.cimports.beanpole.engine.failing import forget_attempts
 from cython.cimports.beanpole.engine.heap import Heap
-from cython.cimports.beanpole.engine.job import Job, State
+from cython.cimports.beanpole.engine.job import Flag, Job, State
 from cython.cimports.beanpole.engine.keyed import may_return
 from cython.cimports.beanpole.engine.records import Room
 from cython.cimports.beanpole.engine.session import Session
@@ -86,7 +87,10 @@ def kick_one(engine, now_ns, job):
     job.kick_count += 1
     if job.tag_bytes:
         forget_attempts(job)
-    engine.make_ready(job)
+    engine.leave(job)
+    if job.flags & Flag.EXPIRES and job.state == State.BURIED:
+        count_expiry(job, now_ns)
+    engine.enter(job, State.READY, job.pri)
     engine.records.job_changed(job)
     return engine.offer(now_ns, job.tube)
 

@@ -6,8 +6,9 @@ given the first job that becomes ready, alone: it is not kept waiting for more.
 
 import cython
 from cython.cimports.beanpole.engine.engine import Engine, Outcome
+from cython.cimports.beanpole.engine.expiring import ends
 from cython.cimports.beanpole.engine.frame import add_frame
-from cython.cimports.beanpole.engine.job import Job
+from cython.cimports.beanpole.engine.job import Flag, Job
 from cython.cimports.beanpole.engine.session import Session
 from cython.cimports.beanpole.engine.tube import Tube, Watch, can_serve
 from cython.cimports.beanpole.engine.work import Work, begin
@@ -20,6 +21,7 @@ from beanpole.engine import limits
 
 BODIES_BYTES_MAX = cython.declare(cython.Py_ssize_t, limits.BODIES_BYTES_MAX)
 JOBS_PER_PIECE = cython.declare(uint32_t, limits.JOBS_PER_PIECE)
+ENDS_PER_TURN = cython.declare(cython.int, limits.ENDS_PER_TURN)
 TUBES_PER_MOVE = cython.declare(cython.Py_ssize_t, 5)
 """Tubes that reserve-many compares in the time in which a job is moved: each lies elsewhere in memory."""
 
@@ -33,6 +35,8 @@ def reserve_many(engine, now_ns, session, count, timeout_ns):
         return Outcome.AGAIN
     engine.count_worker(session)
     jobs: list = hold_many(engine, now_ns, session, count)
+    if jobs is None:
+        return Outcome.AGAIN
     if jobs:
         return reply_jobs(engine, now_ns, session, jobs)
     if engine.deadline_soon(now_ns, session):
@@ -69,26 +73,33 @@ def hold_many(engine, now_ns, session, count):
 
 
 def hold_best(engine, now_ns, session, count, heads, size):
-    """Reserve the best jobs of some tubes, of which the one with the best job is always the first."""
+    """Reserve the best jobs of some tubes, of which the one with the best job is always the first.
+
+    None: too many jobs whose time was over were in the way.
+    """
     tube: Tube
     job: Job
     left: cython.Py_ssize_t = BODIES_BYTES_MAX
     jobs: list = []
-    while size and len(jobs) < count:
+    passed: cython.int = 0
+    while size and len(jobs) < count and passed < ENDS_PER_TURN:
         tube = cython.cast(Watch, session.watches[heads[0].place], typecheck=True).tube
         job = cython.cast(Job, tube.ready.entries[0].item)
-        left -= job.body_bytes
-        if left < 0 and jobs:
-            break
-        engine.hold(now_ns, session, job)
-        jobs.append(job)
+        if job.flags & Flag.COUNTING and ends(engine, now_ns, job):
+            passed += 1
+        else:
+            left -= job.body_bytes
+            if left < 0 and jobs:
+                break
+            engine.hold(now_ns, session, job)
+            jobs.append(job)
         if can_serve(tube):
             look(heads, tube)
         else:
             size -= 1
             heads[0] = heads[size]
         sink(heads, size, 0)
-    return jobs
+    return jobs if jobs or passed < ENDS_PER_TURN else None
 
 
 @cython.cfunc

@@ -2,8 +2,9 @@
 
 import cython
 from cython.cimports.beanpole.engine.changing import no_room
+from cython.cimports.beanpole.engine.expiring import EXPIRY_TAG_BYTES, count_expiry, give_expiry, take_expiry
 from cython.cimports.beanpole.engine.failing import begin_count, forget_death
-from cython.cimports.beanpole.engine.job import Job, State, new_job, replace_body
+from cython.cimports.beanpole.engine.job import Flag, Job, State, new_job, replace_body
 from cython.cimports.beanpole.engine.keyed import end_key, give_key, key_holder
 from cython.cimports.beanpole.engine.records import Room
 from cython.cimports.beanpole.engine.tags import KeyBit, Tag, put_tag
@@ -41,6 +42,8 @@ def put_job(engine, now_ns, session, command):
     if keyed:
         holder = key_holder(engine, tube, command.args.key_at, command.args.key_bytes)
         size += KEY_TAG_BYTES + command.args.key_bytes
+    if given & bit(Kind.EXPIRE):
+        size += EXPIRY_TAG_BYTES
     if holder is not None:
         size += holder.tag_bytes  # of which a replacement keeps some
     exists: cython.bint = holder is not None and not command.args.replace
@@ -76,6 +79,7 @@ def insert(engine, now_ns, session, command, tube, before):
     if command.args.given & bit(Kind.KEY):
         give_key(job, command.args.key_at, command.args.key_bytes, command.args.until_reserve)
     take_numbers(job, command)
+    take_time(job, command, now_ns)
     engine.add_job(now_ns, job, command.args.delay_ns)
     if before is not None:
         engine.records.job_changed(before)
@@ -95,6 +99,7 @@ def replace(engine, now_ns, session, command, job):
     give_key(job, command.args.key_at, command.args.key_bytes, command.args.until_reserve)
     engine.leave(job)
     take_numbers(job, command)
+    take_time(job, command, now_ns)
     engine.enter_after(now_ns, job, command.args.delay_ns)
     engine.records.job_put(job)
     session.out.number(Word.REPLACED, job.id)
@@ -105,6 +110,17 @@ def take_numbers(job, command):
     """Give a job that is in no state its pri and ttr."""
     job.pri = command.args.pri if command.args.given & bit(Kind.PRI) else PRI_DEFAULT
     job.ttr_s = command.args.ttr_s if command.args.given & bit(Kind.TTR) else TTR_S_DEFAULT
+    return 0
+
+
+def take_time(job, command, now_ns):
+    """Give a job that is in no state its time to wait, which begins when it is due, or none."""
+    if command.args.given & bit(Kind.EXPIRE):
+        give_expiry(job, command.args.expire_ns)
+    elif job.tag_bytes:
+        take_expiry(job)
+    if job.flags & Flag.EXPIRES:
+        count_expiry(job, now_ns + command.args.delay_ns)
     return 0
 
 

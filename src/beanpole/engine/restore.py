@@ -80,6 +80,7 @@ class Restore:
         job: Job = self.engine.jobs.find(numbers.id)
         if job is None:
             return False
+        self.engine.leave(job)
         if tag_bytes or job.tag_bytes:
             segment: uint32_t = job.segment
             self.engine.records.job_dropped(job)
@@ -88,7 +89,6 @@ class Restore:
             read_flags(job)
             job.segment = segment
             self.engine.records.job_restored(job)
-        self.engine.leave(job)
         self.place(job, numbers)
         return True
 

@@ -6,6 +6,7 @@ from beanpole.engine.job cimport Job
 cpdef enum Tag:
     # The tags of a job that mean something here (docs/wal-format.md).
     KEY = 1                              # bits of KeyBit, and the key
+    EXPIRE = 2                           # when its time is over, how long that is, and bits of ExpireBit
     ATTEMPTS = 129                       # which attempt was the last one to begin, and whether it is under way
     DEATH = 130                          # when, after how many attempts, why and in which tube it died
     FAILURE_TEXT = 131                   # why its last attempt failed, as its worker said
@@ -14,6 +15,9 @@ cpdef enum KeyBit:
     UNTIL_RESERVE = 1                    # the key is free when the job is handed out
     SUPERSEDED = 2                       # another job took the key while this one was held
     FREED = 8                            # the job doesn't hold the key again
+
+cpdef enum ExpireBit:
+    OWN = 1                              # who put the job said so, not a rule of its tube
 
 cdef int read_flags(Job job) except -1
 cdef const char *find_tag(Job job, Tag tag, Py_ssize_t *size) noexcept

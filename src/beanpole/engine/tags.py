@@ -6,7 +6,7 @@ the same have the same bytes. A tag of no bytes is none.
 
 import cython
 from cython.cimports.beanpole.engine.job import Flag, Job
-from cython.cimports.libc.stdint import uint16_t, uint64_t
+from cython.cimports.libc.stdint import uint8_t, uint16_t, uint64_t
 from cython.cimports.libc.stdlib import realloc
 from cython.cimports.libc.string import memcpy, memmove
 
@@ -47,16 +47,19 @@ def find_tag(job, tag, size):
 
 
 def read_flags(job):
-    """Let the flags of a job that holds no key say what its tags say."""
+    """Let the flags of a job say what its tags say; those that say where it stands stay."""
     size: cython.Py_ssize_t = 0
+    flags: uint8_t = job.flags & (Flag.HOLDS_KEY | Flag.COUNTING)
     key: cython.p_const_char = find_tag(job, Tag.KEY, cython.address(size))
-    job.flags = 0
-    if key is cython.NULL or size == 0:
-        return 0
-    if key[0] & KeyBit.SUPERSEDED:
-        job.flags = Flag.SUPERSEDED
-    elif not key[0] & KeyBit.FREED:
-        job.flags = Flag.KEYED | (Flag.UNTIL_RESERVE if key[0] & KeyBit.UNTIL_RESERVE else 0)
+    if key is not cython.NULL and size:
+        if key[0] & KeyBit.SUPERSEDED:
+            flags |= Flag.SUPERSEDED
+        elif not key[0] & KeyBit.FREED:
+            flags |= Flag.KEYED | (Flag.UNTIL_RESERVE if key[0] & KeyBit.UNTIL_RESERVE else 0)
+    expire: cython.p_const_char = find_tag(job, Tag.EXPIRE, cython.address(size))
+    if expire is not cython.NULL and size >= 16 and get_number(expire + 8, 8) != 0:
+        flags |= Flag.EXPIRES
+    job.flags = flags
     return 0
 
 

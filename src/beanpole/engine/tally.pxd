@@ -4,6 +4,7 @@ from libc.stdint cimport uint64_t
 
 cpdef enum Count:
     # What is counted for the statistics beyond beanstalkd's.
+    EXPIRED
     DEAD
     MOVED_IN
     MOVED_OUT

@@ -7,6 +7,7 @@ they live.
 import cython
 
 KEYS = {
+    Count.EXPIRED: "jobs-expired",
     Count.DEAD: "jobs-dead",
     Count.MOVED_IN: "jobs-moved-in",
     Count.MOVED_OUT: "jobs-moved-out",

@@ -62,7 +62,7 @@ FIELDS = {
 }
 """Of each kind but those of whole jobs. The frequent ones are read and written by code of their own besides."""
 
-TAGS = b"\x01"
+TAGS = b"\x01\x02"
 """The tags below 128 that this program knows."""
 
 

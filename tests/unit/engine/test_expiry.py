@@ -1,0 +1,124 @@
+"""Jobs that expire: however many are over at once, none is handed out, and other clients are served in between."""
+
+import pytest
+
+from beanpole.engine import limits
+from beanpole.engine.check import check
+from beanpole.engine.engine import Engine
+from beanpole.server.connection import Connection
+
+SECOND_NS = 10**9
+TURNS_MAX = 1_000
+
+
+class Server:
+    """An engine with two clients, and a clock."""
+
+    def __init__(self) -> None:
+        self.engine = Engine(now_ns=SECOND_NS)
+        self.now_ns = SECOND_NS
+        self.a, self.b = Connection(self.engine, SECOND_NS), Connection(self.engine, SECOND_NS)
+
+    def ask(self, data: bytes, connection: Connection | None = None) -> bytes:
+        """The replies to commands, over as many turns as they take."""
+        connection = connection or self.a
+        connection.receive(self.now_ns, data)
+        for _ in range(TURNS_MAX):
+            if not connection.pending:
+                return connection.take_output()
+            connection.resume(self.now_ns)
+        raise AssertionError("a command does not come to its end")
+
+    def tick(self, seconds: float = 0) -> None:
+        self.now_ns += int(seconds * SECOND_NS)
+        self.engine.tick(self.now_ns)
+
+
+def put(count: int, options: bytes = b"expire=5") -> bytes:
+    """Puts of empty jobs."""
+    return b"put-job 0 %b\r\n\r\n" % options * count
+
+
+def test_many_are_over_at_once() -> None:
+    server = Server()
+    count = 2 * limits.JOBS_PER_TICK + 10
+    server.ask(put(count))
+    server.ask(put(1, b"pri=4294967295"))
+    server.now_ns += 6 * SECOND_NS  # no tick yet, as for a server that is late
+    server.a.receive(server.now_ns, b"reserve\r\n")
+    assert server.a.pending
+    assert server.a.take_output() == b""
+    assert server.engine.jobs.count == count + 1 - limits.ENDS_PER_TURN
+    check(server.engine)
+    server.tick()
+    assert server.engine.jobs.count == count + 1 - limits.ENDS_PER_TURN - limits.JOBS_PER_TICK
+    assert 0 <= server.engine.next_deadline_ns <= server.now_ns
+    assert server.ask(b"") == b"RESERVED %d 0\r\n\r\n" % (count + 1)
+    assert server.engine.jobs.count == 1
+    check(server.engine)
+    assert b"jobs-expired: %d\n" % count in server.ask(b"stats\r\n")
+
+
+@pytest.mark.parametrize("reserve", [b"reserve-with-timeout 0\r\n", b"reserve-many 5 0\r\n"])
+def test_a_late_server_hands_out_nothing_that_is_over(reserve: bytes) -> None:
+    server = Server()
+    server.ask(put(3) + put(1, b"pri=65537 expire=60"))
+    server.now_ns += 5 * SECOND_NS
+    assert b" 4 0" in server.ask(reserve)
+    assert [job.id for job in server.engine.jobs.jobs()] == [4]
+    server.ask(b"release 4 0 0\r\n")
+    server.now_ns += 60 * SECOND_NS
+    assert server.ask(b"reserve-job 4\r\n") == b"NOT_FOUND\r\n"
+    assert server.ask(reserve) == b"TIMED_OUT\r\n"
+
+
+def test_reserve_many_goes_on_behind_those_that_are_over() -> None:
+    server = Server()
+    server.ask(put(limits.ENDS_PER_TURN + 5) + put(2, b"pri=4294967295"))
+    server.now_ns += 5 * SECOND_NS
+    server.a.receive(server.now_ns, b"reserve-many 2 0\r\n")
+    assert server.a.pending
+    assert server.ask(b"").startswith(b"JOBS 2\r\n")
+    assert server.engine.jobs.count == 2
+
+
+def test_who_waits_gets_what_is_behind_those_that_are_over() -> None:
+    server = Server()
+    count = limits.JOBS_PER_TICK + 2 * limits.ENDS_PER_TURN
+    server.ask(b"pause-tube default 5\r\n" + put(count))
+    server.ask(put(1, b"pri=4294967295"))
+    server.b.receive(server.now_ns, b"reserve\r\n")
+    server.tick(5)  # the pause ends at the moment at which they are over
+    for _ in range(5):
+        server.tick()
+    assert server.b.take_output() == b"RESERVED %d 0\r\n\r\n" % (count + 1)
+    assert server.engine.jobs.count == 1
+    check(server.engine)
+
+
+def test_a_connection_that_ends_takes_what_is_over_with_it() -> None:
+    server = Server()
+    server.ask(put(1, b"expire=5 key=k") + put(1, b"expire=50 key=l") + b"reserve\r\nreserve\r\n")
+    server.now_ns += 6 * SECOND_NS
+    server.a.close(server.now_ns)
+    check(server.engine)
+    assert server.ask(b"reserve\r\n", server.b) == b"RESERVED 2 0\r\n\r\n"
+    assert server.ask(b"find-job default k\r\nput-job 0 key=k\r\n\r\n", server.b) == b"NOT_FOUND\r\nINSERTED 3\r\n"
+
+
+def test_a_time_that_no_clock_reaches_is_none() -> None:
+    server = Server()
+    server.now_ns = 2**62
+    server.ask(put(1, b"delay=4294967295.999 expire=4294967295.999"))
+    check(server.engine)
+    assert server.engine.jobs.count == 1
+
+
+def test_memory_is_given_back() -> None:
+    server = Server()
+    server.ask(put(5_000, b"expire=5") + put(5_000, b"expire=50"))
+    server.tick(5)
+    check(server.engine)
+    server.ask(b"clear-tube default\r\n")
+    check(server.engine)
+    assert server.engine.jobs.count == 0
