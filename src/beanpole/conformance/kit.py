@@ -34,6 +34,7 @@ from beanpole.conformance.run import Problem, Run
 from beanpole.conformance.script import SCRIPTS, Script, read_script
 from beanpole.conformance.target import ServerTarget
 from beanpole.conformance.visit import Dial, Talk, clean, moved_in
+from beanpole.protocol.rules import RULES
 
 DECIMALS = re.compile(rb"(?:put|release|pause-tube) [^=]*\d\.\d{1,3}(?: .*)?")
 """A command of beanstalkd's with a fraction of a second."""
@@ -121,7 +122,7 @@ def features_of(script: Script, lines: Iterable[bytes]) -> Iterator[str]:
                 option, equals, _ = word.partition(b"=")
                 if equals and option in OPTIONS[verb]:
                     yield f"{verb.decode()}.{option.decode()}"
-        elif rule := RULE.fullmatch(line):
+        elif (rule := RULE.fullmatch(line)) and rule[1].decode() in RULES:
             yield f"rule.{rule[1].decode()}"
 
 
