@@ -503,7 +503,8 @@ class Engine:
             if job.state == State.RESERVED:
                 self.end_time_to_run(now_ns, job, changed)
             elif job.tag_bytes:
-                come_due(self, now_ns, job)
+                written: int64_t = come_due(self, now_ns, job)
+                changed += [job.tube] * (written // FAILED_BYTES_PER_JOB)
             else:
                 self.make_ready(job)
             if job.tube is not changed[len(changed) - 1]:

@@ -182,13 +182,16 @@ def keep_attempt(engine: Engine, job: Job, attempt: uint32_t, whole: cython.bint
 
 
 def come_due(engine, now_ns, job):
-    """Do what is due with a delayed job that has tags: it becomes ready, unless an attempt at it has failed."""
+    """Do what is due with a delayed job that has tags: it becomes ready, unless an attempt at it has failed.
+
+    Return what that wrote, in bytes.
+    """
     if job.flags and ends(engine, now_ns, job):
-        return 0
+        return CHANGE_BYTES
     if is_under_way(job):
-        come_back(engine, now_ns, job, End.LOST, 0, False)
-        return 0
-    return engine.make_ready(job)
+        return come_back(engine, now_ns, job, End.LOST, 0, False)
+    engine.make_ready(job)
+    return 0
 
 
 def defer(engine, due_ns, job):

@@ -302,7 +302,9 @@ def test_who_comes_back_by_itself_waits_too(how: str) -> None:
 def test_jobs_that_fail_together_do_so_over_several_turns() -> None:
     """A connection ends that held more large jobs than a turn may record; each dies, and none is handed out before."""
     world = Tubes(t="attempts: 1, dead: d")
-    count, size = 3 * limits.LOST_BYTES_PER_TURN // 60_000, 60_000
+    size = 60_000
+    jobs_per_tick = limits.JOBS_PER_TICK * limits.FAILED_BYTES_PER_JOB // size
+    count = 3 * limits.LOST_BYTES_PER_TURN // size + jobs_per_tick
     for _ in range(count):
         assert world.say(f"put-job {size} tube=t\r\n" + "x" * size).startswith("INSERTED")
     world.say("watch t", "w")
@@ -321,6 +323,6 @@ def test_jobs_that_fail_together_do_so_over_several_turns() -> None:
         world.jump(0)
         world.check()
         ticks += 1
-    assert ticks >= 1
+    assert ticks >= 2, "one tick wrote all bodies"
     assert world.output("u") == b""
     assert f"current-jobs-ready: {count}\n" in world.say("stats-tube d")
