@@ -189,6 +189,8 @@ def text_of(record: "Report") -> str:
                 parts.append(f"{name[:-3]}={second_text(seconds)}.{rest_ns:09}Z")
         elif name == "body":
             parts.append(f"body={value!r}")
+        elif name == "rules":
+            parts.append(f"rules={'; '.join(value.splitlines())}")
         elif value or name != "bury_order":
             parts.append(f"{name}={value}")
     return " ".join(parts)

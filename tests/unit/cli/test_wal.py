@@ -129,6 +129,12 @@ def test_dump_of_one_job(written: Path) -> None:
     assert "bury_order=" in run("dump", "--job", "25", written).output
 
 
+def test_dump_shows_rules_on_one_line() -> None:
+    place = {"segment": 1, "offset": 72, "bytes": 45, "kind": "rules"}
+    shown = verb.text_of(place | {"set_at_ns": 0, "rules": "mail-*\nattempts: 2\ndead: d\n"})
+    assert shown == "        72 rules   rules=mail-*; attempts: 2; dead: d"
+
+
 def test_dump_of_a_damaged_log(damaged: Path) -> None:
     result = run("dump", damaged)
     assert result.return_value == 1
