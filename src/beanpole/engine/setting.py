@@ -25,6 +25,12 @@ REPLY_BYTES_PER_TURN = cython.declare(cython.Py_ssize_t, limits.REPLY_BYTES_PER_
 NAMES_PER_MOVE = cython.declare(cython.Py_ssize_t, 5)
 """Names that are looked at in the time in which a job is moved."""
 
+MOVES_PER_SETTING = cython.declare(cython.Py_ssize_t, 300)
+"""Jobs that are moved in the time in which rules are read, and a thousand patterns put in order."""
+
+MOVES_PER_TEXT = cython.declare(cython.Py_ssize_t, 5)
+"""Jobs that are moved in the time in which rules are written."""
+
 WHY_BYTES_MAX = 180
 """Bytes of what is wrong with rules, in the reply."""
 
@@ -136,6 +142,7 @@ class Attach(Work):
 def set_rules(engine, now_ns, session, command):
     """set-rules: the rules of a tube, of a prefix of tubes or of all. The same rules again change nothing."""
     pattern: bytes = command.args.tube_at[: command.args.tube_bytes]
+    session.moved_count += MOVES_PER_SETTING
     try:
         parsed = parse(command.body_at[: command.body_bytes], SERVED_RULES)
     except RulesError as wrong:
@@ -164,6 +171,7 @@ def drop_rules(engine, now_ns, session, command):
     room: cython.int = engine.records.room_for_change(len(pattern))
     if room != Room.OK:
         return no_room(session, room)
+    session.moved_count += MOVES_PER_SETTING
     replace_rules(engine, pattern, None)
     engine.records.rules_deleted(rules)
     return begin_attach(engine, now_ns, session, pattern, Word.DROPPED)
@@ -196,6 +204,7 @@ def get_rules(engine, session, command):
     rules: RuleSet = None if engine.rules is None else engine.rules.match(name)
     if rules is None:
         return engine.not_found(session)
+    session.moved_count += MOVES_PER_TEXT
     session.read_index = engine.records.index
     return session.out.text(b"---\n" + text_of(rules))
 
@@ -212,6 +221,7 @@ def list_rules(engine, session, command):
             left -= len(texts[len(texts) - 1])
             if left < 0:
                 break
+    session.moved_count += MOVES_PER_SETTING + MOVES_PER_TEXT * len(texts)
     session.read_index = engine.records.index
     return session.out.text(b"---\n" + b"".join(texts))
 

@@ -131,6 +131,9 @@ def stuck(count: int) -> bytes:
     return b"".join(lines % (each, 2 * each + 1, 2 * each + 1, each) for each in range(count))
 
 
+HEADS = (b"JOBS", b"MOVED", b"KICKED", b"CANCELLED", b"RULES_SET", b"OK")
+
+
 @pytest.mark.parametrize(
     ("before", "command", "most"),
     [
@@ -139,8 +142,10 @@ def stuck(count: int) -> bytes:
         (stuck(1000), b"kick 1\r\n", 1),
         (ready_in_many_tubes(500), b"reserve-many 1 0\r\n", 12),
         (b"".join(b"watch t%d\r\n" % each for each in range(1000)), b"reserve\r\ncancel-reserve\r\n", 12),
+        (b"", b"set-rules t 11\r\nattempts: 2\r\n", 4),
+        (b"".join(b"set-rules t%d 11\r\nattempts: 2\r\n" % each for each in range(100)), b"list-rules\r\n", 2),
     ],
-    ids=["list", "move", "kick", "reserve", "cancel"],
+    ids=["list", "move", "kick", "reserve", "cancel", "set", "rules"],
 )
 def test_a_short_reply_after_much_work_takes_the_share_of_that_work(before: bytes, command: bytes, most: int) -> None:
     """A hundred of them in one packet don't run in one turn: others would wait for all of it."""
@@ -151,11 +156,7 @@ def test_a_short_reply_after_much_work_takes_the_share_of_that_work(before: byte
         connection.resume(0)
     connection.take_output()
     connection.receive(0, command * 100)
-    heads = [
-        line
-        for line in connection.take_output().split(b"\r\n")
-        if line.startswith((b"JOBS", b"MOVED", b"KICKED", b"CANCELLED"))
-    ]
+    heads = [line for line in connection.take_output().split(b"\r\n") if line.startswith(HEADS)]
     assert 1 <= len(heads) <= most
     assert connection.pending
 
