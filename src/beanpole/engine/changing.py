@@ -8,6 +8,7 @@ import cython
 from cython.cimports.beanpole.engine.engine import Outcome
 from cython.cimports.beanpole.engine.expiring import EXPIRY_TAG_BYTES, count_expiry, ends, give_expiry
 from cython.cimports.beanpole.engine.failing import (
+    ATTEMPT_TAG_BYTES,
     End,
     Why,
     begin_count,
@@ -159,7 +160,7 @@ def change_job(engine, now_ns, session, command):
         tag_bytes = tags_after(job, Tag.EXPIRE, EXPIRY_TAG_BYTES - 3)
     whole: cython.bint = moves or tag_bytes != job.tag_bytes
     room: cython.int = (
-        engine.records.room_for_put(len(name) + tag_bytes + job.body_bytes)
+        engine.records.room_for_put(len(name) + tag_bytes + job.body_bytes + ATTEMPT_TAG_BYTES)
         if whole
         else engine.records.room_for_change(tag_bytes)
     )

@@ -29,6 +29,7 @@ import cython
 from cython.cimports.beanpole.engine import extension
 from cython.cimports.beanpole.engine.expiring import count_expiry, ends, follow_expiry, stop_expiry
 from cython.cimports.beanpole.engine.failing import (
+    ATTEMPT_TAG_BYTES,
     End,
     begin_attempt,
     begin_count,
@@ -614,7 +615,8 @@ class Engine:
         job: Job
         room: cython.int = Room.OK
         if not self.draining:
-            room = self.records.room_for_put(len(session.used.name) + command.body_bytes)
+            size: cython.Py_ssize_t = len(session.used.name) + command.body_bytes
+            room = self.records.room_for_put(size if session.used.rules is None else size + ATTEMPT_TAG_BYTES)
             if room == Room.WAIT:
                 return Outcome.AGAIN
         self.command_counts[cython.cast(cython.int, Verb.PUT)] += 1
@@ -741,7 +743,8 @@ class Engine:
             return self.no_room(session, Verb.RELEASE, job.tag_bytes)
         job.pri = command.pri
         job.release_count += 1
-        come_back(self, now_ns, job, End.RELEASED, command.delay_ns, False)
+        written: int64_t = come_back(self, now_ns, job, End.RELEASED, command.delay_ns, False)
+        session.moved_count += written // FAILED_BYTES_PER_JOB
         session.out.word(Word.RELEASED)
         return self.offer(now_ns, job.tube)
 

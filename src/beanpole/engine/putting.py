@@ -3,7 +3,7 @@
 import cython
 from cython.cimports.beanpole.engine.changing import no_room
 from cython.cimports.beanpole.engine.expiring import EXPIRY_TAG_BYTES, count_expiry, give_expiry, take_expiry
-from cython.cimports.beanpole.engine.failing import begin_count, forget_death
+from cython.cimports.beanpole.engine.failing import ATTEMPT_TAG_BYTES, begin_count, forget_death
 from cython.cimports.beanpole.engine.job import Flag, Job, State, new_job, replace_body
 from cython.cimports.beanpole.engine.keyed import end_key, give_key, key_holder
 from cython.cimports.beanpole.engine.records import Room
@@ -37,7 +37,7 @@ def put_job(engine, now_ns, session, command):
     if given & bit(Kind.TUBE):
         name = command.args.tube_at[: command.args.tube_bytes]
         tube = engine.tube_named(name)
-    size: cython.Py_ssize_t = len(name) + command.body_bytes
+    size: cython.Py_ssize_t = len(name) + command.body_bytes + ATTEMPT_TAG_BYTES
     holder: Job = None
     if keyed:
         holder = key_holder(engine, tube, command.args.key_at, command.args.key_bytes)
