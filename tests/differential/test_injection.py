@@ -113,7 +113,7 @@ def call(client: Any, name: str, arguments: Arguments) -> None:  # noqa: ANN401 
 
 PUTS: list[Arguments] = [
     {"body": BODY, "key": "k"},
-    {"body": BODY, "priority": 5, "delay": 9.5, "tube": "other", "key": "k2", "taken": "replace"},
+    {"body": BODY, "priority": 5, "delay": 9.5, "tube": "other", "key": "k2", "taken": "replace", "expire": 60},
     {"body": BODY, "delay": 1000.5},
     {"body": BODY, "tube": TEXT},
 ]
@@ -186,7 +186,6 @@ def test_clients_that_are_cut_off_hand_over_no_command(observer: Client[bytes], 
     where = (observer.address.host, observer.address.port)
     arguments = PUTS[1] if name == "put" else everything(name)
     arguments.pop("dead", None)  # which has no delay
-    arguments.pop("expire", None)
     for size in range(1, 140 + len(BODY), 1 if make.kind == "sync" else 7):
         cut = Cut(socket.AF_INET, socket.SOCK_STREAM)
         cut.left = size
