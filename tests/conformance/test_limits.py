@@ -186,6 +186,16 @@ def test_nobody_gets_what_nobody_took_in_time(new_tube: NewTube, dead: bool) -> 
     client.delete(held)
 
 
+def test_nobody_gets_a_job_that_was_put_for_a_shorter_time(new_tube: NewTube) -> None:
+    """By a program that knows more than who works on it."""
+    tube = new_tube("expire-option")
+    client, elsewhere = tube.connect(), tube.connect(tube.name + "-other")
+    assert ask(tube.server, f"put-job 4 tube={tube.name} expire=0.5", b"late")[0].startswith("INSERTED ")
+    kept = client.put(b"kept")
+    assert elsewhere.reserve(1) is None  # A second goes by.
+    assert client.reserve(0) == (kept, b"kept")
+
+
 @pytest.mark.parametrize("rule", ["jobs-max: 2", "bytes-max: 9"])
 def test_puts_into_a_full_tube_are_refused(new_tube: NewTube, rule: str) -> None:
     tube = new_tube(rule.partition(":")[0])
