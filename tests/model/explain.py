@@ -58,7 +58,11 @@ class Explaining(Bookkeeping, ABC):
         ahead = [f"order: {before} job{'s' * (before > 1)} of the tube before it"]
         reasons = delayed * (job.state == "delayed") + self.why_closed(job.tube)
         reasons += ahead * (job.state == "ready" and before > 0) + self.why_nobody(job.tube)
-        reasons += [f"expires: it is deleted in {seconds(job.over - self.now)} s"] if job.over < NEVER else []
+        reasons += (
+            [f"expires: it is {'dead' if job.expire_dead else 'deleted'} in {seconds(job.over - self.now)} s"]
+            if job.over < NEVER
+            else []
+        )
         return answer(said | {"place": before + 1}, reasons + self.past(job))
 
     def past(self, job: Thing) -> list[str]:
@@ -82,7 +86,8 @@ class Explaining(Bookkeeping, ABC):
             f"reserved: by session {job.holder.number}, last heard of {heard} s ago; {left} s of {job.ttr} s are left"
         ]
         times = f"{job.timeouts} time{'s' * (job.timeouts > 1)}"
-        over = "expires: it has waited too long; when it comes back, it is deleted"
+        what = "dead" if job.expire_dead else "deleted"
+        over = f"expires: it has waited too long; when it comes back, it is {what}"
         reasons += [over] * (job.over <= self.now)
         reasons += [f"timeouts: its time to run has ended {times} before"] if job.timeouts else []
         return reasons + ["superseded: another job has its key; when it comes back, it is deleted"] * job.superseded

@@ -68,15 +68,16 @@ class Extensions(ManyJobs, ABC):
         if holder and holder.state != "reserved":
             holder.pri, holder.ttr, holder.body, holder.until_what = pri, max(ttr, 1), body, until
             holder.died, holder.text = None, ""
+            holder.own_expire = options.get("expire")
             self.arrive(holder)
-            holder.expire = options.get("expire", 0)
             self.count_time(holder, self.now + int(delay * SECOND))
             self.move_later(holder, delay)
             return f"REPLACED {holder.id}"
         if holder:
             holder.superseded = True
         job = self.new_job(tube, pri, delay, ttr, body)
-        job.key, job.until_what, job.expire = key, until, options.get("expire", 0)
+        job.key, job.until_what, job.own_expire = key, until, options.get("expire")
+        self.arrive(job)
         self.count_time(job, self.now + int(delay * SECOND))
         return f"INSERTED {job.id}"
 
@@ -121,7 +122,9 @@ class Extensions(ManyJobs, ABC):
             if holder:
                 return f"EXISTS {holder.id}"
         job.pri, job.ttr = options.get("pri", job.pri), max(options.get("ttr", job.ttr), 1)
-        job.expire = options.get("expire", job.expire)
+        if "expire" in options:
+            job.own_expire = job.expire = options["expire"]
+            job.expire_dead = False
         due = job.until if job.state == "delayed" else self.now
         if "delay" in options:
             due = self.now + int(options["delay"] * SECOND)
@@ -130,11 +133,10 @@ class Extensions(ManyJobs, ABC):
         if "delay" in options:
             self.move_later(job, options["delay"])
         if options.get("tube", job.tube) != job.tube:
-            if job.state != "buried":
-                self.count_time(job, due)
             self.tally_move(job.tube, options["tube"])
             job.tube, job.died = self.open_tube(options["tube"]), None
             self.arrive(job)
+            self.count_time(job, due)
             self.move(job, job.state, job.until)
         return "CHANGED"
 

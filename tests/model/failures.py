@@ -43,6 +43,8 @@ class Failures(Rules, ABC):
     def arrive(self, job: Thing) -> None:
         """A job is new in its tube: it has had no attempt."""
         job.attempt, job.under_way = 0 if self.counts_attempts(job) else None, False
+        rule = self.rules_of(job.tube).get("expire", "0").split() if job.own_expire is None else [job.own_expire]
+        job.expire, job.expire_dead = float(rule[0]), rule[1:] == ["dead"]
 
     def begin_attempt(self, job: Thing) -> None:
         if self.counts_attempts(job):
@@ -58,7 +60,7 @@ class Failures(Rules, ABC):
 
     def failed_attempt(self, job: Thing) -> int:
         """Which attempt it is that has failed."""
-        return (job.attempt or 0) + (not job.under_way)
+        return (job.attempt or 0) + (job.state == "reserved" and not job.under_way)
 
     def is_last(self, job: Thing) -> bool:
         rules = self.rules_of(job.tube)

@@ -96,6 +96,9 @@ class Model(Extensions, Explaining):
         if (job.superseded or job.over <= self.now) and state in {"ready", "delayed"}:
             if not job.superseded:
                 self.tally("jobs-expired", job.tube, 1)
+                if job.expire_dead:
+                    self.die(job, "it had waited too long")
+                    return
             state = "deleted"
             del self.jobs[job.id]
         job.over = NEVER if state == "buried" else job.over
@@ -126,12 +129,13 @@ class Model(Extensions, Explaining):
             "buries": 0,
             "kicks": 0,
         }
-        begin |= {"freed": False, "superseded": False, "died": None, "text": "", "expire": 0, "over": NEVER}
+        begin |= {"freed": False, "superseded": False, "died": None, "text": "", "own_expire": None, "over": NEVER}
         job = Thing(
             id=self.last_id, tube=tube, pri=pri, ttr=max(ttr, 1), body=body, key=None, until_what="delete", **begin
         )
         self.jobs[job.id] = job
         self.arrive(job)
+        self.count_time(job, self.now + int(delay * SECOND))
         self.move_later(job, delay)
         return job
 

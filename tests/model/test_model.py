@@ -111,6 +111,9 @@ texts = st.sampled_from(
         "dead: v\n",
         "attempts: 1\ndead: t\nbackoff: 2 factor 1 max 2\n",
         "backoff: 0.5 factor 3 max 9\n",
+        "expire: 1\n",
+        "expire: 2 dead\n",
+        "attempts: 2\ndead: u\nexpire: 0.5 dead\n",
     ]
 )
 for_rules = st.one_of(

@@ -6,9 +6,8 @@ job out of the log's accounts first and then records it whole, as if it had just
 
 import cython
 from cython.cimports.beanpole.engine.engine import Outcome
-from cython.cimports.beanpole.engine.expiring import EXPIRY_TAG_BYTES, count_expiry, ends, give_expiry
+from cython.cimports.beanpole.engine.expiring import EXPIRY_TAG_BYTES, begin_expiry, count_expiry, ends, give_expiry
 from cython.cimports.beanpole.engine.failing import (
-    ATTEMPT_TAG_BYTES,
     End,
     Why,
     begin_count,
@@ -21,9 +20,10 @@ from cython.cimports.beanpole.engine.failing import (
 from cython.cimports.beanpole.engine.job import Flag, Job, State, replace_body
 from cython.cimports.beanpole.engine.keyed import forget_key, rival
 from cython.cimports.beanpole.engine.records import Room
-from cython.cimports.beanpole.engine.tags import Tag, put_tag, read_flags, tags_after
+from cython.cimports.beanpole.engine.tags import ExpireBit, Tag, put_tag, read_flags, tags_after
 from cython.cimports.beanpole.engine.tally import Count
 from cython.cimports.beanpole.engine.tube import Tube
+from cython.cimports.beanpole.engine.tuberules import RULE_TAGS_BYTES
 from cython.cimports.beanpole.protocol.extensions import Kind, bit
 from cython.cimports.beanpole.protocol.replies import Word
 from cython.cimports.libc.stdint import int64_t, uint64_t
@@ -63,8 +63,8 @@ def arrive(engine, now_ns, job, target, state, due_ns):
     target.body_bytes += job.body_bytes
     job.tube = target
     begin_count(job)
-    if job.flags & Flag.EXPIRES:
-        count_expiry(job, due_ns if state == State.DELAYED else now_ns)
+    if target.rules is not None or job.tag_bytes:
+        begin_expiry(job, due_ns if state == State.DELAYED else now_ns)
     if state == State.DELAYED:
         engine.enter(job, State.DELAYED, due_ns)
         engine.arm(target, due_ns)
@@ -109,7 +109,6 @@ def fail_job(engine, now_ns, session, command):
     if job.flags and not dead_now and ends(engine, now_ns, job):
         session.out.word(Word.RELEASED)
         return engine.offer(now_ns, job.tube)
-        return session.out.word(Word.RELEASED)
     dead: cython.bint = dead_now or is_last_attempt(job)
     longer: int64_t = tags_after(job, Tag.FAILURE_TEXT, command.body_bytes) - job.tag_bytes
     whole: cython.bint = longer != 0 or dead
@@ -160,7 +159,7 @@ def change_job(engine, now_ns, session, command):
         tag_bytes = tags_after(job, Tag.EXPIRE, EXPIRY_TAG_BYTES - 3)
     whole: cython.bint = moves or tag_bytes != job.tag_bytes
     room: cython.int = (
-        engine.records.room_for_put(len(name) + tag_bytes + job.body_bytes + ATTEMPT_TAG_BYTES)
+        engine.records.room_for_put(len(name) + tag_bytes + job.body_bytes + RULE_TAGS_BYTES)
         if whole
         else engine.records.room_for_change(tag_bytes)
     )
@@ -191,7 +190,7 @@ def change_numbers(engine, now_ns, job, command):
         job.ttr_s = command.args.ttr_s
     if job.state == State.RESERVED:
         if given & bit(Kind.EXPIRE):
-            give_expiry(job, command.args.expire_ns)
+            give_expiry(job, command.args.expire_ns, ExpireBit.OWN)
             if job.flags & Flag.EXPIRES:
                 count_expiry(job, now_ns)
         return 0
@@ -208,7 +207,7 @@ def change_numbers(engine, now_ns, job, command):
     if given & bit(Kind.DELAY):
         due_ns = now_ns + command.args.delay_ns
     if given & bit(Kind.EXPIRE):
-        give_expiry(job, command.args.expire_ns)
+        give_expiry(job, command.args.expire_ns, ExpireBit.OWN)
     if job.flags & Flag.EXPIRES and given & (bit(Kind.DELAY) | bit(Kind.EXPIRE)):
         count_expiry(job, due_ns)
     if given & bit(Kind.DELAY):

@@ -27,9 +27,15 @@ import heapq
 
 import cython
 from cython.cimports.beanpole.engine import extension
-from cython.cimports.beanpole.engine.expiring import count_expiry, ends, follow_expiry, stop_expiry
+from cython.cimports.beanpole.engine.expiring import (
+    begin_expiry,
+    count_expiry,
+    ends,
+    follow_expiry,
+    is_over,
+    stop_expiry,
+)
 from cython.cimports.beanpole.engine.failing import (
-    ATTEMPT_TAG_BYTES,
     End,
     begin_attempt,
     begin_count,
@@ -54,6 +60,7 @@ from cython.cimports.beanpole.engine.tags import KeyBit
 from cython.cimports.beanpole.engine.tally import Tally
 from cython.cimports.beanpole.engine.tube import Tube, Watch, can_serve
 from cython.cimports.beanpole.engine.tubelist import TubeList
+from cython.cimports.beanpole.engine.tuberules import RULE_TAGS_BYTES
 from cython.cimports.beanpole.engine.tubes import ignore, pause, use, watch
 from cython.cimports.beanpole.protocol.commands import Verb
 from cython.cimports.beanpole.protocol.replies import Word
@@ -393,7 +400,7 @@ class Engine:
         """
         session: Session = cython.cast(Session, tube.first_waiting.session, typecheck=True)
         job: Job = cython.cast(Job, tube.ready.entries[0].item)
-        if job.flags & Flag.COUNTING and ends(self, now_ns, job):
+        if job.flags & Flag.COUNTING and is_over(self, now_ns, job):
             return False
         wants_frame: cython.bint = session.wants_frame
         self.wake(session)
@@ -615,8 +622,8 @@ class Engine:
         job: Job
         room: cython.int = Room.OK
         if not self.draining:
-            size: cython.Py_ssize_t = len(session.used.name) + command.body_bytes
-            room = self.records.room_for_put(size if session.used.rules is None else size + ATTEMPT_TAG_BYTES)
+            size: int64_t = len(session.used.name) + command.body_bytes
+            room = self.records.room_for_put(size if session.used.rules is None else size + RULE_TAGS_BYTES)
             if room == Room.WAIT:
                 return Outcome.AGAIN
         self.command_counts[cython.cast(cython.int, Verb.PUT)] += 1
@@ -644,6 +651,8 @@ class Engine:
         self.total_jobs_count += 1
         if job.tube.rules is not None:
             begin_count(job)
+        if job.tube.rules is not None or job.tag_bytes:
+            begin_expiry(job, now_ns + delay_ns)
         job.tube.total_jobs_count += 1
         job.tube.body_bytes += job.body_bytes
         self.enter_after(now_ns, job, delay_ns)
@@ -663,7 +672,7 @@ class Engine:
             if best is None:
                 break
             job = cython.cast(Job, best.entries[0].item)
-            if not (job.flags & Flag.COUNTING and ends(self, now_ns, job)):
+            if not (job.flags & Flag.COUNTING and is_over(self, now_ns, job)):
                 return self.reserve_for(now_ns, session, job)
         else:
             verb: Verb = Verb.RESERVE if until_ns == NEVER else Verb.RESERVE_WITH_TIMEOUT
@@ -681,7 +690,7 @@ class Engine:
         if (
             job is None
             or job.state == State.RESERVED
-            or (job.flags and (not may_return(self, job) or ends(self, now_ns, job)))
+            or (job.flags and (not may_return(self, job) or is_over(self, now_ns, job)))
         ):
             return self.not_found(session)
         changes: cython.bint = job.state != State.READY

@@ -8,10 +8,13 @@ from beanpole.engine.tube cimport Tube
 cdef enum:
     EXPIRY_TAG_BYTES = 20                # of the tag with its number and size
 
-cdef int give_expiry(Job job, int64_t duration_ns) except -1
+cdef int give_expiry(Job job, int64_t duration_ns, int bits) except -1
+cdef int begin_expiry(Job job, int64_t due_ns) except -1
 cdef int take_expiry(Job job) except -1
 cdef void count_expiry(Job job, int64_t due_ns) noexcept
 cdef void stop_expiry(Job job) noexcept
 cdef int64_t expiry_of(Job job) noexcept
 cdef int follow_expiry(Engine engine, Job job) except -1
-cdef bint ends(Engine engine, int64_t now_ns, Job job) except -1
+cdef bint dies_of_age(Job job) noexcept
+cdef int64_t ends(Engine engine, int64_t now_ns, Job job) except -1
+cdef bint is_over(Engine engine, int64_t now_ns, Job job) except -1

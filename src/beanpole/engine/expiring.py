@@ -1,4 +1,4 @@
-"""Expiry: a job that has waited too long is deleted, and never handed out.
+"""Expiry: a job that has waited too long is deleted, or dead by a rule of its tube, and never handed out.
 
 Its time counts from when it is due in its tube: when it was put there or has come there, or when the delay is over that
 was asked for then. It is fixed at that moment, and stands among the job's tags (:mod:`beanpole.engine.tags`). While the
@@ -11,9 +11,12 @@ whoever hands out jobs looks at each (:func:`ends`).
 
 import cython
 from cython.cimports.beanpole.engine.expiryqueue import ExpiryQueue
-from cython.cimports.beanpole.engine.job import Flag, Job
+from cython.cimports.beanpole.engine.failing import CHANGE_BYTES, Why, die
+from cython.cimports.beanpole.engine.job import Flag, Job, State
 from cython.cimports.beanpole.engine.tags import ExpireBit, Tag, find_tag, get_number, put_number, put_tag, read_flags
 from cython.cimports.beanpole.engine.tally import Count
+from cython.cimports.beanpole.engine.tube import Tube
+from cython.cimports.beanpole.engine.tuberules import TubeRules
 from cython.cimports.libc.stdint import INT64_MAX, int64_t
 
 AT = cython.declare(cython.Py_ssize_t, 0)
@@ -33,20 +36,35 @@ def tag_of(job: Job) -> cython.p_char:
     return cython.cast(cython.p_char, find_tag(job, Tag.EXPIRE, cython.address(size)))
 
 
-def give_expiry(job, duration_ns):
+def give_expiry(job, duration_ns, bits):
     """Let a job in no state expire after a time, which :func:`count_expiry` begins; 0: never, whatever a rule says."""
     tag: cython.char[17]
     put_number(cython.address(tag[AT]), 0, 8)
     put_number(cython.address(tag[DURATION]), duration_ns, 8)
-    tag[BITS] = ExpireBit.OWN
+    tag[BITS] = bits
     put_tag(job, Tag.EXPIRE, tag, TAG_BYTES)
     return read_flags(job)
 
 
 def take_expiry(job):
-    """Let a job in no state never expire."""
+    """Let a job in no state never expire, but for a rule."""
     put_tag(job, Tag.EXPIRE, cython.NULL, 0)
     return read_flags(job)
+
+
+def begin_expiry(job, due_ns):
+    """Let the time of a job that arrives in its tube begin when it is due: as who put it said, else as a rule says."""
+    size: cython.Py_ssize_t = 0
+    rules: TubeRules = job.tube.rules
+    tag: cython.p_const_char = find_tag(job, Tag.EXPIRE, cython.address(size)) if job.tag_bytes else cython.NULL
+    if tag is cython.NULL or not tag[BITS] & ExpireBit.OWN:
+        if rules is not None and rules.expire_ns:
+            give_expiry(job, rules.expire_ns, ExpireBit.DEAD if rules.expire_dead else 0)
+        elif tag is not cython.NULL:
+            take_expiry(job)
+    if job.flags & Flag.EXPIRES:
+        count_expiry(job, due_ns)
+    return 0
 
 
 def count_expiry(job, due_ns):
@@ -77,20 +95,44 @@ def follow_expiry(engine, job):
     return engine.arm(engine.expiry, at_ns)
 
 
-def ends(engine, now_ns, job):
-    """Delete a job that has flags if there is no place for it outside the hands of its holder; whether it is gone.
+def dies_of_age(job):
+    """Whether a job that expires is dead when its time is over, and not deleted."""
+    return tag_of(job)[BITS] & ExpireBit.DEAD != 0
 
-    That is one whose key another job took, or whose time is over. It is asked of a job that comes back, and of one that
-    is about to be handed out.
+
+def ends(engine, now_ns, job):
+    """Take away a job that has flags if there is no place for it outside the hands of its holder; whether it is gone.
+
+    That is one whose key another job took, or whose time is over: it is deleted, or dead and somewhere else. What is
+    asked of a job that comes back; the caller offers ``job.tube``. The return value is what it wrote, in bytes.
     """
     if job.flags & Flag.SUPERSEDED:
         engine.discard(job)
-        return True
+        return CHANGE_BYTES
     if not job.flags & Flag.EXPIRES:
-        return False
+        return 0
     at_ns: int64_t = expiry_of(job)
     if at_ns == 0 or at_ns > now_ns:
+        return 0
+    before: Tube = job.tube
+    written: int64_t = CHANGE_BYTES
+    if dies_of_age(job):
+        written = die(engine, now_ns, job, Why.EXPIRED, False)
+        if job.state == State.DELAYED and job.flags & Flag.COUNTING:
+            if job.tube is before and expiry_of(job) <= now_ns:  # there was no room: it is tried again
+                engine.expiry.remove(job)
+                return engine.expiry.add(job, job.deadline_at_ns) + written
+    else:
+        engine.discard(job)
+    engine.tally(before, Count.EXPIRED, 1)
+    return written
+
+
+def is_over(engine, now_ns, job):
+    """Whether the time of a job that is about to be handed out is over: then it is gone, and offered where it went."""
+    before: Tube = job.tube
+    if not ends(engine, now_ns, job):
         return False
-    engine.tally(job.tube, Count.EXPIRED, 1)
-    engine.discard(job)
+    if job.tube is not before:
+        engine.offer(now_ns, job.tube)
     return True

@@ -8,7 +8,7 @@ up to COUNTED_MAX (:meth:`Heap.count_before`), and which jobs are held is looked
 
 import cython
 from cython.cimports.beanpole.engine.engine import Engine
-from cython.cimports.beanpole.engine.expiring import expiry_of
+from cython.cimports.beanpole.engine.expiring import dies_of_age, expiry_of
 from cython.cimports.beanpole.engine.failing import Why, died_in
 from cython.cimports.beanpole.engine.heap import COUNTED_MAX
 from cython.cimports.beanpole.engine.job import Flag, Job, State
@@ -133,7 +133,8 @@ def reasons_of(engine: Engine, now_ns: int64_t, job: Job) -> list[str]:
             reasons.append(f"order: {number_of(before, 'job', f'{more}jobs')} of the tube before it")
     reasons += nobody_reasons(engine, job.tube)
     if job.flags & Flag.COUNTING:
-        reasons.append(f"expires: it is deleted in {seconds(expiry_of(job) - now_ns)} s")
+        what = "dead" if dies_of_age(job) else "deleted"
+        reasons.append(f"expires: it is {what} in {seconds(expiry_of(job) - now_ns)} s")
     return reasons + log_reasons(engine)
 
 
@@ -175,7 +176,8 @@ def held_reasons(engine: Engine, now_ns: int64_t, job: Job) -> list[str]:
     silent, left = seconds(now_ns - holder.heard_at_ns), seconds(job.deadline_at_ns - now_ns)
     reasons = [f"reserved: by {who(engine, holder)}, last heard of {silent} s ago; {left} s of {job.ttr_s} s are left"]
     if job.flags & Flag.EXPIRES and 0 < expiry_of(job) <= now_ns:
-        reasons.append("expires: it has waited too long; when it comes back, it is deleted")
+        what = "dead" if dies_of_age(job) else "deleted"
+        reasons.append(f"expires: it has waited too long; when it comes back, it is {what}")
     if job.timeout_count:
         reasons.append(f"timeouts: its time to run has ended {number_of(job.timeout_count, 'time', 'times')} before")
     if job.flags & Flag.SUPERSEDED:

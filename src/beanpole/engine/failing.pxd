@@ -13,6 +13,7 @@ cpdef enum Why:
     FAILED = 3                           # its worker said that no attempt can succeed
 
 cdef enum:
+    CHANGE_BYTES = 100                   # what the record of a job counts that comes back and keeps its size
     ATTEMPT_TAG_BYTES = 8                # the tag of a job's attempts, its number and size among them
 
 cdef enum End:

@@ -29,14 +29,11 @@ from cython.cimports.beanpole.engine.tags import (
     read_flags,
 )
 from cython.cimports.beanpole.engine.tally import Count
-from cython.cimports.beanpole.engine.tuberules import TubeRules
+from cython.cimports.beanpole.engine.tuberules import RULE_TAGS_BYTES, TubeRules
 from cython.cimports.libc.stdint import int64_t, uint32_t, uint64_t
 from cython.cimports.libc.string import memcpy
 
 from beanpole.engine import limits
-
-CHANGE_BYTES = cython.declare(int64_t, 100)
-"""What the record of a job counts that comes back and keeps its size."""
 
 TAG_FRAME = cython.declare(cython.Py_ssize_t, 3)
 """Bytes of a tag's number and size."""
@@ -143,8 +140,9 @@ def come_back(engine, now_ns, job, end, asked_ns, whole):
         engine.enter_after(now_ns, job, asked_ns)
         engine.records.job_changed(job)
         return CHANGE_BYTES
-    if job.flags and ends(engine, now_ns, job):
-        return CHANGE_BYTES
+    over: int64_t = ends(engine, now_ns, job) if job.flags else 0
+    if over:
+        return over
     attempt: uint32_t = attempt_of(job, cython.address(under_way))
     is_counted: cython.bint = counts(rules) or under_way
     if end == End.SNOOZED:
@@ -191,8 +189,9 @@ def come_due(engine, now_ns, job):
 
     Return what that wrote, in bytes.
     """
-    if job.flags and ends(engine, now_ns, job):
-        return CHANGE_BYTES
+    over: int64_t = ends(engine, now_ns, job) if job.flags else 0
+    if over:
+        return over
     if is_under_way(job):
         return come_back(engine, now_ns, job, End.LOST, 0, False)
     engine.make_ready(job)
@@ -258,8 +257,8 @@ def grave_of(job):
 @cython.cfunc
 @cython.exceptval(-1, check=False)
 def whole_bytes(job: Job) -> int64_t:
-    """Return the bytes of a job for which there must be room, with a tag for its attempts."""
-    return len(job.tube.name) + job.body_bytes + job.tag_bytes + ATTEMPT_TAG_BYTES
+    """Return the bytes of a job for which there must be room, with the tags that rules give it."""
+    return len(job.tube.name) + job.body_bytes + job.tag_bytes + RULE_TAGS_BYTES
 
 
 def dead_bytes(job):

@@ -3,11 +3,12 @@
 import cython
 from cython.cimports.beanpole.engine.changing import change_tube
 from cython.cimports.beanpole.engine.engine import Engine, Outcome
-from cython.cimports.beanpole.engine.failing import ATTEMPT_TAG_BYTES, died_in
+from cython.cimports.beanpole.engine.failing import died_in
 from cython.cimports.beanpole.engine.job import Flag, Job, State
 from cython.cimports.beanpole.engine.records import Room
 from cython.cimports.beanpole.engine.session import Session
 from cython.cimports.beanpole.engine.tube import Tube
+from cython.cimports.beanpole.engine.tuberules import RULE_TAGS_BYTES
 from cython.cimports.beanpole.engine.walk import Walk
 from cython.cimports.beanpole.engine.work import Work, begin
 from cython.cimports.beanpole.protocol.extensions import Kind, bit
@@ -106,7 +107,7 @@ class Move(Work):
         name: bytes = self.target_name()
         if engine.too_many_tubes(name):
             return Room.FULL
-        return engine.records.room_for_put(len(name) + self.job.body_bytes + self.job.tag_bytes + ATTEMPT_TAG_BYTES)
+        return engine.records.room_for_put(len(name) + self.job.body_bytes + self.job.tag_bytes + RULE_TAGS_BYTES)
 
 
 def move_jobs(engine, now_ns, session, command):

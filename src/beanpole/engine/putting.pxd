@@ -11,5 +11,5 @@ cdef int put_job(Engine engine, int64_t now_ns, Session session, Command command
 cdef int insert(Engine engine, int64_t now_ns, Session session, Command command, Tube tube, Job before) except -1
 cdef int replace(Engine engine, int64_t now_ns, Session session, Command command, Job job) except -1
 cdef int take_numbers(Job job, Command command) except -1
-cdef int take_time(Job job, Command command, int64_t now_ns) except -1
+cdef int take_time(Job job, Command command) except -1
 cdef int find_job(Engine engine, Session session, Command command) except -1

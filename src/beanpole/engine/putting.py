@@ -2,13 +2,14 @@
 
 import cython
 from cython.cimports.beanpole.engine.changing import no_room
-from cython.cimports.beanpole.engine.expiring import EXPIRY_TAG_BYTES, count_expiry, give_expiry, take_expiry
-from cython.cimports.beanpole.engine.failing import ATTEMPT_TAG_BYTES, begin_count, forget_death
-from cython.cimports.beanpole.engine.job import Flag, Job, State, new_job, replace_body
+from cython.cimports.beanpole.engine.expiring import EXPIRY_TAG_BYTES, begin_expiry, give_expiry, take_expiry
+from cython.cimports.beanpole.engine.failing import begin_count, forget_death
+from cython.cimports.beanpole.engine.job import Job, State, new_job, replace_body
 from cython.cimports.beanpole.engine.keyed import end_key, give_key, key_holder
 from cython.cimports.beanpole.engine.records import Room
-from cython.cimports.beanpole.engine.tags import KeyBit, Tag, put_tag
+from cython.cimports.beanpole.engine.tags import ExpireBit, KeyBit, Tag, put_tag
 from cython.cimports.beanpole.engine.tube import Tube
+from cython.cimports.beanpole.engine.tuberules import RULE_TAGS_BYTES
 from cython.cimports.beanpole.protocol.extensions import Kind, bit
 from cython.cimports.beanpole.protocol.replies import Word
 from cython.cimports.libc.stdint import uint32_t, uint64_t
@@ -37,7 +38,7 @@ def put_job(engine, now_ns, session, command):
     if given & bit(Kind.TUBE):
         name = command.args.tube_at[: command.args.tube_bytes]
         tube = engine.tube_named(name)
-    size: cython.Py_ssize_t = len(name) + command.body_bytes + ATTEMPT_TAG_BYTES
+    size: cython.Py_ssize_t = len(name) + command.body_bytes + RULE_TAGS_BYTES
     holder: Job = None
     if keyed:
         holder = key_holder(engine, tube, command.args.key_at, command.args.key_bytes)
@@ -79,7 +80,7 @@ def insert(engine, now_ns, session, command, tube, before):
     if command.args.given & bit(Kind.KEY):
         give_key(job, command.args.key_at, command.args.key_bytes, command.args.until_reserve)
     take_numbers(job, command)
-    take_time(job, command, now_ns)
+    take_time(job, command)
     engine.add_job(now_ns, job, command.args.delay_ns)
     if before is not None:
         engine.records.job_changed(before)
@@ -99,7 +100,8 @@ def replace(engine, now_ns, session, command, job):
     give_key(job, command.args.key_at, command.args.key_bytes, command.args.until_reserve)
     engine.leave(job)
     take_numbers(job, command)
-    take_time(job, command, now_ns)
+    take_time(job, command)
+    begin_expiry(job, now_ns + command.args.delay_ns)
     engine.enter_after(now_ns, job, command.args.delay_ns)
     engine.records.job_put(job)
     session.out.number(Word.REPLACED, job.id)
@@ -113,15 +115,11 @@ def take_numbers(job, command):
     return 0
 
 
-def take_time(job, command, now_ns):
-    """Give a job that is in no state its time to wait, which begins when it is due, or none."""
+def take_time(job, command):
+    """Give a job that is in no state its time to wait, or none."""
     if command.args.given & bit(Kind.EXPIRE):
-        give_expiry(job, command.args.expire_ns)
-    elif job.tag_bytes:
-        take_expiry(job)
-    if job.flags & Flag.EXPIRES:
-        count_expiry(job, now_ns + command.args.delay_ns)
-    return 0
+        return give_expiry(job, command.args.expire_ns, ExpireBit.OWN)
+    return take_expiry(job) if job.tag_bytes else 0
 
 
 def find_job(engine, session, command):

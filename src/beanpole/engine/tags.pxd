@@ -18,6 +18,7 @@ cpdef enum KeyBit:
 
 cpdef enum ExpireBit:
     OWN = 1                              # who put the job said so, not a rule of its tube
+    DEAD = 2                             # then it is dead, and not deleted
 
 cdef int read_flags(Job job) except -1
 cdef const char *find_tag(Job job, Tag tag, Py_ssize_t *size) noexcept

@@ -2,6 +2,9 @@
 cimport cython
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
+cdef enum:
+    RULE_TAGS_BYTES = 32                 # of the tags that rules give a job: of its attempts, expiry and key
+
 @cython.final
 cdef class RuleSet:
     cdef readonly bytes pattern          # the tubes that it is for: a name, a prefix with `*` behind it, or `*`
