@@ -47,13 +47,29 @@ class Pattern(click.ParamType[str]):
 PATTERN = Pattern()
 
 
-@click.group(context_settings=SETTINGS, epilog=EXIT_CODES)
-def rules() -> None:
-    """Set rules for tubes: attempts, limits, expiry and so on.
+HELP = """Set rules for tubes: attempts, limits, expiry and so on.
 
-    A PATTERN is the name of a tube, the beginning of names with a * behind it, or *. For a tube the rules of its own
-    name apply, else those of the longest PATTERN that fits; nothing is merged.
-    """
+A PATTERN is the name of a tube, the beginning of names with a * behind it, or *. For a tube the rules of its own
+name apply, else those of the longest PATTERN that fits; nothing is merged. There are these rules, of which a server
+may know only some:
+
+\b
+  attempts: N                       a job whose N-th attempt fails is dead
+  dead: TUBE                        where the dead go; else they are buried
+  backoff: S [factor F] [max M]     how long a job that failed waits
+  expire: S [dead]                  jobs that have waited so long are deleted, or dead
+  unique: body [until reserve] [replace]
+                                    a job that is there already is not put again
+  jobs-max: N                       ready and delayed jobs that the tube takes
+  bytes-max: N                      bytes of bodies that it takes
+  rate: N/s|m|h [burst B]           jobs that are handed out in a time
+  concurrency: N                    jobs that are held at a time
+"""
+
+
+@click.group(context_settings=SETTINGS, epilog=EXIT_CODES, help=HELP)
+def rules() -> None:
+    """Set, show and drop rules."""
 
 
 # --- One pattern ------------------------------------------------------------------------------------------------------

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from beanpole import Client
-from tests.e2e.cli.conftest import Cli
+from beanpole.protocol.rules import RULES
+from tests.e2e.cli.conftest import Cli, run
 from tests.e2e.cli.cutting import cut_at
 from tests.servers import HOST, Server, beanpole_server, beanstalkd_server
 
@@ -30,6 +31,12 @@ def client(server: Server) -> Iterator[Client[bytes]]:
 def there(client: Client[bytes]) -> dict[str, str]:
     """All rules."""
     return {each.pattern: each.text for each in client.list_rules()}
+
+
+def test_help_names_every_rule() -> None:
+    text = run("rules", "--help").out.decode()
+    for name in RULES:
+        assert f"\n    {name}: " in text
 
 
 def test_rules_of_a_pattern(cli: Cli, client: Client[bytes]) -> None:
