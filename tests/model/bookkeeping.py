@@ -85,8 +85,12 @@ class Bookkeeping:
         """The job that comes out next when these tubes are watched."""
         ready = [job for job in self.jobs.values() if job.state == "ready" and job.tube in tubes]
         return min(
-            (job for job in ready if job.tube not in self.pauses), key=lambda job: (job.pri, job.id), default=None
+            (job for job in ready if not self.is_closed(job.tube)), key=lambda job: (job.pri, job.id), default=None
         )
+
+    def is_closed(self, tube: str) -> bool:
+        """Whether a tube gives no job to `reserve`."""
+        return tube in self.pauses
 
     def next_deadline(self) -> int:
         """When the next thing is due; before that, nothing happens by itself."""

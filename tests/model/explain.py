@@ -5,8 +5,9 @@
 from abc import ABC, abstractmethod
 from typing import Any
 
-from tests.model.bookkeeping import NEVER, Bookkeeping, Thing, listed
+from tests.model.bookkeeping import NEVER, Thing, listed
 from tests.model.many import seconds
+from tests.model.rules import Rules
 
 NAMED_MAX = 10
 
@@ -30,12 +31,8 @@ def some(things: list[Thing]) -> str:
     return f"{len(things)} job{'s' * (len(things) > 1)}, by id {ids}" + " and others" * (len(things) > NAMED_MAX)
 
 
-class Explaining(Bookkeeping, ABC):
+class Explaining(Rules, ABC):
     """Why nothing happens."""
-
-    @abstractmethod
-    def rules_of(self, tube: str) -> dict[str, str]:
-        """The rules of a tube."""
 
     @abstractmethod
     def jobs_in(self, tube: str, *states: str) -> list[Thing]:
@@ -101,9 +98,16 @@ class Explaining(Bookkeeping, ABC):
         return reasons
 
     def why_closed(self, tube: str) -> list[str]:
-        if tube not in self.pauses:
-            return []
-        return [f"paused: the tube is paused for {seconds(self.pauses[tube][1] - self.now)} s more"]
+        reasons = []
+        if tube in self.pauses:
+            reasons.append(f"paused: the tube is paused for {seconds(self.pauses[tube][1] - self.now)} s more")
+        if (wait := self.tokens(tube)[0] - self.now) > 0:
+            reasons.append(f"rate: the next token comes in {seconds(wait)} s")
+        if self.is_taken(tube):
+            held, most = self.held(tube), self.rules_of(tube)["concurrency"]
+            some = f"{held} job{'s' * (held > 1)}"
+            reasons.append(f"concurrency: {some} of the tube held, where reserve holds no more than {most}")
+        return reasons
 
     def why_nobody(self, tube: str) -> list[str]:
         watching = [session for session in self.sessions if tube in session.watched]

@@ -65,6 +65,9 @@ class Extensions(ManyJobs, ABC):
         holder = self.holder(tube, key)
         if holder and options.get("taken") != "replace":
             return f"EXISTS {holder.id}"
+        replaced = holder if holder and holder.state != "reserved" else None
+        if self.is_full(tube, 0 if replaced else 1, len(body) - (len(replaced.body) if replaced else 0)):
+            return self.refuse(tube)
         if holder and holder.state != "reserved":
             holder.pri, holder.ttr, holder.body, holder.until_what = pri, max(ttr, 1), body, until
             holder.died, holder.text = None, ""
@@ -121,6 +124,9 @@ class Extensions(ManyJobs, ABC):
             holder = self.holder(options["tube"], None if job.freed else job.key)
             if holder:
                 return f"EXISTS {holder.id}"
+        target = options.get("tube", job.tube)
+        if target != job.tube and self.is_full(target, job.state != "buried", len(job.body)):
+            return "OUT_OF_MEMORY"
         job.pri, job.ttr = options.get("pri", job.pri), max(options.get("ttr", job.ttr), 1)
         if "expire" in options:
             job.own_expire = job.expire = options["expire"]
@@ -141,12 +147,15 @@ class Extensions(ManyJobs, ABC):
         return "CHANGED"
 
     def change_body(self, session: Thing, job: Thing, body: str) -> str:
+        if self.is_full(job.tube, 0, len(body) - len(job.body)):
+            return "OUT_OF_MEMORY"
         job.body = body
         return "CHANGED"
 
     def reserve_many(self, session: Thing, count: int, timeout: float) -> str | None:
         jobs: list[Thing] = []
         while len(jobs) < count and (job := self.best(session.watched)):
+            self.take_token(job.tube)
             self.hold(session, job)
             jobs.append(job)
         if jobs:

@@ -9,7 +9,7 @@ from tests.model.bookkeeping import NEVER, SECOND, Thing, listed
 from tests.model.failures import Failures
 
 RESTING = ("ready", "delayed", "buried")
-TALLIED = ("jobs-expired", "jobs-dead", "jobs-moved-in", "jobs-moved-out", "jobs-cleared")
+TALLIED = ("jobs-expired", "jobs-dead", "jobs-moved-in", "jobs-moved-out", "jobs-cleared", "puts-refused")
 
 
 def seconds(duration: int) -> str:
@@ -57,8 +57,12 @@ class ManyJobs(Failures, ABC):
         moved = [job for job in self.jobs_in(tube, state) if not job.superseded]
         if "to" not in options:
             moved = [job for job in moved if job.died and (job.died[0] != tube or state == "buried")]
+        done = 0
         for job in moved[:bound]:
             target = options["to"] if "to" in options else job.died[0]
+            if target != tube and self.is_full(target, 1, len(job.body)):
+                break
+            done += 1
             job.died = None
             if not job.freed and self.holder(target, job.key) not in (None, job):
                 job.key = None
@@ -69,7 +73,7 @@ class ManyJobs(Failures, ABC):
                 self.move(job, "ready")
             self.tally_move(tube, target)
             self.serve()
-        return f"MOVED {len(moved[:bound])}"
+        return f"MOVED {done}"
 
     def list_jobs(self, session: Thing, tube: str, state: str, limit: int, options: dict[str, Any]) -> str:
         if "order" in options:

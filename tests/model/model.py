@@ -84,6 +84,7 @@ class Model(Extensions, Explaining):
         waiting = [session for session in self.sessions if session.waiting]
         while job := self.best([tube for session in waiting for tube in session.watched]):
             session = next(session for session in waiting if job.tube in session.watched)
+            self.take_token(job.tube)
             reply = self.reserve_job(session, job)
             self.answer(session, self.frames([job]) if session.wants_frame else reply)
             waiting.remove(session)
@@ -115,6 +116,8 @@ class Model(Extensions, Explaining):
         session.producer = True
         if self.draining:
             return "DRAINING"
+        if self.is_full(session.used, 1, len(body)):
+            return self.refuse(session.used)
         return f"INSERTED {self.new_job(session.used, pri, delay, ttr, body).id}"
 
     def new_job(self, tube: str, pri: int, delay: float, ttr: int, body: str) -> Thing:
@@ -142,6 +145,7 @@ class Model(Extensions, Explaining):
     def reserve(self, session: Thing, timeout: float = NEVER) -> str | None:
         session.worker = True
         if job := self.best(session.watched):
+            self.take_token(job.tube)
             return self.reserve_job(session, job)
         if self.soon(session):
             return "DEADLINE_SOON"

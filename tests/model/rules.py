@@ -1,17 +1,23 @@
-"""The rules of tubes in the reference model: which tube has which, as text."""
+"""The rules of tubes in the reference model: which tube has which, and its limits."""
 
 # ruff: noqa: ARG002 - every command gets the session, whether it needs it or not
 
-from tests.model.bookkeeping import Bookkeeping, Thing, listed
+from tests.model.bookkeeping import SECOND, Bookkeeping, Thing, listed
+
+UNITS = {"s": SECOND, "m": 60 * SECOND, "h": 3600 * SECOND}
 
 
 class Rules(Bookkeeping):
-    """Setting rules and showing them."""
+    """Setting rules and showing them; what limits a tube."""
 
     def __init__(self, now: int) -> None:
         super().__init__(now)
         self.rule_texts: dict[str, str] = {}
         """Pattern: lines."""
+
+        self.rules_set_at: dict[str, int] = {}
+        self.buckets: dict[str, tuple[tuple[int, int], list[int]]] = {}
+        """Tube: its rate, as the time for a token and the number of tokens; and when each of these comes."""
 
     def pattern_of(self, tube: str) -> str | None:
         """The pattern from which a tube has its rules: its name, else the longest prefix."""
@@ -23,12 +29,87 @@ class Rules(Bookkeeping):
         lines = self.rule_texts.get(self.pattern_of(tube) or "", "").splitlines()
         return dict(line.split(": ", 1) for line in lines)
 
+    # --- limits ---
+
+    def is_full(self, tube: str, jobs: int, size: int) -> bool:
+        """Whether so many more jobs, of so many bytes, are too many."""
+        there, rules = [job for job in self.jobs.values() if job.tube == tube], self.rules_of(tube)
+        jobs_max, bytes_max = (int(rules.get(name, 1 << 62)) for name in ("jobs-max", "bytes-max"))
+        waiting = sum(job.state in ("ready", "delayed") for job in there)
+        too_large = size > 0 and sum(len(job.body) for job in there) + size > bytes_max
+        return too_large or (jobs > 0 and waiting + jobs > jobs_max)
+
+    def refuse(self, tube: str) -> str:
+        self.counts["puts-refused"] += 1
+        self.tube_counts[tube]["puts-refused"] += 1
+        return "OUT_OF_MEMORY"
+
+    def is_closed(self, tube: str) -> bool:
+        return super().is_closed(tube) or self.is_taken(tube) or self.tokens(tube)[0] > self.now
+
+    def is_taken(self, tube: str) -> bool:
+        return self.held(tube) >= int(self.rules_of(tube).get("concurrency", 1 << 62))
+
+    def held(self, tube: str) -> int:
+        return sum(job.tube == tube and job.state == "reserved" for job in self.jobs.values())
+
+    def tokens(self, tube: str) -> list[int]:
+        return self.buckets[tube][1] if self.rate_of(tube) else [self.now]
+
+    def take_token(self, tube: str) -> None:
+        """Takes the first token; another one follows the last."""
+        if rate := self.rate_of(tube):
+            times = self.tokens(tube)
+            times.append(max(times[-1], self.now) + rate[0])
+            times.pop(0)
+
+    def rate_of(self, tube: str) -> tuple[int, int] | None:
+        """The time for a token, and how many there may be."""
+        if "rate" not in self.rules_of(tube):
+            return None
+        each, _, burst = self.rules_of(tube)["rate"].split()
+        number, unit = each.split("/")
+        return -(-UNITS[unit] // int(number)), int(burst)
+
+    def begin_bucket(self, tube: str, since: int) -> None:
+        """Begins an empty bucket, unless there is one of the same rate that is filled later."""
+        if rate := self.rate_of(tube):
+            before = self.buckets.get(tube, (None, [0]))
+            times = [since + rate[0] * (1 + at) for at in range(rate[1])]
+            if before[0] != rate or before[1][-1] < times[-1]:
+                self.buckets[tube] = (rate, times)
+
+    def open_tube(self, tube: str) -> str:
+        if tube not in self.tubes:
+            self.begin_bucket(tube, self.rules_set_at.get(self.pattern_of(tube) or "", 0))
+        return super().open_tube(tube)
+
+    def next_deadline(self) -> int:
+        tokens = [self.tokens(tube)[0] for tube in self.tubes]
+        return min([super().next_deadline(), *(moment for moment in tokens if moment > self.now)])
+
+    # --- the commands ---
+
+    def change_rules(self, pattern: str, text: str | None) -> None:
+        before = {tube: self.rate_of(tube) for tube in self.tubes}
+        self.rule_texts.pop(pattern, None)
+        if text is not None:
+            self.rule_texts[pattern] = text
+            self.rules_set_at[pattern] = self.now
+        for tube, rate in before.items():
+            if self.rate_of(tube) != rate:
+                self.begin_bucket(tube, self.now)
+
     def set_rules(self, session: Thing, pattern: str, text: str) -> str:
-        self.rule_texts[pattern] = text
+        if self.rule_texts.get(pattern) != text:
+            self.change_rules(pattern, text)
         return "RULES_SET"
 
     def drop_rules(self, session: Thing, pattern: str) -> str:
-        return "NOT_FOUND" if self.rule_texts.pop(pattern, None) is None else "DROPPED"
+        if pattern not in self.rule_texts:
+            return "NOT_FOUND"
+        self.change_rules(pattern, None)
+        return "DROPPED"
 
     def get_rules(self, session: Thing, tube: str) -> str:
         pattern = self.pattern_of(tube)

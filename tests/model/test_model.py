@@ -114,6 +114,10 @@ texts = st.sampled_from(
         "expire: 1\n",
         "expire: 2 dead\n",
         "attempts: 2\ndead: u\nexpire: 0.5 dead\n",
+        *("", "jobs-max: 1\n", "bytes-max: 3\n", "jobs-max: 2\nbytes-max: 9\n", "concurrency: 1\n", "concurrency: 2\n"),
+        *("rate: 1/s burst 1\n", "rate: 3/s burst 2\n", "rate: 60/m burst 1\nconcurrency: 1\n"),
+        "jobs-max: 3\nrate: 2/s burst 2\nconcurrency: 2\n",
+        "attempts: 2\ndead: u\nconcurrency: 1\n",
     ]
 )
 for_rules = st.one_of(
@@ -271,6 +275,13 @@ class Conversation(RuleBasedStateMachine):
     @rule(data=st.data(), command=for_rules)
     def say_rules(self, data: st.DataObject, command: tuple[Any, ...]) -> None:
         self.say(self.choose(data), [command])
+
+    @rule(data=st.data(), pattern=patterns, text=texts, tube=tubes, timeout=st.sampled_from([0, 1, 4]))
+    def limit(self, data: st.DataObject, pattern: str, text: str, tube: str, timeout: int) -> None:
+        """Rules for a tube that has jobs, and somebody who waits for more of them than the rules let go."""
+        worker, other = self.choose(data), self.choose(data)
+        self.say(worker, [("set-rules", pattern, text), ("use", tube), *[("put", 5, 0, 2, "x")] * 3])
+        self.say(other, [("watch", tube), ("reserve-many", 2, 0), ("reserve-with-timeout", timeout)])
 
     @rule(data=st.data(), command=commands)
     def send_in_part(self, data: st.DataObject, command: tuple[Any, ...]) -> None:

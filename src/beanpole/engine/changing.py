@@ -19,6 +19,7 @@ from cython.cimports.beanpole.engine.failing import (
 )
 from cython.cimports.beanpole.engine.job import Flag, Job, State, replace_body
 from cython.cimports.beanpole.engine.keyed import forget_key, rival
+from cython.cimports.beanpole.engine.limiting import refuses
 from cython.cimports.beanpole.engine.records import Room
 from cython.cimports.beanpole.engine.tags import ExpireBit, Tag, put_tag, read_flags, tags_after
 from cython.cimports.beanpole.engine.tally import Count
@@ -154,6 +155,9 @@ def change_job(engine, now_ns, session, command):
         if holder is not None:
             session.read_index = engine.records.index
             return session.out.number(Word.EXISTS, holder.id)
+    waits: cython.bint = job.state != State.BURIED
+    if moves and refuses(engine, name, engine.tube_named(name), 1 if waits else 0, job.body_bytes):
+        return session.out.word(Word.OUT_OF_MEMORY)
     tag_bytes: cython.Py_ssize_t = job.tag_bytes
     if given & bit(Kind.EXPIRE):
         tag_bytes = tags_after(job, Tag.EXPIRE, EXPIRY_TAG_BYTES - 3)
@@ -222,6 +226,9 @@ def change_body(engine, now_ns, session, command):
     job: Job = engine.jobs.find(command.args.id)
     if job is None or job.state == State.RESERVED:
         return engine.not_found(session)
+    more: int64_t = command.body_bytes - cython.cast(int64_t, job.body_bytes)
+    if refuses(engine, job.tube.name, job.tube, 0, more):
+        return session.out.word(Word.OUT_OF_MEMORY)
     room: cython.int = engine.records.room_for_put(len(job.tube.name) + job.tag_bytes + command.body_bytes)
     if room != Room.OK:
         return no_room(session, room)

@@ -9,6 +9,7 @@ from cython.cimports.beanpole.engine.keyed import rival
 from cython.cimports.beanpole.engine.session import Session
 from cython.cimports.beanpole.engine.tags import read_flags
 from cython.cimports.beanpole.engine.tube import Closed, Tube, Watch
+from cython.cimports.beanpole.engine.tuberules import RuleSet, TubeRules, token_at_ns
 
 from beanpole.engine import limits
 
@@ -122,6 +123,7 @@ def check_tube(engine: Engine, tube: Tube, jobs: list[Job]) -> None:
     assert body_bytes == tube.body_bytes, f"tube {name} counts {tube.body_bytes} of {body_bytes} bytes of bodies"
     paused = bool(tube.closed & Closed.PAUSED)
     assert paused == bool(tube.paused_until_ns), f"tube {name} is closed by a pause that is none, or not by one that is"
+    check_limits(engine, tube)
     line = waiting_sessions(tube)
     assert len(line) == tube.waiting_count, f"tube {name} counts {tube.waiting_count} of {len(line)} waiting sessions"
     assert not (line and tube.ready.count and not tube.closed), f"a session waits for tube {name}, with jobs"
@@ -130,6 +132,25 @@ def check_tube(engine: Engine, tube: Tube, jobs: list[Job]) -> None:
         check_timer(engine, tube, tube.delayed.entries[0].key)
     if tube.paused_until_ns:
         check_timer(engine, tube, tube.paused_until_ns)
+
+
+def check_limits(engine: Engine, tube: Tube) -> None:
+    """Assert that a tube has the rules that are set for it, and is closed for their limits exactly when they say so."""
+    name = tube.name
+    source: RuleSet = None if engine.rules is None else engine.rules.match(name)
+    rules: TubeRules = tube.rules
+    assert (None if rules is None else rules.source) is source, f"tube {name} does not have the rules that are set"
+    limits = tube.closed & (Closed.RATE | Closed.CONCURRENCY)
+    assert rules is not None or not limits, f"tube {name} is closed for limits, but has none"
+    if rules is None:
+        return
+    is_taken = 0 < rules.concurrency <= tube.reserved_count
+    assert bool(limits & Closed.CONCURRENCY) == is_taken, f"tube {name} is closed for its held jobs, or is not"
+    if limits & Closed.RATE:
+        check_timer(engine, tube, token_at_ns(rules))
+    else:
+        has_token = rules.rate_interval_ns == 0 or token_at_ns(rules) <= engine.now_ns
+        assert has_token, f"tube {name} is open, but its bucket is empty"
 
 
 def check_session(engine: Engine, session: Session) -> None:

@@ -73,6 +73,7 @@ cdef class Engine:
     cdef int bury_job(self, Job job) except -1
     cdef int discard(self, Job job) except -1
     cdef int hold(self, int64_t now_ns, Session session, Job job) except -1
+    cdef int take(self, int64_t now_ns, Session session, Job job) except -1
     cdef int reserve_for(self, int64_t now_ns, Session session, Job job) except -1
     cdef int arm(self, Timed timed, int64_t due_ns) except -1
     cdef Tube tube_named(self, bytes name)
@@ -86,8 +87,6 @@ cdef class Engine:
     cdef int offer(self, int64_t now_ns, Tube tube) except -1
     cdef bint serve_first(self, int64_t now_ns, Tube tube) except -1
     cdef int offer_all(self, int64_t now_ns, list tubes) except -1
-    cdef list add_opened(self, list tubes)
-    cdef int offer_opened(self, int64_t now_ns) except -1
     cdef int wait(self, Session session, int64_t until_ns) except -1
     cdef int stop_waiting(self, Session session) except -1
     cdef int wake(self, Session session) except -1

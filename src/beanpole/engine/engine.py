@@ -26,15 +26,7 @@ best of them, and only then is any of them answered that there is none.
 import heapq
 
 import cython
-from cython.cimports.beanpole.engine import extension
-from cython.cimports.beanpole.engine.expiring import (
-    begin_expiry,
-    count_expiry,
-    ends,
-    follow_expiry,
-    is_over,
-    stop_expiry,
-)
+from cython.cimports.beanpole.engine import expiring, extension, limiting
 from cython.cimports.beanpole.engine.failing import (
     End,
     begin_attempt,
@@ -111,6 +103,7 @@ class Engine:
         self.timers = Heap()
         self.total = Tally()
         self.tallies = {}
+        self.buckets = {}
         self.woken = []
         self.default_tube = self.open_tube(b"default")
 
@@ -159,7 +152,7 @@ class Engine:
         self.producer_count -= session.producer
         self.worker_count -= session.worker
         session.owner = None
-        self.offer_all(now_ns, self.add_opened(changed))
+        self.offer_all(now_ns, limiting.and_opened(self, changed))
 
     def give_back(self) -> None:
         """Take back the attempts that are under way: the server stops or hands over, and nothing is wrong with them."""
@@ -192,6 +185,8 @@ class Engine:
         if job.state == State.RESERVED:
             job.tube.reserved_count -= 1
             job.holder = None
+            if job.tube.closed:
+                limiting.note_free(self, job.tube)
         elif job.state == State.READY and job.pri < URGENT_PRI_BELOW:
             self.urgent_count -= 1
             job.tube.urgent_count -= 1
@@ -203,7 +198,7 @@ class Engine:
         if job.flags:
             keep_key(self, job)
             if job.flags & Flag.EXPIRES and (state == State.READY or state == State.DELAYED):
-                follow_expiry(self, job)
+                expiring.follow_expiry(self, job)
         job.deadline_at_ns = key if state == State.DELAYED or state == State.RESERVED else 0
         self.heap_of(job).push(job, key, job.id)
         self.state_counts[job.state] += 1
@@ -232,7 +227,7 @@ class Engine:
         """Make a job that left its state the last of the buried ones."""
         self.buried_so_far_count += 1
         if job.flags & Flag.EXPIRES:
-            stop_expiry(job)
+            expiring.stop_expiry(job)
         return self.enter(job, State.BURIED, self.buried_so_far_count)
 
     def discard(self, job):
@@ -257,6 +252,7 @@ class Engine:
         self.enter(job, State.RESERVED, due_ns)
         self.arm(session, due_ns)
         if job.tube.rules is not None:
+            limiting.note_held(job.tube)
             begin_attempt(self, job)
         if frees_key and self.records.room_for_timeout(job.tag_bytes):
             self.records.job_changed(job)
@@ -278,9 +274,15 @@ class Engine:
             self.producer_count += 1
         return 0
 
+    def take(self, now_ns, session, job):
+        """Reserve the job that is next in its tube for a session."""
+        if job.tube.rules is not None:
+            limiting.take_token(self, now_ns, job.tube)
+        return self.hold(now_ns, session, job)
+
     def reserve_for(self, now_ns, session, job):
-        """Reserve a job for a session and reply with it."""
-        self.hold(now_ns, session, job)
+        """Reserve the job that is next in its tube for a session, and reply with it."""
+        self.take(now_ns, session, job)
         session.read_index = self.records.index
         return session.out.body(Word.RESERVED, job.id, job.body, job.body_bytes)
 
@@ -318,6 +320,8 @@ class Engine:
             return 0
         if tube.heap_index >= 0:
             self.timers.remove(tube)
+        if tube.rules is not None:
+            limiting.keep_bucket(self, tube)
         if tube.paused_until_ns:
             tube.pause(0, 0)
             self.records.tube_changed(tube)
@@ -388,6 +392,8 @@ class Engine:
 
     def offer(self, now_ns, tube):
         """Hand a tube's ready jobs to the sessions that wait for them, the longest waiting first."""
+        if self.opened is not None:
+            return self.offer_all(now_ns, limiting.and_opened(self, [tube]))
         passed: cython.int = 0
         while tube.waiting_count and can_serve(tube) and passed < ENDS_PER_TURN:
             passed += not self.serve_first(now_ns, tube)
@@ -400,7 +406,7 @@ class Engine:
         """
         session: Session = cython.cast(Session, tube.first_waiting.session, typecheck=True)
         job: Job = cython.cast(Job, tube.ready.entries[0].item)
-        if job.flags & Flag.COUNTING and is_over(self, now_ns, job):
+        if job.flags & Flag.COUNTING and expiring.is_over(self, now_ns, job):
             return False
         wants_frame: cython.bint = session.wants_frame
         self.wake(session)
@@ -426,17 +432,6 @@ class Engine:
                 if tube.ready.count and passed < ENDS_PER_TURN:
                     heapq.heappush(heads, (tube.ready.entries[0].key, tube.ready.entries[0].tie, tube.number, tube))
         return 0
-
-    def add_opened(self, tubes):
-        """Add the tubes that were opened to a list, from which they are offered."""
-        if self.opened is not None:
-            tubes += self.opened
-            self.opened = None
-        return tubes
-
-    def offer_opened(self, now_ns):
-        """Hand out the ready jobs of the tubes that were opened."""
-        return self.offer_all(now_ns, self.add_opened([]))
 
     # --- timers -------------------------------------------------------------------------------------------------------
 
@@ -491,7 +486,7 @@ class Engine:
                 self.arm(timed, due_ns)
             if timed.waiting:
                 waiting.append(timed)
-        self.offer_all(now_ns, self.add_opened(changed))
+        self.offer_all(now_ns, limiting.and_opened(self, changed))
         for session in waiting:
             if cython.cast(Session, session, typecheck=True).waiting:
                 self.answer_waiting(now_ns, session)
@@ -502,6 +497,8 @@ class Engine:
         job: Job
         if timed.end_pause(now_ns):
             self.records.pause_ended(cython.cast(Tube, timed, typecheck=True))
+            changed.append(timed)
+        if timed.take_in_tokens(now_ns, self.started_at_ns):
             changed.append(timed)
         while len(changed) < JOBS_PER_TICK:
             job = timed.due_job(now_ns)
@@ -562,7 +559,7 @@ class Engine:
         self.now_ns = now_ns
         outcome: cython.int = self.run(now_ns, session, command)
         if self.opened is not None:
-            self.offer_opened(now_ns)
+            self.offer_all(now_ns, limiting.and_opened(self, []))
         return outcome
 
     def run(self, now_ns, session, command):
@@ -621,7 +618,8 @@ class Engine:
         """put: a new job, offered to whoever waits. It gets no id when it is refused."""
         job: Job
         room: cython.int = Room.OK
-        if not self.draining:
+        full: cython.bint = session.used.rules is not None and limiting.is_full(session.used, 1, command.body_bytes)
+        if not self.draining and not full:
             size: int64_t = len(session.used.name) + command.body_bytes
             room = self.records.room_for_put(size if session.used.rules is None else size + RULE_TAGS_BYTES)
             if room == Room.WAIT:
@@ -630,7 +628,9 @@ class Engine:
         self.count_producer(session)
         if self.draining:
             return session.out.word(Word.DRAINING)
-        if room == Room.FULL:
+        if full:
+            limiting.refuse_put(self, session.used)
+        if full or room == Room.FULL:
             return session.out.word(Word.OUT_OF_MEMORY)
         job = new_job(self.next_job_id, session.used, command.body_at, command.body_bytes)
         if job is None:
@@ -652,7 +652,7 @@ class Engine:
         if job.tube.rules is not None:
             begin_count(job)
         if job.tube.rules is not None or job.tag_bytes:
-            begin_expiry(job, now_ns + delay_ns)
+            expiring.begin_expiry(job, now_ns + delay_ns)
         job.tube.total_jobs_count += 1
         job.tube.body_bytes += job.body_bytes
         self.enter_after(now_ns, job, delay_ns)
@@ -672,7 +672,7 @@ class Engine:
             if best is None:
                 break
             job = cython.cast(Job, best.entries[0].item)
-            if not (job.flags & Flag.COUNTING and is_over(self, now_ns, job)):
+            if not (job.flags & Flag.COUNTING and expiring.is_over(self, now_ns, job)):
                 return self.reserve_for(now_ns, session, job)
         else:
             verb: Verb = Verb.RESERVE if until_ns == NEVER else Verb.RESERVE_WITH_TIMEOUT
@@ -690,15 +690,17 @@ class Engine:
         if (
             job is None
             or job.state == State.RESERVED
-            or (job.flags and (not may_return(self, job) or is_over(self, now_ns, job)))
+            or (job.flags and (not may_return(self, job) or expiring.is_over(self, now_ns, job)))
         ):
             return self.not_found(session)
         changes: cython.bint = job.state != State.READY
         if changes and self.records.room_for_change(job.tag_bytes) != Room.OK:
             return self.no_room(session, Verb.RESERVE_JOB, job.tag_bytes)
         if job.flags & Flag.EXPIRES and job.state == State.BURIED:
-            count_expiry(job, now_ns)
-        self.reserve_for(now_ns, session, job)
+            expiring.count_expiry(job, now_ns)
+        self.hold(now_ns, session, job)
+        session.read_index = self.records.index
+        session.out.body(Word.RESERVED, job.id, job.body, job.body_bytes)
         if changes:
             # When it comes back it is ready, whatever it was: now or, should the server end here, at the next start.
             self.records.job_changed(job)
@@ -745,7 +747,7 @@ class Engine:
         job: Job = self.jobs.find(command.id)
         if job is None or job.holder is not session:
             return self.not_found(session)
-        if job.flags and ends(self, now_ns, job):
+        if job.flags and expiring.ends(self, now_ns, job):
             session.out.word(Word.RELEASED)
             return self.offer(now_ns, job.tube)
         if self.records.room_for_change(job.tag_bytes) != Room.OK:

@@ -15,7 +15,8 @@ from cython.cimports.beanpole.engine.job import Flag, Job, State
 from cython.cimports.beanpole.engine.keyed import may_return, rival
 from cython.cimports.beanpole.engine.session import Session
 from cython.cimports.beanpole.engine.tags import Tag, attempt_of, find_tag, get_number
-from cython.cimports.beanpole.engine.tube import Tube, Watch
+from cython.cimports.beanpole.engine.tube import Closed, Tube, Watch
+from cython.cimports.beanpole.engine.tuberules import TubeRules, token_at_ns
 from cython.cimports.beanpole.engine.walk import Walk
 from cython.cimports.beanpole.engine.work import Work, begin
 from cython.cimports.beanpole.protocol.commands import Verb
@@ -141,8 +142,14 @@ def reasons_of(engine: Engine, now_ns: int64_t, job: Job) -> list[str]:
 def closed_reasons(now_ns: int64_t, tube: Tube) -> list[str]:
     """Return why nothing may be reserved from a tube."""
     reasons = []
+    rules: TubeRules = tube.rules
     if tube.paused_until_ns:
         reasons.append(f"paused: the tube is paused for {seconds(tube.paused_until_ns - now_ns)} s more")
+    if tube.closed & Closed.RATE:
+        reasons.append(f"rate: the next token comes in {seconds(token_at_ns(rules) - now_ns)} s")
+    if tube.closed & Closed.CONCURRENCY:
+        held = number_of(tube.reserved_count, "job", "jobs")
+        reasons.append(f"concurrency: {held} of the tube held, where reserve holds no more than {rules.concurrency}")
     return reasons
 
 

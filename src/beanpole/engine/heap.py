@@ -35,6 +35,10 @@ class Timed(Item):
         """End a pause that is over, and return whether there was one."""
         return False
 
+    def take_in_tokens(self, now_ns, started_at_ns):
+        """Open a tube for which a token has come, and return whether there was one."""
+        return False
+
     def next_due_ns(self):
         """Return the next moment at which something is due; -1: there is none."""
         return -1

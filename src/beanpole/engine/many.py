@@ -91,7 +91,7 @@ def hold_best(engine, now_ns, session, count, heads, size):
             left -= job.body_bytes
             if left < 0 and jobs:
                 break
-            engine.hold(now_ns, session, job)
+            engine.take(now_ns, session, job)
             jobs.append(job)
         if can_serve(tube):
             look(heads, tube)
@@ -148,7 +148,7 @@ def reply_jobs(engine, now_ns, session, jobs):
 
 def reply_one(engine, now_ns, session, job):
     """Reserve a job for a session that waited in reserve-many."""
-    engine.hold(now_ns, session, job)
+    engine.take(now_ns, session, job)
     return reply_jobs(engine, now_ns, session, [job])
 
 

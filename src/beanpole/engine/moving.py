@@ -5,6 +5,7 @@ from cython.cimports.beanpole.engine.changing import change_tube
 from cython.cimports.beanpole.engine.engine import Engine, Outcome
 from cython.cimports.beanpole.engine.failing import died_in
 from cython.cimports.beanpole.engine.job import Flag, Job, State
+from cython.cimports.beanpole.engine.limiting import refuses
 from cython.cimports.beanpole.engine.records import Room
 from cython.cimports.beanpole.engine.session import Session
 from cython.cimports.beanpole.engine.tube import Tube
@@ -106,6 +107,8 @@ class Move(Work):
         """Return whether the job can go to its new tube: a Room."""
         name: bytes = self.target_name()
         if engine.too_many_tubes(name):
+            return Room.FULL
+        if name != self.job.tube.name and refuses(engine, name, engine.tube_named(name), 1, self.job.body_bytes):
             return Room.FULL
         return engine.records.room_for_put(len(name) + self.job.body_bytes + self.job.tag_bytes + RULE_TAGS_BYTES)
 

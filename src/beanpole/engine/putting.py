@@ -6,6 +6,7 @@ from cython.cimports.beanpole.engine.expiring import EXPIRY_TAG_BYTES, begin_exp
 from cython.cimports.beanpole.engine.failing import begin_count, forget_death
 from cython.cimports.beanpole.engine.job import Job, State, new_job, replace_body
 from cython.cimports.beanpole.engine.keyed import end_key, give_key, key_holder
+from cython.cimports.beanpole.engine.limiting import refuse_put, refuses
 from cython.cimports.beanpole.engine.records import Room
 from cython.cimports.beanpole.engine.tags import ExpireBit, KeyBit, Tag, put_tag
 from cython.cimports.beanpole.engine.tube import Tube
@@ -48,8 +49,12 @@ def put_job(engine, now_ns, session, command):
     if holder is not None:
         size += holder.tag_bytes  # of which a replacement keeps some
     exists: cython.bint = holder is not None and not command.args.replace
+    replaces: cython.bint = holder is not None and holder.state != State.RESERVED
+    full: cython.bint = refuses(
+        engine, name, tube, 0 if replaces else 1, command.body_bytes - (holder.body_bytes if replaces else 0)
+    )
     room: cython.int = Room.OK
-    if not engine.draining and not exists:
+    if not engine.draining and not exists and not full:
         room = engine.records.room_for_put(size)
         if room == Room.WAIT:
             return no_room(session, room)
@@ -59,9 +64,12 @@ def put_job(engine, now_ns, session, command):
     if exists:
         session.read_index = engine.records.index
         return session.out.number(Word.EXISTS, holder.id)
+    if full:
+        refuse_put(engine, tube)
+        return session.out.word(Word.OUT_OF_MEMORY)
     if room == Room.FULL or (tube is None and engine.too_many_tubes(name)):
         return session.out.word(Word.OUT_OF_MEMORY)
-    if holder is not None and holder.state != State.RESERVED:
+    if replaces:
         return replace(engine, now_ns, session, command, holder)
     return insert(engine, now_ns, session, command, engine.open_tube(name) if tube is None else tube, holder)
 

@@ -7,6 +7,7 @@ of them a turn, and then the command is answered.
 import cython
 from cython.cimports.beanpole.engine.changing import no_room
 from cython.cimports.beanpole.engine.engine import Engine
+from cython.cimports.beanpole.engine.limiting import begin_bucket, close_or_open
 from cython.cimports.beanpole.engine.records import Room
 from cython.cimports.beanpole.engine.ruletable import RuleTable
 from cython.cimports.beanpole.engine.session import Session
@@ -43,12 +44,16 @@ def attach(engine, tube):
     source: RuleSet = None if engine.rules is None else engine.rules.match(tube.name)
     before: TubeRules = tube.rules
     if source is None:
-        if before is not None:
-            tube.rules = None
-        return 0
-    if before is None or before.source is not source:
+        if before is None:
+            return 0
+        tube.rules = None
+    elif before is None or before.source is not source:
         tube.rules = TubeRules(source)
-    return 0
+        if tube.rules.rate_interval_ns:
+            begin_bucket(engine, tube, tube.rules, before)
+    else:
+        return 0
+    return close_or_open(engine, tube)
 
 
 def replace_rules(engine, pattern, rules):

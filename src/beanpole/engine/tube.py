@@ -6,6 +6,7 @@ changes a tube, so that its counters and the engine's always agree.
 
 import cython
 from cython.cimports.beanpole.engine.heap import Heap, Item, Timed
+from cython.cimports.beanpole.engine.tuberules import TubeRules, token_at_ns
 from cython.cimports.libc.stdint import int64_t, uint8_t, uint64_t
 
 
@@ -50,11 +51,24 @@ class Tube(Timed):
         self.pause(0, 0)
         return True
 
+    def take_in_tokens(self, now_ns, started_at_ns):
+        """Open the tube if it is closed for a token that has come by now; after a start the bucket is empty."""
+        if not self.closed & Closed.RATE:
+            return False
+        rules: TubeRules = self.rules
+        rules.full_at_ns = max(rules.full_at_ns, started_at_ns + rules.rate_burst * rules.rate_interval_ns)
+        if token_at_ns(rules) > now_ns:
+            return False
+        self.closed &= ~cython.cast(uint8_t, Closed.RATE)
+        return self.closed == 0
+
     def next_due_ns(self):
-        """Return when the pause ends or the next delay does."""
+        """Return when the pause ends, the next delay does, or the next token comes."""
         due_ns: int64_t = self.delayed.entries[0].key if self.delayed.count else -1
         if self.paused_until_ns and (due_ns < 0 or self.paused_until_ns < due_ns):
-            return self.paused_until_ns
+            due_ns = self.paused_until_ns
+        if self.closed & Closed.RATE and (due_ns < 0 or token_at_ns(self.rules) < due_ns):
+            due_ns = token_at_ns(self.rules)
         return due_ns
 
     def join_waiting(self, watch):

@@ -32,4 +32,8 @@ cdef class TubeRules:
     cdef readonly int64_t rate_interval_ns   # from one token to the next
     cdef readonly int64_t rate_burst     # tokens that there can be at once
     cdef readonly uint32_t concurrency   # held jobs beyond which reserve takes none
-    cdef int64_t full_at_ns              # when the bucket of `rate` is full again, engine clock
+    cdef readonly int64_t full_at_ns     # when the bucket of `rate` is full if nobody takes a token, engine clock
+
+cdef inline int64_t token_at_ns(TubeRules rules) noexcept:
+    # When the next token can be taken: the bucket lacks all but one.
+    return rules.full_at_ns - (rules.rate_burst - 1) * rules.rate_interval_ns

@@ -8,6 +8,7 @@ session that is closed forgets its work: what is done is done.
 
 import cython
 from cython.cimports.beanpole.engine.engine import Engine, Outcome
+from cython.cimports.beanpole.engine.limiting import and_opened
 from cython.cimports.beanpole.engine.session import Session
 from cython.cimports.libc.stdint import int64_t
 
@@ -43,5 +44,5 @@ def go_on(engine, now_ns, session):
     work: Work = cython.cast(Work, session.work, typecheck=True)
     outcome: cython.int = work.step(engine, now_ns, session)
     if engine.opened is not None:
-        engine.offer_opened(now_ns)
+        engine.offer_all(now_ns, and_opened(engine, []))
     return outcome

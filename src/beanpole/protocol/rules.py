@@ -270,5 +270,14 @@ RULES: dict[str, tuple[Callable[[list[bytes]], dict[str, Any]], Callable[[Rules]
 }
 """Every rule in the order in which they are written: how the words behind its colon are read, and how it is written."""
 
-SERVED_RULES: tuple[str, ...] = ("attempts", "dead", "backoff", "expire")
+SERVED_RULES: tuple[str, ...] = (
+    "attempts",
+    "dead",
+    "backoff",
+    "expire",
+    "jobs-max",
+    "bytes-max",
+    "rate",
+    "concurrency",
+)
 """The rules that the engine keeps; it refuses the others."""
