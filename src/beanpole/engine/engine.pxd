@@ -44,7 +44,7 @@ cdef class Engine:
     cdef uint64_t tubes_created_count
     cdef uint64_t buried_so_far_count    # the key of the next buried job
     cdef Heap timers                     # tubes and sessions, by a time at which or before which they must be looked at
-    cdef readonly RuleTable rules        # the rules of tubes; None: there are none
+    cdef readonly RuleTable rules        # `RuleTable | None`: the rules of tubes
     cdef dict buckets                    # name -> when its bucket is full: of tubes that were forgotten before it was
     cdef list opened                     # tubes that a command or a tick has opened, and not offered yet; None: none
     cdef KeyIndex keys                   # the jobs that hold a key; None: none ever did

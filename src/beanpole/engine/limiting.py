@@ -71,9 +71,12 @@ def begin_bucket(engine, tube, rules, before):
 
 
 def keep_bucket(engine, tube):
-    """Keep the bucket of a tube that is forgotten, unless it is full; forget some that are full by now."""
+    """Keep the bucket of a tube that is forgotten, unless it is full; forget some that are full by now.
+
+    While a log is read back (there is no time yet) none is kept: when the engine begins to serve, all are empty.
+    """
     rules: TubeRules = tube.rules
-    if rules.rate_interval_ns == 0 or rules.full_at_ns <= engine.now_ns:
+    if rules.rate_interval_ns == 0 or engine.now_ns == 0 or rules.full_at_ns <= engine.now_ns:
         return 0
     kept: tuple
     for name in list(islice(engine.buckets, BUCKETS_LOOKED_AT)):

@@ -24,7 +24,7 @@ cdef class Tube(Timed):
     cdef readonly bytes name
     cdef Py_ssize_t list_index           # its place in the engine's list of tubes
     cdef readonly bytes tags             # tagged fields, as they stand in the log; None: none
-    cdef readonly TubeRules rules        # None: it has no rules
+    cdef readonly TubeRules rules        # `TubeRules | None`: its rules
     cdef Heap ready                      # jobs by (pri, id)
     cdef Heap delayed                    # jobs by (deadline, id)
     cdef Heap buried                     # jobs by the order of burying
