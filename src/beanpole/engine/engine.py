@@ -96,14 +96,12 @@ class Engine:
         self.records = Records() if records is None else records
         self.jobs = JobTable()
         self.next_job_id = 1
-        self.tubes = {}
+        self.tubes, self.tallies, self.buckets = {}, {}, {}
         self.tubes_max = limits.TUBES_MAX
         self.listed = TubeList()
         self.tube_list = self.listed.tubes
         self.timers = Heap()
         self.total = Tally()
-        self.tallies = {}
-        self.buckets = {}
         self.woken = []
         self.default_tube = self.open_tube(b"default")
 
