@@ -133,6 +133,8 @@ class Recovered:
     jobs: dict[int, Seen]
     pauses: dict[bytes, Pause]
     now_ns: int
+    rules: dict[bytes, bytes]
+    """Pattern: lines."""
 
 
 @dataclass(slots=True)
@@ -149,6 +151,9 @@ class History:
 
     jobs: dict[int, JobHistory] = field(default_factory=dict)
     pauses: dict[bytes, list[tuple[int, Pause]]] = field(default_factory=dict)
+    rule_texts: dict[bytes, list[tuple[int, bytes | None]]] = field(default_factory=dict)
+    """Pattern: its rules from a step on; None: it had none."""
+
     seen_step: int = 0
     """The last step that told the log something and whose reply a client has seen."""
 
@@ -159,6 +164,7 @@ class History:
         if before is not None:
             self.bury_count = before.bury_count
             self.pauses = {tube: [(0, pause)] for tube, pause in found.pauses.items()}
+            self.rule_texts = {pattern: [(0, text)] for pattern, text in found.rules.items()}
             for id, seen in found.jobs.items():
                 old = before.jobs[id]
                 self.jobs[id] = JobHistory(old.created_at_ns, [(0, seen)])
@@ -204,6 +210,11 @@ class History:
             if id not in there and history.versions[-1][1] is not None:
                 history.versions.append((self.step, None))
         self.note_attempts(engine)
+        rules = rules_of(engine)
+        for pattern in self.rule_texts.keys() | rules.keys():
+            texts = self.rule_texts.setdefault(pattern, [(0, None)])
+            if texts[-1][1] != rules.get(pattern):
+                texts.append((self.step, rules.get(pattern)))
 
     def note_attempts(self, engine: Engine) -> None:
         """Takes note of attempts that have begun: the log is told of them beside the steps."""
@@ -253,9 +264,18 @@ class History:
                 f"{versions}, and of {self.step} steps only these suit (mask {possible:b})"
             )
             possible &= mask
+        for pattern in self.rule_texts.keys() | found.rules.keys():
+            texts = self.rule_texts.get(pattern, [(0, None)])
+            steps, text = [step for step, _ in texts], found.rules.get(pattern)
+            mask = 0
+            for i, (_, version) in enumerate(texts):
+                mask |= self.steps_of(steps, i) if version == text else 0
+            assert mask & possible, f"the rules of {pattern!r} are {text!r}, but were {texts} (mask {possible:b})"
+            possible &= mask
         for tube in found.pauses.keys() - self.pauses.keys():
             assert found.pauses[tube] is None, f"tube {tube!r} is paused, but never was"
-        return Recovered(jobs, found.pauses | self.ended_pauses(found.pauses, possible), found.now_ns)
+        pauses = found.pauses | self.ended_pauses(found.pauses, possible)
+        return Recovered(jobs, pauses, found.now_ns, found.rules)
 
     def ended_pauses(self, found: dict[bytes, Pause], possible: int) -> dict[bytes, Pause]:
         """The pauses that are over by a clock that can be set back: then the log still holds them."""
@@ -320,8 +340,13 @@ class History:
         return version.state == State.DELAYED and found.until_ns == version.until_ns
 
 
+def rules_of(engine: Engine) -> dict[bytes, bytes]:
+    """The rules that are set, by pattern."""
+    return {} if engine.rules is None else {each.pattern: each.text for each in engine.rules.all()}
+
+
 def recount(engine: Engine) -> tuple[int, dict[int, int]]:
-    """The bytes of the records of all jobs and pauses, over all and by segment."""
+    """The bytes of the records of all jobs, pauses and rules, over all and by segment."""
     by_segment: Counter[int] = Counter()
     segment_of = attrgetter("segment")
     for job in engine.jobs.jobs():

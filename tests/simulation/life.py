@@ -14,7 +14,7 @@ from beanpole.log.files.filelog import FileLog
 from beanpole.log.log import Policy
 from beanpole.server.connection import Connection
 from tests.simulation.disk import SimDisk
-from tests.simulation.history import History, Recovered, recount, see
+from tests.simulation.history import History, Recovered, recount, rules_of, see
 from tests.simulation.runner import NS_PER_S, Clock, SimRunner
 
 BODY_BYTES_MAX = 65535
@@ -130,10 +130,15 @@ class Life:
         self.accounts = self.log.accounts
         self.engine = Engine(BODY_BYTES_MAX, clock.now_ns, records=self.records)
         self.recovered = self.log.recover(self.engine)
-        self.found = Recovered({job.id: see(job) for job in self.engine.jobs.jobs()}, {}, self.now_ns)
+        self.found = Recovered(
+            {job.id: see(job) for job in self.engine.jobs.jobs()}, {}, self.now_ns, rules_of(self.engine)
+        )
         self.clients: list[Client] = []
         self.history: History | None = None
         self.refused_put_count = 0
+        self.has_limits = False
+        """Whether tubes may refuse what is put, and what is moved."""
+
         self.failed = False
         self.guard(lambda: self.log.start(self.deliver, self.note_failure))
         self.noted_index = self.appended_index = self.records.index
@@ -297,7 +302,8 @@ class Life:
         elif words[0] == b"RESERVED":
             client.held.append(int(words[1]))
         elif words[0] == b"OUT_OF_MEMORY":
-            assert self.space.full_count or self.failed, "something was refused, but the disk was never full"
+            is_full = self.space.full_count or self.failed or self.has_limits
+            assert is_full, "something was refused, but the disk was never full"
             if asked.verb in {b"put", b"put-job"}:
                 self.refused_put_count += 1
         ends = {b"delete", b"release", b"bury", b"snooze-job", b"fail-job"}

@@ -22,13 +22,21 @@ RULES = (
     b"attempts: 3\ndead: a\nbackoff: 0.5 max 2\n",
 )
 CLIENTS_MAX = 4
+LIMITS = (
+    b"",
+    b"concurrency: 1\n",
+    b"concurrency: 2\njobs-max: 5\n",
+    b"rate: 1/s burst 2\n",
+    b"rate: 30/s\nbytes-max: 500\n",
+)
 
 
 class Simulation:
     """One seed: several lives on one disk."""
 
-    def __init__(self, seed: int, *, extensions: bool = False) -> None:
+    def __init__(self, seed: int, *, extensions: bool = False, limits: bool = False) -> None:
         self.extensions = extensions
+        self.limits = limits
         self.rng = rng = Random(seed)
         self.disk = SimDisk(rng.randrange(2**32))
         self.clock = Clock()
@@ -67,6 +75,7 @@ class Simulation:
                 self.end_process(0.0)
                 continue
             self.disk.crash_at = 0
+            life.has_limits = self.limits
             return life
 
     def start(self) -> Life:
@@ -207,6 +216,9 @@ class Simulation:
         rng = self.rng
         some_id = rng.randint(max(1, life.engine.next_job_id - 2 * self.jobs_wanted), life.engine.next_job_id)
         tube = rng.choice(TUBES)
+        if self.limits and rng.random() < 0.1:
+            self.change_rules(life, client)
+            return
         if self.extensions and rng.random() < 0.4:
             self.use_extension(life, client, some_id, tube)
             return
@@ -278,6 +290,15 @@ class Simulation:
                 change += rng.choice((b"", b"", b" expire=20"))
             life.send(client, b"change-job", b"change-job %d %b" % (id, change), id)
 
+    def change_rules(self, life: Life, client: Client) -> None:
+        """A client limits tubes, or limits them no more."""
+        pattern = self.rng.choice((b"*", b"a", b"a", b"b*", b"bb", b"c"))
+        text = self.rng.choice(LIMITS)
+        if self.rng.random() < 0.3:
+            life.send(client, b"drop-rules", b"drop-rules " + pattern)
+        else:
+            life.send(client, b"set-rules", b"set-rules %b %d" % (pattern, len(text)), body=text)
+
     def put(self, life: Life, client: Client) -> None:
         rng = self.rng
         size = rng.randint(0, self.body_bytes)
@@ -305,10 +326,10 @@ class Simulation:
             life.send(client, b"touch", b"touch %d" % id, id)
 
 
-def simulate(seed: int, *, extensions: bool = False) -> None:
+def simulate(seed: int, *, extensions: bool = False, limits: bool = False) -> None:
     """Runs one seed. Raises AssertionError, in a line that says how to run it again."""
     try:
-        Simulation(seed, extensions=extensions).run()
+        Simulation(seed, extensions=extensions, limits=limits).run()
     except Exception as error:
         what = str(error).replace("\n", " ") if isinstance(error, AssertionError) else repr(error)
         raise AssertionError(f"seed {seed}: {what} (again: SIMULATION_SEED={seed} pytest tests/simulation)") from error

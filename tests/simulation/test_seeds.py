@@ -28,10 +28,19 @@ def test_crashes_lose_nothing_that_extensions_promised(block: int) -> None:
         simulate(seed, extensions=True)
 
 
+@pytest.mark.skipif(SEED is not None, reason="one seed is wanted")
+@pytest.mark.parametrize("block", range(BLOCKS))
+def test_crashes_lose_no_rules_and_no_limit_holds_back_what_it_should_not(block: int) -> None:
+    for seed in range(block, SEED_COUNT // 4, BLOCKS):
+        simulate(seed, extensions=seed % 2 == 1, limits=True)
+
+
 @pytest.mark.skipif(SEED is None, reason="set SIMULATION_SEED to run one seed again")
 def test_seed() -> None:
+    seed = int(SEED or "0")
     for extensions in (False, True):
-        simulate(int(SEED or "0"), extensions=extensions)
+        simulate(seed, extensions=extensions)
+    simulate(seed, extensions=seed % 2 == 1, limits=True)
 
 
 REPAIRED = {

@@ -64,7 +64,7 @@ def test_tubes_have_the_rules_that_are_read(before: bool) -> None:
         b"mail": False,
         b"maria": False,
     }
-    assert [tubes[name].rules.attempts for name in (b"mail", b"maria")] == [7, 7]
+    assert [getattr(tubes[name].rules, "attempts", 0) for name in (b"mail", b"maria")] == [7, 7]
 
 
 def test_compaction_moves_rules() -> None:
@@ -93,3 +93,24 @@ def test_rules_of_a_newer_program_refuse(text: bytes, tmp_path: Path) -> None:
         recover(disk, Engine(0, records=records), records, now_ns=0, wall_ns=0)
     (tmp_path / name).write_bytes(content)
     assert checked(tmp_path).outcome == "refuses"
+
+
+def test_buckets_are_empty_after_a_start() -> None:
+    lives = Lives({})
+    rules = b"rate: 2/s burst 2\n"
+    lives.say(b"set-rules t* %d" % len(rules), rules, *[b"put-job 1 tube=t", b"x"] * 9, b"put-job 1 tube=t2", b"x")
+
+    def handed_out(after_ns: int) -> list[bytes]:
+        lives.clock.now_ns += after_ns
+        lives.life.tick()
+        lines = lives.say(b"watch t", b"watch t2", b"reserve-many 9 0").splitlines()
+        return [line.split()[3] for line in lines if line.startswith(b"JOB ")]
+
+    assert handed_out(10_000_000_000) == [b"tube=t", b"tube=t", b"tube=t2"]
+    for _ in range(2):
+        lives.clock.now_ns += 10_000_000_000
+        lives.restart()
+        assert handed_out(0) == []
+        assert handed_out(499_999_999) == []
+        assert handed_out(1) == [b"tube=t", b"tube=t2"]
+        assert handed_out(0) == []
