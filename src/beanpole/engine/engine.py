@@ -100,8 +100,7 @@ class Engine:
         self.tubes_max = limits.TUBES_MAX
         self.listed = TubeList()
         self.tube_list = self.listed.tubes
-        self.timers = Heap()
-        self.total = Tally()
+        self.timers, self.total = Heap(), Tally()
         self.woken = []
         self.default_tube = self.open_tube(b"default")
 
