@@ -71,11 +71,6 @@ FAILED_BYTES_PER_JOB = cython.declare(int64_t, engine_limits.FAILED_BYTES_PER_JO
 ENDS_PER_TURN = cython.declare(cython.int, engine_limits.ENDS_PER_TURN)
 
 
-def nothing(_owner: object) -> str:
-    """Describe nothing: who makes an engine need not know more."""
-    return ""
-
-
 @cython.cclass
 class Engine:
     """One server's queue. The fields stand in ``engine.pxd``."""
@@ -92,7 +87,7 @@ class Engine:
         self.extensions = extensions
         self.started_at_ns = now_ns
         self.facts = facts
-        self.describe = nothing
+        self.describe = lambda _owner: ""
         self.records = Records() if records is None else records
         self.jobs = JobTable()
         self.next_job_id = 1
