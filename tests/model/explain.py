@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from typing import Any
 
 from tests.model.bookkeeping import NEVER, Thing, listed
-from tests.model.many import seconds
+from tests.model.many import seconds, wanted
 from tests.model.rules import Rules
 
 NAMED_MAX = 10
@@ -39,7 +39,7 @@ class Explaining(Rules, ABC):
         """The jobs of a tube in some states, by id."""
 
     @abstractmethod
-    def holder(self, tube: str, key: str | None) -> Thing | None:
+    def holder(self, tube: str, key: tuple[str, str] | None) -> Thing | None:
         """The job that holds a key in a tube."""
 
     def explain(self, session: Thing, job: Thing) -> str:
@@ -93,7 +93,7 @@ class Explaining(Rules, ABC):
         reasons = ["buried: until it is kicked, moved or reserved by its id"]
         if job.superseded:
             return [*reasons, "superseded: another job took its key while it was held; kick passes over it"]
-        if not job.freed and (holder := self.holder(job.tube, job.key)):
+        if not job.freed and (holder := self.holder(job.tube, wanted(job))):
             reasons.append(f"key: job {holder.id} has its key; kick passes over it")
         return reasons
 

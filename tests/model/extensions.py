@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from typing import Any
 
 from tests.model.bookkeeping import NEVER, SECOND, Thing
-from tests.model.many import ManyJobs
+from tests.model.many import ManyJobs, wanted
 
 WITH_BODY = ("put-job", "fail-job", "change-body", "set-rules")
 """The last word but the options is a body, of which the line says the size."""
@@ -62,12 +62,17 @@ class Extensions(ManyJobs, ABC):
         tube = self.open_tube(options.get("tube", session.used))
         pri, delay, ttr = options.get("pri", 65536), options.get("delay", 0), options.get("ttr", 60)
         key, until = options.get("key"), options.get("until", "delete")
-        holder = self.holder(tube, key)
-        if holder and options.get("taken") != "replace":
-            return f"EXISTS {holder.id}"
+        rule = self.rules_of(tube).get("unique", "").split() if key is None else []
+        merges, taken = bool(rule), "replace" if "replace" in rule else options.get("taken")
+        until = "reserve" if "reserve" in rule else until
+        holder = self.holder(tube, ("body", body) if merges else ("key", key) if key else None)
+        if holder and taken != "replace":
+            self.tally("puts-merged", tube, merges)
+            return f"{'INSERTED' if merges else 'EXISTS'} {holder.id}"
         replaced = holder if holder and holder.state != "reserved" else None
         if self.is_full(tube, 0 if replaced else 1, len(body) - (len(replaced.body) if replaced else 0)):
             return self.refuse(tube)
+        self.tally("puts-merged", tube, bool(merges and replaced))
         if holder and holder.state != "reserved":
             holder.pri, holder.ttr, holder.body, holder.until_what = pri, max(ttr, 1), body, until
             holder.died, holder.text = None, ""
@@ -75,28 +80,29 @@ class Extensions(ManyJobs, ABC):
             self.arrive(holder)
             self.count_time(holder, self.now + int(delay * SECOND))
             self.move_later(holder, delay)
-            return f"REPLACED {holder.id}"
+            return f"{'INSERTED' if merges else 'REPLACED'} {holder.id}"
         if holder:
             holder.superseded = True
         job = self.new_job(tube, pri, delay, ttr, body)
         job.key, job.until_what, job.own_expire = key, until, options.get("expire")
+        job.body_key = merges
         self.arrive(job)
         self.count_time(job, self.now + int(delay * SECOND))
         return f"INSERTED {job.id}"
 
     def find_job(self, session: Thing, tube: str, key: str) -> str:
-        holder = self.holder(tube, key)
+        holder = self.holder(tube, ("key", key))
         return self.peek(session, holder) if holder else "NOT_FOUND"
 
-    def holder(self, tube: str, key: str | None) -> Thing | None:
+    def holder(self, tube: str, key: tuple[str, str] | None) -> Thing | None:
         """The job that holds a key in a tube."""
-        jobs = [job for job in self.jobs.values() if job.tube == tube and job.key == key and key is not None]
+        jobs = [job for job in self.jobs.values() if job.tube == tube and wanted(job) == key and key is not None]
         return next((job for job in jobs if not (job.superseded or job.freed or job.state == "buried")), None)
 
     def stuck(self, job: Thing) -> bool:
         """Whether a job stays buried, for another one has its key."""
         has_key = not (job.freed or job.superseded)
-        return job.state == "buried" and (job.superseded or bool(has_key and self.holder(job.tube, job.key)))
+        return job.state == "buried" and (job.superseded or bool(has_key and self.holder(job.tube, wanted(job))))
 
     def snooze_job(self, session: Thing, job: Thing, delay: float, options: dict[str, Any]) -> str:
         job.pri, job.releases = options.get("pri", job.pri), job.releases + 1
@@ -121,7 +127,7 @@ class Extensions(ManyJobs, ABC):
         if unchangeable & set(options):
             return "NOT_FOUND"
         if job.state != "buried" and options.get("tube", job.tube) != job.tube:
-            holder = self.holder(options["tube"], None if job.freed else job.key)
+            holder = self.holder(options["tube"], None if job.freed else wanted(job))
             if holder:
                 return f"EXISTS {holder.id}"
         target = options.get("tube", job.tube)
@@ -149,7 +155,10 @@ class Extensions(ManyJobs, ABC):
     def change_body(self, session: Thing, job: Thing, body: str) -> str:
         if self.is_full(job.tube, 0, len(body) - len(job.body)):
             return "OUT_OF_MEMORY"
-        job.body = body
+        has_key = not (job.freed or job.superseded)
+        job.body, before = body, job.body
+        if job.body_key and has_key and job.state != "buried" and body != before:
+            job.freed = self.holder(job.tube, wanted(job)) is not job
         return "CHANGED"
 
     def reserve_many(self, session: Thing, count: int, timeout: float) -> str | None:

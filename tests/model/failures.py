@@ -98,7 +98,7 @@ class Failures(Rules, ABC):
             return
         self.tally_move(job.tube, grave)
         if job.superseded:
-            job.key, job.superseded = None, False
+            job.key, job.body_key, job.superseded = None, False, False
         job.freed = True
         job.tube = self.open_tube(grave)
         self.arrive(job)

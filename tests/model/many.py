@@ -9,12 +9,27 @@ from tests.model.bookkeeping import NEVER, SECOND, Thing, listed
 from tests.model.failures import Failures
 
 RESTING = ("ready", "delayed", "buried")
-TALLIED = ("jobs-expired", "jobs-dead", "jobs-moved-in", "jobs-moved-out", "jobs-cleared", "puts-refused")
+TALLIED = (
+    "jobs-expired",
+    "jobs-dead",
+    "jobs-moved-in",
+    "jobs-moved-out",
+    "jobs-cleared",
+    "puts-merged",
+    "puts-refused",
+)
 
 
 def seconds(duration: int) -> str:
     """A duration with up to three decimals."""
     return f"{duration // SECOND}.{duration % SECOND // 1_000_000:03}".rstrip("0").rstrip(".")
+
+
+def wanted(job: Thing) -> tuple[str, str] | None:
+    """The key that a job has, whether it holds it or not: a word for its kind, and what it is."""
+    if job.body_key:
+        return ("body", job.body)
+    return ("key", job.key) if job.key else None
 
 
 class ManyJobs(Failures, ABC):
@@ -29,7 +44,7 @@ class ManyJobs(Failures, ABC):
         """Hands out jobs."""
 
     @abstractmethod
-    def holder(self, tube: str, key: str | None) -> Thing | None:
+    def holder(self, tube: str, key: tuple[str, str] | None) -> Thing | None:
         """The job that holds a key in a tube."""
 
     def jobs_in(self, tube: str, *states: str) -> list[Thing]:
@@ -64,8 +79,8 @@ class ManyJobs(Failures, ABC):
                 break
             done += 1
             job.died = None
-            if not job.freed and self.holder(target, job.key) not in (None, job):
-                job.key = None
+            if not job.freed and self.holder(target, wanted(job)) not in (None, job):
+                job.key, job.body_key = None, False
             job.tube = self.open_tube(target)
             self.arrive(job)
             self.count_time(job, job.until if state == "delayed" else self.now)

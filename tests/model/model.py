@@ -116,6 +116,8 @@ class Model(Extensions, Explaining):
         session.producer = True
         if self.draining:
             return "DRAINING"
+        if "unique" in self.rules_of(session.used):
+            return self.put_job(session, body, {"pri": pri, "delay": delay, "ttr": ttr})
         if self.is_full(session.used, 1, len(body)):
             return self.refuse(session.used)
         return f"INSERTED {self.new_job(session.used, pri, delay, ttr, body).id}"
@@ -132,7 +134,15 @@ class Model(Extensions, Explaining):
             "buries": 0,
             "kicks": 0,
         }
-        begin |= {"freed": False, "superseded": False, "died": None, "text": "", "own_expire": None, "over": NEVER}
+        begin |= {
+            "freed": False,
+            "superseded": False,
+            "died": None,
+            "text": "",
+            "own_expire": None,
+            "body_key": False,
+            "over": NEVER,
+        }
         job = Thing(
             id=self.last_id, tube=tube, pri=pri, ttr=max(ttr, 1), body=body, key=None, until_what="delete", **begin
         )

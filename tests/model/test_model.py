@@ -112,6 +112,10 @@ texts = st.sampled_from(
         "attempts: 1\ndead: t\nbackoff: 2 factor 1 max 2\n",
         "backoff: 0.5 factor 3 max 9\n",
         "expire: 1\n",
+        "unique: body\n",
+        "attempts: 1\ndead: u\nunique: body\n",
+        "unique: body until reserve\n",
+        "unique: body replace\n",
         "expire: 2 dead\n",
         "attempts: 2\ndead: u\nexpire: 0.5 dead\n",
         *("", "jobs-max: 1\n", "bytes-max: 3\n", "jobs-max: 2\nbytes-max: 9\n", "concurrency: 1\n", "concurrency: 2\n"),
@@ -180,6 +184,11 @@ def phrase_of(shape: str, id: int, pri: int, tube: str) -> list[tuple[Any, ...]]
             *[("put-job", "x", {"tube": tube, "expire": 1 + id, "delay": pri % 3}), ("reserve-job", id)],
             *[("release", id, pri, id), ("kick-job", 0), ("put-job", "y", {"expire": 0.5, "key": "k"})],
         ],
+        "unique": [
+            *[("set-rules", tube, "unique: body\n" if pri % 2 else "unique: body replace\n"), ("use", tube)],
+            *[("put", pri, id % 2, 9, "x"), ("reserve-job", 0), ("put", 5, 0, 9, "x"), ("release", id % 2, pri, 0)],
+            *[("put-job", "two\r\nlines", {}), ("change-body", 0, "x"), ("put", 1, 0, 9, "two\r\nlines")],
+        ],
         "bury what expires": [
             *[("put-job", "x", {"tube": tube, "expire": 1, "ttr": 2}), *bury(0, pri), ("kick-job", id)],
         ],
@@ -212,7 +221,7 @@ changing_shapes = st.sampled_from(
     ]
 )
 key_shapes = st.sampled_from(["take", "supersede", "bury key", "free key", "move key"])
-time_shapes = st.sampled_from(["expire", "bury what expires", "hold what expires"])
+time_shapes = st.sampled_from(["expire", "bury what expires", "hold what expires", "unique"])
 lost = st.sampled_from(["quit", "disconnect", "half-close"])
 
 

@@ -20,6 +20,8 @@ RULES = (
     b"attempts: 1\ndead: bb\n",
     b"backoff: 1\n",
     b"attempts: 3\ndead: a\nbackoff: 0.5 max 2\n",
+    b"unique: body\nattempts: 2",
+    b"unique: body until reserve",
 )
 CLIENTS_MAX = 4
 LIMITS = (

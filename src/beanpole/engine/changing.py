@@ -18,10 +18,10 @@ from cython.cimports.beanpole.engine.failing import (
     is_last_attempt,
 )
 from cython.cimports.beanpole.engine.job import Flag, Job, State, replace_body
-from cython.cimports.beanpole.engine.keyed import forget_key, rival
+from cython.cimports.beanpole.engine.keyed import end_key, forget_key, keep_key, rival
 from cython.cimports.beanpole.engine.limiting import refuses
 from cython.cimports.beanpole.engine.records import Room
-from cython.cimports.beanpole.engine.tags import ExpireBit, Tag, put_tag, read_flags, tags_after
+from cython.cimports.beanpole.engine.tags import ExpireBit, KeyBit, Tag, put_tag, read_flags, tags_after
 from cython.cimports.beanpole.engine.tally import Count
 from cython.cimports.beanpole.engine.tube import Tube
 from cython.cimports.beanpole.engine.tuberules import RULE_TAGS_BYTES
@@ -233,6 +233,12 @@ def change_body(engine, now_ns, session, command):
     if room != Room.OK:
         return no_room(session, room)
     engine.records.job_dropped(job)
+    forget_key(engine, job)  # which may be the body
     changed: cython.bint = replace_body(job, command.body_at, command.body_bytes)
+    if job.flags:
+        other: Job = rival(engine, job.tube, job)
+        if other is not None and job.state != State.BURIED:
+            end_key(engine, job, KeyBit.FREED)
+        keep_key(engine, job)
     engine.records.job_put(job)
     return session.out.word(Word.CHANGED if changed else Word.OUT_OF_MEMORY)

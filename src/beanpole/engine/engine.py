@@ -44,6 +44,7 @@ from cython.cimports.beanpole.engine.jobtable import JobTable
 from cython.cimports.beanpole.engine.keyed import end_key, forget_key, keep_key, may_return, settle
 from cython.cimports.beanpole.engine.kick import kick, kick_job
 from cython.cimports.beanpole.engine.many import reply_one
+from cython.cimports.beanpole.engine.putting import put_unique
 from cython.cimports.beanpole.engine.records import Records, Room
 from cython.cimports.beanpole.engine.report import report
 from cython.cimports.beanpole.engine.session import Session
@@ -558,6 +559,8 @@ class Engine:
         """Run one command, as :meth:`apply` says."""
         verb: Verb = command.verb
         if verb == Verb.PUT:
+            if session.used.rules is not None and session.used.rules.unique:
+                return put_unique(self, now_ns, session, command)
             return self.put(now_ns, session, command)
         if (
             verb in (Verb.RESERVE, Verb.RESERVE_WITH_TIMEOUT, Verb.RESERVE_JOB, Verb.TOUCH)

@@ -9,7 +9,7 @@ A line has at most 1 024 bytes. Clients ignore fields that they don't know, so t
 
 import cython
 from cython.cimports.beanpole.engine.failing import died_in
-from cython.cimports.beanpole.engine.tags import Tag, find_tag, get_number
+from cython.cimports.beanpole.engine.tags import KeyBit, Tag, find_tag, get_number
 from cython.cimports.libc.stdint import int64_t, uint64_t
 from cython.cimports.libc.string import memcpy, strlen
 
@@ -157,7 +157,7 @@ def add_key(out, job):
     """Append the key of a job that has one, whether it holds it or not."""
     size: cython.Py_ssize_t = 0
     key: cython.p_const_char = find_tag(job, Tag.KEY, cython.address(size))
-    if key is cython.NULL:
+    if key is cython.NULL or key[0] & KeyBit.BODY:
         return 0
     out.add(b" key=", 5)
     return out.add(key + 1, size - 1)

@@ -3,19 +3,22 @@
 A key stands among its job's tags (:mod:`beanpole.engine.tags`), also while the job does not hold it: a buried job takes
 it again when it is kicked, unless another job has it by then. ``Job.flags`` say what the tag says, so that a job
 without a key costs one test of a byte where its state changes.
+
+In a tube with the rule ``unique`` the body of a job that was put without a key is its key. No key of the other kind is
+the same, whatever it says. What changes the body takes the job out of the index first.
 """
 
 import cython
 from cython.cimports.beanpole.engine.job import Flag, Job, State
-from cython.cimports.beanpole.engine.keys import KeyIndex, key_of
+from cython.cimports.beanpole.engine.keys import KeyIndex, is_body, key_of
 from cython.cimports.beanpole.engine.tags import KeyBit, Tag, find_tag, put_tag, read_flags
 from cython.cimports.libc.stdint import uint8_t
 from cython.cimports.libc.string import memcpy
 
 
-def key_holder(engine, tube, key, size):
-    """Return the job that holds a key in a tube, or None."""
-    return None if engine.keys is None or tube is None else engine.keys.find(tube, key, size)
+def key_holder(engine, tube, key, size, body):
+    """Return the job that holds a key in a tube, or None; `body`: the key is its body."""
+    return None if engine.keys is None or tube is None else engine.keys.find(tube, key, size, body)
 
 
 def rival(engine, tube, job):
@@ -24,7 +27,7 @@ def rival(engine, tube, job):
     if not job.flags & Flag.KEYED:
         return None
     key: cython.p_const_char = key_of(job, cython.address(size))
-    return key_holder(engine, tube, key, size)
+    return key_holder(engine, tube, key, size, is_body(job))
 
 
 def give_key(job, key, size, until_reserve):
@@ -33,6 +36,14 @@ def give_key(job, key, size, until_reserve):
     text[0] = KeyBit.UNTIL_RESERVE if until_reserve else 0
     memcpy(cython.address(text[1]), key, size)
     put_tag(job, Tag.KEY, text, size + 1)
+    return read_flags(job)
+
+
+def give_body_key(job, until_reserve):
+    """Let the body of a job be its key."""
+    text: cython.char[1]
+    text[0] = KeyBit.BODY | (KeyBit.UNTIL_RESERVE if until_reserve else 0)
+    put_tag(job, Tag.KEY, text, 1)
     return read_flags(job)
 
 

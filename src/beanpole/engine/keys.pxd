@@ -22,8 +22,8 @@ cdef class KeyIndex:
     cdef uint64_t mask                   # 2^n - 1, where 2^n <= bucket_count <= 2^(n+1)
     cdef Bucket *at(self, uint64_t number) noexcept
     cdef uint64_t number_of(self, uint32_t mark) noexcept
-    cdef Job find(self, Tube tube, const char *key, Py_ssize_t size)
-    cdef Job find_marked(self, uint32_t mark, Tube tube, const char *key, Py_ssize_t size)
+    cdef Job find(self, Tube tube, const char *key, Py_ssize_t size, bint body)
+    cdef Job find_marked(self, uint32_t mark, Tube tube, const char *key, Py_ssize_t size, bint body)
     cdef Job add(self, Job job)
     cdef int remove(self, Job job) except -1
     cdef int add_segment(self) except -1
@@ -31,3 +31,4 @@ cdef class KeyIndex:
     cdef int merge(self) except -1
 
 cdef const char *key_of(Job job, Py_ssize_t *size) noexcept
+cdef bint is_body(Job job) noexcept

@@ -11,7 +11,7 @@ While a job is in here its key and its tube stay what they are.
 
 import cython
 from cython.cimports.beanpole.engine.job import Job
-from cython.cimports.beanpole.engine.tags import Tag, find_tag
+from cython.cimports.beanpole.engine.tags import KeyBit, Tag, find_tag
 from cython.cimports.beanpole.engine.tube import Tube
 from cython.cimports.libc.stdint import int64_t, uint32_t, uint64_t
 from cython.cimports.libc.stdlib import free, realloc
@@ -106,8 +106,17 @@ def hash_of(tube: Tube, key: cython.p_const_char, size: cython.Py_ssize_t) -> ui
 def key_of(job, size):
     """Return the key of a job that has one, and set its size."""
     text: cython.p_const_char = find_tag(job, Tag.KEY, size)
+    if text[0] & KeyBit.BODY:
+        size[0] = job.body_bytes
+        return job.body
     size[0] -= 1
     return text + 1
+
+
+def is_body(job):
+    """Whether the key of a job that has one is its body."""
+    size: cython.Py_ssize_t = 0
+    return find_tag(job, Tag.KEY, cython.address(size))[0] & KeyBit.BODY != 0
 
 
 @cython.cfunc
@@ -204,11 +213,11 @@ class KeyIndex:
         wide: uint64_t = mark & (self.mask * 2 + 1)
         return wide if wide < self.bucket_count else mark & self.mask
 
-    def find(self, tube, key, size):
-        """Return the job that holds a key, or None."""
-        return self.find_marked(hash_of(tube, key, size), tube, key, size)
+    def find(self, tube, key, size, body):
+        """Return the job that holds a key, or None; `body`: the key is the body, and no other is meant."""
+        return self.find_marked(hash_of(tube, key, size), tube, key, size, body)
 
-    def find_marked(self, mark, tube, key, size):
+    def find_marked(self, mark, tube, key, size, body):
         """Do what `find` does, with the hash of the key."""
         tag: uint64_t = tag_of(mark)
         bucket: cython.pointer(Bucket) = self.at(self.number_of(mark))
@@ -222,7 +231,7 @@ class KeyIndex:
                     job: Job = cython.cast(Job, job_of(holder))
                     there: cython.Py_ssize_t = 0
                     text: cython.p_const_char = key_of(job, cython.address(there))
-                    if job.tube is tube and there == size and memcmp(text, key, size) == 0:
+                    if job.tube is tube and there == size and memcmp(text, key, size) == 0 and is_body(job) == body:
                         return job
             bucket = bucket.more
         return None
@@ -234,7 +243,7 @@ class KeyIndex:
         size: cython.Py_ssize_t = 0
         key: cython.p_const_char = key_of(job, cython.address(size))
         mark: uint32_t = hash_of(job.tube, key, size)
-        other: Job = self.find_marked(mark, job.tube, key, size)
+        other: Job = self.find_marked(mark, job.tube, key, size, is_body(job))
         pointer = cython.cast(uint64_t, cython.cast(cython.p_void, job))
         assert pointer & ~POINTER == 0, "an address has more bits than addresses have"
         push(self.at(self.number_of(mark)), pointer | tag_of(mark))

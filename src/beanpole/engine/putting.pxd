@@ -8,6 +8,7 @@ from beanpole.engine.tube cimport Tube
 from beanpole.protocol.commands cimport Command
 
 cdef int put_job(Engine engine, int64_t now_ns, Session session, Command command) except -1
+cdef int put_unique(Engine engine, int64_t now_ns, Session session, Command command) except -1
 cdef int insert(Engine engine, int64_t now_ns, Session session, Command command, Tube tube, Job before) except -1
 cdef int replace(Engine engine, int64_t now_ns, Session session, Command command, Job job) except -1
 cdef int take_numbers(Job job, Command command) except -1

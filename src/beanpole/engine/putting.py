@@ -2,15 +2,18 @@
 
 import cython
 from cython.cimports.beanpole.engine.changing import no_room
-from cython.cimports.beanpole.engine.expiring import EXPIRY_TAG_BYTES, begin_expiry, give_expiry, take_expiry
+from cython.cimports.beanpole.engine.engine import Outcome
+from cython.cimports.beanpole.engine.expiring import EXPIRY_TAG_BYTES, begin_expiry, give_expiry, is_over, take_expiry
 from cython.cimports.beanpole.engine.failing import begin_count, forget_death
-from cython.cimports.beanpole.engine.job import Job, State, new_job, replace_body
-from cython.cimports.beanpole.engine.keyed import end_key, give_key, key_holder
+from cython.cimports.beanpole.engine.job import Flag, Job, State, new_job, replace_body
+from cython.cimports.beanpole.engine.keyed import end_key, give_body_key, give_key, key_holder
 from cython.cimports.beanpole.engine.limiting import refuse_put, refuses
 from cython.cimports.beanpole.engine.records import Room
 from cython.cimports.beanpole.engine.tags import ExpireBit, KeyBit, Tag, put_tag
+from cython.cimports.beanpole.engine.tally import Count
 from cython.cimports.beanpole.engine.tube import Tube
 from cython.cimports.beanpole.engine.tuberules import RULE_TAGS_BYTES
+from cython.cimports.beanpole.protocol.commands import Verb
 from cython.cimports.beanpole.protocol.extensions import Kind, bit
 from cython.cimports.beanpole.protocol.replies import Word
 from cython.cimports.libc.stdint import uint32_t, uint64_t
@@ -41,14 +44,24 @@ def put_job(engine, now_ns, session, command):
         tube = engine.tube_named(name)
     size: cython.Py_ssize_t = len(name) + command.body_bytes + RULE_TAGS_BYTES
     holder: Job = None
+    merges: cython.bint = False
+    overwrites: cython.bint = command.args.replace
     if keyed:
-        holder = key_holder(engine, tube, command.args.key_at, command.args.key_bytes)
+        holder = key_holder(engine, tube, command.args.key_at, command.args.key_bytes, False)
         size += KEY_TAG_BYTES + command.args.key_bytes
+    elif tube is not None and tube.rules is not None and tube.rules.unique:
+        holder = key_holder(engine, tube, command.body_at, command.body_bytes, True)
+        merges = holder is not None
+        overwrites = tube.rules.unique_replace
+    if holder is not None and holder.flags & Flag.COUNTING and is_over(engine, now_ns, holder):
+        holder = None
+        merges = False
+        tube = engine.tube_named(name)
     if given & bit(Kind.EXPIRE):
         size += EXPIRY_TAG_BYTES
     if holder is not None:
         size += holder.tag_bytes  # of which a replacement keeps some
-    exists: cython.bint = holder is not None and not command.args.replace
+    exists: cython.bint = holder is not None and not overwrites
     replaces: cython.bint = holder is not None and holder.state != State.RESERVED
     full: cython.bint = refuses(
         engine, name, tube, 0 if replaces else 1, command.body_bytes - (holder.body_bytes if replaces else 0)
@@ -63,7 +76,9 @@ def put_job(engine, now_ns, session, command):
         return session.out.word(Word.DRAINING)
     if exists:
         session.read_index = engine.records.index
-        return session.out.number(Word.EXISTS, holder.id)
+        if merges:
+            engine.tally(tube, Count.MERGED, 1)
+        return session.out.number(Word.INSERTED if merges else Word.EXISTS, holder.id)
     if full:
         refuse_put(engine, tube)
         return session.out.word(Word.OUT_OF_MEMORY)
@@ -72,6 +87,20 @@ def put_job(engine, now_ns, session, command):
     if replaces:
         return replace(engine, now_ns, session, command, holder)
     return insert(engine, now_ns, session, command, engine.open_tube(name) if tube is None else tube, holder)
+
+
+def put_unique(engine, now_ns, session, command):
+    """Put in a tube whose jobs are unique: the same as a put-job with these numbers."""
+    command.args.given = bit(Kind.PRI) | bit(Kind.DELAY) | bit(Kind.TTR)
+    command.args.pri = command.pri
+    command.args.delay_ns = command.delay_ns
+    command.args.ttr_s = command.ttr_s
+    command.args.replace = False
+    engine.command_counts[cython.cast(cython.int, Verb.PUT)] += 1
+    outcome: cython.int = put_job(engine, now_ns, session, command)
+    if outcome == Outcome.AGAIN:
+        engine.command_counts[cython.cast(cython.int, Verb.PUT)] -= 1
+    return outcome
 
 
 def insert(engine, now_ns, session, command, tube, before):
@@ -87,6 +116,8 @@ def insert(engine, now_ns, session, command, tube, before):
         end_key(engine, before, KeyBit.SUPERSEDED)
     if command.args.given & bit(Kind.KEY):
         give_key(job, command.args.key_at, command.args.key_bytes, command.args.until_reserve)
+    elif tube.rules is not None and tube.rules.unique:
+        give_body_key(job, tube.rules.unique_until_reserve)
     take_numbers(job, command)
     take_time(job, command)
     engine.add_job(now_ns, job, command.args.delay_ns)
@@ -105,14 +136,20 @@ def replace(engine, now_ns, session, command, job):
     put_tag(job, Tag.FAILURE_TEXT, cython.NULL, 0)
     forget_death(job)
     begin_count(job)
-    give_key(job, command.args.key_at, command.args.key_bytes, command.args.until_reserve)
+    merges: cython.bint = not command.args.given & bit(Kind.KEY)
+    if merges:
+        give_body_key(job, job.tube.rules.unique_until_reserve)
+    else:
+        give_key(job, command.args.key_at, command.args.key_bytes, command.args.until_reserve)
     engine.leave(job)
     take_numbers(job, command)
     take_time(job, command)
     begin_expiry(job, now_ns + command.args.delay_ns)
     engine.enter_after(now_ns, job, command.args.delay_ns)
     engine.records.job_put(job)
-    session.out.number(Word.REPLACED, job.id)
+    if merges:
+        engine.tally(job.tube, Count.MERGED, 1)
+    session.out.number(Word.INSERTED if merges else Word.REPLACED, job.id)
     return engine.offer(now_ns, job.tube)
 
 
@@ -133,4 +170,4 @@ def take_time(job, command):
 def find_job(engine, session, command):
     """find-job: the job that holds a key."""
     tube: Tube = engine.tube_named(command.args.tube_at[: command.args.tube_bytes])
-    return engine.peek(session, key_holder(engine, tube, command.args.key_at, command.args.key_bytes))
+    return engine.peek(session, key_holder(engine, tube, command.args.key_at, command.args.key_bytes, False))

@@ -14,6 +14,7 @@ cpdef enum Tag:
 cpdef enum KeyBit:
     UNTIL_RESERVE = 1                    # the key is free when the job is handed out
     SUPERSEDED = 2                       # another job took the key while this one was held
+    BODY = 4                             # the key is the body, by a rule of the tube
     FREED = 8                            # the job doesn't hold the key again
 
 cpdef enum ExpireBit:

@@ -9,6 +9,7 @@ cpdef enum Count:
     MOVED_IN
     MOVED_OUT
     CLEARED
+    MERGED
     PUTS_REFUSED
     COUNT_COUNT
 

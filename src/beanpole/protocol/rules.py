@@ -275,6 +275,7 @@ SERVED_RULES: tuple[str, ...] = (
     "dead",
     "backoff",
     "expire",
+    "unique",
     "jobs-max",
     "bytes-max",
     "rate",
