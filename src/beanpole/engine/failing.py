@@ -135,7 +135,7 @@ def come_back(engine, now_ns, job, end, asked_ns, whole):
     """
     rules: TubeRules = job.tube.rules
     under_way: cython.bint = False
-    if rules is None and job.tag_bytes == 0:  # by a command: else nobody asks
+    if rules is None and job.tag_bytes == 0 and not whole:  # by a command: else nobody asks
         engine.leave(job)
         engine.enter_after(now_ns, job, asked_ns)
         engine.records.job_changed(job)
