@@ -112,7 +112,6 @@ texts = st.sampled_from(
         "attempts: 1\ndead: t\nbackoff: 2 factor 1 max 2\n",
         "backoff: 0.5 factor 3 max 9\n",
         "expire: 1\n",
-        "unique: body\n",
         "attempts: 1\ndead: u\nunique: body\n",
         "unique: body until reserve\n",
         "unique: body replace\n",
