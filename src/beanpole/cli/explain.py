@@ -17,8 +17,8 @@ COUNTS = ("ready", "reserved", "delayed", "buried", "watching", "waiting")
 def explain(server: Server, out: Output, what: tuple[int | str, ...]) -> ExitCode:
     """Say why the job ID is not done, or why who waits for jobs of TUBE gets none.
 
-    Each reason that holds now is a line. A tube whose name is a number is written tube:123. The server must know
-    explain.
+    Each reason that holds now is a line; the page "Protocol" lists the words in front of them. A tube whose name is a
+    number is written tube:123. The server must know explain.
     """
     client, code = server.client(), ExitCode.OK
     for each in what:
@@ -46,5 +46,5 @@ def lines_of(found: Explanation) -> list[str]:
         head = f"job {found['id']} of {found['tube']}: {found['state']}{place}"
     else:
         head = f"tube {found['tube']}: {', '.join(f'{found[key]} {key}' for key in COUNTS if key in found)}"
-    reasons = [f"  - {cell(each.text)}" for each in found.reasons]
+    reasons = [f"  - {each.word}: {cell(each.text)}" for each in found.reasons]
     return [head, *(reasons or ["  - nothing is in its way"])]

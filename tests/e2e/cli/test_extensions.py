@@ -125,7 +125,7 @@ def test_explain(cli: Cli, client: Client[bytes], tube: str) -> None:
     client.pause_tube(tube, 1000)
     head, *reasons = cli("explain", second).lines
     assert head == f"job {second} of {tube}: ready, number 2 in the line"
-    assert reasons[0].startswith("  - the tube is paused for ")
+    assert reasons[0].startswith("  - paused: the tube is paused for ")
     [found] = cli("explain", second, "--json").objects
     assert (found["id"], found["tube"], found["state"], found["place"]) == (second, tube, "ready", 2)
     assert {each["word"] for each in found["reasons"]} >= {"paused", "order"}
