@@ -53,6 +53,11 @@ PROGRESS_FROM = 1_000
 # --- Arguments --------------------------------------------------------------------------------------------------------
 
 
+def name_fault(error: ArgumentError) -> str:
+    """Return what is wrong with the name of a tube, with the alphabet in a few words."""
+    return str(error).replace(NAME_BYTES.decode(), "letters, digits and -+/;.$_()")
+
+
 class Tube(click.ParamType[str]):
     """The name of a tube, also as ``tube:NAME``; a shell completes those that the server has."""
 
@@ -64,7 +69,7 @@ class Tube(click.ParamType[str]):
         try:
             wire.tube_name(name)
         except ArgumentError as error:
-            self.fail(str(error).replace(NAME_BYTES.decode(), "letters, digits and -+/;.$_()"), param, ctx)
+            self.fail(name_fault(error), param, ctx)
         return name
 
     def shell_complete(

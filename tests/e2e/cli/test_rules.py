@@ -47,7 +47,7 @@ def test_rules_of_a_pattern(cli: Cli, client: Client[bytes]) -> None:
     assert cli("rules", "show", "other", code=2).err == "beanpole: no rules apply to other\n"
     assert cli("rules", "list").lines == ["[a]", "attempts: 7", "", "[mail-*]", "attempts: 5", "backoff: 1 factor 3"]
     done = cli("rules", "drop", "none", "a", code=2)
-    assert (done.lines, done.err) == (["rules of a dropped"], "beanpole: none has no rules\n")
+    assert (done.lines, done.err) == (["rules of a dropped"], "beanpole: no rules are set for none\n")
     assert [each["pattern"] for each in cli("rules", "list", "--json").objects] == ["mail-*"]
     assert there(client) == {"mail-*": "attempts: 5\nbackoff: 1 factor 3\n"}
 
@@ -55,7 +55,7 @@ def test_rules_of_a_pattern(cli: Cli, client: Client[bytes]) -> None:
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["set", "a b", "attempts: 5"], "a tube's name is made of"),
+        (["set", "a b", "attempts: 5"], "a tube's name is made of letters, digits and"),
         (["set", "a", "attempts: 5", "backof: 1"], "line 2: there is no rule 'backof'"),
         (["set", "a", "attempts: many"], "line 1: attempts: a whole number"),
         (["show", "a*"], "letters"),
@@ -112,7 +112,7 @@ def test_a_file_of_rules(cli: Cli, client: Client[bytes], tmp_path: Path) -> Non
         ("[a]\nattempts: 5\n[b]\n\n# c\nbackof: 1\n", ":6: there is no rule 'backof'"),
         ("[a]\nattempts: 5\n[b]\nattempts: x\n", ":4: attempts: a whole number from 1 to"),
         ("[a]\n[b]\n[a]\n", ":3: [a] is there twice"),
-        ("[a]\nattempts: 5\n[a b]\n", ":3: a tube's name is made of"),
+        ("[a]\nattempts: 5\n[a b]\n", ":3: a tube's name is made of letters, digits and"),
         (
             "[a]\nattempts: 5\n[b]\n" + "\n".join(f"dead: {'x' * 190}" for _ in range(30)),
             ":3: rules have 4096 bytes at most",
