@@ -1,7 +1,7 @@
 """Golden scripts against a node that passes its clients on: replies wait for PostgreSQL, and are the same.
 
 A few, as each needs a fresh cluster. With BEANPOLE_CLUSTER_SCRIPTS=1 it is all those in which no time passes, which
-takes some minutes. `stats_job_keys` differs: a node has a log, so that a job's `file` is not 0, as with ``-b``.
+takes some minutes.
 """
 
 import os
@@ -35,7 +35,6 @@ def is_meant(script: Script) -> bool:
     return (
         applies(script, "beanpole")
         and script.seconds == 0
-        and script.path.stem != "stats_job_keys"
         and not any(step.kind == "drain" for step in script.steps)
     )
 

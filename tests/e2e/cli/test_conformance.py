@@ -5,6 +5,7 @@ import socket
 import socketserver
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -78,8 +79,9 @@ def with_jobs_of_others(server: Server, *options: str) -> Done:
     return done
 
 
-def test_our_server_keeps_the_protocol_and_all_extensions() -> None:
-    with beanpole_server() as server:
+@pytest.mark.parametrize("with_log", [False, True])
+def test_our_server_keeps_the_protocol_and_all_extensions(tmp_path: Path, *, with_log: bool) -> None:
+    with beanpole_server(*(["-b", str(tmp_path)] if with_log else [])) as server:
         done = with_jobs_of_others(server, "--extensions", "--json")
     assert done.code == 0, done.out.decode()
     results = {each["script"]: each for each in done.objects}
