@@ -33,9 +33,7 @@ ALWAYS = (
 def is_meant(script: Script) -> bool:
     """Whether a script can run against a node: no time passes, and nothing drains, which nodes refuse."""
     return (
-        applies(script, "beanpole")
-        and script.seconds == 0
-        and not any(step.kind == "drain" for step in script.steps)
+        applies(script, "beanpole") and script.seconds == 0 and not any(step.kind == "drain" for step in script.steps)
     )
 
 

@@ -3,6 +3,7 @@
 Only options and the report are here; what plays is in `beanpole.conformance.kit`, imported when it is needed.
 """
 
+import contextlib
 import socket
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
@@ -10,9 +11,9 @@ from typing import TYPE_CHECKING
 import click
 
 from beanpole.cli.common import SETTINGS, URL, Output
-from beanpole.cli.errors import Failure, sentence_of
-from beanpole.client import Address
-from beanpole.errors import ExitCode
+from beanpole.cli.errors import Failure, note, sentence_of
+from beanpole.client import Address, Client
+from beanpole.errors import BeanpoleError, ExitCode
 
 if TYPE_CHECKING:
     from beanpole.conformance.kit import Result
@@ -54,7 +55,23 @@ def conformance(server: str, *, extensions: bool, patience: float, as_json: bool
     else:
         for line in report(results):
             out.line(line)
-    return ExitCode.FAILED if any(result.problem for result in results) else ExitCode.OK
+    if not any(result.problem for result in results):
+        return ExitCode.OK
+    if pattern := pattern_over(address, patience):
+        out.flush()
+        note(
+            f"rules of {pattern} hold for the tubes of this check, too, and what failed may be their doing: "
+            "set rules for conformance-*, without a line, and drop them afterwards"
+        )
+    return ExitCode.FAILED
+
+
+def pattern_over(address: Address, timeout_s: float) -> str:
+    """Return the pattern of the rules that tubes of the kit have on a server; nothing if they have none."""
+    with contextlib.suppress(BeanpoleError), Client(address, timeout=timeout_s) as client:
+        rules = client.get_rules("conformance-")
+        return rules.pattern if rules else ""
+    return ""
 
 
 def dial(address: Address, timeout_s: float) -> socket.socket:

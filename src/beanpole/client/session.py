@@ -59,7 +59,10 @@ ERRORS: dict[int, tuple[type[ReplyError], str]] = {
     Word.JOB_TOO_BIG: (errors.JobTooBigError, "JOB_TOO_BIG: the body is larger than the server's limit"),
     Word.NOT_FOUND: (errors.NotFoundError, "NOT_FOUND: no such job or tube, or not in a state that allows this"),
     Word.NOT_IGNORED: (errors.NotIgnoredError, "NOT_IGNORED: the last watched tube stays"),
-    Word.OUT_OF_MEMORY: (errors.OutOfMemoryError, "OUT_OF_MEMORY: no space, or the tube is full by its rules; try again later"),
+    Word.OUT_OF_MEMORY: (
+        errors.OutOfMemoryError,
+        "OUT_OF_MEMORY: no space, or the tube is full by its rules; try again later",
+    ),
     Word.TIMED_OUT: (errors.TimedOutError, "TIMED_OUT: no job came in time"),
     Word.UNKNOWN_COMMAND: (errors.UnknownCommandError, "UNKNOWN_COMMAND: the server does not know the command"),
 }

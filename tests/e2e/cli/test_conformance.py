@@ -115,5 +115,16 @@ def test_a_wrong_reply_is_found_and_shown(liar: int) -> None:
     assert next(line for line in done.lines if line.startswith("bury ")).endswith("2 failed")
 
 
+def test_rules_that_make_it_fail_are_named() -> None:
+    with beanpole_server() as server, Client(f"{HOST}:{server.port}") as client:
+        client.set_rules("*", "backoff: 1000")
+        done = conformance(server.port, "--patience", "0.3")
+        assert done.code == 1
+        assert "rules of * hold for the tubes of this check" in done.err
+        client.set_rules("conformance-*", "")
+        done = conformance(server.port, "--extensions")
+        assert (done.code, done.err) == (0, ""), done.out.decode()
+
+
 def test_a_server_that_is_not_there() -> None:
     assert conformance(1).code == 4
