@@ -101,8 +101,6 @@ cdef class Engine:
     cdef int answer_waiting(self, int64_t now_ns, Session session) except -1
     cpdef int apply(self, int64_t now_ns, Session session, Command command) except -1
     cdef int run(self, int64_t now_ns, Session session, Command command) except -1
-    cdef int put(self, int64_t now_ns, Session session, Command command) except -1
-    cdef int add_job(self, int64_t now_ns, Job job, int64_t delay_ns) except -1
     cdef int reserve(self, int64_t now_ns, Session session, int64_t until_ns) except -1
     cdef int reserve_job(self, int64_t now_ns, Session session, uint64_t id) except -1
     cdef int no_room(self, Session session, Verb verb, int64_t size) except -1

@@ -30,7 +30,6 @@ from cython.cimports.beanpole.engine import expiring, extension, limiting
 from cython.cimports.beanpole.engine.failing import (
     End,
     begin_attempt,
-    begin_count,
     come_back,
     come_due,
     defer,
@@ -39,12 +38,12 @@ from cython.cimports.beanpole.engine.failing import (
     take_back,
 )
 from cython.cimports.beanpole.engine.heap import Heap, Timed, sooner
-from cython.cimports.beanpole.engine.job import Flag, Job, State, new_job
+from cython.cimports.beanpole.engine.job import Flag, Job, State
 from cython.cimports.beanpole.engine.jobtable import JobTable
 from cython.cimports.beanpole.engine.keyed import end_key, forget_key, keep_key, may_return, settle
 from cython.cimports.beanpole.engine.kick import kick, kick_job
 from cython.cimports.beanpole.engine.many import reply_one
-from cython.cimports.beanpole.engine.putting import put_unique
+from cython.cimports.beanpole.engine.putting import put
 from cython.cimports.beanpole.engine.records import Records, Room
 from cython.cimports.beanpole.engine.report import report
 from cython.cimports.beanpole.engine.session import Session
@@ -53,7 +52,6 @@ from cython.cimports.beanpole.engine.tags import KeyBit
 from cython.cimports.beanpole.engine.tally import Tally
 from cython.cimports.beanpole.engine.tube import Tube, Watch, can_serve
 from cython.cimports.beanpole.engine.tubelist import TubeList
-from cython.cimports.beanpole.engine.tuberules import RULE_TAGS_BYTES
 from cython.cimports.beanpole.engine.tubes import ignore, pause, use, watch
 from cython.cimports.beanpole.protocol.commands import Verb
 from cython.cimports.beanpole.protocol.replies import Word
@@ -92,11 +90,14 @@ class Engine:
         self.records = Records() if records is None else records
         self.jobs = JobTable()
         self.next_job_id = 1
-        self.tubes, self.tallies, self.buckets = {}, {}, {}
+        self.tubes = {}
         self.tubes_max = limits.TUBES_MAX
         self.listed = TubeList()
         self.tube_list = self.listed.tubes
-        self.timers, self.total = Heap(), Tally()
+        self.buckets = {}
+        self.timers = Heap()
+        self.total = Tally()
+        self.tallies = {}
         self.woken = []
         self.default_tube = self.open_tube(b"default")
 
@@ -559,9 +560,7 @@ class Engine:
         """Run one command, as :meth:`apply` says."""
         verb: Verb = command.verb
         if verb == Verb.PUT:
-            if session.used.rules is not None and session.used.rules.unique:
-                return put_unique(self, now_ns, session, command)
-            return self.put(now_ns, session, command)
+            return put(self, now_ns, session, command)
         if (
             verb in (Verb.RESERVE, Verb.RESERVE_WITH_TIMEOUT, Verb.RESERVE_JOB, Verb.TOUCH)
             and self.records.backlog_full()
@@ -608,50 +607,6 @@ class Engine:
         if verb > Verb.EXPECTED_CRLF:
             return extension.apply(self, now_ns, session, command)
         return report(self, now_ns, session, command)
-
-    def put(self, now_ns, session, command):
-        """put: a new job, offered to whoever waits. It gets no id when it is refused."""
-        job: Job
-        room: cython.int = Room.OK
-        full: cython.bint = session.used.rules is not None and limiting.is_full(session.used, 1, command.body_bytes)
-        if not self.draining and not full:
-            size: int64_t = len(session.used.name) + command.body_bytes
-            room = self.records.room_for_put(size if session.used.rules is None else size + RULE_TAGS_BYTES)
-            if room == Room.WAIT:
-                return Outcome.AGAIN
-        self.command_counts[cython.cast(cython.int, Verb.PUT)] += 1
-        self.count_producer(session)
-        if self.draining:
-            return session.out.word(Word.DRAINING)
-        if full:
-            limiting.refuse_put(self, session.used)
-        if full or room == Room.FULL:
-            return session.out.word(Word.OUT_OF_MEMORY)
-        job = new_job(self.next_job_id, session.used, command.body_at, command.body_bytes)
-        if job is None:
-            return session.out.word(Word.OUT_OF_MEMORY)
-        job.pri = command.pri
-        job.ttr_s = command.ttr_s
-        self.add_job(now_ns, job, command.delay_ns)
-        session.out.number(Word.INSERTED, job.id)
-        if job.tube.waiting_count:
-            self.offer(now_ns, job.tube)
-        return 0
-
-    def add_job(self, now_ns, job, delay_ns):
-        """Add a new job, whose id, tube, priority and TTR are set. The caller offers it to the sessions that wait."""
-        job.created_at_ns = now_ns
-        self.jobs.add(job)
-        self.next_job_id += 1
-        self.total_jobs_count += 1
-        if job.tube.rules is not None:
-            begin_count(job)
-        if job.tube.rules is not None or job.tag_bytes:
-            expiring.begin_expiry(job, now_ns + delay_ns)
-        job.tube.total_jobs_count += 1
-        job.tube.body_bytes += job.body_bytes
-        self.enter_after(now_ns, job, delay_ns)
-        return self.records.job_put(job)
 
     def reserve(self, now_ns, session, until_ns):
         """reserve: the ready job of the smallest (pri, id) in the watched tubes that are not paused, or wait."""

@@ -7,6 +7,8 @@ from beanpole.engine.session cimport Session
 from beanpole.engine.tube cimport Tube
 from beanpole.protocol.commands cimport Command
 
+cdef int put(Engine engine, int64_t now_ns, Session session, Command command) except -1
+cdef int add_job(Engine engine, int64_t now_ns, Job job, int64_t delay_ns) except -1
 cdef int put_job(Engine engine, int64_t now_ns, Session session, Command command) except -1
 cdef int put_unique(Engine engine, int64_t now_ns, Session session, Command command) except -1
 cdef int insert(Engine engine, int64_t now_ns, Session session, Command command, Tube tube, Job before) except -1

@@ -1,4 +1,4 @@
-"""put-job: a put that says by name what differs from what most jobs have; and find-job, which finds it by its key."""
+"""put; put-job, which says by name what differs from what most jobs have; and find-job, which finds it by its key."""
 
 import cython
 from cython.cimports.beanpole.engine.changing import no_room
@@ -7,7 +7,7 @@ from cython.cimports.beanpole.engine.expiring import EXPIRY_TAG_BYTES, begin_exp
 from cython.cimports.beanpole.engine.failing import begin_count, forget_death
 from cython.cimports.beanpole.engine.job import Flag, Job, State, new_job, replace_body
 from cython.cimports.beanpole.engine.keyed import end_key, give_body_key, give_key, key_holder
-from cython.cimports.beanpole.engine.limiting import refuse_put, refuses
+from cython.cimports.beanpole.engine.limiting import is_full, refuse_put, refuses
 from cython.cimports.beanpole.engine.records import Room
 from cython.cimports.beanpole.engine.tags import ExpireBit, KeyBit, Tag, put_tag
 from cython.cimports.beanpole.engine.tally import Count
@@ -16,7 +16,7 @@ from cython.cimports.beanpole.engine.tuberules import RULE_TAGS_BYTES
 from cython.cimports.beanpole.protocol.commands import Verb
 from cython.cimports.beanpole.protocol.extensions import Kind, bit
 from cython.cimports.beanpole.protocol.replies import Word
-from cython.cimports.libc.stdint import uint32_t, uint64_t
+from cython.cimports.libc.stdint import int64_t, uint32_t, uint64_t
 
 from beanpole.engine import limits
 
@@ -29,6 +29,58 @@ KEY_TAG_BYTES = cython.declare(cython.Py_ssize_t, 4)
 
 OF_A_KEY = cython.declare(uint64_t, bit(Kind.TAKEN) | bit(Kind.UNTIL))
 """Options that say something only of a key."""
+
+
+def put(engine, now_ns, session, command):
+    """put: a new job, offered to whoever waits. It gets no id when it is refused."""
+    job: Job
+    tube: Tube = session.used
+    room: cython.int = Room.OK
+    full: cython.bint = False
+    size: int64_t = len(tube.name) + command.body_bytes
+    if tube.rules is not None:
+        if tube.rules.unique:
+            return put_unique(engine, now_ns, session, command)
+        full = is_full(tube, 1, command.body_bytes)
+        size += RULE_TAGS_BYTES
+    if not engine.draining and not full:
+        room = engine.records.room_for_put(size)
+        if room == Room.WAIT:
+            return Outcome.AGAIN
+    engine.command_counts[cython.cast(cython.int, Verb.PUT)] += 1
+    engine.count_producer(session)
+    if engine.draining:
+        return session.out.word(Word.DRAINING)
+    if full:
+        refuse_put(engine, tube)
+    if full or room == Room.FULL:
+        return session.out.word(Word.OUT_OF_MEMORY)
+    job = new_job(engine.next_job_id, tube, command.body_at, command.body_bytes)
+    if job is None:
+        return session.out.word(Word.OUT_OF_MEMORY)
+    job.pri = command.pri
+    job.ttr_s = command.ttr_s
+    add_job(engine, now_ns, job, command.delay_ns)
+    session.out.number(Word.INSERTED, job.id)
+    if tube.waiting_count:
+        engine.offer(now_ns, tube)
+    return 0
+
+
+def add_job(engine, now_ns, job, delay_ns):
+    """Add a new job, whose id, tube, priority and TTR are set. The caller offers it to the sessions that wait."""
+    job.created_at_ns = now_ns
+    engine.jobs.add(job)
+    engine.next_job_id += 1
+    engine.total_jobs_count += 1
+    if job.tube.rules is not None:
+        begin_count(job)
+    if job.tube.rules is not None or job.tag_bytes:
+        begin_expiry(job, now_ns + delay_ns)
+    job.tube.total_jobs_count += 1
+    job.tube.body_bytes += job.body_bytes
+    engine.enter_after(now_ns, job, delay_ns)
+    return engine.records.job_put(job)
 
 
 def put_job(engine, now_ns, session, command):
@@ -120,7 +172,7 @@ def insert(engine, now_ns, session, command, tube, before):
         give_body_key(job, tube.rules.unique_until_reserve)
     take_numbers(job, command)
     take_time(job, command)
-    engine.add_job(now_ns, job, command.args.delay_ns)
+    add_job(engine, now_ns, job, command.args.delay_ns)
     if before is not None:
         engine.records.job_changed(before)
     session.out.number(Word.INSERTED, job.id)
