@@ -53,6 +53,7 @@ from cython.cimports.beanpole.engine.tally import Tally
 from cython.cimports.beanpole.engine.tube import Tube, Watch, can_serve
 from cython.cimports.beanpole.engine.tubelist import TubeList
 from cython.cimports.beanpole.engine.tubes import ignore, pause, use, watch
+from cython.cimports.beanpole.engine.work import abandon, attend
 from cython.cimports.beanpole.protocol.commands import Verb
 from cython.cimports.beanpole.protocol.replies import Word
 from cython.cimports.libc.stdint import int64_t, uint32_t
@@ -137,7 +138,7 @@ class Engine:
         tube: Tube = session.used
         session.used = None
         if session.work is not None:
-            extension.abandon(self, session)
+            abandon(self, session)
         tube.using_count -= 1
         self.drop_if_unused(tube)
         if session.heap_index >= 0:
@@ -439,7 +440,7 @@ class Engine:
 
     def deadline(self):
         """Return the moment of the next tick that has something to do, or -1."""
-        if self.unsettled is not None:
+        if self.unsettled is not None or self.unattended is not None:
             return self.started_at_ns
         return self.timers.entries[0].key if self.timers.count else NEVER
 
@@ -462,6 +463,8 @@ class Engine:
         self.now_ns = now_ns
         if self.unsettled is not None:
             settle(self)
+        if self.unattended is not None:
+            attend(self)
         if self.timers.count and self.timers.entries[0].key <= now_ns:
             self.run_timers(now_ns)
 

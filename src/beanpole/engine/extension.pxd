@@ -7,5 +7,4 @@ from beanpole.protocol.commands cimport Command
 
 cdef int apply(Engine engine, int64_t now_ns, Session session, Command command) except -1
 cdef int run(Engine engine, int64_t now_ns, Session session, Command command) except -1
-cdef int abandon(Engine engine, Session session) except -1
 cdef int list_extensions(Session session) except -1

@@ -11,7 +11,6 @@ from cython.cimports.beanpole.engine.moving import move_jobs
 from cython.cimports.beanpole.engine.putting import find_job, put_job
 from cython.cimports.beanpole.engine.setting import drop_rules, get_rules, list_rules, set_rules
 from cython.cimports.beanpole.engine.tubepage import stats_tubes
-from cython.cimports.beanpole.engine.work import Work
 from cython.cimports.beanpole.protocol.commands import Verb
 from cython.cimports.beanpole.protocol.replies import Word
 
@@ -73,13 +72,6 @@ def run(engine, now_ns, session, command):
     if verb == Verb.DROP_RULES:
         return drop_rules(engine, now_ns, session, command)
     return session.out.word(Word.UNKNOWN_COMMAND)
-
-
-def abandon(engine, session):
-    """Forget what is left of the command of a session that is closed."""
-    work: Work = cython.cast(Work, session.work, typecheck=True)
-    session.work = None
-    return work.abandon(engine)
 
 
 def list_extensions(session):

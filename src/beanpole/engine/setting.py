@@ -110,8 +110,9 @@ class Attach(Work):
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def look(self, engine: Engine) -> cython.int:
-        """Look at the next tubes; return how many."""
+        """Look at the next tubes; return how many jobs could be moved in that time."""
         tube: Tube
+        attached: cython.Py_ssize_t = 0
         left: cython.Py_ssize_t = NAMES_PER_TURN
         self.at = min(self.at, cython.cast(cython.Py_ssize_t, len(engine.tube_list)))
         while left and self.at:
@@ -120,13 +121,14 @@ class Attach(Work):
             tube = cython.cast(Tube, engine.tube_list[self.at], typecheck=True)
             if tube.name.startswith(self.prefix):
                 attach(engine, tube)
-        return NAMES_PER_TURN - left
+                attached += 1
+        return (NAMES_PER_TURN - left) // NAMES_PER_MOVE + attached
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def step(self, engine: Engine, now_ns: int64_t, session: Session) -> cython.int:
         """Look at the next tubes, and reply when none is left."""
-        session.moved_count += self.look(engine) // NAMES_PER_MOVE
+        session.moved_count += self.look(engine)
         if self.at:
             return 0
         session.work = None
@@ -134,11 +136,10 @@ class Attach(Work):
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
-    def abandon(self, engine: Engine) -> cython.int:
-        """Look at all tubes that are left: the rules hold, whether or not anybody reads the reply."""
-        while self.at:
-            self.look(engine)
-        return 0
+    def go_on_alone(self, engine: Engine) -> cython.bint:
+        """Look at the next tubes: the rules hold, whether or not anybody reads the reply."""
+        self.look(engine)
+        return self.at != 0
 
 
 # --- the commands -----------------------------------------------------------------------------------------------------

@@ -7,7 +7,9 @@ from beanpole.engine.session cimport Session
 
 cdef class Work:
     cdef int step(self, Engine engine, int64_t now_ns, Session session) except -1
-    cdef int abandon(self, Engine engine) except -1
+    cdef bint go_on_alone(self, Engine engine) except -1
 
 cdef int begin(Engine engine, int64_t now_ns, Session session, Work work) except -1
+cdef int abandon(Engine engine, Session session) except -1
+cdef int attend(Engine engine) except -1
 cdef int go_on(Engine engine, int64_t now_ns, Session session) except -1

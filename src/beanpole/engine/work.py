@@ -3,7 +3,8 @@
 The work hangs on its session (``session.work``), which has no other command until it is done: who feeds the session
 calls :func:`go_on` in one turn after the other. A step does a bounded piece, and counts the jobs that it moved in
 ``session.moved_count``, by which it is paid for. When all is done, it replies and sets ``session.work`` to None. A
-session that is closed forgets its work: what is done is done.
+session that is closed forgets its work: what is done is done. What must not stay half done the engine does in its next
+ticks, a piece in each (``Engine.unattended``).
 """
 
 import cython
@@ -22,9 +23,9 @@ class Work:
         session.work = None
         return 0
 
-    def abandon(self, engine: Engine):
-        """Do what must not stay half done when the session is closed."""
-        return 0
+    def go_on_alone(self, engine: Engine):
+        """Do a piece of what must not stay half done now that the session is closed; False: there is no more of it."""
+        return False
 
 
 def begin(engine, now_ns, session, work):
@@ -35,6 +36,26 @@ def begin(engine, now_ns, session, work):
     session.work = work
     work.step(engine, now_ns, session)
     return Outcome.DONE
+
+
+def abandon(engine, session):
+    """Forget the command of a session that is closed, but for what must not stay half done."""
+    work: Work = cython.cast(Work, session.work, typecheck=True)
+    session.work = None
+    if work.go_on_alone(engine):
+        if engine.unattended is None:
+            engine.unattended = []
+        engine.unattended.append(work)
+    return 0
+
+
+def attend(engine):
+    """Do the next piece of the first command whose session is closed."""
+    if not cython.cast(Work, engine.unattended[0], typecheck=True).go_on_alone(engine):
+        del engine.unattended[0]
+        if not engine.unattended:
+            engine.unattended = None
+    return 0
 
 
 def go_on(engine, now_ns, session):
