@@ -73,6 +73,12 @@ class Visit:
             return 0
         return sum(getattr(self.after.server, key) - getattr(self.before.server, key) for key in keys)
 
+    def grown_key(self, key: str) -> int:
+        """By how much a count grew that not every server has."""
+        if self.restarted:
+            return 0
+        return int(self.after.server.get(key, 0)) - int(self.before.server.get(key, 0))
+
     def tubes(self) -> Iterator[tuple["StatsTube | None", "StatsTube"]]:
         """Each tube, as it was before (None: it was not there, or another server's) and as it is."""
         for name, row in self.after.rows.items():

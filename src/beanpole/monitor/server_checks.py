@@ -62,13 +62,15 @@ def draining(visit: Visit) -> Iterator[Finding]:
 
 def refused_puts(visit: Visit) -> Iterator[Finding]:
     """Puts are refused."""
-    refused = visit.grown("cmd_put") - visit.grown("total_jobs")
+    # One that a rule unique merged into a job that is there was not refused.
+    refused = visit.grown("cmd_put") - visit.grown("total_jobs") - visit.grown_key("puts-merged")
     # A put counts when its line has come and its job when its body has: one a producer may be on its way.
     if refused > visit.server.current_producers and not visit.server.draining:
         yield Finding(
             Severity.ERROR,
             "puts are refused",
-            f"Look at the server's log and disk, and the size of bodies ({size(visit.server.max_job_size)} at most).",
+            f"Look at the server's log and disk, the size of bodies ({size(visit.server.max_job_size)} at most), "
+            "and the rules jobs-max and bytes-max of its tubes.",
             (f"{count(refused)} of {count(visit.grown('cmd_put'))} puts in {visit.seconds:.1f} s became no job",),
         )
 

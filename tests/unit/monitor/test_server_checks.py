@@ -56,6 +56,13 @@ def test_refused_puts(jobs: int, severities: list[Severity]) -> None:
     assert found(server_checks.refused_puts, twice(server(cmd_put=100, total_jobs=100), after)) == severities
 
 
+@pytest.mark.parametrize(("merged", "severities"), [(10, []), (9, [Severity.ERROR])])
+def test_puts_that_a_rule_merges_are_not_refused(merged: int, severities: list[Severity]) -> None:
+    before = server(cmd_put=100, total_jobs=100, puts_merged=5)
+    after = server(cmd_put=110, total_jobs=100, puts_merged=5 + merged)
+    assert found(server_checks.refused_puts, twice(before, after)) == severities
+
+
 def test_draining_server_is_not_told_twice() -> None:
     seen = twice(server(), server(cmd_put=50, draining="true"))
     assert found(server_checks.refused_puts, seen) == []
