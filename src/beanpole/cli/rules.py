@@ -46,6 +46,9 @@ class Pattern(click.ParamType[str]):
 
 PATTERN = Pattern()
 
+HINT = " (see beanpole rules --help)"
+"""Where all rules are listed, for whoever has a line wrong."""
+
 
 HELP = """Set rules for tubes: attempts, limits, expiry and so on.
 
@@ -88,8 +91,12 @@ def set_(server: Server, out: Output, pattern: str, lines: tuple[str, ...]) -> N
     text = (
         "".join(f"{line_of(each)}\n" for each in lines) if lines else sys.stdin.buffer.read().decode(errors="replace")
     )
-    server.client().set_rules(pattern, text)
-    out.record({"pattern": pattern, "result": "set"}, f"rules of {pattern} set")
+    try:
+        server.client().set_rules(pattern, text)
+    except RulesError as error:
+        raise Failure(f"{error}{HINT}", ExitCode.USAGE) from error
+    none = "" if text.strip() else ": there are none, and those of other patterns don't apply"
+    out.record({"pattern": pattern, "result": "set"}, f"rules of {pattern} set{none}")
 
 
 def line_of(argument: str) -> str:
@@ -244,7 +251,7 @@ def canonical(file: IO[str], first: int, lines: list[str]) -> str:
     try:
         return parse("\n".join(lines).encode()).text.decode()
     except RulesError as error:
-        raise wrong(file, first + max(error.line - 1, -1), error.why) from error
+        raise wrong(file, first + max(error.line - 1, -1), error.why + HINT) from error
 
 
 def wrong(file: IO[str], number: int, why: str) -> Failure:

@@ -42,6 +42,8 @@ def test_help_names_every_rule() -> None:
 def test_rules_of_a_pattern(cli: Cli, client: Client[bytes]) -> None:
     assert cli("rules", "set", "mail-*", "attempts: 5", "backoff=1 factor 3").lines == ["rules of mail-* set"]
     assert cli("rules", "set", "--json", "a", given=b"attempts: 7\n").objects == [{"pattern": "a", "result": "set"}]
+    assert cli("rules", "set", "b", given=b"").lines[0].startswith("rules of b set: there are none")
+    assert cli("rules", "drop", "b").lines == ["rules of b dropped"]
     assert cli("rules", "show", "mail-x").lines == ["[mail-*]", "attempts: 5", "backoff: 1 factor 3"]
     assert cli("rules", "show", "a", "--json").objects == [{"pattern": "a", "rules": {"attempts": "7"}}]
     assert cli("rules", "show", "other", code=2).err == "beanpole: no rules apply to other\n"
@@ -56,7 +58,7 @@ def test_rules_of_a_pattern(cli: Cli, client: Client[bytes]) -> None:
     ("arguments", "sentence"),
     [
         (["set", "a b", "attempts: 5"], "a tube's name is made of letters, digits and"),
-        (["set", "a", "attempts: 5", "backof: 1"], "line 2: there is no rule 'backof'"),
+        (["set", "a", "attempts: 5", "backof: 1"], "line 2: there is no rule 'backof' (see beanpole rules --help)"),
         (["set", "a", "attempts: many"], "line 1: attempts: a whole number"),
         (["show", "a*"], "letters"),
         (["drop", "**"], "a tube's name is made of"),
@@ -109,7 +111,10 @@ def test_a_file_of_rules(cli: Cli, client: Client[bytes], tmp_path: Path) -> Non
     ("text", "sentence"),
     [
         ("attempts: 5\n", ":1: a pattern in brackets is wanted above the rules"),
-        ("[a]\nattempts: 5\n[b]\n\n# c\nbackof: 1\n", ":6: there is no rule 'backof'"),
+        (
+            "[a]\nattempts: 5\n[b]\n\n# c\nbackof: 1\n",
+            ":6: there is no rule 'backof' (see beanpole rules --help); nothing",
+        ),
         ("[a]\nattempts: 5\n[b]\nattempts: x\n", ":4: attempts: a whole number from 1 to"),
         ("[a]\n[b]\n[a]\n", ":3: [a] is there twice"),
         ("[a]\nattempts: 5\n[a b]\n", ":3: a tube's name is made of letters, digits and"),
