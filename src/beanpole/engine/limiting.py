@@ -73,7 +73,8 @@ def begin_bucket(engine, tube, rules, before):
 def keep_bucket(engine, tube):
     """Keep the bucket of a tube that is forgotten, unless it is full; forget some that are full by now.
 
-    While a log is read back (there is no time yet) none is kept: when the engine begins to serve, all are empty.
+    While a log is read back (there is no time yet) none is kept: when the engine begins to serve, all are empty. There
+    are never more than tubes may be: who takes a token from one new tube after the other gets no more memory by that.
     """
     rules: TubeRules = tube.rules
     if rules.rate_interval_ns == 0 or engine.now_ns == 0 or rules.full_at_ns <= engine.now_ns:
@@ -83,6 +84,8 @@ def keep_bucket(engine, tube):
         kept = engine.buckets.pop(name)
         if cython.cast(int64_t, kept[0]) > engine.now_ns:
             engine.buckets[name] = kept  # behind the others
+    if len(engine.buckets) >= engine.tubes_max:
+        engine.buckets.pop(next(iter(engine.buckets)))
     engine.buckets[tube.name] = (rules.full_at_ns, rules.rate_interval_ns, rules.rate_burst)
     return 0
 

@@ -178,6 +178,30 @@ SET = b"set-rules t* 15\r\nconcurrency: 5\n\r\n"
 COUNT = 12_000
 
 
+def test_buckets_are_kept_for_no_more_tubes_than_there_may_be() -> None:
+    """Two jobs an hour of each tube: one that was forgotten gives one more, the first of many gives two again."""
+    world = World()
+    world.connect("a")
+    world.send("a", b"set-rules b* 19\r\nrate: 1/h burst 2\r\n\r\n")
+    world.advance(2 * 3600 * SECOND_NS)
+    world.engine.tubes_max = 4
+
+    def take(name: str, most: int) -> bytes:
+        """Reserve from a tube what it gives, and leave it."""
+        world.output("a")
+        put, left = f"put-job 1 tube={name}\r\nx\r\n" * 2, f"clear-tube {name}\r\nignore {name}\r\n"
+        world.send("a", f"{put}watch {name}\r\nreserve-many {most} 0\r\n".encode())
+        said = world.output("a")
+        ids = [line.split()[1].decode() for line in said.splitlines() if line.startswith(b"JOB ")]
+        world.send("a", f"delete-many {' '.join(ids)}\r\n{left}".encode())
+        return next(line for line in said.splitlines() if line.startswith(b"JOBS "))
+
+    tubes = [f"b{number}" for number in range(6)]
+    assert {take(name, 1) for name in tubes} == {b"JOBS 1"}
+    assert take("b5", 2) == b"JOBS 1"
+    assert take("b0", 2) == b"JOBS 2"
+
+
 def test_rules_come_to_many_tubes_in_pieces() -> None:
     engine, watcher = many_tubes(COUNT)
     boss, other = Connection(engine, 1), Connection(engine, 1)
