@@ -72,7 +72,7 @@ class Extensions(ManyJobs, ABC):
         replaced = holder if holder and holder.state != "reserved" else None
         if self.is_full(tube, 0 if replaced else 1, len(body) - (len(replaced.body) if replaced else 0)):
             return self.refuse(tube)
-        self.tally("puts-merged", tube, bool(merges and replaced))
+        self.tally("puts-merged" if merges else "jobs-replaced", tube, bool(replaced))
         if holder and holder.state != "reserved":
             holder.pri, holder.ttr, holder.body, holder.until_what = pri, max(ttr, 1), body, until
             holder.died, holder.text = None, ""

@@ -199,8 +199,7 @@ def replace(engine, now_ns, session, command, job):
     begin_expiry(job, now_ns + command.args.delay_ns)
     engine.enter_after(now_ns, job, command.args.delay_ns)
     engine.records.job_put(job)
-    if merges:
-        engine.tally(job.tube, Count.MERGED, 1)
+    engine.tally(job.tube, Count.MERGED if merges else Count.REPLACED, 1)
     session.out.number(Word.INSERTED if merges else Word.REPLACED, job.id)
     return engine.offer(now_ns, job.tube)
 

@@ -9,6 +9,7 @@ cpdef enum Count:
     MOVED_IN
     MOVED_OUT
     CLEARED
+    REPLACED
     MERGED
     PUTS_REFUSED
     COUNT_COUNT

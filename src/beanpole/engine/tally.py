@@ -12,6 +12,7 @@ KEYS = {
     Count.MOVED_IN: "jobs-moved-in",
     Count.MOVED_OUT: "jobs-moved-out",
     Count.CLEARED: "jobs-cleared",
+    Count.REPLACED: "jobs-replaced",
     Count.MERGED: "puts-merged",
     Count.PUTS_REFUSED: "puts-refused",
 }
