@@ -120,6 +120,9 @@ class Writer:
         self.say(b"delete 2")
         for _ in range(3):
             self.say(b"put 4 0 100 60", bytes(60))
+        self.say(b"set-rules other 11", b"attempts: 3")
+        self.say(b"put 0 0 100 1", b"x")
+        self.say(b"reserve-job 8")
         self.say(b"delete 4")
         self.say(b"reserve-job 5")
         self.say(b"bury 5 1")
