@@ -20,6 +20,7 @@ BYTES_MAX = 2**62
 
 DURATION = re.compile(rb"(\d{1,10})(?:\.(\d{1,3}))?")
 RATE = re.compile(rb"(\d{1,10})/([smh])")
+CONTROL = re.compile(rb"[\0-\x08\n-\x1f\x7f]")
 TUBE = re.compile(rb"(?!-)[A-Za-z0-9\-+/;.$_()]{1,%d}" % TUBE_NAME_BYTES_MAX)
 UNITS_NS = {b"s": SECOND_NS, b"m": 60 * SECOND_NS, b"h": 3600 * SECOND_NS}
 
@@ -76,12 +77,14 @@ def parse(text: bytes, served: Container[str] | None = None) -> Rules:
     if len(text) > limits.RULES_BYTES_MAX:
         raise RulesError(0, f"rules have {limits.RULES_BYTES_MAX} bytes at most")
     for number, each in enumerate(text.split(b"\n"), 1):
-        line = each.strip()
+        line = each.strip(b" \t\r")
         if not line:
             continue
+        if CONTROL.search(line):
+            raise RulesError(number, "no control character may stand in a line")
         name_bytes, colon, value = line.partition(b":")
         name = name_bytes.decode("ascii", "backslashreplace")
-        if not colon or not value.strip():
+        if not colon or not value.split():
             raise RulesError(number, "a rule is a name, a colon and a value")
         if name not in RULES:
             raise RulesError(number, f"there is no rule {name[:40]!a}")
