@@ -338,6 +338,7 @@ def keep_death(engine: Engine, now_ns: int64_t, job: Job, why: cython.int, attem
 def bury_unrecorded(engine: Engine, job: Job, attempt: uint32_t) -> int64_t:
     """Bury a job that died where it is, in a record of the size that it has: the disk is full."""
     engine.leave(job)
+    engine.tally(job.tube, Count.DEAD, 1)
     if has_count(job):
         put_attempt(job, attempt, False)
     job.bury_count += 1
