@@ -67,7 +67,7 @@ class Explaining(Rules, ABC):
         reasons, rules = [], self.rules_of(job.tube)
         if job.attempt:
             of = f" of {rules['attempts']}" if "attempts" in rules else ""
-            ends = "is under way" if job.under_way else "has failed"
+            ends = "is under way" if job.under_way else "is over"
             reasons.append(f"attempts: attempt {job.attempt}{of} {ends}")
         if job.died:
             tube, when, attempts, why = job.died
@@ -105,8 +105,8 @@ class Explaining(Rules, ABC):
             reasons.append(f"rate: the next token comes in {seconds(wait)} s")
         if self.is_taken(tube):
             held, most = self.held(tube), self.rules_of(tube)["concurrency"]
-            some = f"{held} job{'s' * (held > 1)}"
-            reasons.append(f"concurrency: {some} of the tube held, where reserve holds no more than {most}")
+            some = "jobs of the tube are" if held > 1 else "job of the tube is"
+            reasons.append(f"concurrency: {held} {some} held, and reserve holds no more than {most}")
         return reasons
 
     def why_nobody(self, tube: str) -> list[str]:

@@ -148,8 +148,8 @@ def closed_reasons(now_ns: int64_t, tube: Tube) -> list[str]:
     if tube.closed & Closed.RATE:
         reasons.append(f"rate: the next token comes in {seconds(token_at_ns(rules) - now_ns)} s")
     if tube.closed & Closed.CONCURRENCY:
-        held = number_of(tube.reserved_count, "job", "jobs")
-        reasons.append(f"concurrency: {held} of the tube held, where reserve holds no more than {rules.concurrency}")
+        held = number_of(tube.reserved_count, "job of the tube is", "jobs of the tube are")
+        reasons.append(f"concurrency: {held} held, and reserve holds no more than {rules.concurrency}")
     return reasons
 
 
@@ -219,7 +219,7 @@ def past_reasons(now_ns: int64_t, job: Job) -> list[str]:
     attempt = attempt_of(job, cython.address(under_way))
     if attempt:
         of = f" of {job.tube.rules.attempts}" if job.tube.rules is not None and job.tube.rules.attempts else ""
-        reasons.append(f"attempts: attempt {attempt}{of} {'is under way' if under_way else 'has failed'}")
+        reasons.append(f"attempts: attempt {attempt}{of} {'is under way' if under_way else 'is over'}")
     size: cython.Py_ssize_t = 0
     died: bytes = died_in(job)
     if died is not None:

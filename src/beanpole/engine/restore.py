@@ -2,7 +2,7 @@
 
 An engine that is being restored has no session, runs no timer and writes no record. Its records object only counts what
 is alive (``job_restored`` and its sisters). Timers are armed as jobs come, so that the work of :meth:`Restore.finish`
-does not grow with the number of jobs: a server that follows a log can lead at once.
+grows with the attempts alone that were under way, not with the jobs: a server that follows a log can lead at once.
 
 Times are moments of the log's clock, which is the engine's as well: none is converted. Whatever a record says, no job
 waits longer than it was asked to: the record was written before the next moment that the log mentions, so a deadline
