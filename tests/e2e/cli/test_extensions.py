@@ -153,6 +153,23 @@ def test_redrive(cli: Cli, client: Client[bytes], tube: str) -> None:
     assert "no tube" in cli("redrive", tube + "x", code=2).err
 
 
+def test_redrive_into_a_full_tube(cli: Cli, client: Client[bytes], tube: str) -> None:
+    if lacks(cli, client, "fail-job", "move-jobs", "rule.dead", "rule.jobs-max"):
+        return
+    dead = tube + "-dead"
+    client.set_rules(tube, {"dead": dead, "jobs-max": 3})
+    ids = client.put_many([b"a", b"b", b"c"], 7)
+    cli("fail", *ids, "--dead")
+    client.put(b"never died", 7, tube=dead)
+    client.put_many([b"d", b"e"], 7)
+    done = cli("redrive", dead, code=1)
+    assert f"the server moves no more ready jobs back into {tube}; 1 job of {dead} moved back" in done.err
+    assert [client.stats_job(id).tube for id in ids] == [tube, dead, dead]
+    client.set_rules(tube, {"dead": dead})
+    assert cli("redrive", dead).lines == [f"2 jobs of {dead} moved back"]
+    client.drop_rules(tube)
+
+
 def test_list_of_the_dead(cli: Cli, client: Client[bytes], tube: str) -> None:
     ids = client.put_many([b"a", b"b", b"c"], 7)
     if lacks(cli, client, "fail-job", "list-jobs", "explain"):
