@@ -238,8 +238,9 @@ class Engine:
     def hold(self, now_ns, session, job):
         """Reserve a job for a session."""
         due_ns: int64_t = now_ns + job.ttr_s * SECOND_NS
-        self.leave(job)
         frees_key: cython.bint = job.flags & Flag.UNTIL_RESERVE
+        records_key: cython.bint = frees_key and job.state == State.READY  # of others reserve-job records all
+        self.leave(job)
         if frees_key:
             end_key(self, job, KeyBit.FREED)
         job.holder = session
@@ -249,7 +250,7 @@ class Engine:
         if job.tube.rules is not None:
             limiting.note_held(job.tube)
             begin_attempt(self, job)
-        if frees_key and self.records.room_for_timeout(job.tag_bytes):
+        if records_key and self.records.room_for_timeout(job.tag_bytes):
             self.records.job_changed(job)
         if self.records.wants_reservations:
             self.records.job_reserved(job)

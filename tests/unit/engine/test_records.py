@@ -24,6 +24,13 @@ def test_reservation_is_no_record_unless_the_log_wants_it() -> None:
     assert recorded(Records(wants_reservations=True), *COMMANDS) == [1, 1, 1, 1, 1, 1]
 
 
+def test_a_hand_out_that_ends_a_key_is_one_record() -> None:
+    put = b"put-job 1 key=k until=reserve\r\nx"
+    assert recorded(Records(), put, b"reserve", b"bury 1 0", b"reserve-job 1") == [1, 1, 1, 1]
+    assert recorded(Records(), put.replace(b" key", b" delay=9 key"), b"reserve-job 1", b"release 1 0 0") == [1, 1, 1]
+    assert recorded(Records(wants_reservations=True), put, b"bury 1 0", b"reserve-job 1") == [1, 0, 2]
+
+
 def test_reserved_waits_for_the_record_of_its_reservation() -> None:
     records = Records(wants_reservations=True)
     engine = Engine(records=records)
