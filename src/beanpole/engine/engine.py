@@ -392,7 +392,8 @@ class Engine:
             return self.offer_all(now_ns, limiting.and_opened(self, [tube]))
         passed: cython.int = 0
         while tube.waiting_count and can_serve(tube) and passed < ENDS_PER_TURN:
-            passed += not self.serve_first(now_ns, tube)
+            cost: cython.int = expiring.end_cost(cython.cast(Job, tube.ready.entries[0].item))
+            passed += 0 if self.serve_first(now_ns, tube) else cost
         return 0
 
     def serve_first(self, now_ns, tube):
@@ -424,7 +425,8 @@ class Engine:
         while heads:
             tube = heapq.heappop(heads)[3]
             if tube.waiting_count and can_serve(tube):
-                passed += not self.serve_first(now_ns, tube)
+                cost: cython.int = expiring.end_cost(cython.cast(Job, tube.ready.entries[0].item))
+                passed += 0 if self.serve_first(now_ns, tube) else cost
                 if tube.ready.count and passed < ENDS_PER_TURN:
                     heapq.heappush(heads, (tube.ready.entries[0].key, tube.ready.entries[0].tie, tube.number, tube))
         return 0
@@ -618,7 +620,8 @@ class Engine:
         best: Heap
         job: Job
         self.count_worker(session)
-        for _ in range(ENDS_PER_TURN):
+        passed: cython.int = 0
+        while passed < ENDS_PER_TURN:
             best = None
             for watch in session.watches:
                 if can_serve(watch.tube) and (best is None or sooner(watch.tube.ready, best)):
@@ -626,8 +629,10 @@ class Engine:
             if best is None:
                 break
             job = cython.cast(Job, best.entries[0].item)
+            cost: cython.int = expiring.end_cost(job)
             if not (job.flags & Flag.COUNTING and expiring.is_over(self, now_ns, job)):
                 return self.reserve_for(now_ns, session, job)
+            passed += cost
         else:
             verb: Verb = Verb.RESERVE if until_ns == NEVER else Verb.RESERVE_WITH_TIMEOUT
             self.command_counts[cython.cast(cython.int, verb)] -= 1

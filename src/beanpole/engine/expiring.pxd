@@ -17,4 +17,5 @@ cdef int64_t expiry_of(Job job) noexcept
 cdef int follow_expiry(Engine engine, Job job) except -1
 cdef bint dies_of_age(Job job) noexcept
 cdef int64_t ends(Engine engine, int64_t now_ns, Job job) except -1
+cdef int end_cost(Job job) noexcept
 cdef bint is_over(Engine engine, int64_t now_ns, Job job) except -1

@@ -19,6 +19,10 @@ from cython.cimports.beanpole.engine.tube import Tube
 from cython.cimports.beanpole.engine.tuberules import TubeRules
 from cython.cimports.libc.stdint import INT64_MAX, int64_t
 
+from beanpole.engine import limits
+
+FAILED_BYTES_PER_JOB = cython.declare(cython.int, limits.FAILED_BYTES_PER_JOB)
+
 AT = cython.declare(cython.Py_ssize_t, 0)
 """Where in the tag it stands when the time is over; 0: it does not count."""
 
@@ -126,6 +130,13 @@ def ends(engine, now_ns, job):
         engine.discard(job)
     engine.tally(before, Count.EXPIRED, 1)
     return written
+
+
+def end_cost(job):
+    """As how many of ENDS_PER_TURN the end of a job counts that is in the way: one that dies is written whole."""
+    if job.flags & Flag.COUNTING and dies_of_age(job):
+        return 1 + job.body_bytes // FAILED_BYTES_PER_JOB
+    return 1
 
 
 def is_over(engine, now_ns, job):

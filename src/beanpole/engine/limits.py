@@ -10,7 +10,10 @@ JOBS_PER_TICK = 10_000
 """Jobs that become ready by time in one tick, a few milliseconds; if more are due, the next turn goes on."""
 
 ENDS_PER_TURN = 1_000
-"""Jobs that are over and that one command finds in its way; then it is tried again, or left to the next tick."""
+"""Jobs that are over and that one command finds in its way; then it is tried again, or left to the next tick.
+
+One that dies counts as more by its bytes: see FAILED_BYTES_PER_JOB.
+"""
 
 TUBES_PER_BLOCK = 256
 """Names of tubes that list-tubes keeps as one text: a change makes it write that text again, 10 microseconds."""

@@ -6,7 +6,7 @@ given the first job that becomes ready, alone: it is not kept waiting for more.
 
 import cython
 from cython.cimports.beanpole.engine.engine import Engine, Outcome
-from cython.cimports.beanpole.engine.expiring import is_over
+from cython.cimports.beanpole.engine.expiring import end_cost, is_over
 from cython.cimports.beanpole.engine.frame import add_frame
 from cython.cimports.beanpole.engine.job import Flag, Job
 from cython.cimports.beanpole.engine.session import Session
@@ -85,8 +85,9 @@ def hold_best(engine, now_ns, session, count, heads, size):
     while size and len(jobs) < count and passed < ENDS_PER_TURN:
         tube = cython.cast(Watch, session.watches[heads[0].place], typecheck=True).tube
         job = cython.cast(Job, tube.ready.entries[0].item)
+        cost: cython.int = end_cost(job)
         if job.flags & Flag.COUNTING and is_over(engine, now_ns, job):
-            passed += 1
+            passed += cost
         else:
             left -= job.body_bytes
             if left < 0 and jobs:

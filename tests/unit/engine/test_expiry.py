@@ -5,6 +5,7 @@ import pytest
 from beanpole.engine import limits
 from beanpole.engine.check import check
 from beanpole.engine.engine import Engine
+from beanpole.engine.job import State
 from beanpole.server.connection import Connection
 
 SECOND_NS = 10**9
@@ -70,6 +71,26 @@ def test_a_late_server_hands_out_nothing_that_is_over(reserve: bytes) -> None:
     server.now_ns += 60 * SECOND_NS
     assert server.ask(b"reserve-job 4\r\n") == b"NOT_FOUND\r\n"
     assert server.ask(reserve) == b"TIMED_OUT\r\n"
+
+
+@pytest.mark.parametrize("hand_out", [b"reserve\r\n", b"reserve-many 5 0\r\n", b"pause-tube default 0\r\n"])
+@pytest.mark.parametrize("rules", [b"expire: 5 dead", b"expire: 5"])
+def test_those_that_die_in_one_command_are_bounded_by_their_bytes(hand_out: bytes, rules: bytes) -> None:
+    server = Server()
+    size = 10 * limits.FAILED_BYTES_PER_JOB
+    server.ask(b"set-rules default %d\r\n%b\r\n" % (len(rules), rules))
+    server.ask(b"pause-tube default 5\r\n" + b"put 0 0 60 %d\r\n%b\r\n" % (size, bytes(size)) * 200)
+    if hand_out.startswith(b"pause"):
+        server.b.receive(server.now_ns, b"reserve\r\n")
+    else:
+        server.ask(b"pause-tube default 0\r\n")
+    server.now_ns += 6 * SECOND_NS
+    server.a.receive(server.now_ns, hand_out)
+    left = sum(job.state == State.READY for job in server.engine.jobs.jobs())
+    assert left == (200 - (limits.ENDS_PER_TURN // 11 + 1) if rules.endswith(b"dead") else 0)
+    server.tick()
+    assert not any(job.state == State.READY for job in server.engine.jobs.jobs())
+    check(server.engine)
 
 
 def test_reserve_many_goes_on_behind_those_that_are_over() -> None:
