@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from beanpole.engine.check import check
 from beanpole.engine.engine import Engine
+from beanpole.engine.job import Flag
 from beanpole.log.files.filelog import FileLog
 from beanpole.log.log import Policy
 from beanpole.server.connection import Connection
@@ -250,6 +251,8 @@ class Life:
         """Takes note of a step; True: the log was told something."""
         if self.history is not None:
             self.history.note_attempts(self.engine)
+        if self.promises.has_rules:  # of which one may let jobs expire
+            self.promises.delete_asked |= {job.id for job in self.engine.jobs.jobs() if job.flags & Flag.EXPIRES}
         told = self.records.index != self.noted_index
         many = many or self.records.index > self.noted_index + 1  # reserve deletes the jobs that it finds too late
         if told or self.failed:

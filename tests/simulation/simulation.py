@@ -22,6 +22,9 @@ RULES = (
     b"attempts: 3\ndead: a\nbackoff: 0.5 max 2\n",
     b"unique: body\nattempts: 2",
     b"unique: body until reserve",
+    b"expire: 2\n",
+    b"expire: 4 dead\nattempts: 2\n",
+    b"expire: 1 dead\ndead: a\n",
 )
 CLIENTS_MAX = 4
 LIMITS = (
