@@ -3,7 +3,7 @@
 Run with `python -m benchmarks.rules [JOBS]`. On one server, connections put, reserve and delete in tubes without rules
 and in tubes with, a round here and a round there, so that whatever else the machine does meets both. What counts is the
 processor time of the server. Then puts into a tube that has JOBS jobs (a million) already, plain and with what must not
-be there twice, and the memory for these jobs, each on a server of its own.
+be there twice or expires, and the memory for these jobs, each on a server of its own.
 """
 
 import argparse
@@ -161,9 +161,10 @@ KINDS: dict[str, Callable[[int], bytes]] = {
     "put": put,
     "put-job": lambda number: put(number, b"put-job %d\r\n" % BODY_BYTES),
     "put-job, a key of 12 bytes": lambda number: put(number, b"put-job %d key=%012d\r\n" % (BODY_BYTES, number)),
+    "put-job, expire": lambda number: put(number, b"put-job %d expire=86400\r\n" % BODY_BYTES),
     "put, unique: body": put,
 }
-"""How jobs are put that must not be there twice, and how others are."""
+"""How jobs are put that must not be there twice, or expire, and how others are."""
 
 
 def puts(jobs: int, names: list[str], in_flights: tuple[int, ...]) -> None:
