@@ -19,6 +19,7 @@ CHECKS: tuple[Check, ...] = (
     server_checks.timeouts,
     server_checks.empty_reserves,
     tube_checks.no_workers,
+    tube_checks.dead_jobs,
     tube_checks.idle_workers,
     tube_checks.far_behind,
     tube_checks.buried,
@@ -66,7 +67,14 @@ async def visit(
     after = await sampler.take()
     ready = await _inspect(client, after, "ready")
     buried = await _inspect(client, after, "buried")
-    return Visit(before, after, ready, buried, files_max(after))
+    return Visit(before, after, ready, buried, files_max(after), await _dead_tubes(client))
+
+
+async def _dead_tubes(client: "AsyncClient[bytes]") -> frozenset[str]:
+    """The tubes into which rules send the dead."""
+    if "list-rules" not in await client.features():
+        return frozenset()
+    return frozenset(each["dead"] for each in await client.list_rules() if "dead" in each)
 
 
 async def _inspect(client: "AsyncClient[bytes]", sample: Sample, state: str) -> dict[str, Inspected]:

@@ -49,6 +49,8 @@ class Visit:
     """The first buried job by tube."""
     files_max: int | None = None
     """Files that the server's process may have open; None: not known."""
+    dead_tubes: frozenset[str] = frozenset()
+    """The tubes into which rules send the dead; none where the server has no rules."""
     own_connections: int = 1
     """Connections of the doctor, which watch the default tube."""
 
@@ -88,6 +90,10 @@ class Visit:
     def watching(self, tube: "StatsTube") -> int:
         """Connections that watch a tube, without ours."""
         return tube.current_watching - (self.own_connections if tube.name == "default" else 0)
+
+    def lonely(self) -> Iterator["StatsTube"]:
+        """Tubes that have ready jobs, and that nobody watches."""
+        return (tube for _, tube in self.tubes() if tube.current_jobs_ready and self.watching(tube) <= 0)
 
 
 Check = Callable[[Visit], Iterator[Finding]]

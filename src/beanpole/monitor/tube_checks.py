@@ -70,17 +70,27 @@ def buried(visit: Visit) -> Iterator[Finding]:
 def no_workers(visit: Visit) -> Iterator[Finding]:
     """Ready jobs in tubes that nobody watches."""
     troubled: Troubled = []
-    for _, tube in visit.tubes():
-        number = tube.current_jobs_ready
-        if number and visit.watching(tube) <= 0:
-            line = f"{count(number)} ready{put_ago(age_of_next(visit, tube))}"
-            troubled.append((number, tube.name, line))
+    for tube in visit.lonely():
+        if tube.name not in visit.dead_tubes:
+            line = f"{count(tube.current_jobs_ready)} ready{put_ago(age_of_next(visit, tube))}"
+            troubled.append((tube.current_jobs_ready, tube.name, line))
     yield from finding(
         Severity.WARNING,
         "jobs are ready in tubes that no connection watches",
         "Start workers for these tubes, or stop putting into them.",
         troubled,
     )
+
+
+def dead_jobs(visit: Visit) -> Iterator[Finding]:
+    """Jobs in the tubes into which rules send the dead: nobody has to watch these."""
+    found: Troubled = [
+        (tube.current_jobs_ready, tube.name, plural(tube.current_jobs_ready, "dead job"))
+        for tube in visit.lonely()
+        if tube.name in visit.dead_tubes
+    ]
+    advice = "Look at them with beanpole list TUBE --dead; beanpole redrive TUBE moves them back to where they died."
+    yield from finding(Severity.NOTE, "dead jobs are in the tubes into which rules send them", advice, found)
 
 
 def idle_workers(visit: Visit) -> Iterator[Finding]:
@@ -171,7 +181,7 @@ def growing(visit: Visit) -> Iterator[Finding]:
 
 def waiting_in_vain(visit: Visit) -> Iterator[Finding]:
     """Workers that wait on tubes that nobody puts into, perhaps as the name is not right."""
-    lonely = [tube.name for _, tube in visit.tubes() if tube.current_jobs_ready and visit.watching(tube) <= 0]
+    lonely = [tube.name for tube in visit.lonely() if tube.name not in visit.dead_tubes]
     misspelt: Troubled = []
     unused: Troubled = []
     for _, tube in visit.tubes():

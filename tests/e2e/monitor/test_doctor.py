@@ -67,6 +67,16 @@ def test_tubes_in_trouble(server: Server) -> None:
         assert text.endswith("2 warnings, 2 notes.\n")
 
 
+def test_dead_jobs_are_no_trouble(tmp_path: Path) -> None:
+    with beanpole_server("-b", str(tmp_path)) as server, connected(server, watch="mail") as client:
+        client.set_rules("ma*", {"dead": "dead-mail"})
+        client.put("x", tube="mail")
+        client.fail_job(client.reserve(0), dead=True)
+        found = examined(url_of(server), healthy=True)
+        assert found["dead-jobs"]["evidence"] == ["dead-mail: 1 dead job"]
+        assert "no-workers" not in found
+
+
 def test_worker_that_waits_for_a_misspelt_tube(server: Server) -> None:
     with connected(server) as client, server.connect() as worker:
         client.put("x", tube="emails")

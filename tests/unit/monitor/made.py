@@ -68,7 +68,8 @@ def visit(
     ready: dict[str, Inspected] | None = None,
     buried: dict[str, Inspected] | None = None,
     files_max: int | None = None,
+    dead_tubes: frozenset[str] = frozenset(),
 ) -> Visit:
     """A visit of two seconds; what is not given is a healthy server."""
     after = after or sample(at_s=2)
-    return Visit(before or sample(stats=after.server), after, ready or {}, buried or {}, files_max)
+    return Visit(before or sample(stats=after.server), after, ready or {}, buried or {}, files_max, dead_tubes)

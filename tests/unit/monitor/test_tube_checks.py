@@ -40,6 +40,28 @@ def test_no_workers() -> None:
     assert finding.evidence[0] == "b: 9 ready, the next one put 1m01s ago"
 
 
+def test_dead_jobs() -> None:
+    rows = [
+        row("a", current_jobs_ready=1),
+        row("dead", current_jobs_ready=1),
+        row("dead-b", current_jobs_ready=1200),
+        row("watched", current_jobs_ready=9, current_watching=1),
+        row("empty"),
+    ]
+    made = seen(*rows, dead_tubes=frozenset({"dead", "dead-b", "watched", "empty", "not there"}))
+    (finding,) = tube_checks.dead_jobs(made)
+    assert finding.severity is Severity.NOTE
+    assert finding.evidence == ("dead-b: 1 200 dead jobs", "dead: 1 dead job")
+    assert told(tube_checks.no_workers, made) == [(Severity.WARNING, ("a",))]
+
+
+def test_nobody_means_the_tube_of_the_dead() -> None:
+    rows = (row("dead-mail", current_jobs_ready=1), row("dead-mails", current_waiting=1))
+    assert told(tube_checks.waiting_in_vain, seen(*rows)) == [(Severity.WARNING, ("dead-mails",))]
+    made = seen(*rows, dead_tubes=frozenset({"dead-mail"}))
+    assert told(tube_checks.waiting_in_vain, made) == [(Severity.NOTE, ("dead-mails",))]
+
+
 @pytest.mark.parametrize(
     ("before", "after", "age_s", "is_told"),
     [
