@@ -81,7 +81,7 @@ def fail(
     reason: str,
     **options: Any,
 ) -> ExitCode:
-    """Let an attempt at jobs fail, as a worker does. The server must know fail-job.
+    """Let an attempt at jobs fail, as a worker does, and say which of them are dead. The server must know fail-job.
 
     A job that is reserved can only be failed by the client that reserved it. The job is reserved by its id for a
     moment, which counts as a reserve.
@@ -92,7 +92,7 @@ def fail(
     def issue(pipeline: Pipeline[bytes], job: StatsJob) -> Result[Any]:
         return pipeline.fail_job(job.id, reason, **options)
 
-    return finish(client, out, ("fail", "failed"), ids, issue)
+    return finish(client, out, ("fail", lambda is_dead: "dead" if is_dead else "failed"), ids, issue)
 
 
 def need(features: frozenset[str], feature: str) -> None:

@@ -48,13 +48,21 @@ def why(client: Client[bytes], id: int, do: str, error: BeanpoleError) -> str:
 
 
 def report(
-    client: Client[bytes], out: Output, do: str, done: str, results: Sequence[tuple[int, Result[Any]]]
+    client: Client[bytes],
+    out: Output,
+    do: str,
+    done: str | Callable[[Any], str],
+    results: Sequence[tuple[int, Result[Any]]],
 ) -> ExitCode:
-    """Write the result for each job; return the exit code, which is that of the first error."""
+    """Write the result for each job; return the exit code, which is that of the first error.
+
+    `done` is what a job is afterwards, or says so of what the command has returned.
+    """
     code = ExitCode.OK
     for id, result in results:
         if result.error is None:
-            out.record({"id": id, "result": done}, f"{id} {done}")
+            now = done if isinstance(done, str) else done(result.result())
+            out.record({"id": id, "result": now}, f"{id} {now}")
         else:
             out.flush()
             note(why(client, id, do, result.error))
@@ -125,11 +133,11 @@ def reserved(client: Client[bytes], ids: Sequence[int]) -> dict[int, StatsJob | 
 def finish(
     client: Client[bytes],
     out: Output,
-    words: tuple[str, str],
+    words: tuple[str, str | Callable[[Any], str]],
     ids: Sequence[int],
     issue: Callable[[Pipeline[bytes], StatsJob], Result[Any]],
 ) -> ExitCode:
-    """Reserve jobs and finish them; `words` are what is done, and what a job is afterwards."""
+    """Reserve jobs and finish them; `words` are what is done, and what a job is afterwards (see `report`)."""
     code = ExitCode.OK
     for piece in pieces(ids):
         found = reserved(client, piece)

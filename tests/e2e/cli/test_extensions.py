@@ -113,8 +113,13 @@ def test_snooze_and_fail(cli: Cli, client: Client[bytes]) -> None:
     assert (stats.state, stats.pri, stats.delay) == ("delayed", 7, 60)
     assert cli("fail", id, "--reason", "too late", "--delay", 0).lines == [f"{id} failed"]
     assert client.stats_job(id).state == "ready"
-    cli("fail", id, "--dead")
+    assert cli("fail", id, "--dead").lines == [f"{id} dead"]
     assert client.stats_job(id).state == "buried"
+    other = client.put(b"b")
+    assert cli("fail", id, other, "--dead", "--json").objects == [
+        {"id": id, "result": "dead"},
+        {"id": other, "result": "dead"},
+    ]
 
 
 def test_explain(cli: Cli, client: Client[bytes], tube: str) -> None:
