@@ -20,7 +20,7 @@ from typing import IO, Any
 
 import click
 
-from beanpole.cli.common import EXIT_CODES, SETTINGS, TUBE, Output, Server, name_fault, verb
+from beanpole.cli.common import EXIT_CODES, SETTINGS, TUBE, Output, Server, Tube, name_fault, verb
 from beanpole.cli.errors import Failure, missing, note, reporting
 from beanpole.client import Client, Rules
 from beanpole.client.errors import NotFoundError, UnsupportedError
@@ -42,6 +42,16 @@ class Pattern(click.ParamType[str]):
         except ArgumentError as error:
             self.fail(name_fault(error), param, ctx)
         return str(value)
+
+
+class OneTube(Tube):
+    """The name of a tube, not a pattern."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the name if it is one."""
+        if str(value).endswith("*"):
+            self.fail(f"{value} is a pattern, not a tube; beanpole rules list shows the rules of all", param, ctx)
+        return super().convert(value, param, ctx)
 
 
 PATTERN = Pattern()
@@ -106,7 +116,7 @@ def line_of(argument: str) -> str:
 
 
 @verb("show")
-@click.argument("tube", type=TUBE)
+@click.argument("tube", type=OneTube())
 def show(server: Server, out: Output, tube: str) -> None:
     """Show the rules that apply to TUBE, which need not exist, and the pattern that they are set for."""
     with missing(f"no rules apply to {tube}"):

@@ -60,7 +60,8 @@ def test_rules_of_a_pattern(cli: Cli, client: Client[bytes]) -> None:
         (["set", "a b", "attempts: 5"], "a tube's name is made of letters, digits and"),
         (["set", "a", "attempts: 5", "backof: 1"], "line 2: there is no rule 'backof' (see beanpole rules --help)"),
         (["set", "a", "attempts: many"], "line 1: attempts: a whole number"),
-        (["show", "a*"], "letters"),
+        (["show", "a*"], "a* is a pattern, not a tube; beanpole rules list"),
+        (["show", "a b"], "letters"),
         (["drop", "**"], "a tube's name is made of"),
     ],
 )
