@@ -36,6 +36,7 @@ class SimRunner:
         self.ban = ban
         self.under_way: tuple[list[tuple[SimDisk | SimFile, int]], Callable[[OSError | None], None]] | None = None
         self.works: deque[tuple[Callable[[], Any], Callable[[Any], None]]] = deque()
+        self.done: deque[Callable[[], None]] = deque()
         self.calls: deque[Callable[[], None]] = deque()
         self.timers: list[tuple[int, int, Callable[[], None]]] = []
         self.timer_count = 0
@@ -63,10 +64,11 @@ class SimRunner:
 
     def finish_background(self) -> bool:
         self.ban.note("finish_background")
-        if not self.works:
+        if not self.done:
+            self.run_background()
+        if not self.done:
             return False
-        self.run_background()
-        self.calls.pop()()
+        self.take_result()
         return True
 
     def soon(self, call: Callable[[], None]) -> None:
@@ -102,7 +104,13 @@ class SimRunner:
             result = work()
         except OSError as error:
             result = error
-        self.calls.append(partial(done, result))
+        self.done.append(partial(done, result))
+        self.calls.append(self.take_result)
+
+    def take_result(self) -> None:
+        """Tells the log of the oldest work that is done; once too often after `finish_background`, as the loop does."""
+        if self.done:
+            self.done.popleft()()
 
     def run_soon(self) -> None:
         """Makes one call that waits."""
