@@ -270,8 +270,7 @@ class Simulation:
         elif what < 0.6 and life.engine.jobs.count < 2 * self.jobs_wanted:
             line = b"put-job %d tube=%b delay=%d" % (len(text), tube, rng.choice((0, 0, 20)))
             line += rng.choice((b"", b" key=k", b" key=k taken=replace", b" key=k until=reserve", b" key=other"))
-            if not self.rules.disk_full:
-                line += rng.choice((b"", b"", b" expire=2", b" expire=30"))
+            line += rng.choice((b"", b"", b" expire=2", b" expire=30"))
             if self.rules.disk_full:  # a hand-out that finds no room is not recorded
                 line = line.replace(b" until=reserve", b"")
             life.send(client, b"put-job", line, 0, text)
@@ -291,8 +290,7 @@ class Simulation:
             change = rng.choice(
                 (b"tube=" + tube, b"pri=%d tube=%b" % (rng.randrange(3), tube), b"delay=20", b"delay=0")
             )
-            if not self.rules.disk_full:
-                change += rng.choice((b"", b"", b" expire=20"))
+            change += rng.choice((b"", b"", b" expire=20"))
             life.send(client, b"change-job", b"change-job %d %b" % (id, change), id)
 
     def change_rules(self, life: Life, client: Client) -> None:
