@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from beanpole.log.migration.beanstalkd_binlog import read_directory
+from tests.e2e.process import wait_until
 from tests.servers import Server
 from tests.unit.log.beanstalkd_bytes import read_binlog
 from tests.unit.log.beanstalkd_client import Client, compare_with_beanstalkd, killed_beanstalkd
@@ -134,7 +135,9 @@ def test_killed_while_clients_put(folder: Path, round_number: int) -> None:
         threads = [threading.Thread(target=producer.run, args=(server,)) for producer in producers]
         for thread in threads:
             thread.start()
-        time.sleep(0.2 + 0.037 * round_number)
+        wait_until(
+            lambda: sum(len(producer.kept) for producer in producers) > 20 + 37 * round_number, "jobs have been put"
+        )
         server.signal(signal.SIGKILL)
         for thread in threads:
             thread.join()
