@@ -10,6 +10,7 @@ import pytest
 
 from beanpole.engine.check import check
 from beanpole.engine.engine import Engine
+from beanpole.engine.job import State
 from beanpole.log.encoder import Encoder
 from beanpole.log.errors import DamageError
 from beanpole.log.files.names import segment_name, segment_number
@@ -22,24 +23,27 @@ from tests.simulation.disk import SimDisk
 from tests.simulation.life import Client, Life, Promises
 from tests.simulation.runner import NS_PER_S, Clock
 
-State = tuple[tuple[int, bytes, int, int, int, int, int, int, int, int, int, int], ...]
+Jobs = tuple[tuple[int, bytes, int, int, int, int, int, int, int, int, int, int], ...]
 """All jobs, each as the numbers and the body that a restart must bring back."""
 
 SEGMENT_BYTES = 700
 
 
-def state_of(engine: Engine) -> State:
-    """What is there. A reservation does not survive."""
+def state_of(engine: Engine) -> Jobs:
+    """What is there. A reservation does not survive, and an attempt that was under way ends at the first tick."""
+    waiting = {
+        job.id for job in engine.jobs.jobs() if job.state == State.DELAYED and job.deadline_at_ns > engine.started_at_ns
+    }
     return tuple(
         sorted(
             (
                 job.id,
                 job.text,
-                0 if job.state == 1 else job.state,
+                State.BURIED if job.state == State.BURIED else State.DELAYED if job.id in waiting else State.READY,
                 job.pri,
                 job.delay_s,
                 job.ttr_s,
-                job.deadline_at_ns if job.state == 2 else 0,
+                job.deadline_at_ns if job.id in waiting else 0,
                 job.created_at_ns,
                 job.timeout_count,
                 job.release_count,
@@ -56,14 +60,14 @@ class Written:
     """A log, and what was true at each of its ends."""
 
     files: dict[str, bytes]
-    states: dict[tuple[int, int], State] = field(default_factory=dict)
+    states: dict[tuple[int, int], Jobs] = field(default_factory=dict)
     """By segment and the bytes of it that were used then."""
 
     @property
     def last(self) -> str:
         return max(self.files)
 
-    def state_at(self, number: int, size: int) -> State:
+    def state_at(self, number: int, size: int) -> Jobs:
         """What was true by the records that end before a byte of a segment."""
         return self.states[max((each for each in self.states if each <= (number, size)), default=(0, 0))]
 
@@ -86,7 +90,7 @@ class Writer:
         self.disk = SimDisk()
         self.clock = Clock()
         self.life = Life(self.disk, self.clock, Policy(0), SEGMENT_BYTES, Promises())
-        self.states: dict[tuple[int, int], State] = {(0, 0): ()}
+        self.states: dict[tuple[int, int], Jobs] = {(0, 0): ()}
         self.client = self.life.connect()
         self.note()
 
@@ -141,7 +145,7 @@ def written(request: pytest.FixtureRequest) -> Written:
     return Written(files, writer.states)
 
 
-def recovered(files: dict[str, bytes]) -> State | None:
+def recovered(files: dict[str, bytes]) -> Jobs | None:
     """What recovery brings back; None: it refuses."""
     disk = SimDisk()
     for name, content in files.items():
