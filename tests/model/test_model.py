@@ -428,18 +428,22 @@ class Conversation(RuleBasedStateMachine):
     def jump_to(self, now_ns: int) -> None:
         if now_ns >= self.world.now_ns:
             self.world.resumed.clear()
-            self.world.jump(now_ns - self.world.now_ns)
+            self.world.tick(now_ns - self.world.now_ns)
             before = list(self.model.buried)
             self.model.tick(now_ns)
             self.bury_as_the_engine([job for job in self.model.buried if job not in before])
+            self.world.settle()
             self.follow("")
 
     def bury_as_the_engine(self, jobs: list[Any]) -> None:
         """Lets jobs that died at the same time lie in the order in which the engine has buried them."""
         for tube in sorted({job.tube for job in jobs if len(jobs) > 1}):
             command = ("list-jobs", tube, "buried", 1000, {"order": "next"})
-            self.world.send(OBSERVER, bytes_of(*command))
-            got = self.world.output(OBSERVER)
+            observer = self.world.connections[OBSERVER]  # whom nobody wakes, so that nobody else goes on yet
+            observer.receive(self.world.now_ns, bytes_of(*command))
+            while observer.pending:
+                observer.resume(self.world.now_ns)
+            got = observer.take_output()
             order = [int(line.split()[1]) for line in got.split(b"\r\n") if line.startswith(b"JOB ")]
             places = [place for place, job in enumerate(self.model.buried) if job in jobs and job.tube == tube]
             moved = sorted((self.model.buried[place] for place in places), key=lambda job: order.index(job.id))

@@ -41,7 +41,7 @@ class World:
     def send(self, name: str, data: bytes) -> None:
         """Bytes arrive from a client."""
         self.connections[name].receive(self.now_ns, data)
-        self._settle(name)
+        self.settle(name)
 
     def output(self, name: str) -> bytes:
         """All replies on a connection since the last call."""
@@ -49,19 +49,19 @@ class World:
         replies = connection.take_output()
         while connection.choked:  # It stopped because of replies that nobody took.
             connection.resume(self.now_ns)
-            self._settle(name)
+            self.settle(name)
             replies += connection.take_output()
         return replies
 
     def half_close(self, name: str) -> None:
         """The client says that it will send no more."""
         self.connections[name].half_close(self.now_ns)
-        self._settle(name)
+        self.settle(name)
 
     def disconnect(self, name: str) -> None:
         """The client is gone; what it has not read is lost."""
         self.connections.pop(name).close(self.now_ns)
-        self._settle()
+        self.settle()
 
     def is_closed(self, name: str) -> bool:
         """Whether the server has closed the connection."""
@@ -88,29 +88,40 @@ class World:
 
     def jump(self, duration_ns: int) -> None:
         """Lets time pass unnoticed: one tick at the end, as after a stall of the server."""
+        self.tick(duration_ns)
+        self.settle()
+
+    def tick(self, duration_ns: int) -> None:
+        """Lets time pass, with one tick at the end, but nobody goes on yet whom it has woken: see :meth:`settle`."""
         self.now_ns += duration_ns
         self.engine.tick(self.now_ns)
-        self._settle()
 
     def check(self) -> None:
         """Asserts the engine's invariants."""
         check(self.engine)
 
-    def _settle(self, name: str = "") -> None:
+    def settle(self, name: str = "") -> None:
         """Goes on with `name` and every connection that was woken, until none has anything to do."""
-        due: list[Connection] = [self.connections[name]] if name else []
-        for connection in due:
-            self._close_finished(connection)
+        if name:
+            self._go_on(self.connections[name])
         for _ in range(TURNS_MAX):
             woken: list[Any] = [session.owner for session in self.engine.take_woken() if session.owner]
-            due = woken + [connection for connection in due if connection.pending and not connection.closed]
-            if not due:
+            if not woken:
                 return
-            for connection in due:
+            for connection in woken:
                 connection.resume(self.now_ns)
                 self.resumed += [known for known, other in self.connections.items() if other is connection]
-                self._close_finished(connection)
+                self._go_on(connection)
         raise AssertionError("the connections wake each other without end")
+
+    def _go_on(self, connection: Connection) -> None:
+        """Goes on with one connection before anybody else, however many turns of a server that takes."""
+        for _ in range(TURNS_MAX):
+            self._close_finished(connection)
+            if connection.closed or not connection.pending:
+                return
+            connection.resume(self.now_ns)
+        raise AssertionError("a connection goes on without end")
 
     def _close_finished(self, connection: Connection) -> None:
         """Closes a connection that has quit or has no more input, before anybody else goes on."""
