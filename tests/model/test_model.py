@@ -22,6 +22,7 @@ from hypothesis.stateful import (
 
 from beanpole.testing.world import START_NS, World
 from tests.model.bookkeeping import NEVER, SECOND
+from tests.model.compare import compare_stats
 from tests.model.extensions import said
 from tests.model.many import RESTING
 from tests.model.model import NEEDS, Model
@@ -477,19 +478,6 @@ class Conversation(RuleBasedStateMachine):
                 words[:] = [max(last_id - word, 0) for word in words]
             sent.append((verb, *words))
         return sent
-
-
-def compare_stats(got: bytes, wanted: bytes) -> None:
-    """Compares `stats` by those keys that the model knows and the server has."""
-    server = dict(line.split(": ") for line in got.decode().splitlines() if ": " in line)
-    model = dict(line.split(": ") for line in wanted.decode().splitlines() if ": " in line)
-    differing = [
-        f"{key} is {server[key]}, the model says {model[key]}"
-        for key in model
-        if server.get(key, model[key]) != model[key]
-    ]
-    assert not differing, "; ".join(differing)
-    assert set(model) - set(server) <= {"cmd-quit", "cmd-reserve-job", "cmd-kick-job"}
 
 
 def test_engine_answers_as_the_model() -> None:
