@@ -15,7 +15,7 @@ COUNTS = ("ready", "reserved", "delayed", "buried", "watching", "waiting")
 @verb("explain")
 @click.argument("what", type=TARGET, nargs=-1, required=True, metavar="TUBE|ID...")
 def explain(server: Server, out: Output, what: tuple[int | str, ...]) -> ExitCode:
-    """Say why the job ID is not done, or why who waits for jobs of TUBE gets none.
+    """Say why the job ID is not being done, or why TUBE hands out no jobs.
 
     Each reason that holds now is a line; the page "Protocol" lists the words in front of them. A tube whose name is a
     number is written tube:123. The server must know explain.

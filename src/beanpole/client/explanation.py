@@ -23,7 +23,7 @@ class Reason:
 
 @dataclass(frozen=True, slots=True)
 class Explanation(Mapping[str, str]):
-    """Why a job does not run, or who waits for a tube: what the server says, by its keys."""
+    """Why a job is not being done, or why a tube hands out no jobs: what the server says, by its keys."""
 
     reasons: list[Reason]
     """Each reason that holds."""

@@ -328,6 +328,6 @@ class Extended(Generic[B]):
 
     @command
     def explain_tube(self, tube: str) -> "Call[Explanation]":
-        """Why who waits for jobs of a tube gets none (``explain-tube``). Raises NotFoundError if there is no such."""
+        """Why a tube hands out no jobs (``explain-tube``). Raises NotFoundError if there is no such tube."""
         data, needs = line(b"explain-tube", wire.tube_name(tube))
         return Call(data, Word.OK, lambda reply: Explanation.parse(reply.body), needs=needs)

@@ -188,7 +188,7 @@ def change_job(engine, now_ns, session, command):
 
 
 def change_numbers(engine, now_ns, job, command):
-    """Give a job the numbers that were given. Its time to wait begins anew with another delay or another time."""
+    """Give a job the numbers that were given. Its time to wait starts over with another delay or another time."""
     given: uint64_t = command.args.given
     if given & bit(Kind.TTR):
         job.ttr_s = command.args.ttr_s

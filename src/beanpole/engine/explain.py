@@ -1,4 +1,4 @@
-"""explain and explain-tube: why a job is not done, and why who waits for jobs of a tube gets none.
+"""explain and explain-tube: why a job is not being done, and why a tube hands out no jobs.
 
 The reply is a mapping in YAML, and ``reasons`` in it a list: each begins with a word for programs, the rest is for
 people. Every reason that holds is there, in a fixed order; of jobs and sessions that are reasons the first NAMED_MAX
@@ -257,7 +257,7 @@ def about_tube(tube: Tube) -> list[tuple[str, object]]:
 
 
 def reasons_of_tube(engine: Engine, now_ns: int64_t, tube: Tube, held: list[int]) -> list[str]:
-    """Return why who waits for jobs of a tube gets none; `held` are some of the jobs that are."""
+    """Return why a tube hands out no jobs; `held` are some of those that sessions hold."""
     reasons = closed_reasons(now_ns, tube)
     if tube.ready.count == 0:
         reasons.append("empty: no job is ready")
