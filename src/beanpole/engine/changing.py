@@ -6,7 +6,7 @@ job out of the log's accounts first and then records it whole, as if it had just
 
 import cython
 from cython.cimports.beanpole.engine.engine import Outcome
-from cython.cimports.beanpole.engine.expiring import EXPIRY_TAG_BYTES, begin_expiry, count_expiry, ends, give_expiry
+from cython.cimports.beanpole.engine.expiring import EXPIRY_BYTES, begin_expiry, count_expiry, ends, give_expiry
 from cython.cimports.beanpole.engine.failing import (
     End,
     Why,
@@ -160,7 +160,7 @@ def change_job(engine, now_ns, session, command):
         return session.out.word(Word.OUT_OF_MEMORY)
     tag_bytes: cython.Py_ssize_t = job.tag_bytes
     if given & bit(Kind.EXPIRE):
-        tag_bytes = tags_after(job, Tag.EXPIRE, EXPIRY_TAG_BYTES - 3)
+        tag_bytes = tags_after(job, Tag.EXPIRE, EXPIRY_BYTES)
     whole: cython.bint = moves or tag_bytes != job.tag_bytes
     room: cython.int = (
         engine.records.room_for_put(len(name) + tag_bytes + job.body_bytes + RULE_TAGS_BYTES)

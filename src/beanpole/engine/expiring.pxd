@@ -6,7 +6,7 @@ from beanpole.engine.job cimport Job
 from beanpole.engine.tube cimport Tube
 
 cdef enum:
-    EXPIRY_TAG_BYTES = 20                # of the tag with its number and size
+    EXPIRY_BYTES = 17                    # of what Tag.EXPIRE says
 
 cdef int give_expiry(Job job, int64_t duration_ns, int bits) except -1
 cdef int begin_expiry(Job job, int64_t due_ns) except -1

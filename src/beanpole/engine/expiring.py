@@ -28,7 +28,6 @@ AT = cython.declare(cython.Py_ssize_t, 0)
 
 DURATION = cython.declare(cython.Py_ssize_t, 8)
 BITS = cython.declare(cython.Py_ssize_t, 16)
-TAG_BYTES = cython.declare(cython.Py_ssize_t, 17)
 
 
 @cython.cfunc
@@ -46,7 +45,7 @@ def give_expiry(job, duration_ns, bits):
     put_number(cython.address(tag[AT]), 0, 8)
     put_number(cython.address(tag[DURATION]), duration_ns, 8)
     tag[BITS] = bits
-    put_tag(job, Tag.EXPIRE, tag, TAG_BYTES)
+    put_tag(job, Tag.EXPIRE, tag, EXPIRY_BYTES)
     return read_flags(job)
 
 

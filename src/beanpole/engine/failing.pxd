@@ -14,7 +14,6 @@ cpdef enum Why:
 
 cdef enum:
     CHANGE_BYTES = 100                   # what the record of a job counts that comes back and keeps its size
-    ATTEMPT_TAG_BYTES = 8                # the tag of a job's attempts, its number and size among them
 
 cdef enum End:
     # How the attempt at a job ended that comes back.

@@ -19,6 +19,7 @@ from cython.cimports.beanpole.engine.keyed import end_key
 from cython.cimports.beanpole.engine.records import Room
 from cython.cimports.beanpole.engine.session import Session
 from cython.cimports.beanpole.engine.tags import (
+    TAG_FRAME_BYTES,
     KeyBit,
     Tag,
     attempt_of,
@@ -34,9 +35,6 @@ from cython.cimports.libc.stdint import int64_t, uint32_t, uint64_t
 from cython.cimports.libc.string import memcpy
 
 from beanpole.engine import limits
-
-TAG_FRAME = cython.declare(cython.Py_ssize_t, 3)
-"""Bytes of a tag's number and size."""
 
 DEATH_FIXED = cython.declare(cython.Py_ssize_t, 14)
 """Bytes of what Tag.DEATH says, up to the name: when i64, attempts u32, why u8, bytes of the name u8."""
@@ -265,7 +263,7 @@ def dead_bytes(job):
     """Return the bytes of a job for which there must be room when it dies."""
     name: bytes = grave_of(job)
     longer: cython.Py_ssize_t = 0 if name is None else len(name) - len(job.tube.name)
-    return whole_bytes(job) + longer + TAG_FRAME + DEATH_FIXED + len(job.tube.name)
+    return whole_bytes(job) + longer + TAG_FRAME_BYTES + DEATH_FIXED + len(job.tube.name)
 
 
 def die(engine, now_ns, job, why, whole):

@@ -3,13 +3,13 @@
 import cython
 from cython.cimports.beanpole.engine.changing import no_room
 from cython.cimports.beanpole.engine.engine import Outcome
-from cython.cimports.beanpole.engine.expiring import EXPIRY_TAG_BYTES, begin_expiry, give_expiry, is_over, take_expiry
+from cython.cimports.beanpole.engine.expiring import EXPIRY_BYTES, begin_expiry, give_expiry, is_over, take_expiry
 from cython.cimports.beanpole.engine.failing import begin_count, forget_death
 from cython.cimports.beanpole.engine.job import Flag, Job, State, new_job, replace_body
 from cython.cimports.beanpole.engine.keyed import end_key, give_body_key, give_key, key_holder
 from cython.cimports.beanpole.engine.limiting import is_full, refuse_put, refuses
 from cython.cimports.beanpole.engine.records import Room
-from cython.cimports.beanpole.engine.tags import ExpireBit, KeyBit, Tag, put_tag
+from cython.cimports.beanpole.engine.tags import TAG_FRAME_BYTES, ExpireBit, KeyBit, Tag, put_tag
 from cython.cimports.beanpole.engine.tally import Count
 from cython.cimports.beanpole.engine.tube import Tube
 from cython.cimports.beanpole.engine.tuberules import RULE_TAGS_BYTES
@@ -110,7 +110,7 @@ def put_job(engine, now_ns, session, command):
         merges = False
         tube = engine.tube_named(name)
     if given & bit(Kind.EXPIRE):
-        size += EXPIRY_TAG_BYTES
+        size += TAG_FRAME_BYTES + EXPIRY_BYTES
     if holder is not None:
         size += holder.tag_bytes  # of which a replacement keeps some
     exists: cython.bint = holder is not None and not overwrites

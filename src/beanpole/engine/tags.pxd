@@ -11,6 +11,9 @@ cpdef enum Tag:
     DEATH = 130                          # when, after how many attempts, why and in which tube it died
     FAILURE_TEXT = 131                   # why its last attempt failed, as its worker said
 
+cdef enum:
+    TAG_FRAME_BYTES = 3                  # in front of what a tag says: its number and its size
+
 cpdef enum KeyBit:
     UNTIL_RESERVE = 1                    # the key is free when the job is handed out
     SUPERSEDED = 2                       # another job took the key while this one was held

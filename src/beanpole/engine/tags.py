@@ -13,9 +13,6 @@ from cython.cimports.libc.string import memcpy, memmove
 ATTEMPT_BYTES = cython.declare(cython.Py_ssize_t, 5)
 """Bytes of what Tag.ATTEMPTS says: a number of four, and whether that attempt is under way."""
 
-FRAME_BYTES = cython.declare(cython.Py_ssize_t, 3)
-"""Bytes in front of what a tag says: its number and its size."""
-
 
 @cython.cfunc
 @cython.inline
@@ -32,7 +29,7 @@ def place_of(job: Job, tag: cython.int) -> cython.Py_ssize_t:
     tags = cython.cast(cython.p_const_uchar, job.body + job.body_bytes + 2)
     at: cython.Py_ssize_t = 0
     while at < job.tag_bytes and tags[at] < tag:
-        at += FRAME_BYTES + size_at(tags + at)
+        at += TAG_FRAME_BYTES + size_at(tags + at)
     return at
 
 
@@ -43,7 +40,7 @@ def find_tag(job, tag, size):
     if at == job.tag_bytes or found[0] != cython.cast(cython.int, tag):
         return cython.NULL
     size[0] = size_at(found)
-    return cython.cast(cython.p_const_char, found + FRAME_BYTES)
+    return cython.cast(cython.p_const_char, found + TAG_FRAME_BYTES)
 
 
 def read_flags(job):
@@ -66,9 +63,9 @@ def read_flags(job):
 def tags_after(job, tag, size):
     """Return the bytes of all tags when this one says `size` bytes; 0: when it is gone."""
     before: cython.Py_ssize_t = 0
-    after: cython.Py_ssize_t = FRAME_BYTES + size if size else 0
+    after: cython.Py_ssize_t = TAG_FRAME_BYTES + size if size else 0
     if find_tag(job, tag, cython.address(before)) is not cython.NULL:
-        before += FRAME_BYTES
+        before += TAG_FRAME_BYTES
     return job.tag_bytes - before + after
 
 
@@ -77,8 +74,8 @@ def put_tag(job, tag, data, size):
     before: cython.Py_ssize_t = 0
     old: cython.p_const_char = find_tag(job, tag, cython.address(before))
     if old is not cython.NULL:
-        before += FRAME_BYTES
-    after: cython.Py_ssize_t = FRAME_BYTES + size if size else 0
+        before += TAG_FRAME_BYTES
+    after: cython.Py_ssize_t = TAG_FRAME_BYTES + size if size else 0
     tag_bytes: cython.Py_ssize_t = job.tag_bytes - before + after
     start: cython.Py_ssize_t = job.body_bytes + 2
     at: cython.Py_ssize_t = place_of(job, tag)
@@ -96,7 +93,7 @@ def put_tag(job, tag, data, size):
         tags[at] = cython.cast(cython.uchar, tag)
         tags[at + 1] = size & 0xFF
         tags[at + 2] = size >> 8
-        memcpy(tags + at + FRAME_BYTES, data, size)
+        memcpy(tags + at + TAG_FRAME_BYTES, data, size)
     return 0
 
 
