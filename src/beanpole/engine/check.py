@@ -25,21 +25,13 @@ def check(engine: Engine) -> None:
     check_expiry(engine)
     names = [b"- %b\n" % cython.cast(Tube, tube, typecheck=True).name for tube in engine.tube_list]
     assert b"".join(engine.listed.all_texts()) == b"".join(names), "what list-tubes keeps is not what there is"
-    sessions = {}
     jobs = {tube: [] for tube in engine.tube_list}
     for each in engine.jobs.jobs():
         job: Job = each
         jobs[job.tube].append(job)
-        if job.holder is not None:
-            sessions[job.holder.number] = job.holder
     for tube in engine.tube_list:
         check_tube(engine, tube, jobs[tube])
-        for session in waiting_sessions(tube):
-            sessions[session.number] = session
-    for session in sessions.values():
-        check_session(engine, session)
-    waiting = sum(1 for session in sessions.values() if session.waiting)
-    assert waiting == engine.waiting_count, f"{waiting} sessions wait, but {engine.waiting_count} are counted"
+    check_sessions(engine)
 
 
 def waiting_sessions(tube: Tube) -> list[Session]:
@@ -151,6 +143,26 @@ def check_limits(engine: Engine, tube: Tube) -> None:
     else:
         has_token = rules.rate_interval_ns == 0 or token_at_ns(rules) <= engine.now_ns
         assert has_token, f"tube {name} is open, but its bucket is empty"
+
+
+def check_sessions(engine: Engine) -> None:
+    """Assert that the sessions are listed in the order of their numbers, and counted without the server's own."""
+    sessions = engine.sessions.all_sessions()
+    numbers = [session.number for session in sessions]
+    assert numbers == sorted(set(numbers)), "the sessions are not listed in order"
+    assert len(sessions) == engine.sessions.count, "sessions that are gone are counted"
+    for each in sessions:
+        session: Session = each
+        assert engine.sessions.places[session.list_index] is session, f"session {session.number} has another place"
+        check_session(engine, session)
+    for each in engine.jobs.jobs():
+        job: Job = each
+        assert job.holder is None or job.holder.used is not None, f"job {job.id} is held by a session that is closed"
+    clients = [session for session in sessions if not session.own]
+    found = [len(clients), sum(each.producer for each in clients), sum(each.worker for each in clients)]
+    found.append(sum(each.waiting for each in clients))
+    counted = [engine.session_count, engine.producer_count, engine.worker_count, engine.waiting_count]
+    assert found == counted, f"{found} sessions are open, put, reserve, wait, but {counted} are counted"
 
 
 def check_session(engine: Engine, session: Session) -> None:

@@ -10,6 +10,7 @@ from beanpole.engine.keys cimport KeyIndex
 from beanpole.engine.records cimport Records
 from beanpole.engine.ruletable cimport RuleTable
 from beanpole.engine.session cimport Session
+from beanpole.engine.sessionlist cimport SessionList
 from beanpole.engine.tally cimport Count, Tally
 from beanpole.engine.tube cimport Tube, Watch
 from beanpole.engine.tubelist cimport TubeList
@@ -60,8 +61,10 @@ cdef class Engine:
     cdef uint64_t total_jobs_count       # jobs ever put
     cdef Tally total                     # what extensions did, over all tubes
     cdef dict tallies                    # Tube -> Tally: the same of each tube to which they did anything
-    cdef readonly Py_ssize_t session_count
-    cdef readonly uint64_t total_session_count
+    cdef SessionList sessions            # every open session
+    cdef uint64_t sessions_opened_count  # sessions ever, the server's own included: the number of the next one
+    cdef readonly Py_ssize_t session_count       # open sessions; here and below without the server's own
+    cdef readonly uint64_t total_session_count   # sessions ever
     cdef Py_ssize_t producer_count       # open sessions that put
     cdef Py_ssize_t worker_count         # open sessions that reserved
     cdef Py_ssize_t waiting_count        # open sessions that wait
@@ -84,6 +87,7 @@ cdef class Engine:
     cdef int drop_if_unused(self, Tube tube) except -1
     cdef int add_watch(self, Session session, Tube tube) except -1
     cdef int drop_watch(self, Session session, Watch watch) except -1
+    cdef int count_use(self, Session session, int number) except -1
     cdef int switch_used(self, Session session, Tube tube) except -1
     cdef int offer(self, int64_t now_ns, Tube tube) except -1
     cdef bint serve_first(self, int64_t now_ns, Tube tube) except -1

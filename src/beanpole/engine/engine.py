@@ -47,6 +47,7 @@ from cython.cimports.beanpole.engine.putting import put
 from cython.cimports.beanpole.engine.records import Records, Room
 from cython.cimports.beanpole.engine.report import report
 from cython.cimports.beanpole.engine.session import Session
+from cython.cimports.beanpole.engine.sessionlist import SessionList
 from cython.cimports.beanpole.engine.setting import attach
 from cython.cimports.beanpole.engine.tags import KeyBit
 from cython.cimports.beanpole.engine.tally import Tally
@@ -100,19 +101,24 @@ class Engine:
         self.total = Tally()
         self.tallies = {}
         self.woken = []
+        self.sessions = SessionList()
         self.default_tube = self.open_tube(b"default")
 
     # --- sessions -----------------------------------------------------------------------------------------------------
 
-    def open_session(self, now_ns: int64_t, owner: object = None) -> Session:
-        """Open a session that uses and watches ``default``."""
-        session: Session = Session(self.total_session_count, owner)
-        self.total_session_count += 1
-        self.session_count += 1
-        session.heard_at_ns = now_ns
+    def open_session(self, now_ns: int64_t, owner: object = None, own: cython.bint = False) -> Session:
+        """Open a session that uses and watches ``default``; the server's own watch nothing, and are not counted."""
+        session: Session = Session(self.sessions_opened_count, owner)
+        self.sessions_opened_count += 1
+        session.opened_at_ns = session.heard_at_ns = now_ns
+        session.own = own
         session.used = self.default_tube
-        self.default_tube.using_count += 1
-        self.add_watch(session, self.default_tube)
+        self.sessions.add(session)
+        if not own:
+            self.total_session_count += 1
+            self.session_count += 1
+            self.add_watch(session, self.default_tube)
+        self.count_use(session, 1)
         return session
 
     def close_session(self, now_ns: int64_t, session: Session) -> None:
@@ -136,16 +142,18 @@ class Engine:
         while session.watches:
             self.drop_watch(session, session.watches[0])
         tube: Tube = session.used
-        session.used = None
         if session.work is not None:
             abandon(self, session)
-        tube.using_count -= 1
+        self.count_use(session, -1)
+        session.used = None
         self.drop_if_unused(tube)
         if session.heap_index >= 0:
             self.timers.remove(session)
-        self.session_count -= 1
-        self.producer_count -= session.producer
-        self.worker_count -= session.worker
+        self.sessions.remove(session)
+        if not session.own:
+            self.session_count -= 1
+            self.producer_count -= session.producer
+            self.worker_count -= session.worker
         session.owner = None
         self.offer_all(now_ns, limiting.and_opened(self, changed))
 
@@ -260,14 +268,14 @@ class Engine:
         """Count a session that reserves, once."""
         if not session.worker:
             session.worker = True
-            self.worker_count += 1
+            self.worker_count += not session.own
         return 0
 
     def count_producer(self, session):
         """Count a session that puts, once."""
         if not session.producer:
             session.producer = True
-            self.producer_count += 1
+            self.producer_count += not session.own
         return 0
 
     def take(self, now_ns, session, job):
@@ -349,10 +357,16 @@ class Engine:
     def switch_used(self, session, tube):
         """Use another tube."""
         before: Tube = session.used
-        tube.using_count += 1
+        self.count_use(session, -1)
         session.used = tube
-        before.using_count -= 1
+        self.count_use(session, 1)
         return self.drop_if_unused(before)
+
+    def count_use(self, session, number):
+        """Count that a session uses its tube, or does so no more; the server's own are not counted where they begin."""
+        if not session.own or session.used is not self.default_tube:
+            session.used.using_count += number
+        return 0
 
     # --- waiting ------------------------------------------------------------------------------------------------------
 
@@ -360,7 +374,7 @@ class Engine:
         """Let a session wait for a job, or go on waiting; until -1 is for ever."""
         if not session.waiting:
             session.waiting = True
-            self.waiting_count += 1
+            self.waiting_count += not session.own
             for watch in session.watches:
                 cython.cast(Watch, watch, typecheck=True).tube.join_waiting(watch)
         session.wait_until_ns = until_ns
@@ -375,7 +389,7 @@ class Engine:
         if session.waiting:
             session.waiting = False
             session.wants_frame = False
-            self.waiting_count -= 1
+            self.waiting_count -= not session.own
             for watch in session.watches:
                 cython.cast(Watch, watch, typecheck=True).tube.leave_waiting(watch)
         return 0
@@ -556,6 +570,7 @@ class Engine:
             # Python code may call this too, and what follows takes these for granted: it would read memory at random.
             raise ValueError("a command needs a session that is open and does not wait")
         session.heard_at_ns = now_ns
+        session.last_verb = cython.cast(cython.int, command.verb)
         self.now_ns = now_ns
         outcome: cython.int = self.run(now_ns, session, command)
         if self.opened is not None:

@@ -114,10 +114,11 @@ class Connection:
         now_ns: int64_t,
         one_reply_per_send: cython.bint = False,
         transport: Transport = None,
+        own: cython.bint = False,
     ):
         self.engine = engine
         self.transport = Transport() if transport is None else transport
-        self.session = engine.open_session(now_ns, self)
+        self.session = engine.open_session(now_ns, self, own)
         self.decoder = Decoder(engine.body_bytes_max, engine.extensions)
         self.hungry = True
         self.light = True

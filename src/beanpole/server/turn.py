@@ -57,9 +57,9 @@ class Turn:
 
     # --- for transports that are not compiled -------------------------------------------------------------------------
 
-    def open(self, now_ns: int64_t, transport: Transport) -> Connection:
-        """Open a connection."""
-        return Connection(self.engine, now_ns, self.one_reply_per_send, transport)
+    def open(self, now_ns: int64_t, transport: Transport, own: cython.bint = False) -> Connection:
+        """Open a connection; one of the server's own is not counted among those of clients."""
+        return Connection(self.engine, now_ns, self.one_reply_per_send, transport, own)
 
     def ready(self, connection: Connection) -> None:
         """Serve a connection in the next turn: its transport has input, or can take output again."""
