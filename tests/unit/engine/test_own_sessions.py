@@ -1,12 +1,15 @@
 """Sessions of the server's own, which are not counted among those of its clients."""
 
 import random
+from typing import TYPE_CHECKING
 
 from beanpole.engine.check import check
 from beanpole.engine.engine import Engine
-from beanpole.engine.session import Session
 from beanpole.protocol.decoder import Decoder
 from beanpole.server.connection import Connection
+
+if TYPE_CHECKING:
+    from beanpole.engine.session import Session
 
 
 def ask(engine: Engine, connection: Connection, lines: bytes) -> bytes:
