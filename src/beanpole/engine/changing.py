@@ -17,7 +17,7 @@ from cython.cimports.beanpole.engine.failing import (
     forget_death,
     is_last_attempt,
 )
-from cython.cimports.beanpole.engine.job import Flag, Job, State, replace_body
+from cython.cimports.beanpole.engine.job import Flag, Job, State, deadline_of, replace_body
 from cython.cimports.beanpole.engine.keyed import end_key, forget_key, keep_key, rival
 from cython.cimports.beanpole.engine.limiting import refuses
 from cython.cimports.beanpole.engine.records import Room
@@ -177,7 +177,7 @@ def change_job(engine, now_ns, session, command):
     change_numbers(engine, now_ns, job, command)
     if moves:
         state: cython.int = job.state
-        due_ns: int64_t = job.deadline_at_ns
+        due_ns: int64_t = deadline_of(job)
         engine.leave(job)
         arrive(engine, now_ns, job, engine.open_tube(name), state, due_ns)
     elif whole:
@@ -204,7 +204,8 @@ def change_numbers(engine, now_ns, job, command):
         return 0
     if not given & (bit(Kind.PRI) | bit(Kind.DELAY) | bit(Kind.EXPIRE)):
         return 0
-    due_ns: int64_t = job.deadline_at_ns if job.state == State.DELAYED else now_ns
+    due_ns: int64_t = deadline_of(job) if job.state == State.DELAYED else now_ns
+    since_ns: int64_t = job.since_ns
     engine.leave(job)
     if given & bit(Kind.PRI):
         job.pri = command.args.pri
@@ -217,8 +218,8 @@ def change_numbers(engine, now_ns, job, command):
     if given & bit(Kind.DELAY):
         return engine.enter_after(now_ns, job, command.args.delay_ns)
     if job.state == State.DELAYED:
-        return engine.enter(job, State.DELAYED, due_ns)
-    return engine.enter(job, State.READY, job.pri)
+        return engine.enter_at(job, State.DELAYED, due_ns, since_ns)
+    return engine.enter_at(job, State.READY, job.pri, since_ns)
 
 
 def change_body(engine, now_ns, session, command):

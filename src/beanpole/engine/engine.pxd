@@ -72,6 +72,8 @@ cdef class Engine:
     cdef Heap heap_of(self, Job job)
     cdef int leave(self, Job job) except -1
     cdef int enter(self, Job job, State state, int64_t key) except -1
+    cdef int enter_at(self, Job job, State state, int64_t key, int64_t since_ns) except -1
+    cdef int become_due(self, Job job) except -1
     cdef int make_ready(self, Job job) except -1
     cdef int enter_after(self, int64_t now_ns, Job job, int64_t delay_ns) except -1
     cdef int bury_job(self, Job job) except -1

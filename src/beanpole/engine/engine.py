@@ -38,7 +38,7 @@ from cython.cimports.beanpole.engine.failing import (
     take_back,
 )
 from cython.cimports.beanpole.engine.heap import Heap, Timed, sooner
-from cython.cimports.beanpole.engine.job import Flag, Job, State
+from cython.cimports.beanpole.engine.job import Flag, Job, State, deadline_of
 from cython.cimports.beanpole.engine.jobtable import JobTable
 from cython.cimports.beanpole.engine.keyed import end_key, forget_key, keep_key, may_return, settle
 from cython.cimports.beanpole.engine.kick import kick, kick_job
@@ -196,13 +196,17 @@ class Engine:
         return 0
 
     def enter(self, job, state, key):
-        """Put a job that left its state into another one; RESERVED wants `job.holder` set before."""
+        """Put a job that left its state into another one now; RESERVED wants `job.holder` set before."""
+        return self.enter_at(job, state, key, self.now_ns)
+
+    def enter_at(self, job, state, key, since_ns):
+        """Put a job that left its state into another one, in which it is since some moment."""
         job.state = state
+        job.since_ns = since_ns
         if job.flags:
             keep_key(self, job)
             if job.flags & Flag.EXPIRES and (state == State.READY or state == State.DELAYED):
                 expiring.follow_expiry(self, job)
-        job.deadline_at_ns = key if state == State.DELAYED or state == State.RESERVED else 0
         self.heap_of(job).push(job, key, job.id)
         self.state_counts[job.state] += 1
         if state == State.RESERVED:
@@ -216,6 +220,12 @@ class Engine:
         """Make a job ready, whatever state it is in."""
         self.leave(job)
         return self.enter(job, State.READY, job.pri)
+
+    def become_due(self, job):
+        """Make a delayed job ready whose delay is over: it is so since then, however late that is noticed."""
+        due_ns: int64_t = deadline_of(job)
+        self.leave(job)
+        return self.enter_at(job, State.READY, job.pri, due_ns)
 
     def enter_after(self, now_ns, job, delay_ns):
         """Let a job that left its state be delayed, or ready where the delay is 0."""
@@ -525,7 +535,7 @@ class Engine:
                 written: int64_t = come_due(self, now_ns, job)
                 changed += [job.tube] * (written // FAILED_BYTES_PER_JOB)
             else:
-                self.make_ready(job)
+                self.become_due(job)
             if job.tube is not changed[len(changed) - 1]:
                 changed.append(job.tube)  # in which it died
         return 0
@@ -758,9 +768,9 @@ class Engine:
         job: Job = self.jobs.find(id)
         if job is None or job.holder is not session:
             return False
-        job.deadline_at_ns = now_ns + job.ttr_s * SECOND_NS
-        session.reserved.move(job, job.deadline_at_ns)
-        self.arm(session, job.deadline_at_ns)  # change-job may have made the time shorter
+        due_ns: int64_t = now_ns + job.ttr_s * SECOND_NS
+        session.reserved.move(job, due_ns)
+        self.arm(session, due_ns)  # change-job may have made the time shorter
         if self.records.wants_reservations:
             self.records.job_reserved(job)
         return True

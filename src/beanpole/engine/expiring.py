@@ -12,7 +12,7 @@ whoever hands out jobs looks at each (:func:`ends`).
 import cython
 from cython.cimports.beanpole.engine.expiryqueue import ExpiryQueue
 from cython.cimports.beanpole.engine.failing import CHANGE_BYTES, Why, die
-from cython.cimports.beanpole.engine.job import Flag, Job, State
+from cython.cimports.beanpole.engine.job import Flag, Job, State, deadline_of
 from cython.cimports.beanpole.engine.tags import ExpireBit, Tag, find_tag, get_number, put_number, put_tag, read_flags
 from cython.cimports.beanpole.engine.tally import Count
 from cython.cimports.beanpole.engine.tube import Tube
@@ -124,7 +124,7 @@ def ends(engine, now_ns, job):
         if job.state == State.DELAYED and job.flags & Flag.COUNTING:
             if job.tube is before and expiry_of(job) <= now_ns:  # there was no room: it is tried again
                 engine.expiry.remove(job)
-                return engine.expiry.add(job, job.deadline_at_ns) + written
+                return engine.expiry.add(job, deadline_of(job)) + written
     else:
         engine.discard(job)
     engine.tally(before, Count.EXPIRED, 1)

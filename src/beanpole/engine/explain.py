@@ -11,7 +11,7 @@ from cython.cimports.beanpole.engine.engine import Engine
 from cython.cimports.beanpole.engine.expiring import dies_of_age, expiry_of
 from cython.cimports.beanpole.engine.failing import Why, died_in
 from cython.cimports.beanpole.engine.heap import COUNTED_MAX
-from cython.cimports.beanpole.engine.job import Flag, Job, State
+from cython.cimports.beanpole.engine.job import Flag, Job, State, deadline_of
 from cython.cimports.beanpole.engine.keyed import may_return, rival
 from cython.cimports.beanpole.engine.session import Session
 from cython.cimports.beanpole.engine.tags import Tag, attempt_of, find_tag, get_number
@@ -125,7 +125,7 @@ def reasons_of(engine: Engine, now_ns: int64_t, job: Job) -> list[str]:
     if job.state == State.DELAYED:
         attempt = attempt_of(job, cython.address(under_way))
         why = f"after attempt {attempt}" if attempt else "as was asked"
-        reasons.append(f"delayed: it is ready in {seconds(job.deadline_at_ns - now_ns)} s, {why}")
+        reasons.append(f"delayed: it is ready in {seconds(deadline_of(job) - now_ns)} s, {why}")
     reasons += closed_reasons(now_ns, job.tube)
     if job.state == State.READY:
         before: cython.Py_ssize_t = job.tube.ready.count_before(job)
@@ -180,7 +180,7 @@ def log_reasons(engine: Engine) -> list[str]:
 def held_reasons(engine: Engine, now_ns: int64_t, job: Job) -> list[str]:
     """Return who holds a job."""
     holder: Session = job.holder
-    silent, left = seconds(now_ns - holder.heard_at_ns), seconds(job.deadline_at_ns - now_ns)
+    silent, left = seconds(now_ns - holder.heard_at_ns), seconds(deadline_of(job) - now_ns)
     reasons = [f"reserved: by {who(engine, holder)}, last heard of {silent} s ago; {left} s of {job.ttr_s} s are left"]
     if job.flags & Flag.EXPIRES and 0 < expiry_of(job) <= now_ns:
         what = "dead" if dies_of_age(job) else "deleted"
@@ -263,7 +263,7 @@ def reasons_of_tube(engine: Engine, now_ns: int64_t, tube: Tube, held: list[int]
         reasons.append("empty: no job is ready")
     if tube.delayed.count:
         next_job: Job = cython.cast(Job, tube.delayed.entries[0].item)
-        left = seconds(next_job.deadline_at_ns - now_ns)
+        left = seconds(deadline_of(next_job) - now_ns)
         count = number_of(tube.delayed.count, "job", "jobs")
         reasons.append(f"delayed: {count}, the first of them, {next_job.id}, is ready in {left} s")
     if held:

@@ -192,7 +192,7 @@ def come_due(engine, now_ns, job):
         return over
     if is_under_way(job):
         return come_back(engine, now_ns, job, End.LOST, 0, False)
-    engine.make_ready(job)
+    engine.become_due(job)
     return 0
 
 

@@ -48,8 +48,7 @@ cdef class Job(Item):
     cdef char *body                      # its bytes with CRLF, and behind them its tags; ours
     cdef void *chained                   # the next job of its bucket in the job table
     cdef readonly int64_t created_at_ns  # engine clock
-    cdef readonly int64_t deadline_at_ns
-    # When the state ends, engine clock. DELAYED: becomes ready. RESERVED: the TTR runs out. Else 0.
+    cdef readonly int64_t since_ns       # when it came into its state, engine clock; 0: before the engine served
     cdef readonly uint32_t body_bytes    # without CRLF
     cdef readonly uint32_t pri           # the smaller, the sooner
     cdef readonly uint32_t delay_s       # as last asked for by put or release
@@ -64,6 +63,16 @@ cdef class Job(Item):
     cdef readonly uint16_t tag_bytes     # of tagged fields, as they stand in the log (docs/wal-format.md)
     cdef readonly uint32_t segment       # the log's segment that holds it whole; 0: none
     cdef uint32_t slot                   # COUNTING: its place in the queue of expiry; else 0
+
+cdef inline int64_t deadline_of(Job job) noexcept:
+    # When the state of a job ends, engine clock. DELAYED: becomes ready. RESERVED: the TTR runs out. Else 0.
+    if job.heap_index < 0:
+        return 0
+    if job.state == State.DELAYED:
+        return job.tube.delayed.entries[job.heap_index].key
+    if job.state == State.RESERVED:
+        return job.holder.reserved.entries[job.heap_index].key
+    return 0
 
 cdef int set_tags(Job job, const char *tags, Py_ssize_t tag_bytes) except -1
 cdef bint replace_body(Job job, const char *body, Py_ssize_t body_bytes) noexcept

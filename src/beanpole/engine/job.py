@@ -1,7 +1,8 @@
 """A job: a body, the numbers that the protocol gives it, and its state.
 
 The body lies in C memory with its CRLF, ready to be copied into a reply: with a ``bytes`` object, a job of 100 bytes
-would take 32 bytes more. For the same reason the fields are ordered by size and nothing is stored that can be derived.
+would take 32 bytes more. For the same reason the fields are ordered by size and nothing is stored that can be derived:
+when a delay or a reservation ends is the key of the job in its heap.
 """
 
 import cython
@@ -24,6 +25,11 @@ class Job(Item):
     def text(self) -> bytes:
         """The body."""
         return self.body[: self.body_bytes]
+
+    @property
+    def deadline_at_ns(self) -> int:
+        """When its state ends, engine clock; 0: it does not end by time."""
+        return deadline_of(self)
 
     @property
     def tags(self) -> bytes:

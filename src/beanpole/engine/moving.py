@@ -4,7 +4,7 @@ import cython
 from cython.cimports.beanpole.engine.changing import change_tube
 from cython.cimports.beanpole.engine.engine import Engine, Outcome
 from cython.cimports.beanpole.engine.failing import died_in
-from cython.cimports.beanpole.engine.job import Flag, Job, State
+from cython.cimports.beanpole.engine.job import Flag, Job, State, deadline_of
 from cython.cimports.beanpole.engine.limiting import refuses
 from cython.cimports.beanpole.engine.records import Room
 from cython.cimports.beanpole.engine.session import Session
@@ -96,9 +96,8 @@ class Move(Work):
         """Move the job that was found: a delayed one stays delayed, any other becomes ready."""
         job: Job = self.job
         target: Tube = engine.open_tube(self.target_name())
-        change_tube(
-            engine, now_ns, job, target, State.READY if job.state == State.BURIED else job.state, job.deadline_at_ns
-        )
+        state: cython.int = State.READY if job.state == State.BURIED else job.state
+        change_tube(engine, now_ns, job, target, state, deadline_of(job))
         return engine.offer(now_ns, target)
 
     @cython.cfunc

@@ -17,7 +17,7 @@ Such pauses are kept aside until a job makes the tube.
 import cython
 from cython.cimports.beanpole.engine.engine import Engine
 from cython.cimports.beanpole.engine.failing import defer, has_count, is_under_way
-from cython.cimports.beanpole.engine.job import Flag, Job, State, new_job, set_tags
+from cython.cimports.beanpole.engine.job import Flag, Job, State, deadline_of, new_job, set_tags
 from cython.cimports.beanpole.engine.keyed import forget_key
 from cython.cimports.beanpole.engine.setting import attach_all, replace_rules
 from cython.cimports.beanpole.engine.tags import put_attempt, read_flags
@@ -192,7 +192,10 @@ class Restore:
             engine.buried_so_far_count = max(engine.buried_so_far_count, numbers.bury_order)
             return engine.enter(job, State.BURIED, cython.cast(int64_t, numbers.bury_order))
         assert numbers.state == State.READY, "a log holds a job in a state that is none of its states"
-        return engine.enter(job, State.READY, job.pri)
+        since_ns: int64_t = 0
+        if job.reserve_count == 0 and job.bury_count == 0 and job.kick_count == 0:
+            since_ns = job.created_at_ns + job.delay_s * SECOND_NS
+        return engine.enter_at(job, State.READY, job.pri, since_ns)
 
     def take_out(self, job):
         """Take a job out of the engine."""
@@ -234,7 +237,7 @@ class Restore:
         """Let a job be delayed for no longer than it was asked to be, from the last moment that the log mentions."""
         if job is None or job.state != State.DELAYED:
             return 0
-        if job.deadline_at_ns <= self.clock_ns + most_ns(job.delay_s):
+        if deadline_of(job) <= self.clock_ns + most_ns(job.delay_s):
             return 0
         latest_ns: int64_t = self.clock_ns + job.delay_s * SECOND_NS
         self.engine.leave(job)

@@ -7,7 +7,7 @@ hostname, os and platform always, the name of a tube never, for clients compare 
 
 import cython
 from cython.cimports.beanpole.engine.engine import Engine
-from cython.cimports.beanpole.engine.job import Job
+from cython.cimports.beanpole.engine.job import Job, deadline_of
 from cython.cimports.beanpole.engine.tube import Tube
 from cython.cimports.libc.stdint import int64_t
 
@@ -106,7 +106,8 @@ def tube(tube: Tube, now_ns: int64_t) -> list[tuple[str, object]]:
 
 def job(job: Job, now_ns: int64_t) -> list[tuple[str, object]]:
     """Return stats-job as pairs."""
-    left_ns: int64_t = job.deadline_at_ns - now_ns if job.deadline_at_ns else 0
+    due_ns: int64_t = deadline_of(job)
+    left_ns: int64_t = due_ns - now_ns if due_ns else 0
     return [
         ("id", job.id),
         ("tube", job.tube.name.decode()),

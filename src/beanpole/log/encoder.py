@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 import cython
-from cython.cimports.beanpole.engine.job import State
+from cython.cimports.beanpole.engine.job import State, deadline_of
 from cython.cimports.beanpole.engine.records import Records, Room
 from cython.cimports.beanpole.engine.tags import attempt_of
 from cython.cimports.beanpole.log.accounts import LARGE_OVERHEAD, Accounts
@@ -112,7 +112,7 @@ class Encoder(Records):
         at: cython.p_uchar = self.begin(RESERVED_RECORD)
         at[FRAME] = Kind.RESERVED
         put_u64(at + FRAME + 1, job.id)
-        put_u64(at + FRAME + 9, job.deadline_at_ns)
+        put_u64(at + FRAME + 9, deadline_of(job))
         put_u32(at + FRAME + 17, job.reserve_count)
         return self.finish(at, RESERVED_RECORD)
 
@@ -244,7 +244,7 @@ class Encoder(Records):
 
     def job(self, at, job):
         """Write a job's numbers; return what is behind. A reserved job is written as ready: after a restart it is."""
-        deadline_ns: int64_t = job.deadline_at_ns if job.state == State.DELAYED else 0
+        deadline_ns: int64_t = deadline_of(job) if job.state == State.DELAYED else 0
         at = put_u64(at, job.id)
         at = put_u64(at, job.created_at_ns)
         at = put_u64(at, deadline_ns)

@@ -3,6 +3,7 @@
 import pytest
 
 from beanpole.engine.engine import Engine
+from beanpole.engine.job import State
 from beanpole.log.encoder import Encoder
 from beanpole.log.format import Kind, number_record, segment_header
 from beanpole.log.replay import Replay
@@ -78,3 +79,27 @@ def test_change_moves_a_delay_too() -> None:
     change = seal(bytes([Kind.CHANGED]) + packed(*numbers))
     (job,) = replayed(put, turn(1), change, turn(TURN_S), now_s=TURN_S).jobs.jobs()
     assert job.deadline_at_ns == (TURN_S + 5) * NS_PER_S
+
+
+@pytest.mark.parametrize(
+    ("reserves", "buries", "kicks", "expected_s"), [(0, 0, 0, 12), (1, 0, 0, 0), (0, 1, 0, 0), (0, 0, 1, 0)]
+)
+def test_a_job_is_ready_since_its_delay_unless_something_made_it_so_later(
+    reserves: int, buries: int, kicks: int, expected_s: int
+) -> None:
+    """0: that was at the start at the latest, and no record says when."""
+    numbers = [
+        (1, 8),
+        (7 * NS_PER_S, 8),
+        (0, 16),
+        (0, 4),
+        (5, 4),
+        (60, 4),
+        (reserves, 4),
+        (0, 8),
+        (buries, 4),
+        (kicks, 4),
+    ]
+    put = seal(bytes([Kind.WHOLE]) + packed(*numbers, (State.READY, 1)) + b"\x01\x00\x00t")
+    (job,) = replayed(put, turn(TURN_S), now_s=TURN_S).jobs.jobs()
+    assert (job.id, job.state, job.since_ns) == (1, State.READY, expected_s * NS_PER_S)
