@@ -109,6 +109,14 @@ class Explaining(Rules, ABC):
             reasons.append(f"concurrency: {held} {some} held, and reserve holds no more than {most}")
         return reasons
 
+    def why_full(self, tube: str) -> list[str]:
+        rules, waiting = self.rules_of(tube), len(self.jobs_in(tube, "ready", "delayed"))
+        size = sum(len(job.body) for job in self.jobs_in(tube, "ready", "reserved", "delayed", "buried"))
+        jobs_max, bytes_max = (int(rules.get(name, 0)) for name in ("jobs-max", "bytes-max"))
+        return [f"full: jobs-max is {jobs_max}, and {waiting} are ready or delayed"] * (0 < jobs_max <= waiting) + [
+            f"full: bytes-max is {bytes_max}, and the bodies have {size} bytes"
+        ] * (0 < bytes_max <= size)
+
     def why_nobody(self, tube: str) -> list[str]:
         watching = [session for session in self.sessions if tube in session.watched]
         if any(session.waiting for session in watching):
@@ -128,7 +136,7 @@ class Explaining(Rules, ABC):
         watching = [other for other in self.sessions if tube in other.watched]
         waiting = [other for other in watching if other.waiting]
         said = {"tube": tube} | {state: len(jobs) for state, jobs in there.items()}
-        reasons = self.why_closed(tube) + ["empty: no job is ready"] * (not there["ready"])
+        reasons = self.why_closed(tube) + self.why_full(tube) + ["empty: no job is ready"] * (not there["ready"])
         if there["delayed"]:
             first, count = self.first(Thing(used=tube), "delayed")[0], len(there["delayed"])
             left = seconds(first.until - self.now)

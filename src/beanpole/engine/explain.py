@@ -256,9 +256,23 @@ def about_tube(tube: Tube) -> list[tuple[str, object]]:
     ]
 
 
+def full_reasons(tube: Tube) -> list[str]:
+    """Return why a tube takes no jobs."""
+    reasons: list[str] = []
+    rules: TubeRules = tube.rules
+    if rules is None:
+        return reasons
+    count: cython.Py_ssize_t = tube.ready.count + tube.delayed.count
+    if 0 < rules.jobs_max <= count:
+        reasons.append(f"full: jobs-max is {rules.jobs_max}, and {count} are ready or delayed")
+    if 0 < rules.bytes_max <= tube.body_bytes:
+        reasons.append(f"full: bytes-max is {rules.bytes_max}, and the bodies have {tube.body_bytes} bytes")
+    return reasons
+
+
 def reasons_of_tube(engine: Engine, now_ns: int64_t, tube: Tube, held: list[int]) -> list[str]:
-    """Return why a tube hands out no jobs; `held` are some of those that sessions hold."""
-    reasons = closed_reasons(now_ns, tube)
+    """Return why a tube hands out or takes no jobs; `held` are some of those that sessions hold."""
+    reasons = closed_reasons(now_ns, tube) + full_reasons(tube)
     if tube.ready.count == 0:
         reasons.append("empty: no job is ready")
     if tube.delayed.count:
