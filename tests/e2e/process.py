@@ -78,13 +78,19 @@ class Process:
         return int(self.addresses[0].rpartition(":")[2])
 
     @property
-    def messages(self) -> str:
+    def output(self) -> str:
         """Everything that the server has written to standard error and standard output."""
         return (self.folder / "messages").read_text(errors="replace")
 
+    @property
+    def messages(self) -> str:
+        """That without the lines about slow turns, which any server writes on a busy machine."""
+        return "".join(line for line in self.output.splitlines(keepends=True) if "slow turn" not in line)
+
     def events(self, event: str = "") -> list[dict[str, object]]:
         """The log lines, or those of one event; a warning of the command line is none."""
-        found = [json.loads(line) for line in self.messages.splitlines() if line.startswith("{")]
+        text = self.output if event else self.messages
+        found = [json.loads(line) for line in text.splitlines() if line.startswith("{")]
         return [line for line in found if event in ("", line["event"])]
 
     def wait_ready(self) -> None:

@@ -155,7 +155,7 @@ class Life:
         assert error.errno, "the log failed for no reason"
         self.failed = True
 
-    def guard(self, call: Callable[[], None]) -> None:
+    def guard(self, call: Callable[[], object]) -> None:
         """Makes a call in which the disk may fail: then the log must say so."""
         try:
             call()
@@ -244,7 +244,7 @@ class Life:
 
     # --- steps and turns ----------------------------------------------------------------------------------------------
 
-    def step(self, action: Callable[[], None]) -> None:
+    def step(self, action: Callable[[], object]) -> None:
         self.guard(action)
 
     def end_step(self, *, many: bool) -> bool:
@@ -262,7 +262,7 @@ class Life:
                 self.history.next_step(self.engine, index, self.now_ns, many=many or self.failed)
         return told
 
-    def in_step(self, action: Callable[[], None], *, many: bool) -> None:
+    def in_step(self, action: Callable[[], object], *, many: bool) -> None:
         try:
             with self.disk.ban.while_a_command_runs():
                 self.step(action)

@@ -482,8 +482,8 @@ class Engine:
 
     # --- time ---------------------------------------------------------------------------------------------------------
 
-    def tick(self, now_ns: int64_t) -> None:
-        """Do what is due: delayed jobs, reservations, pauses and waiting sessions.
+    def tick(self, now_ns: int64_t) -> int:
+        """Do what is due: delayed jobs, reservations, pauses and waiting sessions; return how many of the first three.
 
         At the most JOBS_PER_TICK jobs move; if more are due, `next_deadline_ns` stays in the past.
         """
@@ -493,10 +493,14 @@ class Engine:
         if self.unattended is not None:
             attend(self)
         if self.timers.count and self.timers.entries[0].key <= now_ns:
-            self.run_timers(now_ns)
+            return self.run_timers(now_ns)
+        return 0
 
     def run_timers(self, now_ns):
-        """Run the timers that are due: first every job that becomes ready, then the sessions that wait for one."""
+        """Run the timers that are due: first every job that becomes ready, then the sessions that wait for one.
+
+        Return how many jobs and pauses that were; a job that is written whole counts as several.
+        """
         timed: Timed
         due_ns: int64_t
         changed = []
@@ -514,7 +518,7 @@ class Engine:
         for session in waiting:
             if cython.cast(Session, session, typecheck=True).waiting:
                 self.answer_waiting(now_ns, session)
-        return 0
+        return len(changed)
 
     def run_timer(self, now_ns, timed, changed):
         """End a pause, delays and reservations as far as they are over; add the tubes that this changes."""

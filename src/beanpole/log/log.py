@@ -38,6 +38,8 @@ class Log:
     def __init__(self) -> None:
         self.records: Records = Records()
         """What the engine records its changes with; ``records.index`` is the number of the last one."""
+        self.on_pause: Callable[[str, int], None] = lambda _what, _took_ns: None
+        """Called with what the log did on the loop, and for how many nanoseconds, if that is long enough to be felt."""
 
     @property
     def durable_index(self) -> int:

@@ -30,6 +30,7 @@ from beanpole.server.process import (
     write_ready_file,
 )
 from beanpole.server.settings import Settings
+from beanpole.server.slowturn import SlowTurn, SlowTurnReporter
 from beanpole.server.storage import Storage, open_memory
 from beanpole.server.turn import Turn
 
@@ -38,12 +39,13 @@ GC_THRESHOLDS = (50_000, 20, 100)
 
 
 class Observer:
-    """Reports to an operator what happens to connections."""
+    """Reports to an operator what happens to connections, and what keeps them waiting."""
 
     def __init__(self, logger: Logger, limited: bool) -> None:
         self.logger = logger
         self.limited = limited
         """Whether --connections-max allows fewer connections than there are descriptors."""
+        self.slow_turns = SlowTurnReporter(logger)
 
     def connection_opened(self, fd: int) -> None:
         """A client connected."""
@@ -52,6 +54,10 @@ class Observer:
     def connection_closed(self, fd: int) -> None:
         """A client is gone."""
         self.logger.info("connection closed", fd=fd)
+
+    def turn_slow(self, slow: SlowTurn) -> None:
+        """A turn has kept every client waiting."""
+        self.slow_turns.report(slow)
 
     def accept_paused(self, reason: str) -> None:
         """There is no place for a new client: no descriptor, or as many connections as there may be."""

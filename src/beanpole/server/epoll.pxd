@@ -30,3 +30,4 @@ cdef class EpollTransport(EventQueue):
     cdef int accept(self, int64_t now_ns, int listener) except -1
     cdef int forget(self, int fd) except -1
     cdef int arm(self, int64_t now_ns) except -1
+    cdef int end_turn(self) except -1

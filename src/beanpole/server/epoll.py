@@ -9,6 +9,7 @@ a timer descriptor in the same epoll.
 """
 
 import asyncio
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import cython
@@ -132,6 +133,7 @@ class EpollTransport(EventQueue):
         loop: asyncio.AbstractEventLoop,
         observer: Observer,
         connections_max: cython.Py_ssize_t = 2**31,
+        clock: Callable[[], int] | None = None,
     ):
         self.turn = turn
         self.loop = loop
@@ -139,6 +141,7 @@ class EpollTransport(EventQueue):
         self.by_fd = []
         self.hello = b""
         self.connections_max = connections_max
+        self.clock = clock
         turn.run_soon = self.run_soon
         posix.mallopt(posix.M_MMAP_THRESHOLD, HEAP_BLOCK_BYTES_MAX)
         posix.mallopt(posix.M_TRIM_THRESHOLD, HEAP_BYTES_KEPT)
@@ -160,6 +163,7 @@ class EpollTransport(EventQueue):
         self.poll(now)
         self.turn.finish(now)
         self.arm(now)
+        self.end_turn()
 
     def run_soon(self) -> None:
         """Run a turn without an event."""
@@ -167,9 +171,19 @@ class EpollTransport(EventQueue):
 
     def send_held(self) -> None:
         """Send what the log has made durable. The log calls this when its durable index moves."""
+        if self.turn.stopped:
+            return
         now: int64_t = self.now()
         self.turn.send_held(now)
         self.arm(now)
+        self.end_turn()
+
+    def end_turn(self):
+        """Count how long the turn took, and report it if that was long."""
+        slow = self.turn.note_end(self.now())
+        if slow is not None:
+            self.observer.turn_slow(slow)
+        return 0
 
     def poll(self, now_ns):
         """Take note of what happened to which socket, and accept new clients."""

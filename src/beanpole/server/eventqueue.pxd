@@ -7,12 +7,13 @@ cdef class EventQueue:
     cdef int epoll_fd
     cdef int timer_fd
     cdef public int64_t clock_offset_ns  # the engine's clock minus the monotonic one
+    cdef object clock                    # `Callable[[], int]`, the monotonic clock; None: that of the system
     cdef int64_t armed_ns                # when timer_fd fires, engine clock; 0: not armed
     cdef public object observer          # what is reported to an operator; see server.app.Observer
     cdef dict listeners                  # descriptors that accept -> whether they are Unix sockets
     cdef int64_t accept_retry_ns         # when accepting is tried again, engine clock; 0: it is not paused
     cdef int64_t accept_report_ns          # nothing is reported again before, engine clock
-    cdef int64_t now(self) noexcept
+    cdef int64_t now(self) except? -1
     cdef int watch_fd(self, int fd, unsigned int events, int operation) except -1
     cdef int wake_by(self, int64_t now_ns, int64_t due_ns) except -1
     cdef int pause_accepting(self, int64_t now_ns, int reason) except -1

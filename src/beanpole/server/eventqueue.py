@@ -51,7 +51,7 @@ class EventQueue:
 
     def now(self):
         """Return the time on the engine's clock: that of its log, or the monotonic one if it has none."""
-        return monotonic_ns() + self.clock_offset_ns
+        return (monotonic_ns() if self.clock is None else self.clock()) + self.clock_offset_ns
 
     def watch_fd(self, fd, events, operation):
         """Watch a descriptor in the epoll, or change or end that."""

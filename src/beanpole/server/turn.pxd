@@ -21,6 +21,16 @@ cdef class Turn:
     cdef list sending                    # connections to send for in this turn
     cdef list held                       # connections whose output waits for the log
     cdef uint64_t appended_index         # records that the log was given
+    # What is known of the turn when it ends.
+    cdef int64_t began_ns                # when it began, engine clock; 0: none is under way
+    cdef int64_t cost_before_ns          # cost_left_ns when it began
+    cdef int64_t held_up_ns              # for how long the log has held up the loop since the last turn
+    cdef int64_t due_count               # jobs and pauses that timers have moved in it
+    cdef Connection heaviest             # whose commands cost most when it was served; None: nobody was served
+    cdef int64_t heaviest_cost_ns        # what these cost
+    cdef dict waited_ns                  # how long the log held up the loop, by what it did
+    cdef uint64_t[64] command_counts     # commands ever, by Verb, when the last turn ended
+    cdef uint64_t command_count          # the sum of these
     cdef int begin(self, int64_t now_ns) except -1
     cdef int finish(self, int64_t now_ns) except -1
     cdef int serve_waiting(self, int64_t now_ns) except -1
@@ -34,3 +44,5 @@ cdef class Turn:
     cdef int flush(self, int64_t now_ns, Connection connection, uint64_t durable_index) except -1
     cdef int drop(self, int64_t now_ns, Connection connection) except -1
     cdef int request(self) except -1
+    cdef object note_end(self, int64_t ended_ns)
+    cdef object slow_turn(self, int64_t took_ns)

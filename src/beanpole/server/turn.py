@@ -7,6 +7,7 @@
    they have buffered.
 4. Give the log the records of the turn.
 5. Send what is durable, once for each connection; the rest is held until the log says so (:meth:`Turn.send_held`).
+6. Read the clock again, which shows how long the turn took; who runs the turn does that, too (:meth:`Turn.note_end`).
 
 A turn is bounded: each command has a cost in nanoseconds, measured once and fixed (``server/limits.py``), a connection
 has a share of it, and so has the turn over all connections. Who was not served keeps its place for the next turn. So a
@@ -20,10 +21,14 @@ from typing import TYPE_CHECKING
 import cython
 from cython.cimports.beanpole.engine.engine import Engine
 from cython.cimports.beanpole.engine.session import Session
+from cython.cimports.beanpole.protocol.commands import Verb
 from cython.cimports.beanpole.server.connection import Connection, Transport
 from cython.cimports.libc.stdint import int64_t, uint64_t
+from cython.cimports.libc.string import memcpy
 
+from beanpole.protocol.commands import COMMAND_KEYS, EXTENSION_KEYS
 from beanpole.server import limits
+from beanpole.server.slowturn import SlowTurn
 
 if TYPE_CHECKING:
     from beanpole.log.log import Log
@@ -33,6 +38,8 @@ SHARE_COST_NS = cython.declare(int64_t, limits.SHARE_COST_NS)
 LIGHT_COST_NS = cython.declare(int64_t, limits.LIGHT_COST_NS)
 SEND_BYTE_COST_NS = cython.declare(int64_t, limits.SEND_BYTE_COST_NS)
 SERVE_COST_NS = cython.declare(int64_t, limits.SERVE_COST_NS)
+SLOW_TURN_NS = cython.declare(int64_t, limits.SLOW_TURN_NS)
+VERB_COUNT = cython.declare(cython.int, Verb.VERB_COUNT)
 
 
 def nothing() -> None:
@@ -47,6 +54,8 @@ class Turn:
         self.engine = engine
         self.log = log
         engine.describe = self.describe
+        log.on_pause = self.note_pause
+        self.waited_ns = {}
         self.one_reply_per_send = one_reply_per_send
         self.run_soon = nothing
         self.arrived = []
@@ -98,8 +107,9 @@ class Turn:
         """Begin a turn: the engine does what is due."""
         self.requested = False
         self.number += 1
-        self.cost_left_ns = TURN_COST_NS
-        self.engine.tick(now_ns)
+        self.cost_left_ns = self.cost_before_ns = TURN_COST_NS
+        self.began_ns = now_ns
+        self.due_count = self.engine.tick(now_ns)
         return 0
 
     def finish(self, now_ns):
@@ -155,8 +165,12 @@ class Turn:
             # turn of that.
             out = connection.session.out
             connection.share_ns -= (out.buffer.size - out.buffer.start) * SEND_BYTE_COST_NS
-        self.cost_left_ns -= SERVE_COST_NS + share_ns - connection.share_ns
-        connection.light = share_ns - connection.share_ns < LIGHT_COST_NS
+        cost_ns: int64_t = share_ns - connection.share_ns
+        self.cost_left_ns -= SERVE_COST_NS + cost_ns
+        connection.light = cost_ns < LIGHT_COST_NS
+        if cost_ns > self.heaviest_cost_ns:
+            self.heaviest_cost_ns = cost_ns
+            self.heaviest = connection
         if transport.gone or (connection.finished and connection.session.out.buffer.size == 0):
             # At once: whoever is served behind it in this turn sees that its jobs are ready.
             return self.drop(now_ns, connection)
@@ -244,6 +258,8 @@ class Turn:
         """Send what was held, as far as it is durable now. The log asks for this when its durable index moves."""
         if self.stopped:
             return
+        self.began_ns = now_ns
+        self.cost_before_ns = self.cost_left_ns
         durable_index: uint64_t = self.log.durable_index
         held = self.held
         self.held = []
@@ -297,3 +313,49 @@ class Turn:
         if self.engine.woken:
             self.request()
         return 0
+
+    # --- what took how long -------------------------------------------------------------------------------------------
+
+    def note_pause(self, what: str, took_ns: int64_t) -> None:
+        """Note for how long the log has held up the loop: what it does between two turns counts to the second."""
+        if not self.began_ns:
+            self.held_up_ns += took_ns
+        self.waited_ns[what] = self.waited_ns.get(what, 0) + took_ns
+
+    def note_end(self, ended_ns):
+        """Note when the turn ended; return what is known of it if it was slow, else None."""
+        took_ns: int64_t = ended_ns - self.began_ns + self.held_up_ns
+        counts: cython.p_ulonglong = self.engine.command_counts
+        total: uint64_t = 0
+        verb: cython.int
+        for verb in range(VERB_COUNT):
+            total += counts[verb]
+        slow: object = self.slow_turn(took_ns) if took_ns >= SLOW_TURN_NS else None
+        if total != self.command_count:
+            self.command_count = total
+            memcpy(self.command_counts, counts, cython.sizeof(self.command_counts))
+        self.began_ns = self.held_up_ns = self.heaviest_cost_ns = self.due_count = 0
+        self.heaviest = None
+        if self.waited_ns:
+            self.waited_ns = {}
+        return slow
+
+    def slow_turn(self, took_ns):
+        """Return what is known of this turn."""
+        connection: str = ""
+        if self.heaviest is not None:
+            connection = "closed by now" if self.heaviest.closed else self.describe(self.heaviest)
+        commands: dict = {}
+        for verb, key in COMMAND_KEYS + EXTENSION_KEYS:
+            count: uint64_t = self.engine.command_counts[verb] - self.command_counts[verb]
+            if count:
+                commands[key.removeprefix("cmd-")] = count
+        return SlowTurn(
+            took_ns=took_ns,
+            commands=commands,
+            cost_ns=self.cost_before_ns - self.cost_left_ns,
+            connection=connection,
+            connection_cost_ns=self.heaviest_cost_ns,
+            jobs_due_count=self.due_count,
+            waited_ns=self.waited_ns,
+        )

@@ -12,6 +12,7 @@ from beanpole.log.log import Log
 from beanpole.server import limits
 from beanpole.server.connection import COSTS_NS, Connection
 from beanpole.server.epoll import EpollTransport
+from beanpole.server.slowturn import SlowTurn
 from beanpole.server.turn import Turn
 from tests.unit.server.memory_transport import MemoryTransport
 
@@ -41,6 +42,9 @@ class Observer:
 
     def accept_paused(self, reason: str) -> None:
         """Ignore it."""
+
+    def turn_slow(self, slow: SlowTurn) -> None:
+        """Ignore it: a busy machine is slow."""
 
 
 class House:

@@ -66,6 +66,7 @@ class FileLog(Log):
         self.pool = Pool(directory, self.accounts)
         self.on_durable: Callable[[], None] = lambda: None
         self.on_failure: Callable[[OSError], None] = lambda _: None
+        self.on_pause = lambda _what, _took_ns: None
         self.sealed: list[Segment] = []
         self.sealed_bytes = 0
         self.unsynced: list[File | Directory] = []
@@ -217,9 +218,9 @@ class FileLog(Log):
                 self.compact()
                 if self.records.unwritten_bytes or with_time:
                     self.write_turn()
-                self.write()
+                self.timed("write", self.write)
             if self.records.waits:
-                self.make_room()
+                self.timed("rolling", self.make_room)
             self.prepare()
         except OSError as error:
             self.fail(error)
@@ -260,7 +261,7 @@ class FileLog(Log):
     def sync_here(self) -> None:
         """Sync without the thread: waking it, and the loop again, takes as long as a fast disk."""
         try:
-            self.open_file.sync()
+            self.timed("sync", self.open_file.sync)
         except OSError as error:
             self.fail(error)
             raise
@@ -278,9 +279,17 @@ class FileLog(Log):
             self.name_next(*self.previous)
         self.remove_emptied()
         if self.is_sealing and self.synced == self.written:
-            self.begin_segment()
+            self.timed("rolling", self.begin_segment)
         self.append()
         self.on_durable()
+
+    def timed(self, what: str, work: Callable[[], None]) -> None:
+        """Do what turns wait for, and report for how long they did, if they noticed it."""
+        began_ns = self.now_ns()
+        work()
+        took_ns = self.now_ns() - began_ns
+        if took_ns >= limits.PAUSE_NS:
+            self.on_pause(what, took_ns)
 
     def sync_by_time(self) -> None:
         """Sync what is written, and again in a while."""

@@ -1,0 +1,107 @@
+"""What the log does on the loop is reported with its time, if clients can feel it."""
+
+import pytest
+
+from beanpole.engine.engine import Engine
+from beanpole.log import limits
+from beanpole.log.files.filelog import FileLog
+from beanpole.log.log import Policy
+from beanpole.server.connection import Connection
+from tests.simulation.disk import SimDisk
+from tests.simulation.life import Space
+from tests.simulation.runner import Clock, SimRunner
+
+MS = 1_000_000
+SEGMENT_BYTES = 65_536
+
+
+class SlowDisk(SimDisk):
+    """A disk whose calls take as long as a test says."""
+
+    def __init__(self, clock: Clock) -> None:
+        super().__init__()
+        self.clock = clock
+        self.takes_ns: dict[str, int] = {}
+
+    def call(self, kind: str) -> None:
+        super().call(kind)
+        self.clock.now_ns += self.takes_ns.get(kind, 0)
+
+
+class House:
+    """A log with a client."""
+
+    def __init__(self) -> None:
+        clock = Clock()
+        self.disk = SlowDisk(clock)
+        self.runner = SimRunner(clock, self.disk.ban)
+        self.log = FileLog(
+            self.disk,
+            runner=self.runner,
+            now_ns=lambda: clock.now_ns,
+            wall_ns=clock.wall_ns,
+            observer=Space(),
+            policy=Policy(),
+            segment_bytes=SEGMENT_BYTES,
+            salt=1,
+        )
+        self.engine = Engine(65_535, clock.now_ns, records=self.log.records)
+        self.recovered = self.log.recover(self.engine)
+        self.log.start(lambda: None, lambda _: None)
+        self.runner.settle()
+        self.clock = clock
+        self.pauses: list[tuple[str, int]] = []
+        self.log.on_pause = lambda what, took_ns: self.pauses.append((what, took_ns))
+        self.connections = [Connection(self.engine, self.clock.now_ns)]
+
+    def put(self, body_bytes: int = 1) -> None:
+        """Put a job, and give the log what it recorded."""
+        line = b"put 0 0 60 %d\r\n%s\r\n" % (body_bytes, b"x" * body_bytes)
+        self.connections[0].receive(self.clock.now_ns + self.recovered.clock.offset_ns, line)
+        self.log.append()
+
+
+@pytest.mark.parametrize(
+    ("takes_ns", "found"), [(limits.PAUSE_NS, [("sync", limits.PAUSE_NS)]), (limits.PAUSE_NS - 1, [])]
+)
+def test_a_sync_on_the_loop(takes_ns: int, found: list[tuple[str, int]]) -> None:
+    house = House()
+    house.disk.takes_ns = {"sync": takes_ns}
+    house.put()
+    assert house.pauses == found
+
+
+def test_a_sync_in_the_thread_is_none() -> None:
+    house = House()
+    house.connections.append(Connection(house.engine, house.clock.now_ns))
+    house.disk.takes_ns = {"sync": 60 * MS}
+    house.put()
+    house.runner.settle()
+    assert house.pauses == []
+    assert house.log.synced == house.log.written
+
+
+def test_a_write() -> None:
+    house = House()
+    house.disk.takes_ns = {"write": 60 * MS}
+    house.put()
+    assert house.pauses == [("write", 60 * MS)]
+
+
+def test_taking_the_next_segment() -> None:
+    house = House()
+    house.disk.takes_ns = {"rename": 60 * MS}
+    for _ in range(SEGMENT_BYTES // 10_000 + 1):
+        house.put(10_000)
+        house.runner.settle()  # so that the next segment is made before it is needed
+    assert house.log.open.number == 2
+    assert house.pauses == [("rolling", 60 * MS)]
+
+
+def test_making_a_segment_for_a_put_that_waits() -> None:
+    house = House()
+    house.disk.takes_ns = {"create": 60 * MS}
+    for _ in range(3):
+        house.put(60_000)
+        house.runner.finish_sync()
+    assert set(house.pauses) == {("rolling", 60 * MS)}
