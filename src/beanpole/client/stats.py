@@ -6,8 +6,10 @@ or False; one that we do not know is no error. Both are found by the server's ow
 """
 
 import contextlib
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
+from functools import cache
 from typing import Any, Self
 
 from beanpole.errors import UnexpectedReplyError
@@ -28,16 +30,26 @@ def parse_list(data: bytes) -> list[str]:
 
 def parse_raw(data: bytes) -> Raw:
     """The keys and values of a YAML dictionary. Raises UnexpectedReplyError for anything else."""
+    return raw_of(lines_of(data))
+
+
+def raw_of(lines: list[str]) -> Raw:
+    """The same of its lines."""
     raw: Raw = {}
-    for line in lines_of(data):
+    for line in lines:
         key, colon, text = line.partition(": ")
         if not colon:
-            raise UnexpectedReplyError(f"statistics were expected: {data[:200]!r}")
-        raw[key] = unquoted(text)
-        if key not in TUBE_NAMES:
-            with contextlib.suppress(ValueError):
-                raw[key] = int(text)
+            raise UnexpectedReplyError(f"statistics were expected: {line[:200]!r}")
+        raw[sys.intern(key)] = int(text) if text.isdecimal() and key not in TUBE_NAMES else value_of(key, text)
     return raw
+
+
+def value_of(key: str, text: str) -> "int | str":
+    """What stands behind a key: a number if it looks like one."""
+    if key not in TUBE_NAMES:
+        with contextlib.suppress(ValueError):
+            return int(text)
+    return unquoted(text)
 
 
 def lines_of(data: bytes) -> list[str]:
@@ -62,12 +74,15 @@ class _Stats(Mapping[str, "int | str"]):
     @classmethod
     def parse(cls, data: bytes) -> Self:
         """Reads what the server sent. Raises UnexpectedReplyError for what is no dictionary."""
-        raw = parse_raw(data)
+        return cls._of(parse_raw(data))
+
+    @classmethod
+    def _of(cls, raw: Raw) -> Self:
         given: dict[str, Any] = {}
-        for each in fields(cls):
-            key = each.name.replace("_", "-")
-            if each.name != "raw" and key in raw:
-                given[each.name] = _typed(raw[key], each.type, key)
+        for name, key, kind in typed_keys(cls):
+            value = raw.get(key)
+            if value is not None:
+                given[name] = value if type(value) is kind else _typed(value, kind, key)
         return cls(raw=raw, **given)
 
     @classmethod
@@ -76,11 +91,11 @@ class _Stats(Mapping[str, "int | str"]):
         texts: list[list[str]] = []
         for line in lines_of(data):
             if line.startswith("- "):
-                texts.append(["---"])
+                texts.append([])
             elif not line.startswith("  ") or not texts:
                 raise UnexpectedReplyError(f"a list of statistics was expected: {data[:200]!r}")
             texts[-1].append(line[2:])
-        return [cls.parse("\n".join(text).encode("utf-8", "surrogateescape")) for text in texts]
+        return [cls._of(raw_of(text)) for text in texts]
 
     def __getitem__(self, key: str) -> "int | str":
         return self.raw[key]
@@ -90,6 +105,12 @@ class _Stats(Mapping[str, "int | str"]):
 
     def __len__(self) -> int:
         return len(self.raw)
+
+
+@cache
+def typed_keys(cls: type[_Stats]) -> list[tuple[str, str, object]]:
+    """The typed fields of a class: the name, the server's key, the type."""
+    return [(each.name, each.name.replace("_", "-"), each.type) for each in fields(cls) if each.name != "raw"]
 
 
 def _typed(value: "int | str", kind: object, key: str) -> object:
