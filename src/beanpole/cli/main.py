@@ -18,6 +18,7 @@ VERBS = {
     "cluster": ("cluster", "Make a cluster and look after it."),
     "completion": ("completion", "Print the shell code that completes verbs and options."),
     "conformance": ("conformance", "Check that a server speaks the protocol."),
+    "console": ("console", "Serve metrics and health checks of servers over HTTP."),
     "delete": ("finish", "Delete jobs."),
     "doctor": ("doctor", "Check the health of a server, and explain what is wrong."),
     "drain": ("move", "Delete the jobs of a tube."),

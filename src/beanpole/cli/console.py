@@ -1,0 +1,167 @@
+"""``beanpole console``: metrics and health checks of any servers over HTTP; what ``serve --http`` starts too."""
+
+import os
+import socket
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from beanpole.cli.common import SETTINGS, URL
+from beanpole.cli.serve import check_listen, log_format, option
+from beanpole.client import Address
+from beanpole.client.address import SCHEME
+from beanpole.console import limits
+from beanpole.errors import ExitCode, StartError
+
+if TYPE_CHECKING:
+    from beanpole.console.settings import Pairs, Source
+
+EXIT_CODES = """\b
+Exit codes:
+  0    stopped by SIGTERM or SIGINT, or with the server that started it
+  1    something is not installed, or a fault; the last line of the log says which
+  5    wrong arguments
+  111  an address can't be resolved or bound
+"""
+
+
+class NamedUrl(click.ParamType[tuple[str, str]]):
+    """``NAME=URL``, or a URL alone, which is its own name."""
+
+    name = "url"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
+        """Return the name and the URL."""
+        if isinstance(value, tuple):
+            return value
+        name, equals, url = str(value).partition("=")
+        if not equals or any(each in name for each in ":/"):
+            name, url = "", str(value)
+        url = URL(url, param, ctx)
+        name = name or str(Address.from_url(url)).removeprefix(SCHEME)
+        if len(name) > limits.NAME_CHARS_MAX or not name.isprintable():
+            self.fail(f"a name has {limits.NAME_CHARS_MAX} characters at most, all of them printable", param, ctx)
+        return name, url
+
+
+@click.command(epilog=EXIT_CODES, context_settings=SETTINGS)
+@option(
+    "--url",
+    "urls",
+    type=NamedUrl(),
+    multiple=True,
+    metavar="[NAME=]URL",
+    help="A server: beanstalk://HOST:PORT, HOST:PORT or unix:PATH; may be repeated.  [default: beanstalk://127.0.0.1:11300]",
+)
+@option(
+    "--http",
+    metavar="ADDR",
+    default=f"127.0.0.1:{limits.HTTP_PORT_DEFAULT}",
+    show_default=True,
+    callback=lambda ctx, parameter, value: check_listen(ctx, parameter, (value,))[0],
+    help="Serve HTTP on ADDR: HOST:PORT, [IPV6]:PORT or unix:PATH.",
+)
+@option(
+    "--http-host",
+    "hosts",
+    multiple=True,
+    metavar="NAME",
+    help="A name of this console that requests may use, besides localhost and addresses; may be repeated.",
+)
+@option(
+    "--metrics-tubes",
+    "tube_patterns",
+    multiple=True,
+    metavar="PATTERN",
+    help="Tubes that have metrics of their own, as in mail-*; may be repeated.  [default: the first by name]",
+)
+@option("--legacy-metrics", "legacy", is_flag=True, help="Serve the names of messagebird/beanstalkd_exporter as well.")
+@option("--ready-file", type=click.Path(dir_okay=False), help="Write the bound address into this file when it serves.")
+@log_format
+@click.option("--handed-over", hidden=True, help="Descriptors: of the listening socket, and of four pairs.")
+@click.option("--name", default="", hidden=True, help="With --handed-over: the name of the server.")
+def console(urls: tuple[tuple[str, str], ...], **given: Any) -> int:
+    """Serve metrics for Prometheus and health checks of servers, in a process of its own.
+
+    /metrics has everything; /health, /ready and /leader answer 200 or 503. With ?server=NAME they are about one server.
+    Plain beanstalkd has fewer metrics.
+    """
+    need_extra()
+    import asyncio
+
+    from beanpole.cli.inspect import now_ns
+    from beanpole.console.run import run
+    from beanpole.console.settings import Settings
+    from beanpole.server import listener
+    from beanpole.server.logs import open_logger
+    from beanpole.server.process import write_ready_file
+
+    handed_over, pairs = given["handed_over"], None
+    if handed_over:
+        listening, pairs = taken(handed_over)
+        listeners, files = [listening], {}
+        give_way()
+    else:
+        listeners = listener.open_all((given["http"],), limits.HTTP_PORT_DEFAULT)
+        files = listener.socket_files(listeners)
+    sources = sources_of(urls or ((given["name"], str(Address())),) if handed_over else urls)
+    settings = Settings(sources, pairs, given["hosts"], given["tube_patterns"], legacy=given["legacy"])
+    logger = open_logger(given["log_format"])
+    addresses = ["http:" + listener.address_text(each).removeprefix("tcp:") for each in listeners]
+
+    def ready() -> None:
+        if given["ready_file"] is not None:
+            write_ready_file(Path(given["ready_file"]), addresses)
+        logger.info("console listening", addresses=addresses, pid=os.getpid(), servers=[each.name for each in sources])
+
+    try:
+        asyncio.run(run(settings, listeners, logger, now_ns, ready))
+    finally:
+        listener.remove_socket_files(files)
+    logger.info("console stopped")
+    return ExitCode.OK
+
+
+def sources_of(urls: tuple[tuple[str, str], ...]) -> "tuple[Source, ...]":
+    """Return the servers, each with a name of its own."""
+    from beanpole.console.settings import Source
+
+    named = urls or (NamedUrl()(str(Address())),)
+    names = [name for name, _ in named]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise click.UsageError(f"two servers have the name {twice!r}; give them others: --url NAME=URL")
+    return tuple(Source(name, Address.from_url(url)) for name, url in named)
+
+
+def taken(descriptors: str) -> "tuple[socket.socket, Pairs]":
+    """Return the sockets that a server has handed over; nobody else has their descriptors."""
+    from beanpole.console.settings import Pairs
+
+    listening, sampling, *others = (socket.socket(fileno=int(each)) for each in descriptors.split(","))
+    for each in (sampling, *others):
+        each.setblocking(False)
+    return listening, Pairs(sampling, tuple(others))
+
+
+def give_way() -> None:
+    """Let the server have the processor and the memory first."""
+    os.nice(limits.NICE)
+    try:
+        Path("/proc/self/oom_score_adj").write_text(f"{limits.OOM_SCORE_ADJ}\n")
+    except OSError:
+        return  # not every container lets it be written
+
+
+def need_extra() -> None:
+    """Say what to install if the optional packages are not there.
+
+    Raises StartError: they are not.
+    """
+    try:
+        import prometheus_client  # noqa: F401 - whether it is there is the question
+        import starlette  # noqa: F401 - see above
+        import uvicorn  # noqa: F401 - see above
+    except ImportError as error:
+        raise StartError(f"{error.name} is not installed: pip install 'beanpole[console]'", ExitCode.FAILED) from error

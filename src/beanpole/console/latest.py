@@ -1,0 +1,82 @@
+"""One thing that a server says, taken when it is asked for and the last is too old, and once at a time.
+
+Many may ask at once: they share what one asking brings, so that scrapers cost a server no more than one does. Nobody
+waits for a server that is silent, but what it was asked goes on: the connection stays as it is, and a server that comes
+back is heard.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Generic, TypeVar
+
+from beanpole.console import limits
+from beanpole.console.errors import AwayError
+from beanpole.errors import BeanpoleError
+
+T = TypeVar("T")
+
+MS = 1_000_000
+
+
+class Latest(Generic[T]):
+    """The last answer of a server to one question."""
+
+    def __init__(self, ask: Callable[[], Awaitable[T]], now_ns: Callable[[], int]) -> None:
+        self._ask = ask
+        self._now_ns = now_ns
+        self._task: asyncio.Task[T] | None = None
+        self._heard_at_ns = 0
+        self.value: T | None = None
+        """The last that came; None: nothing ever did."""
+        self.at_ns = 0
+        """When it was complete."""
+
+    def heard(self) -> None:
+        """The server has answered a part of the question: it is there, and there is more to come."""
+        self._heard_at_ns = self._now_ns()
+
+    async def get(self) -> T:
+        """Returns an answer that is no older than a second.
+
+        Raises AwayError: the server can't be reached, or is silent.
+        """
+        now_ns = self._now_ns()
+        if self.value is not None and now_ns - self.at_ns < limits.FRESH_MS * MS:
+            return self.value
+        task, give_up_at_ns = self._task or self._begin(), now_ns + limits.SCRAPE_MS * MS
+        while not task.done():
+            left_ns = min(self._heard_at_ns + limits.ANSWER_MS * MS, give_up_at_ns) - self._now_ns()
+            if left_ns <= 0:
+                raise AwayError(f"no answer within {limits.ANSWER_MS / 1000:g} s")
+            await asyncio.wait({task}, timeout=left_ns / 1e9)
+        try:
+            return task.result()
+        except AwayError:
+            raise
+        except (BeanpoleError, OSError) as error:
+            raise AwayError(str(error) or type(error).__name__) from error
+        except asyncio.CancelledError:
+            raise AwayError("the console stops") from None
+
+    def _begin(self) -> asyncio.Task[T]:
+        self.heard()
+        self._task = task = asyncio.get_running_loop().create_task(self._take())
+        task.add_done_callback(self._ended)
+        return task
+
+    async def _take(self) -> T:
+        value = await self._ask()
+        self.value, self.at_ns = value, self._now_ns()
+        return value
+
+    def _ended(self, task: asyncio.Task[T]) -> None:
+        self._task = None
+        if not task.cancelled():
+            task.exception()  # has been seen: whoever waits is told, and maybe nobody does any more
+
+    async def stop(self) -> None:
+        """Ends what is under way."""
+        if self._task is not None:
+            task = self._task
+            task.cancel()
+            await asyncio.wait({task})

@@ -1,0 +1,38 @@
+"""A sample: what a server has said of itself, its tubes and its times. Metrics and pages are made of nothing else."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from beanpole.client import Stats, StatsTube
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """What is known of a server."""
+
+    at_ns: int
+    """When it was complete, on the console's clock."""
+
+    stats: Stats
+
+    tubes: list[StatsTube]
+    """All tubes in the order of their names; none of a node that follows, whose counts mean nothing."""
+
+    named: list[StatsTube] = field(default_factory=list)
+    """Those of them that have metrics of their own."""
+
+    rest: Mapping[str, int] = field(default_factory=dict)
+    """Of all others, by key: sums of what is now, and of events how many there were since the console looks.
+
+    Empty: there was no other tube so far.
+    """
+
+    @property
+    def leads(self) -> bool:
+        """Whether the server has the jobs: it is in no cluster, or leads it."""
+        return role_of(self.stats) in {"", "leader"}
+
+
+def role_of(stats: Stats) -> str:
+    """The role of a server in its cluster; empty: it is in none."""
+    return str(stats.get("cluster-role", ""))

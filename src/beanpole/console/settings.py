@@ -1,0 +1,52 @@
+"""Everything that can be set about a console; the command line fills it in."""
+
+import socket
+from dataclasses import dataclass, field
+
+from beanpole.client import Address
+from beanpole.client.address import SCHEME
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A server to look at."""
+
+    name: str
+    """The label `server` of its metrics, and what ``?server=`` asks for."""
+
+    address: Address
+    """Where it is."""
+
+    @property
+    def address_text(self) -> str:
+        """HOST:PORT or unix:PATH; of a cluster several."""
+        return str(self.address).removeprefix(SCHEME)
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """Sockets that lead into the server that has started this console. None of them can be opened again."""
+
+    sampling: socket.socket
+    others: tuple[socket.socket, ...] = ()
+    """Those for pages, actions and long searches: the ends of commands that must not wait for one another."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """One console's settings, checked: the command line refuses what makes no sense."""
+
+    sources: tuple[Source, ...]
+    """The servers, each with another name."""
+
+    pairs: Pairs | None = None
+    """How to reach the first of them if it has started this console; None: by its address, as any other."""
+
+    hosts: tuple[str, ...] = field(default=())
+    """Names besides `localhost` that a request may use for this console."""
+
+    tube_patterns: tuple[str, ...] = ()
+    """Which tubes have metrics of their own, as shell patterns; none: the first by name."""
+
+    legacy: bool = False
+    """Whether /metrics has the names of messagebird/beanstalkd_exporter as well."""

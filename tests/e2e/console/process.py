@@ -1,0 +1,122 @@
+"""A console process for tests, and what its answers say."""
+
+import http.client
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from prometheus_client import parser
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
+
+from tests.e2e.process import environment, wait_until
+from tests.servers import HOST, REPLY_TIMEOUT_S, STOP_TIMEOUT_S, Server
+
+Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
+"""The values of a scrape by name and labels."""
+
+
+class Answer(NamedTuple):
+    """What the console answered."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def text(self) -> str:
+        """The body as text."""
+        return self.body.decode()
+
+
+def samples_of(text: str, *, openmetrics: bool = False) -> Samples:
+    """The values of a scrape, as prometheus-client reads them."""
+    parse = parse_openmetrics if openmetrics else parser.text_string_to_metric_families
+    found: Samples = {}
+    for family in parse(text):
+        for sample in family.samples:
+            key = (sample.name, frozenset(sample.labels.items()))
+            assert key not in found, f"twice: {key}"
+            found[key] = sample.value
+    return found
+
+
+@dataclass(frozen=True)
+class Console:
+    """A running console."""
+
+    process: "subprocess.Popen[bytes]"
+    port: int
+    messages: Path
+
+    def get(self, path: str, method: str = "GET", **headers: str) -> Answer:
+        """Asks, on a connection of its own."""
+        connection = http.client.HTTPConnection(HOST, self.port, timeout=REPLY_TIMEOUT_S)
+        try:
+            names = {name.replace("_", "-"): value for name, value in headers.items()}
+            connection.request(method, path, headers=names)
+            answer = connection.getresponse()
+            return Answer(answer.status, {key.lower(): value for key, value in answer.getheaders()}, answer.read())
+        finally:
+            connection.close()
+
+    def scrape(self, path: str = "/metrics") -> Samples:
+        """The values of a scrape."""
+        answer = self.get(path)
+        assert answer.status == 200, answer
+        return samples_of(answer.text)
+
+    def value(self, name: str, path: str = "/metrics", **labels: str) -> float | None:
+        """A value of a new scrape; None: it is not there."""
+        return self.scrape(path).get((name, frozenset(labels.items())))
+
+    def wait_for(self, condition: Callable[[Samples], object], what: str) -> None:
+        """Scrapes until a condition holds."""
+        wait_until(lambda: condition(self.scrape()), what)
+
+
+def url_of(server: Server, name: str) -> str:
+    """A server as --url takes it."""
+    return f"{name}=beanstalk://{HOST}:{server.port}"
+
+
+@contextmanager
+def console(*flags: str) -> Iterator[Console]:
+    """A running console, which must still run at the end."""
+    with tempfile.TemporaryDirectory() as folder:
+        ready, messages = Path(folder, "ready"), Path(folder, "messages")
+        command = [
+            sys.executable,
+            "-m",
+            "beanpole",
+            "console",
+            "--http",
+            f"{HOST}:0",
+            "--ready-file",
+            str(ready),
+            *flags,
+        ]
+        with messages.open("wb") as output:
+            process = subprocess.Popen(command, stdout=output, stderr=output, env=environment())
+        try:
+            wait_until(lambda: ready.exists() or process.poll() is not None, "the console serves")
+            assert process.poll() is None, messages.read_text()
+            yield Console(process, int(ready.read_text().strip().rpartition(":")[2]), messages)
+            assert process.poll() is None, messages.read_text()
+        finally:
+            process.terminate()
+            try:
+                process.wait(STOP_TIMEOUT_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+def connected(port: int) -> socket.socket:
+    """A connection that has sent nothing."""
+    return socket.create_connection((HOST, port), timeout=REPLY_TIMEOUT_S)

@@ -1,0 +1,120 @@
+"""What a scrape says of real servers, as prometheus-client reads it."""
+
+import gzip
+from collections.abc import Iterator
+
+import pytest
+
+from beanpole.client import Client
+from tests.e2e.console.process import Console, console, samples_of, url_of
+from tests.servers import HOST, Server, beanpole_server, beanstalkd_server
+
+
+def load(server: Server) -> None:
+    """Puts three jobs into a tube: one is deleted, one is buried, one stays."""
+    with Client((HOST, server.port), use="mail", watch="mail") as client:
+        for _ in range(3):
+            client.put("a body")
+        client.delete(client.reserve())
+        client.bury(client.reserve())
+
+
+def check_load(served: Console, name: str) -> None:
+    """The metrics say what `load` has done."""
+    reserves = ("beanpole_commands_total", frozenset({("server", name), ("command", "reserve")}))
+    served.wait_for(lambda found: found[reserves] == 2, "a sample from after the load")
+    found = served.scrape()
+
+    def value(metric: str, **labels: str) -> float | None:
+        return found.get((metric, frozenset({"server": name, **labels}.items())))
+
+    assert value("beanpole_up") == 1
+    assert value("beanpole_jobs", tube="mail", state="ready") == 1
+    assert value("beanpole_jobs", tube="mail", state="buried") == 1
+    assert value("beanpole_jobs_put_total", tube="mail") == 3
+    assert value("beanpole_job_ends_total", tube="mail", outcome="deleted") == 1
+    assert value("beanpole_connections_opened_total")
+    assert value("beanpole_jobs", tube="default", state="ready") == 0
+
+
+def test_our_server_is_served() -> None:
+    with beanpole_server() as server, console("--url", url_of(server, "ours")) as served:
+        load(server)
+        check_load(served, "ours")
+        found = served.scrape()
+        deaths = {"server": "ours", "tube": "mail", "outcome": "dead"}
+        assert found["beanpole_job_ends_total", frozenset(deaths.items())] == 0
+
+
+def test_plain_beanstalkd_is_served() -> None:
+    with beanstalkd_server() as server, console("--url", url_of(server, "theirs")) as served:
+        load(server)
+        check_load(served, "theirs")
+        found = served.scrape()
+        assert any(dict(labels).get("program") == "beanstalkd" for name, labels in found if name.endswith("build_info"))
+        assert not any(dict(labels).get("outcome") == "dead" for _, labels in found)
+
+
+@pytest.fixture(scope="module")
+def two() -> Iterator[Console]:
+    with (
+        beanpole_server() as ours,
+        beanstalkd_server() as theirs,
+        console("--url", url_of(ours, "ours"), "--url", url_of(theirs, "theirs"), "--legacy-metrics") as served,
+    ):
+        load(ours)
+        load(theirs)
+        yield served
+
+
+def test_two_servers_are_told_apart(two: Console) -> None:
+    check_load(two, "ours")
+    check_load(two, "theirs")
+
+
+def test_one_of_two_servers_has_no_label(two: Console) -> None:
+    found = two.scrape("/metrics?server=theirs")
+    assert found["beanpole_up", frozenset()] == 1
+    assert not any("server" in dict(labels) for _, labels in found)
+    assert two.get("/metrics?server=nobody").status == 404
+
+
+OPENMETRICS = "application/openmetrics-text;version=1.0.0;q=0.6,text/plain;version=0.0.4;q=0.3,*/*;q=0.1"
+
+
+def test_both_formats_have_the_same_values(two: Console) -> None:
+    classic, newer = two.get("/metrics"), two.get("/metrics", Accept=OPENMETRICS)
+    assert classic.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
+    assert newer.headers["content-type"] == "application/openmetrics-text; version=1.0.0; charset=utf-8"
+    assert newer.text.endswith("\n# EOF\n")
+    one, other = samples_of(classic.text), samples_of(newer.text, openmetrics=True)
+    assert one.keys() == other.keys()
+    assert {key: value for key, value in one.items() if key[0] == "beanpole_jobs"}
+    assert all(one[key] == other[key] for key in one if key[0].startswith("beanpole_job"))
+
+
+def test_a_scrape_is_compressed_for_those_who_take_it(two: Console) -> None:
+    packed = two.get("/metrics", Accept_Encoding="gzip")
+    assert packed.headers["content-encoding"] == "gzip"
+    assert samples_of(gzip.decompress(packed.body).decode()).keys() == two.scrape().keys()
+    assert "content-encoding" not in two.get("/metrics", Accept_Encoding="gzip;q=0").headers
+
+
+def test_the_exporter_that_was_there_before_has_the_same_names(two: Console) -> None:
+    found = two.scrape()
+    of_server = {name for name, labels in found if dict(labels).keys() == {"instance"}}
+    of_tubes = {name for name, labels in found if dict(labels).keys() == {"instance", "tube"}}
+    assert {"current_jobs_ready", "cmd_put", "total_connections", "uptime", "binlog_max_size"} <= of_server
+    assert {"tube_current_jobs_ready", "tube_total_jobs", "tube_pause_time_left"} <= of_tubes
+    ready = [
+        value
+        for (name, labels), value in found.items()
+        if name == "tube_current_jobs_ready" and ("tube", "mail") in labels
+    ]
+    assert ready == [1, 1]
+
+
+def test_the_console_says_what_it_costs_itself(two: Console) -> None:
+    found = two.scrape()
+    assert found["process_resident_memory_bytes", frozenset()] > 10_000_000
+    assert found["process_cpu_seconds_total", frozenset()] > 0
