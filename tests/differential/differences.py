@@ -57,6 +57,7 @@ RUNNING = {"age", "time-left", "pause-time-left"}
 
 OWN_KEYS = (
     {"beanpole-version", "durability", "cluster-role", "cluster-epoch", "cluster-lag"}
+    | {"log-bytes", "log-live-bytes", "log-free-bytes", "log-full"}
     | {*KEYS.values()}
     | {"cmd-" + text.decode() for text, *_ in EXTENSIONS}
 )

@@ -53,6 +53,22 @@ def test_directory_is_free_after_a_kill(tmp_path: Path) -> None:
             kill(process)
 
 
+def test_statistics_say_how_large_the_log_is(tmp_path: Path) -> None:
+    with keeping(tmp_path, *SEGMENT) as process, process.connect() as client:
+        for _ in range(20):
+            put(client, b"x" * 10_000)
+
+        def is_right() -> bool:
+            files = [name.stat().st_size for name in tmp_path.iterdir() if not name.name.endswith(".unfinished")]
+            return int(facts(client)["log-bytes"]) == sum(files)
+
+        wait_until(is_right, "the bytes of the files are those that stats says")
+        said = facts(client)
+        assert 20 * 10_000 < int(said["log-live-bytes"]) < 20 * 10_500
+        available = os.statvfs(tmp_path)
+        assert 0 < int(said["log-free-bytes"]) <= available.f_blocks * available.f_frsize
+
+
 def test_directory_is_made(tmp_path: Path) -> None:
     with keeping(tmp_path / "a" / "b") as process, process.connect() as client:
         put(client, b"x")

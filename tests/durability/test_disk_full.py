@@ -35,6 +35,19 @@ def assert_well(process: Process) -> None:
     assert not process.events("log failed")
 
 
+def test_statistics_say_that_the_disk_is_full(log: Path) -> None:
+    with keeping(log, *SEGMENT) as process, process.connect() as client:
+        assert facts(client)["log-full"] == "false"
+
+        def is_full() -> bool:
+            fill(client, 1)
+            return facts(client)["log-full"] == "true"
+
+        wait_until(is_full, "a put was refused, and the disk was not asked again in between")
+        assert int(facts(client)["log-free-bytes"]) < int(SEGMENT[1])
+        assert_well(process)
+
+
 def reserve(client: Client) -> int:
     """Reserves the next job."""
     client.send(b"reserve-with-timeout 0\r\n")

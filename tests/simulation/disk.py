@@ -240,6 +240,9 @@ class SimDisk:
     def sync(self) -> None:
         self.sync_until(self.mark())
 
+    def free_bytes(self) -> int:
+        return 0 if self.capacity is None else self.capacity - self.used_bytes()
+
     def mark(self) -> int:
         return self.settled_count + len(self.pending)
 

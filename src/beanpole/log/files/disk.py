@@ -68,6 +68,9 @@ class Directory(Protocol):
     def sync(self) -> None:
         """Return when all creations, renames and removals are on disk."""
 
+    def free_bytes(self) -> int:
+        """Return what the disk has left for more files; 0 if it does not say."""
+
 
 class DiskFile:
     """A file of the operating system."""
@@ -154,6 +157,14 @@ class DiskDirectory:
     def sync(self) -> None:
         """Sync the directory."""
         os.fsync(self.fd)
+
+    def free_bytes(self) -> int:
+        """Return what the file system has left for users that are not root."""
+        try:
+            found = os.fstatvfs(self.fd)
+        except OSError:
+            return 0
+        return found.f_bavail * found.f_frsize
 
 
 def open_directory(path: Path, *, create: bool = True) -> DiskDirectory:

@@ -584,4 +584,8 @@ class FileLog(Log):
             "binlog-records-written": str(self.records.record_count),
             "binlog-max-size": str(self.accounts.segment_bytes),
             "durability": str(self.policy),
+            "log-bytes": str(self.sealed_bytes + self.open.size + self.pool.total_bytes),
+            "log-live-bytes": str(self.accounts.live_bytes),
+            "log-free-bytes": str(self.directory.free_bytes()),
+            "log-full": "true" if self.accounts.refused_from != NEVER else "false",
         }

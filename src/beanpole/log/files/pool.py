@@ -29,6 +29,11 @@ class Pool:
 
         self.named_count = 0
 
+    @property
+    def total_bytes(self) -> int:
+        """The bytes of all spares."""
+        return sum(size for size, _ in self.files)
+
     def recover(self) -> None:
         """Keep the spares that a start finds and the log can use; remove the others."""
         names = sorted(filter(is_spare, self.directory.names()), key=lambda name: spare_number(name) or 0)

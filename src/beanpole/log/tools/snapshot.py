@@ -124,7 +124,7 @@ class Snapshot:
         """Return a file to write to in vain."""
         return ForgetfulFile(name)
 
-    create = rename = unlink = fileno = sync = staticmethod(nothing)
+    create = rename = unlink = fileno = sync = free_bytes = staticmethod(nothing)
 
 
 def read_all(fd: int) -> bytes:
