@@ -119,5 +119,3 @@ cdef class Engine:
     cdef int bury(self, int64_t now_ns, Session session, Command command) except -1
     cdef bint touch_job(self, int64_t now_ns, Session session, uint64_t id) except -1
     cdef int touch(self, int64_t now_ns, Session session, uint64_t id) except -1
-    cdef int peek(self, Session session, Job job) except -1
-    cdef int peek_first(self, Session session, Heap heap) except -1

@@ -620,14 +620,6 @@ class Engine:
             return watch(self, session, command.tube)
         if verb == Verb.IGNORE:
             return ignore(self, session, command.tube)
-        if verb == Verb.PEEK:
-            return self.peek(session, self.jobs.find(command.id))
-        if verb == Verb.PEEK_READY:
-            return self.peek_first(session, session.used.ready)
-        if verb == Verb.PEEK_DELAYED:
-            return self.peek_first(session, session.used.delayed)
-        if verb == Verb.PEEK_BURIED:
-            return self.peek_first(session, session.used.buried)
         if verb == Verb.KICK:
             return kick(self, now_ns, session, command.bound)
         if verb == Verb.KICK_JOB:
@@ -778,14 +770,3 @@ class Engine:
         if self.records.wants_reservations:
             self.records.job_reserved(job)
         return True
-
-    def peek(self, session, job):
-        """peek: a job in any state."""
-        if job is None:
-            return self.not_found(session)
-        session.read_index = self.records.index
-        return session.out.body(Word.FOUND, job.id, job.body, job.body_bytes)
-
-    def peek_first(self, session, heap):
-        """peek-ready, peek-delayed, peek-buried: the first job of the used tube in that state."""
-        return self.peek(session, cython.cast(Job, heap.entries[0].item) if heap.count else None)

@@ -9,6 +9,7 @@ from cython.cimports.beanpole.engine.job import Flag, Job, State, new_job, repla
 from cython.cimports.beanpole.engine.keyed import end_key, give_body_key, give_key, key_holder
 from cython.cimports.beanpole.engine.limiting import is_full, refuse_put, refuses
 from cython.cimports.beanpole.engine.records import Room
+from cython.cimports.beanpole.engine.report import peek
 from cython.cimports.beanpole.engine.tags import TAG_FRAME_BYTES, ExpireBit, KeyBit, Tag, put_tag
 from cython.cimports.beanpole.engine.tally import Count
 from cython.cimports.beanpole.engine.tube import Tube
@@ -221,4 +222,4 @@ def take_time(job, command):
 def find_job(engine, session, command):
     """find-job: the job that holds a key."""
     tube: Tube = engine.tube_named(command.args.tube_at[: command.args.tube_bytes])
-    return engine.peek(session, key_holder(engine, tube, command.args.key_at, command.args.key_bytes, False))
+    return peek(engine, session, key_holder(engine, tube, command.args.key_at, command.args.key_bytes, False))

@@ -1,7 +1,8 @@
-"""The commands that only report: stats and lists; and what is not a command."""
+"""The commands that only report: peeks, stats and lists; and what is not a command."""
 
 import cython
 from cython.cimports.beanpole.engine.engine import Engine
+from cython.cimports.beanpole.engine.heap import Heap
 from cython.cimports.beanpole.engine.job import Job
 from cython.cimports.beanpole.engine.session import Session
 from cython.cimports.beanpole.engine.tube import Tube, Watch
@@ -28,6 +29,14 @@ def report(engine, now_ns, session, command):
     """Reply to a command that changes nothing, or to a mistake."""
     verb: Verb = command.verb
     text: bytes = None
+    if verb == Verb.PEEK:
+        return peek(engine, session, engine.jobs.find(command.id))
+    if verb == Verb.PEEK_READY:
+        return peek_first(engine, session, session.used.ready)
+    if verb == Verb.PEEK_DELAYED:
+        return peek_first(engine, session, session.used.delayed)
+    if verb == Verb.PEEK_BURIED:
+        return peek_first(engine, session, session.used.buried)
     if verb == Verb.STATS:
         text = stats.yaml(stats.engine(engine, now_ns))
     elif verb == Verb.STATS_TUBE:
@@ -51,6 +60,21 @@ def report(engine, now_ns, session, command):
     if text is None:
         return engine.not_found(session)
     return session.out.text(text)
+
+
+def peek(engine, session, job):
+    """peek: a job in any state."""
+    if job is None:
+        return engine.not_found(session)
+    session.read_index = engine.records.index
+    return session.out.body(Word.FOUND, job.id, job.body, job.body_bytes)
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def peek_first(engine: Engine, session: Session, heap: Heap) -> cython.int:
+    """peek-ready, peek-delayed, peek-buried: the first job of the used tube in that state."""
+    return peek(engine, session, cython.cast(Job, heap.entries[0].item) if heap.count else None)
 
 
 def list_tubes(engine, now_ns, session):
