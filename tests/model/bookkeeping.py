@@ -121,6 +121,16 @@ class Bookkeeping:
     def list_tubes_watched(self, session: Thing) -> str:
         return listed("---\n" + "".join(f"- {tube}\n" for tube in session.watched))
 
+    def count_release(self, job: Thing) -> None:
+        """Counts that a job comes back, unless it is taken away as it does."""
+        if not job.superseded and job.over > self.now:
+            job.releases += 1
+            self.tube_counts[job.tube]["jobs-released"] += 1
+
+    def count_bury(self, job: Thing) -> None:
+        job.buries += 1
+        self.tube_counts[job.tube]["jobs-buried"] += 1
+
     def count_states(self, jobs: list[Thing]) -> dict[str, int]:
         counts = {f"current-jobs-{state}": sum(job.state == state for job in jobs) for state in STATES}
         return {"current-jobs-urgent": sum(job.state == "ready" and job.pri < 1024 for job in jobs)} | counts

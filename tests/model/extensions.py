@@ -105,7 +105,8 @@ class Extensions(ManyJobs, ABC):
         return job.state == "buried" and (job.superseded or bool(has_key and self.holder(job.tube, wanted(job))))
 
     def snooze_job(self, session: Thing, job: Thing, delay: float, options: dict[str, Any]) -> str:
-        job.pri, job.releases = options.get("pri", job.pri), job.releases + 1
+        job.pri = options.get("pri", job.pri)
+        self.count_release(job)
         self.end_attempt(job, (job.attempt or 0) - job.under_way)
         self.move_later(job, delay)
         return "RELEASED"
@@ -118,7 +119,8 @@ class Extensions(ManyJobs, ABC):
                 job, "its worker said that no attempt can succeed" if "dead" in options else "the last attempt failed"
             )
             return "BURIED"
-        job.releases, job.text = job.releases + 1, text
+        job.text = text
+        self.count_release(job)
         self.fail(job, int(options.get("delay", 0) * SECOND))
         return "RELEASED"
 

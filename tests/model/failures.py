@@ -93,7 +93,7 @@ class Failures(Rules, ABC):
         job.died = (died_before[0] if died_before else job.tube, self.now, attempts, why)
         if stays:
             self.end_attempt(job, attempt)
-            job.buries += 1
+            self.count_bury(job)
             self.move(job, "buried")
             return
         self.tally_move(job.tube, grave)

@@ -18,6 +18,11 @@ TALLIED = (
     "jobs-replaced",
     "puts-merged",
     "puts-refused",
+    "jobs-reserved",
+    "jobs-released",
+    "jobs-buried",
+    "jobs-kicked",
+    "jobs-timed-out",
 )
 
 
@@ -122,4 +127,7 @@ class ManyJobs(Failures, ABC):
     def item(self, session: Thing, tube: str) -> str:
         lines = self.stats_tube(session, tube).split("---\n")[1].splitlines()
         lines += [f"{key}: {self.tube_counts[tube][key]}" for key in TALLIED]
+        begun = min((job.since // SECOND for job in self.jobs_in(tube, "ready")), default=self.now // SECOND) * SECOND
+        least, most = max(self.now - begun - SECOND, 0), max(self.now - begun, 1)
+        lines.append(f"oldest-ready: {int(2.0 * least * most / (least + most)) // SECOND}")
         return "- " + "\n  ".join(lines) + "\n"

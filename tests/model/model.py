@@ -42,9 +42,12 @@ class Model(Extensions, Explaining):
             if job.state == "reserved":
                 job.timeouts += 1
                 self.counts["job-timeouts"] += 1
+                self.tube_counts[job.tube]["jobs-timed-out"] += 1
                 self.fail(job, 0, keeps_delay=True)
             else:
+                due = job.until
                 self.move(job, "ready")
+                job.since = due
         self.forget_tubes()
         self.pauses = {tube: pause for tube, pause in self.pauses.items() if pause[1] > now}
         self.serve()
@@ -104,7 +107,7 @@ class Model(Extensions, Explaining):
             del self.jobs[job.id]
         job.over = NEVER if state == "buried" else job.over
         job.freed |= state == "reserved" and job.until_what == "reserve"
-        job.state, job.until, job.holder = state, until, holder
+        job.state, job.until, job.holder, job.since = state, until, holder, self.now
 
     def move_later(self, job: Thing, delay: float) -> None:
         job.delay = int(delay)
@@ -171,6 +174,7 @@ class Model(Extensions, Explaining):
     def hold(self, session: Thing, job: Thing) -> None:
         session.worker = True
         job.reserves += 1
+        self.tube_counts[job.tube]["jobs-reserved"] += 1
         self.begin_attempt(job)
         self.move(job, "reserved", self.now + job.ttr * SECOND, session)
 
@@ -189,12 +193,14 @@ class Model(Extensions, Explaining):
         return "DELETED"
 
     def release(self, session: Thing, job: Thing, pri: int, delay: int) -> str:
-        job.pri, job.releases = pri, job.releases + 1
+        job.pri = pri
+        self.count_release(job)
         self.fail(job, int(delay * SECOND))
         return "RELEASED"
 
     def bury(self, session: Thing, job: Thing, pri: int) -> str:
-        job.pri, job.buries, job.under_way = pri, job.buries + 1, False
+        job.pri, job.under_way = pri, False
+        self.count_bury(job)
         self.move(job, "buried")
         return "BURIED"
 
@@ -214,6 +220,7 @@ class Model(Extensions, Explaining):
         if self.stuck(job):
             return "NOT_FOUND"
         job.kicks += 1
+        self.tube_counts[job.tube]["jobs-kicked"] += 1
         self.forget_attempts(job)
         if job.state == "buried":
             self.count_time(job, self.now)

@@ -144,7 +144,7 @@ class StatsJob(_Stats):
 
 @dataclass(frozen=True)
 class StatsTube(_Stats):
-    """What ``stats-tube`` says of a tube. Times are in seconds."""
+    """What ``stats-tube`` says of a tube, and from `jobs_expired` on what ``stats-tubes`` adds. Times are in seconds."""
 
     name: str = ""
     current_jobs_urgent: int = 0
@@ -160,6 +160,20 @@ class StatsTube(_Stats):
     cmd_pause_tube: int = 0
     pause: int = 0
     pause_time_left: int = 0
+    jobs_expired: int = 0
+    jobs_dead: int = 0
+    jobs_moved_in: int = 0
+    jobs_moved_out: int = 0
+    jobs_cleared: int = 0
+    jobs_replaced: int = 0
+    puts_merged: int = 0
+    puts_refused: int = 0
+    jobs_reserved: int = 0
+    jobs_released: int = 0
+    jobs_buried: int = 0
+    jobs_kicked: int = 0
+    jobs_timed_out: int = 0
+    oldest_ready: int = 0
 
 
 @dataclass(frozen=True)

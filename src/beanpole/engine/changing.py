@@ -94,6 +94,7 @@ def snooze_job(engine, now_ns, session, command):
     if command.args.given & bit(Kind.PRI):
         job.pri = command.args.pri
     job.release_count += 1
+    job.tube.total_release_count += 1
     come_back(engine, now_ns, job, End.SNOOZED, command.args.delay_ns, False)
     session.out.word(Word.RELEASED)
     return engine.offer(now_ns, job.tube)
@@ -126,6 +127,7 @@ def fail_job(engine, now_ns, session, command):
     if command.args.given & bit(Kind.PRI):
         job.pri = command.args.pri
     job.release_count += not dead
+    job.tube.total_release_count += not dead
     if dead:
         die(engine, now_ns, job, Why.FAILED if dead_now else Why.ATTEMPTS, whole)
     else:

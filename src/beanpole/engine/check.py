@@ -1,6 +1,7 @@
 """The invariants of the engine, asserted one by one against a recount. Tests call it after every step."""
 
 import cython
+from cython.cimports.beanpole.engine.ages import SPAN_NS, SPANS_MAX, spans_of
 from cython.cimports.beanpole.engine.engine import Engine
 from cython.cimports.beanpole.engine.expiring import expiry_of
 from cython.cimports.beanpole.engine.heap import Heap, Item
@@ -114,6 +115,7 @@ def check_tube(engine: Engine, tube: Tube, jobs: list[Job]) -> None:
     paused = bool(tube.closed & Closed.PAUSED)
     assert paused == bool(tube.paused_until_ns), f"tube {name} is closed by a pause that is none, or not by one that is"
     check_limits(engine, tube)
+    check_ages(tube, jobs)
     line = waiting_sessions(tube)
     assert len(line) == tube.waiting_count, f"tube {name} counts {tube.waiting_count} of {len(line)} waiting sessions"
     assert not (line and tube.ready.count and not tube.closed), f"a session waits for tube {name}, with jobs"
@@ -122,6 +124,23 @@ def check_tube(engine: Engine, tube: Tube, jobs: list[Job]) -> None:
         check_timer(engine, tube, tube.delayed.entries[0].key)
     if tube.paused_until_ns:
         check_timer(engine, tube, tube.paused_until_ns)
+
+
+def check_ages(tube: Tube, jobs: list[Job]) -> None:
+    """Assert that the ready jobs of a tube are counted where they became ready, in few spans."""
+    name = tube.name
+    ready = [cython.cast(Job, job, typecheck=True) for job in jobs]
+    seconds = [job.since_ns // SPAN_NS for job in ready if job.state == State.READY]
+    spans = spans_of(cython.address(tube.ages))
+    assert len(spans) <= SPANS_MAX, f"tube {name} has {len(spans)} spans of ages"
+    assert sum(count for _, _, count in spans) == len(seconds), f"tube {name} counts ages of jobs that are not ready"
+    before_s = None
+    for first_s, last_s, count in spans:
+        assert first_s <= last_s, f"tube {name} has a span that ends before it begins"
+        assert before_s is None or before_s < first_s, f"tube {name} has spans of ages that are not in order"
+        before_s = last_s
+        counted = sum(1 for each in seconds if first_s <= each <= last_s)
+        assert counted == count, f"tube {name} counts {count} of {counted} jobs of an age"
 
 
 def check_limits(engine: Engine, tube: Tube) -> None:

@@ -27,6 +27,7 @@ import heapq
 
 import cython
 from cython.cimports.beanpole.engine import expiring, extension, limiting
+from cython.cimports.beanpole.engine.ages import note_ready, note_taken
 from cython.cimports.beanpole.engine.failing import (
     End,
     begin_attempt,
@@ -190,9 +191,11 @@ class Engine:
             job.holder = None
             if job.tube.closed:
                 limiting.note_free(self, job.tube)
-        elif job.state == State.READY and job.pri < URGENT_PRI_BELOW:
-            self.urgent_count -= 1
-            job.tube.urgent_count -= 1
+        elif job.state == State.READY:
+            note_taken(cython.address(job.tube.ages), job.since_ns)
+            if job.pri < URGENT_PRI_BELOW:
+                self.urgent_count -= 1
+                job.tube.urgent_count -= 1
         return 0
 
     def enter(self, job, state, key):
@@ -211,9 +214,11 @@ class Engine:
         self.state_counts[job.state] += 1
         if state == State.RESERVED:
             job.tube.reserved_count += 1
-        elif state == State.READY and job.pri < URGENT_PRI_BELOW:
-            self.urgent_count += 1
-            job.tube.urgent_count += 1
+        elif state == State.READY:
+            note_ready(cython.address(job.tube.ages), since_ns)
+            if job.pri < URGENT_PRI_BELOW:
+                self.urgent_count += 1
+                job.tube.urgent_count += 1
         return 0
 
     def make_ready(self, job):
@@ -263,6 +268,7 @@ class Engine:
             end_key(self, job, KeyBit.FREED)
         job.holder = session
         job.reserve_count += 1
+        job.tube.total_reserve_count += 1
         self.enter(job, State.RESERVED, due_ns)
         self.arm(session, due_ns)
         if job.tube.rules is not None:
@@ -548,6 +554,7 @@ class Engine:
         """Let a job come back whose time to run is over. One that dies counts as several, for it is written whole."""
         self.timeout_count += 1
         job.timeout_count += 1
+        job.tube.total_timeout_count += 1
         if job.tube.rules is not None or job.tag_bytes:
             written: int64_t = come_back(self, now_ns, job, End.TIMED_OUT, 0, False)
             changed += [job.tube] * (written // FAILED_BYTES_PER_JOB)
@@ -734,6 +741,7 @@ class Engine:
             return self.no_room(session, Verb.RELEASE, job.tag_bytes)
         job.pri = command.pri
         job.release_count += 1
+        job.tube.total_release_count += 1
         written: int64_t = come_back(self, now_ns, job, End.RELEASED, command.delay_ns, False)
         session.moved_count += written // FAILED_BYTES_PER_JOB
         session.out.word(Word.RELEASED)
@@ -749,6 +757,7 @@ class Engine:
         self.leave(job)
         job.pri = command.pri
         job.bury_count += 1
+        job.tube.total_bury_count += 1
         if job.tag_bytes:
             end_attempt(job)
         self.bury_job(job)

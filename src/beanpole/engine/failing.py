@@ -295,6 +295,7 @@ def die(engine, now_ns, job, why, whole):
     if counts(job.tube.rules) or has_count(job):
         put_attempt(job, attempt, False)
     job.bury_count += 1
+    job.tube.total_bury_count += 1
     engine.bury_job(job)
     engine.records.job_put(job)
     return size
@@ -340,6 +341,7 @@ def bury_unrecorded(engine: Engine, job: Job, attempt: uint32_t) -> int64_t:
     if has_count(job):
         put_attempt(job, attempt, False)
     job.bury_count += 1
+    job.tube.total_bury_count += 1
     engine.bury_job(job)
     if engine.records.room_for_timeout(job.tag_bytes):
         engine.records.job_changed(job)

@@ -85,6 +85,7 @@ def kick(engine, now_ns, session, bound):
 def kick_one(engine, now_ns, job):
     """Make a buried or delayed job ready."""
     job.kick_count += 1
+    job.tube.total_kick_count += 1
     if job.tag_bytes:
         forget_attempts(job)
     engine.leave(job)

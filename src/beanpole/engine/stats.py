@@ -6,6 +6,7 @@ hostname, os and platform always, the name of a tube never, for clients compare 
 """
 
 import cython
+from cython.cimports.beanpole.engine.ages import oldest_s
 from cython.cimports.beanpole.engine.engine import Engine
 from cython.cimports.beanpole.engine.job import Job, deadline_of
 from cython.cimports.beanpole.engine.tube import Tube
@@ -101,6 +102,18 @@ def tube(tube: Tube, now_ns: int64_t) -> list[tuple[str, object]]:
         ("cmd-pause-tube", tube.pause_count),
         ("pause", tube.pause_s),
         ("pause-time-left", max(left_ns, 0) // SECOND_NS),
+    ]
+
+
+def more_of(tube: Tube, now_ns: int64_t, started_at_ns: int64_t) -> list[tuple[str, object]]:
+    """Return what stats-tubes alone says: the sums of what stats-job counts of each job, and the oldest ready one."""
+    return [
+        ("jobs-reserved", tube.total_reserve_count),
+        ("jobs-released", tube.total_release_count),
+        ("jobs-buried", tube.total_bury_count),
+        ("jobs-kicked", tube.total_kick_count),
+        ("jobs-timed-out", tube.total_timeout_count),
+        ("oldest-ready", oldest_s(cython.address(tube.ages), now_ns, started_at_ns)),
     ]
 
 

@@ -2,6 +2,7 @@
 cimport cython
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
+from beanpole.engine.ages cimport Ages
 from beanpole.engine.heap cimport Heap, Item, Timed
 from beanpole.engine.tuberules cimport TubeRules
 
@@ -39,6 +40,12 @@ cdef class Tube(Timed):
     cdef readonly uint64_t total_jobs_count   # jobs ever put into it
     cdef readonly uint64_t delete_count       # jobs ever deleted from it
     cdef readonly uint64_t pause_count        # successful pause-tube commands
+    cdef uint64_t total_reserve_count    # how often its jobs were reserved, and below what else became of them
+    cdef uint64_t total_release_count    # by release, snooze-job or fail-job
+    cdef uint64_t total_bury_count       # also as they died
+    cdef uint64_t total_kick_count
+    cdef uint64_t total_timeout_count    # reservations that ran out
+    cdef Ages ages                       # since when its ready jobs are ready
     cdef readonly uint32_t pause_s            # seconds that the current pause was asked for; 0: not paused
     cdef readonly uint8_t closed              # bits of Closed; 0: its jobs may be reserved
     cdef readonly int64_t paused_until_ns     # engine clock; 0: not paused

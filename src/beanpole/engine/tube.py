@@ -8,6 +8,7 @@ import cython
 from cython.cimports.beanpole.engine.heap import Heap, Item, Timed
 from cython.cimports.beanpole.engine.tuberules import TubeRules, token_at_ns
 from cython.cimports.libc.stdint import int64_t, uint8_t, uint64_t
+from cython.cimports.libc.stdlib import free
 
 
 @cython.no_gc
@@ -31,6 +32,9 @@ class Tube(Timed):
         self.ready = Heap()
         self.delayed = Heap()
         self.buried = Heap()
+
+    def __dealloc__(self):
+        free(self.ages.spans)
 
     def due_job(self, now_ns):
         """Return the delayed job that is due."""

@@ -122,7 +122,9 @@ class TubePage(Work):
 def text_of(engine: Engine, tube: Tube, now_ns: int64_t) -> bytes:
     """Return the item of one tube in the list."""
     tally: Tally = engine.tallies.get(tube)
-    pairs: list = stats.tube(tube, now_ns) + (Tally() if tally is None else tally).pairs()
+    pairs: list = stats.tube(tube, now_ns)
+    pairs += (Tally() if tally is None else tally).pairs()
+    pairs += stats.more_of(tube, now_ns, engine.started_at_ns)
     return ("- " + "  ".join([f"{key}: {value}\n" for key, value in pairs])).encode()
 
 
