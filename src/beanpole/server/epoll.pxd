@@ -13,6 +13,7 @@ cdef class Socket(Transport):
     cdef bint thorough                   # a read that is short does not mean that there is no more
     cdef bint fresh                      # a node of the cluster may say first for which leader its client is
     cdef bint passed_on                  # a node of the cluster did say so: it passes on what its client sends
+    cdef bint own                        # the server's own, no client's
     cdef bint hung_up                    # the peer sends no more: read until the end
     cdef bint check_hello(self) except -1
 
@@ -28,6 +29,8 @@ cdef class EpollTransport(EventQueue):
     cdef int poll(self, int64_t now_ns) except -1
     cdef int note(self, int64_t now_ns, Connection connection, unsigned int events) except -1
     cdef int accept(self, int64_t now_ns, int listener) except -1
+    cdef Connection join(self, int64_t now_ns, int fd, bint thorough, bint own)
     cdef int forget(self, int fd) except -1
     cdef int arm(self, int64_t now_ns) except -1
     cdef int end_turn(self) except -1
+    cdef int close_each(self, bint own) except -1

@@ -113,6 +113,8 @@ class Socket(Transport):
 
     def peer(self) -> str:
         """Return the address of the client, or of the node that passes it on."""
+        if self.own:
+            return "console"
         address = peer_text(self.fd)
         return f"a client of the node at {address}" if self.passed_on else address
 
@@ -233,7 +235,6 @@ class EpollTransport(EventQueue):
 
     def accept(self, now_ns, listener):
         """Accept what waits at a listening socket."""
-        socket: Socket
         fd: cython.int
         i: cython.int
         for i in range(ACCEPTS_PER_TURN):
@@ -246,37 +247,70 @@ class EpollTransport(EventQueue):
                 if last_error == ECONNABORTED or last_error == EINTR:
                     continue
                 return 0
-            if fd >= len(self.by_fd):
-                self.by_fd.extend([None] * (fd + 1 - len(self.by_fd)))
-            socket = Socket()
-            socket.epoll = self
-            socket.fd = fd
-            socket.fresh = len(self.hello) > 0
-            socket.thorough = self.listeners[listener]
-            connection = self.turn.open(now_ns, socket)
-            self.by_fd[fd] = connection
             try:
-                self.watch_fd(fd, CLIENT_EVENTS, posix.EPOLL_CTL_ADD)
+                self.join(now_ns, fd, self.listeners[listener], False)
             except OSError as error:
-                self.turn.drop(now_ns, connection)
                 return self.pause_accepting(now_ns, error.errno)
             if self.observe_connections:
                 self.observer.connection_opened(fd)
         return 0
 
+    def join(self, now_ns, fd, thorough, own):
+        """Serve a connected socket, which is closed if it can't be watched."""
+        if fd >= len(self.by_fd):
+            self.by_fd.extend([None] * (fd + 1 - len(self.by_fd)))
+        socket: Socket = Socket()
+        socket.epoll = self
+        socket.fd = fd
+        socket.own = own
+        socket.fresh = not own and len(self.hello) > 0
+        socket.thorough = thorough
+        connection: Connection = self.turn.open(now_ns, socket, own)
+        self.by_fd[fd] = connection
+        try:
+            self.watch_fd(fd, CLIENT_EVENTS, posix.EPOLL_CTL_ADD)
+        except OSError:
+            self.turn.drop(now_ns, connection)
+            raise
+        return connection
+
+    def adopt(self, fd: cython.int) -> Connection:
+        """Serve a connected socket of the server's own, which is closed here: it is no client, and always has a place.
+
+        Raises:
+            OSError: it can't be watched.
+        """
+        return self.join(self.now(), fd, True, True)
+
+    def release(self, connection: Connection) -> None:
+        """Close what was adopted. Closing again does nothing."""
+        self.turn.end(self.now(), connection)
+
     def forget(self, fd):
-        """Close a client's socket."""
+        """Close a socket."""
         if fd < 0:
             return 0
+        connection: Connection = cython.cast(Connection, self.by_fd[fd], typecheck=True)
         self.by_fd[fd] = None
         posix.close(fd)
-        if self.observe_connections:
+        if self.observe_connections and not connection.session.own:
             self.observer.connection_closed(fd)
         return self.resume_accepting()
 
     def close_all(self) -> None:
         """Close every connection. What could not be sent at once is lost, but no reply leaves before it is durable."""
+        self.close_each(True)
+
+    def close_clients(self) -> None:
+        """Close every connection that is not the server's own."""
+        self.close_each(False)
+
+    def close_each(self, own):
+        """Close every client's connection, and with `own` the server's as well."""
         now: int64_t = self.now()
-        for connection in self.by_fd:
-            if connection is not None:
-                self.turn.drop(now, cython.cast(Connection, connection, typecheck=True))
+        for each in self.by_fd:
+            if each is not None:
+                connection: Connection = cython.cast(Connection, each, typecheck=True)
+                if own or not connection.session.own:
+                    self.turn.drop(now, connection)
+        return 0

@@ -250,7 +250,8 @@ class Turn:
             for each in sending:
                 connection: Connection = cython.cast(Connection, each, typecheck=True)
                 connection.sending = False
-                connection.depends_on = max(connection.depends_on, floor_index)
+                if not connection.session.own:  # which may show what a leader sees that can't prove that it leads
+                    connection.depends_on = max(connection.depends_on, floor_index)
                 self.flush(now_ns, connection, durable_index)
         return 0
 

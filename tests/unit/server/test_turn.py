@@ -1,5 +1,6 @@
 """Turns over more than one kind of transport: sockets, bytes in memory, and connections without any."""
 
+import os
 import select
 import socket
 from collections.abc import Callable, Iterator
@@ -300,3 +301,26 @@ def test_who_is_served_behind_an_end_sees_it(house: House, end: bytes) -> None:
         worker.sendall(end)
         worker.shutdown(socket.SHUT_WR)
         house.ask(other, b"peek-ready\r\n", b"FOUND 1 2\r\nhi\r\n")
+
+
+def test_connection_of_the_server_s_own_has_a_place_and_is_not_counted(house: House) -> None:
+    ours, theirs = socket.socketpair()
+    theirs.settimeout(10)
+    connection = house.sockets.adopt(ours.detach())
+    client = house.connect()
+    house.ask(theirs, b"list-tube-used\r\n", b"USING default\r\n")
+    assert (house.engine.session_count, house.engine.total_session_count) == (1, 1)
+    assert connection.transport.peer() == "console"
+    house.sockets.close_clients()
+    assert client.recv(1) == b""
+    house.ask(theirs, b"list-tube-used\r\n", b"USING default\r\n")
+    house.sockets.release(connection)
+    house.sockets.release(connection)
+    assert theirs.recv(1) == b""
+    theirs.close()
+    client.close()
+
+
+def test_connection_that_can_not_be_watched_is_closed(house: House) -> None:
+    with open("/dev/null") as never_ready, pytest.raises(PermissionError):  # noqa: PTH123 - any file that epoll refuses
+        house.sockets.adopt(os.dup(never_ready.fileno()))

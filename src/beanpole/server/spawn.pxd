@@ -1,0 +1,2 @@
+# The header of spawn.py.
+cdef char **strings(list of) noexcept
