@@ -7,6 +7,7 @@
 # Variables:
 #   PYTHON=python3.12       the interpreter of a new environment; a different version replaces .venv
 #   SERVE_FLAGS='-p 11301'  the flags of `make serve`
+#   HTTP_FLAGS=             and those about HTTP; empty: none is served, and nothing is installed for it
 #   IDS_DATA=/a/folder      where `make serve-ids` has its configuration and its numbers
 #   IDS_FLAGS='--help'      its flags
 #   CLUSTER_FLAGS='leader'  what `make cluster` does, instead of asking
@@ -26,6 +27,7 @@ VENV := .venv
 PYTHON ?= $(shell test -x $(VENV)/bin/python && echo $(VENV)/bin/python || echo python3)
 PYTHON_VERSION := $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null)
 SERVE_FLAGS ?= -l 127.0.0.1 -p 11300 -b beanpole-data
+HTTP_FLAGS ?= --http 127.0.0.1:11380
 IDS_DATA ?= beanpole-ids-data
 IDS_FLAGS ?=
 CLUSTER_FLAGS ?=
@@ -47,12 +49,14 @@ BIN := $(VENV)/bin
 BUILT := $(VENV)/.done-build
 IDS_BUILT := $(BUILT) $(VENV)/.done-ids
 CLUSTER_BUILT := $(BUILT) $(VENV)/.done-cluster
+SERVE_BUILT := $(BUILT) $(if $(strip $(HTTP_FLAGS)),$(VENV)/.done-console)
 TESTABLE := $(BUILT) $(VENV)/.done-dev
 else
 BIN := $(ENVIRONMENT)/bin
 BUILT :=
 IDS_BUILT :=
 CLUSTER_BUILT :=
+SERVE_BUILT :=
 TESTABLE :=
 endif
 
@@ -71,8 +75,8 @@ help: ## list the verbs
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | while IFS=$$'\t' read -r verb what; do \
 	  printf '  make %-13s %s\n' "$$verb" "$$what"; done
 
-serve: $(BUILT) ## build, and serve on 127.0.0.1:11300, with jobs in beanpole-data
-	@exec $(BIN)/beanpole serve $(SERVE_FLAGS)
+serve: $(SERVE_BUILT) ## build, and serve on 127.0.0.1:11300, with jobs in beanpole-data, and metrics on 127.0.0.1:11380
+	@exec $(BIN)/beanpole serve $(SERVE_FLAGS) $(HTTP_FLAGS)
 
 serve-ids: $(IDS_BUILT) ## build, and serve numbers on 127.0.0.1:11310; the rules and what is given are in beanpole-ids-data
 	@mkdir -p $(IDS_DATA)
@@ -158,6 +162,11 @@ $(VENV)/.done-ids: $(BUILD_FILES) | $(VENV)/.done-run
 $(VENV)/.done-cluster: $(BUILD_FILES) | $(VENV)/.done-run
 	@echo "Installing what a cluster needs"
 	@$(PIP_INSTALL) $$($(REQUIREMENTS) cluster)
+	@touch $@
+
+$(VENV)/.done-console: $(BUILD_FILES) | $(VENV)/.done-run
+	@echo "Installing what HTTP needs"
+	@$(PIP_INSTALL) $$($(REQUIREMENTS) console)
 	@touch $@
 
 $(VENV)/.done-dev: $(BUILD_FILES) | $(VENV)/.done-run

@@ -64,9 +64,12 @@ def run(command: list[str], **more: str) -> str:
 
 @contextmanager
 def make_serve(folder: Path, block: int = 0, **more: str) -> Iterator[str]:
-    """The port of the server that one of the README's commands starts; SERVE_FLAGS choose another port than 11300."""
+    """The port of the server that one of the README's commands starts; the flags choose ports that are free."""
     ready_file, messages = folder / "ready", folder / "messages"
-    flags = more or {"SERVE_FLAGS": f"-l 127.0.0.1 -p 0 --ready-file {ready_file}"}
+    flags = more or {
+        "SERVE_FLAGS": f"-l 127.0.0.1 -p 0 --ready-file {ready_file}",
+        "HTTP_FLAGS": "--http 127.0.0.1:0",
+    }
     run(["make", "build"])
     with messages.open("wb") as output:
         process = subprocess.Popen(

@@ -27,6 +27,9 @@ BODY_BYTES_MAX_CEILING = 1_073_741_824
 PORT_DEFAULT = 11300
 """The TCP port of the beanstalkd protocol."""
 
+HTTP_PORT_DEFAULT = 11380
+"""The TCP port of an address for HTTP that names none: beanstalkd's, and 80 for HTTP."""
+
 TUBES_MAX = 2**31 - 1
 """Tubes that there may be, unless ``--tubes-max`` says fewer: as many as memory holds."""
 

@@ -30,9 +30,9 @@ os.execv(command[0], command)
 """Does what systemd does: the sockets are descriptors 3, 4, ..., and the variables name the process."""
 
 
-def launcher(*sockets: socket.socket) -> list[str]:
+def launcher(*sockets: socket.socket, command: list[str] = COMMAND) -> list[str]:
     """The command that starts a server with these sockets."""
-    return [sys.executable, "-c", LAUNCHER, str(len(sockets)), *(str(each.fileno()) for each in sockets), *COMMAND]
+    return [sys.executable, "-c", LAUNCHER, str(len(sockets)), *(str(each.fileno()) for each in sockets), *command]
 
 
 def talk(family: socket.AddressFamily, address: str | tuple[str, int]) -> None:

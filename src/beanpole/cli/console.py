@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from beanpole import limits as shared_limits
 from beanpole.cli.common import SETTINGS, URL
 from beanpole.cli.serve import check_listen, log_format, option
 from beanpole.client import Address
@@ -57,7 +58,7 @@ class NamedUrl(click.ParamType[tuple[str, str]]):
 @option(
     "--http",
     metavar="ADDR",
-    default=f"127.0.0.1:{limits.HTTP_PORT_DEFAULT}",
+    default=f"127.0.0.1:{shared_limits.HTTP_PORT_DEFAULT}",
     show_default=True,
     callback=lambda ctx, parameter, value: check_listen(ctx, parameter, (value,))[0],
     help="Serve HTTP on ADDR: HOST:PORT, [IPV6]:PORT or unix:PATH.",
@@ -103,7 +104,7 @@ def console(urls: tuple[tuple[str, str], ...], **given: Any) -> int:
         listeners, files = [listening], {}
         give_way()
     else:
-        listeners = listener.open_all((given["http"],), limits.HTTP_PORT_DEFAULT)
+        listeners = listener.open_all((given["http"],), shared_limits.HTTP_PORT_DEFAULT)
         files = listener.socket_files(listeners)
     sources = sources_of(urls or ((given["name"], str(Address())),) if handed_over else urls)
     settings = Settings(sources, pairs, given["hosts"], given["tube_patterns"], legacy=given["legacy"])

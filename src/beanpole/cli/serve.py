@@ -116,6 +116,10 @@ def warn_of_ignored(ctx: click.Context, given: dict[str, Any]) -> None:
         flags = [each.opts[0] for each in explicit if each.name in {"fsync_ms", "no_fsync", "segment_bytes"}]
         if flags:
             click.echo(f"beanpole serve: {', '.join(flags)} without -b: ignored, as no jobs are kept on disk", err=True)
+    if not given["http"]:
+        flags = [each.opts[0] for each in explicit if each.name in {"http_host", "metrics_tubes", "legacy_metrics"}]
+        if flags:
+            click.echo(f"beanpole serve: {', '.join(flags)} without --http: ignored, as no HTTP is served", err=True)
     known = {each.envvar for each in ctx.command.params} | {"BEANPOLE_URL"}
     unknown = sorted(name for name in os.environ if name.startswith("BEANPOLE_") and name not in known)
     if unknown:
@@ -200,6 +204,23 @@ def check_advertise(ctx: click.Context, parameter: click.Parameter, value: str) 
         raise click.BadParameter(f"{value!r} names no port that others can connect to; write HOST:PORT", ctx, parameter)
     if host in {"0.0.0.0", "::", "*"}:  # noqa: S104 - nothing is bound here
         raise click.BadParameter(f"{host} is every address; name the one that others reach", ctx, parameter)
+    return value
+
+
+def check_http(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
+    """Refuse an address where HTTP can't be served, and any without what serves it."""
+    from beanpole.server import early, listener
+
+    if not value:
+        return value
+    if value.startswith(listener.UNIX):
+        raise click.BadParameter(f"{value!r} is no TCP address; write HOST:PORT", ctx, parameter)
+    try:
+        listener.split_address(value, 0)
+    except ValueError as error:
+        raise click.BadParameter(str(error), ctx, parameter) from error
+    if name := early.missing():
+        raise click.UsageError(f"--http needs {name}; install it with: pip install 'beanpole[console]'", ctx)
     return value
 
 
@@ -309,6 +330,30 @@ log_format = option(
     type=click.Path(dir_okay=False),
     callback=as_path,
     help="Write the bound addresses into this file when clients are answered.",
+)
+@option(
+    "--http",
+    metavar="ADDR",
+    default="",
+    callback=check_http,
+    help="Serve metrics over HTTP on ADDR, in a process of its own.",
+)
+@option(
+    "--http-host",
+    metavar="NAME",
+    multiple=True,
+    help="With --http: a name by which it is called, besides addresses and localhost; may be repeated.",
+)
+@option(
+    "--metrics-tubes",
+    metavar="PATTERN",
+    multiple=True,
+    help="With --http: tubes to measure one by one, as in jobs-*; may be repeated.  [default: the first by name]",
+)
+@option(
+    "--legacy-metrics",
+    is_flag=True,
+    help="With --http: show metrics by the names of the messagebird exporter as well.",
 )
 @option(
     "--one-reply-per-send",

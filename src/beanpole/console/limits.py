@@ -1,8 +1,5 @@
 """The limits of the console, with their reasons."""
 
-HTTP_PORT_DEFAULT = 11380
-"""TCP port of an address that names none: beanstalkd's, and 80 for HTTP."""
-
 FRESH_MS = 1_000
 """Milliseconds for which a sample serves: two Prometheus servers, and a person who looks, cost no more than one."""
 

@@ -10,10 +10,12 @@ import os
 import signal
 import socket
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 import uvloop
 
 import beanpole
+from beanpole import limits as shared_limits
 from beanpole.engine.engine import Engine
 from beanpole.errors import ExitCode
 from beanpole.log.log import Log
@@ -33,6 +35,11 @@ from beanpole.server.settings import Settings
 from beanpole.server.slowturn import SlowTurn, SlowTurnReporter
 from beanpole.server.storage import Storage, open_memory
 from beanpole.server.turn import Turn
+
+if TYPE_CHECKING:
+    from beanpole.server.supervisor import Supervisor
+
+    MakeConsole = Callable[[Settings, socket.socket, list[socket.socket], Logger], Supervisor]
 
 GC_THRESHOLDS = (50_000, 20, 100)
 """The engine makes no cycles, so a collection finds nothing; a rare one is for what the libraries leave."""
@@ -73,13 +80,22 @@ class Server:
     """One server: an engine, a log, its clients and its listeners, on one loop."""
 
     def __init__(
-        self, settings: Settings, listeners: list[socket.socket], logger: Logger, descriptors_max: int
+        self,
+        settings: Settings,
+        listeners: list[socket.socket],
+        logger: Logger,
+        descriptors_max: int,
+        console: "Supervisor | None" = None,
     ) -> None:
         self.settings = settings
-        self.descriptors_free = max(1, descriptors_max - open_descriptor_count() - limits.DESCRIPTORS_RESERVED)
+        self.console = console
+        reserved = limits.DESCRIPTORS_RESERVED + (limits.DESCRIPTORS_CONSOLE if console is not None else 0)
+        self.descriptors_free = max(1, descriptors_max - open_descriptor_count() - reserved)
         self.connections_max = min(self.descriptors_free, settings.connections_max)
         self.listeners = listeners
         self.addresses = [listener.address_text(each) for each in listeners]
+        if console is not None:
+            self.addresses.append(console.address)
         self.logger = logger
         self.observer = Observer(logger, self.connections_max == settings.connections_max)
         self.stopping = asyncio.Event()
@@ -111,9 +127,14 @@ class Server:
             loop.add_signal_handler(number, self.stop, number)
         loop.add_signal_handler(signal.SIGUSR1, self.drain, storage.engine)
         loop.add_reader(clients.fileno(), clients.run)
+        if self.console is not None:
+            self.console.serve_by(clients)
+            self.console.start()
         self.report_ready()
         await self.stopping.wait()
         notify_systemd("STOPPING=1")
+        if self.console is not None:
+            self.console.close()
         if self.settings.ready_file is not None:
             remove_ready_file(self.settings.ready_file, self.addresses)
         clients.stop_accepting()
@@ -123,6 +144,8 @@ class Server:
             self.close_log(storage.log, clients)
         clients.close_all()
         storage.close()
+        if self.console is not None:
+            await self.console.stopped()
         self.logger.info("stopped", exit_code=int(self.exit_code))
         return self.exit_code
 
@@ -190,8 +213,21 @@ def server_class(settings: Settings) -> type[Server]:
     return ClusterServer
 
 
-def serve(settings: Settings) -> ExitCode:
+def open_console(
+    settings: Settings, http: socket.socket, listeners: list[socket.socket], logger: Logger
+) -> "Supervisor":
+    """Return what starts the server's console when clients are answered."""
+    from beanpole.server import supervisor  # noqa: PLC0415 - most servers have none
+
+    supervisor.keep_to_ourselves()
+    name = settings.node or listener.name_of(listeners[0])
+    return supervisor.Supervisor(http, supervisor.command_of(settings, name), logger)
+
+
+def serve(settings: Settings, make_console: "MakeConsole" = open_console) -> ExitCode:
     """Run a server until a signal stops it; return the exit code of the process.
+
+    `make_console` is called in the loop if HTTP is to be served.
 
     Raises:
         StartError: it can't start.
@@ -202,6 +238,7 @@ def serve(settings: Settings) -> ExitCode:
     if listeners and settings.listen:
         logger.warning("listen ignored", reason="systemd handed over the sockets")
     files: dict[str, tuple[int, int]] = {}
+    http = listener.bind(settings.http, shared_limits.HTTP_PORT_DEFAULT) if settings.http else None
     if not listeners:
         listeners = early.opened or listener.open_all(settings.listen, settings.port)
         files = listener.socket_files(listeners)
@@ -214,7 +251,8 @@ def serve(settings: Settings) -> ExitCode:
         become_user(settings.user)
 
     async def main() -> ExitCode:
-        return await server_class(settings)(settings, listeners, logger, descriptors_max).run()
+        console = None if http is None else make_console(settings, http, listeners, logger)
+        return await server_class(settings)(settings, listeners, logger, descriptors_max, console).run()
 
     gc.freeze()
     gc.set_threshold(*GC_THRESHOLDS)

@@ -25,8 +25,10 @@ from beanpole.server import limits
 from beanpole.server.app import Server
 from beanpole.server.clusterlogs import ClusterObserver
 from beanpole.server.clusterservice import ClusterService
+from beanpole.server.epoll import EpollTransport
 from beanpole.server.eventqueue import now_ns
 from beanpole.server.forward import hello
+from beanpole.server.idle import facts_of, idle_transport
 from beanpole.server.process import notify_systemd, remove_ready_file
 
 if TYPE_CHECKING:
@@ -58,6 +60,7 @@ class ClusterServer(Server):
             facts=lambda: dict(self.facts()),
         )
         self.service.on_role = self.note_role
+        self.service.on_transport = self.serve_console
         self.stop_turns = self.service.stop_turns
         self.is_ready = False
         self.answered = ""
@@ -73,6 +76,13 @@ class ClusterServer(Server):
             service=self.service,
             make_engine=self.service.make_engine,
         )
+        if self.console is not None:
+            self.idle = idle_transport(
+                loop, self.observer, lambda: {**self.facts(), **facts_of(self.node, self.service)}
+            )
+            self.serve_console(None)
+            # A node that finds no leader, or not even its log, is what a console must show.
+            loop.call_later(limits.CONSOLE_WAIT_S, self.console.start)
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self.stop, number)
         loop.add_signal_handler(signal.SIGUSR1, self.refuse_drain)
@@ -83,9 +93,13 @@ class ClusterServer(Server):
         notify_systemd("STOPPING=1")
         if settings.ready_file is not None:
             remove_ready_file(settings.ready_file, self.addresses)
+        if self.console is not None:
+            self.console.close()
         watching.cancel()
         self.service.stop_following()
         await self.finish(running)
+        if self.console is not None:
+            await self.console.stopped()
         self.logger.info("stopped", exit_code=int(self.exit_code))
         return self.exit_code
 
@@ -139,7 +153,14 @@ class ClusterServer(Server):
         """Report, the first time, that clients are answered."""
         if not self.is_ready:
             self.is_ready = True
+            if self.console is not None:
+                self.console.start()
             self.report_ready()
+
+    def serve_console(self, clients: EpollTransport | None) -> None:
+        """Serve the console as clients are served here, or, while this node does not lead, with what it is."""
+        if self.console is not None:
+            self.console.serve_by(self.idle if clients is None else clients)
 
     async def watch(self) -> None:
         """Send clients away when nothing is confirmed, or no leader is known, for too long; take them again after."""

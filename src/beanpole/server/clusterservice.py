@@ -61,6 +61,12 @@ class ClusterService:
         self.clients: EpollTransport | None = None
         self.log: Leading | None = None
         self.on_role: Callable[[], None] = lambda: None
+        self.on_transport: Callable[[EpollTransport | None], None] = lambda _: None
+        """Called with what serves clients here, and with None when they are not served here any more."""
+
+        self.leader = ""
+        """The address of the leader that is followed; empty: there is none."""
+
         self.reaching: asyncio.Task[None] | None = None
         """Follows the leader's address; None: this node leads, or knows no leader."""
 
@@ -95,12 +101,14 @@ class ClusterService:
     def follow(self, address: str, first_line: bytes, observer: ClusterObserver) -> None:
         """Pass clients to the node that leads, as soon as its address is reached."""
         self.stop_following()
+        self.leader = address
         self.reached_ns = now_ns()
         self.reaching = self.loop.create_task(self.reach(address, first_line, observer))
 
     def stop_following(self) -> None:
         """Close the clients that are passed to a leader; new ones wait until there is one."""
         self.forward.stop()
+        self.leader = ""
         if self.reaching is not None:
             self.reaching.cancel()
             self.reaching = None
@@ -171,7 +179,7 @@ class ClusterService:
         self.forward.stop()
         if self.clients is not None:
             self.clients.stop_accepting()
-            self.clients.close_all()
+            self.clients.close_clients()
         if not self.turns_away:
             self.turns_away = True
             for each in filter(listens, self.listeners):
@@ -194,6 +202,7 @@ class ClusterService:
         clients.observe_connections = self.settings.verbose_count > 0
         clients.hello = hello(log.store.settings.cluster, log.epoch)
         log.start(clients.send_held, lambda _: None)
+        self.on_transport(clients)
         self.accept()
         self.loop.add_reader(clients.fileno(), clients.run)
         self.on_role()
@@ -226,3 +235,4 @@ class ClusterService:
         self.clients.stop_accepting()
         self.clients.close_all()
         self.turn = self.clients = self.log = None
+        self.on_transport(None)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 SHORT = "l:p:z:u:cnV"
 LONG = (
     "listen= port= body-bytes-max= user= ready-file= log-format= tubes-max= connections-max= verbose one-reply-per-send"
+    " http= http-host= metrics-tubes= legacy-metrics"
 )
 """The options that don't keep a server from listening early."""
 
@@ -32,6 +33,9 @@ VARIABLES = (
     "LISTEN_PID",
 )
 """What says in the environment where to listen, or that it has to wait."""
+
+CONSOLE_NEEDS = ("starlette", "uvicorn", "prometheus_client")
+"""What the extra ``console`` installs, by the names under which it is imported."""
 
 opened: list["socket.socket"] = []
 """The sockets that listen already."""
@@ -47,7 +51,16 @@ def wanted(arguments: list[str], environment: Mapping[str, str]) -> tuple[tuple[
     ports = [value for name, value in options if name in {"-p", "--port"}] or [str(limits.PORT_DEFAULT)]
     plain = all(each.isascii() and each.isdigit() and int(each) <= 65535 for each in ports)
     waits = any(map(environment.get, VARIABLES)) or any(each.startswith(listener.UNIX) for each in addresses)
+    if any(name == "--http" for name, _ in options) or environment.get("BEANPOLE_HTTP"):
+        waits = waits or bool(missing())  # then the command line refuses it, and nothing may be bound
     return (addresses, int(ports[-1])) if plain and not waits and not rest else None
+
+
+def missing() -> str:
+    """Return the name of a library that the console lacks; empty: there is none. Nothing is imported for that."""
+    from importlib.util import find_spec  # noqa: PLC0415 - only for those who want a console
+
+    return next((name for name in CONSOLE_NEEDS if find_spec(name) is None), "")
 
 
 def listen(arguments: list[str], environment: Mapping[str, str]) -> None:

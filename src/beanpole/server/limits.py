@@ -44,6 +44,27 @@ CONNECTIONS_MAX = 2**31 - 1
 DESCRIPTORS_RESERVED = 16
 """File descriptors kept free for log segments, the console and the like when connections take all others."""
 
+DESCRIPTORS_CONSOLE = 16
+"""File descriptors kept free with ``--http``: for the console's connections, twice while it is started."""
+
+CONSOLE_WAIT_S = 5.0
+"""Seconds after which the console of a node is started that answers no clients yet."""
+
+CONSOLE_PAUSE_S = 0.5
+"""Seconds until a console that has ended is started again, the first time; each end in a minute doubles them."""
+
+CONSOLE_PAUSE_MAX_S = 10.0
+"""Seconds that this grows to at most."""
+
+CONSOLE_ENDS_MAX = 5
+"""Ends of the console within `CONSOLE_ENDS_S` at which it is given up."""
+
+CONSOLE_ENDS_S = 60.0
+"""Seconds in which the ends of the console are counted: one that lives longer is worth another start."""
+
+CONSOLE_STOP_S = 1.0
+"""Seconds that the console may take to end when its connections are closed, before it is killed."""
+
 TURN_COST_NS = 4_000_000
 """Nanoseconds that the commands of one turn may cost over all connections: about what a quiet client waits at most."""
 

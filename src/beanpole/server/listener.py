@@ -188,3 +188,13 @@ def address_text(listener: socket.socket) -> str:
         return f"unix:{name}"
     host, port = name[:2]
     return f"tcp:[{host}]:{port}" if listener.family == socket.AF_INET6 else f"tcp:{host}:{port}"
+
+
+def name_of(listener: socket.socket) -> str:
+    """Return what others may call a server that listens here: where it listens on every address, with its host."""
+    if listener.family == socket.AF_UNIX:
+        return f"{os.uname().nodename}:{listener.getsockname()}"
+    host, port = listener.getsockname()[:2]
+    if host in {"0.0.0.0", "::"}:
+        return f"{os.uname().nodename}:{port}"
+    return address_text(listener).removeprefix("tcp:")

@@ -51,6 +51,18 @@ class Settings:
     cluster_wait_s: int = server_limits.CLUSTER_WAIT_S
     """Seconds without a confirmed row, or without a leader, after which clients are closed."""
 
+    http: str = ""
+    """Where the console serves HTTP, an address as in `listen`, but no Unix socket; empty: there is no console."""
+
+    http_host: tuple[str, ...] = ()
+    """Names by which browsers and scrapers may call the console, besides addresses and localhost."""
+
+    metrics_tubes: tuple[str, ...] = ()
+    """Patterns of the tubes that are measured one by one; none: the first by name, as many as are allowed."""
+
+    legacy_metrics: bool = False
+    """Name metrics as the exporter of beanstalkd does, too."""
+
     user: str | None = None
     """Who to become when the sockets are bound."""
 
