@@ -1,6 +1,7 @@
 """``beanpole serve`` with a fake in the console's place: `python -m tests.e2e.console_server serve -l ...`.
 
-The fake does what the variable FAKE says. A console that ends is started again at once, however often.
+The fake does what the variable FAKE says; `real` is the console itself. What ends is started again at once, however
+often.
 """
 
 import os
@@ -20,7 +21,9 @@ def make_console(settings: Settings, http: socket.socket, listeners: list[socket
     """A supervisor of the fake, which is given the console's arguments behind its own."""
     keep_to_ourselves()
     assert listeners
-    command = [sys.executable, "-I", "-S", fake_console.__file__, os.environ["FAKE"], *command_of(settings, "name")[5:]]
+    command = command_of(settings, "name")
+    if os.environ["FAKE"] != "real":
+        command = [sys.executable, "-I", "-S", fake_console.__file__, os.environ["FAKE"], *command[5:]]
     return Supervisor(http, command, logger, Pace(pause_s=0.01, pause_max_s=0.01, ends_max=10**6))
 
 

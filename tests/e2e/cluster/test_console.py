@@ -1,0 +1,100 @@
+"""The console of a node: what it says of a node that follows, leads, and can't prove that it leads."""
+
+import http.client
+import signal
+import subprocess
+from pathlib import Path
+
+from tests.e2e.cluster.conftest import Cluster
+from tests.e2e.console.process import Console, Samples
+from tests.e2e.console.test_served import console_of
+from tests.e2e.process import COMMAND, Process, environment, wait_until
+from tests.servers import HOST, START_TIMEOUT_S
+
+HTTP = ("--http", f"{HOST}:0")
+
+
+def role(found: Samples, node: str) -> str:
+    """The role of a node; empty: it is not there."""
+    return next(
+        (
+            dict(labels)["role"]
+            for (name, labels), value in found.items()
+            if name == "beanpole_cluster_role" and value == 1 and dict(labels)["server"] == node
+        ),
+        "",
+    )
+
+
+def scraped(process: Process) -> Samples:
+    """What a node's console says; nothing while it is started again."""
+    try:
+        return console_of(process).scrape()
+    except (OSError, http.client.HTTPException):
+        return {}
+
+
+def jobs_in(found: Samples) -> bool:
+    """Whether anything is said of jobs."""
+    return any(name == "beanpole_jobs" for name, _ in found)
+
+
+def test_follower_says_what_it_is_and_the_next_leader_what_it_has(cluster: Cluster) -> None:
+    cluster.init()
+    with cluster.node("a", *HTTP) as a, cluster.node("b", *HTTP) as b:
+        with b.connect() as client:
+            client.ask(b"put 0 0 60 1\r\nx\r\n", b"INSERTED 1\r\n")
+        cluster.wait_alive("a", "b")
+        wait_until(lambda: role(scraped(b), "b") == "follower", "b follows")
+        found = scraped(b)
+        assert not jobs_in(found)
+        assert found["beanpole_cluster_epoch", frozenset({("server", "b")})] == 1
+        assert ("beanpole_cluster_lag_bytes", frozenset({("server", "b")})) in found
+        assert role(scraped(a), "a") == "leader"
+        assert jobs_in(scraped(a))
+        ready, leader = (console_of(b).get(path) for path in ("/ready", "/leader"))
+        assert (ready.status, ready.text) == (200, f"b: follows {HOST}:{a.port}\n")
+        assert leader.status == 503
+        a.signal(signal.SIGTERM)
+        assert a.wait_exit() == 0
+        wait_until(lambda: role(scraped(b), "b") == "leader", "b leads")
+        wait_until(lambda: jobs_in(scraped(b)), "its jobs are shown")
+        assert console_of(b).get("/leader").status == 200
+        assert not b.events("console ended")
+        assert len(b.events("console started")) == 2
+
+
+def test_leader_that_can_not_prove_it_says_so(cluster: Cluster) -> None:
+    cluster.init()
+    with cluster.node("a", "--cluster-wait", "1", *HTTP) as a:
+        wait_until(lambda: console_of(a).get("/ready").status == 200, "it leads")
+        server = cluster.database.server
+        assert server is not None
+        with server.frozen():
+            wait_until(lambda: a.events("clients sent away"), "it sends clients away")
+            wait_until(lambda: console_of(a).get("/ready").status == 503, "it is not ready")
+            assert "nothing is confirmed" in console_of(a).get("/ready").text
+            assert role(scraped(a), "a") == "leader"
+        wait_until(lambda: console_of(a).get("/ready").status == 200, "it goes on")
+        assert len(a.events("console started")) == 1
+
+
+def test_node_that_finds_no_leader_has_a_console(cluster: Cluster, tmp_path: Path) -> None:
+    cluster.init(600_000)
+    with (tmp_path / "messages").open("wb") as output:
+        popen = subprocess.Popen(
+            [*COMMAND, "-l", HOST, "-p", "0", "--cluster", cluster.url, "--node", "a", *HTTP],
+            stderr=output,
+            env=environment(),
+        )
+    process = Process(popen, tmp_path)
+    try:
+        wait_until(lambda: process.events("console listening"), "the console serves", START_TIMEOUT_S)
+        addresses = process.events("console listening")[0]["addresses"]
+        assert isinstance(addresses, list)
+        served = Console(popen, int(addresses[0].rpartition(":")[2]), tmp_path / "messages")
+        assert served.get("/health").status == 200
+        ready = served.get("/ready")
+        assert (ready.status, ready.text) == (503, "a: follower: no leader is known\n")
+    finally:
+        process.stop()

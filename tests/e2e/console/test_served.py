@@ -1,0 +1,77 @@
+"""The console that ``serve --http`` starts."""
+
+import os
+import signal
+from pathlib import Path
+
+from tests.e2e.console.process import Console
+from tests.e2e.process import Process, serving, wait_until
+from tests.e2e.test_http import faking, http_address, is_gone, under_load, wait_for_more
+from tests.servers import HOST
+
+
+def console_of(process: Process) -> Console:
+    """The console of a server that runs."""
+    return Console(process.popen, http_address(process)[1], process.folder / "messages")
+
+
+def pid_of(process: Process, starts: int = 1) -> int:
+    """The process that was started so many times, as soon as it serves."""
+    wait_until(lambda: len(process.events("console listening")) >= starts, "the console serves")
+    pid = process.events("console listening")[starts - 1]["pid"]
+    assert isinstance(pid, int)
+    return pid
+
+
+def test_server_under_load_is_measured() -> None:
+    with serving("--http", f"{HOST}:0") as process:
+        served = console_of(process)
+        name = f"{HOST}:{process.port}"
+        with under_load(process) as done:
+            wait_for_more(done, 100)
+            served.wait_for(
+                lambda found: found["beanpole_jobs_put_total", frozenset({("server", name), ("tube", "default")})] > 99,
+                "a sample from after that",
+            )
+            found = served.scrape()
+        assert found["beanpole_up", frozenset({("server", name)})] == 1
+        assert found["beanpole_connections", frozenset({("server", name), ("kind", "open")})] == 1
+        for path in ("/health", "/ready", "/leader"):
+            assert served.get(path).status == 200, path
+        process.signal(signal.SIGUSR1)
+        wait_until(lambda: served.get("/ready").status == 503, "it drains")
+
+
+def test_console_gives_way_to_the_server() -> None:
+    with serving("--http", f"{HOST}:0") as process:
+        pid = pid_of(process)
+        assert Path(f"/proc/{pid}/oom_score_adj").read_text() == "500\n"
+        nice = [
+            int(Path(f"/proc/{each}/stat").read_text().rpartition(")")[2].split()[16]) for each in (process.pid, pid)
+        ]
+        assert nice[1] == min(19, nice[0] + 5)
+
+
+def test_name_of_a_server_on_every_address_is_its_machine_s() -> None:
+    with serving("--http", f"{HOST}:0", "-p", "0", listen=False) as process:
+        name = f"{os.uname().nodename}:{process.port}"
+        assert console_of(process).value("beanpole_up", server=name) == 1
+
+
+def test_console_killed_twenty_times_is_there_again(tmp_path: Path) -> None:
+    with faking("-b", str(tmp_path / "data"), fake="real") as process, under_load(process) as done:
+        for starts in range(1, 21):
+            os.kill(pid_of(process, starts), signal.SIGKILL)
+            wait_for_more(done, 10)
+        pid_of(process, 21)
+        assert console_of(process).value("beanpole_up", server="name") == 1
+        assert [each["reason"] for each in process.events("console ended")] == ["SIGKILL"] * 20
+
+
+def test_console_ends_with_its_server() -> None:
+    for number, code in ((signal.SIGTERM, 0), (signal.SIGKILL, -signal.SIGKILL)):
+        with serving("--http", f"{HOST}:0") as process:
+            pid = pid_of(process)
+            process.signal(number)
+            assert process.wait_exit() == code
+            wait_until(lambda pid=pid: is_gone(pid), "the console ends")  # type: ignore[misc]
