@@ -56,7 +56,7 @@ RUNNING = {"age", "time-left", "pause-time-left"}
 """What changes by itself; all times in the conversations are so long that it is 0 in both or in none. Age is 0 or 1."""
 
 OWN_KEYS = (
-    {"beanpole-version", "durability", "cluster-role", "cluster-epoch", "cluster-lag"}
+    {"beanpole-version", "durability", "cluster-role", "cluster-epoch", "cluster-lag", "cluster-sends-away"}
     | {"log-bytes", "log-live-bytes", "log-free-bytes", "log-full"}
     | {*KEYS.values()}
     | {"cmd-" + text.decode() for text, *_ in EXTENSIONS}

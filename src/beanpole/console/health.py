@@ -21,6 +21,11 @@ def answers(stats: Stats) -> Verdict:
 def is_ready(stats: Stats) -> Verdict:
     """Whether clients can work with the server: it takes jobs, or knows who does."""
     role = role_of(stats)
+    if stats.get("cluster-sends-away") == "true":
+        return (
+            False,
+            "closes its clients: nothing is confirmed" if role == "leader" else f"{role}: no leader is reached",
+        )
     if role in {"", "leader"}:
         if stats.draining:
             return False, "draining: it takes no more jobs"

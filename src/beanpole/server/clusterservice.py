@@ -94,7 +94,11 @@ class ClusterService:
 
     def all_facts(self) -> dict[str, str]:
         """Return what ``stats`` says of the process and the log."""
-        return {**self.facts(), **(self.log.facts() if self.log is not None else {})}
+        return {**self.facts(), **(self.log.facts() | self.says_away() if self.log is not None else {})}
+
+    def says_away(self) -> dict[str, str]:
+        """Return what ``stats`` says of whether clients are served here, or through the leader."""
+        return {"cluster-sends-away": "true" if self.turns_away else "false"}
 
     # --- following ----------------------------------------------------------------------------------------------------
 

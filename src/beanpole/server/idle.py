@@ -44,4 +44,4 @@ def facts_of(node: "Node", service: "ClusterService") -> Mapping[str, str]:
         "cluster-lag": str(sum(len(row.data) for row, _, _ in unapplied)),
         "cluster-silence": f"{(node.clock.now_ns() - heard_ns) / 1e9:.3f}" if heard_ns else "0.000",
         "cluster-leader": service.leader if service.reaches_leader else "",
-    }
+    } | service.says_away()
