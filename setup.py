@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).parent))  # which a build in isolation lac
 from stubs import SOURCE, stub
 
 HOT = re.compile(
-    r"beanpole\.(protocol\..*|engine\.(changing|engine|expiring|expiryqueue|extension|frame|heap|histogram|job|jobtable|keyed|keys|kick|limiting|many|putting|tags|tube|tubelist|tubes|session|sessionlist|walk|work)"
+    r"beanpole\.(protocol\..*|engine\.(changing|engine|expiring|expiryqueue|extension|frame|heap|histogram|job|jobtable|keyed|keys|kick|limiting|many|putting|tags|times|tube|tubelist|tubes|session|sessionlist|walk|work)"
     r"|log\.(accounts|encoder)|server\.connection)"
 )
 """What runs for every command, where a check of each attribute for None costs 6 % of a put, reserve and delete."""

@@ -208,6 +208,7 @@ def change_numbers(engine, now_ns, job, command):
         return 0
     due_ns: int64_t = deadline_of(job) if job.state == State.DELAYED else now_ns
     since_ns: int64_t = job.since_ns
+    was_due: cython.int = job.flags & Flag.DUE
     engine.leave(job)
     if given & bit(Kind.PRI):
         job.pri = command.args.pri
@@ -221,7 +222,9 @@ def change_numbers(engine, now_ns, job, command):
         return engine.enter_after(now_ns, job, command.args.delay_ns)
     if job.state == State.DELAYED:
         return engine.enter_at(job, State.DELAYED, due_ns, since_ns)
-    return engine.enter_at(job, State.READY, job.pri, since_ns)
+    engine.enter_at(job, State.READY, job.pri, since_ns)
+    job.flags |= was_due
+    return 0
 
 
 def change_body(engine, now_ns, session, command):

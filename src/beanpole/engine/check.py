@@ -9,6 +9,7 @@ from cython.cimports.beanpole.engine.job import Flag, Job, State, deadline_of
 from cython.cimports.beanpole.engine.keyed import rival
 from cython.cimports.beanpole.engine.session import Session
 from cython.cimports.beanpole.engine.tags import read_flags
+from cython.cimports.beanpole.engine.times import JobTime
 from cython.cimports.beanpole.engine.tube import Closed, Tube, Watch
 from cython.cimports.beanpole.engine.tuberules import RuleSet, TubeRules, token_at_ns
 
@@ -24,6 +25,7 @@ def check(engine: Engine) -> None:
     check_counts(engine)
     check_keys(engine)
     check_expiry(engine)
+    check_times(engine)
     names = [b"- %b\n" % cython.cast(Tube, tube, typecheck=True).name for tube in engine.tube_list]
     assert b"".join(engine.listed.all_texts()) == b"".join(names), "what list-tubes keeps is not what there is"
     jobs = {tube: [] for tube in engine.tube_list}
@@ -99,6 +101,17 @@ def check_expiry(engine: Engine) -> None:
     if counting:
         engine.expiry.check()
         check_timer(engine, engine.expiry, engine.expiry.next_due_ns())
+
+
+def check_times(engine: Engine) -> None:
+    """Assert that no tube has timed what the server has not, and that only jobs that are ready are due."""
+    timed = [tube for tube in engine.tube_list if tube.times is not None]
+    assert len(timed) == engine.server_times.tube_count, "tubes that are gone are counted among those that are timed"
+    for what in (JobTime.TIME_READY, JobTime.TIME_HELD, JobTime.TIME_LATE):
+        places = zip(engine.server_times.counts(what), *[tube.times.counts(what) for tube in timed], strict=True)
+        assert all(total >= sum(of_tubes) for total, *of_tubes in places), "a tube has timed more than the server"
+    due = [job.id for job in engine.jobs.jobs() if job.flags & Flag.DUE and job.state != State.READY]
+    assert not due, f"the delays of jobs {due} are over, but they are not ready"
 
 
 def check_tube(engine: Engine, tube: Tube, jobs: list[Job]) -> None:

@@ -12,6 +12,7 @@ from beanpole.engine.ruletable cimport RuleTable
 from beanpole.engine.session cimport Session
 from beanpole.engine.sessionlist cimport SessionList
 from beanpole.engine.tally cimport Count, Tally
+from beanpole.engine.times cimport ServerTimes
 from beanpole.engine.tube cimport Tube, Watch
 from beanpole.engine.tubelist cimport TubeList
 from beanpole.protocol.commands cimport Command, Verb
@@ -59,6 +60,7 @@ cdef class Engine:
     cdef uint64_t[64] command_counts     # commands ever, by Verb
     cdef uint64_t timeout_count          # reservations ever that ran out
     cdef uint64_t total_jobs_count       # jobs ever put
+    cdef readonly ServerTimes server_times
     cdef Tally total                     # what extensions did, over all tubes
     cdef dict tallies                    # Tube -> Tally: the same of each tube to which they did anything
     cdef SessionList sessions            # every open session
@@ -73,7 +75,6 @@ cdef class Engine:
     cdef int leave(self, Job job) except -1
     cdef int enter(self, Job job, State state, int64_t key) except -1
     cdef int enter_at(self, Job job, State state, int64_t key, int64_t since_ns) except -1
-    cdef int become_due(self, Job job) except -1
     cdef int make_ready(self, Job job) except -1
     cdef int enter_after(self, int64_t now_ns, Job job, int64_t delay_ns) except -1
     cdef int bury_job(self, Job job) except -1

@@ -30,6 +30,7 @@ from cython.cimports.beanpole.engine import expiring, extension, limiting
 from cython.cimports.beanpole.engine.ages import note_ready, note_taken
 from cython.cimports.beanpole.engine.failing import (
     End,
+    become_due,
     begin_attempt,
     come_back,
     come_due,
@@ -39,7 +40,7 @@ from cython.cimports.beanpole.engine.failing import (
     take_back,
 )
 from cython.cimports.beanpole.engine.heap import Heap, Timed, sooner
-from cython.cimports.beanpole.engine.job import Flag, Job, State, deadline_of
+from cython.cimports.beanpole.engine.job import Flag, Job, State
 from cython.cimports.beanpole.engine.jobtable import JobTable
 from cython.cimports.beanpole.engine.keyed import end_key, forget_key, keep_key, may_return, settle
 from cython.cimports.beanpole.engine.kick import kick, kick_job
@@ -52,13 +53,15 @@ from cython.cimports.beanpole.engine.sessionlist import SessionList
 from cython.cimports.beanpole.engine.setting import attach
 from cython.cimports.beanpole.engine.tags import KeyBit
 from cython.cimports.beanpole.engine.tally import Tally
+from cython.cimports.beanpole.engine.times import ServerTimes
+from cython.cimports.beanpole.engine.timing import note_held, note_reserved, note_wait
 from cython.cimports.beanpole.engine.tube import Tube, Watch, can_serve
 from cython.cimports.beanpole.engine.tubelist import TubeList
 from cython.cimports.beanpole.engine.tubes import ignore, pause, use, watch
 from cython.cimports.beanpole.engine.work import abandon, attend
 from cython.cimports.beanpole.protocol.commands import Verb
 from cython.cimports.beanpole.protocol.replies import Word
-from cython.cimports.libc.stdint import int64_t, uint32_t
+from cython.cimports.libc.stdint import int64_t, uint8_t, uint32_t
 
 from beanpole import limits
 from beanpole.engine import limits as engine_limits
@@ -99,6 +102,7 @@ class Engine:
         self.tube_list = self.listed.tubes
         self.buckets = {}
         self.timers = Heap()
+        self.server_times = ServerTimes()
         self.total = Tally()
         self.tallies = {}
         self.woken = []
@@ -187,6 +191,7 @@ class Engine:
         self.heap_of(job).remove(job)
         self.state_counts[job.state] -= 1
         if job.state == State.RESERVED:
+            note_held(self, job)
             job.tube.reserved_count -= 1
             job.holder = None
             if job.tube.closed:
@@ -207,6 +212,7 @@ class Engine:
         job.state = state
         job.since_ns = since_ns
         if job.flags:
+            job.flags &= ~cython.cast(uint8_t, Flag.DUE)
             keep_key(self, job)
             if job.flags & Flag.EXPIRES and (state == State.READY or state == State.DELAYED):
                 expiring.follow_expiry(self, job)
@@ -226,19 +232,13 @@ class Engine:
         self.leave(job)
         return self.enter(job, State.READY, job.pri)
 
-    def become_due(self, job):
-        """Make a delayed job ready whose delay is over: it is so since then, however late that is noticed."""
-        due_ns: int64_t = deadline_of(job)
-        self.leave(job)
-        return self.enter_at(job, State.READY, job.pri, due_ns)
-
     def enter_after(self, now_ns, job, delay_ns):
         """Let a job that left its state be delayed, or ready where the delay is 0."""
         if delay_ns == 0:
             job.delay_s = 0
-            return self.enter(job, State.READY, job.pri)
+            return self.enter_at(job, State.READY, job.pri, now_ns)
         job.delay_s = delay_ns // SECOND_NS
-        self.enter(job, State.DELAYED, now_ns + delay_ns)
+        self.enter_at(job, State.DELAYED, now_ns + delay_ns, now_ns)
         return self.arm(job.tube, now_ns + delay_ns)
 
     def bury_job(self, job):
@@ -263,13 +263,15 @@ class Engine:
         due_ns: int64_t = now_ns + job.ttr_s * SECOND_NS
         frees_key: cython.bint = job.flags & Flag.UNTIL_RESERVE
         records_key: cython.bint = frees_key and job.state == State.READY  # of others reserve-job records all
+        if job.state == State.READY:
+            note_reserved(self, job)
         self.leave(job)
         if frees_key:
             end_key(self, job, KeyBit.FREED)
         job.holder = session
         job.reserve_count += 1
         job.tube.total_reserve_count += 1
-        self.enter(job, State.RESERVED, due_ns)
+        self.enter_at(job, State.RESERVED, due_ns, now_ns)
         self.arm(session, due_ns)
         if job.tube.rules is not None:
             limiting.note_held(job.tube)
@@ -303,6 +305,7 @@ class Engine:
     def reserve_for(self, now_ns, session, job):
         """Reserve the job that is next in its tube for a session, and reply with it."""
         self.take(now_ns, session, job)
+        note_wait(self, session)
         session.read_index = self.records.index
         return session.out.body(Word.RESERVED, job.id, job.body, job.body_bytes)
 
@@ -342,6 +345,7 @@ class Engine:
             self.timers.remove(tube)
         if tube.rules is not None:
             limiting.keep_bucket(self, tube)
+        self.server_times.tube_count -= tube.times is not None
         if tube.paused_until_ns:
             tube.pause(0, 0)
             self.records.tube_changed(tube)
@@ -545,7 +549,7 @@ class Engine:
                 written: int64_t = come_due(self, now_ns, job)
                 changed += [job.tube] * (written // FAILED_BYTES_PER_JOB)
             else:
-                self.become_due(job)
+                become_due(self, job)
             if job.tube is not changed[len(changed) - 1]:
                 changed.append(job.tube)  # in which it died
         return 0

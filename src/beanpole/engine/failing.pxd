@@ -31,6 +31,7 @@ cdef bint has_count(Job job) noexcept
 cdef bint is_last_attempt(Job job) noexcept
 cdef int64_t come_back(Engine engine, int64_t now_ns, Job job, End end, int64_t asked_ns, bint whole) except -1
 cdef int64_t come_due(Engine engine, int64_t now_ns, Job job) except -1
+cdef int become_due(Engine engine, Job job) except -1
 cdef int defer(Engine engine, int64_t due_ns, Job job) except -1
 cdef int64_t backoff_ns(TubeRules rules, uint32_t attempt, uint64_t id) noexcept
 cdef bytes grave_of(Job job)

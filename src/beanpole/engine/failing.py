@@ -14,7 +14,7 @@ import cython
 from cython.cimports.beanpole.engine.changing import arrive
 from cython.cimports.beanpole.engine.expiring import ends
 from cython.cimports.beanpole.engine.heap import Timed
-from cython.cimports.beanpole.engine.job import Flag, Job, State
+from cython.cimports.beanpole.engine.job import Flag, Job, State, deadline_of
 from cython.cimports.beanpole.engine.keyed import end_key
 from cython.cimports.beanpole.engine.records import Room
 from cython.cimports.beanpole.engine.session import Session
@@ -192,7 +192,15 @@ def come_due(engine, now_ns, job):
         return over
     if is_under_way(job):
         return come_back(engine, now_ns, job, End.LOST, 0, False)
-    engine.become_due(job)
+    return become_due(engine, job)
+
+
+def become_due(engine, job):
+    """Make a delayed job ready whose delay is over: it is so since then, however late that is noticed."""
+    due_ns: int64_t = deadline_of(job)
+    engine.leave(job)
+    engine.enter_at(job, State.READY, job.pri, due_ns)
+    job.flags |= Flag.DUE
     return 0
 
 

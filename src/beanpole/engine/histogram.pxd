@@ -31,6 +31,10 @@ cdef inline Py_ssize_t place_of(const Scale *scale, uint64_t number) noexcept:
     cdef Py_ssize_t at = scale.first[64 - __builtin_clzll(number | 1)]
     return at + (number > scale.bounds[at])
 
+cdef inline void count_in(Bins *bins, Py_ssize_t place, uint64_t number) noexcept:
+    bins.sum += number
+    bins.counts[place] += 1
+
 cdef const Scale *scale_of(Unit unit) noexcept
 cdef bytes text_of(const Scale *scale, const Bins *bins)
 cdef tuple values_of(const Scale *scale, const Bins *bins)

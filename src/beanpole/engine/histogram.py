@@ -101,8 +101,7 @@ class Histogram:
 
     def add(self, number: uint64_t) -> int:
         """Count a number."""
-        self.bins.sum += number
-        self.bins.counts[place_of(self.scale, number)] += 1
+        count_in(cython.address(self.bins), place_of(self.scale, number), number)
         return 0
 
     def text(self):

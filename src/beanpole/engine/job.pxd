@@ -22,6 +22,7 @@ cpdef enum Flag:
     KEYED = 8                            # it holds its key while it is not buried
     EXPIRES = 16                         # its tags say when it is over
     COUNTING = 32                        # it stands in the queue of those that expire
+    DUE = 64                             # READY: its delay was over by itself
 
 cdef struct JobNumbers:
     # A job's numbers as a log keeps them; times are moments of the log's clock.

@@ -65,3 +65,6 @@ ROOM_RETRY_NS = 1_000_000
 
 PATTERNS_MAX = 1_000
 """Patterns that may have rules: a new tube looks for its own among them."""
+
+TUBES_TIMED_MAX = 1_000
+"""Tubes whose jobs are timed by tube, at 0.75 kB each; those of the others are timed over all tubes only."""

@@ -10,6 +10,7 @@ from cython.cimports.beanpole.engine.expiring import end_cost, is_over
 from cython.cimports.beanpole.engine.frame import add_frame
 from cython.cimports.beanpole.engine.job import Flag, Job
 from cython.cimports.beanpole.engine.session import Session
+from cython.cimports.beanpole.engine.timing import note_wait
 from cython.cimports.beanpole.engine.tube import Tube, Watch, can_serve
 from cython.cimports.beanpole.engine.work import Work, begin
 from cython.cimports.beanpole.protocol.commands import Command, Verb
@@ -141,6 +142,7 @@ def reply_jobs(engine, now_ns, session, jobs):
     """Reply with jobs that were just reserved."""
     session.read_index = engine.records.index
     session.moved_count += len(jobs)
+    note_wait(engine, session)
     session.out.number(Word.JOBS, len(jobs))
     for job in jobs:
         add_frame(session.out, engine, cython.cast(Job, job, typecheck=True), now_ns)

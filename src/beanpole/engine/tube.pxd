@@ -4,6 +4,7 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
 from beanpole.engine.ages cimport Ages
 from beanpole.engine.heap cimport Heap, Item, Timed
+from beanpole.engine.times cimport TubeTimes
 from beanpole.engine.tuberules cimport TubeRules
 
 cpdef enum Closed:
@@ -26,6 +27,7 @@ cdef class Tube(Timed):
     cdef Py_ssize_t list_index           # its place in the engine's list of tubes
     cdef readonly bytes tags             # tagged fields, as they stand in the log; None: none
     cdef readonly TubeRules rules        # `TubeRules | None`: its rules
+    cdef readonly TubeTimes times        # `TubeTimes | None`: how long its jobs took; None: nothing is timed yet
     cdef Heap ready                      # jobs by (pri, id)
     cdef Heap delayed                    # jobs by (deadline, id)
     cdef Heap buried                     # jobs by the order of burying
