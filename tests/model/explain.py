@@ -25,6 +25,12 @@ def quoted(text: str) -> str:
     return '"' + "".join(each if each.isprintable() else f"\\u{ord(each):04x}" for each in found) + '"'
 
 
+def who(session: Thing) -> str:
+    """A session, and its name so that it stays within a string of YAML without quotes."""
+    name = quoted(session.name).replace(": ", ":\\u0020").replace(" #", "\\u0020#")
+    return f"session {session.number} ({name})" if session.name else f"session {session.number}"
+
+
 def some(things: list[Thing]) -> str:
     """The first of them, by id, and whether there are more."""
     ids = ", ".join(str(thing.id) for thing in things[:NAMED_MAX])
@@ -79,9 +85,7 @@ class Explaining(Rules, ABC):
 
     def why_held(self, job: Thing) -> list[str]:
         heard, left = seconds(self.now - job.holder.heard), seconds(job.until - self.now)
-        reasons = [
-            f"reserved: by session {job.holder.number}, last heard of {heard} s ago; {left} s of {job.ttr} s are left"
-        ]
+        reasons = [f"reserved: by {who(job.holder)}, last heard of {heard} s ago; {left} s of {job.ttr} s are left"]
         times = f"{job.timeouts} time{'s' * (job.timeouts > 1)}"
         what = "dead" if job.expire_dead else "deleted"
         over = f"expires: it has waited too long; when it comes back, it is {what}"
@@ -145,6 +149,6 @@ class Explaining(Rules, ABC):
             )
         reasons += [f"reserved: {some(there['reserved'])}"] if there["reserved"] else []
         reasons += [f"buried: {some(self.first(Thing(used=tube), 'buried'))}"] if there["buried"] else []
-        names = ", ".join(f"session {other.number}" for other in waiting)
+        names = ", ".join(who(other) for other in waiting)
         reasons += [f"waiting: {names}"] if waiting else self.why_nobody(tube)
         return answer(said | {"watching": len(watching), "waiting": len(waiting)}, reasons)

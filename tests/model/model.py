@@ -12,6 +12,7 @@ from typing import Any
 from tests.model.bookkeeping import NEVER, SECOND, Thing, remove
 from tests.model.explain import Explaining
 from tests.model.extensions import Extensions
+from tests.model.sessions import Listing
 
 NEEDS: dict[str, Callable[[Thing, Thing], bool]] = {
     "peek": lambda job, session: True,
@@ -31,7 +32,7 @@ NEEDS: dict[str, Callable[[Thing, Thing], bool]] = {
 """When a command that names a job finds it; else the answer is NOT_FOUND."""
 
 
-class Model(Extensions, Explaining):
+class Model(Extensions, Explaining, Listing):
     """Jobs and time, and who gets what."""
 
     def tick(self, now: int) -> None:
@@ -61,11 +62,12 @@ class Model(Extensions, Explaining):
         while session.todo and (not session.waiting or session.todo[0] == ("cancel-reserve",)):
             verb, *words = session.todo.pop(0)
             self.counts["cmd-" + verb] += 1
-            session.heard = self.now
+            session.heard, session.verb = self.now, verb
             if verb in NEEDS:
                 words[0] = self.jobs.get(words[0])
             found = verb not in NEEDS or (words[0] and NEEDS[verb](words[0], session))
             if reply := getattr(self, verb.replace("-", "_"))(session, *words) if found else "NOT_FOUND":
+                session.verb = "bad-format" if reply == "BAD_FORMAT" else verb
                 self.answer(session, reply)
             self.forget_tubes()
             self.serve()
@@ -173,6 +175,7 @@ class Model(Extensions, Explaining):
 
     def hold(self, session: Thing, job: Thing) -> None:
         session.worker = True
+        job.held_since = self.now
         job.reserves += 1
         self.tube_counts[job.tube]["jobs-reserved"] += 1
         self.begin_attempt(job)

@@ -22,6 +22,7 @@ After `a< OK`, indented lines name some of the statistics that the reply must ho
       state: ready              a key and its exact value
       age ~ [0-9]+              a key and a pattern for its value
       - empty: no job is ready  the same of an item of a list, whose key is `-empty`
+      name: "x"                 of several alike, as in a list of sessions, the last one
 
 Lines that begin with `#` are comments. Some at the top tell the runner something:
 
@@ -136,7 +137,7 @@ def check_statistics(body: bytes, wanted: list[str]) -> str:
     lines = body.decode().splitlines()
     if lines[:1] != ["---"] or not body.endswith(b"\n"):
         return f"{body!r} is no block of statistics"
-    parts = [re.sub("^- ", "-", line).partition(": ") for line in lines[1:]]
+    parts = [re.sub("^- |^  ", lambda found: found[0].strip(), line).partition(": ") for line in lines[1:]]
     found = {key.removesuffix(":"): value for key, _, value in parts}
     for want in wanted:
         key, separator, value = re.split(r"(: | ~ )", re.sub("^- ", "-", want), maxsplit=1)

@@ -97,9 +97,13 @@ def number_of(count: int, one: str, more: str) -> str:
 
 
 def who(engine: Engine, session: Session) -> str:
-    """Return how people recognize a session."""
-    peer: str = engine.describe(session.owner)
-    return f"session {session.number} ({peer})" if peer else f"session {session.number}"
+    """Return how people recognize a session.
+
+    In its name stands what must not end the string of YAML in which a reason is written without quotes.
+    """
+    name: str = "" if session.name is None else quoted(session.name).replace(": ", ":\\u0020").replace(" #", "\\u0020#")
+    known = ", ".join([each for each in (engine.describe(session.owner), name) if each])
+    return f"session {session.number} ({known})" if known else f"session {session.number}"
 
 
 # --- a job ------------------------------------------------------------------------------------------------------------
@@ -237,7 +241,9 @@ def past_reasons(now_ns: int64_t, job: Job) -> list[str]:
 def quoted(text: bytes) -> str:
     """Return what somebody wrote as a string of YAML, and of JSON: on one line, with what is not printed escaped."""
     found = text.decode("utf-8", "backslashreplace").replace("\\", "\\\\").replace('"', '\\"')
-    return '"' + "".join([each if each.isprintable() else f"\\u{min(ord(each), 0xFFFD):04x}" for each in found]) + '"'
+    # Behind the first 65 536 characters JSON and YAML have no escape in common, and neither needs one.
+    shown = [each if each.isprintable() or each > "\uffff" else f"\\u{ord(each):04x}" for each in found]
+    return '"' + "".join(shown) + '"'
 
 
 # --- a tube -----------------------------------------------------------------------------------------------------------

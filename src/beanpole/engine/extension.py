@@ -9,6 +9,7 @@ from cython.cimports.beanpole.engine.listing import list_jobs
 from cython.cimports.beanpole.engine.many import delete_many, reserve_many, touch_many
 from cython.cimports.beanpole.engine.moving import move_jobs
 from cython.cimports.beanpole.engine.putting import find_job, put_job
+from cython.cimports.beanpole.engine.sessionpage import list_sessions, name_session
 from cython.cimports.beanpole.engine.setting import drop_rules, get_rules, list_rules, set_rules
 from cython.cimports.beanpole.engine.tubepage import stats_tubes
 from cython.cimports.beanpole.protocol.commands import Verb
@@ -61,6 +62,10 @@ def run(engine, now_ns, session, command):
         return move_jobs(engine, now_ns, session, command)
     if verb == Verb.STATS_TUBES:
         return stats_tubes(engine, now_ns, session, command)
+    if verb == Verb.LIST_SESSIONS:
+        return list_sessions(engine, now_ns, session, command)
+    if verb == Verb.NAME_SESSION:
+        return name_session(session, command)
     if verb == Verb.EXPLAIN or verb == Verb.EXPLAIN_TUBE:
         return explain(engine, now_ns, session, command)
     if verb == Verb.SET_RULES:

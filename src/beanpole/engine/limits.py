@@ -51,6 +51,18 @@ TUBES_PER_TURN = 25
 TUBES_PER_PAGE = 1_000
 """Tubes in the reply to a stats-tubes that asks for no number of them."""
 
+SESSIONS_PER_PAGE = 1_000
+"""Sessions in the reply to a list-sessions that asks for no number of them."""
+
+SESSIONS_PER_TURN = 50
+"""Sessions of which list-sessions writes before others have their turn: a fraction of a millisecond."""
+
+WATCHED_SHOWN_MAX = 20
+"""Tubes that list-sessions names of those that a session watches."""
+
+HELD_LOOKED_MAX = 1_000
+"""Jobs of a session among which list-sessions looks for the one that it has held longest."""
+
 NAMED_MAX = 10
 """Jobs, and sessions, that a reason of ``explain-tube`` names."""
 

@@ -239,4 +239,6 @@ def cancel(engine, session):
     """End the waiting of a session, of its own will: the reply of its reserve is TIMED_OUT."""
     engine.command_counts[cython.cast(cython.int, Verb.CANCEL_RESERVE)] += 1
     engine.stop_waiting(session)
+    session.heard_at_ns = engine.now_ns
+    session.last_verb = Verb.CANCEL_RESERVE
     return session.out.word(Word.TIMED_OUT)

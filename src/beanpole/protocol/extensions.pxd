@@ -24,6 +24,7 @@ cpdef enum Kind:
     TTR                                  # whole seconds
     EXPIRE
     KEY                                  # of a job
+    NAME                                 # the rest of the line: what a session is called
     TAKEN                                # keep or replace: what happens when the key is taken
     UNTIL                                # delete or reserve: when the key is free again
     DEAD                                 # now
@@ -49,7 +50,7 @@ cdef struct Arguments:
     Py_ssize_t to_bytes
     const char *after_at                 # AFTER_TUBE AFTER_PATTERN
     Py_ssize_t after_bytes
-    const char *key_at
+    const char *key_at                   # KEY NAME
     Py_ssize_t key_bytes
     int64_t timeout_ns
     int64_t delay_ns                     # DELAY SECONDS

@@ -37,6 +37,7 @@ KIND_NAMES = {
     Kind.TTR: b"ttr",
     Kind.EXPIRE: b"expire",
     Kind.KEY: b"key",
+    Kind.NAME: b"name",
     Kind.TAKEN: b"taken",
     Kind.UNTIL: b"until",
     Kind.DEAD: b"dead",
@@ -68,6 +69,8 @@ EXTENSIONS = (
     (b"list-jobs", (Kind.TUBE, Kind.STATE, Kind.LIMIT), (Kind.AFTER, Kind.BODIES, Kind.ORDER)),
     (b"move-jobs", (Kind.TUBE, Kind.RESTING_STATE, Kind.BOUND), (Kind.TO,)),
     (b"stats-tubes", (), (Kind.AFTER_TUBE, Kind.LIMIT)),
+    (b"list-sessions", (), (Kind.AFTER, Kind.LIMIT)),
+    (b"name-session", (Kind.NAME,), ()),
     (b"explain", (Kind.ID,), ()),
     (b"explain-tube", (Kind.TUBE,), ()),
     (b"set-rules", (Kind.PATTERN, Kind.RULES_BYTES), ()),
@@ -126,6 +129,6 @@ def named(args):
         values[Kind.TO] = args.to_at[: args.to_bytes]
     if given & (bit(Kind.AFTER_TUBE) | bit(Kind.AFTER_PATTERN)):
         values[Kind.AFTER_TUBE] = values[Kind.AFTER_PATTERN] = args.after_at[: args.after_bytes]
-    if given & bit(Kind.KEY):
-        values[Kind.KEY] = args.key_at[: args.key_bytes]
+    if given & (bit(Kind.KEY) | bit(Kind.NAME)):
+        values[Kind.KEY] = values[Kind.NAME] = args.key_at[: args.key_bytes]
     return {KIND_NAMES[kind].decode(): values[kind] for kind in KIND_NAMES if kind in values and given & bit(kind)}

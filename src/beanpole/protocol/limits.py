@@ -9,6 +9,9 @@ EXTENSION_LINE_BYTES_MAX = 8_192
 KEY_BYTES_MAX = 200
 """Bytes of a job's key, as many as a tube's name may have."""
 
+SESSION_NAME_BYTES_MAX = 200
+"""Bytes of what a session is called, as many as a tube's name may have."""
+
 TEXT_BYTES_MAX = 1_024
 """Bytes of the reason for a failure."""
 

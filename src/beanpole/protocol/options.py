@@ -16,6 +16,7 @@ from beanpole.protocol.commands import EXTENSION_VERBS
 from beanpole.protocol.extensions import EXTENSIONS, KIND_NAMES
 
 KEY_BYTES_MAX = cython.declare(cython.Py_ssize_t, protocol_limits.KEY_BYTES_MAX)
+SESSION_NAME_BYTES_MAX = cython.declare(cython.Py_ssize_t, protocol_limits.SESSION_NAME_BYTES_MAX)
 FRAMES_MAX = cython.declare(uint32_t, protocol_limits.FRAMES_MAX)
 RESERVE_TIMEOUT_S_MAX = cython.declare(uint64_t, limits.RESERVE_TIMEOUT_S_MAX)
 SECOND_NS = cython.declare(uint64_t, 1_000_000_000)
@@ -98,8 +99,7 @@ def read_extension(row, at, end, args):
         if at == end or at[0] != 32:
             return False
         at += 1
-        rest: cython.bint = row.words[i] == Kind.IDS or row.words[i] == Kind.RESTING_STATES
-        stop = end if rest else word_end(at, end)
+        stop = end if takes_rest(row.words[i]) else word_end(at, end)
         if at == stop or not read_value(row.words[i], at, stop, args):
             return False
         at = stop
@@ -110,6 +110,14 @@ def read_extension(row, at, end, args):
             return False
         at = stop
     return True
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def takes_rest(kind: Kind) -> cython.bint:
+    """Whether a word is the rest of the line."""
+    return kind == Kind.IDS or kind == Kind.RESTING_STATES or kind == Kind.NAME
 
 
 @cython.cfunc
@@ -211,6 +219,10 @@ def read_text(
         args.key_at = at
         args.key_bytes = end - at
         return is_key(at, end)
+    if kind == Kind.NAME:
+        args.key_at = at
+        args.key_bytes = end - at
+        return is_label(at, end)
     if kind == Kind.TAKEN:
         args.replace = is_word(b"replace", at, end)
         return args.replace or is_word(b"keep", at, end)
@@ -245,6 +257,44 @@ def is_key(at: cython.p_const_char, end: cython.p_const_char) -> cython.bint:
     while at < end and cython.cast(cython.uchar, at[0]) > 32 and at[0] != 127:
         at += 1
     return at == end
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def is_label(at: cython.p_const_char, end: cython.p_const_char) -> cython.bint:
+    """Whether the bytes can be what a session is called: UTF-8 without control characters."""
+    if end - at > SESSION_NAME_BYTES_MAX:
+        return False
+    while at < end:
+        size: cython.Py_ssize_t = character_bytes(at, end - at)
+        if size == 0:
+            return False
+        at += size
+    return True
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def character_bytes(at: cython.p_const_char, left: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    """Return the bytes of the character of UTF-8 that begins here; 0: it is none, or a control character."""
+    first: cython.int = cython.cast(cython.uchar, at[0])
+    if first < 128:
+        return 1 if first >= 32 and first != 127 else 0
+    size: cython.Py_ssize_t = 2 if first < 0xE0 else 3 if first < 0xF0 else 4
+    if first < 0xC2 or first > 0xF4 or size > left:
+        return 0
+    # What the second byte may be: no control character, nothing longer than it must be, no surrogate, no more than
+    # there are characters.
+    low: cython.int = 0xA0 if first == 0xC2 or first == 0xE0 else 0x90 if first == 0xF0 else 0x80
+    high: cython.int = 0x9F if first == 0xED else 0x8F if first == 0xF4 else 0xBF
+    second: cython.int = cython.cast(cython.uchar, at[1])
+    if second < low or second > high:
+        return 0
+    i: cython.Py_ssize_t
+    for i in range(2, size):
+        if cython.cast(cython.uchar, at[i]) & 0xC0 != 0x80:
+            return 0
+    return size
 
 
 @cython.cfunc

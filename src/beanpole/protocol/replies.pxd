@@ -42,6 +42,7 @@ cpdef enum Word:
     RULES_SET
     DROPPED
     BAD_RULES
+    NAMED
 
 cdef enum Form:
     # What follows the word.

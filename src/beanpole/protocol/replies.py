@@ -49,6 +49,7 @@ WORDS = (
     (b"RULES_SET", Word.RULES_SET, Form.BARE),
     (b"DROPPED", Word.DROPPED, Form.BARE),
     (b"BAD_RULES", Word.BAD_RULES, Form.NUMBER_TEXT),
+    (b"NAMED", Word.NAMED, Form.BARE),
 )
 """Every word that a server says, the frequent ones first, and the form of what follows it.
 
