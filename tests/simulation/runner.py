@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from beanpole.log.files.disk import Directory, File
+from beanpole.log.files.runner import SyncDone
 from tests.simulation.disk import Ban, SimDisk, SimFile
 
 NS_PER_S = 1_000_000_000
@@ -34,7 +35,7 @@ class SimRunner:
     def __init__(self, clock: Clock, ban: Ban) -> None:
         self.clock = clock
         self.ban = ban
-        self.under_way: tuple[list[tuple[SimDisk | SimFile, int]], Callable[[OSError | None], None]] | None = None
+        self.under_way: tuple[list[tuple[SimDisk | SimFile, int]], SyncDone] | None = None
         self.works: deque[tuple[Callable[[], Any], Callable[[Any], None]]] = deque()
         self.done: deque[Callable[[], None]] = deque()
         self.calls: deque[Callable[[], None]] = deque()
@@ -43,7 +44,7 @@ class SimRunner:
 
     # --- what the log calls -------------------------------------------------------------------------------------------
 
-    def sync(self, files: Sequence[File | Directory], done: Callable[[OSError | None], None]) -> None:
+    def sync(self, files: Sequence[File | Directory], done: SyncDone) -> None:
         """Begins a sync: what is written from now on need not be in it."""
         self.ban.note("sync")
         assert self.under_way is None, "a sync begins while another is under way"
@@ -88,12 +89,13 @@ class SimRunner:
             return
         (targets, done), self.under_way = self.under_way, None
         error: OSError | None = None
+        began_ns = self.clock.now_ns
         try:
             for target, mark in targets:
                 target.sync_until(mark)
         except OSError as failure:
             error = failure
-        done(error)
+        done(error, self.clock.now_ns - began_ns)
 
     def run_background(self) -> None:
         """Does one piece of work; the loop hears of it later."""

@@ -5,10 +5,13 @@ The simulated runner must do as the one of the server does.
 """
 
 import asyncio
+import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from beanpole.log.files.disk import open_directory
 from beanpole.log.files.runner import LoopRunner
 from tests.simulation.disk import SimDisk
 from tests.simulation.runner import Clock, SimRunner
@@ -54,3 +57,36 @@ def test_loop_finds_work_that_is_done(loop: asyncio.AbstractEventLoop) -> None:
         assert results == [1, 2]
     finally:
         runner.close()
+
+
+def test_loop_says_how_long_a_sync_took(loop: asyncio.AbstractEventLoop, tmp_path: Path) -> None:
+    runner = LoopRunner(loop)
+    directory = open_directory(tmp_path)
+    file = directory.create("file", 4096)
+    took: list[tuple[OSError | None, int]] = []
+    try:
+        began_ns = time.monotonic_ns()
+        runner.sync([file, directory], lambda error, took_ns: took.append((error, took_ns)))
+        runner.wait_for_sync()
+        passed_ns = time.monotonic_ns() - began_ns
+        [(error, took_ns)] = took
+        assert error is None
+        assert 0 < took_ns < passed_ns
+    finally:
+        file.close()
+        runner.close()
+
+
+def test_simulation_says_how_long_a_sync_took() -> None:
+    class SlowDisk(SimDisk):
+        def call(self, kind: str) -> None:
+            super().call(kind)
+            clock.now_ns += 7
+
+    clock = Clock()
+    disk = SlowDisk()
+    runner = SimRunner(clock, disk.ban)
+    took: list[int] = []
+    runner.sync([disk], lambda _error, took_ns: took.append(took_ns))
+    runner.wait_for_sync()
+    assert took == [7]

@@ -37,6 +37,9 @@ class SlowTurn:
     waited_ns: dict[str, int] = field(default_factory=dict)
     """How long the log held up the loop, by what it did: ``write``, ``sync``, ``rolling``."""
 
+    client: str = ""
+    """What the client of that connection calls itself; empty: it has not said."""
+
     @property
     def reason(self) -> str:
         """What took at least half of the time; ``the machine``, if nothing that the server did."""
@@ -70,6 +73,7 @@ class SlowTurnReporter:
             ms=in_ms(slow.took_ns),
             reason=slow.reason,
             connection=slow.connection or "none",
+            **({"client": slow.client} if slow.client else {}),
             connection_cost_ms=in_ms(slow.connection_cost_ns),
             commands=slow.commands,
             cost_ms=in_ms(slow.cost_ns),

@@ -331,6 +331,9 @@ class Turn:
         verb: cython.int
         for verb in range(VERB_COUNT):
             total += counts[verb]
+        times = self.engine.server_times
+        times.turn.add(took_ns // 1_000)
+        times.turn_commands.add(total - self.command_count)
         slow: object = self.slow_turn(took_ns) if took_ns >= SLOW_TURN_NS else None
         if total != self.command_count:
             self.command_count = total
@@ -344,8 +347,10 @@ class Turn:
     def slow_turn(self, took_ns):
         """Return what is known of this turn."""
         connection: str = ""
+        client: str = ""
         if self.heaviest is not None:
             connection = "closed by now" if self.heaviest.closed else self.describe(self.heaviest)
+            client = (self.heaviest.session.name or b"").decode()
         commands: dict = {}
         for verb, key in COMMAND_KEYS + EXTENSION_KEYS:
             count: uint64_t = self.engine.command_counts[verb] - self.command_counts[verb]
@@ -359,4 +364,5 @@ class Turn:
             connection_cost_ns=self.heaviest_cost_ns,
             jobs_due_count=self.due_count,
             waited_ns=self.waited_ns,
+            client=client,
         )

@@ -47,3 +47,22 @@ def test_next_node_knows_what_was_acknowledged() -> None:
         assert await ask(other, client, b"reserve") == b"RESERVED 2 5\r\nworld\r\n"
 
     world.run(main())
+
+
+def test_a_leader_counts_how_long_its_rows_take_until_they_are_confirmed() -> None:
+    world = World(1)
+
+    async def main() -> None:
+        world.begin()
+        leader = await leader_of(world)
+        client = leader.connect()
+        assert leader.node.leading is not None
+        sync = leader.node.leading.replica.engine.server_times.sync
+        before = sum(sync.counts), sync.sum
+        began_s = world.loop.time()
+        assert await ask(leader, client, b"put 1 0 60 5", b"hello") == b"INSERTED 1\r\n"
+        passed_us = (world.loop.time() - began_s) * 1e6
+        assert sum(sync.counts) - before[0] in (1, 2), "the row of the put, and one that was under way"
+        assert 0 < (sync.sum - before[1]) / (sum(sync.counts) - before[0]) <= passed_us
+
+    world.run(main())

@@ -1,4 +1,4 @@
-"""What the log does on the loop is reported with its time, if clients can feel it."""
+"""How long the log takes: each sync is counted, and what it does on the loop is reported, if clients can feel it."""
 
 import pytest
 
@@ -69,6 +69,8 @@ def test_a_sync_on_the_loop(takes_ns: int, found: list[tuple[str, int]]) -> None
     house.disk.takes_ns = {"sync": takes_ns}
     house.put()
     assert house.pauses == found
+    sync = house.engine.server_times.sync
+    assert (sum(sync.counts), sync.sum) == (1, takes_ns // 1_000)
 
 
 def test_a_sync_in_the_thread_is_none() -> None:
@@ -79,6 +81,8 @@ def test_a_sync_in_the_thread_is_none() -> None:
     house.runner.settle()
     assert house.pauses == []
     assert house.log.synced == house.log.written
+    sync = house.engine.server_times.sync
+    assert (sum(sync.counts), sync.sum) == (1, 60_000)
 
 
 def test_a_write() -> None:

@@ -1,4 +1,4 @@
-"""Slow turns: what is known of them, and the lines in the log."""
+"""How long turns take: what is counted of all of them, what is known of slow ones, and the lines in the log."""
 
 import json
 from dataclasses import replace
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from beanpole.engine.engine import Engine
+from beanpole.engine.histogram import BOUNDS
 from beanpole.log.log import Log
 from beanpole.server import limits
 from beanpole.server.connection import Connection
@@ -52,6 +53,11 @@ class SlowClient(MemoryTransport):
         return self.name
 
 
+def placed(counts: tuple[int, ...], unit: str) -> dict[int, int]:
+    """What a histogram has counted, by the bound that it is below."""
+    return {bound: count for bound, count in zip(BOUNDS[unit], counts[:-1], strict=True) if count}
+
+
 class Loop:
     """Runs nothing by itself."""
 
@@ -76,6 +82,32 @@ class House:
     def client(self, name: str) -> SlowClient:
         """A client."""
         return SlowClient(self.turn, self.clock, name)
+
+
+def test_every_turn_counts_with_its_time_and_its_commands() -> None:
+    house = House()
+    client = house.client("one:1")
+    for takes_us, commands in ((25, 3), (26, 1), (90_000, 5)):
+        client.takes_ns = takes_us * 1_000
+        client.arrive(b"list-tube-used\r\n" * commands)
+        house.sockets.run()
+    times = house.turn.engine.server_times
+    assert (times.turn.sum, times.turn_commands.sum) == (90_051, 9)
+    assert placed(times.turn.counts, "turn") == {25: 1, 50: 1, 100_000: 1}
+    assert placed(times.turn_commands.counts, "commands") == {1: 1, 4: 1, 8: 1}
+    assert sum(times.sync.counts) == 0, "a server without a log syncs nothing"
+
+
+def test_sending_what_is_durable_is_a_turn_without_commands() -> None:
+    house = House()
+    client = house.client("one:1")
+    client.arrive(b"list-tube-used\r\n")
+    house.sockets.run()
+    house.sockets.send_held()
+    times = house.turn.engine.server_times
+    assert placed(times.turn_commands.counts, "commands") == {1: 2}
+    assert times.turn_commands.sum == 1
+    assert sum(times.turn.counts) == 2
 
 
 def test_a_slow_turn_is_reported_with_its_commands_and_who_sent_most() -> None:
@@ -201,4 +233,7 @@ def test_one_line_a_second_says_how_many_were_left_out(capsys: pytest.CaptureFix
         "sync_ms": 99.0,
         "rolling_ms": 0.0,
     }
+    reporter.quiet_until_ns = 0
+    reporter.report(replace(IDLE, connection="one:1", client="mail-7:341 worker"))
+    assert json.loads(capsys.readouterr().err)["client"] == "mail-7:341 worker"
     assert (lines[1]["connection"], lines[1]["event"], lines[1]["level"]) == ("none", "slow turn", "warning")

@@ -261,19 +261,21 @@ class FileLog(Log):
     def sync_here(self) -> None:
         """Sync without the thread: waking it, and the loop again, takes as long as a fast disk."""
         try:
-            self.timed("sync", self.open_file.sync)
+            took_ns = self.timed("sync", self.open_file.sync)
         except OSError as error:
             self.fail(error)
             raise
+        self.count_sync(took_ns)
         self.synced = self.written
         self.remove_emptied()
 
-    def sync_done(self, error: OSError | None) -> None:
+    def sync_done(self, error: OSError | None, took_ns: int) -> None:
         """Go on when a sync is done: what it made durable may be answered."""
         if error is not None:
             self.fail(error)
             return
         assert self.syncing is not None, "a sync is done that was not begun"
+        self.count_sync(took_ns)
         self.synced, self.syncing = self.syncing, None
         if self.previous is not None and self.synced.segment == self.open.number:
             self.name_next(*self.previous)
@@ -283,13 +285,18 @@ class FileLog(Log):
         self.append()
         self.on_durable()
 
-    def timed(self, what: str, work: Callable[[], None]) -> None:
-        """Do what turns wait for, and report for how long they did, if they noticed it."""
+    def count_sync(self, took_ns: int) -> None:
+        """Count a sync for which replies may have waited."""
+        self.engine.server_times.sync.add(took_ns // 1_000)
+
+    def timed(self, what: str, work: Callable[[], None]) -> int:
+        """Do what turns wait for, and report for how long they did, if they noticed it; return that."""
         began_ns = self.now_ns()
         work()
         took_ns = self.now_ns() - began_ns
         if took_ns >= limits.PAUSE_NS:
             self.on_pause(what, took_ns)
+        return took_ns
 
     def sync_by_time(self) -> None:
         """Sync what is written, and again in a while."""

@@ -10,11 +10,14 @@ from typing import Any, Protocol
 from beanpole.log.files.disk import Directory, DiskDirectory, File
 from beanpole.log.files.syncer import Syncer
 
+SyncDone = Callable[[OSError | None, int], None]
+"""Called with why a sync failed, None if it did not, and how many nanoseconds the disk took."""
+
 
 class Runner(Protocol):
     """Runs what the log does not want to wait for; everything that is called back is called on the loop."""
 
-    def sync(self, files: Sequence[File | Directory], done: Callable[[OSError | None], None]) -> None:
+    def sync(self, files: Sequence[File | Directory], done: SyncDone) -> None:
         """Sync some files in order. One call is under way at a time."""
 
     def wait_for_sync(self) -> None:
@@ -39,12 +42,12 @@ class LoopRunner:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
         self.syncer = Syncer()
-        self.sync_done: Callable[[OSError | None], None] | None = None
+        self.sync_done: SyncDone | None = None
         self.executor = ThreadPoolExecutor(1, thread_name_prefix="log")
         self.works: deque[tuple[Future[Any], Callable[[Any], None]]] = deque()
         loop.add_reader(self.syncer.fileno(), self.finish_sync)
 
-    def sync(self, files: Sequence[File | Directory], done: Callable[[OSError | None], None]) -> None:
+    def sync(self, files: Sequence[File | Directory], done: SyncDone) -> None:
         """Sync some files in order, in a thread."""
         self.sync_done = done
         # fdatasync is enough for a file, whose size is set when it is created; a directory needs fsync.
@@ -54,7 +57,7 @@ class LoopRunner:
         """Call back for a sync that is done. The loop may say so once too often: after `wait_for_sync`."""
         if self.sync_done is not None and self.syncer.is_done():
             done, self.sync_done = self.sync_done, None
-            done(self.syncer.error())
+            done(self.syncer.error(), self.syncer.duration_ns())
 
     def wait_for_sync(self) -> None:
         """Wait for the sync that is under way and call back."""

@@ -27,9 +27,11 @@ cdef class Syncer:
     cdef bint[TARGETS_MAX] whole         # fsync instead of fdatasync
     cdef int target_count
     cdef int failure                     # errno of the sync that failed; 0: none did
+    cdef int64_t took_ns                 # how long the last sync took; while one is under way, minus when it began
     cdef bint stopping
     cdef object thread
     cdef void loop(self) noexcept nogil
 
 cdef int fill(int fd, int64_t start, int64_t end) noexcept nogil
 cdef int sync(int fd, bint whole) noexcept nogil
+cdef int64_t now_ns() noexcept nogil

@@ -1,19 +1,22 @@
 """What waits for the disk without Python's lock, so that it and a turn never wait for each other.
 
 A thread syncs. One list of descriptors is under way at a time. The loop sets it with :meth:`Syncer.start`; when
-:meth:`Syncer.fileno` is readable, :meth:`Syncer.is_done` says so once, and :meth:`Syncer.error` how it went.
+:meth:`Syncer.fileno` is readable, :meth:`Syncer.is_done` says so once, and :meth:`Syncer.error` how it went. How long
+that took is measured in the thread, for a busy loop hears of it late.
 """
 
 import os
 import threading
 
 import cython
+from cython.cimports.beanpole import posix
 from cython.cimports.libc.errno import EINTR, EIO
 from cython.cimports.libc.errno import errno as last_error
 from cython.cimports.libc.stdint import int64_t, uint64_t
 from cython.cimports.libc.string import memset
 
 ZEROS_PER_SYNC = cython.declare(int64_t, 1_048_576)
+SECOND_NS = cython.declare(int64_t, 1_000_000_000)
 
 
 @cython.cclass
@@ -43,10 +46,12 @@ class Syncer:
             if self.stopping:
                 return
             self.failure = 0
+            self.took_ns = -now_ns()
             for i in range(self.target_count):
                 self.failure = sync(self.targets[i], self.whole[i])
                 if self.failure:
                     break
+            self.took_ns += now_ns()
             count = 1
             write(self.done_fd, cython.address(count), 8)
 
@@ -73,6 +78,10 @@ class Syncer:
     def error(self) -> OSError | None:
         """Return the OSError that the sync ended with, or None."""
         return OSError(self.failure, os.strerror(self.failure)) if self.failure else None
+
+    def duration_ns(self) -> int:
+        """Return how long the sync took, in nanoseconds."""
+        return self.took_ns
 
     def stop(self) -> None:
         """End the thread. No sync may be under way."""
@@ -130,3 +139,10 @@ def sync(fd, whole):
         if last_error != EINTR:
             return last_error
     return 0
+
+
+def now_ns():
+    """Return the monotonic clock, in nanoseconds."""
+    now: posix.timespec
+    posix.clock_gettime(posix.CLOCK_MONOTONIC, cython.address(now))
+    return now.tv_sec * SECOND_NS + now.tv_nsec

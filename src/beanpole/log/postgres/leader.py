@@ -228,6 +228,7 @@ class Leading(Log):
         if not self.is_sure:
             return
         self.stall.end()
+        self.replica.engine.server_times.sync.add((self.clock.boot_ns() - sent_ns) // 1_000)
         self.confirmed_row = row
         self.confirmed_index = index
         self.lease_until_ns = sent_ns + self.silence_ns * 2 // 3
