@@ -21,7 +21,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from beanpole.server import limits
@@ -34,19 +33,30 @@ from beanpole.server.spawn import FIRST_FD, spawn
 PAIRS = ("sampling", "pages", "actions", "search")
 """What the console has a connection for: a session answers in order, and nobody waits for a long search."""
 
-NOT_PASSED_ON = ("BEANPOLE_", "LISTEN_", "NOTIFY_SOCKET")
-"""How variables begin that are the server's own: its settings, maybe with a password, and what systemd tells it."""
+NOT_PASSED_ON = ("BEANPOLE_", "LISTEN_", "NOTIFY_SOCKET", "PG")
+"""How variables begin that are the server's own: settings of it and of PostgreSQL, with passwords, and systemd's."""
 
 
-@dataclass(frozen=True, slots=True)
 class Pace:
-    """How soon a console that has ended is started again, when it is not, and how long it may take to stop."""
+    """How soon a console that has ended is started again, when it is not, and how long it may take to stop.
 
-    pause_s: float = limits.CONSOLE_PAUSE_S
-    pause_max_s: float = limits.CONSOLE_PAUSE_MAX_S
-    ends_max: int = limits.CONSOLE_ENDS_MAX
-    ends_s: float = limits.CONSOLE_ENDS_S
-    stop_s: float = limits.CONSOLE_STOP_S
+    A dataclass would take a millisecond of the start.
+    """
+
+    def __init__(
+        self,
+        *,
+        pause_s: float = limits.CONSOLE_PAUSE_S,
+        pause_max_s: float = limits.CONSOLE_PAUSE_MAX_S,
+        ends_max: int = limits.CONSOLE_ENDS_MAX,
+        ends_s: float = limits.CONSOLE_ENDS_S,
+        stop_s: float = limits.CONSOLE_STOP_S,
+    ) -> None:
+        self.pause_s = pause_s
+        self.pause_max_s = pause_max_s
+        self.ends_max = ends_max
+        self.ends_s = ends_s
+        self.stop_s = stop_s
 
     def pause_after(self, ends: int) -> float:
         """Return how long to wait after so many ends in `ends_s`."""

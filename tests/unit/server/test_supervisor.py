@@ -127,7 +127,7 @@ def descriptors() -> int:
 def test_console_is_handed_the_listener_and_four_connections_and_nothing_else(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for name in ("BEANPOLE_CLUSTER", "LISTEN_FDS", "NOTIFY_SOCKET"):
+    for name in ("BEANPOLE_CLUSTER", "LISTEN_FDS", "NOTIFY_SOCKET", "PGPASSWORD"):
         monkeypatch.setenv(name, "secret")
     monkeypatch.setenv("KEPT", "ä")
     left_open = os.open("/dev/null", os.O_RDONLY)
@@ -144,7 +144,7 @@ def test_console_is_handed_the_listener_and_four_connections_and_nothing_else(
             variables = seen["variables"]
             assert isinstance(variables, list)
             assert "KEPT" in variables
-            assert not [each for each in variables if each.startswith(("BEANPOLE", "LISTEN", "NOTIFY"))]
+            assert not [each for each in variables if each.startswith(("BEANPOLE", "LISTEN", "NOTIFY", "PG"))]
             assert (found.engine.session_count, found.engine.total_session_count) == (0, 0)
             found.supervisor.start()
             assert len(found.events("console started")) == 1
