@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.ops.files import OPS, alerts, board, panels, read_yaml
+from tests.ops.files import OPS, ROOT, alerts, board, panels, read_yaml
 from tests.servers import peer
 
 pytestmark = pytest.mark.repository
@@ -52,6 +52,14 @@ def test_an_alert_says_what_is_wrong_and_what_to_do() -> None:
 def test_the_groups_of_alerts_are_of_jobs_that_are_scraped() -> None:
     jobs = [each["job_name"] for each in read_yaml(OPS / "prometheus/prometheus.yml")["scrape_configs"]]
     assert all(re.fullmatch("beanpole.*", name) for name in jobs), "BeanpoleNotScraped would not see it"
+
+
+def test_the_documentation_lists_the_alerts() -> None:
+    page = (ROOT / "docs/metrics.md").read_text()
+    listed = re.findall(r"^\| `(Beanpole\w+)` \| .* \| ([\w ]+) \| (\w+) \|$", page, re.MULTILINE)
+    assert listed == [
+        (name, rule.get("for", "at once"), rule["labels"]["severity"]) for name, rule in alerts().items()
+    ], "repair the table of alerts in docs/metrics.md"
 
 
 def targets() -> list[tuple[str, dict[str, Any]]]:
