@@ -116,13 +116,15 @@ def test_a_slow_turn_is_reported_with_its_commands_and_who_sent_most() -> None:
     one.arrive(PUT % 0)
     house.sockets.run()
     one.arrive(b"delete 1\r\n")
-    other.arrive(PUT % 0 * 3 + b"stats\r\n")
+    other.arrive(b"name-session mail-7:341 worker\r\n" + PUT % 0 * 3 + b"stats\r\n")
     other.takes_ns = 80 * MS
     house.sockets.run()
     [slow] = house.slow
     assert slow.took_ns == 80 * MS
-    assert slow.commands == {"put": 3, "delete": 1, "stats": 1}, "the put of the turn before is not in it"
-    assert slow.connection == "other:2"
+    assert slow.commands == {"put": 3, "delete": 1, "stats": 1, "name-session": 1}, (
+        "the put of the turn before is not in it"
+    )
+    assert (slow.connection, slow.client) == ("other:2", "mail-7:341 worker")
     assert 0 < slow.connection_cost_ns < slow.cost_ns
     assert slow.reason == "the machine"
 
