@@ -239,3 +239,14 @@ def test_address_is_bound_before_the_server_becomes_another_user() -> None:
             assert Path(f"/proc/{pid_of(process)}").stat().st_uid == nobody.pw_uid
         else:
             assert "Permission denied" in str(process.events("console ended")[0]["reason"])
+
+
+def test_environment_and_file_set_up_a_console(tmp_path: Path) -> None:
+    config = tmp_path / "server.toml"
+    config.write_text('http-host = ["a", "b"]\nmetrics-tubes = "c"\nlegacy-metrics = true\nlog-format = "json"\n')
+    variables = {"BEANPOLE_HTTP": f"{HOST}:0", "BEANPOLE_METRICS_TUBES": "d e", "FAKE": "serve"}
+    with serving("--config", str(config), command=FAKED, env=variables) as process:
+        assert see(process)["arguments"] == [
+            *("serve", "--handed-over=3,4,5,6,7", "--name=name", "--log-format=json", "--http-host=a", "--http-host=b"),
+            *("--metrics-tubes=d", "--metrics-tubes=e", "--legacy-metrics"),
+        ]
