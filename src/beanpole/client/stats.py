@@ -144,7 +144,7 @@ class StatsJob(_Stats):
 
 @dataclass(frozen=True)
 class StatsTube(_Stats):
-    """What ``stats-tube`` says of a tube, and from `jobs_expired` on what ``stats-tubes`` adds. Times are in seconds."""
+    """What ``stats-tube`` says of a tube, and behind that what ``stats-tubes`` adds. Times are in seconds."""
 
     name: str = ""
     current_jobs_urgent: int = 0

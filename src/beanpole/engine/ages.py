@@ -1,10 +1,10 @@
 """How long the oldest of a tube's ready jobs has been ready, which their heap, in order of priority, does not say.
 
-Ready jobs are counted by the second in which they became ready. Those of the newest second stand apart, so that a job
-that is put and reserved at once costs an addition and a subtraction. Those of earlier seconds stand in spans, in order:
-of one second each while there are few, and when there are too many, the two neighbours are joined that this makes least
-uncertain in proportion to their age. Where a job became ready in each second of the last years, the age of the oldest
-is still known to an eighth.
+Ready jobs are counted by the second in which they became ready. Those of the newest second are what is left of all, so
+that a job which is put and reserved at once costs a comparison each. Those of earlier seconds are counted in spans, in
+order: of one second each while there are few, and when there are too many, the two neighbours are joined that this
+makes least uncertain in proportion to their age. Where a job became ready in each second of a year, the age of the
+oldest is still known to an eighth.
 
 Invariants: spans do not overlap, each counts a job, and all of them end before the newest second. A tube without ready
 jobs has no spans, and no memory for any.
@@ -41,22 +41,24 @@ def find(ages: cython.pointer(Ages), second: int64_t) -> cython.int:
     return low
 
 
-def add_age(ages, since_ns):
-    """Count a job that became ready at a moment; not always the newest: a delay may end late, or the server start."""
+def add_age(ages, since_ns, ready_count):
+    """Count a job that became ready in another second than the newest, and is one of so many ready ones by now.
+
+    It may be an earlier one: a delay ends late, or the server starts.
+    """
     second: int64_t = second_of(since_ns)
     newest_s: int64_t = ages.newest_ns // SPAN_NS
+    newest_count: int64_t = ready_count - 1 - ages.counted
     at: cython.int = find(ages, second)
     if at < ages.count and ages.spans[at].first_s <= second:
         ages.spans[at].count += 1
+        ages.counted += 1
         return 0
-    if ages.newest_count and second < newest_s:
+    if at < ages.count or (newest_count and second < newest_s):
         return insert(ages, at, second, 1)
-    if ages.newest_count:
-        insert(ages, ages.count, newest_s, ages.newest_count)
-    elif at < ages.count:
-        return insert(ages, at, second, 1)
+    if newest_count:
+        insert(ages, ages.count, newest_s, newest_count)
     ages.newest_ns = second * SPAN_NS
-    ages.newest_count = 1
     return 0
 
 
@@ -79,6 +81,7 @@ def insert(ages: cython.pointer(Ages), at: cython.int, second: int64_t, count: i
     ages.spans[at].first_s = second
     ages.spans[at].last_s = second
     ages.spans[at].count = count
+    ages.counted += count
     ages.count += 1
     return join(ages) if ages.count == SPANS_MAX else 0
 
@@ -125,31 +128,33 @@ def drop(ages: cython.pointer(Ages), at: cython.int) -> cython.void:
 
 
 def remove_age(ages, since_ns):
-    """Count a job no more that became ready at a moment."""
+    """Count a job no more that became ready in another second than the newest."""
     second: int64_t = second_of(since_ns)
     at: cython.int = find(ages, second)
     found: cython.bint = at < ages.count and ages.spans[at].first_s <= second
     assert found, "a job is ready whose age is not counted"
     ages.spans[at].count -= 1
+    ages.counted -= 1
     if ages.spans[at].count == 0:
         drop(ages, at)
     return 0
 
 
-def oldest_s(ages, now_ns, started_at_ns):
+def oldest_s(ages, ready_count, now_ns, started_at_ns):
     """Return for how many seconds the oldest job has been ready; 0: not for one, or there is none.
 
     Those that became ready before the engine served, where it is not known when, count from when it began to.
     """
     newest_s: int64_t = ages.newest_ns // SPAN_NS
+    newest_count: int64_t = ready_count - ages.counted
     found_ns: int64_t = 0
     at: cython.int = 0
-    if (ages.count and ages.spans[0].last_s == 0) or (ages.count == 0 and newest_s == 0 and ages.newest_count):
+    if (ages.count and ages.spans[0].last_s == 0) or (ages.count == 0 and newest_s == 0 and newest_count):
         found_ns = max(now_ns - started_at_ns, 0)
         at = 1
     if at < ages.count:
         found_ns = max(found_ns, age_ns(ages.spans[at].first_s, ages.spans[at].last_s, now_ns))
-    elif at == ages.count and ages.newest_count:
+    elif at == ages.count and newest_count:
         found_ns = max(found_ns, age_ns(newest_s, newest_s, now_ns))
     return found_ns // SPAN_NS
 
@@ -167,11 +172,11 @@ def age_ns(first_s: int64_t, last_s: int64_t, now_ns: int64_t) -> int64_t:
     return cython.cast(int64_t, product / (least_ns + most_ns))
 
 
-def spans_of(ages):
+def spans_of(ages, ready_count):
     """Return the seconds and the count of each span, with that of the newest jobs at the end."""
     i: cython.int
     found = [(ages.spans[i].first_s, ages.spans[i].last_s, ages.spans[i].count) for i in range(ages.count)]
-    if ages.newest_count:
+    if ready_count > ages.counted:
         newest_s: int64_t = ages.newest_ns // SPAN_NS
-        found.append((newest_s, newest_s, ages.newest_count))
+        found.append((newest_s, newest_s, ready_count - ages.counted))
     return found

@@ -144,7 +144,7 @@ def check_ages(tube: Tube, jobs: list[Job]) -> None:
     name = tube.name
     ready = [cython.cast(Job, job, typecheck=True) for job in jobs]
     seconds = [job.since_ns // SPAN_NS for job in ready if job.state == State.READY]
-    spans = spans_of(cython.address(tube.ages))
+    spans = spans_of(cython.address(tube.ages), tube.ready.count)
     assert len(spans) <= SPANS_MAX, f"tube {name} has {len(spans)} spans of ages"
     assert sum(count for _, _, count in spans) == len(seconds), f"tube {name} counts ages of jobs that are not ready"
     before_s = None

@@ -27,7 +27,7 @@ import heapq
 
 import cython
 from cython.cimports.beanpole.engine import expiring, extension, limiting
-from cython.cimports.beanpole.engine.ages import note_ready, note_taken
+from cython.cimports.beanpole.engine.ages import add_age, is_newest, remove_age
 from cython.cimports.beanpole.engine.failing import (
     End,
     become_due,
@@ -197,7 +197,8 @@ class Engine:
             if job.tube.closed:
                 limiting.note_free(self, job.tube)
         elif job.state == State.READY:
-            note_taken(cython.address(job.tube.ages), job.since_ns)
+            if not is_newest(cython.address(job.tube.ages), job.since_ns):
+                remove_age(cython.address(job.tube.ages), job.since_ns)
             if job.pri < URGENT_PRI_BELOW:
                 self.urgent_count -= 1
                 job.tube.urgent_count -= 1
@@ -221,7 +222,8 @@ class Engine:
         if state == State.RESERVED:
             job.tube.reserved_count += 1
         elif state == State.READY:
-            note_ready(cython.address(job.tube.ages), since_ns)
+            if not is_newest(cython.address(job.tube.ages), since_ns):
+                add_age(cython.address(job.tube.ages), since_ns, job.tube.ready.count)
             if job.pri < URGENT_PRI_BELOW:
                 self.urgent_count += 1
                 job.tube.urgent_count += 1
