@@ -63,6 +63,7 @@ GIVEN: dict[str, object] = {
     **dict.fromkeys(("delay", "expire"), 1000.5),
     "timeout": 0,
     "key": "k",
+    "name": "n",
     "taken": "replace",
     "until": "reserve",
     "dead": True,

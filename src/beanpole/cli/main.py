@@ -40,6 +40,7 @@ VERBS = {
     "resume": ("pause", "End the pause of a tube."),
     "rules": ("rules", "Set rules for tubes: attempts, limits, expiry and so on."),
     "serve": ("serve", "Run the server."),
+    "sessions": ("sessions", "Show who is connected to a server."),
     "snooze": ("change", "Put jobs off."),
     "stats": ("inspect", "Show statistics of the server, a tube or a job."),
     "tail": ("tail", "Show jobs as they arrive."),

@@ -18,6 +18,7 @@ from beanpole.client.pool import AsyncPool, Pool
 from beanpole.client.putting import Inserted
 from beanpole.client.result import Result
 from beanpole.client.ruling import Rules
+from beanpole.client.sessions import SessionInfo
 from beanpole.client.stats import Stats, StatsJob, StatsTube
 from beanpole.client.sync import Client
 
@@ -39,6 +40,7 @@ __all__ = [
     "Reason",
     "Result",
     "Rules",
+    "SessionInfo",
     "Stats",
     "StatsJob",
     "StatsTube",

@@ -153,8 +153,8 @@ class AsyncClient(BaseClient[B], Awaiting, Generic[B]):
         replies: list[Reply] = []
         await link.exchange(data, count, call.wait_s, replies)
         try:
-            if count > 1:
-                check_prefix(replies[0])
+            for reply in replies[:-1]:
+                check_prefix(reply)
             return self._session.finish(call, replies[-1])
         except UnexpectedReplyError as error:
             link.fail(error)

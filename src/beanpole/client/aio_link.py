@@ -97,7 +97,9 @@ class Link(asyncio.Protocol):
         assert self._transport is not None, "the link is used before it is connected"
         silence_s = None if self._timeout_s is None or wait_s is None else self._timeout_s + wait_s
         exchange = Exchange(count, silence_s, replies, self._loop.create_future(), waits=wait_s != 0)
-        exchange.can_end = exchange.waits and count == 1 and data.startswith(b"reserve")
+        naming = data.startswith(b"name-session ")  # goes in front of another command, and does not wait
+        command = data[data.index(b"\n") + 1 :] if naming else data
+        exchange.can_end = exchange.waits and count == 1 + naming and command.startswith(b"reserve")
         if self.is_over:
             raise ConnectionLostError("the connection is closed", outcome_unknown=False)
         is_next = not self._owed

@@ -4,6 +4,7 @@ import socket
 from collections.abc import Iterable, Sequence
 from typing import Any, Generic, Self, TypedDict, TypeVar, cast
 
+import beanpole
 from beanpole.client import batch, limits
 from beanpole.client.address import Address, Addresses, OneAddress
 from beanpole.client.backoff import Backoff
@@ -11,7 +12,9 @@ from beanpole.client.codec import BytesCodec, Codec, TextCodec
 from beanpole.client.commands import Commands, batch_command
 from beanpole.client.errors import CannotConnectError
 from beanpole.client.extended import Extended
+from beanpole.client.extensions import name_bytes
 from beanpole.client.job import Job
+from beanpole.client.naming import own_name, program
 from beanpole.client.plan import Plan
 from beanpole.client.ruling import Rules
 from beanpole.client.session import DEFAULT_TUBE, USED, Session
@@ -34,6 +37,7 @@ class Options(TypedDict, total=False):
     connect_timeout: float | None
     backoff: Backoff | None
     repeat: bool
+    name: str | None
 
 
 class BaseClient(Commands[B], Extended[B], Generic[B]):
@@ -51,12 +55,13 @@ class BaseClient(Commands[B], Extended[B], Generic[B]):
         connect_timeout: float | None = limits.CONNECT_TIMEOUT_MS / 1000,
         backoff: Backoff | None = None,
         repeat: bool = False,
+        name: str | None = None,
     ) -> None:
         durations: dict[str, object] = {"timeout": timeout, "connect_timeout": connect_timeout}
-        for name, seconds in durations.items():
+        for option, seconds in durations.items():
             if not (seconds is None or (isinstance(seconds, int | float) and seconds > 0)):
                 raise ArgumentError(
-                    f"{name} must be a number of seconds above 0, or None for no limit, not {seconds!r}"
+                    f"{option} must be a number of seconds above 0, or None for no limit, not {seconds!r}"
                 )
         if isinstance(codec, type):
             raise ArgumentError(f"a codec is an object: codec={codec.__name__}(), not codec={codec.__name__}")
@@ -66,13 +71,21 @@ class BaseClient(Commands[B], Extended[B], Generic[B]):
         self._addresses = address if isinstance(address, Addresses) else Addresses(Address.of(address))
         self._address = self._addresses.current
         known = cast("Codec[B]", codec or (BytesCodec() if encoding is None else TextCodec(encoding)))
-        self._session = Session(known, use, [watch] if isinstance(watch, str) else watch)
+        if name:
+            name_bytes(name)
+        self._session = Session(known, use, [watch] if isinstance(watch, str) else watch, self._called)
+        self._called_by_caller = name
         self._timeout_s = timeout
         self._connect_timeout_s = connect_timeout
         self._backoff = backoff or Backoff()
         self._repetitions = self._backoff.attempts - 1 if repeat else 0
         """How often a command whose outcome is unknown is sent again."""
         self._name = "on a given socket" if self._given_socket else str(self._addresses.server)
+
+    def _called(self) -> str:
+        """What a new connection is called."""
+        given = self._called_by_caller
+        return own_name(f"{program()} {beanpole.__version__}") if given is None else given
 
     @classmethod
     def from_url(cls, url: str, **kwargs: Any) -> Self:  # noqa: ANN401 - what the constructor takes

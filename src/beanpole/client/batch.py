@@ -160,7 +160,10 @@ def reserve_many(session: Session[B], count: int, timeout: float | None) -> Plan
     wait = extensions.seconds(RESERVE_TIMEOUT_S_MAX if timeout is None else timeout, "timeout", RESERVE_TIMEOUT_S_MAX)
     if (yield from has(session, "reserve-many")):
         data, _ = extensions.line(b"reserve-many", b"%d" % min(count, FRAMES_MAX), wait)
-        reply = (yield from exchange(data, 1, timeout, reserves=True))[0]
+        naming = session.naming()
+        *named, reply = yield from exchange(naming + data, 1 + bool(naming), timeout, reserves=True)
+        for each in named:
+            check_prefix(each)
         replies = reply.frames if reply.word == Word.JOBS else [reply]
     elif timeout is not None and timeout % 1:
         raise UnsupportedError("reserve-many")
@@ -243,8 +246,8 @@ def settle(
             result.fail(broken)
             continue
         try:
-            if count > 1:
-                check_prefix(replies[at - count])
+            for reply in replies[at - count : at - 1]:
+                check_prefix(reply)
             result.succeed(session.finish(call, replies[at - 1]))
         except BeanpoleError as error:
             result.fail(error)

@@ -21,6 +21,7 @@ from beanpole.client.extensions import (
     fields_of,
     key_bytes,
     line,
+    name_bytes,
     optional,
     seconds,
     size_of,
@@ -31,6 +32,7 @@ from beanpole.client.job import Job, JobInfo, job_id
 from beanpole.client.putting import Inserted, Taken, Until, inserted, put_call
 from beanpole.client.ruling import Rules, pattern_bytes, rules_bytes
 from beanpole.client.session import USED, Session
+from beanpole.client.sessions import SessionInfo
 from beanpole.client.stats import StatsTube
 from beanpole.errors import ArgumentError
 from beanpole.limits import PRI_MAX
@@ -285,6 +287,28 @@ class Extended(Generic[B]):
             limit=optional(limit, whole, FRAMES_MAX, "limit", 1),
         )
         return Call(data, Word.OK, lambda reply: StatsTube.parse_many(reply.body), needs=needs)
+
+    @command
+    def list_sessions(self, after: int | None = None, limit: int | None = None) -> "Call[list[SessionInfo]]":
+        """Who is connected, in the order in which they came, of those behind the number `after` (``list-sessions``).
+
+        A page without sessions is the end.
+        """
+        data, needs = line(
+            b"list-sessions",
+            after=optional(after, whole, ID_MAX, "after"),
+            limit=optional(limit, whole, FRAMES_MAX, "limit", 1),
+        )
+        return Call(data, Word.OK, lambda reply: SessionInfo.parse_many(reply.body), needs=needs)
+
+    @command
+    def name_session(self, name: str) -> "Call[None]":
+        """Names this connection, and later ones of this client, for people who look at the server (``name-session``).
+
+        Without that it is named by the argument `name` of the client, as soon as it asks the server for its `features`.
+        """
+        data, needs = line(b"name-session", name_bytes(name))
+        return Call(data, Word.NAMED, self._session.renamed(name), needs=needs)
 
     # --- The rules of tubes ---
 

@@ -71,6 +71,22 @@ def key_bytes(key: object) -> bytes:
     return data
 
 
+def name_bytes(name: object) -> bytes:
+    """A name as it goes over the wire. Raises ArgumentError if it can't be one."""
+    if not isinstance(name, str):
+        raise ArgumentError(f"a name must be a string, not {name!r}")
+    try:
+        data = name.encode()
+    except UnicodeEncodeError:
+        raise ArgumentError(f"a name is text in UTF-8: {name!r}") from None
+    if not 1 <= len(data) <= limits.SESSION_NAME_BYTES_MAX:
+        most = limits.SESSION_NAME_BYTES_MAX
+        raise ArgumentError(f"a name has 1 to {most} bytes, not {len(data)}: {name!r}")
+    if name[0] == " " or any(ord(each) < 32 or 127 <= ord(each) < 160 for each in name):
+        raise ArgumentError(f"a name has no control characters, and no space in front: {name!r}")
+    return data
+
+
 def choice(value: object, choices: tuple[str, ...], name: str) -> bytes:
     """One of some words. Raises ArgumentError."""
     if value not in choices:

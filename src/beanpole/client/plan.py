@@ -87,8 +87,8 @@ def run_call(session: Session[Any], call: "Call[T]") -> Plan[T]:
     if missing is None:
         data, count = session.encode(call)
         replies = yield from exchange(data, count, call.wait_s)
-        if count > 1:
-            check_prefix(replies[0])
+        for reply in replies[:-1]:
+            check_prefix(reply)
         return session.finish(call, replies[-1])
     if call.instead is None:
         raise UnsupportedError(missing)

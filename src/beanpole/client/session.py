@@ -19,6 +19,7 @@ from typing import Any, Generic, TypeVar
 from beanpole.client import errors
 from beanpole.client.codec import Codec
 from beanpole.client.errors import BodyError, BuriedError, ExistsError
+from beanpole.client.extensions import name_bytes
 from beanpole.client.job import Job
 from beanpole.client.stats import parse_list
 from beanpole.errors import (
@@ -45,6 +46,7 @@ USED = ""
 INSERTED = int(Word.INSERTED)
 RESERVED = int(Word.RESERVED)
 JOBS = int(Word.JOBS)
+CANCELLED = int(Word.CANCELLED)
 JOB = int(Word.JOB)
 
 LIST_EXTENSIONS = b"list-extensions\r\n"
@@ -94,8 +96,14 @@ def refusal_of(reply: Reply) -> BeanpoleError:
 class Session(Generic[B]):
     """The used tube, the watch list and the jobs of a client, and the codec of its bodies."""
 
-    def __init__(self, codec: Codec[B], using: str, watching: Iterable[str]) -> None:
+    def __init__(
+        self, codec: Codec[B], using: str, watching: Iterable[str], name: Callable[[], str] = lambda: ""
+    ) -> None:
         self.codec = codec
+        self.name = name
+        """What connections are called on a server that knows names; empty: nothing."""
+        self.is_named = False
+        """Whether the server of this connection was given the name, or has no names."""
         self.using = using
         """The tube that the client wants to use."""
         self.watching = dict.fromkeys(watching)
@@ -129,6 +137,7 @@ class Session(Generic[B]):
         self.held.clear()
         self.connection += 1
         self.features = None
+        self.is_named = False
         commands = [] if self.using == DEFAULT_TUBE else [wire.command(b"use", self.using)]
         commands += [wire.command(b"watch", tube) for tube in self.watching if tube != DEFAULT_TUBE]
         if DEFAULT_TUBE not in self.watching:
@@ -148,11 +157,33 @@ class Session(Generic[B]):
         self.used = wanted
         return data
 
+    def naming(self) -> bytes:
+        """The ``name-session`` in front of the first command since the server has listed it; empty: there is none.
+
+        So it costs no round trip, and a server that does not know it is never sent one.
+        """
+        if self.is_named or self.features is None:
+            return b""
+        self.is_named = True
+        name = self.name() if "name-session" in self.features else ""
+        return b"name-session %b\r\n" % name_bytes(name) if name else b""
+
+    def renamed(self, name: str) -> Callable[[Reply], None]:
+        """What to do when the connection has another name."""
+
+        def done(_: Reply) -> None:
+            self.name = lambda: name
+
+        return done
+
     def encode(self, call: "Call[T]") -> tuple[bytes, int]:
         """What to send for a call, and how many replies it has: the last is its own."""
         prefix = self.prefix(call.tube) if call.tube is not None else b""
         if call.uses is not None:
             self.used = self.using = call.uses  # now, not with the answer: what is encoded next goes behind it
+        # A cancel-reserve must be the very next line behind the one that waits.
+        if not self.is_named and call.expected != CANCELLED and (naming := self.naming()):
+            return (naming + prefix + call.data, 2 + bool(prefix))
         return (prefix + call.data, 2) if prefix else (call.data, 1)
 
     # --- In ---
@@ -225,6 +256,9 @@ class Using:
 
 
 def check_prefix(reply: Reply) -> None:
-    """Raises if a ``use`` or ``watch`` that the client sent on its own was not done: then the connection is no good."""
-    if reply.word not in {Word.USING, Word.WATCHING}:
-        raise UnexpectedReplyError(f"use, watch or ignore was answered with {reply!r}")
+    """Raises if a ``use``, ``watch`` or ``name-session`` that the client sent on its own was not done.
+
+    Then the connection is no good.
+    """
+    if reply.word not in {Word.USING, Word.WATCHING, Word.NAMED}:
+        raise UnexpectedReplyError(f"use, watch, ignore or name-session was answered with {reply!r}")

@@ -149,6 +149,10 @@ class Client(BaseClient[B], Blocking, Generic[B]):
     If the connection breaks before a reply has come, nobody knows whether the command was executed. It is sent again
     only with `repeat`: a job may then be put twice, and a second delete does not find the job.
 
+    `name` is what the connections are called, for people who look at the server's sessions. It is sent, with the next
+    command, when the client has asked the server for its `features` and that has names; a client that uses commands of
+    beanstalkd alone does not ask. None: ``host:pid program version``; empty: nothing.
+
     Raises ArgumentError for an invalid address, option or tube name, and LookupError for an encoding that Python does
     not have. Besides what is said below, every command may raise ArgumentError (nothing was sent), CannotConnectError,
     ConnectionLostError (it says whether the command may have been executed), OutOfMemoryError, InternalError and
@@ -267,8 +271,8 @@ class Client(BaseClient[B], Blocking, Generic[B]):
         replies: list[Reply] = []
         try:
             link.exchange(data, count, call.wait_s, replies)
-            if count > 1:
-                check_prefix(replies[0])
+            for reply in replies[:-1]:
+                check_prefix(reply)
         except BaseException:
             self._break()
             raise

@@ -1,6 +1,7 @@
 """The verbs and options that need more than beanstalkd's commands, with a server that has it and with beanstalkd."""
 
 import json
+import os
 
 import pytest
 
@@ -191,3 +192,21 @@ def test_list_of_the_dead(cli: Cli, client: Client[bytes], tube: str) -> None:
     assert (found["id"], found["failed"], found["body"]) == (ids[0], "no such\taddress", "a")
     assert isinstance(found["died"], float | int)
     assert len(cli("list", tube).lines) == 4
+
+
+def test_sessions(cli: Cli, client: Client[bytes], tube: str) -> None:
+    if lacks(cli, client, "list-sessions"):
+        assert "list-sessions" in cli("sessions", code=1).err
+        return
+    client.name_session("a\xadb \U0001f41d")
+    job = client.put(b"x")
+    client.reserve_job(job)
+    [mine] = [each for each in cli("sessions", "--json").objects if each["jobs_held"] and each["used"] == tube]
+    assert (mine["name"], mine["jobs_held"], mine["last_command"]) == ("a\xadb \U0001f41d", 1, "reserve-job")
+    assert 0 <= mine["oldest_held"] <= mine["since"]
+    assert mine["waiting"] is None
+    [line] = [each for each in cli("sessions").lines if f"\t{tube}\t" in each and each.split("\t")[9] == "1"]
+    assert line.split("\t")[2] == "a\\xadb \U0001f41d"
+    names = [each["name"] for each in cli("sessions", "--json").objects]
+    assert sum(f":{os.getpid()} " in name for name in names) == 1, "the command itself"
+    client.delete(job)

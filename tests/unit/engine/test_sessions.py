@@ -95,8 +95,8 @@ def test_any_name_is_a_string_of_yaml() -> None:
 
 def test_what_is_said_of_a_session() -> None:
     engine = Engine()
-    engine.describe = lambda owner: "127.0.0.1:7" if owner is busy else ""
     asks, own, busy = Connection(engine, 1), Connection(engine, 1, own=True), Connection(engine, SECOND_NS)
+    engine.describe = lambda owner: "127.0.0.1:7" if owner is busy else ""
     busy.receive(2 * SECOND_NS, b"put 0 0 60 1\r\nx\r\n" * 2 + b"reserve\r\n")
     busy.receive(3 * SECOND_NS, b"reserve\r\nuse u\r\n" + b"".join(b"watch t%d\r\n" % i for i in range(30)))
     busy.receive(4 * SECOND_NS, b"touch 1\r\nreserve-with-timeout 50\r\n")
