@@ -19,6 +19,7 @@ from beanpole.cli.common import SETTINGS, URL
 from beanpole.cli.serve import log_format as log_format_option
 from beanpole.errors import ArgumentError, ExitCode
 from beanpole.worker.errors import WorkerStuckError
+from beanpole.worker.limits import METRICS_PORT_DEFAULT
 
 if TYPE_CHECKING:
     from beanpole.client import Address
@@ -30,6 +31,7 @@ Exit codes:
   1    the module can't be imported
   5    wrong arguments: there is no such module or worker, or it has no handler
   75   handlers that hang occupied all slots for too long: start it again
+  111  the address of --metrics can't be listened on
   130  a second SIGINT ended it at once (143: SIGTERM)
 """
 
@@ -50,6 +52,12 @@ Exit codes:
     type=click.FloatRange(0),
     help="Seconds that running handlers have after SIGTERM.  [default: the worker's own]",
 )
+@click.option(
+    "--metrics",
+    metavar="ADDR",
+    help="Serve /metrics for Prometheus, and /health, over HTTP on HOST, HOST:PORT or unix:PATH; port 0 chooses one, "
+    f"which the log says.  [default port: {METRICS_PORT_DEFAULT}]",
+)
 @click.option("-V", "--verbose", is_flag=True, help="Log each job that was done, too.")
 @click.option("--reload", is_flag=True, help="Start again when a .py file below the working directory changes.")
 @log_format_option
@@ -58,6 +66,7 @@ def worker(
     url: "Address | None",
     concurrency: int | None,
     grace: float | None,
+    metrics: str | None,
     *,
     verbose: bool,
     reload: bool,
@@ -69,9 +78,11 @@ def worker(
     released. A second signal ends it at once.
     """
     if reload:
-        given = {"--url": url, "--concurrency": concurrency, "--grace": grace, "--log-format": log_format}
+        given = {"--url": url, "--concurrency": concurrency, "--grace": grace, "--metrics": metrics}
+        given["--log-format"] = log_format
         flags = [text for name, value in given.items() if value is not None for text in (name, str(value))]
         return run_again_and_again([target, *flags, *(["--verbose"] if verbose else [])])
+    from beanpole.server import listener
     from beanpole.server.logs import open_logger
 
     found = load(target)
@@ -80,6 +91,14 @@ def worker(
     found.grace_s = found.grace_s if grace is None else grace
     found.log_done = verbose or found.log_done
     found.logger = found.logger or open_logger(log_format)
+    files = {}
+    if metrics is not None:
+        found.metrics_sockets = listener.open_all((metrics,), METRICS_PORT_DEFAULT)
+        files = listener.socket_files(list(found.metrics_sockets))
+        for each in found.metrics_sockets:
+            each.listen()
+        addresses = ["http:" + listener.address_text(each).removeprefix("tcp:") for each in found.metrics_sockets]
+        found.logger.info("metrics are served", addresses=addresses)
     try:
         found.run()
     except ArgumentError as error:
@@ -87,6 +106,8 @@ def worker(
     except WorkerStuckError as error:
         click.echo(f"beanpole worker: {error}", err=True)
         return ExitCode.WORKER_STUCK
+    finally:
+        listener.remove_socket_files(files)
     return ExitCode.OK
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from beanpole.client import Address
 from beanpole.worker.client import WorkerClient
 from beanpole.worker.handler import Handler, Hooks
+from beanpole.worker.metrics import Metrics
 from beanpole.worker.task import Counters
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ class WorkerContext:
 
     hooks: Hooks
     counters: Counters
+    metrics: Metrics
     logger: Any
     """Has structlog's methods."""
 

@@ -23,3 +23,15 @@ CANCEL_MS = 1_000
 
 RESERVE_S = 30
 """Seconds of a worker's reserve; then it asks again, so that a server that is gone without a word is noticed."""
+
+HTTP_HEAD_BYTES_MAX = 16_384
+"""Bytes of the head of a request for the metrics."""
+
+HTTP_CONNECTIONS_MAX = 32
+"""Connections for the metrics at a time; a further one is closed at once."""
+
+HTTP_REQUEST_S = 5
+"""Seconds from the connection for the metrics to its end: a scraper is a machine nearby."""
+
+METRICS_PORT_DEFAULT = 11381
+"""The TCP port of an address for the metrics that names none: the one behind the console's."""

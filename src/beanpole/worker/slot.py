@@ -43,6 +43,8 @@ class Slot:
         self._ending: asyncio.Task[None] | None = None
         """Ends that reserve, as the worker stops."""
         self._attempt: Attempt | None = None
+        self._begun_s: float | None = None
+        """When the attempt began, by the loop's clock; None: there is none."""
 
     # --- Called by the worker ---
 
@@ -162,6 +164,8 @@ class Slot:
         context.attempts[task.id] = attempt
         attempt.over.add_done_callback(lambda _: self._forget(attempt))
         context.counters.running += 1
+        context.metrics.begin(task.tube, task.attempt)
+        self._begun_s = asyncio.get_running_loop().time()
         try:
             result = await attempt.run(self._before, self._executor.start, earlier)
             await self._finish(client, task, handler, result)
@@ -170,7 +174,7 @@ class Slot:
                 await context.wait_for_hanging(attempt.over)
         finally:
             context.counters.running -= 1
-            self._attempt = None
+            self._attempt = self._begun_s = None
 
     def _forget(self, attempt: Attempt) -> None:
         if self._context.attempts.get(attempt.task.id) is attempt:
@@ -189,6 +193,7 @@ class Slot:
         """Sends the outcome of a job to the server, logs it and calls the hooks."""
         error = TimeoutError(f"longer than {handler.timeout_s} s") if result is Cut.TIMEOUT else result
         context, delay_s = self._context, None
+        took_s = None if self._begun_s is None else asyncio.get_running_loop().time() - self._begun_s
         about: dict[str, object] = {"id": task.id, "tube": task.tube}
         about |= {"attempt": task.attempt, "max_attempts": task.max_attempts}
         try:
@@ -197,6 +202,7 @@ class Slot:
             outcome = Outcome.LOST
             about["error"] = str(reason)
         context.counters.count(outcome)
+        context.metrics.end(task.tube, outcome, took_s)
         if outcome is Outcome.LOST:
             context.logger.warning("job lost: the server has it again", **about)
         elif outcome is Outcome.RELEASED:

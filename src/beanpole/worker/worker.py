@@ -8,18 +8,20 @@ import functools
 import os
 import signal
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import structlog
 import uvloop
 
+import beanpole
 from beanpole.client import Address, Backoff
 from beanpole.client import limits as client_limits
 from beanpole.client.address import Addresses
 from beanpole.client.base import Given
 from beanpole.client.codec import BytesCodec, Codec, TextCodec
+from beanpole.client.naming import own_name
 from beanpole.errors import ArgumentError
 from beanpole.protocol import wire
 from beanpole.worker import limits
@@ -27,6 +29,8 @@ from beanpole.worker.client import WorkerClient
 from beanpole.worker.context import WorkerContext
 from beanpole.worker.errors import WorkerStuckError
 from beanpole.worker.handler import Handler, Hooks, is_count, make_handler
+from beanpole.worker.http import MetricsServer
+from beanpole.worker.metrics import Metrics
 from beanpole.worker.policy import Delays, exponential
 from beanpole.worker.slot import Slot
 from beanpole.worker.task import Counters
@@ -43,7 +47,8 @@ class Worker:
     connection breaks, at the next address if there are several. `encoding`, `codec`, `timeout` and `connect_timeout`
     are the client's. `grace` is how many seconds running handlers have when the worker stops. If handlers that ran into
     their timeout and did not stop occupy all slots for `stuck_timeout` seconds, :meth:`serve` gives up (None: never).
-    `logger` has structlog's methods; `log_done` logs a line for each successful job, too.
+    `logger` has structlog's methods; `log_done` logs a line for each successful job, too. `name` is what its
+    connections are called for people who look at the server, instead of ``host:pid worker TUBES version``.
 
     Raises ArgumentError.
     """
@@ -61,6 +66,7 @@ class Worker:
         stuck_timeout: float | None = limits.STUCK_S,
         logger: Any = None,  # noqa: ANN401 - any logger with structlog's methods
         log_done: bool = False,
+        name: str | None = None,
     ) -> None:
         if isinstance(address, socket.socket | Addresses):
             raise ArgumentError("a worker makes its connections itself: give it an address, not a socket")
@@ -82,6 +88,12 @@ class Worker:
         """Whether successes are logged, too."""
         self.counters = Counters()
         """What the worker has done so far."""
+        self.metrics = Metrics()
+        """The same for Prometheus: ``worker.metrics.text(worker.counters, worker.concurrency)``."""
+        self.metrics_sockets: Sequence[socket.socket] = ()
+        """Listening sockets on which :meth:`serve` answers requests for these over HTTP; it closes them."""
+        self.name = name
+        """What its connections are called on the server; None: the host, the process, its tubes and the version."""
         self._codec = codec or (BytesCodec() if encoding is None else TextCodec(encoding))
         self._timeout_s = timeout
         self._connect_timeout_s = connect_timeout
@@ -173,12 +185,15 @@ class Worker:
         if not is_count(self.concurrency):
             raise ArgumentError(f"concurrency must be 1 or more, not {self.concurrency!r}")
         self._loop = asyncio.get_running_loop()
+        http = MetricsServer(self.metrics_sockets, self._metrics_text, self._what_is_wrong)
+        await http.start()
         logger = self.logger or structlog.get_logger("beanpole.worker")
         address = Address.of(self.address)
         context = self._context = WorkerContext(
             handlers=self._handlers,
             hooks=self._hooks,
             counters=self.counters,
+            metrics=self.metrics,
             logger=logger,
             log_done=self.log_done,
             dial=functools.partial(self._dial, Addresses(address)),
@@ -187,6 +202,8 @@ class Worker:
             stuck_timeout_s=self.stuck_timeout_s,
         )
         slots = [Slot(context, f"beanpole-{number}") for number in range(self.concurrency)]
+        for tube in self._handlers:
+            self.metrics.expect(tube)
         logger.info("worker started", server=str(address), tubes=list(self._handlers), concurrency=self.concurrency)
         if self._stop_wanted:
             context.stopping.set()
@@ -199,6 +216,7 @@ class Worker:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+            await http.stop()
         logger.info("worker stopped", done=self.counters.done, failed=self.counters.failed)
         if context.is_stuck:
             sentence = f"handlers that hang occupied all {context.slots} slots for {context.stuck_timeout_s} s"
@@ -236,7 +254,20 @@ class Worker:
             timeout=self._timeout_s,
             connect_timeout=self._connect_timeout_s,
             backoff=Backoff(attempts=1),
+            name=own_name(f"worker {','.join(self._handlers)} {beanpole.__version__}")
+            if self.name is None
+            else self.name,
         )
+
+    def _metrics_text(self) -> str:
+        return self.metrics.text(self.counters, self.concurrency)
+
+    def _what_is_wrong(self) -> str:
+        """Why the worker does not do its work; empty: it does."""
+        context = self._context
+        if context is None or context.stopping.is_set():
+            return "the worker stops"
+        return "" if self.counters.connections else "no connection to the server"
 
     @contextmanager
     def _signals(self) -> Iterator[None]:

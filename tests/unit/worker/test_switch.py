@@ -77,6 +77,7 @@ def test_losses_that_are_noticed_late_are_no_news() -> None:
         handlers={},
         hooks=None,  # type: ignore[arg-type]
         counters=Worker().counters,
+        metrics=Worker().metrics,
         logger=structlog.wrap_logger(None, processors=[capture]),
         log_done=False,
         dial=lambda: None,  # type: ignore[arg-type, return-value]
