@@ -170,6 +170,7 @@ class Extensions(ManyJobs, ABC):
             self.hold(session, job)
             jobs.append(job)
         if jobs:
+            self.note_wait(self.now)
             return self.frames(jobs)
         reply = self.reserve(session, timeout)
         session.wants_frame = reply is None

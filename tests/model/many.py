@@ -90,6 +90,7 @@ class ManyJobs(Failures, ABC):
             job.tube = self.open_tube(target)
             self.arrive(job)
             self.count_time(job, job.until if state == "delayed" else self.now)
+            job.home, job.since, job.was_due = job.tube, self.now, False
             if state == "buried":
                 self.move(job, "ready")
             self.tally_move(tube, target)

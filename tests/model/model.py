@@ -48,7 +48,7 @@ class Model(Extensions, Explaining, Listing):
             else:
                 due = job.until
                 self.move(job, "ready")
-                job.since = due
+                job.since, job.was_due = due, True
         self.forget_tubes()
         self.pauses = {tube: pause for tube, pause in self.pauses.items() if pause[1] > now}
         self.serve()
@@ -91,6 +91,7 @@ class Model(Extensions, Explaining, Listing):
             session = next(session for session in waiting if job.tube in session.watched)
             self.take_token(job.tube)
             reply = self.reserve_job(session, job)
+            self.note_wait(session.heard)
             self.answer(session, self.frames([job]) if session.wants_frame else reply)
             waiting.remove(session)
 
@@ -109,7 +110,9 @@ class Model(Extensions, Explaining, Listing):
             del self.jobs[job.id]
         job.over = NEVER if state == "buried" else job.over
         job.freed |= state == "reserved" and job.until_what == "reserve"
-        job.state, job.until, job.holder, job.since = state, until, holder, self.now
+        self.note(job, state)
+        job.state, job.until, job.holder = state, until, holder
+        job.home, job.since, job.was_due = job.tube, self.now, False
 
     def move_later(self, job: Thing, delay: float) -> None:
         job.delay = int(delay)
@@ -147,6 +150,8 @@ class Model(Extensions, Explaining, Listing):
             "own_expire": None,
             "body_key": False,
             "over": NEVER,
+            "state": "new",
+            "was_due": False,
         }
         job = Thing(
             id=self.last_id, tube=tube, pri=pri, ttr=max(ttr, 1), body=body, key=None, until_what="delete", **begin
@@ -161,6 +166,7 @@ class Model(Extensions, Explaining, Listing):
         session.worker = True
         if job := self.best(session.watched):
             self.take_token(job.tube)
+            self.note_wait(self.now)
             return self.reserve_job(session, job)
         if self.soon(session):
             return "DEADLINE_SOON"

@@ -2,12 +2,13 @@
 
 # ruff: noqa: ARG002 - every command gets the session, whether it needs it or not
 
-from tests.model.bookkeeping import SECOND, Bookkeeping, Thing, listed
+from tests.model.bookkeeping import SECOND, Thing, listed
+from tests.model.times import Times
 
 UNITS = {"s": SECOND, "m": 60 * SECOND, "h": 3600 * SECOND}
 
 
-class Rules(Bookkeeping):
+class Rules(Times):
     """Setting rules and showing them; what limits a tube."""
 
     def __init__(self, now: int) -> None:

@@ -100,7 +100,9 @@ for_many = st.one_of(
     st.tuples(st.just("move-jobs"), tubes, states, st.integers(0, 3), st.just({})),
     st.tuples(st.just("list-sessions"), st.sampled_from([{"limit": 2}, {"after": 1}])),
     st.tuples(st.just("name-session"), st.sampled_from(["w", "a: b #c", '"\\', "\xc2\xa0\xe2\x80\xa8"])),
-    st.tuples(st.just("stats-tubes"), st.sampled_from([{"limit": 2}, {"after": "default"}])),
+    st.tuples(
+        st.sampled_from(["stats-tubes", "stats-histograms"]), st.sampled_from([{"limit": 2}, {"after": "default"}])
+    ),
     st.tuples(st.just("list-jobs"), tubes, states, st.integers(1, 4), st.sampled_from(pages)),
     st.tuples(st.just("list-jobs"), tubes, st.just("reserved"), st.just(5), st.just({})),
 )
@@ -392,7 +394,7 @@ class Conversation(RuleBasedStateMachine):
         seen: list[tuple[Any, ...]] = [("list-tubes",), *(("stats-tube", tube) for tube in TUBES)]
         seen += [(verb, max(self.model.last_id - id, 0)) for id in range(6) for verb in ("stats-job", "explain")]
         seen += [("explain-tube", tube) for tube in TUBES]
-        for command in [*seen, ("stats-tubes", {}), ("list-sessions", {}), ("stats",)]:
+        for command in [*seen, ("stats-tubes", {}), ("stats-histograms", {}), ("list-sessions", {}), ("stats",)]:
             self.world.send(OBSERVER, bytes_of(*command))
             self.observer.todo.append(command)
             self.model.run(self.observer)

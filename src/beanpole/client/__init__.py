@@ -13,6 +13,7 @@ from beanpole.client.backoff import Backoff
 from beanpole.client.codec import BytesCodec, Codec, JsonCodec, TextCodec
 from beanpole.client.explanation import Explanation, Reason
 from beanpole.client.extended import Page
+from beanpole.client.histograms import Histogram, Histograms
 from beanpole.client.job import Job, JobInfo
 from beanpole.client.pool import AsyncPool, Pool
 from beanpole.client.putting import Inserted
@@ -31,6 +32,8 @@ __all__ = [
     "Client",
     "Codec",
     "Explanation",
+    "Histogram",
+    "Histograms",
     "Inserted",
     "Job",
     "JobInfo",

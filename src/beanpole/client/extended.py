@@ -28,6 +28,7 @@ from beanpole.client.extensions import (
     whole,
     with_body,
 )
+from beanpole.client.histograms import Histograms
 from beanpole.client.job import Job, JobInfo, job_id
 from beanpole.client.putting import Inserted, Taken, Until, inserted, put_call
 from beanpole.client.ruling import Rules, pattern_bytes, rules_bytes
@@ -287,6 +288,19 @@ class Extended(Generic[B]):
             limit=optional(limit, whole, FRAMES_MAX, "limit", 1),
         )
         return Call(data, Word.OK, lambda reply: StatsTube.parse_many(reply.body), needs=needs)
+
+    @command
+    def stats_histograms(self, after: str | None = None, limit: int | None = None) -> "Call[Histograms]":
+        """How long jobs waited and were held, and what else the server times, since its start (``stats-histograms``).
+
+        Over all tubes, and of those behind `after` in the order of their names. A page without tubes is the last.
+        """
+        data, needs = line(
+            b"stats-histograms",
+            after=optional(after, wire.tube_name),
+            limit=optional(limit, whole, FRAMES_MAX, "limit", 1),
+        )
+        return Call(data, Word.OK, lambda reply: Histograms.parse(reply.body), needs=needs)
 
     @command
     def list_sessions(self, after: int | None = None, limit: int | None = None) -> "Call[list[SessionInfo]]":

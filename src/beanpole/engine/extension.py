@@ -11,7 +11,7 @@ from cython.cimports.beanpole.engine.moving import move_jobs
 from cython.cimports.beanpole.engine.putting import find_job, put_job
 from cython.cimports.beanpole.engine.sessionpage import list_sessions, name_session
 from cython.cimports.beanpole.engine.setting import drop_rules, get_rules, list_rules, set_rules
-from cython.cimports.beanpole.engine.tubepage import stats_tubes
+from cython.cimports.beanpole.engine.tubepage import stats_histograms, stats_tubes
 from cython.cimports.beanpole.protocol.commands import Verb
 from cython.cimports.beanpole.protocol.replies import Word
 
@@ -62,6 +62,8 @@ def run(engine, now_ns, session, command):
         return move_jobs(engine, now_ns, session, command)
     if verb == Verb.STATS_TUBES:
         return stats_tubes(engine, now_ns, session, command)
+    if verb == Verb.STATS_HISTOGRAMS:
+        return stats_histograms(engine, now_ns, session, command)
     if verb == Verb.LIST_SESSIONS:
         return list_sessions(engine, now_ns, session, command)
     if verb == Verb.NAME_SESSION:

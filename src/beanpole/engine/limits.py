@@ -43,13 +43,13 @@ BODIES_BYTES_MAX = 262_144
 """Bytes of bodies in a reply with several jobs; one job is always given, whatever its size."""
 
 NAMES_PER_TURN = 5_000
-"""Names of tubes that stats-tubes looks at before others have their turn: a fraction of a millisecond."""
+"""Names of tubes that a page about tubes looks at before others have their turn: a fraction of a millisecond."""
 
 TUBES_PER_TURN = 25
-"""Tubes whose statistics stats-tubes writes before others have their turn: a fraction of a millisecond."""
+"""Tubes of which stats-tubes or stats-histograms writes before others have their turn: a fraction of a millisecond."""
 
 TUBES_PER_PAGE = 1_000
-"""Tubes in the reply to a stats-tubes that asks for no number of them."""
+"""Tubes in the reply to a stats-tubes or stats-histograms that asks for no number of them."""
 
 SESSIONS_PER_PAGE = 1_000
 """Sessions in the reply to a list-sessions that asks for no number of them."""

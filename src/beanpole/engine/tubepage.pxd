@@ -6,4 +6,5 @@ from beanpole.engine.engine cimport Engine
 from beanpole.engine.session cimport Session
 from beanpole.protocol.commands cimport Command
 
+cdef int stats_histograms(Engine engine, int64_t now_ns, Session session, Command command) except -1
 cdef int stats_tubes(Engine engine, int64_t now_ns, Session session, Command command) except -1

@@ -1,4 +1,4 @@
-"""stats-tubes: the statistics of many tubes at once, a page in the order of their names.
+"""stats-tubes and stats-histograms: what there is to say of many tubes at once, a page in the order of their names.
 
 Nothing keeps tubes in that order, so each page looks at every name; among a million tubes that takes some tens of
 milliseconds, in pieces. The list is looked at from its end: a tube that is forgotten gives its place to the last one,
@@ -7,10 +7,12 @@ which is then looked at already, and new tubes come at the end.
 
 import cython
 from cython.cimports.beanpole.engine.engine import Engine
+from cython.cimports.beanpole.engine.histogrampage import head_of, item_of
 from cython.cimports.beanpole.engine.session import Session
 from cython.cimports.beanpole.engine.tally import Tally
 from cython.cimports.beanpole.engine.tube import Tube
 from cython.cimports.beanpole.engine.work import Work, begin
+from cython.cimports.beanpole.protocol.commands import Command
 from cython.cimports.beanpole.protocol.extensions import Kind, bit
 from cython.cimports.libc.stdint import int64_t
 
@@ -28,12 +30,17 @@ NAMES_PER_SORTED = cython.declare(cython.Py_ssize_t, 4)
 MOVES_PER_TUBE = cython.declare(cython.Py_ssize_t, 30)
 """Jobs that are moved in the time in which the statistics of a tube are written."""
 
+MOVES_PER_HISTOGRAMS = cython.declare(cython.Py_ssize_t, 10)
+"""The same of the histograms of a tube."""
+
 
 @cython.final
 @cython.cclass
 class TubePage(Work):
-    """A stats-tubes that is under way."""
+    """A stats-tubes or stats-histograms that is under way."""
 
+    histograms = cython.declare(cython.bint)
+    """It is a stats-histograms."""
     after = cython.declare(bytes)
     """The last name of the page before."""
     limit = cython.declare(cython.Py_ssize_t)
@@ -61,14 +68,16 @@ class TubePage(Work):
             self.after = self.names.pop()
             tube = engine.tube_named(self.after)
             if tube is not None:
-                self.texts.append(text_of(engine, tube, now_ns))
-        session.moved_count += count * MOVES_PER_TUBE
+                self.texts.append(item_of(tube) if self.histograms else text_of(engine, tube, now_ns))
+        session.moved_count += count * (MOVES_PER_HISTOGRAMS if self.histograms else MOVES_PER_TUBE)
         if self.names:
             return 0
         if not self.texts and self.bound is not None:
             self.start(engine)  # an empty page would say that there are no more tubes, but all of this one are gone
             return 0
         session.work = None
+        if self.histograms:
+            self.texts.insert(0, head_of(engine.server_times) + (b"tubes:\n" if self.texts else b"tubes: []\n"))
         return session.out.text(b"---\n" + b"".join(self.texts))
 
     @cython.cfunc
@@ -130,7 +139,22 @@ def text_of(engine: Engine, tube: Tube, now_ns: int64_t) -> bytes:
 
 def stats_tubes(engine, now_ns, session, command):
     """stats-tubes: what stats-tube says, and more, of the tubes behind a name."""
+    return begin_page(engine, now_ns, session, command, False)
+
+
+def stats_histograms(engine, now_ns, session, command):
+    """stats-histograms: how long jobs took, and what else is timed, over all and of the tubes behind a name."""
+    return begin_page(engine, now_ns, session, command, True)
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def begin_page(
+    engine: Engine, now_ns: int64_t, session: Session, command: Command, histograms: cython.bint
+) -> cython.int:
+    """Begin a page about tubes."""
     page: TubePage = TubePage()
+    page.histograms = histograms
     page.after = command.args.after_at[: command.args.after_bytes] if command.args.after_bytes else b""
     page.limit = command.args.count if command.args.given & bit(Kind.LIMIT) else TUBES_PER_PAGE
     page.start(engine)

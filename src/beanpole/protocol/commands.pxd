@@ -62,6 +62,7 @@ cpdef enum Verb:
     GET_RULES
     LIST_RULES
     DROP_RULES
+    STATS_HISTOGRAMS
     VERB_COUNT
 
 cdef enum Shape:

@@ -69,6 +69,7 @@ EXTENSIONS = (
     (b"list-jobs", (Kind.TUBE, Kind.STATE, Kind.LIMIT), (Kind.AFTER, Kind.BODIES, Kind.ORDER)),
     (b"move-jobs", (Kind.TUBE, Kind.RESTING_STATE, Kind.BOUND), (Kind.TO,)),
     (b"stats-tubes", (), (Kind.AFTER_TUBE, Kind.LIMIT)),
+    (b"stats-histograms", (), (Kind.AFTER_TUBE, Kind.LIMIT)),
     (b"list-sessions", (), (Kind.AFTER, Kind.LIMIT)),
     (b"name-session", (Kind.NAME,), ()),
     (b"explain", (Kind.ID,), ()),

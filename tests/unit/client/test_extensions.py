@@ -16,7 +16,7 @@ from beanpole import (
     UnexpectedReplyError,
     UnsupportedError,
 )
-from beanpole.client import extensions
+from beanpole.client import Histogram, extensions
 from tests.unit.client.peer import CLOSE, SILENCE, Maker, Peer, Steps
 
 ASK = b"list-extensions\r\n"
@@ -200,8 +200,13 @@ def test_the_lines_of_the_other_commands(make: Maker) -> None:
         *(f"change-job{option}" for option in ("", ".tube", ".pri", ".delay", ".ttr", ".expire")),
         *(f"fail-job{option}" for option in ("", ".pri", ".delay", ".dead")),
         *("stats-tubes", "stats-tubes.after", "stats-tubes.limit"),
+        *("stats-histograms", "stats-histograms.after", "stats-histograms.limit"),
     )
     tubes = b"---\n- name: a\n  current-jobs-ready: 2\n- name: b\n  current-jobs-ready: 0\n"
+    timed = (
+        b'---\nbounds: {"job": [100, 250], "commands": [1]}\njob-ready: 3 450 1 2 0\nturn-commands: 1 2 0 1\ntubes:\n'
+        b"- name: 07\n  job-ready: 2 300 0 2 0\n- name: b\n"
+    )
     script = [
         has(*features),
         (b"release 3 7 0.25\r\n", b"RELEASED\r\n"),
@@ -219,6 +224,7 @@ def test_the_lines_of_the_other_commands(make: Maker) -> None:
         (b"move-jobs t ready 10 to=u\r\n", b"MOVED 10\r\n"),
         (b"move-jobs dead ready 4294967295\r\n", b"MOVED 3\r\n"),
         (b"stats-tubes after=a limit=2\r\n", b"OK %d\r\n%s\r\n" % (len(tubes), tubes)),
+        (b"stats-histograms after=a limit=2\r\n", b"OK %d\r\n%s\r\n" % (len(timed), timed)),
     ]
     with Peer(script) as peer:
         client = make(peer.address)
@@ -240,6 +246,10 @@ def test_the_lines_of_the_other_commands(make: Maker) -> None:
         assert client.move_jobs("t", "ready", "u", 10) == 10
         assert client.redrive("dead") == 3
         assert [(each.name, each.current_jobs_ready) for each in client.stats_tubes("a", 2)] == [("a", 2), ("b", 0)]
+        page = client.stats_histograms("a", 2)
+        assert page.bounds == {"job": (100, 250), "commands": (1,)}
+        assert page.server == {"job-ready": Histogram(3, 450, (1, 2, 0)), "turn-commands": Histogram(1, 2, (0, 1))}
+        assert page.tubes == {"07": {"job-ready": Histogram(2, 300, (0, 2, 0))}, "b": {}}
         client.close()
 
 
@@ -304,6 +314,7 @@ def test_a_page_of_a_list(make: Maker) -> None:
         lambda client: client.list_jobs("t", "ready", 1001),
         lambda client: client.list_jobs("t", "ready", order="last"),
         lambda client: client.stats_tubes(limit=0),
+        lambda client: client.stats_histograms(limit=0),
     ],
 )
 def test_a_wrong_argument_is_named_before_anything_is_sent(make: Maker, call: Callable[[Any], object]) -> None:

@@ -26,6 +26,7 @@ SENT = [
     (b"list-jobs t ready 5 after=1\r\n", b"list-jobs c-t ready 5 after=700\r\n"),
     (b"move-jobs t ready 5 to=u\r\n", b"move-jobs c-t ready 5 to=c-u\r\n"),
     (b"stats-tubes after=t\r\n", b"stats-tubes after=c-t\r\n"),
+    (b"stats-histograms after=t\r\n", b"stats-histograms after=c-t\r\n"),
     (b"put 0 0 1 8\r\ndelete 1\r\ndelete 1\r\n", b"put 0 0 1 8\r\ndelete 1\r\ndelete 700\r\n"),
     (b"put 0 0 1 x\r\ndelete 1\r\n", b"put 0 0 1 x\r\ndelete 700\r\n"),
     (b"put 0 0 1 8 x\r\ndelete 1\r\n", b"put 0 0 1 8 x\r\ndelete 700\r\n"),
