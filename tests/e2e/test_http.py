@@ -171,6 +171,7 @@ def test_console_is_handed_its_descriptors_and_arguments_and_nothing_else(tmp_pa
 def test_console_killed_twenty_times_under_load_is_noticed_by_nobody(tmp_path: Path) -> None:
     with faking("-b", str(tmp_path / "data"), "-V") as process, under_load(process) as done:
         pids = [pid_of(process)]
+        wait_until(lambda: process.events("console started"), "nothing of its start is left")
         before = process.descriptor_count()
         for _ in range(20):
             os.kill(pids[-1], signal.SIGKILL)

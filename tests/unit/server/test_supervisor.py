@@ -146,6 +146,7 @@ def test_console_is_handed_the_listener_and_four_connections_and_nothing_else(
             assert "KEPT" in variables
             assert not [each for each in variables if each.startswith(("BEANPOLE", "LISTEN", "NOTIFY", "PG"))]
             assert (found.engine.session_count, found.engine.total_session_count) == (0, 0)
+            await found.until(lambda: found.events("console started"))
             found.supervisor.start()
             assert len(found.events("console started")) == 1
 
@@ -157,6 +158,7 @@ def test_console_that_is_killed_is_started_again_and_leaves_nothing() -> None:
     async def test() -> None:
         async with house() as found:
             pids = [(await found.see())["pid"]]
+            await found.until(lambda: found.events("console started"))
             before = descriptors()
             for _ in range(20):
                 pid = pids[-1]
@@ -165,6 +167,7 @@ def test_console_that_is_killed_is_started_again_and_leaves_nothing() -> None:
                 pids.append((await found.see())["pid"])
                 assert not is_alive(pid)
             assert len(set(pids)) == 21
+            await found.until(lambda: len(found.events("console started")) == 21)
             assert descriptors() == before
             ends = found.events("console ended")
             assert [each["reason"] for each in ends] == ["SIGKILL"] * 20
@@ -296,7 +299,7 @@ def test_other_engine_gets_a_console_of_its_own_and_that_is_no_end() -> None:
                     pass
                 assert not is_alive(pid)
             assert not found.events("console ended")
-            assert len(found.events("console started")) == 7
+            await found.until(lambda: len(found.events("console started")) == 7)
 
     in_loop(test)
 
