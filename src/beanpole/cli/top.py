@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from beanpole.client import AsyncClient
     from beanpole.monitor.sampling import Row, Sample, Sampler
     from beanpole.monitor.top import Order
+    from beanpole.monitor.waits import Waits
 
 PLAIN_WIDTH = 120
 """Characters of a line when there is no terminal to ask."""
@@ -94,14 +95,25 @@ def as_json(sample: "Sample") -> dict[str, object]:
     return {
         "server": dict(sample.server),
         "rates": asdict(sample.rates) if sample.rates else None,
+        "waits": waits_as_json(sample.waits),
         "tubes": [tube_as_json(row) for row in sample.rows.values()],
     }
 
 
 def tube_as_json(row: "Row") -> dict[str, object]:
     """A tube for programs."""
-    age_s = row.next_job.age if row.next_job else None
-    return {**row.stats, "put-rate": row.put_rate, "delete-rate": row.delete_rate, "next-job-age": age_s}
+    return {
+        **row.stats,
+        "put-rate": row.put_rate,
+        "delete-rate": row.delete_rate,
+        "next-job-age": row.next_job.age if row.next_job else None,
+        "waits": waits_as_json(row.waits),
+    }
+
+
+def waits_as_json(waits: "Waits | None") -> dict[str, float] | None:
+    """How long jobs waited, in seconds."""
+    return {"p50": waits.half_s, "p99": waits.most_s} if waits else None
 
 
 # --- Live -------------------------------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from beanpole.monitor.sampling import Row
-from beanpole.monitor.units import count, duration, rate
+from beanpole.monitor.units import count, duration, rate, wait
 
 
 class Cell(NamedTuple):
@@ -32,6 +32,8 @@ class Column:
     keep: int = 0
     """Of the columns that do not fit, the one with the smallest number goes first."""
     help: str = ""
+    timed: bool = False
+    """Only where the server says how long jobs waited."""
 
 
 def counted(field: str, style: str) -> tuple[Callable[[Row], float], Callable[[Row], Cell]]:
@@ -54,15 +56,27 @@ def rated(field: str) -> tuple[Callable[[Row], float], Callable[[Row], Cell]]:
 
 
 def age_key(row: Row) -> float:
-    """Seconds since the next ready job was put; -1: there is none, or it was not inspected."""
+    """Seconds since the oldest ready job became ready, else since the next one was put; -1: not known, or none."""
+    if row.oldest_s is not None:
+        return row.oldest_s
     return -1 if row.next_job is None else row.next_job.age
 
 
 def age_cell(row: Row) -> Cell:
-    """The age of the next ready job."""
-    if row.next_job is None:
+    """The same as a time."""
+    age_s = age_key(row)
+    if age_s < 0:
         return Cell("" if row.stats.current_jobs_ready else "-", QUIET)
-    return Cell(duration(row.next_job.age), "")
+    return Cell(duration(age_s), "")
+
+
+def waited(field: str) -> tuple[Callable[[Row], float], Callable[[Row], Cell]]:
+    """How to sort by and show for how long jobs were ready."""
+
+    def key(row: Row) -> float:
+        return -1.0 if row.waits is None else float(getattr(row.waits, field))
+
+    return key, lambda row: Cell("-", QUIET) if row.waits is None else Cell(wait(key(row)), "")
 
 
 def pause_cell(row: Row) -> Cell:
@@ -81,7 +95,9 @@ COLUMNS: tuple[Column, ...] = (
     Column("WATCHING", 9, *counted("current_watching", ""), 10, "connections that watch it"),
     Column("PUT/S", 7, *rated("put_rate"), 40, "jobs put a second"),
     Column("DELETE/S", 9, *rated("delete_rate"), 30, "jobs deleted a second"),
-    Column("AGE", 6, age_key, age_cell, 20, "since the put of the job that is next"),
+    Column("P50", 6, *waited("half_s"), 15, "half of the jobs now reserved were ready for less", timed=True),
+    Column("P99", 6, *waited("most_s"), 25, "99 % of them were ready for less", timed=True),
+    Column("AGE", 6, age_key, age_cell, 28, "since when the oldest is ready, or the next one was put"),
     Column("PAUSE", 6, lambda row: row.stats.pause_time_left, pause_cell, 45, "what is left of a pause"),
 )
 
@@ -92,9 +108,9 @@ TUBE_WIDTH_MIN = 18
 """Characters that a name and the margins have before another column has to go."""
 
 
-def fitting(width: int) -> Sequence[Column]:
+def fitting(width: int, *, timed: bool) -> Sequence[Column]:
     """The columns that fit into a window, in their order."""
-    kept = list(COLUMNS)
+    kept = [each for each in COLUMNS if timed or not each.timed]
     while len(kept) > 1 and TUBE_WIDTH_MIN + sum(each.width + GAP for each in kept[1:]) > width:
         kept.remove(min(kept, key=lambda each: each.keep))
     return kept

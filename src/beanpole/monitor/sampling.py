@@ -1,8 +1,9 @@
 """Samples: the statistics of a server and its tubes at one time, and the rates of change between two.
 
-A sample costs up to three round trips: the server and the list of tubes; the tubes, all in one pipeline; the jobs that
-are next in line in those tubes whose age is wanted. Of more than `tubes_max` tubes, each sample asks about the wanted
-ones and the next `tubes_max` of the others, so that all are seen in a few samples and no sample costs more.
+A sample costs a few round trips: the server; the tubes and how long their jobs waited, page by page. Of more than
+`tubes_max` tubes, and where the server has no pages (``stats-tubes``), each sample asks tube by tube, in one pipeline:
+about the wanted ones and the next `tubes_max` of the others, so that all are seen in a few samples and no sample costs
+more. Where the server does not say how old the oldest ready job is, the next one is inspected of the wanted tubes.
 
 Rates are differences of counters, each over its own time. A server with another `id` is another server: everything
 starts again.
@@ -13,15 +14,25 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from beanpole.client.errors import NotFoundError
+from beanpole.monitor.waits import Waits
 
 if TYPE_CHECKING:
-    from beanpole.client import AsyncClient, Job, Result, Stats, StatsJob, StatsTube
+    from beanpole.client import AsyncClient, Histogram, Job, Result, Stats, StatsJob, StatsTube
 
 ALL = 2**63
 """As `tubes_max`: each sample asks about every tube."""
 
 TUBES_PER_SAMPLE = 1000
 """Tubes that one sample asks about beside the wanted ones: about 30 ms of work for us, 2 ms for the server."""
+
+OLDEST = "oldest-ready"
+"""The key of the tubes of a server that knows the age of the oldest ready job."""
+
+READY = "job-ready"
+"""The histogram of the times for which jobs were ready before they were reserved."""
+
+WHOLE = ""
+"""In place of the name of a tube: all of them."""
 
 DEFAULT = "default"
 """The tube that a connection goes back to: one that it used would stay in being."""
@@ -40,6 +51,13 @@ class Row:
     """Jobs deleted a second, likewise."""
     next_job: "StatsJob | None" = None
     """The ready job that is reserved next, if it was inspected: not always the oldest."""
+    waits: Waits | None = None
+    """How long the jobs had been ready that were reserved since the last sample; None: there are none, or not known."""
+
+    @property
+    def oldest_s(self) -> int | None:
+        """Seconds since the oldest ready job became ready; None: there is none, or the server does not say."""
+        return self.stats.oldest_ready if OLDEST in self.stats and self.stats.current_jobs_ready else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +82,10 @@ class Sample:
     """By name. Those that this sample did not ask about are as they were."""
     tube_count: int
     """Tubes that there are to be asked about; `rows` may have fewer."""
+    waits: Waits | None = None
+    """As in Row, over all tubes."""
+    timed: bool = False
+    """Whether the server says how long jobs waited."""
 
 
 def per_second(before: int, after: int, from_ns: int, until_ns: int) -> float:
@@ -104,6 +126,8 @@ class Sampler:
         self._sweep: list[str] = []
         """Those of them that are not asked about yet."""
         self._pattern = ""
+        self._histograms: dict[str, Histogram] = {}
+        """Those of the last sample, by tube; WHOLE: over all tubes."""
 
     async def take(self, wanted: Iterable[str] = (), pattern: str = "") -> Sample:
         """Asks the server. `wanted`: tubes to ask about in any case, and of which the next job is inspected.
@@ -112,26 +136,59 @@ class Sampler:
         """
         if pattern != self._pattern:
             self._pattern, self._sweep = pattern, []
+        wanted = list(wanted)
+        features = await self._client.features()
         async with self._client.pipeline() as first:
             stats = first.stats()
-            listed = None if self._sweep else first.tubes()
+            listed = None if self._sweep or "stats-tubes" in features else first.tubes()
         at_ns, server = self._now_ns(), stats.result()
         last = self._last
         if last is not None and last.server.id != server.id:
-            self._rows, last = {}, None
-        if listed is not None:
-            self._begin_sweep(listed.result())
-        seen = [name for name in wanted if name in self._names]
-        await self._ask_tubes(seen)
-        await self._inspect_next(seen)
+            self._rows, self._histograms, last = {}, {}, None
+        few = server.current_tubes <= self._tubes_max
+        timed = "stats-histograms" in features
+        waits = await self._ask_histograms(by_tube=few) if timed else {}
+        if few and "stats-tubes" in features:
+            await self._ask_pages(waits)
+        else:
+            if not self._sweep:
+                self._begin_sweep(listed.result() if listed else await self._client.tubes())
+            await self._ask_tubes([name for name in wanted if name in self._names])
+        await self._inspect_next([name for name in wanted if name in self._names])
         rates = None if last is None else rates_between(last.server, server, last.at_ns, at_ns)
-        self._last = Sample(at_ns, server, rates, dict(self._rows), len(self._names))
+        self._last = Sample(at_ns, server, rates, dict(self._rows), len(self._names), waits.get(WHOLE), timed)
         return self._last
 
     def _begin_sweep(self, listed: list[str]) -> None:
         self._names = dict.fromkeys(name for name in listed if matches(name, self._pattern))
         self._sweep = list(self._names)
         self._rows = {name: row for name, row in self._rows.items() if name in self._names}
+
+    async def _ask_histograms(self, *, by_tube: bool) -> dict[str, Waits]:
+        """Asks how long jobs were ready that were reserved since the last sample: over all tubes, and by tube."""
+        page = await self._client.stats_histograms(limit=None if by_tube else 1)
+        before = self._histograms
+        found = {WHOLE: page.server[READY]} if by_tube else {**before, WHOLE: page.server[READY]}
+        while by_tube and page.tubes:
+            found |= {name: each[READY] for name, each in page.tubes.items() if READY in each}
+            page = await self._client.stats_histograms(after=max(page.tubes))
+        self._histograms = found
+        if WHOLE not in before:
+            return {}
+        bounds = page.bounds["job"]
+        between = {name: Waits.between(before.get(name), each, bounds) for name, each in found.items()}
+        return {name: waits for name, waits in between.items() if waits is not None}
+
+    async def _ask_pages(self, waits: dict[str, Waits]) -> None:
+        """Asks about all tubes at once."""
+        found: list[StatsTube] = []
+        while page := await self._client.stats_tubes(after=found[-1].name if found else None):
+            found += page
+        at_ns = self._now_ns()
+        seen = [stats for stats in found if matches(stats.name, self._pattern)]
+        self._names, self._sweep = dict.fromkeys(stats.name for stats in seen), []
+        rows = {stats.name: self._row(stats, self._rows.get(stats.name), at_ns) for stats in seen}
+        self._rows = {name: replace(row, waits=waits.get(name)) for name, row in rows.items()}
 
     async def _ask_tubes(self, seen: Sequence[str]) -> None:
         """Asks about some tubes, and the next ones of the sweep."""
@@ -160,8 +217,9 @@ class Sampler:
         )
 
     async def _inspect_next(self, seen: Sequence[str]) -> None:
-        """Finds out about the next ready job of some tubes."""
-        names = [name for name in seen if name in self._rows and self._rows[name].stats.current_jobs_ready]
+        """Finds out about the next ready job of some tubes, if the server does not say how old the oldest is."""
+        rows = [self._rows[name] for name in seen if name in self._rows]
+        names = [row.stats.name for row in rows if row.stats.current_jobs_ready and OLDEST not in row.stats]
         jobs = await next_jobs(self._client, names)
         for name in names:
             self._rows[name] = replace(self._rows[name], next_job=jobs[name][1] if name in jobs else None)

@@ -12,7 +12,7 @@ from rich.text import Text
 from beanpole.monitor.columns import COLUMNS, GAP, Column, fitting
 from beanpole.monitor.sampling import Rates, Row, Sample
 from beanpole.monitor.top import HELP, Mode, Top
-from beanpole.monitor.units import count, duration, plural, rate, size, spark
+from beanpole.monitor.units import count, duration, plural, rate, size, spark, wait
 
 HEAD_LINES = 7
 """Lines above the first row."""
@@ -122,6 +122,8 @@ def jobs_line(sample: Sample) -> Text:
         if state == "ready" and sample.server.current_jobs_urgent:
             line.append(f" ({count(sample.server.current_jobs_urgent)} urgent)")
         line.append("   ")
+    if sample.waits is not None:
+        line.append(f"p50 {wait(sample.waits.half_s)}  p99 {wait(sample.waits.most_s)}")
     return line
 
 
@@ -171,18 +173,19 @@ def log_fact(sample: Sample) -> str:
 def titles(top: Top, width: int) -> Text:
     """The titles of the columns, with an arrow at the one that the table is sorted by."""
     line = Text("", TITLE)
-    for column in fitting(width):
+    columns = fitting(width, timed=top.timed)
+    for column in columns:
         text = column.title
         if column is top.column:
             text += "▼" if top.descending else "▲"
-        line.append(aligned(text, column, width), "bold yellow" if column is top.column else "")
+        line.append(aligned(text, column, columns, width), "bold yellow" if column is top.column else "")
     return line.append(" ")
 
 
-def aligned(text: str, column: Column, width: int) -> str:
+def aligned(text: str, column: Column, columns: Sequence[Column], width: int) -> str:
     """A cell's text in the width of its column: the tube to the left, all else to the right."""
     if column is COLUMNS[0]:
-        room = width - sum(each.width + GAP for each in fitting(width)[1:]) - 2
+        room = width - sum(each.width + GAP for each in columns[1:]) - 2
         return " " + (text if len(text) <= room else text[: room - 1] + "…").ljust(room)
     return text[: column.width + GAP].rjust(column.width + GAP)
 
@@ -191,7 +194,7 @@ def table(top: Top, width: int) -> Iterator[Text]:
     """The rows in the window."""
     if top.sample is None:
         return
-    columns = fitting(width)
+    columns = fitting(width, timed=top.timed)
     for row in top.page():
         yield row_line(row, columns, width, selected=row.stats.name == top.selected)
     if not top.rows:
@@ -203,7 +206,7 @@ def row_line(row: Row, columns: Sequence[Column], width: int, *, selected: bool)
     line = Text("", "reverse" if selected else "")
     for column in columns:
         text, style = column.cell(row)
-        line.append(aligned(text, column, width), "" if selected else style)
+        line.append(aligned(text, column, columns, width), "" if selected else style)
     return line.append(" ")
 
 

@@ -125,6 +125,11 @@ class Top:
         """The column that the table is sorted by."""
         return COLUMNS[self.sort]
 
+    @property
+    def timed(self) -> bool:
+        """Whether there are columns for how long jobs waited."""
+        return self.sample is not None and self.sample.timed
+
     def page(self) -> list[Row]:
         """The rows in the window."""
         return self.rows[self.first : self.first + self.height]
@@ -256,6 +261,8 @@ class Top:
     def sort_by(self, step: int) -> Order | None:
         """Sorts by the column to the left or right; names begin with A, numbers with the largest."""
         self.sort = (self.sort + step) % len(COLUMNS)
+        while self.column.timed and not self.timed:
+            self.sort = (self.sort + step) % len(COLUMNS)
         self.descending = self.sort != 0
         self.arrange()
         return Simple.REFRESH if self.sort == AGE else None
@@ -311,12 +318,10 @@ ACTIONS: dict[str, Callable[[Top], "Order | None"]] = {
 
 HELP: tuple[tuple[str, str], ...] = (
     ("↑ ↓ page home end", "select a tube"),
-    ("< > or ← →", "sort by another column"),
-    ("r", "sort the other way round"),
+    ("< > or ← →, r", "sort by another column; sort the other way round"),
     ("/", "only tubes with a text in their name; Esc: all"),
     ("k", "kick its buried jobs, or its delayed ones if none is buried"),
-    ("p", "pause it: its jobs are not reserved for a time"),
-    ("u", "end its pause"),
+    ("p or u", "pause it: its jobs are not reserved for a time; resume it"),
     ("space", "ask the server now"),
     ("? or h", "this page"),
     ("q", "quit"),

@@ -8,6 +8,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from beanpole.monitor.findings import Finding, Severity, Visit
+from beanpole.monitor.sampling import OLDEST
 from beanpole.monitor.units import DAY_S, HOUR_S, MINUTE_S, count, duration, plural, rate
 
 if TYPE_CHECKING:
@@ -17,10 +18,10 @@ BURIED_AGE_S = HOUR_S
 """Seconds since the put of a buried job after which it counts as forgotten."""
 
 IDLE_AGE_S = MINUTE_S
-"""Seconds since its put that a ready job may wait although workers watch its tube and none is busy."""
+"""Seconds that the oldest ready job may wait although workers watch its tube and none is busy."""
 
 READY_AGE_S = DAY_S
-"""Seconds since the put of the next ready job after which a tube counts as far behind."""
+"""Seconds that the oldest ready job has waited after which a tube counts as far behind."""
 
 TIMEOUTS_OF_A_JOB = 3
 """Time-outs of one job after which it is not expected ever to finish in time."""
@@ -40,14 +41,18 @@ def finding(severity: Severity, summary: str, advice: str, troubled: Troubled) -
         yield Finding(severity, summary, advice, tuple(f"{name}: {line}" for _, name, line in troubled), names)
 
 
-def age_of_next(visit: Visit, tube: "StatsTube") -> int:
-    """Seconds since the put of the next ready job; 0 if nobody knows."""
+def age_of_ready(visit: Visit, tube: "StatsTube") -> int:
+    """Seconds since the oldest ready job became ready, else since the put of the next one; 0 if nobody knows."""
+    if OLDEST in tube:
+        return tube.oldest_ready
     return visit.ready[tube.name][1].age if tube.name in visit.ready else 0
 
 
-def put_ago(seconds: int) -> str:
+def how_old(tube: "StatsTube", seconds: int) -> str:
     """The end of a line about a ready tube."""
-    return f", the next one put {duration(seconds)} ago" if seconds else ""
+    if not seconds:
+        return ""
+    return f", the oldest for {duration(seconds)}" if OLDEST in tube else f", the next one put {duration(seconds)} ago"
 
 
 def buried(visit: Visit) -> Iterator[Finding]:
@@ -72,7 +77,7 @@ def no_workers(visit: Visit) -> Iterator[Finding]:
     troubled: Troubled = []
     for tube in visit.lonely():
         if tube.name not in visit.dead_tubes:
-            line = f"{count(tube.current_jobs_ready)} ready{put_ago(age_of_next(visit, tube))}"
+            line = f"{count(tube.current_jobs_ready)} ready{how_old(tube, age_of_ready(visit, tube))}"
             troubled.append((tube.current_jobs_ready, tube.name, line))
     yield from finding(
         Severity.WARNING,
@@ -99,9 +104,11 @@ def idle_workers(visit: Visit) -> Iterator[Finding]:
     for before, tube in visit.tubes():
         busy = tube.current_jobs_reserved or tube.current_waiting or tube.pause
         moved = before is None or before.current_jobs_reserved or tube.cmd_delete > before.cmd_delete
-        age_s = age_of_next(visit, tube)
+        age_s = age_of_ready(visit, tube)
         if tube.current_jobs_ready and visit.watching(tube) > 0 and not busy and not moved and age_s >= IDLE_AGE_S:
-            line = f"{count(tube.current_jobs_ready)} ready{put_ago(age_s)}; {count(visit.watching(tube))} watch it"
+            line = (
+                f"{count(tube.current_jobs_ready)} ready{how_old(tube, age_s)}; {count(visit.watching(tube))} watch it"
+            )
             troubled.append((tube.current_jobs_ready, tube.name, f"{line}, none reserves"))
     yield from finding(
         Severity.WARNING,
@@ -112,12 +119,12 @@ def idle_workers(visit: Visit) -> Iterator[Finding]:
 
 
 def far_behind(visit: Visit) -> Iterator[Finding]:
-    """Tubes whose next job is very old although workers are at it."""
+    """Tubes with a very old job although workers are at it."""
     troubled: Troubled = []
     for _, tube in visit.tubes():
-        age_s = age_of_next(visit, tube)
+        age_s = age_of_ready(visit, tube)
         if age_s >= READY_AGE_S and tube.current_jobs_reserved:
-            troubled.append((age_s, tube.name, f"{count(tube.current_jobs_ready)} ready{put_ago(age_s)}"))
+            troubled.append((age_s, tube.name, f"{count(tube.current_jobs_ready)} ready{how_old(tube, age_s)}"))
     yield from finding(
         Severity.WARNING,
         "workers are far behind",

@@ -27,6 +27,16 @@ def rate(per_second: float | None) -> str:
     return count(round(per_second))
 
 
+def wait(seconds: float) -> str:
+    """A time that may be short: ``250µs``, ``1.2ms``, ``35ms``, ``4.5s``, ``12s``, ``2m05s``."""
+    for scale, unit in ((1e6, "µs"), (1e3, "ms")):
+        if seconds * scale < 999.5:
+            return f"{seconds * scale:.{int(0 < seconds * scale < 9.95)}f}{unit}"
+    if seconds < 9.95:
+        return f"{seconds:.1f}s"
+    return duration(round(seconds))
+
+
 def duration(seconds: float) -> str:
     """A time in its two largest units: ``4s``, ``2m05s``, ``3h07m``, ``12d04h``."""
     whole = int(seconds)

@@ -8,7 +8,7 @@ import beanpole as library
 from beanpole.errors import ConnectionLostError
 from beanpole.monitor.sampling import Sampler
 from tests.e2e.process import serving
-from tests.servers import HOST, Server
+from tests.servers import HOST, Server, beanpole_server
 from tests.unit.monitor.made import SECOND_NS
 
 Test = Callable[[Sampler, "library.Client[str]"], Awaitable[None]]
@@ -79,6 +79,58 @@ def test_rates(server: Server) -> None:
         assert (second.rows["mail"].put_rate, second.rows["mail"].delete_rate) == (3.0, 1.0)
 
     sampled(server, test)
+
+
+def test_how_long_jobs_wait() -> None:
+    async def test(sampler: Sampler, other: "library.Client[str]") -> None:
+        other.put("x", tube="mail")
+        other.watch("mail")
+        first = await sampler.take()
+        assert (first.timed, first.waits, first.rows["mail"].waits) == (True, None, None)
+        other.reserve(timeout=0)
+        other.put("x", tube="mail")
+        second = await sampler.take(["mail"])
+        mail = second.rows["mail"]
+        assert mail.waits is not None
+        assert second.waits == mail.waits
+        assert 0 < mail.waits.half_s <= mail.waits.most_s
+        assert mail.oldest_s is not None
+        assert mail.next_job is None, "nobody has to look at it"
+        third = await sampler.take()
+        assert (third.waits, third.rows["mail"].waits) == (None, None), "nothing was reserved since"
+        assert second.rows["default"].oldest_s is None
+
+    with beanpole_server() as server:
+        sampled(server, test)
+
+
+def test_of_many_tubes_the_server_says_how_long_jobs_wait() -> None:
+    async def test(sampler: Sampler, other: "library.Client[str]") -> None:
+        for tube in ("a", "b", "c"):
+            other.put("x", tube=tube)
+        await sampler.take()
+        other.watch("a")
+        other.reserve(timeout=0)
+        sample = await sampler.take(["b"])
+        assert sample.waits is not None
+        assert sample.rows["b"].waits is None
+        assert sample.rows["b"].next_job is not None, "asked alone, it does not say how old the oldest is"
+
+    with beanpole_server() as server:
+        sampled(server, test, tubes_max=2)
+
+
+def test_pages_of_tubes_are_read_to_the_end() -> None:
+    async def test(sampler: Sampler, other: "library.Client[str]") -> None:
+        names = {f"t{number:04}" for number in range(1100)}
+        for name in names:
+            other.put("x", tube=name)
+        sample = await sampler.take(["t0007"])
+        assert set(sample.rows) == {"default", *names}
+        assert (await sampler.take([], "T109")).rows.keys() == {f"t109{number}" for number in range(10)}
+
+    with beanpole_server() as server:
+        sampled(server, test, tubes_max=10_000)
 
 
 def test_another_server_has_no_past(tmp_path: Path) -> None:

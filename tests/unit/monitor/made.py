@@ -51,7 +51,7 @@ def job(**values: object) -> StatsJob:
 
 def row(name: str, **values: object) -> Row:
     """A row of a tube that was asked twice."""
-    rates = {key: values.pop(key) for key in ("put_rate", "delete_rate", "next_job") if key in values}
+    rates = {key: values.pop(key) for key in ("put_rate", "delete_rate", "next_job", "waits") if key in values}
     return Row(tube(name, **values), 0, **rates)  # type: ignore[arg-type]
 
 

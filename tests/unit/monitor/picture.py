@@ -11,23 +11,25 @@ from rich.terminal_theme import MONOKAI
 from beanpole.monitor.sampling import Rates, Sample
 from beanpole.monitor.screen import rows_in, screen
 from beanpole.monitor.top import Top
-from tests.unit.monitor.made import SECOND_NS, job, row, server
+from beanpole.monitor.waits import Waits
+from tests.unit.monitor.made import SECOND_NS, row, server
 
 FILE = Path(__file__).resolve().parents[3] / "docs" / "top.svg"
 WIDTH, HEIGHT = 110, 20
 
 ROWS = (
     row("thumbnails.large", current_jobs_ready=14_811, current_jobs_reserved=16, current_watching=16, put_rate=122.0,
-        delete_rate=97.0, next_job=job(age=151)),
+        delete_rate=97.0, oldest_ready=151, waits=Waits(118.0, 149.0)),
     row("emails", current_jobs_ready=1_204, current_jobs_reserved=40, current_jobs_delayed=310, current_watching=40,
-        put_rate=911.0, delete_rate=908.5, next_job=job(age=1)),
+        put_rate=911.0, delete_rate=908.5, oldest_ready=1, waits=Waits(0.62, 1.31)),
     row("reports", current_jobs_ready=240, current_jobs_buried=7, put_rate=0.2, delete_rate=0.0,
-        next_job=job(age=4321)),
+        oldest_ready=4321),
     row("search.reindex", current_jobs_ready=120, current_watching=4, pause=7200, pause_time_left=7140, put_rate=0.0,
-        delete_rate=0.0, next_job=job(age=93)),
+        delete_rate=0.0, oldest_ready=93),
     row("billing.invoices", current_jobs_reserved=2, current_watching=8, current_waiting=6, put_rate=31.0,
-        delete_rate=31.0),
-    row("webhooks", current_jobs_delayed=58, current_watching=8, current_waiting=8, put_rate=4.4, delete_rate=4.5),
+        delete_rate=31.0, oldest_ready=0, waits=Waits(0.00018, 0.0021)),
+    row("webhooks", current_jobs_delayed=58, current_watching=8, current_waiting=8, put_rate=4.4,
+        delete_rate=4.5, oldest_ready=0, waits=Waits(0.00014, 0.0038)),
     row("default", current_watching=31, put_rate=0.0, delete_rate=0.0),
     row("audit-log", current_watching=1, current_waiting=1, put_rate=0.0, delete_rate=0.0),
 )  # fmt: skip
@@ -46,7 +48,8 @@ def picture() -> str:
     for number in range(60):
         swing = number * 37 % 23 - 11
         rates = Rates(1068.0 + swing * 50, 1043.0 + swing * 43, 1041.0 + swing * 47, 0.0)
-        top.show(Sample(number * SECOND_NS, SERVER, rates, {each.stats.name: each for each in ROWS}, len(ROWS)))
+        rows = {each.stats.name: each for each in ROWS}
+        top.show(Sample(number * SECOND_NS, SERVER, rates, rows, len(ROWS), Waits(0.61, 138.0), timed=True))
     top.resize(rows_in(HEIGHT))
     for key in ("down", "down"):
         top.press(key)

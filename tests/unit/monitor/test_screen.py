@@ -1,6 +1,7 @@
 """What the view looks like, as text: nothing is lost in a narrow window, and nothing takes a line too many."""
 
 import io
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
@@ -9,6 +10,7 @@ from beanpole.monitor.columns import COLUMNS, fitting
 from beanpole.monitor.sampling import Rates, Sample
 from beanpole.monitor.screen import plain, rows_in, screen
 from beanpole.monitor.top import Top
+from beanpole.monitor.waits import Waits
 from tests.unit.monitor.made import CLUSTER, job, row, sample, server
 
 
@@ -39,11 +41,16 @@ def busy() -> Sample:
     return sample(*rows, stats=stats, rates=Rates(12.5, 3.0, 0.0, 0.5))
 
 
-@pytest.fixture
-def top() -> Top:
+def busy_top() -> Top:
+    """A view of it."""
     top = Top()
     top.show(busy())
     return top
+
+
+@pytest.fixture
+def top() -> Top:
+    return busy_top()
 
 
 def test_everything_is_there(top: Top) -> None:
@@ -63,6 +70,24 @@ def test_everything_is_there(top: Top) -> None:
     mail = next(line for line in text.split("\n") if line.startswith(" mail"))
     assert mail.split() == ["mail", "900", "0", "0", "0", "0", "0", "12", "0", "2m05s", "-"]
     assert next(line for line in text.split("\n") if line.startswith(" reports")).split()[-1] == "59s"
+
+
+def test_how_long_jobs_waited() -> None:
+    top = Top()
+    stats, waits = server(current_jobs_ready=5), Waits(0.0012, 42.5)
+    rows = [
+        row(
+            "mail", current_jobs_ready=5, oldest_ready=3700, waits=Waits(0.00025, 0.035), put_rate=0.0, delete_rate=0.0
+        ),
+        row("idle", oldest_ready=0, put_rate=0.0, delete_rate=0.0),
+    ]
+    top.show(replace(sample(*rows, stats=stats), waits=waits, timed=True))
+    lines = drawn(top)
+    assert any("p50 1.2ms  p99 42s" in line for line in lines)
+    mail, idle = (next(line for line in lines if line.startswith(name)) for name in (" mail", " idle"))
+    assert mail.split()[-4:] == ["250µs", "35ms", "1h01m", "-"]
+    assert idle.split()[-4:] == ["-", "-", "-", "-"]
+    assert "P99" not in "".join(drawn(busy_top())), "a server that does not say has no such columns"
 
 
 def test_beanstalkd_without_a_log() -> None:
@@ -93,9 +118,13 @@ def test_window_is_filled_and_never_overfilled(top: Top, width: int, height: int
 
 
 def test_columns_that_matter_stay() -> None:
-    assert list(fitting(200)) == list(COLUMNS)
-    assert [column.title for column in fitting(40)] == ["TUBE", "READY", "RESERVED"]
-    assert [column.title for column in fitting(5)] == ["TUBE"]
+    assert list(fitting(200, timed=True)) == list(COLUMNS)
+    assert {column.title for column in COLUMNS} - {column.title for column in fitting(200, timed=False)} == {
+        "P50",
+        "P99",
+    }
+    assert [column.title for column in fitting(40, timed=True)] == ["TUBE", "READY", "RESERVED"]
+    assert [column.title for column in fitting(5, timed=True)] == ["TUBE"]
 
 
 def test_before_the_first_answer() -> None:

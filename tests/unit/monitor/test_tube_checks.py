@@ -40,6 +40,17 @@ def test_no_workers() -> None:
     assert finding.evidence[0] == "b: 9 ready, the next one put 1m01s ago"
 
 
+def test_the_oldest_job_counts_where_it_is_known() -> None:
+    """Not the next one: it may have come a moment ago, with a better priority."""
+    rows = [row("lonely", current_jobs_ready=9, oldest_ready=7200), row("young", current_jobs_ready=1, oldest_ready=0)]
+    (finding,) = tube_checks.no_workers(seen(*rows, ready={"lonely": (1, job(age=1))}))
+    assert finding.evidence == ("lonely: 9 ready, the oldest for 2h00m", "young: 1 ready")
+    busy = row("busy", current_jobs_ready=5, current_jobs_reserved=2, oldest_ready=90_000)
+    assert told(tube_checks.far_behind, seen(busy, ready={"busy": (1, job(age=1))})) == [(Severity.WARNING, ("busy",))]
+    idle = row("idle", current_jobs_ready=5, current_watching=2, oldest_ready=59)
+    assert not told(tube_checks.idle_workers, seen(idle, ready={"idle": (1, job(age=10**6))}))
+
+
 def test_dead_jobs() -> None:
     rows = [
         row("a", current_jobs_ready=1),

@@ -37,6 +37,25 @@ def test_duration(seconds: float, text: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0, "0µs"),
+        (0.0000042, "4.2µs"),
+        (0.00025, "250µs"),
+        (0.0009996, "1.0ms"),
+        (0.0125, "12ms"),
+        (0.9994, "999ms"),
+        (0.9996, "1.0s"),
+        (9.94, "9.9s"),
+        (9.96, "10s"),
+        (125, "2m05s"),
+    ],
+)
+def test_wait(seconds: float, text: str) -> None:
+    assert units.wait(seconds) == text
+
+
+@pytest.mark.parametrize(
     ("number", "text"), [(512, "512 B"), (65_536, "64 KiB"), (10 * 2**20, "10 MiB"), (2**40, "1024 GiB")]
 )
 def test_size(number: int, text: str) -> None:
