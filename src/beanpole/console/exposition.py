@@ -9,8 +9,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from beanpole.console import families, limits
-from beanpole.console.families import Kind, ServerFamily, TubeFamily, Value
+from beanpole.console.families import HistogramFamily, Kind, ServerFamily, TubeFamily, Value
 from beanpole.console.sample import Sample
+from beanpole.console.times import Row
 
 TEXT = "text/plain; version=0.0.4; charset=utf-8"
 OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
@@ -61,9 +62,14 @@ def lines_of(servers: Sequence[Scraped], *, openmetrics: bool) -> Iterator[str]:
         yield from with_head(family, server_lines(family, servers), openmetrics=openmetrics)
     for each in families.TUBE_FAMILIES:
         yield from with_head(each, tube_lines(each, servers), openmetrics=openmetrics)
+    for one in families.HISTOGRAM_FAMILIES:
+        yield from with_head(one, histogram_lines(one, servers), openmetrics=openmetrics)
 
 
-def with_head(family: ServerFamily | TubeFamily, lines: Iterator[str], *, openmetrics: bool) -> Iterator[str]:
+Family = ServerFamily | TubeFamily | HistogramFamily
+
+
+def with_head(family: Family, lines: Iterator[str], *, openmetrics: bool) -> Iterator[str]:
     """The lines of a metric, and before them what it is; nothing if it has none."""
     first = next(lines, None)
     if first is not None:
@@ -108,14 +114,47 @@ def end_of(family: TubeFamily, label: str) -> str:
     return f'",{family.labels[1]}="{label}"}} ' if label else '"} '
 
 
+def histogram_lines(family: HistogramFamily, servers: Sequence[Scraped]) -> Iterator[str]:
+    """The lines of a histogram."""
+    for server in servers:
+        times = server.sample.times if server.sample is not None else None
+        if times is None:
+            continue
+        les = [f'le="{each / family.per}"}} ' for each in times.bounds.get(family.unit, ())] + ['le="+Inf"} ']
+        if not family.labels and family.key in times.server:
+            yield histogram(family, les, ",".join(server.labels), times.server[family.key])
+        elif family.labels:
+            for name, rows in times.tubes.items():
+                if family.key in rows:
+                    labels = ",".join((*server.labels, f'tube="{escaped(name)}"'))
+                    yield histogram(family, les, labels, rows[family.key])
+            rest = times.rest.get(family.key)
+            if rest is not None and any(rest):
+                yield histogram(family, les, ",".join((*server.labels, f'tube="{REST}"')), rest)
+
+
+def histogram(family: HistogramFamily, les: Sequence[str], labels: str, row: Row) -> str:
+    """The lines of one histogram, whose counts add up."""
+    begin, total = f"{family.name}_bucket{{{labels}{',' * bool(labels)}", 0
+    written: list[str] = []
+    for le, count in zip(les, row[1:], strict=True):
+        total += count
+        written.append(f"{begin}{le}{total}\n")
+    braces = f"{{{labels}}}" if labels else ""
+    written.append(f"{family.name}_sum{braces} {row[0] / family.per}\n{family.name}_count{braces} {total}\n")
+    return "".join(written)
+
+
 def slices(lines: Iterator[str]) -> Iterator[bytes]:
     """The same in pieces that take about a millisecond each."""
     piece: list[str] = []
+    chars = 0
     for each in lines:
         piece.append(each)
-        if len(piece) == limits.LINES_PER_SLICE:
+        chars += len(each)
+        if chars >= limits.CHARS_PER_SLICE:
             yield encoded(piece)
-            piece = []
+            piece, chars = [], 0
     yield encoded(piece)
 
 

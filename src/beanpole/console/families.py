@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from beanpole.client import Stats
-from beanpole.console.sample import role_of
 
 Value = int | float
 
@@ -60,7 +59,34 @@ class ServerFamily:
     """Whether it says something of jobs and clients, which a node that follows does not know."""
 
 
+@dataclass(frozen=True, slots=True)
+class HistogramFamily:
+    """A histogram, of tubes or of a server."""
+
+    name: str
+    help: str
+    labels: tuple[str, ...]
+    """Besides `server`: `tube`, or none."""
+    key: str
+    """In `stats-histograms`."""
+    unit: str
+    """Whose bounds it has."""
+    per: int = 1_000_000
+    """How many of the server's units are one of ours: times come in microseconds."""
+
+    @property
+    def kind(self) -> Kind:
+        """The type."""
+        return Kind.HISTOGRAM
+
+
 # --- How values are read ----------------------------------------------------------------------------------------------
+
+
+def role_of(stats: Stats) -> str:
+    """The role of a server in its cluster; empty: it is in none."""
+    return str(stats.get("cluster-role", ""))
+
 
 Lines = Iterator[tuple[tuple[str, ...], Value]]
 
@@ -221,9 +247,9 @@ SERVER_FAMILIES = (
     ServerFamily(
         "beanpole_log_bytes",
         G,
-        "Bytes of the log on disk: in its files, and of these in records of jobs that there are.",
+        "Bytes of the log: in its files, of these in records of jobs that there are, and free on its disk.",
         ("kind",),
-        each(("files", "log-bytes"), ("live", "log-live-bytes")),
+        each(("files", "log-bytes"), ("live", "log-live-bytes"), ("free", "log-free-bytes")),
     ),
     ServerFamily(
         "beanpole_log_full", G, "1: the disk is full, and puts are refused.", (), one("log-full"), of_jobs=False
@@ -244,10 +270,50 @@ SERVER_FAMILIES = (
     ServerFamily(
         "beanpole_cluster_lag_bytes",
         G,
-        "Of a leader: bytes that the database has not confirmed. Of a follower: bytes that it has not read.",
+        "Of a leader: bytes that the database has not confirmed. Of a follower: bytes that it has not applied.",
         (),
         one("cluster-lag"),
         of_jobs=False,
     ),
 )
 """What is said of each server, in this order."""
+
+HISTOGRAM_FAMILIES = (
+    HistogramFamily(
+        "beanpole_job_ready_seconds",
+        "How long jobs of a tube were ready until they were reserved.",
+        ("tube",),
+        "job-ready",
+        "job",
+    ),
+    HistogramFamily(
+        "beanpole_job_held_seconds", "How long jobs of a tube were held by a worker.", ("tube",), "job-held", "job"
+    ),
+    HistogramFamily(
+        "beanpole_job_late_seconds",
+        "How long delayed jobs of a tube waited beyond their delay until they were reserved.",
+        ("tube",),
+        "job-late",
+        "job",
+    ),
+    HistogramFamily(
+        "beanpole_reserve_wait_seconds",
+        "How long workers waited for a job, where one came; 0 where there was one.",
+        (),
+        "reserve-wait",
+        "job",
+    ),
+    HistogramFamily(
+        "beanpole_turn_seconds",
+        "How long turns of the server took: what all clients wait for.",
+        (),
+        "turn",
+        "turn",
+    ),
+    HistogramFamily("beanpole_turn_commands", "Commands of a turn.", (), "turn-commands", "commands", per=1),
+    HistogramFamily("beanpole_sync_seconds", "How long it took to make records durable.", (), "sync", "turn"),
+)
+"""The histograms, in this order."""
+
+JOB_TIMES = tuple(each.key for each in HISTOGRAM_FAMILIES if each.labels)
+"""Those of tubes."""

@@ -7,7 +7,7 @@ asked about. Only `stats` is asked, which costs a server a few microseconds.
 from collections.abc import Callable
 
 from beanpole.client import Stats
-from beanpole.console.sample import role_of
+from beanpole.console.families import role_of
 
 Verdict = tuple[bool, str]
 """Whether a check holds, and why."""

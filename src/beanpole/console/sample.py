@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from beanpole.client import Stats, StatsTube
+from beanpole.console.families import role_of
+from beanpole.console.times import Times
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,12 +29,10 @@ class Sample:
     Empty: there was no other tube so far.
     """
 
+    times: Times | None = None
+    """The histograms; None: the server has none."""
+
     @property
     def leads(self) -> bool:
         """Whether the server has the jobs: it is in no cluster, or leads it."""
         return role_of(self.stats) in {"", "leader"}
-
-
-def role_of(stats: Stats) -> str:
-    """The role of a server in its cluster; empty: it is in none."""
-    return str(stats.get("cluster-role", ""))

@@ -7,22 +7,25 @@ by tube. One that is away is tried again each time.
 import asyncio
 import contextlib
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Protocol
 
 from beanpole.client import AsyncClient, Backoff, Stats, StatsTube
 from beanpole.client.errors import ConnectionLostError, NotFoundError
 from beanpole.console import limits
 from beanpole.console.errors import AwayError
+from beanpole.console.families import role_of
 from beanpole.console.latest import MS, Latest
-from beanpole.console.sample import Sample, role_of
+from beanpole.console.sample import Sample
 from beanpole.console.settings import Settings, Source
+from beanpole.console.times import Times, TimesDivision
 from beanpole.console.tubes import Division
 
 
 class Logger(Protocol):
     """What is needed of a log."""
 
-    def log(self, level: str, event: str, **about: object) -> None:
+    def log(self, level: str, event: str, exc_info: object = None, **about: object) -> None:
         """Writes a line."""
 
 
@@ -45,6 +48,7 @@ class Sampler:
         """Set when the connection has broken."""
         self._client = client
         self._division = Division(settings.tube_patterns)
+        self._times = TimesDivision()
         self._logger = logger
         self._now_ns = now_ns
         self._is_away = False
@@ -84,11 +88,12 @@ class Sampler:
         try:
             features = await self._client.features()
             tubes = await (self._ask_pages() if "stats-tubes" in features else self._ask_each())
+            named, rest = await self._division.divide(stats.id, tubes)
+            times = await self._ask_times(stats.id, tubes, named) if "stats-histograms" in features else None
         except (ConnectionLostError, OSError):
             self.lost.set()
             raise
-        named, rest = await self._division.divide(stats.id, tubes)
-        return Sample(self._now_ns(), stats, tubes, named, rest)
+        return Sample(self._now_ns(), stats, tubes, named, rest, times)
 
     async def _ask_pages(self) -> list[StatsTube]:
         tubes: list[StatsTube] = []
@@ -96,9 +101,9 @@ class Sampler:
             after = tubes[-1].name if tubes else None
             page = await self._client.stats_tubes(after, limits.TUBES_PER_PAGE)
             self.sample.heard()
-            tubes += page
-            if len(page) < limits.TUBES_PER_PAGE:
+            if not page:
                 return tubes
+            tubes += page
 
     async def _ask_each(self) -> list[StatsTube]:
         """Asks for one tube after the other, many in a pipeline. One that is gone meanwhile is left out."""
@@ -111,9 +116,23 @@ class Sampler:
             tubes += [each.result() for each in results if not isinstance(each.error, NotFoundError)]
         return tubes
 
+    async def _ask_times(self, server_id: str, tubes: list[StatsTube], named: list[StatsTube]) -> Times:
+        """Asks for histograms, up to those of the last tube that has some of its own."""
+        names = [tube.name for tube in named[: limits.HISTOGRAM_TUBES_MAX]]
+        found = await self._client.stats_histograms(None, limits.HISTOGRAM_TUBES_MAX)
+        of_tubes = dict(found.tubes)
+        while found.tubes and names and (after := list(found.tubes)[-1]).encode() < names[-1].encode():
+            self.sample.heard()
+            found = await self._client.stats_histograms(after, limits.TUBES_PER_PAGE)
+            of_tubes |= found.tubes
+        if server_id != self._times.server_id:
+            self._times = TimesDivision(server_id)
+        there = frozenset(tube.name for tube in tubes)
+        return self._times.divide(there, names, replace(found, tubes=of_tubes))
+
     def _report(self, reason: str) -> None:
-        """Says in the log that a server is away, and that it is back: once each."""
-        if bool(reason) != self._is_away:
+        """Logs that a server is away, and that it is back: once each. Our own server logs itself that it ends."""
+        if bool(reason) != self._is_away and self.source.address is not None:
             self._is_away = bool(reason)
             if reason:
                 self._logger.log("warning", "server away", server=self.source.name, reason=reason)
@@ -126,7 +145,8 @@ def make_sampler(source: Source, settings: Settings, logger: Logger, now_ns: Cal
 
     A pair of sockets that was handed over can't be opened again, so it has no time-out: a late answer is waited for.
     """
-    if settings.pairs is not None and source is settings.sources[0]:
+    if source.address is None:
+        assert settings.pairs is not None, "a server without an address has handed over pairs"
         client = AsyncClient(settings.pairs.sampling, None, timeout=None, backoff=Backoff(attempts=1))
     else:
         client = AsyncClient(

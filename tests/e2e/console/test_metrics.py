@@ -118,3 +118,16 @@ def test_the_console_says_what_it_costs_itself(two: Console) -> None:
     found = two.scrape()
     assert found["process_resident_memory_bytes", frozenset()] > 10_000_000
     assert found["process_cpu_seconds_total", frozenset()] > 0
+
+
+def test_times_of_jobs_are_served() -> None:
+    with beanpole_server() as server, console("--url", url_of(server, "ours")) as served:
+        load(server)
+        count = ("beanpole_job_held_seconds_count", frozenset({("server", "ours"), ("tube", "mail")}))
+        served.wait_for(lambda found: found.get(count) == 2, "two jobs were held")
+        found = served.scrape()
+        labels = {"server": "ours", "tube": "mail", "le": "+Inf"}
+        assert found["beanpole_job_ready_seconds_bucket", frozenset(labels.items())] == 2
+        assert found["beanpole_reserve_wait_seconds_count", frozenset({("server", "ours")})] == 2
+        assert found["beanpole_turn_seconds_count", frozenset({("server", "ours")})] > 0
+        assert not any(("tube", "*") in labels for _, labels in found)
