@@ -93,7 +93,7 @@ def console(urls: tuple[tuple[str, str], ...], **given: Any) -> int:
 
     from beanpole.cli.inspect import now_ns
     from beanpole.console.run import run
-    from beanpole.console.settings import Settings
+    from beanpole.console.settings import Settings, Source
     from beanpole.server import listener
     from beanpole.server.logs import open_logger
     from beanpole.server.process import write_ready_file
@@ -106,7 +106,7 @@ def console(urls: tuple[tuple[str, str], ...], **given: Any) -> int:
     else:
         listeners = listener.open_all((given["http"],), shared_limits.HTTP_PORT_DEFAULT)
         files = listener.socket_files(listeners)
-    sources = sources_of(urls or ((given["name"], str(Address())),) if handed_over else urls)
+    sources = (Source(given["name"], None),) if handed_over else sources_of(urls)
     settings = Settings(sources, pairs, given["hosts"], given["tube_patterns"], legacy=given["legacy"])
     logger = open_logger(given["log_format"])
     addresses = ["http:" + listener.address_text(each).removeprefix("tcp:") for each in listeners]

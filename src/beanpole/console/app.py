@@ -131,5 +131,6 @@ def make_app(console: Console) -> Starlette:
     routes = [Route("/metrics", metrics), *(Route(path, check) for path in CHECKS)]
     hosts = Middleware(Hosts, names=console.settings.hosts)
     app = Starlette(routes=routes, middleware=[hosts], exception_handlers={HTTPException: refused})
+    app.router.redirect_slashes = False
     app.state.console = console
     return app

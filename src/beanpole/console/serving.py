@@ -1,10 +1,12 @@
 """The HTTP server: uvicorn on sockets that are open already, with limits for slow and rude clients.
 
 uvicorn waits for as long as it takes for the first request of a connection, and for a client to read. Here both are
-bounded, and a stop takes half a second at most.
+bounded, and a stop takes half a second at most. What uvicorn would say of clients' mistakes is not logged: nothing that
+a client does can write a line.
 """
 
 import asyncio
+import logging
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,20 +16,24 @@ from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from beanpole.console import limits
+from beanpole.console.sampler import Logger
 
 
 class Connection(H11Protocol):
     """One client."""
 
+    request_s: float = limits.HTTP_REQUEST_S
+    keep_alive_s: float = limits.HTTP_KEEP_ALIVE_S
+    connections_max = limits.HTTP_CONNECTIONS_MAX
     _deadline: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Accepts a connection, unless there are too many."""
         super().connection_made(transport)
-        if len(self.connections) > limits.HTTP_CONNECTIONS_MAX:
+        if len(self.connections) > self.connections_max:
             transport.abort()
         else:
-            self._set_deadline(limits.HTTP_REQUEST_S)
+            self._set_deadline(self.request_s)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Ends."""
@@ -37,7 +43,7 @@ class Connection(H11Protocol):
 
     def on_response_complete(self) -> None:
         """An answer was sent: the next request may come, within the time that an idle connection has."""
-        self._set_deadline(limits.HTTP_KEEP_ALIVE_S + limits.HTTP_REQUEST_S)
+        self._set_deadline(self.keep_alive_s + self.request_s)
         super().on_response_complete()
 
     def _set_deadline(self, seconds: float) -> None:
@@ -71,15 +77,32 @@ class Server(uvicorn.Server):
             task.cancel()
 
 
-def make_server(app: ASGIApp) -> Server:
-    """Returns a server for an application."""
+class Faults(logging.Handler):
+    """Passes on what uvicorn reports of our own faults; a request that is given up at a stop is none."""
+
+    def __init__(self, logger: Logger) -> None:
+        super().__init__(logging.ERROR)
+        self._logger = logger
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Logs a fault."""
+        error = record.exc_info[1] if record.exc_info else None
+        if not isinstance(error, asyncio.CancelledError):
+            self._logger.log("error", "request failed", reason=record.getMessage().strip(), exc_info=error)
+
+
+def make_server(app: ASGIApp, logger: Logger, protocol: type[Connection] = Connection) -> Server:
+    """Returns a server for an application; `protocol` has the limits of each client."""
+    reports = logging.getLogger("uvicorn.error")
+    reports.handlers, reports.propagate = [Faults(logger)], False
     return Server(
         uvicorn.Config(
             app,
-            http=Connection,
+            http=protocol,
             ws="none",
             lifespan="off",
             log_config=None,
+            log_level=logging.ERROR,
             access_log=False,
             server_header=False,
             proxy_headers=False,

@@ -14,13 +14,13 @@ class Source:
     name: str
     """The label `server` of its metrics, and what ``?server=`` asks for."""
 
-    address: Address
-    """Where it is."""
+    address: Address | None
+    """Where it is; None: it has started this console, and is reached by the pairs that it has handed over."""
 
     @property
     def address_text(self) -> str:
-        """HOST:PORT or unix:PATH; of a cluster several."""
-        return str(self.address).removeprefix(SCHEME)
+        """HOST:PORT or unix:PATH, of a cluster several; the name where there is no address."""
+        return str(self.address).removeprefix(SCHEME) if self.address else self.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Settings:
     """The servers, each with another name."""
 
     pairs: Pairs | None = None
-    """How to reach the first of them if it has started this console; None: by its address, as any other."""
+    """How to reach the one without an address."""
 
     hosts: tuple[str, ...] = field(default=())
     """Names besides `localhost` that a request may use for this console."""

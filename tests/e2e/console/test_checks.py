@@ -1,0 +1,61 @@
+"""/health, /ready and /leader of real servers, and who may ask."""
+
+import http.client
+
+import pytest
+
+from tests.e2e.console.process import console, url_of
+from tests.e2e.process import wait_until
+from tests.servers import HOST, REPLY_TIMEOUT_S, beanpole_server
+
+CHECKS = ("/health", "/ready", "/leader")
+
+
+def test_a_server_that_is_well_passes_and_one_that_drains_takes_no_jobs() -> None:
+    with (
+        beanpole_server() as server,
+        beanpole_server() as other,
+        console("--url", url_of(server, "one"), "--url", url_of(other, "two")) as served,
+    ):
+        for path in CHECKS:
+            answer = served.get(path)
+            assert answer.status == 200, answer
+            assert [line.partition(":")[0] for line in answer.text.splitlines()] == ["one", "two"]
+        other.drain()
+        wait_until(lambda: served.get("/ready").status == 503, "the console sees that a server drains")
+        assert "two: draining" in served.get("/ready").text
+        assert served.get("/ready?server=one").status == 200
+        assert served.get("/ready?server=two").status == 503
+        assert served.get("/health").status == 200
+        assert served.get("/health?server=three").status == 404
+
+
+def test_nothing_else_is_served_and_nothing_can_be_sent() -> None:
+    with beanpole_server() as server, console("--url", url_of(server, "one")) as served:
+        for path in ("/", "/api/v1/jobs", "/metrics/", "/..%2f", "/%ff", "/health?server=%ff"):
+            assert served.get(path).status == 404, path
+        assert served.get("/metrics", "POST").status == 405
+        assert served.get("/health", "DELETE").status == 405
+        head = served.get("/metrics", "HEAD")
+        assert (head.status, head.body) == (200, b"")
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [("localhost", 200), ("127.0.0.1:80", 200), ("Queue.Example:11380", 200), ("evil.example", 421), ("", 421)],
+)
+def test_a_name_must_be_known(host: str, status: int) -> None:
+    with beanpole_server() as server, console("--url", url_of(server, "one"), "--http-host", "queue.example") as served:
+        answer = served.get("/health", Host=host)
+        assert answer.status == status
+        assert status == 200 or "--http-host" in answer.text
+
+
+def test_a_request_without_a_host_is_served() -> None:
+    with beanpole_server() as server, console("--url", url_of(server, "one")) as served:
+        connection = http.client.HTTPConnection(HOST, served.port, timeout=REPLY_TIMEOUT_S)
+        connection._http_vsn, connection._http_vsn_str = 10, "HTTP/1.0"  # type: ignore[attr-defined]
+        connection.putrequest("GET", "/health", skip_host=True)
+        connection.endheaders()
+        assert connection.getresponse().status == 200
+        connection.close()
