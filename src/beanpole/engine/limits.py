@@ -40,7 +40,7 @@ JOBS_PER_PIECE = 1_000
 """Jobs that a command about many changes before others have their turn: a fraction of a millisecond."""
 
 BODIES_BYTES_MAX = 262_144
-"""Bytes of bodies in a reply with several jobs; one job is always given, whatever its size."""
+"""Bytes of bodies in a reply with several jobs, and of a page of list-sessions; one job is always given."""
 
 NAMES_PER_TURN = 5_000
 """Names of tubes that a page about tubes looks at before others have their turn: a fraction of a millisecond."""

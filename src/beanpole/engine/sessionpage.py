@@ -21,6 +21,7 @@ from beanpole.protocol.commands import COMMANDS, EXTENSION_VERBS, Verb
 SESSIONS_PER_PAGE = cython.declare(cython.Py_ssize_t, limits.SESSIONS_PER_PAGE)
 SESSIONS_PER_TURN = cython.declare(cython.Py_ssize_t, limits.SESSIONS_PER_TURN)
 WATCHED_SHOWN_MAX = cython.declare(cython.Py_ssize_t, limits.WATCHED_SHOWN_MAX)
+PAGE_BYTES = cython.declare(cython.Py_ssize_t, limits.BODIES_BYTES_MAX)
 HELD_LOOKED_MAX = cython.declare(cython.Py_ssize_t, limits.HELD_LOOKED_MAX)
 
 MOVES_PER_SESSION = cython.declare(cython.Py_ssize_t, 20)
@@ -28,7 +29,7 @@ MOVES_PER_SESSION = cython.declare(cython.Py_ssize_t, 20)
 
 MOVES_PER_TURN = cython.declare(cython.Py_ssize_t, SESSIONS_PER_TURN * MOVES_PER_SESSION)
 
-HELD_PER_MOVE = cython.declare(cython.Py_ssize_t, 10)
+HELD_PER_MOVE = cython.declare(cython.Py_ssize_t, 3)
 """Jobs that are looked at in the time in which one is moved."""
 
 VERB_NAMES = {
@@ -50,6 +51,8 @@ class SessionPage(Work):
     """The smallest number that the next session may have."""
     left = cython.declare(cython.Py_ssize_t)
     """Sessions that the page may still have."""
+    bytes = cython.declare(cython.Py_ssize_t)
+    """Bytes of what is written: a page that has many ends before its last session."""
     texts = cython.declare(list)
     """What is written of the page."""
 
@@ -64,10 +67,12 @@ class SessionPage(Work):
             if each is None:
                 self.left = 0
                 break
-            self.texts.append(text_of(engine, now_ns, each))
+            text = text_of(engine, now_ns, each)
+            self.texts.append(text)
+            self.bytes += len(text)
             cost += cost_of(each)
             self.number = each.number + 1
-            self.left -= 1
+            self.left = self.left - 1 if self.bytes < PAGE_BYTES else 0
         session.moved_count += cost
         if self.left:
             return 0

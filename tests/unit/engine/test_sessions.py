@@ -179,3 +179,18 @@ def test_one_piece_of_a_page_is_bounded_and_others_may_close_between_two() -> No
     assert turns >= 900 // limits.SESSIONS_PER_TURN / 2
     text = asks.take_output()
     assert 1001 - 2 * (turns - 1) <= text.count(b"- number: ") <= 1001 - (turns - 1)
+
+
+def test_page_of_sessions_of_which_much_is_said_ends_early() -> None:
+    engine = Engine()
+    rude = b"".join(b"watch %b%d\r\n" % (b"t" * 190, each) for each in range(20)) + b"name-session " + b'"' * 200
+    for connection in [Connection(engine, 1) for _ in range(100)]:
+        connection.receive(1, rude + b"\r\n")
+    asks = Connection(engine, 1)
+    seen: list[int] = []
+    sizes = []
+    while page := listed(asks, 1, f" after={seen[-1]}" if seen else ""):
+        seen += numbers(page)
+        sizes.append(len(page))
+    assert seen == list(range(101))
+    assert 50 < sizes[0] < 70
