@@ -120,7 +120,7 @@ def beanstalkd_server(*flags: str) -> Iterator[Server]:
     """A running beanstalkd."""
     program = peer("beanstalkd")
     for _ in range(PORT_ATTEMPTS):
-        port = _free_port()
+        port = free_port()
         process = _start([program, "-l", HOST, "-p", str(port), *flags], subprocess.DEVNULL)
         try:
             server = Server("beanstalkd", process.pid, port)
@@ -161,7 +161,8 @@ def _start(command: list[str], output: "IO[bytes] | int") -> "subprocess.Popen[b
         return subprocess.Popen(command, stdout=output, stderr=output)
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port that nobody has now; somebody else may take it before it is bound."""
     with socket.socket() as probe:
         probe.bind((HOST, 0))
         return int(probe.getsockname()[1])
