@@ -87,23 +87,28 @@ class Sampler:
             return Sample(self._now_ns(), stats, [])
         try:
             features = await self._client.features()
-            tubes = await (self._ask_pages() if "stats-tubes" in features else self._ask_each())
-            named, rest = await self._division.divide(stats.id, tubes)
+            if "stats-tubes" in features:
+                tubes, complete = await self._ask_pages(stats.current_tubes)
+            else:
+                tubes, complete = await self._ask_each(), True
+            named, rest = await self._division.divide(stats.id, tubes, complete=complete)
             times = await self._ask_times(stats.id, tubes, named) if "stats-histograms" in features else None
         except (ConnectionLostError, OSError):
             self.lost.set()
             raise
         return Sample(self._now_ns(), stats, tubes, named, rest, times)
 
-    async def _ask_pages(self) -> list[StatsTube]:
+    async def _ask_pages(self, tube_count: int) -> tuple[list[StatsTube], bool]:
+        """Asks for a page after the other; returns also whether the last was reached, behind which there is nothing."""
         tubes: list[StatsTube] = []
-        while True:
+        for _ in range(pages_for(tube_count)):
             after = tubes[-1].name if tubes else None
             page = await self._client.stats_tubes(after, limits.TUBES_PER_PAGE)
             self.sample.heard()
             if not page:
-                return tubes
+                return tubes, True
             tubes += page
+        return tubes, False
 
     async def _ask_each(self) -> list[StatsTube]:
         """Asks for one tube after the other, many in a pipeline. One that is gone meanwhile is left out."""
@@ -121,7 +126,9 @@ class Sampler:
         names = [tube.name for tube in named[: limits.HISTOGRAM_TUBES_MAX]]
         found = await self._client.stats_histograms(None, limits.HISTOGRAM_TUBES_MAX)
         of_tubes = dict(found.tubes)
-        while found.tubes and names and (after := list(found.tubes)[-1]).encode() < names[-1].encode():
+        for _ in range(pages_for(len(tubes))):
+            if not found.tubes or not names or (after := list(found.tubes)[-1]).encode() >= names[-1].encode():
+                break
             self.sample.heard()
             found = await self._client.stats_histograms(after, limits.TUBES_PER_PAGE)
             of_tubes |= found.tubes
@@ -138,6 +145,14 @@ class Sampler:
                 self._logger.log("warning", "server away", server=self.source.name, reason=reason)
             else:
                 self._logger.log("info", "server back", server=self.source.name)
+
+
+def pages_for(tube_count: int) -> int:
+    """How many pages are asked for where there were so many tubes: some more, for tubes come and go between them.
+
+    Not as many as there are: a client that goes on making tubes, each behind the last page, would keep us asking.
+    """
+    return 2 + (tube_count + tube_count // 4) // limits.TUBES_PER_PAGE
 
 
 def make_sampler(source: Source, settings: Settings, logger: Logger, now_ns: Callable[[], int]) -> Sampler:

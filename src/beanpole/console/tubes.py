@@ -41,8 +41,13 @@ class Division:
         """Whether a tube may have metrics of its own."""
         return not self._patterns or any(fnmatchcase(name, pattern) for pattern in self._patterns)
 
-    async def divide(self, server_id: str, tubes: Sequence[StatsTube]) -> tuple[list[StatsTube], dict[str, int]]:
-        """Returns the tubes with metrics of their own, and the sums over the others if there are or were any."""
+    async def divide(
+        self, server_id: str, tubes: Sequence[StatsTube], *, complete: bool = True
+    ) -> tuple[list[StatsTube], dict[str, int]]:
+        """Returns the tubes with metrics of their own, and the sums over the others if there are or were any.
+
+        `complete`: there are no tubes behind the last of these.
+        """
         if server_id != self._server_id:
             self._server_id, self._events, self._seen = server_id, Counter(), {}
         named = list(islice((tube for tube in tubes if self.is_wanted(tube.name)), self._tubes_max))
@@ -53,7 +58,9 @@ class Division:
             for tube in others[start : start + TUBES_PER_SLICE]:
                 self._add(tube, now)
             await asyncio.sleep(0)
-        self._seen = {tube.name: tube for tube in tubes}
+        behind = tubes[-1].name if tubes and not complete else None
+        kept = {name: tube for name, tube in self._seen.items() if behind is not None and name > behind}
+        self._seen = kept | {tube.name: tube for tube in tubes}
         return named, {**self._events, **now}
 
     def _add(self, tube: StatsTube, now: Counter[str]) -> None:

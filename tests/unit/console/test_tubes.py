@@ -57,3 +57,10 @@ def test_events_are_counted_once_whatever_tubes_come_and_go(samples: list[dict[s
         expected += sum(more for name, more in grown.items() if name not in named)
         # What a tube had while it was shown, or before it was seen, is never added later.
         assert rest.get("total-jobs", 0) == expected
+
+
+def test_tubes_that_a_sample_did_not_reach_are_not_counted_again() -> None:
+    division = Division(tubes_max=0)
+    assert divide(division, [tube("a", total_jobs=1), tube("b", total_jobs=5)])[1]["total-jobs"] == 6
+    asyncio.run(division.divide("a", [tube("a", total_jobs=2)], complete=False))
+    assert divide(division, [tube("a", total_jobs=2), tube("b", total_jobs=6)])[1]["total-jobs"] == 8
