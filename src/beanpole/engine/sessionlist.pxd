@@ -12,5 +12,4 @@ cdef class SessionList:
     cdef int add(self, Session session) except -1
     cdef int remove(self, Session session) except -1
     cdef int squeeze(self) except -1
-    cdef Session next_from(self, uint64_t number)
     cdef Py_ssize_t first_from(self, uint64_t number) except -1

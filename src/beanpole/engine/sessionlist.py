@@ -42,15 +42,6 @@ class SessionList:
             session.list_index = index
         return 0
 
-    def next_from(self, number):
-        """Return the session with the smallest number that is not below this one, or None."""
-        at: cython.Py_ssize_t = self.first_from(number)
-        while at < len(self.places):
-            if self.places[at] is not None:
-                return cython.cast(Session, self.places[at], typecheck=True)
-            at += 1
-        return None
-
     def first_from(self, number):
         """Return a place before which every number is below this one, and behind which none is."""
         low: cython.Py_ssize_t = 0

@@ -62,11 +62,16 @@ class SessionPage(Work):
         """Write of the next sessions."""
         each: Session
         cost: cython.Py_ssize_t = 0
+        places: list = engine.sessions.places
+        at: cython.Py_ssize_t = engine.sessions.first_from(self.number)
         while self.left and cost < MOVES_PER_TURN:
-            each = engine.sessions.next_from(self.number)
-            if each is None:
+            if at == len(places):
                 self.left = 0
                 break
+            at += 1
+            if places[at - 1] is None:
+                continue
+            each = cython.cast(Session, places[at - 1], typecheck=True)
             text = text_of(engine, now_ns, each)
             self.texts.append(text)
             self.bytes += len(text)
