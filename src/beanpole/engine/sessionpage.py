@@ -25,12 +25,15 @@ PAGE_BYTES = cython.declare(cython.Py_ssize_t, limits.BODIES_BYTES_MAX)
 HELD_LOOKED_MAX = cython.declare(cython.Py_ssize_t, limits.HELD_LOOKED_MAX)
 
 MOVES_PER_SESSION = cython.declare(cython.Py_ssize_t, 20)
-"""Jobs that are moved in the time in which one session is written of that watches few tubes and holds no job."""
+"""Jobs that are moved in the time in which one session is written without a name, few tubes and no jobs."""
 
 MOVES_PER_TURN = cython.declare(cython.Py_ssize_t, SESSIONS_PER_TURN * MOVES_PER_SESSION)
 
 HELD_PER_MOVE = cython.declare(cython.Py_ssize_t, 3)
 """Jobs that are looked at in the time in which one is moved."""
+
+NAME_BYTES_PER_MOVE = cython.declare(cython.Py_ssize_t, 4)
+"""Bytes of a name that are written in that time, where each character needs an escape."""
 
 VERB_NAMES = {
     0: "-",
@@ -90,7 +93,9 @@ class SessionPage(Work):
 def cost_of(session: Session) -> cython.Py_ssize_t:
     """Return how many jobs are moved in the time that a session takes."""
     watched: cython.Py_ssize_t = min(WATCHED_SHOWN_MAX, cython.cast(cython.Py_ssize_t, len(session.watches)))
-    return MOVES_PER_SESSION + watched // 2 + min(HELD_LOOKED_MAX, session.reserved.count) // HELD_PER_MOVE
+    held: cython.Py_ssize_t = min(HELD_LOOKED_MAX, session.reserved.count)
+    name_bytes: cython.Py_ssize_t = 0 if session.name is None else len(session.name)
+    return MOVES_PER_SESSION + watched // 2 + held // HELD_PER_MOVE + name_bytes // NAME_BYTES_PER_MOVE
 
 
 @cython.cfunc
