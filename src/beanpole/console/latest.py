@@ -72,7 +72,7 @@ class Latest(Generic[T]):
     def _ended(self, task: asyncio.Task[T]) -> None:
         self._task = None
         if not task.cancelled():
-            task.exception()  # has been seen: whoever waits is told, and maybe nobody does any more
+            task.exception()  # seen: whoever waits gets it, and perhaps nobody waits any more
 
     async def stop(self) -> None:
         """Ends what is under way."""

@@ -37,7 +37,7 @@ HTTP_HEAD_BYTES_MAX = 16_384
 """Bytes of a request's head."""
 
 HTTP_CONNECTIONS_MAX = 200
-"""HTTP connections at a time; a further one is closed at once."""
+"""Connections for HTTP at a time; a further one is closed at once."""
 
 HTTP_REQUEST_S = 30
 """Seconds in which a connection must have brought its next request and taken the answer."""

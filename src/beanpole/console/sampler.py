@@ -111,7 +111,7 @@ class Sampler:
         return tubes, False
 
     async def _ask_each(self) -> list[StatsTube]:
-        """Asks for one tube after the other, many in a pipeline. One that is gone meanwhile is left out."""
+        """Asks for one tube after the other, many in a pipeline. One that has gone since is left out."""
         names = sorted(await self._client.tubes())
         tubes: list[StatsTube] = []
         for start in range(0, len(names), limits.TUBES_PER_PAGE):

@@ -25,7 +25,7 @@ CLOCK_CHECK_MS = 5000
 """Milliseconds between two looks of a log whether somebody has set the wall clock."""
 
 PAUSE_NS = 1_000_000
-"""Nanoseconds from which on the report of a slow turn mentions what the log did on the loop."""
+"""Nanoseconds that the log must have held up the loop for the report of a slow turn to mention it."""
 
 CLOCK_SET_NS = 1_000_000_000
 """Nanoseconds by which the wall clock must have been set for an idle log to take note of it."""

@@ -75,7 +75,7 @@ LIGHT_COST_NS = 30_000
 """The share of a connection that is served before those that use more: a new one, or one that used less than this."""
 
 SLOW_TURN_NS = 50_000_000
-"""Nanoseconds from which on a turn is reported: ten times of what the commands of a turn may cost."""
+"""Nanoseconds of a turn that is reported as slow: more than ten times what its commands may cost."""
 
 SLOW_TURN_REPORT_NS = 1_000_000_000
 """How long a log line about a slow turn keeps others like it away; the next one says how many were left out."""
