@@ -31,6 +31,10 @@ OLDEST = "oldest-ready"
 READY = "job-ready"
 """The histogram of the times for which jobs were ready before they were reserved."""
 
+PUTS = ("cmd-put", "cmd-put-job")
+RESERVES = ("cmd-reserve", "cmd-reserve-with-timeout", "cmd-reserve-many")
+"""The counters of the commands that put, and that reserve: our own worker reserves with ``reserve-many``."""
+
 WHOLE = ""
 """In place of the name of a tube: all of them."""
 
@@ -98,11 +102,14 @@ def rates_between(before: "Stats", after: "Stats", from_ns: int, until_ns: int) 
     """The rates of a server."""
 
     def of(*keys: str) -> float:
-        return per_second(
-            sum(getattr(before, key) for key in keys), sum(getattr(after, key) for key in keys), from_ns, until_ns
-        )
+        return per_second(total(before, keys), total(after, keys), from_ns, until_ns)
 
-    return Rates(of("cmd_put"), of("cmd_reserve", "cmd_reserve_with_timeout"), of("cmd_delete"), of("job_timeouts"))
+    return Rates(of(*PUTS), of(*RESERVES), of("cmd-delete"), of("job-timeouts"))
+
+
+def total(stats: "Stats", keys: Sequence[str]) -> int:
+    """The sum of some counters, as far as the server has them."""
+    return sum(int(stats.get(key, 0)) for key in keys)
 
 
 def matches(name: str, pattern: str) -> bool:

@@ -81,6 +81,22 @@ def test_rates(server: Server) -> None:
     sampled(server, test)
 
 
+def test_rates_of_extensions() -> None:
+    async def test(sampler: Sampler, other: "library.Client[str]") -> None:
+        other.watch("mail")
+        other.put("x", tube="mail", key="before")
+        await sampler.take()
+        other.put("x", tube="mail", key="a")
+        other.put("x", tube="mail")
+        other.reserve_many(2, timeout=0)
+        second = await sampler.take()
+        assert second.rates is not None
+        assert (second.rates.put, second.rates.reserve) == (0.5, 0.25)
+
+    with beanpole_server() as server:
+        sampled(server, test)
+
+
 def test_how_long_jobs_wait() -> None:
     async def test(sampler: Sampler, other: "library.Client[str]") -> None:
         other.put("x", tube="mail")
