@@ -27,10 +27,8 @@ ENDS = {
     (LATE, "deleted"): 50,
     (HANGING, "timed_out"): 5,
     (POISON, "dead"): 4,
-    (POISON, "moved"): 4,
     (OLD, "expired"): 3,
     (GONE, "cleared"): 7,
-    (MOVED, "moved"): 6,
 }
 """How the jobs of the load end."""
 

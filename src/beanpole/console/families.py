@@ -163,13 +163,6 @@ TUBE_FAMILIES = (
         ),
     ),
     TubeFamily(
-        "beanpole_jobs_urgent",
-        G,
-        "Ready jobs of a tube whose priority is below 1024.",
-        ("tube",),
-        (("", "current-jobs-urgent"),),
-    ),
-    TubeFamily(
         "beanpole_oldest_ready_seconds",
         G,
         "For how long the oldest ready job of a tube has been ready; 0: there is none.",
@@ -178,13 +171,11 @@ TUBE_FAMILIES = (
         rest=Rest.MOST,
     ),
     TubeFamily("beanpole_jobs_put", C, "Jobs put into a tube.", ("tube",), (("", "total-jobs"),)),
-    TubeFamily("beanpole_jobs_reserved", C, "Jobs of a tube handed out.", ("tube",), (("", "jobs-reserved"),)),
-    TubeFamily("beanpole_jobs_kicked", C, "Jobs of a tube kicked.", ("tube",), (("", "jobs-kicked"),)),
     TubeFamily(
         "beanpole_job_ends",
         C,
         "What became of jobs of a tube: deleted by a client, released, buried, timed out in the hands of a worker,"
-        " dead by the rules, expired, cleared, moved to another tube.",
+        " dead by the rules, expired, cleared.",
         ("tube", "outcome"),
         (
             ("deleted", "cmd-delete"),
@@ -194,7 +185,6 @@ TUBE_FAMILIES = (
             ("dead", "jobs-dead"),
             ("expired", "jobs-expired"),
             ("cleared", "jobs-cleared"),
-            ("moved", "jobs-moved-out"),
         ),
     ),
     TubeFamily("beanpole_puts_refused", C, "Puts that a tube's limits refused.", ("tube",), (("", "puts-refused"),)),
