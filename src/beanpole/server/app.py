@@ -238,7 +238,7 @@ def serve(settings: Settings, make_console: "MakeConsole" = open_console) -> Exi
     if listeners and settings.listen:
         logger.warning("listen ignored", reason="systemd handed over the sockets")
     files: dict[str, tuple[int, int]] = {}
-    http = listener.bind(settings.http, shared_limits.HTTP_PORT_DEFAULT) if settings.http else None
+    http = listener.bind_http(settings.http, shared_limits.HTTP_PORT_DEFAULT) if settings.http else None
     if not listeners:
         listeners = early.opened or listener.open_all(settings.listen, settings.port)
         files = listener.socket_files(listeners)

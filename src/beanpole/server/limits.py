@@ -47,6 +47,12 @@ DESCRIPTORS_RESERVED = 16
 DESCRIPTORS_CONSOLE = 16
 """File descriptors kept free with ``--http``: for the console's connections, twice while it is started."""
 
+HTTP_BIND_TRIES = 40
+"""How often the address of the console is bound at a start while something else has it."""
+
+HTTP_BIND_PAUSE_S = 0.05
+"""Seconds between these: a console whose server was killed needs about a tenth of a second to end."""
+
 CONSOLE_WAIT_S = 5.0
 """Seconds after which the console of a node is started that answers no clients yet."""
 

@@ -8,9 +8,11 @@ import errno
 import os
 import socket
 import stat
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 
 from beanpole.errors import ExitCode, StartError
+from beanpole.server import limits
 
 UNIX = "unix:"
 """What the address of a Unix socket begins with; the path follows."""
@@ -105,7 +107,11 @@ def bind_tcp(family: socket.AddressFamily, address: tuple[object, ...], *, dual_
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     if family == socket.AF_INET6:
         listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0 if dual_stack else 1)
-    listener.bind(address)
+    try:
+        listener.bind(address)
+    except OSError:
+        listener.close()
+        raise
     return listener
 
 
@@ -137,6 +143,22 @@ def bind(address: str, port: int) -> socket.socket:
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise StartError(f"cannot listen on {where}: {reason}", ExitCode.CANNOT_LISTEN) from error
+
+
+def bind_http(address: str, port: int, pause: Callable[[float], None] = time.sleep) -> socket.socket:
+    """Bind the console's address; wait for it a moment, which the console of a server that was killed needs to end.
+
+    Raises:
+        StartError: it can't be resolved or bound.
+    """
+    for left in reversed(range(limits.HTTP_BIND_TRIES)):
+        try:
+            return bind(address, port)
+        except StartError as error:
+            if not left or not isinstance(error.__cause__, OSError) or error.__cause__.errno != errno.EADDRINUSE:
+                raise
+        pause(limits.HTTP_BIND_PAUSE_S)
+    raise AssertionError("there is a last try")
 
 
 def inherited(environment: Mapping[str, str]) -> list[socket.socket]:

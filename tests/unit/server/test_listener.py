@@ -1,8 +1,11 @@
 """Addresses as users write them."""
 
+import socket
+
 import pytest
 
-from beanpole.server.listener import split_address
+from beanpole.errors import StartError
+from beanpole.server.listener import bind_http, split_address
 
 
 @pytest.mark.parametrize(
@@ -49,3 +52,17 @@ def test_address_is_split(text: str, split: tuple[str, int]) -> None:
 def test_what_is_no_address_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"address|host|port"):
         split_address(text, 11300)
+
+
+def test_the_address_of_a_console_that_ends_is_waited_for() -> None:
+    other = socket.create_server(("127.0.0.1", 0))
+    port = other.getsockname()[1]
+    with bind_http(f"127.0.0.1:{port}", 0, lambda _: other.close()) as bound:
+        assert bound.getsockname()[1] == port
+
+
+def test_an_address_that_is_never_free_is_refused_in_the_end() -> None:
+    pauses: list[float] = []
+    with socket.create_server(("127.0.0.1", 0)) as other, pytest.raises(StartError, match="already in use"):
+        bind_http(f"127.0.0.1:{other.getsockname()[1]}", 0, pauses.append)
+    assert 1 <= sum(pauses) <= 3
