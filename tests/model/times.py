@@ -1,4 +1,4 @@
-"""How long jobs take, in the reference model: every time is kept, and counted anew for each reply."""
+"""How long jobs take, in the reference model: every time is kept, and all are counted again for each reply."""
 
 # ruff: noqa: ARG002 - every command gets the session, whether it needs it or not
 
