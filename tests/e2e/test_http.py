@@ -112,10 +112,12 @@ def under_load(process: Process) -> Iterator[list[int]]:
         (["--http", "unix:/socket"], USAGE, ["--http", "no TCP address"]),
         (["--http", "[::1"], USAGE, ["--http", "[::1"]),
         (["--http", "127.0.0.1:99999"], USAGE, ["--http", "99999"]),
+        (["--http", f"{HOST}:0", "--http-host", "http://queue"], USAGE, ["--http-host", "'http://queue' is no name"]),
+        (["--http", f"{HOST}:0", "--http-host", "*.queue"], USAGE, ["--http-host", "'*.queue' is no name"]),
         (["--http", "192.0.2.1"], CANNOT_LISTEN, ["192.0.2.1:11380", "Cannot assign"]),
     ],
 )
-def test_wrong_addresses_are_refused(flags: list[str], code: int, words: list[str]) -> None:
+def test_wrong_addresses_and_names_are_refused(flags: list[str], code: int, words: list[str]) -> None:
     done = start_in_vain(*flags)
     assert (done.code, len(done.error.splitlines())) == (code, 1), done.error
     assert all(word in done.error for word in words)

@@ -9,7 +9,7 @@ import click
 
 from beanpole import limits as shared_limits
 from beanpole.cli.common import SETTINGS, URL
-from beanpole.cli.serve import check_listen, log_format, option
+from beanpole.cli.serve import check_host_names, check_listen, log_format, option
 from beanpole.client import Address
 from beanpole.client.address import SCHEME
 from beanpole.console import limits
@@ -68,6 +68,7 @@ class NamedUrl(click.ParamType[tuple[str, str]]):
     "hosts",
     multiple=True,
     metavar="NAME",
+    callback=check_host_names,
     help="A name of this console that requests may use, besides localhost and addresses; may be repeated.",
 )
 @option(

@@ -224,6 +224,14 @@ def check_http(ctx: click.Context, parameter: click.Parameter, value: str) -> st
     return value
 
 
+def check_host_names(ctx: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
+    """Refuse what no request can have as its Host: a URL, a pattern, several names in one."""
+    for name in value:
+        if not name or any(each in "/*,; " for each in name):
+            raise click.BadParameter(f"{name!r} is no name of a host; write it as in queue.example.org", ctx, parameter)
+    return value
+
+
 def set_user(_ctx: click.Context, _parameter: click.Parameter, value: str | None) -> str | None:
     """Take an empty user as none."""
     return value or None
@@ -342,6 +350,7 @@ log_format = option(
     "--http-host",
     metavar="NAME",
     multiple=True,
+    callback=check_host_names,
     help="With --http: a name by which it is called, besides addresses and localhost; may be repeated.",
 )
 @option(

@@ -4,6 +4,8 @@ import http.client
 
 import pytest
 
+from beanpole.errors import ExitCode
+from tests.e2e.cli.conftest import run
 from tests.e2e.console.process import console, url_of
 from tests.e2e.process import wait_until
 from tests.servers import HOST, REPLY_TIMEOUT_S, beanpole_server
@@ -49,6 +51,13 @@ def test_a_name_must_be_known(host: str, status: int) -> None:
         answer = served.get("/health", Host=host)
         assert answer.status == status
         assert status == 200 or "--http-host" in answer.text
+
+
+@pytest.mark.parametrize("name", ["http://queue.example", "*.example", "a,b", ""])
+def test_what_is_no_name_is_refused(name: str) -> None:
+    done = run("console", "--http", f"{HOST}:0", "--http-host", name)
+    assert (done.code, done.out) == (ExitCode.USAGE, b"")
+    assert f"{name!r} is no name of a host" in done.err
 
 
 def test_a_request_without_a_host_is_served() -> None:
