@@ -120,6 +120,11 @@ async def check(request: Request) -> Response:
     return PlainTextResponse(text, 200 if all(holds for holds, _ in verdicts) else 503, HEADERS)
 
 
+async def unknown(_: Request) -> Response:
+    """Any other path: who opens the address in a browser reads what there is."""
+    raise HTTPException(404, f"there are {', '.join(('/metrics', *CHECKS))}")
+
+
 async def refused(_: Request, error: Exception) -> Response:
     """A mistake of a request, in a line."""
     assert isinstance(error, HTTPException), "it is registered for nothing else"
@@ -128,7 +133,7 @@ async def refused(_: Request, error: Exception) -> Response:
 
 def make_app(console: Console) -> Starlette:
     """Returns the application."""
-    routes = [Route("/metrics", metrics), *(Route(path, check) for path in CHECKS)]
+    routes = [Route("/metrics", metrics), *(Route(path, check) for path in CHECKS), Route("/{path:path}", unknown)]
     hosts = Middleware(Hosts, names=console.settings.hosts)
     app = Starlette(routes=routes, middleware=[hosts], exception_handlers={HTTPException: refused})
     app.router.redirect_slashes = False
