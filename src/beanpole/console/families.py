@@ -300,7 +300,9 @@ HISTOGRAM_FAMILIES = (
         "turn",
         "turn",
     ),
-    HistogramFamily("beanpole_turn_commands", "Commands of each turn that ran any.", (), "turn-commands", "commands", per=1),
+    HistogramFamily(
+        "beanpole_turn_commands", "Commands of each turn that ran any.", (), "turn-commands", "commands", per=1
+    ),
     HistogramFamily("beanpole_sync_seconds", "How long it took to make records durable.", (), "sync", "turn"),
 )
 """The histograms, in this order."""
