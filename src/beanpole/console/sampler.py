@@ -20,6 +20,7 @@ from beanpole.console.sample import Sample
 from beanpole.console.settings import Settings, Source
 from beanpole.console.times import Times, TimesDivision
 from beanpole.console.tubes import Division
+from beanpole.monitor.sampling import pages_for
 
 
 class Logger(Protocol):
@@ -101,7 +102,7 @@ class Sampler:
     async def _ask_pages(self, tube_count: int) -> tuple[list[StatsTube], bool]:
         """Asks for a page after the other; returns also whether the last was reached, behind which there is nothing."""
         tubes: list[StatsTube] = []
-        for _ in range(pages_for(tube_count)):
+        for _ in range(pages_for(tube_count, limits.TUBES_PER_PAGE)):
             after = tubes[-1].name if tubes else None
             page = await self._client.stats_tubes(after, limits.TUBES_PER_PAGE)
             self.sample.heard()
@@ -126,7 +127,7 @@ class Sampler:
         names = [tube.name for tube in named[: limits.HISTOGRAM_TUBES_MAX]]
         found = await self._client.stats_histograms(None, limits.HISTOGRAM_TUBES_MAX)
         of_tubes = dict(found.tubes)
-        for _ in range(pages_for(len(tubes))):
+        for _ in range(pages_for(len(tubes), limits.TUBES_PER_PAGE)):
             if not found.tubes or not names or (after := list(found.tubes)[-1]).encode() >= names[-1].encode():
                 break
             self.sample.heard()
@@ -145,14 +146,6 @@ class Sampler:
                 self._logger.log("warning", "server away", server=self.source.name, reason=reason)
             else:
                 self._logger.log("info", "server back", server=self.source.name)
-
-
-def pages_for(tube_count: int) -> int:
-    """How many pages are asked for where there were so many tubes: some more, for tubes come and go between them.
-
-    Not as many as there are: a client that goes on making tubes, each behind the last page, would keep us asking.
-    """
-    return 2 + (tube_count + tube_count // 4) // limits.TUBES_PER_PAGE
 
 
 def make_sampler(source: Source, settings: Settings, logger: Logger, now_ns: Callable[[], int]) -> Sampler:

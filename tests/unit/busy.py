@@ -1,0 +1,69 @@
+"""A client of a server that others keep busy with tubes."""
+
+from typing import Self
+
+from beanpole.client import Stats, StatsTube
+from beanpole.client.histograms import Histogram, Histograms
+from beanpole.console.families import JOB_TIMES
+from tests.unit.console.made import stats, tube
+
+BOUNDS: dict[str, tuple[int, ...]] = {"job": (1,), "turn": (1,), "commands": (1,)}
+
+PAGES_MAX = 10
+"""Pages that one tube may cost."""
+
+
+class Asked:
+    """A result that is there."""
+
+    def result(self) -> Stats:
+        """There is one tube."""
+        return stats(current_tubes=1)
+
+
+class Pipeline:
+    """Asks for statistics, and nothing else."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Has asked already."""
+
+    def stats(self) -> Asked:
+        """Asks."""
+        return Asked()
+
+
+class Busy:
+    """A client of a server on which there is a new tube behind each page of them."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def note_page(self) -> None:
+        """One more page was asked for."""
+        self.count += 1
+        assert self.count <= PAGES_MAX, "the sample goes on and on"
+
+    async def stats(self) -> Stats:
+        """There is one tube."""
+        return Asked().result()
+
+    def pipeline(self) -> Pipeline:
+        """Several questions at once."""
+        return Pipeline()
+
+    async def features(self) -> frozenset[str]:
+        """As those of our server."""
+        return frozenset({"stats-tubes", "stats-histograms"})
+
+    async def stats_tubes(self, *_: object, **__: object) -> list[StatsTube]:
+        """A page with a tube that is new."""
+        self.note_page()
+        return [tube(f"a{self.count:09}", total_jobs=1)]
+
+    async def stats_histograms(self, *_: object, **__: object) -> Histograms:
+        """A page with a tube that comes before all those of `stats_tubes`."""
+        self.note_page()
+        return Histograms(BOUNDS, {what: Histogram(0, 0, (0, 0)) for what in JOB_TIMES}, {f"a!{self.count:09}": {}})
