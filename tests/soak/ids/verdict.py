@@ -12,13 +12,16 @@ COUNTERS = 10**8
 
 STEP = 2
 
+REQUEST_MAX = 1_000
+"""Numbers that a request wants at most."""
+
 
 def lost_at_most(batch: int) -> int:
-    """Numbers of a counter that one crash may lose: what is left at the low-water mark, and what is reserved then.
+    """Numbers of a counter that one crash may lose: what is left when a batch is reserved, and that batch.
 
-    That is a batch, or what the largest request wants.
+    It is reserved at half a batch, or when less is left than the largest request wants.
     """
-    return batch // 2 + max(batch, 1_000 if batch > 1 else 1) + 1
+    return max(batch // 2, REQUEST_MAX - 1 if batch > 1 else 0) + batch + 1
 
 
 @dataclass
