@@ -26,6 +26,7 @@ class Connection(H11Protocol):
     keep_alive_s: float = limits.HTTP_KEEP_ALIVE_S
     connections_max = limits.HTTP_CONNECTIONS_MAX
     _deadline: asyncio.TimerHandle | None = None
+    _is_last: bool = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Accepts a connection, unless there are too many."""
@@ -45,6 +46,17 @@ class Connection(H11Protocol):
         """An answer was sent: the next request may come, within the time that an idle connection has."""
         self._set_deadline(self.keep_alive_s + self.request_s)
         super().on_response_complete()
+        if self._is_last and not self._is_answering():
+            self.transport.close()
+
+    def eof_received(self) -> bool:  # type: ignore[override]
+        """The client says no more, and may wait for its answers all the same, as `nc -N` does."""
+        self._is_last = True
+        return self._is_answering()
+
+    def _is_answering(self) -> bool:
+        # Before the first request there is none, whatever uvicorn's type says.
+        return self.cycle is not None and not self.cycle.response_complete  # type: ignore[redundant-expr]
 
     def _set_deadline(self, seconds: float) -> None:
         if self._deadline is not None:

@@ -39,6 +39,12 @@ async def short(_: Request) -> Response:
     return PlainTextResponse("ok")
 
 
+async def late(_: Request) -> Response:
+    for _turn in range(20):
+        await asyncio.sleep(0)
+    return PlainTextResponse("ok")
+
+
 async def endless(_: Request) -> Response:
     async def content() -> AsyncIterator[bytes]:
         while True:
@@ -52,7 +58,7 @@ async def broken(_: Request) -> Response:
     raise ZeroDivisionError
 
 
-APP = Starlette(routes=[Route("/", short), Route("/endless", endless), Route("/broken", broken)])
+APP = Starlette(routes=[Route("/", short), Route("/late", late), Route("/endless", endless), Route("/broken", broken)])
 
 
 @asynccontextmanager
@@ -174,3 +180,17 @@ def test_a_stop_waits_for_nobody() -> None:
         assert log.lines == []
 
     asyncio.run(main())
+
+
+def test_client_that_says_no_more_has_its_answers_and_the_end() -> None:
+    async def ask() -> bytes:
+        async with serving(Log()) as (_, port):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(b"GET /late HTTP/1.1\r\nHost: localhost\r\n\r\n" * 2)
+            writer.write_eof()
+            try:
+                return await asyncio.wait_for(reader.read(), REPLY_TIMEOUT_S)
+            finally:
+                writer.close()
+
+    assert asyncio.run(ask()).count(b"200 OK") == 2
