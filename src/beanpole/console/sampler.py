@@ -83,7 +83,11 @@ class Sampler:
         return stats
 
     async def _ask_all(self) -> Sample:
-        stats = await self.stats.get()
+        try:
+            stats = await self.stats.get()
+        except AwayError as error:
+            self._report(str(error))  # silent, but connected
+            raise
         if role_of(stats) not in {"", "leader"}:
             return Sample(self._now_ns(), stats, [])
         try:

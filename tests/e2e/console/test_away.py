@@ -40,6 +40,8 @@ def test_a_server_that_hangs_is_down_until_it_answers_again() -> None:
             server.signal(signal.SIGCONT)
         served.wait_for(lambda found: up(found, "one"), "the server is back")
         assert served.get("/health").status == 200
+        assert "no answer within 1 s" in served.messages.read_text()
+        assert "server back" in served.messages.read_text()
 
 
 def test_a_server_that_is_killed_comes_back_by_itself(tmp_path: Path) -> None:
