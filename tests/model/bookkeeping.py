@@ -45,7 +45,7 @@ class Bookkeeping:
     def connect(self) -> Thing:
         begin = {"todo": [], "out": "", "waiting": False, "half_closed": False, "producer": False, "worker": False}
         begin |= {"number": self.counts["total-connections"], "heard": self.now}
-        begin |= {"name": "", "opened": self.now, "verb": "-"}
+        begin |= {"name": "", "opened": self.now, "verb": "none"}
         self.sessions.append(Thing(used="default", watched=["default"], until=NEVER, **begin))
         self.counts["total-connections"] += 1
         return self.sessions[-1]

@@ -57,7 +57,7 @@ class SessionInfo:
             name=str(json.loads(item["name"])),
             peer=str(json.loads(item["peer"])),
             since=float(item["since"]),
-            last_command="" if command == "-" else command,
+            last_command="" if command == "none" else command,
             last_command_age=float(item["last-command-age"]),
             used=item["used"],
             watched=re.findall(r"[^\[\], ]+", item["watched"]),

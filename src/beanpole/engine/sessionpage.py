@@ -36,7 +36,7 @@ NAME_BYTES_PER_MOVE = cython.declare(cython.Py_ssize_t, 4)
 """Bytes of a name that are written in that time, where each character needs an escape."""
 
 VERB_NAMES = {
-    0: "-",
+    0: "none",
     **{int(Verb[text]): text.lower().replace("_", "-") for text in ("UNKNOWN_COMMAND", "BAD_FORMAT")},
     **{int(Verb[text]): text.lower().replace("_", "-") for text in ("JOB_TOO_BIG", "EXPECTED_CRLF")},
     **{int(verb): text.strip().decode() for text, verb, _, _, _ in COMMANDS},

@@ -17,7 +17,7 @@ CLEAR = (b"clear-tube t\r\n", b"CLEARED 1\r\n")
 FEATURES = ("clear-tube", "name-session")
 
 LIST = (
-    b'---\n- number: 4\n  name: "a \\"b\\" \\u2028"\n  peer: "1.2.3.4:5"\n  since: 12.5\n  last-command: -\n'
+    b'---\n- number: 4\n  name: "a \\"b\\" \\u2028"\n  peer: "1.2.3.4:5"\n  since: 12.5\n  last-command: none\n'
     b"  last-command-age: 12.5\n  used: 17\n  watched: []\n  watched-count: 0\n  jobs-held: 0\n"
     b'- number: 5\n  name: ""\n  peer: "console"\n  since: 3\n  last-command: reserve\n  last-command-age: 1\n'
     b"  used: default\n  watched: [default, 8]\n  watched-count: 30\n  waiting: 1\n  jobs-held: 2\n"

@@ -104,7 +104,7 @@ def test_what_is_said_of_a_session() -> None:
     items = listed(asks, 5_500_000_000)
     assert numbers(items) == [0, 1, 2]
     assert items[0]["last-command"] == "list-sessions"
-    assert items[1] | {"peer": '"console"', "last-command": "-", "watched": "[]", "watched-count": "0"} == items[1]
+    assert items[1] | {"peer": '"console"', "last-command": "none", "watched": "[]", "watched-count": "0"} == items[1]
     assert items[2] == {
         "number": "2",
         "name": '""',
