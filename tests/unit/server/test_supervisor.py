@@ -21,7 +21,7 @@ from beanpole.server.connection import Connection
 from beanpole.server.epoll import EpollTransport
 from beanpole.server.eventqueue import now_ns
 from beanpole.server.logs import Event, Logger
-from beanpole.server.supervisor import Pace, Supervisor, keep_to_ourselves
+from beanpole.server.supervisor import Pace, Supervisor, ended_by, keep_to_ourselves
 from beanpole.server.turn import Turn
 from tests.servers import REPLY_TIMEOUT_S
 
@@ -174,6 +174,15 @@ def test_console_that_is_killed_is_started_again_and_leaves_nothing() -> None:
             assert found.engine.session_count == 0
 
     in_loop(test)
+
+
+@pytest.mark.parametrize(
+    ("end", "said"), [("exit(3)", "exit code 3"), (f"kill({signal.SIGRTMIN + 3})", f"signal {signal.SIGRTMIN + 3}")]
+)
+def test_every_end_has_a_word(end: str, said: str) -> None:
+    code = f"import os, signal\nkill = lambda number: os.kill(os.getpid(), number)\n{end}"
+    pid = os.posix_spawn(sys.executable, [sys.executable, "-c", code], os.environ)
+    assert ended_by(pid) == said
 
 
 def test_console_that_does_not_stay_is_given_up() -> None:
