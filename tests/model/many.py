@@ -23,6 +23,7 @@ TALLIED = (
     "jobs-buried",
     "jobs-kicked",
     "jobs-timed-out",
+    "jobs-lost",
 )
 
 

@@ -250,6 +250,7 @@ class Model(Extensions, Explaining, Listing):
         session.todo, session.waiting = [], False
         held = [job for job in self.jobs.values() if job.holder is session]
         for job in sorted(held, key=lambda job: (job.until, job.id)):
+            self.tube_counts[job.tube]["jobs-lost"] += 1
             self.fail(job, 0, keeps_delay=True)
         while session.watched:
             remove(session.watched, session.watched[0])

@@ -41,8 +41,8 @@ from tests.ops.prometheus import Values
 PLAIN, CLUSTER = "plain", ("node-a", "node-b")
 EPOCH = 3
 LAGS = {"node-a": 0, "node-b": 70_000_000}
-FAILURES = ("buried", "timed_out", "dead", "expired")
-OPENED = 4
+FAILURES = ("buried", "timed_out", "lost", "dead", "expired")
+OPENED = 5
 """Connections that the load opens after its beginning."""
 
 NEARLY = 0.25

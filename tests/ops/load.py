@@ -28,7 +28,7 @@ ENDS = {
     (HANGING, "timed_out"): 5,
     (POISON, "dead"): 4,
     (OLD, "expired"): 3,
-    (GONE, "cleared"): 7,
+    (GONE, "lost"): 1,
 }
 """How the jobs of the load end."""
 
@@ -138,7 +138,7 @@ class Load:
         self.spans.late = begun - last - 1, time.monotonic() - first - 1
 
     def failures(self) -> None:
-        """Jobs that time out, die, expire, are cleared, are moved."""
+        """Jobs that time out, die, expire, are lost, are moved."""
         hanging = self.client(HANGING)
         self.producer.put_many([b"x"] * PUT[HANGING], ttr=1, tube=HANGING)
         assert len(hanging.reserve_many(PUT[HANGING])) == PUT[HANGING]
@@ -149,6 +149,11 @@ class Load:
         for _ in range(PUT[OLD]):
             self.producer.put_job(b"x", expire=0.1, tube=OLD)
         self.put(GONE)
+        with Client((HOST, self.process.port), encoding=None) as worker:
+            worker.watch(GONE)
+            worker.ignore("default")
+            worker.reserve()
+        wait_until(lambda: self.producer.stats_tube(GONE).current_jobs_ready == PUT[GONE], "the job is back")
         self.producer.clear_tube(GONE)
         self.put(MOVED)
         self.producer.move_jobs(MOVED, "ready", to=PAUSED)

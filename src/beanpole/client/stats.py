@@ -173,6 +173,7 @@ class StatsTube(_Stats):
     jobs_buried: int = 0
     jobs_kicked: int = 0
     jobs_timed_out: int = 0
+    jobs_lost: int = 0
     oldest_ready: int = 0
 
 

@@ -175,16 +175,16 @@ TUBE_FAMILIES = (
         "beanpole_job_ends",
         C,
         "What became of jobs of a tube: deleted by a client, released, buried, timed out in the hands of a worker,"
-        " dead by the rules, expired, cleared.",
+        " lost as the worker's connection ended, dead by the rules, expired.",
         ("tube", "outcome"),
         (
             ("deleted", "cmd-delete"),
             ("released", "jobs-released"),
             ("buried", "jobs-buried"),
             ("timed_out", "jobs-timed-out"),
+            ("lost", "jobs-lost"),
             ("dead", "jobs-dead"),
             ("expired", "jobs-expired"),
-            ("cleared", "jobs-cleared"),
         ),
     ),
     TubeFamily("beanpole_puts_refused", C, "Puts that a tube's limits refused.", ("tube",), (("", "puts-refused"),)),

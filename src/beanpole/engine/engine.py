@@ -137,6 +137,7 @@ class Engine:
         changed = []
         while session.reserved.count:
             job = cython.cast(Job, session.reserved.entries[0].item)
+            job.tube.total_lost_count += 1
             if job.tube.rules is None and job.tag_bytes == 0:
                 self.make_ready(job)
             elif written > LOST_BYTES_PER_TURN and is_under_way(job):

@@ -113,6 +113,7 @@ def more_of(tube: Tube, now_ns: int64_t, started_at_ns: int64_t) -> list[tuple[s
         ("jobs-buried", tube.total_bury_count),
         ("jobs-kicked", tube.total_kick_count),
         ("jobs-timed-out", tube.total_timeout_count),
+        ("jobs-lost", tube.total_lost_count),
         ("oldest-ready", oldest_s(cython.address(tube.ages), tube.ready.count, now_ns, started_at_ns)),
     ]
 

@@ -47,6 +47,7 @@ cdef class Tube(Timed):
     cdef uint64_t total_bury_count       # also as they died
     cdef uint64_t total_kick_count
     cdef uint64_t total_timeout_count    # reservations that ran out
+    cdef uint64_t total_lost_count       # reservations that ended with the session
     cdef Ages ages                       # since when its ready jobs are ready
     cdef readonly uint32_t pause_s            # seconds that the current pause was asked for; 0: not paused
     cdef readonly uint8_t closed              # bits of Closed; 0: its jobs may be reserved
