@@ -139,7 +139,7 @@ class Sampler:
             of_tubes |= found.tubes
         if server_id != self._times.server_id:
             self._times = TimesDivision(server_id)
-        there = frozenset(tube.name for tube in tubes)
+        there = frozenset(tube.name for tube in tubes) | of_tubes.keys()  # some came since their page was read
         return self._times.divide(there, names, replace(found, tubes=of_tubes))
 
     def _report(self, reason: str) -> None:
