@@ -65,11 +65,23 @@ class Console:
         finally:
             connection.close()
 
-    def scrape(self, path: str = "/metrics") -> Samples:
-        """The values of a scrape."""
+    def scrape_once(self, path: str = "/metrics") -> Samples:
+        """The values of a scrape, whichever servers it finds."""
         answer = self.get(path)
         assert answer.status == 200, answer
         return samples_of(answer.text)
+
+    def scrape(self, path: str = "/metrics") -> Samples:
+        """The values of a scrape that finds all servers: on a busy machine one may need more than a second."""
+        found: Samples = {}
+
+        def is_complete() -> bool:
+            found.clear()
+            found.update(self.scrape_once(path))
+            return all(value for (name, _), value in found.items() if name == "beanpole_up")
+
+        wait_until(is_complete, "all servers answer")
+        return found
 
     def value(self, name: str, path: str = "/metrics", **labels: str) -> float | None:
         """A value of a new scrape; None: it is not there."""
@@ -77,7 +89,7 @@ class Console:
 
     def wait_for(self, condition: Callable[[Samples], object], what: str) -> None:
         """Scrapes until a condition holds."""
-        wait_until(lambda: condition(self.scrape()), what)
+        wait_until(lambda: condition(self.scrape_once()), what)
 
 
 def url_of(server: Server, name: str) -> str:

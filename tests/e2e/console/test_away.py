@@ -30,7 +30,7 @@ def test_a_server_that_hangs_is_down_until_it_answers_again() -> None:
         server.signal(signal.SIGSTOP)
         try:
             served.wait_for(lambda found: not up(found, "one"), "the server is away")
-            found = served.scrape()
+            found = served.scrape_once()
             assert named(found, "one") == {"beanpole_up"}
             assert up(found, "two") == 1
             assert served.get("/health").status == 503
@@ -48,7 +48,7 @@ def test_a_server_that_is_killed_comes_back_by_itself(tmp_path: Path) -> None:
     path = tmp_path / "socket"
     command = [sys.executable, "-m", "beanpole", "serve", "-l", f"unix:{path}"]
     with console("--url", f"one=unix:{path}") as served:
-        assert up(served.scrape(), "one") == 0
+        assert up(served.scrape_once(), "one") == 0
         for _ in range(2):
             process = subprocess.Popen(command, env=environment(), stderr=subprocess.DEVNULL)
             try:

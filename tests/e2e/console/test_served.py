@@ -30,7 +30,9 @@ def test_server_under_load_is_measured() -> None:
         with under_load(process) as done:
             wait_for_more(done, 100)
             served.wait_for(
-                lambda found: found["beanpole_jobs_put_total", frozenset({("server", name), ("tube", "default")})] > 99,
+                lambda found: (
+                    found.get(("beanpole_jobs_put_total", frozenset({("server", name), ("tube", "default")})), 0) > 99
+                ),
                 "a sample from after that",
             )
             found = served.scrape()
