@@ -292,7 +292,7 @@ class EpollTransport(EventQueue):
             return 0
         connection: Connection = cython.cast(Connection, self.by_fd[fd], typecheck=True)
         self.by_fd[fd] = None
-        posix.close(fd)
+        self.close_fd(fd)
         if self.observe_connections and not connection.session.own:
             self.observer.connection_closed(fd)
         return self.resume_accepting()

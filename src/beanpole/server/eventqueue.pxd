@@ -15,6 +15,7 @@ cdef class EventQueue:
     cdef int64_t accept_report_ns          # nothing is reported again before, engine clock
     cdef int64_t now(self) except? -1
     cdef int watch_fd(self, int fd, unsigned int events, int operation) except -1
+    cdef int close_fd(self, int fd) except -1
     cdef int wake_by(self, int64_t now_ns, int64_t due_ns) except -1
     cdef int pause_accepting(self, int64_t now_ns, int reason) except -1
     cdef int resume_accepting(self) except -1

@@ -63,6 +63,16 @@ class EventQueue:
             raise OSError(last_error, "epoll_ctl failed")
         return 0
 
+    def close_fd(self, fd):
+        """Close a descriptor that is watched, if it got that far.
+
+        That it is watched ends first. A process that is being started has a copy of it until it runs its own program,
+        and while there is one the epoll goes on to report what happens to it, under a number that may be another's.
+        """
+        posix.epoll_ctl(self.epoll_fd, posix.EPOLL_CTL_DEL, fd, cython.NULL)
+        posix.close(fd)
+        return 0
+
     def wake_by(self, now_ns, due_ns):
         """Let the timer fire by a moment of the clock; -1: there is none. It may fire earlier.
 

@@ -333,5 +333,5 @@ class ForwardTransport(EventQueue):
             end.fd = -1
             end.other = end.unsent = None  # the two must not keep each other alive
             self.by_fd[fd] = None
-            posix.close(fd)
+            self.close_fd(fd)
         return self.resume_accepting()

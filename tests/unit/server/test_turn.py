@@ -1,9 +1,11 @@
 """Turns over more than one kind of transport: sockets, bytes in memory, and connections without any."""
 
+import contextlib
 import os
 import select
 import socket
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -114,6 +116,39 @@ def test_connection_without_a_transport_waits_beside_tcp_clients(house: House) -
     with house.connect() as client:
         house.ask(client, b"put 0 0 60 2\r\nhi\r\n", b"INSERTED 1\r\n")
     assert connection.take_output() == b"RESERVED 1 2\r\nhi\r\n"
+
+
+def number_of(client: socket.socket) -> int:
+    """The descriptor of the server's end of a connection; -1: it has none."""
+    for path in Path("/proc/self/fd").iterdir():
+        if path.is_socket():
+            with socket.socket(fileno=os.dup(int(path.name))) as end, contextlib.suppress(OSError):
+                if end.getpeername() == client.getsockname():
+                    return int(path.name)
+    return -1
+
+
+def test_socket_of_which_a_process_that_is_started_has_a_copy_is_heard_of_no_more(house: House) -> None:
+    """The next client may get its number, and must not be taken for the one that hangs up."""
+    first = house.connect()
+    second = socket.socket()  # before the number is free
+    second.settimeout(10)
+    number = number_of(first)
+    copy = os.dup(number)
+    first.sendall(b"quit\r\n")
+    house.run()
+    second.connect(house.listener.getsockname())
+    house.run()
+    assert number_of(second) == number
+    second.sendall(b"reserve\r\n")
+    house.run()
+    first.close()
+    house.run()
+    with house.connect() as third:
+        house.ask(third, b"put 0 0 9 1\r\na\r\n", b"INSERTED 1\r\n")
+    assert second.recv(100) == b"RESERVED 1 1\r\na\r\n"
+    os.close(copy)
+    second.close()
 
 
 def test_session_of_a_stranger_is_an_exception(house: House) -> None:
