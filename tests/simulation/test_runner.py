@@ -1,4 +1,4 @@
-"""Work in the background that is done, but of which the loop has not yet heard, is found by who waits for it.
+"""Background work that is done is found by a caller that waits for it, even before the loop has heard of it.
 
 A segment on its way back to the pool of a full disk is such work: who did not find it would ask the disk for another.
 The simulated runner must do as the one of the server does.

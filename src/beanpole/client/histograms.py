@@ -32,7 +32,7 @@ class Histograms:
     """A page of ``stats-histograms``. Times are in microseconds."""
 
     bounds: dict[str, tuple[int, ...]]
-    """By unit: ``job`` for times of jobs and of who waits for one, ``turn`` for turns and syncs, ``commands``."""
+    """By unit: ``job`` for the times of jobs and of reserves, ``turn`` for turns and syncs, ``commands``."""
 
     server: dict[str, Histogram]
     """By name: ``job-ready``, ``job-held``, ``job-late``, ``reserve-wait``, ``turn``, ``turn-commands``, ``sync``."""

@@ -72,7 +72,7 @@ class Latest(Generic[T]):
     def _ended(self, task: asyncio.Task[T]) -> None:
         self._task = None
         if not task.cancelled():
-            task.exception()  # seen: whoever waits gets it, and perhaps nobody waits any more
+            task.exception()  # read, or asyncio logs it when nobody waits for the answer any more
 
     async def stop(self) -> None:
         """Ends what is under way."""

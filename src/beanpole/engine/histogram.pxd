@@ -7,7 +7,7 @@ cdef extern from *:
 
 cpdef enum Unit:
     # What a histogram counts, and so its bounds.
-    JOB_TIME = 0                         # microseconds that a job, or who waits for one, takes
+    JOB_TIME = 0                         # microseconds that a job or a waiting reserve takes
     TURN_TIME                            # microseconds that the server takes
     COMMANDS                             # commands
     UNIT_COUNT

@@ -33,7 +33,7 @@ OF_A_KEY = cython.declare(uint64_t, bit(Kind.TAKEN) | bit(Kind.UNTIL))
 
 
 def put(engine, now_ns, session, command):
-    """put: a new job, offered to whoever waits. It gets no id when it is refused."""
+    """put: add a job, and offer it to the sessions that wait. A put that is refused takes no id."""
     job: Job
     tube: Tube = session.used
     room: cython.int = Room.OK

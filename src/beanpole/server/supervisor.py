@@ -161,7 +161,7 @@ class Supervisor:
             self.change()
 
     def start(self) -> None:
-        """Start the console with the loop's next turn, and again when it ends. Who connects until then waits for it."""
+        """Start the console with the loop's next turn, and again when it ends; until then connections wait."""
         if self.running is None and not self.is_stopping:
             self.listener.listen(limits.BACKLOG)
             self.running = self.loop.create_task(self.run())
@@ -213,7 +213,7 @@ class Supervisor:
             self.give_up(str(error), "watching it failed", error)
 
     def give_up(self, reason: str, effect: str, error: Exception | None = None) -> None:
-        """Serve no HTTP any more: who connects is refused instead of kept waiting."""
+        """Stop serving HTTP: connections are refused instead of kept waiting."""
         self.logger.error(
             "console given up", reason=reason, effect=effect, advice="the next start tries again", exc_info=error
         )
