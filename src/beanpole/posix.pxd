@@ -1,4 +1,4 @@
-# The few functions of the system and the compiler, for the server and the load generator, that Cython does not declare.
+# The few functions of the system and the compiler, for the server, the log and the load generator, that Cython does not declare.
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
 cdef extern from * nogil:
@@ -54,6 +54,12 @@ cdef extern from "<time.h>" nogil:
     int clock_gettime(int clock, timespec *now)
     enum:
         CLOCK_MONOTONIC
+
+cdef inline int64_t monotonic_ns() noexcept nogil:
+    # Read the monotonic clock, in nanoseconds.
+    cdef timespec now
+    clock_gettime(CLOCK_MONOTONIC, &now)
+    return now.tv_sec * <int64_t> 1_000_000_000 + now.tv_nsec
 
 cdef extern from "<sys/timerfd.h>" nogil:
     int timerfd_create(int clock, int flags)

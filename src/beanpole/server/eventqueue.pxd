@@ -1,8 +1,6 @@
 # The header of eventqueue.py.
 from libc.stdint cimport int64_t
 
-cdef int64_t monotonic_ns() noexcept
-
 cdef class EventQueue:
     cdef int epoll_fd
     cdef int timer_fd

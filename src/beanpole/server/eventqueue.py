@@ -15,16 +15,9 @@ ACCEPT_RETRY_NS = cython.declare(int64_t, limits.ACCEPT_RETRY_NS)
 SECOND_NS = cython.declare(int64_t, 1_000_000_000)
 
 
-def monotonic_ns():
-    """Read the monotonic clock, in nanoseconds. The only place where the server reads it."""
-    now: posix.timespec
-    posix.clock_gettime(posix.CLOCK_MONOTONIC, cython.address(now))
-    return now.tv_sec * SECOND_NS + now.tv_nsec
-
-
 def now_ns() -> int:
     """Return the monotonic clock, in nanoseconds."""
-    return monotonic_ns()
+    return posix.monotonic_ns()
 
 
 @cython.cclass
@@ -51,7 +44,7 @@ class EventQueue:
 
     def now(self):
         """Return the time on the engine's clock: that of its log, or the monotonic one if it has none."""
-        return (monotonic_ns() if self.clock is None else self.clock()) + self.clock_offset_ns
+        return (posix.monotonic_ns() if self.clock is None else self.clock()) + self.clock_offset_ns
 
     def watch_fd(self, fd, events, operation):
         """Watch a descriptor in the epoll, or change or end that."""

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import cython
 from cython.cimports.beanpole import posix
-from cython.cimports.beanpole.server.eventqueue import EventQueue, monotonic_ns
+from cython.cimports.beanpole.server.eventqueue import EventQueue
 from cython.cimports.libc.errno import EAGAIN, ECONNABORTED, EINPROGRESS, EINTR, EMFILE
 from cython.cimports.libc.errno import errno as last_error
 from cython.cimports.libc.stdint import int64_t
@@ -138,7 +138,7 @@ class ForwardTransport(EventQueue):
 
     def look_at_clock(self):
         """Give up connections that take too long, and accept again; arm the timer for what comes next."""
-        now_ns: int64_t = monotonic_ns()
+        now_ns: int64_t = posix.monotonic_ns()
         at: cython.Py_ssize_t = 0
         due_ns: int64_t = -1
         while at < len(self.connecting):
@@ -295,7 +295,7 @@ class ForwardTransport(EventQueue):
         far: Side = self.add(upstream.detach())
         side.fresh = False
         side.other, far.other = far, side
-        far.since_ns = monotonic_ns()
+        far.since_ns = posix.monotonic_ns()
         far.unsent = self.hello
         if refusal != 0 and refusal != EINPROGRESS:
             return self.drop(far)

@@ -34,4 +34,3 @@ cdef class Syncer:
 
 cdef int fill(int fd, int64_t start, int64_t end) noexcept nogil
 cdef int sync(int fd, bint whole) noexcept nogil
-cdef int64_t now_ns() noexcept nogil

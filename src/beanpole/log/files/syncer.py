@@ -9,14 +9,13 @@ import os
 import threading
 
 import cython
-from cython.cimports.beanpole import posix
+from cython.cimports.beanpole.posix import monotonic_ns
 from cython.cimports.libc.errno import EINTR, EIO
 from cython.cimports.libc.errno import errno as last_error
 from cython.cimports.libc.stdint import int64_t, uint64_t
 from cython.cimports.libc.string import memset
 
 ZEROS_PER_SYNC = cython.declare(int64_t, 1_048_576)
-SECOND_NS = cython.declare(int64_t, 1_000_000_000)
 
 
 @cython.cclass
@@ -46,12 +45,12 @@ class Syncer:
             if self.stopping:
                 return
             self.failure = 0
-            self.took_ns = -now_ns()
+            self.took_ns = -monotonic_ns()
             for i in range(self.target_count):
                 self.failure = sync(self.targets[i], self.whole[i])
                 if self.failure:
                     break
-            self.took_ns += now_ns()
+            self.took_ns += monotonic_ns()
             count = 1
             write(self.done_fd, cython.address(count), 8)
 
@@ -139,10 +138,3 @@ def sync(fd, whole):
         if last_error != EINTR:
             return last_error
     return 0
-
-
-def now_ns():
-    """Return the monotonic clock, in nanoseconds."""
-    now: posix.timespec
-    posix.clock_gettime(posix.CLOCK_MONOTONIC, cython.address(now))
-    return now.tv_sec * SECOND_NS + now.tv_nsec
