@@ -8,6 +8,7 @@ A line has at most 1 024 bytes. Clients ignore fields that they don't know, so t
 """
 
 import cython
+from cython.cimports.beanpole.engine.decimal import put_number
 from cython.cimports.beanpole.engine.failing import died_in
 from cython.cimports.beanpole.engine.tags import KeyBit, Tag, find_tag, get_number
 from cython.cimports.libc.stdint import int64_t, uint64_t
@@ -39,23 +40,6 @@ def put_text(at: cython.p_char, text: cython.p_const_char, size: cython.Py_ssize
     """Write some bytes; return where they end."""
     memcpy(at, text, size)
     return at + size
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def put_number(at: cython.p_char, number: uint64_t) -> cython.p_char:
-    """Write a number in decimal; return where it ends."""
-    if number < 10:
-        at[0] = cython.cast(cython.char, 48 + number)
-        return at + 1
-    digits: cython.char[20]
-    first: cython.int = 20
-    while number:
-        first -= 1
-        digits[first] = cython.cast(cython.char, 48 + number % 10)
-        number //= 10
-    return put_text(at, cython.address(digits[first]), 20 - first)
 
 
 @cython.cfunc

@@ -6,8 +6,8 @@ length. A number that is equal to a bound counts below it, as Prometheus has it.
 """
 
 import cython
+from cython.cimports.beanpole.engine.decimal import put_number
 from cython.cimports.libc.stdint import UINT64_MAX, uint64_t
-from cython.cimports.libc.string import memcpy
 
 SECOND_US = 1_000_000
 
@@ -50,20 +50,6 @@ fill_scales()
 def scale_of(unit):
     """Return the scale of a unit."""
     return cython.address(scales[cython.cast(cython.int, unit)])
-
-
-@cython.cfunc
-@cython.exceptval(check=False)
-def put_number(at: cython.p_char, number: uint64_t) -> cython.p_char:
-    """Write a number in decimal; return where it ends."""
-    digits: cython.char[20]
-    first: cython.int = 20
-    while number or first == 20:
-        first -= 1
-        digits[first] = cython.cast(cython.char, 48 + number % 10)
-        number //= 10
-    memcpy(at, cython.address(digits[first]), 20 - first)
-    return at + (20 - first)
 
 
 def text_of(scale, bins):
