@@ -37,8 +37,10 @@ NAME_BYTES_PER_MOVE = cython.declare(cython.Py_ssize_t, 4)
 
 VERB_NAMES = {
     0: "none",
-    **{int(Verb[text]): text.lower().replace("_", "-") for text in ("UNKNOWN_COMMAND", "BAD_FORMAT")},
-    **{int(Verb[text]): text.lower().replace("_", "-") for text in ("JOB_TOO_BIG", "EXPECTED_CRLF")},
+    **{
+        int(Verb[text]): text.lower().replace("_", "-")
+        for text in ("UNKNOWN_COMMAND", "BAD_FORMAT", "JOB_TOO_BIG", "EXPECTED_CRLF")
+    },
     **{int(verb): text.strip().decode() for text, verb, _, _, _ in COMMANDS},
     **{int(verb): text.decode() for text, verb in EXTENSION_VERBS.items()},
 }
