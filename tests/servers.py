@@ -128,7 +128,7 @@ def beanstalkd_server(*flags: str) -> Iterator[Server]:
                 yield server
                 return
         finally:
-            _stop(process)
+            stop_process(process)
     raise AssertionError(f"beanstalkd did not start on any of {PORT_ATTEMPTS} ports")
 
 
@@ -148,7 +148,7 @@ def beanpole_server(*flags: str) -> Iterator[Server]:
                 f"the server ended by itself with {process.returncode}:\n{messages.read_text(errors='replace')}"
             )
         finally:
-            _stop(process)
+            stop_process(process)
 
 
 def _start(command: list[str], output: "IO[bytes] | int") -> "subprocess.Popen[bytes]":
@@ -194,7 +194,8 @@ def _port_when_ready(process: "subprocess.Popen[bytes]", ready_file: Path) -> in
     return 0
 
 
-def _stop(process: "subprocess.Popen[bytes]") -> None:
+def stop_process(process: "subprocess.Popen[bytes]") -> None:
+    """Ends a process, which is killed if it takes too long."""
     process.terminate()
     try:
         process.wait(STOP_TIMEOUT_S)

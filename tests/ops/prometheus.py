@@ -15,7 +15,7 @@ from urllib.parse import urlencode
 import yaml
 
 from tests.e2e.process import wait_until
-from tests.servers import HOST, PORT_ATTEMPTS, REPLY_TIMEOUT_S, START_TIMEOUT_S, STOP_TIMEOUT_S, free_port, peer
+from tests.servers import HOST, PORT_ATTEMPTS, REPLY_TIMEOUT_S, START_TIMEOUT_S, free_port, peer, stop_process
 
 Labels = Mapping[str, str]
 Values = list[tuple[Labels, float]]
@@ -93,7 +93,7 @@ def prometheus(configuration: Mapping[str, Any], folder: Path) -> Iterator[Prome
                 assert process.poll() is None, messages.read_text()
                 return
         finally:
-            _stop(process)
+            stop_process(process)
     raise AssertionError(f"Prometheus did not start:\n{messages.read_text()}")
 
 
@@ -101,15 +101,6 @@ def _is_up(found: Prometheus) -> bool:
     """Waits until it is ready; false when it ends instead, for somebody else has taken its port."""
     wait_until(lambda: found.process.poll() is not None or found.answers(), "Prometheus is ready", START_TIMEOUT_S)
     return found.process.poll() is None
-
-
-def _stop(process: "subprocess.Popen[bytes]") -> None:
-    process.terminate()
-    try:
-        process.wait(STOP_TIMEOUT_S)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
 
 
 @dataclass

@@ -15,7 +15,7 @@ from prometheus_client import parser
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 
 from tests.e2e.process import environment, wait_until
-from tests.servers import HOST, REPLY_TIMEOUT_S, STOP_TIMEOUT_S, Server
+from tests.servers import HOST, REPLY_TIMEOUT_S, Server, stop_process
 
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 """The values of a scrape by name and labels."""
@@ -121,12 +121,7 @@ def console(*flags: str) -> Iterator[Console]:
             yield Console(process, int(ready.read_text().strip().rpartition(":")[2]), messages)
             assert process.poll() is None, messages.read_text()
         finally:
-            process.terminate()
-            try:
-                process.wait(STOP_TIMEOUT_S)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+            stop_process(process)
 
 
 def connected(port: int) -> socket.socket:
