@@ -172,11 +172,15 @@ def _answers(process: "subprocess.Popen[bytes]", server: Server) -> bool:
     """Waits until a server answers; false when the process ends instead.
 
     That it can be connected to is not enough: beanstalkd listens before it handles signals, so a SIGUSR1 may kill it.
+    The connection that asks is waited for until the server has closed it, too: else statistics would still count it.
     """
     give_up_at = time.monotonic() + START_TIMEOUT_S
     while time.monotonic() < give_up_at and process.poll() is None:
         try:
-            server.connect().close()
+            with server.connect() as asking:
+                asking.shutdown(socket.SHUT_WR)
+                while asking.recv(100):
+                    pass
         except OSError:
             time.sleep(0.002)
         else:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from beanpole.client import (
+        Address,
         AsyncClient,
         AsyncPool,
         Backoff,
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
         BodyError,
         BuriedError,
         CannotConnectError,
+        CommandError,
         ConnectionLostError,
         DeadlineSoonError,
         DrainingError,
@@ -47,6 +49,7 @@ if TYPE_CHECKING:
         ExpectedCrlfError,
         HandlerDiedError,
         InternalError,
+        JobLostError,
         JobTooBigError,
         NoReplyError,
         NotFoundError,
@@ -62,7 +65,7 @@ if TYPE_CHECKING:
     )
     from beanpole.idclient import AsyncIdClient, IdClient
     from beanpole.idclient.errors import IdServiceError, NoNodeError
-    from beanpole.worker import Bury, Outcome, Retry, Task, Worker, exponential
+    from beanpole.worker import Bury, Dead, JobFunction, Outcome, Retry, Task, Worker, current_task, exponential
 
     Error = BeanpoleError
     BeanstalkdError = ReplyError
@@ -73,6 +76,7 @@ __all__ = [
     "DEFAULT_PRIORITY",
     "DEFAULT_TTR",
     "DEFAULT_TUBE",
+    "Address",
     "ArgumentError",
     "AsyncClient",
     "AsyncIdClient",
@@ -89,7 +93,9 @@ __all__ = [
     "CannotConnectError",
     "Client",
     "Codec",
+    "CommandError",
     "ConnectionLostError",
+    "Dead",
     "DeadlineSoonError",
     "DrainingError",
     "Error",
@@ -104,7 +110,9 @@ __all__ = [
     "Inserted",
     "InternalError",
     "Job",
+    "JobFunction",
     "JobInfo",
+    "JobLostError",
     "JobTooBigError",
     "JsonCodec",
     "NoNodeError",
@@ -133,6 +141,7 @@ __all__ = [
     "UnsupportedError",
     "Worker",
     "WorkerStuckError",
+    "current_task",
     "exponential",
 ]
 
@@ -150,9 +159,9 @@ _GREENSTALK = {
 }
 """What greenstalk calls some of the errors."""
 
-_ELSEWHERE = dict.fromkeys(("Bury", "Outcome", "Retry", "Task", "Worker", "exponential"), "worker") | dict.fromkeys(
-    ("AsyncIdClient", "IdClient"), "idclient"
-)
+_ELSEWHERE = dict.fromkeys(
+    ("Bury", "Dead", "JobFunction", "Outcome", "Retry", "Task", "Worker", "current_task", "exponential"), "worker"
+) | dict.fromkeys(("AsyncIdClient", "IdClient"), "idclient")
 """Which package a name is in, if it is neither an error nor the queue's client."""
 
 

@@ -4,11 +4,12 @@
 
     BeanpoleError
     ├── StartError                   the server can't start; carries the exit code that beanstalkd would use
-    ├── ReplyError                   the server's answer to a command is no; see `beanpole.client.errors`
-    │   ├── BadFormatError           BAD_FORMAT
-    │   │   └── ArgumentError        the same, found before anything was sent; also a ValueError
-    │   └── RulesError               BAD_RULES, or the same, found before; says which line is wrong, and why
-    └── UnexpectedReplyError         what came is no reply of the protocol, or none to this command
+    └── CommandError                 a command was not done; says which, and of which job or tube
+        ├── ReplyError               the server's answer is no; see `beanpole.client.errors`
+        │   ├── BadFormatError       BAD_FORMAT
+        │   │   └── ArgumentError    the same, found before anything was sent; also a ValueError
+        │   └── RulesError           BAD_RULES, or the same, found before; says which line is wrong, and why
+        └── UnexpectedReplyError     what came is no reply of the protocol, or none to this command
 
 Each package has those of its own in its module `errors`. Users import the client's and the worker's from here too.
 
@@ -58,7 +59,20 @@ class StartError(BeanpoleError):
 # --- The client -------------------------------------------------------------------------------------------------------
 
 
-class ReplyError(BeanpoleError):
+class CommandError(BeanpoleError):
+    """A command was not done, or nobody knows whether it was."""
+
+    command: str = ""
+    """What was sent, as the protocol calls it: ``delete``; empty: nothing was, or nobody knows for which it came."""
+
+    id: int | None = None
+    """The job that the command named."""
+
+    tube: str | None = None
+    """The tube that the command named, or that was used for it; the watched one, if there is only one."""
+
+
+class ReplyError(CommandError):
     """The server has answered, and the answer is no. The connection is as good as before."""
 
 
@@ -82,10 +96,10 @@ class RulesError(ReplyError):
         self.why = why
 
     def __reduce__(self) -> tuple[object, ...]:
-        return type(self), (self.line, self.why)
+        return type(self), (self.line, self.why), self.__dict__
 
 
-class UnexpectedReplyError(BeanpoleError):
+class UnexpectedReplyError(CommandError):
     """What came is no reply of the protocol, or none that this command can have. The connection is closed."""
 
 

@@ -108,7 +108,11 @@ class Process:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         client = Client(connection)
         if wait_accepted:
-            client.ask(b"\r\n", b"UNKNOWN_COMMAND\r\n")
+            try:
+                client.ask(b"\r\n", b"UNKNOWN_COMMAND\r\n")
+            except BaseException:
+                connection.close()
+                raise
         return client
 
     def signal(self, number: int) -> None:

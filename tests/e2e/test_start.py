@@ -143,7 +143,7 @@ def body_bytes_max(*flags: str, env: dict[str, str] | None = None) -> int:
 def test_flags_win_over_environment_over_file_over_default(tmp_path: Path) -> None:
     flag = ("-z", "3")
     file = ("--config", config_file(tmp_path, "body-bytes-max = 1\n"))
-    env = {"BEANPOLE_BODY_BYTES_MAX": "2"}
+    env = {"BEANPOLE_BODY_BYTES_MAX": "2B"}
     assert body_bytes_max() == 65535
     assert body_bytes_max(*file) == 1
     assert body_bytes_max(*file, env=env) == 2
@@ -156,14 +156,14 @@ def test_file_sets_everything(tmp_path: Path) -> None:
     socket_path = tmp_path / "socket"
     text = f"""
         listen = ["{HOST}:0", "unix:{socket_path}"]
-        body-bytes-max = 100
+        body-bytes-max = "1KiB"
         verbose = 1
         one-reply-per-send = true
         log-format = "json"
         """
     with serving("--config", config_file(tmp_path, text), listen=False) as process:
         assert process.addresses[1:] == [f"unix:{socket_path}"]
-        assert process.statistic("max-job-size") == 100
+        assert process.statistic("max-job-size") == 1024
         assert process.events("connection opened")
 
 

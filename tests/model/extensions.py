@@ -115,11 +115,10 @@ class Extensions(ManyJobs, ABC):
         job.pri = options.get("pri", job.pri)
         if "dead" in options or (self.is_last(job) and not job.superseded and job.over > self.now):
             job.text = text
-            self.die(
-                job, "its worker said that no attempt can succeed" if "dead" in options else "the last attempt failed"
-            )
+            self.die(job, "its worker gave it up" if "dead" in options else "the last attempt failed")
             return "BURIED"
-        job.text = text
+        if job.over > self.now:  # else it ends as one that has waited too long, of which nobody said why it failed
+            job.text = text
         self.count_release(job)
         self.fail(job, int(options.get("delay", 0) * SECOND))
         return "RELEASED"
@@ -148,6 +147,7 @@ class Extensions(ManyJobs, ABC):
             self.move_later(job, options["delay"])
         if options.get("tube", job.tube) != job.tube:
             self.tally_move(job.tube, options["tube"])
+            job.kicks += job.died is not None
             job.tube, job.died = self.open_tube(options["tube"]), None
             self.arrive(job)
             self.count_time(job, due)

@@ -85,6 +85,7 @@ class ManyJobs(Failures, ABC):
             if target != tube and self.is_full(target, 1, len(job.body)):
                 break
             done += 1
+            job.kicks += job.died is not None
             job.died = None
             if not job.freed and self.holder(target, wanted(job)) not in (None, job):
                 job.key, job.body_key = None, False

@@ -14,6 +14,7 @@ from cython.cimports.beanpole.engine.failing import (
     come_back,
     dead_bytes,
     die,
+    died_in,
     forget_death,
     is_last_attempt,
 )
@@ -41,13 +42,23 @@ def no_room(session, room):
     return Outcome.AGAIN
 
 
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def bring_back(job: Job) -> cython.int:
+    """Let a job that is moved be dead no more: a kick, for workers that count attempts themselves."""
+    if job.tag_bytes and died_in(job) is not None:
+        job.kick_count += 1
+    forget_death(job)
+    return 0
+
+
 def change_tube(engine, now_ns, job, target, state, due_ns):
     """Move a job to another tube, into a state. The caller offers it to the sessions that wait there.
 
     The caller has asked for room as for a put. A key that is taken there stays behind.
     """
     engine.records.job_dropped(job)
-    forget_death(job)
+    bring_back(job)
     engine.leave(job)
     forget_key(engine, job)
     if rival(engine, target, job) is not None:
@@ -175,7 +186,7 @@ def change_job(engine, now_ns, session, command):
     if whole:
         engine.records.job_dropped(job)
     if moves:
-        forget_death(job)
+        bring_back(job)
     change_numbers(engine, now_ns, job, command)
     if moves:
         state: cython.int = job.state

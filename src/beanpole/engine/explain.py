@@ -209,7 +209,7 @@ def buried_reasons(engine: Engine, job: Job) -> list[str]:
 WHYS = {
     Why.ATTEMPTS: "as the last attempt failed",
     Why.EXPIRED: "as it had waited too long",
-    Why.FAILED: "as its worker said that no attempt can succeed",
+    Why.FAILED: "as its worker gave it up",
 }
 """Why a job died."""
 

@@ -10,7 +10,7 @@ cpdef enum Why:
     # Why a job died; the numbers stand in the log.
     ATTEMPTS = 1                         # its last attempt failed
     EXPIRED = 2                          # it waited for too long
-    FAILED = 3                           # its worker said that no attempt can succeed
+    FAILED = 3                           # its worker gave it up
 
 cdef enum:
     CHANGE_BYTES = 100                   # what the record of a job counts that comes back and keeps its size

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from beanpole.errors import RulesError
-from beanpole.limits import TUBE_NAME_BYTES_MAX
 from beanpole.protocol import limits
+from beanpole.protocol.names import NAME_RULE, TUBE
 
 SECOND_NS = 1_000_000_000
 MILLISECOND_NS = 1_000_000
@@ -21,7 +21,6 @@ BYTES_MAX = 2**62
 DURATION = re.compile(rb"(\d{1,10})(?:\.(\d{1,3}))?")
 RATE = re.compile(rb"(\d{1,10})/([smh])")
 CONTROL = re.compile(rb"[\0-\x08\n-\x1f\x7f]")
-TUBE = re.compile(rb"(?!-)[A-Za-z0-9\-+/;.$_()]{1,%d}" % TUBE_NAME_BYTES_MAX)
 UNITS_NS = {b"s": SECOND_NS, b"m": 60 * SECOND_NS, b"h": 3600 * SECOND_NS}
 
 FACTOR_1000_DEFAULT = 2_000
@@ -163,7 +162,7 @@ def only(words: list[bytes]) -> bytes:
 def read_dead(words: list[bytes]) -> dict[str, Any]:
     """Read `dead: TUBE`."""
     if not TUBE.fullmatch(only(words)):
-        raise ValueError("the name of a tube is wanted")
+        raise ValueError(NAME_RULE)
     return {"dead": words[0]}
 
 

@@ -18,15 +18,17 @@ import cython
 from cython.cimports.beanpole.protocol.arguments import read_u64
 from cython.cimports.beanpole.protocol.buffer import append, shrink
 from cython.cimports.beanpole.protocol.replies import Form, ReplyBuffer, Word, words
+from cython.cimports.cpython.bytes import PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cython.cimports.libc.stdint import UINT64_MAX, uint64_t
 from cython.cimports.libc.stdlib import free
-from cython.cimports.libc.string import memchr, memcmp
+from cython.cimports.libc.string import memchr, memcmp, memcpy
 
 from beanpole import limits
 from beanpole.errors import ArgumentError, UnexpectedReplyError
 from beanpole.protocol import limits as protocol_limits
 from beanpole.protocol.arguments import NAME_BYTES
 from beanpole.protocol.commands import COMMANDS
+from beanpole.protocol.names import name_fault
 from beanpole.protocol.replies import WORDS
 
 PRI_MAX = cython.declare(uint64_t, limits.PRI_MAX)
@@ -282,16 +284,63 @@ def whole(value, most, name):
 def tube_name(name: str) -> bytes:
     """Return a tube's name as it goes over the wire. Raise ArgumentError if it can't be one."""
     if not isinstance(name, str):
-        raise ArgumentError(f"a tube's name must be a string, not {name!r}")
+        raise ArgumentError(name_fault(name))
     encoded: bytes = name.encode("utf-8", "surrogateescape")
     size: cython.Py_ssize_t = len(encoded)
-    if size == 0 or size > limits.TUBE_NAME_BYTES_MAX:
-        raise ArgumentError(f"a tube's name has 1 to {limits.TUBE_NAME_BYTES_MAX} bytes, not {size}: {name!r}")
-    if encoded.startswith(b"-"):
-        raise ArgumentError(f"a tube's name does not begin with a dash: {name!r}")
-    if encoded.strip(NAME_BYTES):
-        raise ArgumentError(f"a tube's name is made of {NAME_BYTES.decode()}: {name!r}")
+    if size == 0 or size > limits.TUBE_NAME_BYTES_MAX or encoded.startswith(b"-") or encoded.strip(NAME_BYTES):
+        raise ArgumentError(name_fault(name))
     return encoded
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def add_digits(at: cython.p_char, number: uint64_t) -> cython.p_char:
+    """Write a number in decimal and return where it ends."""
+    digits: cython.char[20]
+    i: cython.int = 20
+    while True:
+        i -= 1
+        digits[i] = cython.cast(cython.char, 48 + number % 10)
+        number //= 10
+        if number == 0:
+            break
+    memcpy(at, cython.address(digits[i]), 20 - i)
+    return at + (20 - i)
+
+
+@cython.cfunc
+def with_number(verb: bytes, number: uint64_t) -> bytes:
+    """Make the line of a command that has a number and nothing else."""
+    rest: cython.char[23]
+    at: cython.p_char = cython.address(rest[0])
+    at[0] = 32
+    at = add_digits(at + 1, number)
+    memcpy(at, b"\r\n", 2)
+    return verb + rest[: at + 2 - cython.address(rest[0])]
+
+
+@cython.cfunc
+def one_put(body: bytes, pri: uint64_t, delay_s: uint64_t, ttr_s: uint64_t) -> bytes:
+    """Make one put, of numbers that are checked."""
+    line: cython.char[96]
+    at: cython.p_char = cython.address(line[0])
+    size: cython.Py_ssize_t = len(body)
+    memcpy(at, b"put ", 4)
+    at = add_digits(at + 4, pri)
+    at[0] = 32
+    at = add_digits(at + 1, delay_s)
+    at[0] = 32
+    at = add_digits(at + 1, ttr_s)
+    at[0] = 32
+    at = add_digits(at + 1, size)
+    memcpy(at, b"\r\n", 2)
+    start: cython.Py_ssize_t = at + 2 - cython.address(line[0])
+    made: bytes = PyBytes_FromStringAndSize(cython.NULL, start + size + 2)
+    out: cython.p_char = PyBytes_AS_STRING(made)
+    memcpy(out, cython.address(line[0]), start)
+    memcpy(out + start, PyBytes_AS_STRING(body), size)
+    memcpy(out + start + size, b"\r\n", 2)
+    return made
 
 
 def put_numbers(pri, delay_s, ttr_s):
@@ -317,7 +366,9 @@ def put(body: bytes, pri: int, delay_s: int, ttr_s: int) -> bytes:
     """``put <pri> <delay> <ttr> <bytes>``. Raise ArgumentError for a number out of range."""
     if not isinstance(body, bytes):
         return puts([body], pri, delay_s, ttr_s)  # says what is wrong
-    return b"%s%d\r\n%s\r\n" % (put_numbers(pri, delay_s, ttr_s), len(body), body)
+    return one_put(
+        body, whole(pri, PRI_MAX, "priority"), whole(delay_s, PRI_MAX, "delay"), whole(ttr_s, PRI_MAX, "ttr")
+    )
 
 
 @cython.annotation_typing(False)
@@ -328,6 +379,12 @@ def puts(bodies: list[bytes], pri: int, delay_s: int, ttr_s: int) -> bytes:
     for body in bodies:
         add_put(out, body, numbers)
     return out.take()
+
+
+@cython.annotation_typing(False)
+def with_id(verb: bytes, id: int) -> bytes:
+    """``<verb> <id>``. Raise ArgumentError for what is no id."""
+    return with_number(verb, whole(id, UINT64_MAX, "id"))
 
 
 def with_ids(verb: bytes, ids: list[int]) -> bytes:
@@ -371,6 +428,9 @@ def command(verb: bytes, *values: object) -> bytes:
     fields: list = form[1]
     if not fields:
         return line
+    if len(fields) == 1 and fields[0] is not None:
+        only: tuple = fields[0]
+        return with_number(verb, whole(values[0], only[1], only[0]))
     checked: list = []
     for i in range(len(fields)):
         field: tuple = fields[i]

@@ -172,6 +172,12 @@ class Server:
         if self.settings.ready_file is not None:
             write_ready_file(self.settings.ready_file, self.addresses)
         self.logger.info("listening", addresses=self.addresses, pid=os.getpid(), version=beanpole.__version__)
+        if any(map(listener.is_on_all_addresses, self.listeners)):
+            effect = "whoever reaches this machine can take and delete jobs: there is no password"
+            advice = (
+                "name an address of a private network, with -l 127.0.0.1 for example, or keep others out by a firewall"
+            )
+            self.logger.warning("listening on all addresses", effect=effect, advice=advice)
         notify_systemd("READY=1")
 
     def stop(self, number: signal.Signals) -> None:

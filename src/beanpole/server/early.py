@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 SHORT = "l:p:z:u:cnV"
 LONG = (
     "listen= port= body-bytes-max= user= ready-file= log-format= tubes-max= connections-max= verbose one-reply-per-send"
-    " http= http-host= metrics-tubes= legacy-metrics"
+    " http= http-host= http-hide-bodies metrics-tubes= legacy-metrics"
 )
 """The options that don't keep a server from listening early."""
 
@@ -30,11 +30,12 @@ VARIABLES = (
     "BEANPOLE_DATA_DIR",
     "BEANPOLE_CLUSTER",
     "BEANPOLE_CONFIG",
+    "BEANPOLE_HTTP_TOKEN_FILE",
     "LISTEN_PID",
 )
 """What says in the environment where to listen, or that it has to wait."""
 
-CONSOLE_NEEDS = ("starlette", "uvicorn", "prometheus_client")
+CONSOLE_NEEDS = ("jinja2", "starlette", "uvicorn", "prometheus_client")
 """What the extra ``console`` installs, by the names under which it is imported."""
 
 opened: list["socket.socket"] = []

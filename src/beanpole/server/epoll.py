@@ -201,6 +201,8 @@ class EpollTransport(EventQueue):
                 self.note(now_ns, cython.cast(Connection, by_fd[fd], typecheck=True), events[i].events)
             elif fd in self.listeners:
                 knocking = [fd] if knocking is None else [*knocking, fd]
+            elif fd == self.timer_fd:
+                self.armed_ns = 0  # also if it fired since the turn looked at the clock, and was too early for this
         # New clients come last: one may be given the descriptor of a client that this very turn dropped, and must not
         # be served with what happened to that.
         if knocking is not None:

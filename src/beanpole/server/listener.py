@@ -212,11 +212,16 @@ def address_text(listener: socket.socket) -> str:
     return f"tcp:[{host}]:{port}" if listener.family == socket.AF_INET6 else f"tcp:{host}:{port}"
 
 
+def is_on_all_addresses(listener: socket.socket) -> bool:
+    """Whether it is bound to every address of the machine."""
+    return listener.family != socket.AF_UNIX and listener.getsockname()[0] in {"0.0.0.0", "::"}
+
+
 def name_of(listener: socket.socket) -> str:
     """Return what others may call a server that listens here: where it listens on every address, with its host."""
     if listener.family == socket.AF_UNIX:
         return f"{os.uname().nodename}:{listener.getsockname()}"
-    host, port = listener.getsockname()[:2]
-    if host in {"0.0.0.0", "::"}:
+    port = listener.getsockname()[1]
+    if is_on_all_addresses(listener):
         return f"{os.uname().nodename}:{port}"
     return address_text(listener).removeprefix("tcp:")

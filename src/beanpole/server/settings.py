@@ -57,6 +57,12 @@ class Settings:
     http_host: tuple[str, ...] = ()
     """Names by which browsers and scrapers may call the console, besides addresses and localhost."""
 
+    http_token_file: str = ""
+    """Where the tokens of those are who may change things in the console; empty: nobody may."""
+
+    http_hide_bodies: bool = False
+    """Whether the console shows no body of a job."""
+
     metrics_tubes: tuple[str, ...] = ()
     """Patterns of the tubes that are measured one by one; none: the first by name, as many as are allowed."""
 

@@ -81,6 +81,8 @@ def command_of(settings: Settings, name: str) -> list[str]:
         *(sys.executable, "-P", "-m", "beanpole", "console"),
         *(f"--handed-over={fds}", f"--name={name}", f"--log-format={settings.log_format}"),
         *(f"--http-host={each}" for each in settings.http_host),
+        *([f"--http-token-file={settings.http_token_file}"] if settings.http_token_file else []),
+        *(["--http-hide-bodies"] if settings.http_hide_bodies else []),
         *(f"--metrics-tubes={each}" for each in settings.metrics_tubes),
         *(["--legacy-metrics"] if settings.legacy_metrics else []),
     ]

@@ -12,7 +12,7 @@ PLAIN = [
     ["-z", "1", "-V", "--ready-file", "-l", "--log-format=json"],
     ["-p", "1", "-p", "2"],
     ["-p11300", "-cnVV", "-l127.0.0.1"],
-    ["--http", "127.0.0.1:0", "--http-host=a", "--metrics-tubes", "a*", "--legacy-metrics"],
+    ["--http", "127.0.0.1:0", "--http-host=a", "--http-hide-bodies", "--metrics-tubes", "a*", "--legacy-metrics"],
     ["--tubes-max", "5", "--connections-max=5", "--one-reply-per-send", "-u", "nobody", "--verbose"],
 ]
 
@@ -27,6 +27,7 @@ NOT_PLAIN = [
     ["-p"],
     ["-l", "unix:/socket"],
     ["-l", "127.0.0.1", "-l", "unix:/socket"],
+    ["--http", "127.0.0.1:0", "--http-token-file=tokens"],
     ["--help"],
     ["-v"],
     ["extra"],

@@ -4,6 +4,7 @@ import contextlib
 import os
 import select
 import socket
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from tests.unit.server.memory_transport import MemoryTransport
 
 COMMANDS_PER_SHARE = limits.SHARE_COST_NS // limits.COMMAND_COST_NS
 TURNS_MAX = 10_000
+SECOND_NS = 1_000_000_000
 
 
 class Loop:
@@ -53,12 +55,12 @@ class Observer:
 class House:
     """A server without a process: turns, sockets, and memory transports beside them."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], int] | None = None) -> None:
         self.log = Log()
         self.engine = Engine(now_ns=1, records=self.log.records)
         self.turn = Turn(self.engine, self.log)
         self.loop = Loop()
-        self.sockets = EpollTransport(self.turn, self.loop, Observer())  # type: ignore[arg-type]
+        self.sockets = EpollTransport(self.turn, self.loop, Observer(), clock=clock)  # type: ignore[arg-type]
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.listener.setblocking(False)
         self.sockets.listen(self.listener.fileno(), is_unix=False)
@@ -116,6 +118,22 @@ def test_connection_without_a_transport_waits_beside_tcp_clients(house: House) -
     with house.connect() as client:
         house.ask(client, b"put 0 0 60 2\r\nhi\r\n", b"INSERTED 1\r\n")
     assert connection.take_output() == b"RESERVED 1 2\r\nhi\r\n"
+
+
+def test_timer_that_fires_between_the_look_at_the_clock_and_the_look_at_the_sockets_fires_again() -> None:
+    """The turn was too early for the job, and nothing else would wake a server whose clients all wait."""
+    due_ns = time.monotonic_ns() + 20_000_000
+    clock_ns = [due_ns - SECOND_NS]
+    house = House(clock=lambda: clock_ns[0])
+    with contextlib.closing(house), house.connect() as client:
+        house.ask(client, b"put 0 1 60 2\r\nhi\r\n", b"INSERTED 1\r\n")
+        client.sendall(b"reserve\r\n")
+        house.run()
+        assert select.select([house.sockets.fileno()], [], [], 10)[0], "the timer never fired"
+        clock_ns[0] = due_ns - 1
+        house.sockets.run()
+        clock_ns[0] = due_ns
+        house.ask(client, b"", b"RESERVED 1 2\r\nhi\r\n")
 
 
 def number_of(client: socket.socket) -> int:
