@@ -4,7 +4,7 @@ from typing import Self
 
 from beanpole.client import Stats, StatsTube
 from beanpole.client.histograms import Histogram, Histograms
-from beanpole.console.families import JOB_TIMES
+from beanpole.console.metrics.families import JOB_TIMES
 from tests.unit.console.made import stats, tube
 
 BOUNDS: dict[str, tuple[int, ...]] = {"job": (1,), "turn": (1,), "commands": (1,)}

@@ -1,18 +1,24 @@
 """Where a server is: a host and a port, the path of a unix socket, or several of them for the nodes of a cluster."""
 
+import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Self, cast
-from urllib.parse import urlsplit
 
 from beanpole import limits
 from beanpole.errors import ArgumentError
 
-HOST_AND_PORT = re.compile(r"(\[[0-9A-Fa-f:.%]+\]|[^:/\[\]]+):\d+")
-"""What is not taken for the path of a socket, though a file could have this name: write ``./name:1`` or ``unix:``."""
+NODE = re.compile(r"(?P<host>[^\s:/?#@\[\]]+|\[[0-9A-Fa-f:.]+(%[\w.-]+)?\])(:(?P<port>[0-9]{1,5}))?")
+"""A host, which is a name, an IPv4 address or an IPv6 address in brackets; and its port."""
 
 SCHEME = "beanstalk://"
+
+VARIABLE = "BEANPOLE_URL"
+"""The variable that says where the server is when nobody else does."""
+
+FORMS = "beanstalk://HOST:PORT, HOST:PORT, HOST, unix:PATH or a path with a slash"
+"""How an address is written; of a cluster with commas."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +43,10 @@ class Address:
 
     @classmethod
     def of(cls, given: "OneAddress | Sequence[OneAddress]") -> Self:
-        """The address that is meant by a pair of host and port, a URL, ``host:port``, or the path of a unix socket.
+        """The address that is meant by a host, ``host:port``, a pair of these, a URL, or the path of a unix socket.
 
-        A list of them is one server with several addresses, as ``beanstalk://a:11300,b:11300`` and ``a:11300,b:11300``
-        are. Raises ArgumentError for anything else.
+        A text without a slash is a host; its port is 11300 unless it says another. A list is one server with several
+        addresses, as ``beanstalk://a:11300,b:11300`` and ``a,b:11300`` are. Raises ArgumentError for anything else.
         """
         match given:
             case Address():
@@ -49,16 +55,25 @@ class Address:
                 return cls(host, port)
             case str() if "://" in given or given.startswith("unix:"):
                 return cls.from_url(given)
-            case str() if "/" not in given and HOST_AND_PORT.fullmatch(given.rpartition(",")[2]):
-                return cls.from_url(SCHEME + given)
-            case str() if given:
+            case str() if "/" in given and "\0" not in given:
                 return cls(path=given)
+            case str() if given:
+                return cls._of_nodes(given, given)
             case [_, *_] if not isinstance(given, tuple):
                 return cls._first_of([one for each in given for one in cls.of(each).each()])
-        raise ArgumentError(
-            f"an address is beanstalk://host:port, host:port, unix:path, a pair of host and port, the path of a unix"
-            f" socket, or a list of these, not {given!r}"
-        )
+        raise ArgumentError(f"an address is {FORMS}, a pair of host and port, or a list of these, not {given!r}")
+
+    @classmethod
+    def default(cls) -> Self:
+        """The address that the variable BEANPOLE_URL has, or else ``127.0.0.1:11300``.
+
+        Raises ArgumentError if the variable has none.
+        """
+        given = os.environ.get(VARIABLE)
+        try:
+            return cls.of(given) if given else cls()
+        except ArgumentError as error:
+            raise ArgumentError(f"the variable {VARIABLE}: {error}") from None
 
     @classmethod
     def from_url(cls, url: str) -> Self:
@@ -71,23 +86,24 @@ class Address:
             if not path.strip("/"):
                 raise ArgumentError(f"unix: is followed by the path of a socket: {url!r}")
             return cls(path=path)
-        first, *rest = url.split(",")
-        return cls._first_of(
-            [cls._of_node(first), *(cls._of_node(SCHEME + each.removeprefix(SCHEME)) for each in rest)]
-        )
+        if not url.startswith(SCHEME):
+            raise ArgumentError(f"a URL is beanstalk://HOST:PORT or unix:PATH, not {url!r}")
+        return cls._of_nodes(url.removeprefix(SCHEME).removesuffix("/"), url)
 
     @classmethod
-    def _of_node(cls, url: str) -> Self:
-        """Reads the URL of one address."""
-        try:
-            parts = urlsplit(url)
-            port = limits.PORT_DEFAULT if parts.port is None else parts.port
-        except ValueError as error:
-            raise ArgumentError(f"{url!r}: {error}") from None
-        rest = (parts.path.strip("/"), parts.query, parts.fragment, parts.username)
-        if f"{parts.scheme}://" != SCHEME or not parts.hostname or any(rest):
-            raise ArgumentError(f"beanstalk://host:port or unix:path, not {url!r}")
-        return cls(parts.hostname, port)
+    def _of_nodes(cls, text: str, given: str) -> Self:
+        """Reads hosts with or without ports, separated by commas."""
+        return cls._first_of([cls._of_node(each.strip().removeprefix(SCHEME), given) for each in text.split(",")])
+
+    @classmethod
+    def _of_node(cls, text: str, given: str) -> Self:
+        """Reads a host with or without a port."""
+        found = NODE.fullmatch(text)
+        port = int((found and found["port"]) or limits.PORT_DEFAULT)
+        if found is None or not 0 < port < 65536:
+            hint = "; an IPv6 address stands in brackets" if text.count(":") > 1 and "]" not in text else ""
+            raise ArgumentError(f"{given!r} is no address: {FORMS}{hint}")
+        return cls(found["host"].strip("[]"), port)
 
     @classmethod
     def _first_of(cls, nodes: Sequence[Self]) -> Self:

@@ -2,9 +2,10 @@
 
 Tasks may share a client: their commands go out in the order of the calls and the answers come back in that order, so
 calls at the same time are a pipeline by themselves. A reserve that waits makes all later calls of the same client wait
-too, as the server reads no further: give a worker that waits a client of its own.
+for its end, as the server reads no further: give a worker that waits a client of its own.
 
-Between the encoding of a command and its sending nothing is awaited: the session knows what the connection uses.
+Between the encoding of a command and its sending nothing is awaited: the session knows what the connection uses. Both
+are done by who has the turn of the link.
 """
 
 import asyncio
@@ -16,12 +17,13 @@ from beanpole.client import batch
 from beanpole.client.aio_link import Link
 from beanpole.client.base import BaseClient, Given, Options, Tubes
 from beanpole.client.commands import Awaiting
-from beanpole.client.errors import CannotConnectError, ConnectionLostError, TimedOutError
+from beanpole.client.errors import ConnectionLostError, TimedOutError, UnsupportedError
 from beanpole.client.job import Job
 from beanpole.client.pipeline import AsyncPipeline
-from beanpole.client.plan import Broken, Plan, run_call
+from beanpole.client.plan import Plan, run_call
+from beanpole.client.recovery import Retry, waiting
 from beanpole.client.result import Queue
-from beanpole.client.session import Using, check_prefix
+from beanpole.client.session import CANCELLED, Using, check_prefix
 from beanpole.errors import UnexpectedReplyError
 
 if TYPE_CHECKING:
@@ -37,8 +39,8 @@ class AsyncClient(BaseClient[B], Awaiting, Generic[B]):
     """The client for asyncio: takes the arguments of :class:`~beanpole.client.sync.Client` and has its methods.
 
     The commands are coroutines. Cancelling one that waits is safe: a job that a cancelled reserve gets after all is
-    given back, and what another command did is done. The used tube belongs to the client, not to a task: tasks that
-    share a client name the tube in :meth:`put`.
+    given back, and what another command did is done; the client can be used again at once. The used tube belongs to the
+    client, not to a task: tasks that share a client name the tube in :meth:`put`.
     """
 
     if TYPE_CHECKING:
@@ -46,7 +48,7 @@ class AsyncClient(BaseClient[B], Awaiting, Generic[B]):
         @overload
         def __init__(
             self: "AsyncClient[str]",
-            address: Given,
+            address: Given | None = ...,
             encoding: str = ...,
             use: str = ...,
             watch: Tubes = ...,
@@ -55,7 +57,7 @@ class AsyncClient(BaseClient[B], Awaiting, Generic[B]):
         @overload
         def __init__(
             self: "AsyncClient[bytes]",
-            address: Given,
+            address: Given | None,
             encoding: None,
             use: str = ...,
             watch: Tubes = ...,
@@ -63,11 +65,28 @@ class AsyncClient(BaseClient[B], Awaiting, Generic[B]):
         ) -> None: ...
         @overload
         def __init__(
-            self, address: Given, *, use: str = ..., watch: Tubes = ..., codec: Codec[B], **options: Unpack[Options]
+            self: "AsyncClient[bytes]",
+            address: Given | None = ...,
+            *,
+            encoding: None,
+            use: str = ...,
+            watch: Tubes = ...,
+            **options: Unpack[Options],
         ) -> None: ...
-        def __init__(self, address: Given, *args: object, **options: object) -> None: ...
+        @overload
+        def __init__(
+            self,
+            address: Given | None = ...,
+            *,
+            use: str = ...,
+            watch: Tubes = ...,
+            codec: Codec[B],
+            **options: Unpack[Options],
+        ) -> None: ...
+        def __init__(self, address: Given | None = None, *args: object, **options: object) -> None: ...
 
     _link: Link | None = None
+    _may_cancel = True
 
     @cached_property
     def _dialing(self) -> asyncio.Lock:
@@ -82,8 +101,10 @@ class AsyncClient(BaseClient[B], Awaiting, Generic[B]):
 
     async def close(self) -> None:
         """Closes the connection; the server gives the reserved jobs to others. The next command makes a new one."""
+        self._outage.forget()
         link, self._link = self._link, None
         if link is not None:
+            self._session.ended()
             await link.close()
 
     async def connect(self) -> None:
@@ -116,8 +137,11 @@ class AsyncClient(BaseClient[B], Awaiting, Generic[B]):
             try:
                 job = await self.reserve(timeout)
             except TimedOutError:
-                return
-            yield job
+                if not self._outage.is_on:
+                    return
+                await self.watching()  # the server did not say that: waits until there is one
+            else:
+                yield job
 
     def pipeline(self, *, raise_errors: bool = True) -> AsyncPipeline[B]:
         """Collects commands in an async with block and sends them together at its end.
@@ -130,75 +154,147 @@ class AsyncClient(BaseClient[B], Awaiting, Generic[B]):
 
     async def _send(self, queue: Queue) -> None:
         if queue:
-            await self._run_batch(batch.run_queue(self._session, queue))
+            waits = any(call.wait_s != 0 for call, _ in queue)
+            await self._run_batch(batch.run_queue(self._session, queue), waits=waits)
 
     async def _run(self, call: "Call[T]") -> T:
-        """Runs one command, repeatedly if that is wanted."""
-        if call.needs:
-            return await self._run_batch(run_call(self._session, call))
-        for _ in range(self._repetitions):
+        """Runs one command, and again where that may be done when the connection is lost."""
+        begun_s = self._outage.clock() if call.wait_s else 0.0
+        try:
+            return await self._once(call)
+        except ConnectionLostError as error:
+            failure = error
+        retry = Retry(self._outage, self._session, call, begun_s, self._repetitions)
+        while True:
+            self._notice_end()
+            await asyncio.sleep(retry.pause_s(failure))
             try:
-                return await self._once(call)
-            except CannotConnectError:
-                raise
-            except ConnectionLostError:
-                continue
-        return await self._once(call)
+                return await self._once(retry.call())
+            except ConnectionLostError as error:
+                failure = error
 
     async def _once(self, call: "Call[T]") -> T:
         link = self._link
-        if link is None or link.is_over:
-            link = await self._connected()
-        data, count = self._session.encode(call)
+        if call.needs:
+            if call.expected == CANCELLED and link is not None and link.waiting is not None:
+                return await self._cancel(link, call)
+            return await self._run_batch(run_call(self._session, call), call, waits=call.wait_s != 0)
+        if call.wait_s != 0:
+            return await self._wait(call)
+        if link is None or link.is_over or link.turn.is_taken:
+            link = await self._ready(call, waits=False)
+        else:
+            link.turn.is_taken = True
+        return await self._exchange(link, call)
+
+    async def _wait(self, call: "Call[T]") -> T:
+        """Runs a command that may wait at the server, second by second where nothing could end it."""
+        while True:
+            link = await self._ready(call, waits=True)
+            piece = link.piece(call)
+            try:
+                return await self._exchange(link, piece)
+            except TimedOutError:
+                if piece is call:
+                    raise
+            call = waiting(self._session, call, None if call.wait_s is None else int(call.wait_s) - 1)
+
+    async def _cancel(self, link: Link, call: "Call[T]") -> T:
+        """Ends the reserve that another task waits for."""
+        await link.known()
+        if (missing := self._session.missing(call.needs)) is not None and not link.is_over:
+            raise UnsupportedError(missing)
+        replies = await link.end_waiting()
+        if replies is None:
+            return await self._run_batch(run_call(self._session, call), call)
+        return self._session.finish(call, replies[-1])
+
+    async def _ready(self, call: "Call[Any] | None", *, waits: bool) -> Link:
+        """A connection on which it is this task's turn to send."""
+        while True:
+            link = await self._connected(call)
+            await link.take_turn(waits=waits)
+            if not link.is_over:
+                return link
+            link.turn.give()
+
+    async def _exchange(self, link: Link, call: "Call[T]") -> T:
+        """Sends a command and takes the answer. It is this task's turn."""
+        try:
+            data, count = self._session.encode(call)
+        except BaseException:
+            link.turn.give()
+            raise
+        used = self._session.used
         replies: list[Reply] = []
-        await link.exchange(data, count, call.wait_s, replies)
+        await link.wait(link.send(data, count, call.wait_s, replies))
         try:
             for reply in replies[:-1]:
                 check_prefix(reply)
-            return self._session.finish(call, replies[-1])
+            return self._session.finish(call, replies[-1], used)
         except UnexpectedReplyError as error:
             link.fail(error)
             raise
 
-    async def _run_batch(self, plan: Plan[T]) -> T:
-        """Runs a batch, which is never repeated: its results say what is known of each command."""
-        link = await self._connected()
-        try:
-            shipment = next(plan)
-            while True:
-                try:
-                    await link.ship(shipment)
-                except Broken as error:
-                    shipment = plan.send(error)
-                else:
-                    shipment = plan.send(None)
-        except StopIteration as end:
-            value: T = end.value
-            return value
-        except UnexpectedReplyError as error:
-            link.fail(error)
-            raise
+    async def _run_batch(self, plan: Plan[T], call: "Call[T] | None" = None, *, waits: bool = False) -> T:
+        """Runs a batch, which is never repeated: its results say what is known of each command.
 
-    async def _connected(self) -> Link:
-        """The connection; a new one if there is none, or it is over."""
+        `call` is what it is the plan of, if it is that of one, and `waits` whether the server may wait.
+        """
+        link = await self._ready(call, waits=waits)
+        broken: ConnectionLostError | UnexpectedReplyError | None = None
+        with link.batch(waits=waits):
+            try:
+                while True:
+                    shipment = plan.send(broken)
+                    broken = None
+                    try:
+                        data, count, reserves = shipment.data, shipment.count, shipment.reserves
+                        sent = link.send(
+                            data, count, shipment.wait_s, shipment.replies, reserves=reserves, in_batch=True
+                        )
+                        await link.wait(sent)
+                    except (ConnectionLostError, UnexpectedReplyError) as error:
+                        broken = error
+            except StopIteration as end:
+                value: T = end.value
+                return value
+            except UnexpectedReplyError as error:
+                link.fail(error)
+                raise
+
+    def _notice_end(self) -> None:
+        """Lets go of a connection that is over."""
+        link = self._link
+        if link is not None and link.is_over:
+            self._link = None
+            self._session.ended()
+            if link.error is not None:
+                self._lost(link.error, worked=link.worked)
+
+    async def _connected(self, call: "Call[Any] | None" = None) -> Link:
+        """The connection; a new one if there is none, or it is over. `call` is what it is for, if it is one call."""
         async with self._dialing:
-            if self._link is not None and self._link.is_over:
-                self._link = None
-                self._lost()
+            self._notice_end()
             if self._link is None:
-                self._link = await self._dial_until_connected()
+                if call is not None:
+                    self._session.check_held(call)
+                self._link = await self._dial_until_connected(call)
             return self._link
 
-    async def _dial_until_connected(self) -> Link:
-        pauses = self._backoff.pauses()
+    async def _dial_until_connected(self, call: "Call[Any] | None") -> Link:
+        pauses = iter(()) if self._is_tried_once(call) else self._backoff.pauses()
         while True:
             failures: list[tuple[Address, OSError]] = []
             for _ in range(len(self._addresses)):
                 try:
-                    return await self._dial()
+                    link = await self._dial()
                 except OSError as error:
                     failures.append((self._address, error))
-                    self._lost()
+                    self._addresses.failed(self._address)
+                else:
+                    self._outage.end(self._address)
+                    return link
             pause_s = next(pauses, None)
             if pause_s is None:
                 raise self._cannot_connect(failures) from failures[-1][1]

@@ -4,30 +4,84 @@ Invariants:
 
 - `_owed` has an entry for each exchange of which replies are still to come, in the order in which they will.
 - An exchange whose task was cancelled stays there, so that its replies are not taken for those of the next one. A job
-  that it reserves is given back: with its priority, so by asking for that first.
+  that it reserves is given back: with its priority, so by asking for that first, where no command keeps it.
+- What the server may wait with (a reserve) is sent when nothing else is owed, and nothing is sent behind it but the
+  ``cancel-reserve`` that ends it: other calls wait for their :class:`Turn`. So the client can always end it, and no
+  other call waits for it at the server.
+- A batch goes on without waiting for its turn again: it has the turn to its end, or nothing that waits is sent before.
 - While replies are owed that have a timeout, one timer watches for silence.
 """
 
 import asyncio
+import copy
 from collections import deque
-from typing import Any, cast
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, cast
 
 from beanpole.client import extensions
+from beanpole.client.base import set_up
 from beanpole.client.errors import ConnectionLostError, NoReplyError
-from beanpole.client.plan import Shipment
-from beanpole.client.session import JOB, JOBS, RESERVED, Session
+from beanpole.client.recovery import waiting
+from beanpole.client.session import JOB, JOBS, LIST_EXTENSIONS, OK, RESERVED, Session
 from beanpole.client.stats import StatsJob
 from beanpole.errors import BeanpoleError, UnexpectedReplyError
 from beanpole.protocol import wire
 from beanpole.protocol.wire import Reply, ReplyReader
 
+if TYPE_CHECKING:
+    from beanpole.protocol.wire import Call
+
 CANCEL_RESERVE = b"cancel-reserve\r\n"
+
+
+class Turn:
+    """Who may send: one after the other, in the order in which they came."""
+
+    def __init__(self) -> None:
+        self.is_taken = False
+        self._queue: deque[asyncio.Future[None]] = deque()
+
+    async def take(self) -> None:
+        """Waits until everybody who came before has given the turn on."""
+        if not self.is_taken:
+            self.is_taken = True
+            return
+        mine = asyncio.get_running_loop().create_future()
+        self._queue.append(mine)
+        try:
+            await mine
+        except asyncio.CancelledError:
+            if not mine.cancelled():
+                self.give()  # it had just become ours
+            raise
+
+    def give(self) -> None:
+        """Gives the turn on to the next, if there is one."""
+        while self._queue:
+            next_one = self._queue.popleft()
+            if not next_one.done():
+                next_one.set_result(None)
+                return
+        self.is_taken = False
 
 
 class Exchange:
     """Commands that were sent, and the replies to them so far."""
 
-    __slots__ = ("abandoned", "can_end", "count", "done", "replies", "reserves", "silence_s", "waits")
+    __slots__ = (
+        "abandoned",
+        "can_end",
+        "count",
+        "done",
+        "in_batch",
+        "is_ending",
+        "replies",
+        "reserves",
+        "silence_s",
+        "then",
+        "waits",
+    )
 
     def __init__(
         self, count: int, silence_s: float | None, replies: list[Reply], done: "asyncio.Future[None]", *, waits: bool
@@ -41,10 +95,16 @@ class Exchange:
         """Whether the server may take its time: a reserve with a timeout, or without."""
         self.can_end = False
         """Whether it is one reserve, whose waiting the server may know to end."""
+        self.is_ending = False
+        """Whether the server was asked for that."""
         self.reserves = False
         """Whether the jobs of a JOBS among the replies are reserved by this."""
         self.abandoned = False
         """Whether nobody waits for the replies any more."""
+        self.in_batch = False
+        """Whether it is part of a batch that is under way, which gives the turn on itself."""
+        self.then: Callable[[list[Reply]], None] | None = None
+        """What the link itself does with the replies."""
 
 
 class Link(asyncio.Protocol):
@@ -59,16 +119,30 @@ class Link(asyncio.Protocol):
         self._owed: deque[Exchange] = deque()
         self._timer: asyncio.TimerHandle | None = None
         self._heard_at_s = 0.0
-        self._giving_back: set[asyncio.Task[None]] = set()
         self._closed = self._loop.create_future()
+        self._quiet: asyncio.Future[None] | None = None
+        """Done when nothing is owed; None: nobody waits for that."""
+        self._asking: Exchange | None = None
+        """The question what the server has, in front of the first command that waits."""
+        self._batches = 0
+        """Batches that are under way without having the turn: they may have more to send, so nothing that waits is."""
+        self.turn = Turn()
+        """Taken by whoever sends, and by what waits at the server until it is answered."""
+        self.waiting: Exchange | None = None
+        """What waits at the server."""
         self.is_over = False
         """Whether nothing can be sent any more."""
+        self.error: BeanpoleError | None = None
+        """What ended it; None: it is not over, or this side has ended it on purpose."""
+        self.worked = False
+        """Whether something was answered."""
 
     # --- Called by the loop ---
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begins."""
         self._transport = cast("asyncio.Transport", transport)
+        set_up(transport.get_extra_info("socket"))
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Ends: nothing more will come."""
@@ -92,39 +166,116 @@ class Link(asyncio.Protocol):
 
     # --- Called by the client ---
 
-    def send(self, data: bytes, count: int, wait_s: float | None, replies: list[Reply]) -> Exchange:
-        """Sends commands that have `count` replies, which will be in the list when the exchange is done."""
-        assert self._transport is not None, "the link is used before it is connected"
-        silence_s = None if self._timeout_s is None or wait_s is None else self._timeout_s + wait_s
-        exchange = Exchange(count, silence_s, replies, self._loop.create_future(), waits=wait_s != 0)
-        naming = data.startswith(b"name-session ")  # goes in front of another command, and does not wait
-        command = data[data.index(b"\n") + 1 :] if naming else data
-        exchange.can_end = exchange.waits and count == 1 + naming and command.startswith(b"reserve")
+    async def take_turn(self, *, waits: bool) -> None:
+        """Waits until commands may be sent: those that may wait at the server only when nothing is owed.
+
+        Nothing is said if the connection is over then. Who has the turn sends, or gives it on.
+        """
+        await self.turn.take()
+        try:
+            while waits and (self._owed or self._batches):
+                self._quiet = self._loop.create_future()
+                await self._quiet
+        except BaseException:
+            self.turn.give()
+            raise
+
+    @contextmanager
+    def batch(self, *, waits: bool) -> Iterator[None]:
+        """Within it, several exchanges are one. It begins with the turn.
+
+        One that may wait at the server keeps the turn to its end. Others give it on at once; what waits is sent when
+        they are over, for they could not go on behind it.
+        """
+        if not waits:
+            self._batches += 1
+            self.turn.give()
+        try:
+            yield
+        finally:
+            if not waits:
+                self._batches -= 1
+                self._settle()
+            elif self.waiting is None:
+                self.turn.give()
+            else:  # it was cancelled: the turn is given on when the server has ended that
+                self.waiting.in_batch = False
+
+    def send(
+        self,
+        data: bytes,
+        count: int,
+        wait_s: float | None,
+        replies: list[Reply],
+        *,
+        reserves: bool = False,
+        in_batch: bool = False,
+    ) -> Exchange:
+        """Sends commands that have `count` replies, which will be in the list when the exchange is done.
+
+        Gives the turn on: at once, or when the exchange is done if the server may wait; but not within a batch.
+        """
         if self.is_over:
+            if not in_batch:
+                self.turn.give()
             raise ConnectionLostError("the connection is closed", outcome_unknown=False)
-        is_next = not self._owed
-        self._owed.append(exchange)
-        self._transport.write(data)
-        if is_next:
-            self._heard_at_s = self._loop.time()
-            self._watch()
+        asks = wait_s != 0 and self._session.features is None and self._asking is None
+        exchange = self._write(data, count, wait_s, replies, asks=asks)
+        exchange.reserves = reserves
+        exchange.in_batch = in_batch
+        if exchange.waits:
+            self.waiting = exchange
+        elif not in_batch:
+            self.turn.give()
         return exchange
 
-    async def exchange(self, data: bytes, count: int, wait_s: float | None, replies: list[Reply]) -> None:
-        """Sends commands and waits for their replies; those that came are in the list, whatever happens.
+    async def wait(self, exchange: Exchange) -> None:
+        """Waits for the replies of an exchange; those that came are in its list, whatever happens.
 
         Raises ConnectionLostError or UnexpectedReplyError. When it is cancelled, no reserved job is lost.
         """
-        await self._wait(self.send(data, count, wait_s, replies))
+        try:
+            await exchange.done
+        except asyncio.CancelledError:
+            self._abandon(exchange)
+            raise
 
-    async def ship(self, shipment: Shipment) -> None:
-        """Does the same for the commands of a batch."""
-        exchange = self.send(shipment.data, shipment.count, shipment.wait_s, shipment.replies)
-        exchange.reserves = shipment.reserves
-        await self._wait(exchange)
+    async def exchange(self, data: bytes, count: int, wait_s: float | None, replies: list[Reply]) -> None:
+        """Sends commands and waits for their replies."""
+        await self.wait(self.send(data, count, wait_s, replies))
 
-    def fail(self, error: BeanpoleError) -> None:
+    def piece(self, call: "Call[Any]") -> "Call[Any]":
+        """A call that may wait, or a second of it.
+
+        A client that holds jobs can't close the connection when the call is cancelled, and where the server can't end
+        a reserve either, other calls would have to wait until it is over.
+        """
+        is_long = call.wait_s is None or call.wait_s > 1
+        if is_long and self._session.must_slice() and call.data.startswith(b"reserve"):
+            return waiting(self._session, call, 1)
+        return call
+
+    async def end_waiting(self) -> list[Reply] | None:
+        """Has the server end the reserve that waits, and returns what it says to that; None: nothing waits any more.
+
+        The server must be known to be able to do so; but it may be asked that just now: see :meth:`known`.
+        """
+        exchange = self.waiting
+        if exchange is None or exchange.is_ending or not exchange.can_end:
+            return None
+        ending = self._end(exchange)
+        await self.wait(ending)
+        return ending.replies
+
+    async def known(self) -> None:
+        """Waits until the server has said what it has, if it was asked that in front of what waits."""
+        if self._asking is not None:
+            await asyncio.wait({self._asking.done})
+
+    def fail(self, error: BeanpoleError, *, on_purpose: bool = False) -> None:
         """Ends the connection, and everything that is owed with an error."""
+        if not self.is_over and not on_purpose:
+            self.error = error
         self.is_over = True
         if self._timer is not None:
             self._timer.cancel()
@@ -133,22 +284,61 @@ class Link(asyncio.Protocol):
             self._transport.abort()
         while self._owed:
             exchange = self._owed.popleft()
-            if not exchange.done.done():
-                exchange.done.set_exception(error)
+            if exchange.then is not None or exchange.abandoned:
+                exchange.done.cancel()
+            elif not exchange.done.done():
+                exchange.done.set_exception(copy.copy(error))  # each task names its own call in it
+        self._settle()
+        if self.waiting is not None:
+            self._end_wait(self.waiting)
 
     async def close(self) -> None:
         """Closes the connection and waits until it is."""
-        self.fail(ConnectionLostError("the client was closed"))
+        self.fail(ConnectionLostError("the client was closed"), on_purpose=True)
         await self._closed
 
     # --- Inside ---
 
-    async def _wait(self, exchange: Exchange) -> None:
-        try:
-            await exchange.done
-        except asyncio.CancelledError:
-            self._abandon(exchange)
-            raise
+    def _write(
+        self, data: bytes, count: int, wait_s: float | None, replies: list[Reply], *, asks: bool = False
+    ) -> Exchange:
+        """Sends commands, whoever has the turn; with `asks` behind the question what the server has."""
+        assert self._transport is not None, "the link is used before it is connected"
+        silence_s = None if self._timeout_s is None or wait_s is None else self._timeout_s + wait_s
+        exchange = Exchange(count, silence_s, replies, self._loop.create_future(), waits=wait_s != 0)
+        naming = data.startswith(b"name-session ")  # goes in front of another command, and does not wait
+        command = data[data.index(b"\n") + 1 :] if naming else data
+        exchange.can_end = exchange.waits and count == 1 + naming and command.startswith(b"reserve")
+        is_next = not self._owed
+        if asks:
+            self._session.asks = True
+            self._asking = Exchange(1, self._timeout_s, [], self._loop.create_future(), waits=False)
+            self._asking.then = self._listed
+            self._owed.append(self._asking)
+            data = LIST_EXTENSIONS + data
+        self._owed.append(exchange)
+        self._transport.write(data)
+        if is_next:
+            self._heard_at_s = self._loop.time()
+            self._watch()
+        return exchange
+
+    def _listed(self, replies: list[Reply]) -> None:
+        """What the server has is known now. Raises UnexpectedReplyError if it is no answer to that."""
+        self._session.listed(replies[0], self._session.connection)
+
+    def _end_wait(self, exchange: Exchange) -> None:
+        """What has waited at the server is over."""
+        self.waiting = None
+        if not exchange.in_batch:
+            self.turn.give()
+
+    def _settle(self) -> None:
+        """Says to whoever waits for it that nothing is owed."""
+        if not self._owed and self._quiet is not None:
+            if not self._quiet.done():
+                self._quiet.set_result(None)
+            self._quiet = None
 
     def _check_no_more(self, owed_count: int) -> None:
         """Raises if something came that nobody asked for."""
@@ -157,68 +347,84 @@ class Link(asyncio.Protocol):
 
     def _answer(self, exchange: Exchange) -> None:
         """All replies of an exchange are there."""
+        self.worked = True
         for reply in exchange.replies:
             if reply.word == RESERVED:
                 self._session.held.add(reply.number)
             elif reply.word == JOBS and exchange.reserves:
                 self._session.held.update(frame.number for frame in reply.frames)
-        if exchange.abandoned:
+        if exchange.then is not None:
+            exchange.then(exchange.replies)
+        elif exchange.abandoned:
             self._give_back(exchange)
-        elif not exchange.done.done():
+        if not exchange.done.done():
             exchange.done.set_result(None)
+        if exchange is self.waiting:
+            self._end_wait(exchange)
+        elif self.waiting is not None and self.waiting.abandoned:
+            self._end_abandoned(self.waiting)
+        self._settle()
 
     def _abandon(self, exchange: Exchange) -> None:
-        """Nobody is interested in the replies any more.
-
-        A reserve that may still wait for long ends with ``cancel-reserve``, if the server has listed that and nothing
-        was sent behind it. Else, if the client holds no job, the connection is closed: that ends the wait at once too,
-        and a job that is on its way stays with the server. Otherwise the replies are awaited.
-        """
+        """Nobody is interested in the replies any more."""
         exchange.abandoned = True
         if exchange.done.done() and not exchange.done.cancelled():
             exchange.done.exception()  # has been seen
         if exchange not in self._owed:
             self._give_back(exchange)
-        elif self._can_end(exchange):
-            ending = self.send(CANCEL_RESERVE, 1, 0, [])
-            ending.abandoned = ending.done.cancel()
-            exchange.silence_s = self._timeout_s  # it waits no more
-            self._heard_at_s = self._loop.time()
-            self._watch()
-        elif exchange.waits and not self._session.held and all(each.abandoned for each in self._owed):
-            self.fail(ConnectionLostError("a reserve was cancelled"))
+        elif exchange.waits:
+            self._end_abandoned(exchange)
 
-    def _can_end(self, exchange: Exchange) -> bool:
-        """Whether it is a reserve whose waiting the server can end: that must be the last that was sent."""
-        known = self._session.missing(("cancel-reserve",)) is None
-        return known and exchange.can_end and exchange is self._owed[-1] and not self.is_over
+    def _end_abandoned(self, exchange: Exchange) -> None:
+        """Ends what waits at the server, and nobody waits for, as soon as it is known how.
+
+        A reserve ends with ``cancel-reserve``, where the server has that. Elsewhere, if the client holds no job, the
+        connection is closed, and a job that is on its way stays with the server. Otherwise the replies are awaited,
+        which takes a second: see :meth:`piece`.
+        """
+        if exchange.is_ending or (self._asking is not None and self._asking in self._owed):
+            return
+        if exchange.can_end and self._session.missing(("cancel-reserve",)) is None:
+            ending = self._end(exchange)
+            ending.abandoned = ending.done.cancel()
+        elif not self._session.held:
+            self.fail(ConnectionLostError("a reserve was cancelled"), on_purpose=True)
+
+    def _end(self, exchange: Exchange) -> Exchange:
+        """Has the server end the reserve that waits."""
+        exchange.is_ending = True
+        ending = self._write(CANCEL_RESERVE, 1, 0, [])
+        exchange.silence_s = self._timeout_s  # it waits no more
+        self._heard_at_s = self._loop.time()
+        self._watch()
+        return ending
 
     def _give_back(self, exchange: Exchange) -> None:
-        """Releases the jobs that an abandoned exchange has reserved."""
+        """Gives the jobs back that an abandoned exchange has reserved: at once, so before anything else is sent."""
+        ids: list[int] = []
         for reply in exchange.replies:
             taken = reply.frames if reply.word == JOBS and exchange.reserves else [reply]
-            for each in taken:
-                if each.word in {RESERVED, JOB}:
-                    task = self._loop.create_task(self._release(each.number))
-                    self._giving_back.add(task)
-                    task.add_done_callback(self._giving_back.discard)
+            ids += [each.number for each in taken if each.word in {RESERVED, JOB}]
+        if not ids or self.is_over:
+            return
+        if self._session.missing(("snooze-job",)) is None:  # is no failed attempt, and keeps the priority
+            self._return(ids, b"".join(extensions.line(b"snooze-job", b"%d" % id, b"0")[0] for id in ids))
+        else:
+            asking = self._write(wire.with_ids(b"stats-job", ids), len(ids), 0, [])
+            asking.then = lambda replies: self._release(ids, replies)
 
-    async def _release(self, id: int) -> None:
-        """Releases a job with the priority that it had. If that fails, the connection ends, which releases it too."""
-        try:
-            replies: list[Reply] = []
-            await self.exchange(wire.command(b"stats-job", id), 1, 0, replies)
-            pri = StatsJob.parse(replies[0].body).pri
-            await self.exchange(self._giving(id, pri), 1, 0, [])
-            self._session.held.discard(id)
-        except (BeanpoleError, TypeError, AttributeError) as error:
-            self.fail(ConnectionLostError(f"job {id} could not be given back: {error}"))
+    def _release(self, ids: list[int], replies: Iterable[Reply]) -> None:
+        """Releases jobs with the priorities that they have; one that is not there is not held any more."""
+        kept = [StatsJob.parse(each.body) for each in replies if each.word == OK]
+        self._session.held.difference_update(set(ids) - {each.id for each in kept})
+        if kept:
+            data = b"".join(wire.command(b"release", each.id, each.pri, 0) for each in kept)
+            self._return([each.id for each in kept], data)
 
-    def _giving(self, id: int, pri: int) -> bytes:
-        """The command that gives a job back: one that does not count as a failure, where there is one."""
-        if self._session.missing(("snooze-job", "snooze-job.pri")) is None:
-            return extensions.line(b"snooze-job", b"%d" % id, b"0", pri=b"%d" % pri)[0]
-        return wire.command(b"release", id, pri, 0)
+    def _return(self, ids: list[int], data: bytes) -> None:
+        """Sends what gives jobs back. Whatever the server answers, its time limit ends what is left."""
+        giving = self._write(data, len(ids), 0, [])
+        giving.then = lambda _: self._session.held.difference_update(ids)
 
     def _watch(self) -> None:
         """Sets the timer for the silence that is allowed now, unless it fires sooner than that anyway."""

@@ -1,8 +1,9 @@
 """How long to wait between attempts to connect."""
 
 import random
+import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from beanpole.client import limits
 
@@ -22,6 +23,14 @@ class Backoff:
 
     chance: Callable[[], float] = random.random
     """A number from 0 to 1, a new one each time."""
+
+    def for_ever(self) -> Iterator[float]:
+        """The seconds to wait after each attempt of a client that has lost its connection, without end.
+
+        They stay short, so that the return of the server is soon noticed.
+        """
+        most_s = min(self.max_s, limits.RECOVERY_PAUSE_MAX_MS / 1000)
+        return replace(self, attempts=sys.maxsize, max_s=most_s).pauses()
 
     def pauses(self) -> Iterator[float]:
         """The seconds to wait after each attempt but the last."""

@@ -1,25 +1,33 @@
 """What both clients share: their options, stated once, and the commands that go in batches. No I/O."""
 
+import contextlib
 import socket
 from collections.abc import Iterable, Sequence
-from typing import Any, Generic, Self, TypedDict, TypeVar, cast
+from functools import partial
+from typing import TYPE_CHECKING, Any, Generic, Self, TypedDict, TypeVar, cast
 
 import beanpole
 from beanpole.client import batch, limits
 from beanpole.client.address import Address, Addresses, OneAddress
 from beanpole.client.backoff import Backoff
 from beanpole.client.codec import BytesCodec, Codec, TextCodec
-from beanpole.client.commands import Commands, batch_command
-from beanpole.client.errors import CannotConnectError
+from beanpole.client.commands import Commands, batch_command, command
+from beanpole.client.errors import CannotConnectError, ConnectionLostError
 from beanpole.client.extended import Extended
 from beanpole.client.extensions import name_bytes
-from beanpole.client.job import Job
+from beanpole.client.job import Job, job_id
 from beanpole.client.naming import own_name, program
-from beanpole.client.plan import Plan
-from beanpole.client.ruling import Rules
-from beanpole.client.session import DEFAULT_TUBE, USED, Session
+from beanpole.client.plan import Plan, planned
+from beanpole.client.recovery import Outage, is_safe
+from beanpole.client.session import DEFAULT_TUBE, LIST_EXTENSIONS, USED, Session
 from beanpole.errors import ArgumentError
 from beanpole.protocol import wire
+
+if TYPE_CHECKING:
+    from asyncio.trsock import TransportSocket
+
+    from beanpole.client.ruling import Rules
+    from beanpole.protocol.wire import Call
 
 B = TypeVar("B")
 
@@ -30,6 +38,19 @@ Tubes = str | Iterable[str]
 """One tube, or several."""
 
 
+def set_up(connection: "socket.socket | TransportSocket") -> None:
+    """Sets the options of a TCP connection: commands go at once, and a machine that is gone is noticed in two minutes.
+
+    Nothing else would tell a client that waits for a job without a timeout.
+    """
+    with contextlib.suppress(OSError):  # a unix socket has none of them
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, limits.KEEPALIVE_IDLE_S)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, limits.KEEPALIVE_EVERY_S)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, limits.KEEPALIVE_PROBES)
+
+
 class Options(TypedDict, total=False):
     """The options that are given by name; :class:`~beanpole.client.sync.Client` explains them."""
 
@@ -37,15 +58,18 @@ class Options(TypedDict, total=False):
     connect_timeout: float | None
     backoff: Backoff | None
     repeat: bool
+    patience: float | None
     name: str | None
 
 
 class BaseClient(Commands[B], Extended[B], Generic[B]):
     """What :class:`~beanpole.client.sync.Client` and :class:`~beanpole.client.aio.AsyncClient` share."""
 
+    _may_cancel = False
+
     def __init__(
         self,
-        address: Given,
+        address: Given | None = None,
         encoding: str | None = "utf-8",
         use: str = DEFAULT_TUBE,
         watch: Tubes = DEFAULT_TUBE,
@@ -55,11 +79,13 @@ class BaseClient(Commands[B], Extended[B], Generic[B]):
         connect_timeout: float | None = limits.CONNECT_TIMEOUT_MS / 1000,
         backoff: Backoff | None = None,
         repeat: bool = False,
+        patience: float | None = limits.PATIENCE_S,
         name: str | None = None,
     ) -> None:
-        durations: dict[str, object] = {"timeout": timeout, "connect_timeout": connect_timeout}
+        durations: dict[str, object] = {"timeout": timeout, "connect_timeout": connect_timeout, "patience": patience}
         for option, seconds in durations.items():
-            if not (seconds is None or (isinstance(seconds, int | float) and seconds > 0)):
+            is_number = isinstance(seconds, int | float) and (seconds > 0 or (seconds == 0 and option == "patience"))
+            if not (seconds is None or is_number):
                 raise ArgumentError(
                     f"{option} must be a number of seconds above 0, or None for no limit, not {seconds!r}"
                 )
@@ -68,18 +94,22 @@ class BaseClient(Commands[B], Extended[B], Generic[B]):
         self._given_socket = address if isinstance(address, socket.socket) else None
         if isinstance(address, socket.socket):
             address = Address()
-        self._addresses = address if isinstance(address, Addresses) else Addresses(Address.of(address))
+        if not isinstance(address, Addresses):
+            address = Addresses(Address.default() if address is None else Address.of(address))
+        self._addresses = address
         self._address = self._addresses.current
         known = cast("Codec[B]", codec or (BytesCodec() if encoding is None else TextCodec(encoding)))
         if name:
             name_bytes(name)
         self._session = Session(known, use, [watch] if isinstance(watch, str) else watch, self._called)
+        self._session.may_cancel = self._may_cancel
         self._called_by_caller = name
         self._timeout_s = timeout
         self._connect_timeout_s = connect_timeout
         self._backoff = backoff or Backoff()
         self._repetitions = self._backoff.attempts - 1 if repeat else 0
         """How often a command whose outcome is unknown is sent again."""
+        self._outage = Outage(0 if self._given_socket else patience, self._backoff)
         self._name = "on a given socket" if self._given_socket else str(self._addresses.server)
 
     def _called(self) -> str:
@@ -105,10 +135,17 @@ class BaseClient(Commands[B], Extended[B], Generic[B]):
         """Where the client is connected, was last, or tried to be last: one of the addresses that it was given."""
         return self._address
 
+    def is_lost(self, job: Job[B] | int) -> bool:
+        """Whether the connection over which this client reserved a job has ended, so that others may have the job.
+
+        False if it was reserved again since then, and for a job that the client never had.
+        """
+        return self._session.is_lost(job_id(job))
+
     # --- More than one command ---
 
-    @batch_command
-    def reserve_many(self, count: int, timeout: float | None = None) -> Plan[list[Job[B]]]:
+    @command
+    def reserve_many(self, count: int, timeout: float | None = None) -> "Call[list[Job[B]]]":
         """Waits like :meth:`reserve`, and takes up to `count` jobs that are ready then, in one round trip.
 
         The command is ``reserve-many``, which gives at most 1 000 jobs with 256 KiB of bodies, each with its `info`. On
@@ -118,7 +155,7 @@ class BaseClient(Commands[B], Extended[B], Generic[B]):
         Raises TimedOutError or DeadlineSoonError if there is none, BatchError if the body of one can't be decoded, and
         UnsupportedError for a fraction of a second that the server can't wait.
         """
-        return batch.reserve_many(self._session, count, timeout)
+        return batch.reserve_many_call(self._session, count, timeout)
 
     @batch_command
     def put_many(
@@ -153,21 +190,21 @@ class BaseClient(Commands[B], Extended[B], Generic[B]):
         """
         return batch.touch_many(self._session, jobs)
 
-    @batch_command
-    def list_rules(self) -> Plan[list[Rules]]:
+    @command
+    def list_rules(self) -> "Call[list[Rules]]":
         """All rules that are set, in the order of their patterns' bytes (``list-rules``).
 
         Raises UnsupportedError if the server has no rules.
         """
-        return batch.list_rules(self._session)
+        return planned(b"list-rules\r\n", partial(batch.list_rules, self._session))
 
-    @batch_command
-    def features(self) -> Plan[frozenset[str]]:
+    @command
+    def features(self) -> "Call[frozenset[str]]":
         """What the server has besides beanstalkd's commands: ``put-job``, ``put-job.key`` and so on, maybe nothing.
 
         It is asked once a connection (``list-extensions``).
         """
-        return batch.features(self._session)
+        return planned(LIST_EXTENSIONS, partial(batch.features, self._session))
 
     # --- The connection ---
 
@@ -182,15 +219,22 @@ class BaseClient(Commands[B], Extended[B], Generic[B]):
 
         A node of a cluster may accept a connection and then find that it can't reach the leader. So where there is
         another address, the connection only counts when something was answered: if need be to a command without effect.
+        So it is after a loss, as whatever stands in front of a server that is gone may still accept connections.
         """
         commands = self._session.greeting()
-        if not commands and len(self._addresses) > 1:
+        if not commands and (len(self._addresses) > 1 or self._outage.is_on):
             commands = [wire.command(b"watch", DEFAULT_TUBE)]
         return commands
 
-    def _lost(self) -> None:
-        """The connection broke, or could not be made: the next address is tried first."""
+    def _lost(self, error: BaseException, *, worked: bool) -> None:
+        """The connection broke: the next address is tried first. If it had `worked`, a time without one begins."""
         self._addresses.failed(self._address)
+        if worked and isinstance(error, ConnectionLostError):
+            self._outage.begin(self._address, error)
+
+    def _is_tried_once(self, call: "Call[Any] | None") -> bool:
+        """Whether there is one attempt to connect for a call, as it is made again and again while patience lasts."""
+        return call is not None and self._outage.is_bearable and is_safe(call)
 
     def _cannot_connect(self, failures: Sequence[tuple[Address, OSError]]) -> CannotConnectError:
         """The error after the last attempt, with the failure at each address."""

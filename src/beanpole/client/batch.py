@@ -5,9 +5,11 @@ One command for many jobs where the server has that, else one for each of them.
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 from beanpole.client import extensions, limits
+from beanpole.client.about import About, about, named
 from beanpole.client.errors import (
     BatchError,
     BodyError,
@@ -63,6 +65,7 @@ def put_many(
     for piece in pieces(encode(body) for body in bodies):
         data = wire.puts(piece, priority, delay, ttr)
         prefix = session.prefix(tube)
+        what = about(b"put\r\n", session.used)
         shipment = Shipment(prefix + data, len(piece) + bool(prefix))
         broken = yield shipment
         replies = shipment.replies
@@ -71,7 +74,7 @@ def put_many(
         ids += [reply.number for reply in replies if reply.word == INSERTED]
         if broken is not None or any(reply.word != INSERTED for reply in replies):
             done: list[object] = [*ids[: len(ids) - sum(reply.word == INSERTED for reply in replies)]]
-            done += [reply.number if reply.word == INSERTED else refusal_of(reply) for reply in replies]
+            done += [reply.number if reply.word == INSERTED else refusal_of(reply, what) for reply in replies]
             done += [broken] * (len(piece) - len(replies))
             raise _failure(done, broken)
     return ids
@@ -125,7 +128,7 @@ def each_of(session: Session[Any], verb: bytes, word: int, ids: Sequence[int]) -
         asked = [listed for _, listed in lines] if is_known else [[id] for id in piece]
         came = len(results)
         for listed, reply in zip(asked, shipment.replies, strict=False):
-            results += outcomes(listed, reply, word)
+            results += outcomes(verb.decode(), listed, reply, word)
         if verb == b"delete":
             session.held.difference_update(id for id, each in zip(piece, results[came:], strict=False) if each is None)
         results += [broken] * (start + len(piece) - len(results))
@@ -135,47 +138,62 @@ def each_of(session: Session[Any], verb: bytes, word: int, ids: Sequence[int]) -
         raise _failure(results, broken)
 
 
-def outcomes(ids: list[int], reply: Reply, word: int) -> list[BeanpoleError | None]:
+def outcomes(verb: str, ids: list[int], reply: Reply, word: int) -> list[BeanpoleError | None]:
     """What an answer says of each job that the command named; None: it was done.
 
     Raises UnexpectedReplyError for an answer to something else.
     """
     if reply.word != word:
-        return [refusal_of(reply) for _ in ids]
+        return [refusal_of(reply, About(f"{verb} {id}", verb, id)) for id in ids]
     absent = Counter(map(int, (reply.body or b"").split()))
     found: list[BeanpoleError | None] = []
     for id in reversed(ids):  # of a job that is named twice the first is done
         is_absent = absent[id] > 0
         absent[id] -= is_absent
-        found.append(NotFoundError(f"NOT_FOUND: job {id}") if is_absent else None)
+        found.append(named(NotFoundError(), About(f"{verb} {id}", verb, id)) if is_absent else None)
     if absent.total():
         raise UnexpectedReplyError(f"the answer names jobs that the command did not: {reply!r}")
     return found[::-1]
 
 
-def reserve_many(session: Session[B], count: int, timeout: float | None) -> Plan[list[Job[B]]]:
+def reserve_many_call(session: Session[B], count: int, timeout: float | None) -> "Call[list[Job[B]]]":
     """Reserves up to `count` jobs: waits for the first, and takes what else is ready."""
     if count not in range(1, limits.BATCH_COMMANDS + 1):
         raise ArgumentError(f"count must be from 1 to {limits.BATCH_COMMANDS}, not {count!r}")
     wait = extensions.seconds(RESERVE_TIMEOUT_S_MAX if timeout is None else timeout, "timeout", RESERVE_TIMEOUT_S_MAX)
-    if (yield from has(session, "reserve-many")):
-        data, _ = extensions.line(b"reserve-many", b"%d" % min(count, FRAMES_MAX), wait)
-        naming = session.naming()
-        *named, reply = yield from exchange(naming + data, 1 + bool(naming), timeout, reserves=True)
-        for each in named:
-            check_prefix(each)
-        replies = reply.frames if reply.word == Word.JOBS else [reply]
-    elif timeout is not None and timeout % 1:
+    data, needs = extensions.line(b"reserve-many", b"%d" % min(count, FRAMES_MAX), wait)
+    return Call(
+        data,
+        Word.JOBS,
+        lambda reply: taken(session, reply.frames, data),
+        wait_s=timeout,
+        needs=needs,
+        instead=partial(reserve_each, session, count, timeout, data),
+    )
+
+
+def reserve_each(session: Session[B], count: int, timeout: float | None, line: bytes) -> Plan[list[Job[B]]]:
+    """Does the same with a command for each job."""
+    if timeout is not None and timeout % 1:
         raise UnsupportedError("reserve-many")
-    else:
-        timeout = None if timeout is None else int(timeout)
-        replies = yield from exchange(wire.reserve(timeout) + wire.reserve(0) * (count - 1), count, timeout)
+    left_s = None if timeout is None else int(timeout)
+    while True:
+        wait_s = 1 if (left_s is None or left_s > 1) and session.must_slice() else left_s
+        replies = yield from exchange(wire.reserve(wait_s) + wire.reserve(0) * (count - 1), count, wait_s)
+        if wait_s == left_s or any(each.word != Word.TIMED_OUT for each in replies):
+            return taken(session, replies, line)
+        left_s = None if left_s is None else left_s - 1
+
+
+def taken(session: Session[B], replies: Sequence[Reply], line: bytes) -> list[Job[B]]:
+    """The jobs that were reserved for a command. Raises the first refusal if there is none."""
     jobs: list[Job[B]] = []
     results: list[object] = []
+    what = about(line, session.used, session.watching)
     for reply in replies:
         try:
-            taken = reply.word in {Word.RESERVED, Word.JOB}
-            results.append(session.reserved(reply) if taken else refusal_of(reply))
+            is_taken = reply.word in {Word.RESERVED, Word.JOB}
+            results.append(session.reserved(reply) if is_taken else refusal_of(reply, what))
         except BodyError as error:
             results.append(error)
         if isinstance(results[-1], Job):
@@ -190,6 +208,10 @@ def reserve_many(session: Session[B], count: int, timeout: float | None) -> Plan
 # --- Pipelines --------------------------------------------------------------------------------------------------------
 
 
+Sent = tuple["Call[Any]", Result[Any], int, str]
+"""A call, its result, how many replies it has, and the tube that was used for it."""
+
+
 def run_queue(session: Session[Any], queue: Queue) -> Plan[None]:
     """Runs the calls of a queue in order and gives each result its value or error."""
     if any(call.needs for call, _ in queue):
@@ -198,7 +220,7 @@ def run_queue(session: Session[Any], queue: Queue) -> Plan[None]:
         if session.missing(queue[0][0].needs) is not None:
             yield from run_alone(session, *queue.popleft())
             continue
-        batch: list[tuple[Call[Any], Result[Any], int]] = []
+        batch: list[Sent] = []
         parts: list[bytes] = []
         size, reply_count = 0, 0
         wait_s: float | None = 0
@@ -208,7 +230,7 @@ def run_queue(session: Session[Any], queue: Queue) -> Plan[None]:
             call, result = queue.popleft()
             data, count = session.encode(call)
             parts.append(data)
-            batch.append((call, result, count))
+            batch.append((call, result, count, session.used))
             size += len(data)
             reply_count += count
             if call.wait_s != 0:
@@ -232,14 +254,14 @@ def run_alone(session: Session[Any], call: "Call[Any]", result: Result[Any]) -> 
 
 def settle(
     session: Session[Any],
-    batch: "list[tuple[Call[Any], Result[Any], int]]",
+    batch: "list[Sent]",
     replies: list[Reply],
     broken: BeanpoleError | None,
 ) -> None:
     """Gives each result its value or error. Raises UnexpectedReplyError when an answer belongs to no command."""
     at, came = 0, len(replies)
     unexpected: UnexpectedReplyError | None = None
-    for call, result, count in batch:
+    for call, result, count, used in batch:
         at += count
         if at > came:
             assert broken is not None, "a reply is missing, and the connection is not broken"
@@ -248,7 +270,7 @@ def settle(
         try:
             for reply in replies[at - count : at - 1]:
                 check_prefix(reply)
-            result.succeed(session.finish(call, replies[at - 1]))
+            result.succeed(session.finish(call, replies[at - 1], used))
         except BeanpoleError as error:
             result.fail(error)
             if unexpected is None and isinstance(error, UnexpectedReplyError):

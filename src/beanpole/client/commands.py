@@ -12,7 +12,7 @@ from beanpole.client import limits
 from beanpole.client.extensions import ID_MAX, line, seconds, whole
 from beanpole.client.job import Job, job_id
 from beanpole.client.putting import Taken, Until, put_call
-from beanpole.client.session import USED, Session
+from beanpole.client.session import INSERTED, RESERVED, USED, Session
 from beanpole.client.stats import Stats, StatsJob, StatsTube, parse_list
 from beanpole.limits import PRI_MAX
 from beanpole.protocol import wire
@@ -29,6 +29,9 @@ B = TypeVar("B")
 P = ParamSpec("P")
 T = TypeVar("T")
 
+
+DELETED = int(Word.DELETED)
+"""As those of the session: a member of an enum costs more to pass on than a number."""
 
 NO_OPTIONS = (None, None, None, None)
 """Of a put: no key, nothing about it, no expiry."""
@@ -67,13 +70,17 @@ if TYPE_CHECKING:
     batch_command = command
 
 else:
+    MISSING = object()
 
     def command(build):  # noqa: ANN001, ANN201 - see above
         """A method that builds the call and runs it as its class does."""
 
         @wraps(build)
-        def method(self, *args, **kwargs):  # noqa: ANN001, ANN002, ANN003, ANN202
-            return self._run(build(self, *args, **kwargs))
+        def method(self, first=MISSING, *args, **kwargs):  # noqa: ANN001, ANN002, ANN003, ANN202
+            # Most calls have one argument or none; packing and unpacking it would cost as much as encoding it.
+            if args or kwargs:
+                return self._run(build(self, *(() if first is MISSING else (first,)), *args, **kwargs))
+            return self._run(build(self) if first is MISSING else build(self, first))
 
         return method
 
@@ -138,7 +145,7 @@ class Commands(Generic[B]):
             given = (priority, delay, ttr)
             return put_call(self._session, body, given, tube, key, taken, until, expire, number)
         data = wire.put(self._session.codec.encode(body), priority, delay, ttr)
-        return Call(data, Word.INSERTED, number, tube=tube)
+        return Call(data, INSERTED, number, tube=tube)
 
     @command
     def use(self, tube: str) -> "Call[None]":
@@ -153,7 +160,7 @@ class Commands(Generic[B]):
         DeadlineSoonError when one that this client holds is in its last second, and BodyError if the body can't be
         decoded: then the job is reserved all the same, and the error has its id.
         """
-        return Call(wire.reserve(timeout), Word.RESERVED, self._session.reserved, wait_s=timeout)
+        return Call(wire.reserve(timeout), RESERVED, self._session.reserved, wait_s=timeout)
 
     @command
     def reserve_job(self, id: Job[B] | int) -> "Call[Job[B]]":
@@ -169,8 +176,9 @@ class Commands(Generic[B]):
 
         Raises NotFoundError if there is none or somebody else holds it.
         """
-        id = job_id(job)
-        return Call(wire.command(b"delete", id), Word.DELETED, self._session.lets_go(id))
+        id = job.id if isinstance(job, Job) else job
+        held = self._session.held
+        return Call(wire.with_id(b"delete", id), DELETED, lambda _: held.discard(id))
 
     @command
     def release(self, job: Job[B] | int, priority: int = limits.PRI_DEFAULT, delay: float = 0) -> "Call[None]":
@@ -203,7 +211,7 @@ class Commands(Generic[B]):
 
         Raises NotFoundError if this client does not hold it.
         """
-        return Call(wire.command(b"touch", job_id(job)), Word.TOUCHED)
+        return Call(wire.with_id(b"touch", job_id(job)), Word.TOUCHED)
 
     @command
     def watch(self, tube: str) -> "Call[int]":
@@ -239,28 +247,28 @@ class Commands(Generic[B]):
         return Call(wire.command(b"peek", job_id(id)), Word.FOUND, self._session.found)
 
     @command
-    def peek_ready(self) -> "Call[Job[B]]":
-        """Returns the next ready job of the used tube, and does not reserve it (``peek-ready``).
+    def peek_ready(self, *, tube: str = USED) -> "Call[Job[B]]":
+        """Returns the next ready job of the used tube, or of `tube`, and does not reserve it (``peek-ready``).
 
         Raises NotFoundError if none is ready, and BodyError if its body can't be decoded.
         """
-        return Call(wire.command(b"peek-ready"), Word.FOUND, self._session.found, tube=USED)
+        return Call(wire.command(b"peek-ready"), Word.FOUND, self._session.found, tube=tube)
 
     @command
-    def peek_delayed(self) -> "Call[Job[B]]":
-        """Returns the delayed job of the used tube that is ready first (``peek-delayed``).
+    def peek_delayed(self, *, tube: str = USED) -> "Call[Job[B]]":
+        """Returns the delayed job of the used tube, or of `tube`, that is ready first (``peek-delayed``).
 
         Raises NotFoundError if none is delayed, and BodyError if its body can't be decoded.
         """
-        return Call(wire.command(b"peek-delayed"), Word.FOUND, self._session.found, tube=USED)
+        return Call(wire.command(b"peek-delayed"), Word.FOUND, self._session.found, tube=tube)
 
     @command
-    def peek_buried(self) -> "Call[Job[B]]":
-        """Returns the job of the used tube that was buried first (``peek-buried``).
+    def peek_buried(self, *, tube: str = USED) -> "Call[Job[B]]":
+        """Returns the job of the used tube, or of `tube`, that was buried first (``peek-buried``).
 
         Raises NotFoundError if none is buried, and BodyError if its body can't be decoded.
         """
-        return Call(wire.command(b"peek-buried"), Word.FOUND, self._session.found, tube=USED)
+        return Call(wire.command(b"peek-buried"), Word.FOUND, self._session.found, tube=tube)
 
     @command
     def kick(self, bound: int) -> "Call[int]":

@@ -3,42 +3,44 @@
 ::
 
     BeanpoleError
-    ├── ReplyError                   the server's answer to a command is no; one class for each answer
-    │   ├── BadFormatError           BAD_FORMAT
-    │   │   └── ArgumentError        the same, found before anything was sent; also a ValueError
-    │   ├── BuriedError              BURIED, to a put or release
-    │   ├── DeadlineSoonError        DEADLINE_SOON
-    │   ├── DrainingError            DRAINING
-    │   ├── ExistsError              EXISTS, to a change_job; carries the id of the job that has the key
-    │   ├── ExpectedCrlfError        EXPECTED_CRLF
-    │   ├── InternalError            INTERNAL_ERROR
-    │   ├── JobTooBigError           JOB_TOO_BIG
-    │   ├── NotFoundError            NOT_FOUND
-    │   ├── NotIgnoredError          NOT_IGNORED
-    │   ├── OutOfMemoryError         OUT_OF_MEMORY
-    │   ├── RulesError               BAD_RULES; carries the number of the line, and what is wrong with it
-    │   ├── TimedOutError            TIMED_OUT
-    │   ├── UnknownCommandError      UNKNOWN_COMMAND
-    │   └── UnsupportedError         the server lacks what was asked for, and it can't be done safely without
-    ├── UnexpectedReplyError         what came is no reply of the protocol, or none to this command
+    ├── CommandError                 a command was not done; `command`, `id` and `tube` say which
+    │   ├── ReplyError               the server's answer is no; one class for each answer
+    │   │   ├── BadFormatError       BAD_FORMAT
+    │   │   │   └── ArgumentError    the same, found before anything was sent; also a ValueError
+    │   │   ├── BuriedError          BURIED, to a put or release
+    │   │   ├── DeadlineSoonError    DEADLINE_SOON
+    │   │   ├── DrainingError        DRAINING
+    │   │   ├── ExistsError          EXISTS, to a change_job; its id is that of the job that has the key
+    │   │   ├── ExpectedCrlfError    EXPECTED_CRLF
+    │   │   ├── InternalError        INTERNAL_ERROR
+    │   │   ├── JobTooBigError       JOB_TOO_BIG
+    │   │   ├── NotFoundError        NOT_FOUND
+    │   │   │   └── JobLostError     the connection that had reserved the job was lost
+    │   │   ├── NotIgnoredError      NOT_IGNORED
+    │   │   ├── OutOfMemoryError     OUT_OF_MEMORY
+    │   │   ├── RulesError           BAD_RULES; carries the number of the line, and what is wrong with it
+    │   │   ├── TimedOutError        TIMED_OUT
+    │   │   ├── UnknownCommandError  UNKNOWN_COMMAND
+    │   │   └── UnsupportedError     the server lacks what was asked for, and it can't be done safely without
+    │   ├── UnexpectedReplyError     what came is no reply of the protocol, or none to this command
+    │   └── ConnectionLostError      the connection broke; says whether a command may have been executed
+    │       ├── CannotConnectError   there was none to begin with: nothing was sent
+    │       └── NoReplyError         the server was silent for too long; also a TimeoutError
     ├── BodyError                    a body can't be decoded; carries the job; also a ValueError
-    ├── BatchError                   some commands of a batch failed; carries a result or an error for each
-    └── ConnectionLostError          the connection broke; says whether a command may have been executed
-        ├── CannotConnectError       there was none to begin with: nothing was sent
-        └── NoReplyError             the server was silent for too long; also a TimeoutError
+    └── BatchError                   some commands of a batch failed; carries a result or an error for each
 
 Those that the protocol's own modules raise are in `beanpole.errors`; users find all of them there, and in `beanpole`.
 """
 
 from collections.abc import Sequence
 
-from beanpole.errors import BeanpoleError, ReplyError
+from beanpole.errors import BeanpoleError, CommandError, ReplyError
 
 
 class BuriedError(ReplyError):
     """``BURIED``: the server had no memory for its queue, or could not write its log, and buried the job.
 
-    `id` is the job's, as the answer to a put gives it; None after a release.
+    `id` is the job's.
     """
 
     def __init__(self, message: str, id: int | None = None) -> None:
@@ -56,6 +58,8 @@ class DrainingError(ReplyError):
 
 class ExistsError(ReplyError):
     """``EXISTS``: another job of the tube has the key. `id` is that job's."""
+
+    id: int
 
     def __init__(self, message: str, id: int) -> None:
         super().__init__(message)
@@ -76,6 +80,10 @@ class JobTooBigError(ReplyError):
 
 class NotFoundError(ReplyError):
     """``NOT_FOUND``: there is no such job or tube, or the job is not in a state or hands that allow the command."""
+
+
+class JobLostError(NotFoundError):
+    """The connection that had reserved the job was lost, so that the server has given it to others."""
 
 
 class NotIgnoredError(ReplyError):
@@ -126,7 +134,7 @@ class BatchError(BeanpoleError):
         self.results = results
 
 
-class ConnectionLostError(BeanpoleError, ConnectionError):
+class ConnectionLostError(CommandError, ConnectionError):
     """The connection broke. `outcome_unknown`: a command was sent, and may or may not have been executed.
 
     Jobs that were reserved over the connection are ready again.

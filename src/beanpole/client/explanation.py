@@ -57,7 +57,7 @@ class Explanation(Mapping[str, str]):
 
 def written(text: str) -> str:
     """What a sentence says; what somebody else wrote is a string of JSON."""
-    with contextlib.suppress(ValueError):
-        if isinstance(found := json.loads(text), str):
-            return found
+    if text.startswith('"'):
+        with contextlib.suppress(ValueError):
+            return str(json.loads(text))
     return text

@@ -155,8 +155,7 @@ class Extended(Generic[B]):
         """Ends the waiting of the reserve before it (``cancel-reserve``), which another task has begun.
 
         That one raises TimedOutError then. Returns False if nothing waited any more: the job that came is reserved, as
-        it is with a client that does not share its connection with other tasks. A client that has not asked for the
-        server's `features` before it waits can't ask until the wait is over.
+        it is with a client that does not share its connection with other tasks.
         """
         return Call(
             b"cancel-reserve\r\n",
@@ -222,7 +221,7 @@ class Extended(Generic[B]):
         Without `to`, each goes back to the tube in which it died. A job keeps its id, priority and age; a buried one
         becomes ready. A key that is taken there stays behind, and a full tube ends it.
 
-        A server that does not know the command is told to put a copy of each job, with a new id, and to delete the job
+        On a server that does not know the command, a copy of each job is put, with a new id, and the job is deleted
         then: if that is interrupted, one job may be in both tubes. Then `to` must be given.
         """
         return self._moving(tube, state, to, bound)

@@ -1,7 +1,7 @@
 """A job as a client sees it."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Generic, Self, TypeVar
 
 from beanpole.errors import UnexpectedReplyError
@@ -49,15 +49,20 @@ class JobInfo:
     def parse(cls, frame: Reply) -> Self:
         """Reads a JOB. Fields that are not known say nothing. Raises UnexpectedReplyError for a number that is none."""
         given: dict[str, Any] = {}
-        for each in (frame.fields or b"").split(b" "):
-            name, _, value = each.decode("utf-8", "surrogateescape").partition("=")
-            kind = KINDS.get(name)
-            if kind is not None:
+        for each in (frame.fields or b"").decode("utf-8", "surrogateescape").split(" "):
+            name, _, value = each.partition("=")
+            known = KINDS.get(name)
+            if known is not None:
+                field_name, kind = known
                 try:
-                    given["origin" if name == "from" else name] = kind(value)
+                    given[field_name] = value if kind is str else kind(value)
                 except ValueError:
                     raise UnexpectedReplyError(f"{name} of job {frame.number} is {value!r}") from None
         return cls(id=frame.number, body=frame.body, **given)
+
+    def as_dict(self) -> dict[str, Any]:
+        """All that is known, by name; for lists of many, of which ``dataclasses.asdict`` would copy every value."""
+        return {name: getattr(self, name) for name in NAMES}
 
 
 def seconds(text: str) -> float:
@@ -65,13 +70,18 @@ def seconds(text: str) -> float:
     return float(text) if "." in text else int(text)
 
 
-KINDS: dict[str, Callable[[str], int | float | str]] = {
-    **dict.fromkeys(("tube", "state", "key", "from", "schedule"), str),
-    **dict.fromkeys(("pri", "ttr", "reserves", "timeouts", "releases", "buries", "kicks"), int),
-    **dict.fromkeys(("attempt", "attempts", "size"), int),
-    **dict.fromkeys(("age", "delay", "died", "scheduled"), seconds),
+Kind = Callable[[str], int | float | str]
+
+KINDS: dict[str, tuple[str, Kind]] = {
+    "from": ("origin", str),
+    **{name: (name, str) for name in ("tube", "state", "key", "schedule")},
+    **{name: (name, int) for name in ("pri", "ttr", "reserves", "timeouts", "releases", "buries", "kicks")},
+    **{name: (name, int) for name in ("attempt", "attempts", "size")},
+    **{name: (name, seconds) for name in ("age", "delay", "died", "scheduled")},
 }
-"""The fields of a JOB on the wire, and what each is."""
+"""The fields of a JOB on the wire: what they are called here, and what each is."""
+
+NAMES = tuple(each.name for each in fields(JobInfo))
 
 
 class Job(Generic[B]):

@@ -24,6 +24,24 @@ BACKOFF_FIRST_MS = 50
 BACKOFF_MAX_MS = 5_000
 """Milliseconds of the longest pause between two attempts."""
 
+PATIENCE_S = 60
+"""Seconds after the loss of its connection for which a client dials again, by default: a slow restart of the server."""
+
+RECOVERY_PAUSE_MAX_MS = 2_000
+"""Milliseconds of the longest pause in that time, so that the return of the server is soon noticed."""
+
+KEEPALIVE_IDLE_S = 60
+"""Seconds of silence after which the kernel asks the server's machine whether it is there."""
+
+KEEPALIVE_EVERY_S = 15
+"""Seconds between two such questions."""
+
+KEEPALIVE_PROBES = 4
+"""Questions without an answer after which the connection is lost: a consumer that waits for ever notices it, too."""
+
+LOST_JOBS_MAX = 10_000
+"""Jobs of which a client remembers that they were lost with their connection."""
+
 BATCH_BYTES = 262_144
 """Bytes of commands after which a batch waits for its replies: enough to hide the way, not too many to lose."""
 

@@ -7,16 +7,14 @@ when it is asked for, so nothing may be awaited between that and sending it.
 What needs an extension of the server asks for its list first (:func:`ask`), once a connection.
 """
 
-from collections.abc import Generator
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable, Generator
+from typing import Any, TypeVar
 
+from beanpole.client.about import about, named
 from beanpole.client.errors import ConnectionLostError, UnsupportedError
 from beanpole.client.session import LIST_EXTENSIONS, Session, check_prefix
-from beanpole.errors import UnexpectedReplyError
-from beanpole.protocol.wire import Reply
-
-if TYPE_CHECKING:
-    from beanpole.protocol.wire import Call
+from beanpole.errors import BeanpoleError, UnexpectedReplyError
+from beanpole.protocol.wire import Call, Reply
 
 T = TypeVar("T")
 
@@ -77,6 +75,11 @@ def has(session: Session[Any], *needs: str) -> Plan[bool]:
     return session.missing(needs) is None
 
 
+def planned(data: bytes, plan: Callable[[], Plan[T]]) -> "Call[T]":
+    """A call that is a plan, whatever the server has; `data` is the command that it stands for."""
+    return Call(data, 0, needs=("",), instead=plan)
+
+
 def run_call(session: Session[Any], call: "Call[T]") -> Plan[T]:
     """Runs a call that needs something of the server, or what is to be done instead.
 
@@ -86,11 +89,15 @@ def run_call(session: Session[Any], call: "Call[T]") -> Plan[T]:
     missing = session.missing(call.needs)
     if missing is None:
         data, count = session.encode(call)
-        replies = yield from exchange(data, count, call.wait_s)
+        used = session.used
+        replies = yield from exchange(data, count, call.wait_s, reserves=call.data.startswith(b"reserve-many"))
         for reply in replies[:-1]:
             check_prefix(reply)
-        return session.finish(call, replies[-1])
+        return session.finish(call, replies[-1], used)
     if call.instead is None:
         raise UnsupportedError(missing)
-    value: T = yield from call.instead()
+    try:
+        value: T = yield from call.instead()
+    except BeanpoleError as error:
+        raise named(error, about(call.data, call.tube or session.using))  # noqa: B904 - it is the same error
     return value

@@ -80,7 +80,7 @@ class _Pool(ABC, Generic[C]):
 
     def __init__(
         self,
-        urls: Sequence[str],
+        urls: Sequence[str] | None = None,
         *,
         strategy: Strategy = "round-robin",
         idle_max: int = limits.POOL_IDLE_CLIENTS_MAX,
@@ -88,17 +88,17 @@ class _Pool(ABC, Generic[C]):
         chance: Callable[[], float] = random.random,
         **options: Any,  # noqa: ANN401 - a client's
     ) -> None:
-        if isinstance(urls, str) or not urls:
-            raise ArgumentError("a pool needs a list of at least one URL")
+        if isinstance(urls, str) or (urls is not None and not urls):
+            raise ArgumentError("a pool needs a list of at least one address")
         self._options = options
-        self._addresses = [Address.of(url) for url in urls]
+        self._addresses = [Address.default()] if urls is None else [Address.of(url) for url in urls]
         self._shared = [Addresses(each) for each in self._addresses]
         """Which node of each server is tried next, known to all its clients."""
         self._backoff = backoff or Backoff()
         self._idle_max = idle_max
-        self._idle: list[list[C]] = [[] for _ in urls]
+        self._idle: list[list[C]] = [[] for _ in self._addresses]
         self._lock = threading.Lock()
-        self._ring = Ring(len(urls), strategy, chance)
+        self._ring = Ring(len(self._addresses), strategy, chance)
         self._closed = False
         self._make(self._shared[0])  # so that a wrong argument is found here, not in the first call
 
@@ -156,10 +156,11 @@ class _Pool(ABC, Generic[C]):
 class Pool(_Pool[Client[Any]]):
     """Clients of several servers for many threads.
 
-    `urls` are the addresses of the servers, as a Client takes them. `strategy` says which is chosen next:
-    ``round-robin`` each in its turn, ``random`` any, ``first`` the first of the list that can be reached, so that the
-    others are spares. One that can't be reached is left out for some choices. When none can be reached, the pool pauses
-    and tries all again, as `backoff` says. `idle_max` is how many unused connections to each server are kept.
+    `urls` are the addresses of the servers, as a Client takes them; without any there is one server, that of a Client.
+    `strategy` says which is chosen next: ``round-robin`` each in its turn, ``random`` any, ``first`` the first of the
+    list that can be reached, so that the others are spares. One that can't be reached is left out for some choices.
+    When none can be reached, the pool pauses and tries all again, as `backoff` says. `idle_max` is how many unused
+    connections to each server are kept.
     `options` are the other arguments of :class:`~beanpole.client.sync.Client`: `use`, `watch`, `codec`, `timeout` and
     so on.
 

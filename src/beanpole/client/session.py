@@ -9,6 +9,7 @@ Invariants:
   on the used tube is encoded with a ``use`` in front of it only if it has to be.
 - `held` has every job that was reserved over this connection and is not known to be given back. It may have more (the
   TTR ran out), never less.
+- `lost` has the last jobs that were held over earlier connections: others may have them now.
 - `features` is what the server of this very connection has listed. A call that needs some is encoded only if they are
   in it: an older server would take the body of a command that it does not know for commands.
 """
@@ -16,9 +17,10 @@ Invariants:
 from collections.abc import Callable, Iterable
 from typing import Any, Generic, TypeVar
 
-from beanpole.client import errors
+from beanpole.client import errors, limits
+from beanpole.client.about import About, about, named
 from beanpole.client.codec import Codec
-from beanpole.client.errors import BodyError, BuriedError, ExistsError
+from beanpole.client.errors import BodyError, BuriedError, ExistsError, JobLostError
 from beanpole.client.extensions import name_bytes
 from beanpole.client.job import Job
 from beanpole.client.stats import parse_list
@@ -43,10 +45,15 @@ DEFAULT_TUBE = "default"
 USED = ""
 """As a call's tube: the one that the client wants to use."""
 
+HOLDING = frozenset({b"touch", b"release", b"bury", b"fail-job", b"snooze-job"})
+"""The commands that only the connection may send that has reserved the job."""
+
 INSERTED = int(Word.INSERTED)
 RESERVED = int(Word.RESERVED)
 JOBS = int(Word.JOBS)
 CANCELLED = int(Word.CANCELLED)
+NOT_FOUND = int(Word.NOT_FOUND)
+OK = int(Word.OK)
 JOB = int(Word.JOB)
 
 LIST_EXTENSIONS = b"list-extensions\r\n"
@@ -59,7 +66,10 @@ ERRORS: dict[int, tuple[type[ReplyError], str]] = {
     Word.EXPECTED_CRLF: (errors.ExpectedCrlfError, "EXPECTED_CRLF: a body was not as long as announced"),
     Word.INTERNAL_ERROR: (errors.InternalError, "INTERNAL_ERROR: the server has a bug"),
     Word.JOB_TOO_BIG: (errors.JobTooBigError, "JOB_TOO_BIG: the body is larger than the server's limit"),
-    Word.NOT_FOUND: (errors.NotFoundError, "NOT_FOUND: no such job or tube, or not in a state that allows this"),
+    Word.NOT_FOUND: (
+        errors.NotFoundError,
+        "NOT_FOUND: there is no such job or tube, or it is not in a state that allows this",
+    ),
     Word.NOT_IGNORED: (errors.NotIgnoredError, "NOT_IGNORED: the last watched tube stays"),
     Word.OUT_OF_MEMORY: (
         errors.OutOfMemoryError,
@@ -85,9 +95,9 @@ def error_of(reply: Reply) -> BeanpoleError:
     return UnexpectedReplyError(f"unexpected reply to the command: {reply!r}")
 
 
-def refusal_of(reply: Reply) -> BeanpoleError:
+def refusal_of(reply: Reply, what: About) -> BeanpoleError:
     """The error for an answer that says no. Raises UnexpectedReplyError for one to something else."""
-    error = error_of(reply)
+    error = named(error_of(reply), what)
     if isinstance(error, UnexpectedReplyError):
         raise error
     return error
@@ -112,6 +122,10 @@ class Session(Generic[B]):
         """The tube that the connection uses."""
         self.held: set[int] = set()
         """The jobs that this client may hold."""
+        self.lost: dict[int, None] = {}
+        """The jobs that were held over connections that have ended, in that order; the values mean nothing."""
+        self.may_cancel = False
+        """Whether a call may be cancelled while it waits."""
         self.connection = 0
         """Counts the connections."""
         self.features: frozenset[str] | None = None
@@ -131,10 +145,18 @@ class Session(Generic[B]):
 
     # --- Out ---
 
+    def ended(self) -> None:
+        """The connection is over: the server gives what was held to others."""
+        if self.held:
+            self.lost.update(dict.fromkeys(self.held))
+            self.held.clear()
+            for id in list(self.lost)[: -limits.LOST_JOBS_MAX]:
+                del self.lost[id]
+
     def greeting(self) -> list[bytes]:
         """The commands that bring a new connection to the state that the client wants; none of them may fail."""
         self.used = self.using
-        self.held.clear()
+        self.ended()
         self.connection += 1
         self.features = None
         self.is_named = False
@@ -147,6 +169,10 @@ class Session(Generic[B]):
     def missing(self, needs: Iterable[str]) -> str | None:
         """The first of some features that the server of this connection has not listed; None: it has all."""
         return next((each for each in needs if self.features is None or each not in self.features), None)
+
+    def must_slice(self) -> bool:
+        """Whether a reserve that waits is sent second by second, as nothing else could end it without a loss."""
+        return self.may_cancel and bool(self.held) and self.missing(("cancel-reserve",)) is not None
 
     def prefix(self, tube: str | None) -> bytes:
         """The ``use`` in front of a command that needs a tube to be used; empty: it is."""
@@ -178,11 +204,16 @@ class Session(Generic[B]):
 
     def encode(self, call: "Call[T]") -> tuple[bytes, int]:
         """What to send for a call, and how many replies it has: the last is its own."""
-        prefix = self.prefix(call.tube) if call.tube is not None else b""
+        prefix = b""
+        tube = call.tube
+        if tube is not None and (tube or self.using) != self.used:
+            prefix = self.prefix(tube)
         if call.uses is not None:
             self.used = self.using = call.uses  # now, not with the answer: what is encoded next goes behind it
+        if self.features is None or self.is_named:  # most often
+            return (prefix + call.data, 2) if prefix else (call.data, 1)
         # A cancel-reserve must be the very next line behind the one that waits.
-        if not self.is_named and call.expected != CANCELLED and (naming := self.naming()):
+        if call.expected != CANCELLED and (naming := self.naming()):
             return (naming + prefix + call.data, 2 + bool(prefix))
         return (prefix + call.data, 2) if prefix else (call.data, 1)
 
@@ -203,17 +234,37 @@ class Session(Generic[B]):
         """
         features = frozenset(parse_list(reply.body)) if reply.word == Word.OK else frozenset[str]()
         if reply.word != Word.OK:
-            refusal_of(reply)
+            refusal_of(reply, about(LIST_EXTENSIONS, self.used))
         if connection == self.connection:
             self.features = features
 
-    def finish(self, call: "Call[T]", reply: Reply) -> T:
-        """The value of the answer to a call. Raises its error if it is no."""
+    def finish(self, call: "Call[T]", reply: Reply, used: str | None = None) -> T:
+        """The value of the answer to a call. Raises its error if it is no.
+
+        `used` is the tube that the connection used for it, if calls were encoded since.
+        """
         if reply.word != call.expected and reply.word not in call.also:
             if call.uses is not None:
                 check_prefix(reply)  # the connection is not what it is taken for: it has to end
-            raise error_of(reply)
+            if reply.word == NOT_FOUND:
+                self.check_held(call)
+            raise named(error_of(reply), about(call.data, used or self.used, self.watching))
         return call.take(reply) if call.take is not None else None  # type: ignore[return-value]
+
+    def is_lost(self, id: int) -> bool:
+        """Whether a job was held over a connection that has ended, and was not reserved again."""
+        return id in self.lost and id not in self.held
+
+    def check_held(self, call: "Call[Any]") -> None:
+        """Raises JobLostError if a call is about a job that must be held, and is known to be lost."""
+        verb, *words = call.data.split(None, 2)
+        if self.lost and verb in HOLDING and self.is_lost(int(words[0])):
+            what = about(call.data, self.used)
+            error = JobLostError(
+                f"{what.text}: the connection that had reserved the job was lost; the server has given it to others"
+            )
+            error.command, error.id = what.command, what.id
+            raise error
 
     def found(self, reply: Reply) -> Job[B]:
         """The job of a reply. Raises BodyError if its body can't be decoded."""

@@ -1,32 +1,36 @@
 """The blocking client: a thin skin of a socket around the pure parts.
 
 A call sends its command and receives until its reply is whole. The timeouts are the kernel's (SO_RCVTIMEO), for a
-poll() before each recv() is a system call more. A client serves one thread; :class:`~beanpole.client.pool.Pool` serves
-many.
+poll() before each recv() is a system call more. The usual round trip is compiled (:mod:`~beanpole.client.roundtrip`):
+one call at a time costs little more than its system calls. A client serves one thread;
+:class:`~beanpole.client.pool.Pool` serves many.
 
 Whatever ends an exchange before its last reply (an error, a signal's exception) closes the connection: what came later
 would be taken for the answer to something else. The server then gives the reserved jobs to others.
 """
 
-import contextlib
 import select
 import socket
 import struct
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Generic, Self, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, Unpack, overload
 
-from beanpole.client import batch, limits
-from beanpole.client.base import BaseClient, Given, Options, Tubes
+from beanpole.client import batch
+from beanpole.client.base import BaseClient, Given, Options, Tubes, set_up
 from beanpole.client.commands import Blocking
-from beanpole.client.errors import CannotConnectError, ConnectionLostError, NoReplyError, TimedOutError
+from beanpole.client.errors import ConnectionLostError, NoReplyError, TimedOutError
 from beanpole.client.job import Job
+from beanpole.client.limits import SEND_AT_ONCE_BYTES
 from beanpole.client.pipeline import Pipeline
 from beanpole.client.plan import Broken, Plan, run_call
+from beanpole.client.recovery import Retry
 from beanpole.client.result import Queue
-from beanpole.client.session import Using, check_prefix
+from beanpole.client.roundtrip import LATE, WHOLE, is_over, round_trip
+from beanpole.client.session import DEFAULT_TUBE, Using, check_prefix
 from beanpole.errors import UnexpectedReplyError
 from beanpole.limits import CLIENT_RECEIVE_BYTES as RECEIVE_BYTES
+from beanpole.protocol import wire
 from beanpole.protocol.wire import Call, Reply, ReplyReader
 
 if TYPE_CHECKING:
@@ -36,25 +40,32 @@ if TYPE_CHECKING:
 B = TypeVar("B")
 T = TypeVar("T")
 
+SIGN_OF_LIFE = wire.command(b"watch", DEFAULT_TUBE)
+"""Stands in front of the first command of a connection if that may wait: its answer shows that the connection works.
+
+It changes nothing: a client that uses or watches anything else has had an answer.
+"""
+
 
 class Link:
     """One connection: commands out, replies in."""
 
     def __init__(self, connection: socket.socket, timeout_s: float | None) -> None:
         self._socket = connection
+        self._fd = connection.fileno()
         self._timeout_s = timeout_s
         self._reader = ReplyReader()
         self._poll = select.poll()
         self._poll.register(connection, select.POLLIN)
         connection.setblocking(True)
-        with contextlib.suppress(OSError):  # a unix socket has neither
-            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        set_up(connection)
         self._allow(timeout_s)
+        self.worked = False
+        """Whether something was answered."""
 
     def is_over(self) -> bool:
         """Whether the server has closed the connection, or sent something without being asked."""
-        return bool(self._poll.poll(0))
+        return is_over(self._fd)
 
     def close(self) -> None:
         """Closes the connection."""
@@ -67,26 +78,37 @@ class Link:
         """
         reader = self._reader
         try:
-            if len(data) <= limits.SEND_AT_ONCE_BYTES:
-                self._socket.sendall(data)
+            if len(data) <= SEND_AT_ONCE_BYTES:
+                sent = round_trip(self._fd, data, count, reader, replies)
             else:
                 self._send_while_receiving(data, wait_s)
-            while not reader.read_into(replies, count):
-                try:
-                    received = self._socket.recv(RECEIVE_BYTES)
-                except BlockingIOError:
-                    received = self._receive_late(wait_s)
-                if not received:
-                    raise ConnectionLostError("the server closed the connection before it answered")
-                reader.receive(received)
+                sent = len(data)
+            if sent != WHOLE:
+                self._go_on(data, sent, wait_s, count, replies)
         except BlockingIOError:
             raise NoReplyError(f"no answer within {self._silence_s(wait_s)} s") from None
         except ConnectionLostError:
             raise
         except OSError as error:
             raise ConnectionLostError(f"the connection broke: {error}") from error
+        self.worked = True
         if reader.buffered_bytes:
             raise UnexpectedReplyError("the server sent more than was asked for")
+
+    def _go_on(self, data: bytes, sent: int, wait_s: float | None, count: int, replies: list[Reply]) -> None:
+        """Sends what is left of the commands, if anything, and receives until all replies are there."""
+        is_late = sent == LATE
+        if not is_late:
+            self._socket.sendall(memoryview(data)[sent:])
+        while not self._reader.read_into(replies, count):
+            try:
+                received = self._receive_late(wait_s) if is_late else self._socket.recv(RECEIVE_BYTES)
+            except BlockingIOError:
+                received = self._receive_late(wait_s)
+            is_late = False
+            if not received:
+                raise ConnectionLostError("the server closed the connection before it answered")
+            self._reader.receive(received)
 
     def _silence_s(self, wait_s: float | None) -> float | None:
         """The seconds for which the server may be silent; None: no limit."""
@@ -136,9 +158,10 @@ class Link:
 class Client(BaseClient[B], Blocking, Generic[B]):
     """A client with one connection to a server, opened by the first command and opened again when it is lost.
 
-    `address` is a pair of host and port, a URL (``beanstalk://host:port``, ``unix:path``), ``host:port``, the path of a
-    unix socket, or a connected socket (which can't be opened again). A cluster has several addresses, in a list or as
-    ``beanstalk://a:11300,b:11300``: the client goes on at the next when one is gone.
+    `address` is a host, ``host:port``, a pair of them, a URL (``beanstalk://host:port``, ``unix:path``), the path of a
+    unix socket, with a slash, or a connected socket (which can't be opened again). A cluster has several addresses, in
+    a list or as ``a,b:11301``: the client goes on at the next when one is gone. Without one it is that of the variable
+    ``BEANPOLE_URL``, or else ``127.0.0.1:11300``. The port is 11300 where none is given.
 
     Bodies are strings in `encoding`, bytes if that is None, or whatever `codec` encodes and decodes. `use` and `watch`
     are the tubes that the client starts with.
@@ -146,8 +169,13 @@ class Client(BaseClient[B], Blocking, Generic[B]):
     `timeout` is how many seconds the server may take for a reply, in addition to the timeout of a reserve;
     `connect_timeout` is for one attempt to connect, and `backoff` says how many there are. None: no limit.
 
-    If the connection breaks before a reply has come, nobody knows whether the command was executed. It is sent again
-    only with `repeat`: a job may then be put twice, and a second delete does not find the job.
+    When a connection that worked is lost, a call that may be sent twice without harm (a reserve, what changes the used
+    and the watched tubes, and what only reads) goes on over the next one: the client tries to connect for `patience`
+    seconds from the loss (None: for ever; 0: such a call fails as any other), while the timeout of a reserve goes on.
+    Jobs that were held are lost, see :meth:`is_lost`. Other calls fail; the next one makes the attempts of `backoff`.
+
+    When it breaks before the reply to another call has come, nobody knows whether the command was executed. It is sent
+    again only with `repeat`: a job may then be put twice, and a second delete does not find the job.
 
     `name` is what the connections are called, for people who look at the server's sessions. It is sent, with the next
     command, when the client has asked the server for its `features` and that has names; a client that uses commands of
@@ -164,7 +192,7 @@ class Client(BaseClient[B], Blocking, Generic[B]):
         @overload
         def __init__(
             self: "Client[str]",
-            address: Given,
+            address: Given | None = ...,
             encoding: str = ...,
             use: str = ...,
             watch: Tubes = ...,
@@ -173,7 +201,7 @@ class Client(BaseClient[B], Blocking, Generic[B]):
         @overload
         def __init__(
             self: "Client[bytes]",
-            address: Given,
+            address: Given | None,
             encoding: None,
             use: str = ...,
             watch: Tubes = ...,
@@ -181,9 +209,25 @@ class Client(BaseClient[B], Blocking, Generic[B]):
         ) -> None: ...
         @overload
         def __init__(
-            self, address: Given, *, use: str = ..., watch: Tubes = ..., codec: Codec[B], **options: Unpack[Options]
+            self: "Client[bytes]",
+            address: Given | None = ...,
+            *,
+            encoding: None,
+            use: str = ...,
+            watch: Tubes = ...,
+            **options: Unpack[Options],
         ) -> None: ...
-        def __init__(self, address: Given, *args: object, **options: object) -> None: ...
+        @overload
+        def __init__(
+            self,
+            address: Given | None = ...,
+            *,
+            use: str = ...,
+            watch: Tubes = ...,
+            codec: Codec[B],
+            **options: Unpack[Options],
+        ) -> None: ...
+        def __init__(self, address: Given | None = None, *args: object, **options: object) -> None: ...
 
     _link: Link | None = None
 
@@ -195,14 +239,19 @@ class Client(BaseClient[B], Blocking, Generic[B]):
 
     def close(self) -> None:
         """Closes the connection; the server gives the reserved jobs to others. The next command makes a new one."""
+        self._outage.forget()
+        self._shut()
+
+    def _shut(self) -> None:
         link, self._link = self._link, None
         if link is not None:
             link.close()
+            self._session.ended()
 
-    def _break(self) -> None:
+    def _break(self, error: BaseException) -> None:
         """Closes a connection that is no good; the next one is to another address, if there is one."""
-        self._lost()
-        self.close()
+        self._lost(error, worked=self._link is not None and self._link.worked)
+        self._shut()
 
     def connect(self) -> None:
         """Connects now, unless connected already: finds a mistake in the address early.
@@ -233,8 +282,11 @@ class Client(BaseClient[B], Blocking, Generic[B]):
             try:
                 job = self.reserve(timeout)
             except TimedOutError:
-                return
-            yield job
+                if not self._outage.is_on:
+                    return
+                self.watching()  # the server did not say that: waits until there is one
+            else:
+                yield job
 
     def pipeline(self, *, raise_errors: bool = True) -> Pipeline[B]:
         """Collects commands in a with block and sends them together at its end; each returns a Result.
@@ -251,67 +303,80 @@ class Client(BaseClient[B], Blocking, Generic[B]):
             self._run_batch(batch.run_queue(self._session, queue))
 
     def _run(self, call: "Call[T]") -> T:
-        """Runs one command, repeatedly if that is wanted."""
-        if call.needs:
-            return self._run_batch(run_call(self._session, call))
-        for _ in range(self._repetitions):
+        """Runs one command, and again where that may be done when the connection is lost."""
+        begun_s = self._outage.clock() if call.wait_s else 0.0
+        try:
+            return self._once(call)
+        except ConnectionLostError as error:
+            failure = error
+        retry = Retry(self._outage, self._session, call, begun_s, self._repetitions)
+        while True:
+            time.sleep(retry.pause_s(failure))
             try:
-                return self._once(call)
-            except CannotConnectError:
-                raise
-            except ConnectionLostError:
-                continue
-        return self._once(call)
+                return self._once(retry.call())
+            except ConnectionLostError as error:
+                failure = error
 
     def _once(self, call: "Call[T]") -> T:
+        if call.needs:
+            return self._run_batch(run_call(self._session, call), call)
         link = self._link
         if link is None or link.is_over():
-            link = self._connected()
+            link = self._connected(call)
         data, count = self._session.encode(call)
+        if call.wait_s != 0 and not link.worked:
+            data, count = SIGN_OF_LIFE + data, count + 1
         replies: list[Reply] = []
         try:
             link.exchange(data, count, call.wait_s, replies)
-            for reply in replies[:-1]:
-                check_prefix(reply)
-        except BaseException:
-            self._break()
+            if count > 1:
+                for reply in replies[:-1]:
+                    check_prefix(reply)
+        except BaseException as error:
+            link.worked = link.worked or bool(replies)
+            self._break(error)
             raise
         try:
             return self._session.finish(call, replies[-1])
-        except UnexpectedReplyError:
-            self._break()
+        except UnexpectedReplyError as error:
+            self._break(error)
             raise
 
-    def _run_batch(self, plan: Plan[T]) -> T:
-        """Runs a batch, which is never repeated: its results say what is known of each command."""
-        link = self._connected()
+    def _run_batch(self, plan: Plan[T], call: "Call[T] | None" = None) -> T:
+        """Runs a batch, which is never repeated: its results say what is known of each command.
+
+        `call` is what it is the plan of, if it is that of one.
+        """
+        link = self._connected(call)
         try:
             shipment = next(plan)
             while True:
                 try:
                     link.exchange(shipment.data, shipment.count, shipment.wait_s, shipment.replies)
                 except Broken as error:
-                    self._break()
+                    self._break(error)
                     shipment = plan.send(error)
-                except BaseException:
-                    self._break()
+                except BaseException as error:
+                    self._break(error)
                     raise
                 else:
                     shipment = plan.send(None)
         except StopIteration as end:
             value: T = end.value
             return value
-        except UnexpectedReplyError:
-            self._break()
+        except UnexpectedReplyError as error:
+            self._break(error)
             raise
 
-    def _connected(self) -> Link:
-        """The connection; a new one if there is none, or it is over."""
+    def _connected(self, call: "Call[Any] | None" = None) -> Link:
+        """The connection; a new one if there is none, or it is over. `call` is what it is for, if it is one call."""
         if self._link is not None:
             if not self._link.is_over():
                 return self._link
-            self._break()
-        pauses = self._backoff.pauses()
+            self._break(ConnectionLostError("the server closed it"))
+        if call is not None:
+            self._session.check_held(call)
+        pauses = iter(()) if self._is_tried_once(call) else self._backoff.pauses()
         while True:
             failures: list[tuple[Address, OSError]] = []
             for _ in range(len(self._addresses)):
@@ -319,8 +384,9 @@ class Client(BaseClient[B], Blocking, Generic[B]):
                     self._link = self._dial()
                 except OSError as error:
                     failures.append((self._address, error))
-                    self._lost()
+                    self._addresses.failed(self._address)
                 else:
+                    self._outage.end(self._address)
                     return self._link
             pause_s = next(pauses, None)
             if pause_s is None:

@@ -16,6 +16,8 @@ pytestmark = pytest.mark.repository
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs" / "client.md").read_text()
 EXAMPLES = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+NEVER_DIES = next(each for each in EXAMPLES if "patience=None" in each)
+"""A program that has no end: see :mod:`tests.e2e.client.test_restart`."""
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +26,7 @@ def running() -> Iterator[Server]:
         yield server
 
 
-@pytest.mark.parametrize("example", EXAMPLES)
+@pytest.mark.parametrize("example", [each for each in EXAMPLES if each != NEVER_DIES])
 def test_example(example: str, running: Server) -> None:
     code = example.replace("11300", str(running.port))
     done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=False)

@@ -14,6 +14,7 @@ from tests.servers import HOST, Server
 
 @pytest.mark.parametrize("greenstalk", [beanpole, real], ids=["beanpole", "greenstalk"])
 def test_script(greenstalk: ModuleType, server: Server, tube: str) -> None:
+    assert greenstalk.Address  # a type, for annotations
     address = (HOST, server.port)
 
     # A first job.

@@ -1,12 +1,15 @@
 """The console of a node: what it says of a node that follows, leads, and can't prove that it leads."""
 
 import http.client
+import re
 import signal
 import subprocess
 from pathlib import Path
+from typing import Any
 
 from tests.e2e.cluster.conftest import Cluster
-from tests.e2e.console.process import Console, Samples
+from tests.e2e.console.api import TOKEN, asked
+from tests.e2e.console.process import Console, Samples, console
 from tests.e2e.console.test_served import console_of
 from tests.e2e.process import COMMAND, Process, environment, wait_until
 from tests.servers import HOST, START_TIMEOUT_S
@@ -62,6 +65,46 @@ def test_follower_says_what_it_is_and_the_next_leader_what_it_has(cluster: Clust
         assert console_of(b).get("/leader").status == 200
         assert not b.events("console ended")
         assert len(b.events("console started")) == 2
+
+
+def asks(process: Process, path: str, method: str = "GET", body: object = None) -> Any:  # noqa: ANN401 - any JSON
+    """What the API of a node's console answers; nothing while it is started again, or has no leader."""
+    try:
+        return asked(console_of(process), path, method=method, body=body, token=TOKEN)
+    except (OSError, http.client.HTTPException, AssertionError):
+        return {}
+
+
+def test_follower_s_console_asks_the_leader_for_jobs(cluster: Cluster, tmp_path: Path) -> None:
+    cluster.init()
+    tokens = tmp_path / "tokens"
+    tokens.write_text(f"ann {TOKEN}\n")
+    flags = (*HTTP, "--http-token-file", str(tokens))
+    with cluster.node("a", *flags) as a, cluster.node("b", *flags) as b, cluster.node("c", *flags) as c:
+        followers = {"b": b, "c": c}
+        cluster.wait_alive("a", "b", "c")
+        for node, process in followers.items():
+            put = {"verb": "put", "server": node, "tube": f"of-{node}", "body": "x"}
+            wait_until(lambda p=process, put=put: asks(p, "/actions", "POST", put), f"{node} puts")  # type: ignore[misc]
+        with a.connect() as client:
+            client.ask(b"peek 1\r\n", b"FOUND 1 1\r\nx\r\n")
+        for node, process in followers.items():
+            tubes = asks(process, f"/servers/{node}/tubes")["items"]
+            assert {each["name"] for each in tubes} >= {"of-b", "of-c"}
+            assert [each["id"] for each in asks(process, f"/servers/{node}/tubes/of-b/jobs")["items"]] == [1]
+            pages = {path: console_of(process).get(path, Authorization=f"Bearer {TOKEN}") for path in ("/", "/tubes")}
+            assert "of-b" in pages["/tubes"].text
+            assert re.search(r">Ready<.*?>2<", pages["/"].text, re.DOTALL)
+        every = [f"--url={node}=beanstalk://{HOST}:{each.port}" for node, each in {"a": a, **followers}.items()]
+        with console(*every) as served:
+            wait_until(lambda: served.get("/health").status == 200, "all nodes answer")
+            assert re.search(r">Ready<.*?>2<", served.get("/").text, re.DOTALL)
+            assert served.get("/tubes").text.count("of-b</a>") == 1
+            assert len(served.get("/tubes.jsonl").body.splitlines()) == 3
+        a.signal(signal.SIGTERM)
+        assert a.wait_exit() == 0
+        for node, process in followers.items():
+            wait_until(lambda p=process, node=node: asks(p, f"/servers/{node}/jobs/1"), f"{node} finds the next leader")  # type: ignore[misc]
 
 
 def test_leader_that_can_not_prove_it_says_so(cluster: Cluster) -> None:

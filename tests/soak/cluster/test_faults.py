@@ -1,5 +1,6 @@
 """What happens to a cluster when its nodes and its PostgreSQL servers die, stand still or misbehave: for real."""
 
+import contextlib
 import signal
 import tempfile
 import time
@@ -90,7 +91,8 @@ def test_leader_that_stood_still_answers_nobody(cluster: Cluster[Pair]) -> None:
         cluster.answered(5)
         leader.signal(signal.SIGCONT)
         connection.settimeout(WAIT_S)
-        assert connection.recv(1000) == b""
+        with contextlib.suppress(ConnectionResetError):  # it may close before it has read the command
+            assert connection.recv(1000) == b""
     cluster.answered()
 
 

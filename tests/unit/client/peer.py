@@ -30,6 +30,14 @@ SILENCE = object()
 # As an answer, an Event is TIMED_OUT as soon as it is set, and a function is called for the answer.
 Steps = list[tuple[bytes, Any]]
 
+ALIVE = (b"watch default\r\n", b"WATCHING 1\r\n")
+"""How a connection begins if there is nothing else to say: one to one of several addresses, the first after a loss, or
+one whose first command may wait.
+"""
+
+NONE = (b"list-extensions\r\n", b"UNKNOWN_COMMAND\r\n")
+"""A client asks what the server has, and gets a beanstalkd's answer."""
+
 
 class Peer:
     """A server that expects what its script says."""
@@ -151,6 +159,16 @@ class Maker:
             made = Driven(self._runner, made)
         self._made.append(made)
         return made
+
+    @property
+    def asking(self) -> Steps:
+        """What stands in front of the first reserve that waits: a client that may be cancelled asks how to end it."""
+        return [NONE] if self._runner else []
+
+    @property
+    def asking_first(self) -> Steps:
+        """How a connection begins if the first command waits, or after the loss of one over which it has waited."""
+        return self.asking or [ALIVE]
 
     def close(self) -> None:
         """Closes what was made."""

@@ -1,5 +1,7 @@
 """Connections that break, servers that are silent or confused: nothing is done twice, and nothing hangs."""
 
+import os
+import signal
 import socket
 import threading
 from collections.abc import Callable
@@ -20,14 +22,11 @@ from beanpole import (
     TimedOutError,
     UnexpectedReplyError,
 )
-from tests.unit.client.peer import CLOSE, RESET, SILENCE, Maker, Peer, Steps
+from tests.unit.client.peer import ALIVE, CLOSE, RESET, SILENCE, Maker, Peer, Steps
 
 PUT = b"put 65536 0 60 1\r\nx\r\n"
 ASK = b"list-extensions\r\n"
 SOON = Backoff(attempts=3, first_s=0.001)
-
-ALIVE = (b"watch default\r\n", b"WATCHING 1\r\n")
-"""How a connection to one of several addresses begins, if there is nothing else to say."""
 
 
 def test_nothing_connects_before_it_is_needed(make: Maker) -> None:
@@ -105,7 +104,7 @@ def test_reconnect_restores_use_and_watch(make: Maker) -> None:
 
 
 def test_a_connection_that_ended_while_idle_is_made_again() -> None:
-    with Peer([(PUT, b"INSERTED 1\r\n"), (b"", CLOSE)], [(PUT, b"INSERTED 2\r\n")]) as peer:
+    with Peer([(PUT, b"INSERTED 1\r\n"), (b"", CLOSE)], [ALIVE, (PUT, b"INSERTED 2\r\n")]) as peer:
         client = Client(peer.address)
         assert client.put("x") == 1
         link = client._link
@@ -129,15 +128,15 @@ def test_silence_in_the_greeting_counts_as_not_connected(make: Maker) -> None:
 
 
 def test_reserve_may_wait_longer_than_the_timeout(make: Maker) -> None:
-    with Peer([(b"reserve-with-timeout 1\r\n", SILENCE)]) as peer:
-        client = make(peer.address, timeout=0.05)
+    with Peer([*make.asking_first, (b"reserve-with-timeout 1\r\n", SILENCE)]) as peer:
+        client = make(peer.address, timeout=0.05, patience=0)
         with pytest.raises(NoReplyError, match=r"1\.05 s"):
             client.reserve(1)
 
 
 def test_an_answer_may_come_later_than_the_timeout(make: Maker) -> None:
     late = threading.Event()
-    with Peer([(b"reserve-with-timeout 10000\r\n", late), (PUT, SILENCE)]) as peer:
+    with Peer([*make.asking_first, (b"reserve-with-timeout 10000\r\n", late), (PUT, SILENCE)]) as peer:
         client = make(peer.address, timeout=0.05)
         threading.Timer(0.2, late.set).start()
         with pytest.raises(TimedOutError):
@@ -188,6 +187,7 @@ def test_put_into_a_tube_is_one_round_trip_and_remembered(make: Maker) -> None:
         (PUT, b"INSERTED 2\r\n"),
         (b"use default\r\n" + PUT, b"USING default\r\nINSERTED 3\r\n"),
         (b"use other\r\npeek-ready\r\n", b"USING other\r\nNOT_FOUND\r\n"),
+        (b"peek-delayed\r\nuse third\r\npeek-buried\r\n", b"NOT_FOUND\r\nUSING third\r\nFOUND 7 1\r\nx\r\n"),
         (b"stats-job 9\r\n", b"NOT_FOUND\r\n"),
         (b"use default\r\nkick 1\r\n", b"USING default\r\nKICKED 0\r\n"),
     ]
@@ -196,6 +196,10 @@ def test_put_into_a_tube_is_one_round_trip_and_remembered(make: Maker) -> None:
         assert [client.put("x", tube="emails"), client.put("x", tube="emails"), client.put("x")] == [1, 2, 3]
         with client.using("other"), pytest.raises(NotFoundError):
             client.peek_ready()
+        with client.pipeline(raise_errors=False) as asked:
+            peeks = asked.peek_delayed(tube="other"), asked.peek_buried(tube="third")
+        assert isinstance(peeks[0].error, NotFoundError)
+        assert peeks[1].result().id == 7
         with pytest.raises(NotFoundError):
             client.stats_job(9)
         assert client.kick(1) == 0
@@ -373,3 +377,84 @@ def test_clients_of_a_pool_know_which_node_is_gone(nobody: tuple[str, int]) -> N
                 with pool.client(url) as other:
                     assert other.address.port == peer.address[1]
                     other.use("a")
+
+
+def test_a_signal_in_a_round_trip_is_handled_and_the_reply_still_comes() -> None:
+    handled = threading.Event()
+    before = signal.signal(signal.SIGUSR1, lambda *_: handled.set())
+
+    def job() -> bytes:
+        while not handled.is_set():  # the client waits in the kernel; the handler runs in its thread, between two waits
+            os.kill(os.getpid(), signal.SIGUSR1)
+            handled.wait(0.01)
+        return b"RESERVED 5 1\r\nx\r\n"
+
+    try:
+        with Peer([ALIVE, (b"reserve\r\n", job)]) as peer, Client(peer.address) as client:
+            assert client.reserve().id == 5
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+
+
+def test_a_signal_that_raises_ends_a_round_trip_and_its_connection() -> None:
+    class Interrupted(Exception):  # noqa: N818 - stands for a signal's
+        pass
+
+    waits = threading.Event()
+
+    def interrupt(*_: object) -> None:
+        raise Interrupted
+
+    def silence() -> object:
+        waits.set()
+        return SILENCE
+
+    before = signal.signal(signal.SIGUSR1, interrupt)
+
+    def kill() -> None:
+        waits.wait(20)
+        os.kill(os.getpid(), signal.SIGUSR1)
+
+    thread = threading.Thread(target=kill)
+    try:
+        with (
+            Peer([ALIVE, (b"reserve\r\n", silence)], [(b"delete 1\r\n", b"DELETED\r\n")]) as peer,
+            Client(peer.address) as client,
+        ):
+            thread.start()
+            with pytest.raises(Interrupted):
+                client.reserve()
+            client.delete(1)
+    finally:
+        thread.join()
+        signal.signal(signal.SIGUSR1, before)
+
+
+def test_a_reply_in_pieces_and_a_command_that_is_sent_in_pieces() -> None:
+    body = b"y" * 16_000  # with its line below what is sent at once
+    mine, theirs = socket.socketpair()
+    mine.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1)
+    received: list[bytes] = []
+
+    def serve() -> None:
+        wanted = len(b"put 65536 0 60 16000\r\n") + len(body) + 2
+        while sum(map(len, received)) < wanted:
+            received.append(theirs.recv(100))
+        for piece in (b"INSER", b"TED", b" 7\r", b"\n"):
+            theirs.sendall(piece)
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    with Client(mine, None) as client:
+        assert client.put(body) == 7
+    thread.join()
+    theirs.close()
+    assert b"".join(received) == b"put 65536 0 60 16000\r\n" + body + b"\r\n"
+
+
+def test_a_server_that_takes_nothing_is_silent() -> None:
+    mine, theirs = socket.socketpair()
+    mine.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1)
+    with Client(mine, None, timeout=0.05) as client, pytest.raises(NoReplyError):
+        client.put(b"y" * 16_000)
+    theirs.close()

@@ -3,6 +3,8 @@
 import inspect
 import subprocess
 import sys
+from collections.abc import Callable
+from dataclasses import asdict
 from typing import Any
 
 import pytest
@@ -12,10 +14,11 @@ from beanpole.client.address import Address, Addresses
 from beanpole.client.backoff import Backoff
 from beanpole.client.base import BaseClient
 from beanpole.client.codec import JsonCodec, TextCodec
-from beanpole.client.job import Job, job_id
+from beanpole.client.job import Job, JobInfo, job_id
 from beanpole.client.pool import Pool, Ring
 from beanpole.client.stats import Stats, StatsJob, StatsTube, parse_list
 from beanpole.errors import ArgumentError, UnexpectedReplyError
+from beanpole.protocol import wire
 from beanpole.testing import FakeServer
 
 
@@ -34,7 +37,13 @@ from beanpole.testing import FakeServer
         ("h:3", Address("h", 3), "beanstalk://h:3"),
         ("[::1]:3", Address("::1", 3), "beanstalk://[::1]:3"),
         ("./h:3", Address(path="./h:3"), "unix:./h:3"),
-        ("b.sock", Address(path="b.sock"), "unix:b.sock"),
+        ("./b.sock", Address(path="./b.sock"), "unix:./b.sock"),
+        ("run/b", Address(path="run/b"), "unix:run/b"),
+        ("localhost", Address("localhost"), "beanstalk://localhost:11300"),
+        ("queue.example.org", Address("queue.example.org"), "beanstalk://queue.example.org:11300"),
+        ("[::1]", Address("::1"), "beanstalk://[::1]:11300"),
+        ("[fe80::1%eth0]:2", Address("fe80::1%eth0", 2), "beanstalk://[fe80::1%eth0]:2"),
+        ("a, b:2", Address("a", others=(Address("b", 2),)), "beanstalk://a:11300,b:2"),
         ("beanstalk://h:1,g", Address("h", 1, others=(Address("g"),)), "beanstalk://h:1,g:11300"),
         ("beanstalk://h,beanstalk://g:2", Address("h", others=(Address("g", 2),)), "beanstalk://h:11300,g:2"),
         ("h:1,[::1]:2", Address("h", 1, others=(Address("::1", 2),)), "beanstalk://h:1,[::1]:2"),
@@ -48,7 +57,7 @@ from beanpole.testing import FakeServer
         ),
         ("unix:/run/a,b:1", Address(path="/run/a,b:1"), "unix:/run/a,b:1"),
         ("/run/a,b:1", Address(path="/run/a,b:1"), "unix:/run/a,b:1"),
-        ("a,b", Address(path="a,b"), "unix:a,b"),
+        ("a,b", Address("a", others=(Address("b"),)), "beanstalk://a:11300,b:11300"),
     ],
 )
 def test_address(given: Any, wanted: Address, shown: str) -> None:
@@ -82,9 +91,15 @@ def test_what_is_no_url(url: str) -> None:
 @pytest.mark.parametrize(
     "given",
     [
-        None,
         5,
         "",
+        "two words",
+        "::1",
+        "user@h",
+        "h:",
+        "h:" + "1" * 5_000,
+        "a,,b",
+        "/b\0",
         b"h",
         (),
         ("h",),
@@ -101,6 +116,36 @@ def test_what_is_no_url(url: str) -> None:
 def test_what_is_no_address(given: Any) -> None:
     with pytest.raises(ArgumentError, match=r"address|host"):
         beanpole.Client(given)
+
+
+def test_what_an_error_says_of_an_address() -> None:
+    with pytest.raises(ArgumentError, match=r"^'h:x' is no address: .*HOST:PORT, HOST, .* with a slash$"):
+        Address.of("h:x")
+    with pytest.raises(ArgumentError, match=r"'::1' is no address: .*; an IPv6 address stands in brackets$"):
+        Address.of("::1")
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda *given: beanpole.Client(*given).address,
+        lambda *given: beanpole.AsyncClient(*given).address,
+        lambda *given: beanpole.Worker(*given).address,
+        lambda *given: beanpole.Pool(*([each] for each in given))._addresses[0],
+    ],
+)
+def test_the_variable_says_where_the_server_is_if_nobody_else_does(
+    made: Callable[..., Address], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BEANPOLE_URL", "elsewhere,b:2")
+    assert made().host == "elsewhere"
+    assert made("here") == Address("here")
+    monkeypatch.setenv("BEANPOLE_URL", "")
+    assert made() == Address("127.0.0.1", 11300)
+    monkeypatch.setenv("BEANPOLE_URL", "http://h")
+    assert made("here") == Address("here")
+    with pytest.raises(ArgumentError, match=r"^the variable BEANPOLE_URL: .*'http://h'"):
+        made()
 
 
 def test_addresses_go_round() -> None:
@@ -252,3 +297,14 @@ def test_a_client_shows_its_arguments(kind: type) -> None:
         return [(each.name, each.kind, each.default) for each in inspect.signature(function).parameters.values()]
 
     assert shown(kind) == shown(BaseClient)
+
+
+def test_all_that_is_known_of_a_job() -> None:
+    reader = wire.ReplyReader()
+    reader.receive(b"JOBS 1\r\nJOB 7 1 tube=a from=b died=1.5 pri=3 key=k=v attempt=2 unknown=5 odd\r\nx\r\n")
+    reply = reader.next_reply()
+    assert reply is not None
+    [frame] = reply.frames
+    job = JobInfo.parse(frame)
+    assert (job.tube, job.origin, job.died, job.pri, job.key, job.attempt) == ("a", "b", 1.5, 3, "k=v", 2)
+    assert job.as_dict() == asdict(job)

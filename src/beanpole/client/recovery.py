@@ -1,0 +1,179 @@
+"""What a client does when it has lost a connection that worked: it dials again, as long as it has patience. No I/O.
+
+A call of which sending it twice does no harm (:data:`SAFE`) does not fail then: it is sent again over the next
+connection. A reserve's timeout goes on in that time. All other calls fail, for nobody knows whether they were executed;
+the next one makes the ordinary attempts to connect.
+
+The first connection of a client is another matter: a wrong address shall be found at once.
+"""
+
+import logging
+import math
+import time
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+from beanpole.client import batch, limits
+from beanpole.client.about import about, named
+from beanpole.client.address import Address
+from beanpole.client.backoff import Backoff
+from beanpole.client.errors import CannotConnectError, ConnectionLostError, TimedOutError
+from beanpole.client.session import Session
+from beanpole.protocol import wire
+from beanpole.protocol.wire import Call
+
+T = TypeVar("T")
+
+STABLE_S = limits.RECOVERY_PAUSE_MAX_MS / 1000
+"""Seconds for which a connection lives that is not lost again at once."""
+
+logger = logging.getLogger("beanpole.client")
+
+SAFE = frozenset(
+    {
+        *(b"reserve", b"reserve-with-timeout", b"reserve-many", b"watch", b"ignore", b"use"),
+        *(
+            b"peek",
+            b"peek-ready",
+            b"peek-delayed",
+            b"peek-buried",
+            b"find-job",
+            b"list-jobs",
+            b"explain",
+            b"explain-tube",
+        ),
+        *(b"stats", b"stats-job", b"stats-tube", b"stats-tubes", b"stats-histograms", b"list-sessions"),
+        *(b"list-tubes", b"list-tube-used", b"list-tubes-watched", b"list-rules", b"get-rules", b"list-extensions"),
+    }
+)
+"""The commands that may be sent twice: they read, or are undone by the end of the connection."""  # fmt: skip
+
+
+def is_safe(call: "Call[Any]") -> bool:
+    """Whether a call may be sent again when nobody knows whether it was executed."""
+    return call.data.split(None, 1)[0] in SAFE
+
+
+class Outage:
+    """The time from the loss of a connection that had worked to the next one; a client has one, on or off."""
+
+    def __init__(self, patience_s: float | None, backoff: Backoff, clock: Callable[[], float] = time.monotonic) -> None:
+        self._patience_s = patience_s
+        self._backoff = backoff
+        self._pauses = backoff.for_ever()
+        self.clock = clock
+        self._since_s: float | None = None
+        self.closings = 0
+        """How often the client was closed."""
+        self._over_s = -math.inf
+        """When the last one ended."""
+
+    @property
+    def is_on(self) -> bool:
+        """Whether the connection was lost, and there is no other yet."""
+        return self._since_s is not None
+
+    @property
+    def lasts_s(self) -> float:
+        """How long it lasts; 0: it is off."""
+        return 0.0 if self._since_s is None else self.clock() - self._since_s
+
+    @property
+    def is_bearable(self) -> bool:
+        """Whether it is on, and the patience is not over."""
+        return self.is_on and (self._patience_s is None or self.lasts_s < self._patience_s)
+
+    def begin(self, address: Address, error: BaseException) -> None:
+        """A connection that had worked is lost. A client without patience has no outages: its calls fail."""
+        if self.is_on or self._patience_s == 0:
+            return
+        self._since_s = now_s = self.clock()
+        if now_s - self._over_s > STABLE_S:  # else the server comes and goes, and the pauses stay long
+            self._pauses = self._backoff.for_ever()
+        how_long = "until there is one" if self._patience_s is None else f"for up to {self._patience_s:g} s"
+        logger.warning("lost the connection to %s (%s); connecting again %s", address, error, how_long)
+
+    def end(self, address: Address) -> None:
+        """There is a connection that works."""
+        if self.is_on:
+            logger.info("connected again to %s after %.1f s", address, self.lasts_s)
+            self._since_s, self._over_s = None, self.clock()
+
+    def forget(self) -> None:
+        """The client is closed: it does not connect again until there is another call."""
+        self._since_s = None
+        self.closings += 1
+
+    def pause_s(self, left_s: float | None) -> float:
+        """Seconds until the next attempt of a call that has `left_s` for its reply (None: any).
+
+        It is cut by that and by the end of the patience, but not to nothing: a call that may not wait at all can be
+        made again and again.
+        """
+        pause_s = next(self._pauses)
+        if self._patience_s is not None:
+            left_s = min(math.inf if left_s is None else left_s, self._patience_s - self.lasts_s)
+        return pause_s if left_s is None else min(pause_s, max(left_s, self._backoff.first_s))
+
+    def over(self, error: ConnectionLostError) -> CannotConnectError:
+        """The error when the patience is over."""
+        return CannotConnectError(f"{error}; the connection was lost {self.lasts_s:.1f} s ago")
+
+
+class Retry(Generic[T]):
+    """A call that has failed with its connection, and may be sent again."""
+
+    def __init__(
+        self, outage: Outage, session: Session[Any], call: "Call[T]", begun_s: float, repetitions: int
+    ) -> None:
+        self._outage = outage
+        self._session = session
+        self._call = call
+        self._is_safe = is_safe(call)
+        self._deadline_s: float | None = None
+        if call.data.startswith(b"reserve") and self._is_safe and call.wait_s is not None:
+            self._deadline_s = begun_s + call.wait_s
+        self._closings = outage.closings
+        self._repetitions = 0 if call.needs else repetitions
+        """How often it is sent again though that may do harm, as the caller wants that."""
+
+    def pause_s(self, error: ConnectionLostError) -> float:
+        """How long to wait before the call is sent again. Raises the error if it is not."""
+        if not isinstance(error, CannotConnectError):
+            named(error, about(self._call.data, self._call.tube or self._session.used, self._session.watching))
+        if not (self._is_safe and self._outage.is_on):
+            if self._repetitions == 0 or isinstance(error, CannotConnectError):
+                raise error
+            self._repetitions -= 1
+            return 0.0
+        if not self._outage.is_bearable:
+            raise self._outage.over(error) from error
+        return self._outage.pause_s(self._left_s())
+
+    def call(self) -> "Call[T]":
+        """What to send now: a reserve waits for what is left of its timeout.
+
+        Raises TimedOutError when that is nothing, though nobody is there to say so.
+        """
+        if self._closings != self._outage.closings:
+            raise ConnectionLostError("the client was closed", outcome_unknown=False)
+        left_s = self._left_s()
+        if left_s is None:
+            return self._call
+        if left_s <= 0:
+            error = TimedOutError(
+                f"TIMED_OUT: no job came in time; the connection was lost {self._outage.lasts_s:.1f} s ago"
+            )
+            raise named(error, about(self._call.data, self._session.used, self._session.watching))
+        return waiting(self._session, self._call, math.ceil(left_s))
+
+    def _left_s(self) -> float | None:
+        return None if self._deadline_s is None else self._deadline_s - self._outage.clock()
+
+
+def waiting(session: Session[Any], call: "Call[T]", timeout_s: int | None) -> "Call[T]":
+    """The same reserve with another timeout."""
+    verb, *words = call.data.split()
+    if verb == b"reserve-many":
+        return batch.reserve_many_call(session, int(words[0]), timeout_s)  # type: ignore[return-value]
+    return Call(wire.reserve(timeout_s), call.expected, call.take, wait_s=timeout_s)
