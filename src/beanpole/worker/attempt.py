@@ -8,7 +8,7 @@ has two ends: `run` returns the result that counts, and `over` is done when no h
 
 import asyncio
 import enum
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from typing import Any
 
 from beanpole.client.errors import ConnectionLostError, NotFoundError
@@ -61,11 +61,10 @@ class Attempt:
 
     async def run(
         self,
-        before: Callable[[Task[object]], Coroutine[None, None, Ended]],
         start: Callable[[Handler, Task[object]], Running],
         earlier: "Attempt | None",
     ) -> Cut | Ended:
-        """Runs the `before` hooks and the handler; returns what they raised, or why the attempt was interrupted.
+        """Runs the handler; returns what it raised, or why the attempt was interrupted.
 
         If the handler of an `earlier` attempt still runs here, the attempt waits for it first, up to its own timeout:
         one worker never runs the same job twice at the same time.
@@ -79,12 +78,6 @@ class Attempt:
                         f"not begun: an earlier attempt ran on here for {self._handler.timeout_s} s more"
                     )
                 self._start_timeout()  # again: the wait does not count towards this handler's time
-            if not self._cut.done():
-                hooks = self._loop.create_task(before(self.task))
-                await self._wait(hooks)
-                if hooks.done() and hooks.result() is not None:
-                    return hooks.result()
-                hooks.cancel()
             if not self._cut.done():
                 self._running = start(self._handler, self.task)
                 await self._wait(self._running.done)

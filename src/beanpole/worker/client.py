@@ -12,6 +12,7 @@ from beanpole.client.errors import BatchError, BodyError, ConnectionLostError
 
 if TYPE_CHECKING:
     from beanpole.client.aio_link import Link
+    from beanpole.protocol.wire import Call
 
 
 class WorkerClient(AsyncClient[Any]):
@@ -41,11 +42,11 @@ class WorkerClient(AsyncClient[Any]):
         else:
             await self.release(id, pri, 0)
 
-    async def _connected(self) -> "Link":
+    async def _connected(self, call: "Call[Any] | None" = None) -> "Link":
         self._session.asks = True  # a new connection begins with the question what the server has
         if self._was_made and (self._link is None or self._link.is_over):
             raise ConnectionLostError("the connection is over", outcome_unknown=False)
-        link = await super()._connected()
+        link = await super()._connected(call)
         self._was_made = True
         return link
 

@@ -6,8 +6,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from beanpole.client import Address
+from beanpole.worker import events
 from beanpole.worker.client import WorkerClient
 from beanpole.worker.handler import Handler, Hooks
+from beanpole.worker.log import Log
 from beanpole.worker.metrics import Metrics
 from beanpole.worker.task import Counters
 
@@ -25,8 +27,7 @@ class WorkerContext:
     hooks: Hooks
     counters: Counters
     metrics: Metrics
-    logger: Any
-    """Has structlog's methods."""
+    log: Log
 
     log_done: bool
     """Whether a job that is done is worth a log line."""
@@ -43,8 +44,20 @@ class WorkerContext:
     stuck_timeout_s: float | None
     """Seconds for which all slots may be occupied by handlers that hang; None: for ever."""
 
+    max_jobs: int | None = None
+    """How many jobs may begin until the worker stops; None: any number."""
+
+    begun: int = 0
+    """How many jobs have begun."""
+
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when no more jobs may be taken."""
+
+    why: str = ""
+    """Why it stops, for the log."""
+
+    hurry: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when somebody waits for the end: from now on running handlers have only their time of grace."""
 
     attempts: "dict[int, Attempt]" = field(default_factory=dict)
     """The latest attempt at each job, by id, until its handler has ended: also after the job was lost or released."""
@@ -63,8 +76,7 @@ class WorkerContext:
         """Waits until a handler that hangs has ended, or the worker stops; gives up once every slot waits like this."""
         self._hanging_count += 1
         if self._hanging_count == self.slots and not self.stopping.is_set():
-            sentence = "all slots are occupied by handlers that hang: this worker takes no jobs"
-            self.logger.error(sentence, slots=self.slots, ends_in_s=self.stuck_timeout_s)
+            self.log.write(events.ALL_HANG, slots=self.slots, ends_in_s=self.stuck_timeout_s)
             if self.stuck_timeout_s is not None:
                 self._stuck_timer = asyncio.get_running_loop().call_later(self.stuck_timeout_s, self._give_up)
         try:
@@ -76,7 +88,29 @@ class WorkerContext:
 
     def _give_up(self) -> None:
         self.is_stuck = True
+        self.stop("stuck")
+
+    def stop(self, why: str) -> None:
+        """Takes no more jobs; running handlers have their time of grace."""
+        self.why = why
         self.stopping.set()
+        self.hurry.set()
+
+    def count_begun(self) -> None:
+        """Counts a job that begins. After the last one that may, no more are taken; those that run have their time."""
+        self.begun += 1
+        if self.begun == self.max_jobs and not self.stopping.is_set():
+            self.why = "max_jobs"
+            self.stopping.set()
+
+    async def until_hurried_or(self, tasks: "set[asyncio.Task[None]]") -> None:
+        """Waits for the end of tasks, or until somebody waits for it."""
+        hurried: asyncio.Future[Any] = asyncio.ensure_future(self.hurry.wait())
+        over: asyncio.Future[Any] = asyncio.gather(*tasks, return_exceptions=True)
+        try:
+            await asyncio.wait({hurried, over}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            hurried.cancel()
 
     async def until_stopped_or(self, future: "asyncio.Future[None]") -> None:
         """Waits for a future, or until the worker stops."""
@@ -89,7 +123,7 @@ class WorkerContext:
         self.counters.connections += 1
         if self._is_disconnected:
             self._is_disconnected = False
-            self.logger.info("connected again", server=str(server))
+            self.log.write(events.CONNECTED_AGAIN, server=str(server))
         return self._losses
 
     def on_disconnected(self, error: Exception, made: int | None) -> None:
@@ -101,4 +135,4 @@ class WorkerContext:
         if is_new and not self._is_disconnected and not self.stopping.is_set():
             self._is_disconnected = True
             self._losses += 1
-            self.logger.warning("no connection, trying again until there is one", error=str(error))
+            self.log.write(events.NO_CONNECTION, error=str(error))

@@ -1,11 +1,12 @@
 """Where the handlers of one slot run: on the loop, in its thread, or in its process."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 from beanpole.worker.handler import Function, Handler, Place, is_async
+from beanpole.worker.middleware import around
 from beanpole.worker.process import Child
 from beanpole.worker.task import Task
 from beanpole.worker.thread import Ended, HandlerThread, call, call_async
@@ -25,23 +26,25 @@ class Running:
 class Executor:
     """The thread and the process of a slot, started when they are first needed."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, middleware: Sequence[Function]) -> None:
         self._name = name
+        self._middleware = middleware
         self._thread: HandlerThread | None = None
         self._hook_thread: HandlerThread | None = None
         self._child = Child()
 
     def start(self, handler: Handler, task: Task[object]) -> Running:
-        """Starts a handler."""
+        """Starts a handler, and the middleware around it."""
+        function = around(self._middleware, handler)
         if handler.place is Place.LOOP:
-            done = asyncio.ensure_future(call_async(handler.function, task))
+            done = asyncio.ensure_future(call_async(function, task))
             return Running(done, done.cancel)
         if self._thread is None:
             self._thread = HandlerThread(self._name)
         if handler.place is Place.THREAD:
-            return Running(self._thread.submit(partial(call, handler.function, task)), None)
+            return Running(self._thread.submit(partial(call, function, task)), None)
         self._child.reset()
-        return Running(self._thread.submit(partial(self._child.run, handler.function, task)), self._child.kill)
+        return Running(self._thread.submit(partial(self._child.run, function, task)), self._child.kill)
 
     async def call_hook(self, hook: Function, *args: object) -> Ended:
         """Calls a hook and waits for it, in a thread of its own: a handler may hang in the other one."""

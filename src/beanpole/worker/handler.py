@@ -1,4 +1,4 @@
-"""What a program gives to a worker: handlers for tubes, and hooks around them."""
+"""What a program gives to a worker: handlers for tubes, and functions around and after them."""
 
 import enum
 import inspect
@@ -32,7 +32,7 @@ class Handler:
     function: Function
     place: Place
     max_attempts: int | None
-    """Attempts before a job is buried; None: no limit."""
+    """Attempts until a job is dead; None: no limit."""
     backoff: Delays
     timeout_s: float | None
     """Seconds that an attempt may take; None: no limit."""
@@ -40,9 +40,9 @@ class Handler:
 
 @dataclass(slots=True)
 class Hooks:
-    """Functions that are called around every handler, in the order in which they were given."""
+    """Functions that are called with every handler, in the order in which they were given."""
 
-    before: list[Function] = field(default_factory=list)
+    middleware: list[Function] = field(default_factory=list)
     after: list[Function] = field(default_factory=list)
     on_error: list[Function] = field(default_factory=list)
 
@@ -50,6 +50,14 @@ class Hooks:
 def is_async(function: Function) -> bool:
     """Whether a call returns a coroutine."""
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004 - an object may be callable
+
+
+def name_of(function: Function) -> str:
+    """What a function is called in its program: ``tasks.send``, or ``tasks.main.<locals>.send``."""
+    while hasattr(function, "func"):  # functools.partial
+        function = function.func
+    named = function if hasattr(function, "__qualname__") else type(function)
+    return f"{named.__module__}.{named.__qualname__}"
 
 
 def is_count(value: object) -> bool:

@@ -4,7 +4,7 @@ CONCURRENCY = 10
 """Jobs that a worker runs at a time, and so its connections, by default."""
 
 ATTEMPTS = 5
-"""Attempts at a job until it is buried, unless its handler says otherwise."""
+"""Attempts at a job until it is dead, unless its handler says otherwise."""
 
 BACKOFF_FIRST_S = 1
 """Seconds between the first two attempts at a job at the most; then twice as long each time."""
@@ -17,6 +17,9 @@ GRACE_S = 25
 
 STUCK_S = 60
 """Seconds for which handlers that hang may occupy all slots of a worker until it ends, by default."""
+
+JOBS_NAMED = 5
+"""Jobs that a worker names when it says for whom it waits."""
 
 CANCEL_MS = 1_000
 """Milliseconds that a cancelled or killed handler has for its end until its job is given back."""
@@ -35,3 +38,6 @@ HTTP_REQUEST_S = 5
 
 METRICS_PORT_DEFAULT = 11381
 """The TCP port of an address for the metrics that names none: the one behind the console's."""
+
+HEADLINE_BYTES_MAX = 512
+"""Bytes of what a job keeps of an error's own words: the rest of what there is room for says where it came from."""

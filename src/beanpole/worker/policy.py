@@ -1,4 +1,4 @@
-"""What happens after a failed attempt: the job is retried later, or buried. Pure: no I/O, no clock.
+"""What happens after a failed attempt: the job is retried later, or is dead, or buried. Pure: no I/O, no clock.
 
 An attempt begins when a worker reserves the job, and the server counts reserves (``reserves`` of ``stats-job``). So the
 count survives the worker, and an attempt that killed its worker counts too. Kicking a job gives it all its attempts
@@ -22,7 +22,7 @@ class Retry(Exception):  # noqa: N818 - it is no error: a handler raises it to s
     """Raised by a handler: retry this job after `delay` seconds (None: after what the handler's backoff says).
 
     `reason` is for the log. The job is released (``release``) and ready after whole seconds, rounded up. It counts as
-    an attempt; after the last one the job is buried.
+    an attempt; after the last one the job is dead.
 
     Raises TypeError for a number as the reason, and ArgumentError for a delay that is negative or not a number.
     """
@@ -41,13 +41,29 @@ class Retry(Exception):  # noqa: N818 - it is no error: a handler raises it to s
 
 
 class Bury(Exception):  # noqa: N818 - see Retry
-    """Raised by a handler: another attempt would not help; bury this job until somebody kicks it (``bury``).
+    """Raised by a handler: put this job aside; it is buried until somebody kicks it (``bury``).
 
-    `reason` is for the log.
+    `reason` is for the log: the server keeps none, as it does for :class:`Dead`.
     """
 
     def __init__(self, reason: str = "") -> None:
         super().__init__(reason)
+
+
+class Dead(Exception):  # noqa: N818 - see Retry
+    """Raised by a handler: no attempt can succeed; this job is dead, whatever attempts are left.
+
+    `reason` stays with the job (``fail-job dead=now``), and so does the traceback of the error behind it (``raise
+    Dead("...") from error``). The job is buried, or goes where a rule of its tube sends the dead. A server that has no
+    ``fail-job`` buries it, and keeps no reason.
+    """
+
+    def __init__(self, reason: str = "") -> None:
+        super().__init__(reason)
+
+
+ON_PURPOSE = (Retry, Bury, Dead)
+"""What a handler raises to say what it wants: that is no mistake of its program."""
 
 
 def exponential(
@@ -101,8 +117,8 @@ def is_used_up(stats: StatsJob, number: int, max_attempts: int | None) -> bool:
 
 
 def next_delay_s(error: BaseException, attempt: int, max_attempts: int | None, delays: Delays) -> int | None:
-    """Whole seconds until the next attempt at a job; None: there is none, and the job is buried."""
-    if isinstance(error, Bury) or (max_attempts is not None and attempt >= max_attempts):
+    """Whole seconds until the next attempt at a job; None: there is none."""
+    if isinstance(error, Bury | Dead) or (max_attempts is not None and attempt >= max_attempts):
         return None
     given = error.delay if isinstance(error, Retry) else None
     return min(max(0, math.ceil(delays(attempt) if given is None else given)), limits.PRI_MAX)

@@ -7,27 +7,21 @@ while the handler runs. After anything unexpected the connection is closed, and 
 
 import asyncio
 import contextlib
-import sys
-from collections.abc import Iterator
 from typing import Any
 
 from beanpole.client import Backoff, Job, StatsJob
-from beanpole.client.errors import BodyError, BuriedError, ConnectionLostError, NotFoundError, TimedOutError
+from beanpole.client.errors import BodyError, ConnectionLostError, NotFoundError, TimedOutError
 from beanpole.errors import BeanpoleError
-from beanpole.worker import limits
+from beanpole.worker import events, limits
 from beanpole.worker.attempt import Attempt, Cut
 from beanpole.worker.client import WorkerClient, stats_of
 from beanpole.worker.context import WorkerContext
+from beanpole.worker.ending import Ending, about, send_outcome, traceback_of, why, write_ending
 from beanpole.worker.executor import Executor
-from beanpole.worker.handler import Function, Handler
-from beanpole.worker.policy import Bury, Retry, attempt_number, is_used_up, next_delay_s
+from beanpole.worker.handler import Function, Handler, name_of
+from beanpole.worker.policy import Dead, attempt_number, is_used_up
 from beanpole.worker.task import Outcome, Task
 from beanpole.worker.thread import Ended
-
-
-def pauses_for_ever() -> Iterator[float]:
-    """Seconds between attempts to connect, without end."""
-    return Backoff(attempts=sys.maxsize).pauses()
 
 
 class Slot:
@@ -35,7 +29,7 @@ class Slot:
 
     def __init__(self, context: WorkerContext, name: str) -> None:
         self._context = context
-        self._executor = Executor(name)
+        self._executor = Executor(name, context.hooks.middleware)
         self._client: WorkerClient | None = None
         self._made: int | None = None
         """What the context wants to know of the connection when it breaks; None: there is none."""
@@ -50,17 +44,17 @@ class Slot:
 
     async def work(self) -> None:
         """Works until the worker stops and the running handler has ended."""
-        pauses = pauses_for_ever()
+        pauses = Backoff().for_ever()
         try:
             while not self._context.stopping.is_set():
                 try:
                     await self._work_once()
-                    pauses = pauses_for_ever()
+                    pauses = Backoff().for_ever()
                     continue
                 except BeanpoleError as error:
                     self._context.on_disconnected(error, self._made)
-                except Exception:  # a bug here, or in a user's backoff function, must not stop the other slots
-                    self._context.logger.exception("the worker failed; the job goes back to the server")
+                except Exception:  # noqa: BLE001 - a bug here must not stop the other slots
+                    self._context.log.write(events.WORKER_FAILED, exc_info=True)
                 await self._disconnect()
                 await self._pause(next(pauses))
         finally:
@@ -71,6 +65,11 @@ class Slot:
         """Ends a waiting reserve. A job that has arrived already is given back."""
         if self._reserving is not None and self._client is not None:
             self._ending = asyncio.create_task(_end_reserve(self._client, self._reserving))
+
+    @property
+    def running(self) -> Task[Any] | None:
+        """The job that is worked on; None: there is none, or its handler hangs and nobody waits for it."""
+        return None if self._attempt is None else self._attempt.task
 
     def interrupt(self) -> None:
         """Stops the running handler, if there is one."""
@@ -110,7 +109,7 @@ class Slot:
             stats = await self._confirm(client, job)
         except (NotFoundError, ConnectionLostError) as error:
             self._context.counters.count(Outcome.LOST)
-            self._context.logger.warning("job lost before it began", id=job.id, error=str(error))
+            self._context.log.write(events.JOB_LOST, id=job.id, error=str(error))
             return
         handler = self._context.handlers[stats.tube]
         number = attempt_number(stats, handler.max_attempts)
@@ -118,10 +117,10 @@ class Slot:
         if self._context.stopping.is_set():
             await self._finish(client, task, handler, Cut.STOP)
         elif isinstance(job, BodyError):
-            await self._finish(client, task, handler, Bury(str(job)))
+            await self._finish(client, task, handler, Dead(str(job)))
         elif not task.counted and is_used_up(stats, number, handler.max_attempts):
             sentence = f"{handler.max_attempts} attempts have begun, and the workers of some died or lost the job"
-            await self._finish(client, task, handler, Bury(sentence))
+            await self._finish(client, task, handler, Dead(sentence))
         else:
             await self._run(client, task, handler)
 
@@ -164,13 +163,15 @@ class Slot:
         context.attempts[task.id] = attempt
         attempt.over.add_done_callback(lambda _: self._forget(attempt))
         context.counters.running += 1
+        context.count_begun()
         context.metrics.begin(task.tube, task.attempt)
         self._begun_s = asyncio.get_running_loop().time()
         try:
-            result = await attempt.run(self._before, self._executor.start, earlier)
+            result = await attempt.run(self._executor.start, earlier)
             await self._finish(client, task, handler, result)
             if attempt.runs:
-                context.logger.error("a handler runs on and occupies its slot", id=task.id, tube=task.tube)
+                context.log.write(events.HANDLER_HANGS, id=task.id, tube=task.tube)
+                self._attempt = None
                 await context.wait_for_hanging(attempt.over)
         finally:
             context.counters.running -= 1
@@ -180,79 +181,47 @@ class Slot:
         if self._context.attempts.get(attempt.task.id) is attempt:
             del self._context.attempts[attempt.task.id]
 
-    async def _before(self, task: Task[Any]) -> Ended:
-        """Calls the `before` hooks; what one raises counts as raised by the handler."""
-        for hook in self._context.hooks.before:
-            if (refusal := await self._executor.call_hook(hook, task)) is not None:
-                return refusal
-        return None
-
     # --- The outcome ---
 
     async def _finish(self, client: WorkerClient, task: Task[Any], handler: Handler, result: Cut | Ended) -> None:
         """Sends the outcome of a job to the server, logs it and calls the hooks."""
         error = TimeoutError(f"longer than {handler.timeout_s} s") if result is Cut.TIMEOUT else result
-        context, delay_s = self._context, None
+        context = self._context
         took_s = None if self._begun_s is None else asyncio.get_running_loop().time() - self._begun_s
-        about: dict[str, object] = {"id": task.id, "tube": task.tube}
-        about |= {"attempt": task.attempt, "max_attempts": task.max_attempts}
         try:
-            outcome, delay_s = await self._send_outcome(client, task, handler, error)
+            ending = await send_outcome(client, task, handler, error, context.log)
         except (NotFoundError, ConnectionLostError) as reason:
-            outcome = Outcome.LOST
-            about["error"] = str(reason)
+            ending = Ending(Outcome.LOST, lost=str(reason))
+        outcome = ending.outcome
         context.counters.count(outcome)
         context.metrics.end(task.tube, outcome, took_s)
-        if outcome is Outcome.LOST:
-            context.logger.warning("job lost: the server has it again", **about)
-        elif outcome is Outcome.RELEASED:
-            context.logger.info("job released: the worker stops", **about)
-        elif outcome is Outcome.BURIED:
-            event = "job dead" if task.counted and not isinstance(error, Bury) else "job buried"
-            context.logger.error(event, **about, **_why(error), exc_info=_unexpected(error))
-        elif outcome is Outcome.RETRIED and isinstance(error, Retry):
-            context.logger.info("job retried", **about, delay_s=delay_s, **_why(error))
-        elif outcome is Outcome.RETRIED:
-            context.logger.warning("job failed", **about, delay_s=delay_s, **_why(error))
-        elif context.log_done:
-            context.logger.info("job done", **about)
+        write_ending(context.log, task, ending, error, log_done=context.log_done)
         if isinstance(error, BaseException):
             context.counters.failed += 1
             await self._call_hooks(context.hooks.on_error, task, error)
         await self._call_hooks(context.hooks.after, task, outcome)
 
-    async def _send_outcome(
-        self, client: WorkerClient, task: Task[Any], handler: Handler, result: Cut | Ended
-    ) -> tuple[Outcome, float | None]:
-        """Says what came of a job; returns the outcome and, if the job comes again, the seconds until then if known.
-
-        Raises NotFoundError or ConnectionLostError if the job is lost.
-        """
-        if result is Cut.LOST:
-            return Outcome.LOST, None
-        if result is None:
-            await client.delete(task.id)
-            return Outcome.DONE, None
-        try:
-            if isinstance(result, Cut):
-                await client.give_back(task.id, task.stats.pri)
-                return Outcome.RELEASED, 0
-            if task.counted and not isinstance(result, Bury):
-                return await _send_failure(client, task.id, result)
-            delay_s = next_delay_s(result, task.attempt, handler.max_attempts, handler.backoff)
-            if delay_s is not None:
-                await client.release(task.id, task.stats.pri, delay_s)
-                return Outcome.RETRIED, delay_s
-            await client.bury(task.id, task.stats.pri)
-        except BuriedError:  # the server's answer to a release for which it has no room
-            pass
-        return Outcome.BURIED, None
-
-    async def _call_hooks(self, hooks: list[Function], *args: object) -> None:
+    async def _call_hooks(self, hooks: list[Function], task: Task[Any], argument: object) -> None:
         """Calls hooks after the outcome was sent; what they raise is logged."""
         for hook in hooks:
-            if (error := await self._executor.call_hook(hook, *args)) is not None:
-                self._context.logger.error("a hook failed", hook=repr(hook), exc_info=_traceback(error))
+            if (error := await self._executor.call_hook(hook, task, argument)) is not None:
+                said = {"hook": name_of(hook), **why(error), "exc_info": traceback_of(error)}
+                self._context.log.write(events.HOOK_FAILED, **about(task), **said)
+
+
+def write_stop(context: WorkerContext, slots: list[Slot], grace_s: float | None) -> None:
+    """Logs that the worker stops, and for whom it waits: up to `grace_s` seconds, or None: as long as they take."""
+    running = [slot.running for slot in slots if slot.running is not None]
+    jobs = [f"{task.id} of {task.tube}" for task in running[: limits.JOBS_NAMED]]
+    sentence = f"stopping: {len(running) or 'no'} {'job' if len(running) < 2 else 'jobs'} running"
+    if jobs:
+        sentence += f" ({', '.join(jobs)}{', ...' * (len(running) > len(jobs))})"
+    if jobs and grace_s is not None:
+        sentence += f", up to {grace_s:g} s"
+    if jobs and context.why == "signal":
+        sentence += "; signal again to end now"
+    said = {"running": len(running), "jobs": jobs, "grace_s": grace_s, "why": context.why}
+    context.log.write(events.STOPPING, sentence=sentence, **said)
 
 
 async def _end_reserve(client: WorkerClient, reserving: "asyncio.Task[Any]") -> None:
@@ -275,30 +244,3 @@ def task_of(job: Job[Any] | BodyError, stats: StatsJob, number: int, handler: Ha
     task = Task(job.id, body, stats, info.attempt or 1, info.attempts)
     task.counted = True
     return task
-
-
-async def _send_failure(client: WorkerClient, id: int, error: BaseException) -> tuple[Outcome, float | None]:
-    """Says to a server that counts attempts that this one has failed, and why: what follows is the server's business.
-
-    Raises NotFoundError or ConnectionLostError if the job is lost.
-    """
-    delay_s = error.delay if isinstance(error, Retry) else None
-    is_dead = await client.fail_job(id, "".join(_why(error).values()), delay=delay_s)
-    return (Outcome.BURIED, None) if is_dead else (Outcome.RETRIED, delay_s)
-
-
-def _why(error: object) -> dict[str, str]:
-    """The cause for the log: the reason given by the handler, or else the error."""
-    if isinstance(error, Retry | Bury):
-        return {"reason": str(error)} if str(error) else {}
-    return {"error": f"{type(error).__name__}: {error}"}
-
-
-def _unexpected(error: object) -> object:
-    """The traceback of an error that the handler did not raise on purpose."""
-    return None if isinstance(error, Retry | Bury) else _traceback(error)
-
-
-def _traceback(error: object) -> object:
-    """An exception in the form from which structlog formats a traceback."""
-    return (type(error), error, error.__traceback__) if isinstance(error, BaseException) else None

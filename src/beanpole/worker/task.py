@@ -20,7 +20,7 @@ class Outcome(enum.StrEnum):
     """The handler failed; the job is ready again after a delay."""
 
     BURIED = "buried"
-    """The handler failed, and there are no more attempts: the job is buried, or where a rule sends the dead."""
+    """The handler failed, and there are no more attempts: the job is dead, or its handler has buried it."""
 
     RELEASED = "released"
     """The worker stops; the job is ready for another one."""
@@ -37,7 +37,7 @@ class Counters:
     """Jobs reserved."""
     done: int = 0
     failed: int = 0
-    """Handlers that raised, or took too long; each is retried or buried."""
+    """Handlers that raised, or took too long; each is retried, or dead or buried."""
     retried: int = 0
     buried: int = 0
     """Includes jobs whose body could not be decoded, and jobs whose attempts ended without an outcome."""

@@ -39,10 +39,15 @@ def call(function: Function, *args: object) -> Ended:
         return error
     finally:
         stop_if_forked(pid)
-    if inspect.iscoroutine(result):
-        result.close()
-        return TypeError(f"{function!r} returned a coroutine that nobody awaits: define it with async def")
-    return None
+    return not_awaited(function, result)
+
+
+def not_awaited(function: Function, result: object) -> TypeError | None:
+    """What is wrong with the result of a plain function; None: nothing."""
+    if not inspect.iscoroutine(result):
+        return None
+    result.close()
+    return TypeError(f"{function!r} returned a coroutine that nobody awaits: define it with async def")
 
 
 async def call_async(function: Function, *args: object) -> Ended:

@@ -10,9 +10,8 @@ import signal
 import socket
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
-import structlog
 import uvloop
 
 import beanpole
@@ -24,18 +23,23 @@ from beanpole.client.codec import BytesCodec, Codec, TextCodec
 from beanpole.client.naming import own_name
 from beanpole.errors import ArgumentError
 from beanpole.protocol import wire
-from beanpole.worker import limits
+from beanpole.worker import events, limits
 from beanpole.worker.client import WorkerClient
 from beanpole.worker.context import WorkerContext
 from beanpole.worker.errors import WorkerStuckError
+from beanpole.worker.function import Connections, JobFunction, handle_of, reads_json
 from beanpole.worker.handler import Handler, Hooks, is_count, make_handler
 from beanpole.worker.http import MetricsServer
+from beanpole.worker.log import Log, shown
 from beanpole.worker.metrics import Metrics
+from beanpole.worker.middleware import check, check_for_processes
 from beanpole.worker.policy import Delays, exponential
-from beanpole.worker.slot import Slot
+from beanpole.worker.slot import Slot, write_stop
 from beanpole.worker.task import Counters
 
 F = TypeVar("F", bound=Callable[..., Any])
+P = ParamSpec("P")
+R = TypeVar("R")
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -47,15 +51,17 @@ class Worker:
     connection breaks, at the next address if there are several. `encoding`, `codec`, `timeout` and `connect_timeout`
     are the client's. `grace` is how many seconds running handlers have when the worker stops. If handlers that ran into
     their timeout and did not stop occupy all slots for `stuck_timeout` seconds, :meth:`serve` gives up (None: never).
-    `logger` has structlog's methods; `log_done` logs a line for each successful job, too. `name` is what its
-    connections are called for people who look at the server, instead of ``host:pid worker TUBES version``.
+    After `max_jobs` jobs it stops, for a program around it that starts another: what handlers leak goes with it.
+    `logger` is one of the standard library, or has structlog's methods; `log_done` logs a line for each successful job,
+    too. `name` is what its connections are called for people who look at the server, instead of ``host:pid worker TUBES
+    version``.
 
     Raises ArgumentError.
     """
 
     def __init__(  # noqa: PLR0913 - everything but the first two is by name
         self,
-        address: Given = Address(),  # noqa: B008 - it does not change
+        address: Given | None = None,
         concurrency: int = limits.CONCURRENCY,
         *,
         encoding: str | None = "utf-8",
@@ -64,15 +70,18 @@ class Worker:
         connect_timeout: float | None = client_limits.CONNECT_TIMEOUT_MS / 1000,
         grace: float = limits.GRACE_S,
         stuck_timeout: float | None = limits.STUCK_S,
-        logger: Any = None,  # noqa: ANN401 - any logger with structlog's methods
+        max_jobs: int | None = None,
+        logger: Any = None,  # noqa: ANN401 - see above
         log_done: bool = False,
         name: str | None = None,
     ) -> None:
         if isinstance(address, socket.socket | Addresses):
             raise ArgumentError("a worker makes its connections itself: give it an address, not a socket")
+        if max_jobs is not None and not is_count(max_jobs):
+            raise ArgumentError(f"max_jobs must be 1 or more, or None for no end, not {max_jobs!r}")
         if stuck_timeout is not None and not stuck_timeout > 0:
             raise ArgumentError(f"stuck_timeout must be more than 0 seconds, or None, not {stuck_timeout!r}")
-        self.address = Address.of(address)
+        self.address = Address.default() if address is None else Address.of(address)
         """The server. It may be changed until the worker serves, as may the attributes below."""
         self.concurrency = concurrency
         """Jobs at a time."""
@@ -82,8 +91,10 @@ class Worker:
         """Seconds of a reserve; then the worker asks again, and finds out if the server is gone. None: for ever."""
         self.stuck_timeout_s = stuck_timeout
         """Seconds for which handlers that hang may occupy all slots until the worker gives up; None: for ever."""
+        self.max_jobs = max_jobs
+        """After so many jobs have begun the worker stops, and those that run then have all their time; None: never."""
         self.logger = logger
-        """Where failures are logged; None: structlog's logger, as the program has configured it."""
+        """Where events are logged; None: the logger ``beanpole.worker`` of the standard library."""
         self.log_done = log_done
         """Whether successes are logged, too."""
         self.counters = Counters()
@@ -99,9 +110,12 @@ class Worker:
         self._connect_timeout_s = connect_timeout
         self._handlers: dict[str, Handler] = {}
         self._hooks = Hooks()
+        self._connections = Connections(lambda: self.address, timeout=timeout, connect_timeout=connect_timeout)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._context: WorkerContext | None = None
         self._stop_wanted = False
+        self._why = ""
+        """Why it is wanted, for the log."""
 
     def __repr__(self) -> str:
         return f"<Worker {self.address} for {', '.join(self._handlers) or 'no tube'}>"
@@ -121,7 +135,7 @@ class Worker:
         A coroutine function runs on the event loop, a plain one in a thread, or with `process` in a process. When it
         returns, the job is deleted. When it raises, or takes more than `timeout` seconds, the job is retried after
         the delay that `backoff` gives (a function from the number of the attempt to seconds; :func:`exponential` makes
-        one), and buried after `max_attempts` (None: never).
+        one), and dead after `max_attempts` (None: never).
 
         Raises ArgumentError for wrong arguments, and for a tube that has a handler already.
         """
@@ -146,10 +160,47 @@ class Worker:
             wire.tube_name(tube)
         return register
 
-    def before(self, hook: F) -> F:
-        """Calls a function with each Task before its handler; what it raises counts as raised by the handler."""
-        self._hooks.before.append(hook)
-        return hook
+    def function(
+        self,
+        tube: str,
+        *,
+        max_attempts: int | None = limits.ATTEMPTS,
+        backoff: Delays | None = None,
+        timeout: float | None = None,
+        process: bool = False,
+    ) -> Callable[[Callable[P, R]], JobFunction[P, R]]:
+        """Makes a function the handler of the jobs in a tube, and something that puts such jobs.
+
+        ``send(3)`` calls the function as before, ``send.put(3)`` and ``await send.aput(3)`` put a job whose body is the
+        JSON object of the arguments, for which a worker calls ``send(3)``. The other arguments are those of
+        :meth:`handler`. See :class:`~beanpole.worker.function.JobFunction`.
+
+        Raises ArgumentError as :meth:`handler` does, for a function with parameters that have no name of their own
+        (``*args``, ``**kwargs``, positional-only ones), and if the worker has a codec that can't read JSON in UTF-8.
+        """
+        if not reads_json(self._codec):
+            raise ArgumentError(f"the jobs of a function are JSON in UTF-8, which {self._codec!r} does not read")
+        handler = self.handler(tube, max_attempts=max_attempts, backoff=backoff, timeout=timeout, process=process)
+
+        def register(function: Callable[P, R]) -> JobFunction[P, R]:
+            made = JobFunction(function, tube, self._connections)
+            handler(handle_of(made, self._connections))
+            return made
+
+        return register
+
+    def middleware(self, function: F) -> F:
+        """Puts a function around every handler of its kind; the first that is given is the outermost.
+
+        It is called with the Task and with a function without arguments that calls the rest, where the handler runs: a
+        plain one around plain handlers, in their thread or process, a coroutine function around coroutine handlers
+        (``await call()``). What it raises counts as raised by the handler. One that does not call has done the job.
+
+        Raises ArgumentError for what is no such function.
+        """
+        check(function)
+        self._hooks.middleware.append(function)
+        return function
 
     def after(self, hook: F) -> F:
         """Calls a function with each Task and its :class:`Outcome`, after the outcome was sent."""
@@ -161,6 +212,11 @@ class Worker:
         self._hooks.on_error.append(hook)
         return hook
 
+    @property
+    def tubes(self) -> list[str]:
+        """The tubes that have a handler."""
+        return list(self._handlers)
+
     # --- Running ---
 
     def run(self) -> None:
@@ -169,7 +225,7 @@ class Worker:
         The first signal stops the worker as :meth:`stop` does; a second one ends the process at once, with the exit
         code 128 + the signal's number. Raises what :meth:`serve` does.
         """
-        with self._signals(), asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        with shown(), self._signals(), asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(self.serve())
 
     async def serve(self) -> None:
@@ -184,29 +240,31 @@ class Worker:
             raise ArgumentError('the worker has no handler: register one with @worker.handler("tube")')
         if not is_count(self.concurrency):
             raise ArgumentError(f"concurrency must be 1 or more, not {self.concurrency!r}")
+        check_for_processes(self._hooks.middleware, self._handlers.values())
         self._loop = asyncio.get_running_loop()
         http = MetricsServer(self.metrics_sockets, self._metrics_text, self._what_is_wrong)
         await http.start()
-        logger = self.logger or structlog.get_logger("beanpole.worker")
+        log = Log(self.logger)
         address = Address.of(self.address)
         context = self._context = WorkerContext(
             handlers=self._handlers,
             hooks=self._hooks,
             counters=self.counters,
             metrics=self.metrics,
-            logger=logger,
+            log=log,
             log_done=self.log_done,
             dial=functools.partial(self._dial, Addresses(address)),
             reserve_s=self.reserve_s,
             slots=self.concurrency,
             stuck_timeout_s=self.stuck_timeout_s,
+            max_jobs=self.max_jobs,
         )
         slots = [Slot(context, f"beanpole-{number}") for number in range(self.concurrency)]
         for tube in self._handlers:
             self.metrics.expect(tube)
-        logger.info("worker started", server=str(address), tubes=list(self._handlers), concurrency=self.concurrency)
+        log.write(events.STARTED, server=str(address), tubes=list(self._handlers), concurrency=self.concurrency)
         if self._stop_wanted:
-            context.stopping.set()
+            context.stop(self._why)
         tasks = {self._loop.create_task(slot.work()) for slot in slots}
         try:
             await self._until_stopped(context, slots, tasks)
@@ -217,7 +275,7 @@ class Worker:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             await http.stop()
-        logger.info("worker stopped", done=self.counters.done, failed=self.counters.failed)
+        log.write(events.STOPPED, done=self.counters.done, failed=self.counters.failed)
         if context.is_stuck:
             sentence = f"handlers that hang occupied all {context.slots} slots for {context.stuck_timeout_s} s"
             raise WorkerStuckError(sentence)
@@ -228,18 +286,26 @@ class Worker:
         Returns at once, and may be called from any thread; :meth:`run` and :meth:`serve` return when the handlers have
         ended. A worker that does not run yet stops as soon as it does.
         """
-        self._stop_wanted = True
-        loop, context = self._loop, self._context
-        if loop is not None and context is not None:
-            loop.call_soon_threadsafe(context.stopping.set)
+        self._stop("stop")
 
     # --- Inside ---
+
+    def _stop(self, why: str) -> None:
+        self._stop_wanted, self._why = True, why
+        loop, context = self._loop, self._context
+        if loop is not None and context is not None:
+            loop.call_soon_threadsafe(context.stop, why)
 
     async def _until_stopped(self, context: WorkerContext, slots: list[Slot], tasks: set[asyncio.Task[None]]) -> None:
         """Waits for the stop, gives handlers their grace period, then interrupts those that still run."""
         await context.stopping.wait()
         for slot in slots:
             slot.stop_reserving()
+        if not context.hurry.is_set():
+            write_stop(context, slots, None)
+            await context.until_hurried_or(tasks)
+        if context.hurry.is_set():
+            write_stop(context, slots, self.grace_s)
         _, running = await asyncio.wait(tasks, timeout=self.grace_s)
         if running:
             for slot in slots:
@@ -254,6 +320,7 @@ class Worker:
             timeout=self._timeout_s,
             connect_timeout=self._connect_timeout_s,
             backoff=Backoff(attempts=1),
+            patience=0,
             name=own_name(f"worker {','.join(self._handlers)} {beanpole.__version__}")
             if self.name is None
             else self.name,
@@ -275,11 +342,14 @@ class Worker:
 
         The handlers are Python's, not the loop's: a second signal must end the process even if the loop hangs.
         """
+        came = False
 
         def handle(number: int, _frame: object) -> None:
-            if self._stop_wanted:
+            nonlocal came
+            if came:  # not if it stops for another reason: then this signal is the first
                 os._exit(128 + number)
-            self.stop()
+            came = True
+            self._stop("signal")
 
         before = {number: signal.signal(number, handle) for number in SIGNALS}
         try:

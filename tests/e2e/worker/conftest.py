@@ -11,6 +11,7 @@ import pytest
 import structlog
 
 from beanpole import Client, Worker
+from beanpole.worker.events import EVENTS
 from tests.e2e.process import wait_until
 from tests.servers import HOST, REPLY_TIMEOUT_S, Server, beanpole_server, beanstalkd_server
 
@@ -26,6 +27,14 @@ class Shop:
         self.client = Client((HOST, server.port), use=tube, watch=tube)
         self._capture = structlog.testing.LogCapture()
         self._logger = structlog.wrap_logger(None, processors=[self._capture])
+
+    def check_events(self) -> None:
+        """Fails for a line that is not as the list of events has it."""
+        listed = {each.name: each for each in EVENTS}
+        for line in self._capture.entries:
+            event = listed[line["event"]]
+            assert line["log_level"] == event.level, line
+            assert line.keys() - {"event", "log_level", "exc_info"} <= set(event.fields), line
 
     def worker(self, concurrency: int = 2, **options: object) -> Worker:
         """A worker that does not serve yet."""
@@ -72,3 +81,4 @@ def shop(server: Server) -> Iterator[Shop]:
     made = Shop(server, f"t{next(numbers)}")
     with made.client:
         yield made
+    made.check_events()

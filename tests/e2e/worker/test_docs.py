@@ -11,6 +11,7 @@ import pytest
 
 from beanpole import Client, Worker
 from beanpole.worker import Counters, Outcome
+from beanpole.worker.events import EVENTS
 from tests.e2e.process import environment, wait_until
 from tests.e2e.worker.program import Program
 from tests.servers import HOST, START_TIMEOUT_S, Server
@@ -28,10 +29,10 @@ def start(folder: Path, port: int, text: str) -> Program:
     """Runs a worker of the page by the command of the page."""
     (command,) = re.findall(r"^```sh\n(beanpole .*?)\n```$", PAGE, re.MULTILINE)
     (folder / "tasks.py").write_text(text)
-    url = environment({"BEANPOLE_URL": f"beanstalk://{HOST}:{port}"})
     with (folder / "messages").open("wb") as output:
-        arguments = [sys.executable, "-m", *command.split()]
-        return Program(subprocess.Popen(arguments, cwd=folder, stdout=output, stderr=output, env=url), folder)
+        arguments = [sys.executable, "-m", *command.split(), "--url", f"{HOST}:{port}"]
+        popen = subprocess.Popen(arguments, cwd=folder, stdout=output, stderr=output, env=environment())
+        return Program(popen, folder)
 
 
 def run(text: str, port: int) -> None:
@@ -48,7 +49,7 @@ def run(text: str, port: int) -> None:
 
 
 def test_the_page_has_examples_of_both_kinds() -> None:
-    assert (len(MODULES), len(PROGRAMS)) == (4, 2)
+    assert (len(MODULES), len(PROGRAMS)) == (4, 3)
 
 
 def test_the_first_example(beanpole: Server, tmp_path: Path) -> None:
@@ -62,7 +63,16 @@ def test_the_first_example(beanpole: Server, tmp_path: Path) -> None:
 
 
 def test_the_program_with_a_worker(beanpole: Server) -> None:
+    run(PROGRAMS[2], beanpole.port)
+
+
+def test_the_program_that_puts_the_jobs_of_a_function(beanpole: Server) -> None:
     run(PROGRAMS[1], beanpole.port)
+    with Client((HOST, beanpole.port), watch="mails") as client:
+        assert client.reserve(0).body == '{"user_id":3}'
+        job = client.find_job("mails", "reminder-3")
+        assert job is not None
+        assert job.body == '{"user_id":3,"template":"reminder"}'
 
 
 @pytest.mark.parametrize("text", MODULES[1:])
@@ -91,6 +101,16 @@ def test_every_setting_is_named() -> None:
     lacking = [name for name in names if not re.search(rf"`[^`]*\b{name}\b[^`]*`|@worker\.{name}\b", PAGE)]
     assert not lacking, f"docs/worker.md does not mention {lacking}"
     assert all(outcome.value in PAGE for outcome in Outcome)
+
+
+def test_the_table_of_events_is_the_list() -> None:
+    start = PAGE.index("| Event | Level | Fields |")
+    rows = PAGE[start : PAGE.index("\n\n", start)].splitlines()[2:]
+    listed = [(each.name, each.level, ", ".join(f"`{field}`" for field in each.fields) or "none") for each in EVENTS]
+    assert rows == [
+        f"| `{name}` | {level} | {fields} | {each.meaning} |"
+        for (name, level, fields), each in zip(listed, EVENTS, strict=True)
+    ]
 
 
 def test_every_flag_is_named() -> None:

@@ -83,8 +83,8 @@ def test_a_job_that_fails_is_tried_again_and_buried_after_the_last_attempt(shop:
     assert shop.client.stats_job(id).pri == 9
     failures = [(line["error"], line["max_attempts"], line["delay_s"]) for line in shop.events("job failed")]
     assert failures == [("ValueError: bad luck", 3, 0)] * 2
-    (buried,) = shop.events("job buried")
-    assert (buried["id"], buried["attempt"], buried["exc_info"][0]) == (id, 3, ValueError)
+    (dead,) = shop.events("job dead")
+    assert (dead["id"], dead["attempt"], dead["exc_info"][0]) == (id, 3, ValueError)
     counters = worker.counters
     assert (counters.failed, counters.retried, counters.buried, counters.done) == (3, 2, 1, 0)
 
@@ -219,10 +219,40 @@ def test_a_plain_function_that_returns_a_coroutine_did_not_do_the_job(shop: Shop
     assert "async def" in shop.events("job failed")[0]["error"]
 
 
+@pytest.mark.parametrize("mistake", [ZeroDivisionError(), "soon", None, -1, float("nan"), float("inf"), SystemExit()])
+def test_a_backoff_that_fails_is_named_and_the_job_waits(shop: Shop, mistake: object) -> None:
+    def broken_backoff(_attempt: int) -> Any:  # noqa: ANN401 - that is the mistake
+        if isinstance(mistake, BaseException):
+            raise mistake
+        return mistake
+
+    worker = shop.worker(1)
+
+    @worker.handler(shop.tube, backoff=broken_backoff)
+    def fail(_: Task[str]) -> None:
+        raise ValueError("bad luck")
+
+    id = shop.client.put("x")
+    with shop.open(worker):
+        wait_until(lambda: worker.counters.retried, "it is retried")
+    if mistake == -1:  # as soon as possible
+        assert not shop.events("a backoff failed")
+        return
+    line = shop.events("a backoff failed")[0]
+    assert (line["id"], line["tube"], line["attempt"]) == (id, shop.tube, 1)
+    assert line["backoff"].endswith(
+        "test_outcomes.test_a_backoff_that_fails_is_named_and_the_job_waits.<locals>.broken_backoff"
+    )
+    assert issubclass(line["exc_info"][0], Exception | SystemExit)
+    assert shop.events("job failed")[0]["delay_s"] == 1
+    assert worker.counters.lost == 0
+    assert not shop.events("the worker failed")
+
+
 # --- Hooks ------------------------------------------------------------------------------------------------------------
 
 
-def test_hooks_are_called_around_the_handler(shop: Shop) -> None:
+def test_hooks_are_called_after_the_handler(shop: Shop) -> None:
     calls: list[Any] = []
     worker = shop.worker(1)
 
@@ -231,14 +261,6 @@ def test_hooks_are_called_around_the_handler(shop: Shop) -> None:
         calls.append("work")
         if task.body == "bad":
             raise ValueError(task.body)
-
-    @worker.before
-    def before(task: Task[str]) -> None:
-        calls.append(f"before {task.body}")
-
-    @worker.before
-    async def before_async(_: Task[str]) -> None:
-        calls.append("before, async")
 
     @worker.on_error
     async def on_error(_: Task[str], error: BaseException) -> None:
@@ -250,25 +272,10 @@ def test_hooks_are_called_around_the_handler(shop: Shop) -> None:
 
     shop.client.put_many(["good", "bad"])
     with shop.open(worker):
-        wait_until(lambda: len(calls) == 9, "all is over")
-    assert calls[:5] == ["before good", "before, async", "work", Outcome.DONE, "before bad"]
-    assert isinstance(calls[7], ValueError)
-    assert calls[8] is Outcome.BURIED
-
-
-def test_what_a_hook_raises_before_the_handler_counts_as_its_failure(shop: Shop) -> None:
-    seen: list[Any] = []
-    worker = shop.worker()
-    worker.handler(shop.tube)(seen.append)
-
-    @worker.before
-    def refuse(_: Task[str]) -> None:
-        raise Bury("not today")
-
-    shop.client.put("x")
-    with shop.open(worker):
-        shop.wait_tube(buried=1)
-    assert not seen
+        wait_until(lambda: len(calls) == 5, "all is over")
+    assert calls[:3] == ["work", Outcome.DONE, "work"]
+    assert isinstance(calls[3], ValueError)
+    assert calls[4] is Outcome.BURIED
 
 
 def test_what_a_hook_raises_afterwards_is_logged(shop: Shop) -> None:
@@ -283,6 +290,9 @@ def test_what_a_hook_raises_afterwards_is_logged(shop: Shop) -> None:
     with shop.open(worker):
         wait_until(lambda: len(shop.events("a hook failed")) == 2, "logged")
     assert worker.counters.done == 2
+    line = shop.events("a hook failed")[0]
+    assert (line["attempt"], line["error"]) == (1, "ValueError: in the hook")
+    assert line["hook"].endswith("<locals>.fail")
 
 
 def test_successes_are_logged_if_asked_for(shop: Shop) -> None:

@@ -54,7 +54,7 @@ def test_the_traceback_of_a_process_is_in_the_log(shop: Shop) -> None:
     shop.client.put("raise")
     with shop.open(worker):
         shop.wait_tube(buried=1)
-    note = str(shop.events("job buried")[0]["exc_info"][1].__notes__)
+    note = str(shop.events("job dead")[0]["exc_info"][1].__notes__)
     assert "in process" in note
     assert "handlers.py" in note
 

@@ -61,6 +61,27 @@ def test_a_handler_that_hangs_is_left_behind(beanpole: Server, client: Client[st
     assert (stats.state, stats.pri, stats.releases) == ("ready", 5, 1)
 
 
+@pytest.mark.parametrize("log_format", ["console", "json"])
+def test_a_worker_says_at_once_for_whom_it_waits(
+    beanpole: Server, client: Client[str], tmp_path: Path, log_format: str
+) -> None:
+    id = client.put("sleep 100", tube="thread")
+    with program(tmp_path, beanpole.port, "--grace", "6", "--log-format", log_format) as worker:
+        worker.wait_ledger("begin")
+        worker.signal(signal.SIGTERM)
+        sentence = f"stopping: 1 job running ({id} of thread), up to 6 s; signal again to end now\n"
+        if log_format == "console":
+            wait_until(lambda: sentence in worker.messages, "it says so")
+        else:
+            worker.wait_event("stopping")
+            [line] = worker.events("stopping")
+            said = [line[name] for name in ("running", "jobs", "grace_s", "why")]
+            assert said == [1, [f"{id} of thread"], 6, "signal"]
+        assert worker.popen.poll() is None, "it waits"
+        worker.signal(signal.SIGTERM)
+        assert worker.wait_exit() == 128 + signal.SIGTERM
+
+
 def test_a_worker_whose_slots_all_hang_ends_with_an_exit_code(
     beanpole: Server, client: Client[str], tmp_path: Path
 ) -> None:
@@ -131,7 +152,7 @@ def test_a_job_that_kills_its_worker_is_buried_in_the_end(
         with program(tmp_path, beanpole.port) as worker:
             assert worker.popen.wait(START_TIMEOUT_S) == -signal.SIGKILL
     with program(tmp_path, beanpole.port) as worker:
-        worker.wait_event("job buried")
+        worker.wait_event("job dead")
         assert worker.stop() == 0
     assert client.stats_job(id).state == "buried"
     assert len(worker.ledger("begin")) == 5
@@ -323,3 +344,53 @@ def test_settings_come_from_flags_and_the_environment(beanpole: Server, tmp_path
     finally:
         popen.kill()
         popen.wait()
+
+
+CLIENTS = """
+from beanpole import Client, Worker
+
+worker = Worker()
+
+
+@worker.handler("thread")
+def put(task):
+    with Client() as client:
+        client.put(task.body, tube="others")
+
+
+@worker.handler("process", process=True)
+def put_there(task):
+    put(task)
+"""
+
+
+def test_clients_of_handlers_use_the_server_of_the_flag(beanpole: Server, client: Client[str], tmp_path: Path) -> None:
+    """Also in the processes of handlers, which import their module again."""
+    (tmp_path / "handlers.py").write_text(CLIENTS)
+    client.put("one", tube="thread")
+    client.put("two", tube="process")
+    with program(tmp_path, beanpole.port) as worker:
+        wait_until(lambda: client.stats().cmd_delete == 2, "both are done", START_TIMEOUT_S)
+        assert worker.stop() == 0
+    assert client.stats_tube("others").current_jobs_ready == 2
+
+
+def test_the_address_of_the_code_beats_the_variable_and_the_flag_beats_both(beanpole: Server, tmp_path: Path) -> None:
+    (tmp_path / "handlers.py").write_text(MODULE.replace("Worker(", f"Worker('{HOST}:{beanpole.port}', "))
+    with (tmp_path / "messages").open("wb") as output:
+        command = [sys.executable, "-m", "beanpole", "worker", "handlers:worker"]
+        given = environment({"BEANPOLE_URL": "unix:/nowhere"})
+        popen = subprocess.Popen(command, cwd=tmp_path, stderr=output, env=given)
+    by_code = Program(popen, tmp_path)
+    try:
+        by_code.wait_event("worker started")
+        assert by_code.events("worker started")[0]["server"] == f"beanstalk://{HOST}:{beanpole.port}"
+        assert by_code.stop() == 0
+    finally:
+        popen.kill()
+        popen.wait()
+    (tmp_path / "handlers.py").write_text(MODULE.replace("Worker(", "Worker('unix:/nowhere', "))
+    with program(tmp_path, beanpole.port) as by_flag:
+        by_flag.wait_event("worker started", 2)
+        assert by_flag.events("worker started")[1]["server"] == f"beanstalk://{HOST}:{beanpole.port}"
+        assert by_flag.stop() == 0

@@ -144,7 +144,7 @@ def test_an_async_handler_that_takes_too_long_is_cancelled(shop: Shop, swallows:
         wait_until(lambda: worker.counters.running == 0, "the handler is over")
     assert ends == ["cancelled", "cancelled"]
     assert worker.counters.failed == 2
-    assert shop.events("job buried")[0]["error"] == "TimeoutError: longer than 0.05 s"
+    assert shop.events("job dead")[0]["error"] == "TimeoutError: longer than 0.05 s"
 
 
 def test_a_thread_that_takes_too_long_occupies_its_slot_until_it_ends(shop: Shop) -> None:
@@ -229,7 +229,7 @@ def test_a_job_is_not_begun_again_while_its_first_handler_hangs(shop: Shop) -> N
         wait_until(lambda: worker.counters.running == 1, "nobody waits any more")
         assert begun == [1]
         assert len(shop.events("a handler runs on")) == 1
-        assert "an earlier attempt ran on" in shop.events("job buried")[0]["error"]
+        assert "an earlier attempt ran on" in shop.events("job dead")[0]["error"]
         go_on.set()
         wait_until(lambda: worker.counters.running == 0, "the first one has ended")
         shop.client.kick(1)

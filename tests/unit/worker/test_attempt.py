@@ -56,7 +56,7 @@ def test_what_is_cut_while_it_waits_for_an_earlier_one_does_not_begin(why: Cut) 
     async def main() -> object:
         earlier, later = attempt(Silence()), attempt(Silence())
         asyncio.get_running_loop().call_soon(later.interrupt, why)
-        result = await later.run(nothing, running(nothing, begun), earlier)
+        result = await later.run(running(nothing, begun), earlier)
         assert not later.runs
         assert not later.over.done(), "who comes after it has to wait for the earlier one, too"
         earlier.over.set_result(None)
@@ -72,7 +72,7 @@ def test_the_time_of_an_attempt_begins_when_it_need_not_wait_any_more() -> None:
     async def main() -> object:
         loop = asyncio.get_running_loop()
         earlier, later = attempt(Silence()), attempt(Silence(), timeout_s=100)
-        run = loop.create_task(later.run(nothing, running(nothing, []), earlier))
+        run = loop.create_task(later.run(running(nothing, []), earlier))
         await asyncio.sleep(0)
         first = later._timers["timeout"]
         earlier.over.set_result(None)
@@ -83,23 +83,6 @@ def test_the_time_of_an_attempt_begins_when_it_need_not_wait_any_more() -> None:
     assert asyncio.run(main())
 
 
-@pytest.mark.parametrize("why", list(Cut))
-def test_what_is_cut_during_its_hooks_does_not_begin(why: Cut) -> None:
-    begun: list[str] = []
-
-    async def hook(_: Task[Any]) -> Ended:
-        await asyncio.sleep(100)
-        return None
-
-    async def main() -> object:
-        one = attempt(Silence())
-        asyncio.get_running_loop().call_soon(one.interrupt, why)
-        return await one.run(hook, running(nothing, begun), None)
-
-    assert asyncio.run(main()) is why
-    assert not begun
-
-
 def test_what_has_ended_counts_unless_the_job_is_lost() -> None:
     async def main(why: Cut) -> object:
         one = attempt(Silence())
@@ -107,7 +90,7 @@ def test_what_has_ended_counts_unless_the_job_is_lost() -> None:
         async def handler(_: Task[Any]) -> None:
             one.interrupt(why)
 
-        return await one.run(nothing, running(handler, []), None)
+        return await one.run(running(handler, []), None)
 
     assert [asyncio.run(main(why)) for why in (Cut.TIMEOUT, Cut.STOP, Cut.LOST)] == [None, None, Cut.LOST]
 
@@ -130,6 +113,6 @@ def test_what_a_touch_says(answers: list[Exception | None], result: object) -> N
         await asyncio.sleep(0.1 if result else 0)
 
     async def main() -> object:
-        return await attempt(client, ttr=1).run(nothing, running(until_all_is_answered, []), None)
+        return await attempt(client, ttr=1).run(running(until_all_is_answered, []), None)
 
     assert asyncio.run(main()) is result

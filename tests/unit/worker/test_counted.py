@@ -7,12 +7,11 @@ from typing import Any
 import pytest
 import structlog
 
-from beanpole import Bury, JsonCodec, Outcome, Retry, Task, Worker
+from beanpole import Bury, Dead, JsonCodec, Outcome, Retry, Task, Worker
 from tests.unit.client.peer import SILENCE, Peer, Steps
 
 HELLO = b"watch emails\r\nignore default\r\nlist-extensions\r\n"
 LISTED = "".join(f"- {each}\n" for each in ("fail-job", "fail-job.delay", "reserve-many", "snooze-job"))
-GREETED = b"WATCHING 2\r\nWATCHING 1\r\nOK %d\r\n---\n%s\r\n" % (len(LISTED) + 4, LISTED.encode())
 RESERVE = b"reserve-many 1 30\r\n"
 FRAME = (
     b"JOBS 1\r\nJOB 7 4 tube=emails state=reserved pri=9 ttr=60 age=2.5 delay=0 reserves=4 timeouts=1 releases=2"
@@ -22,13 +21,21 @@ COUNTED = FRAME % b" attempt=2 attempts=3"
 TOUCH = (b"touch 7\r\n", b"TOUCHED\r\n")
 
 
+def greeted(listed: str) -> bytes:
+    """What a server says that lists some features."""
+    return b"WATCHING 2\r\nWATCHING 1\r\nOK %d\r\n---\n%s\r\n" % (len(listed) + 4, listed.encode())
+
+
+GREETED = greeted(LISTED)
+
+
 def serve(
-    handler: Callable[[Task[str]], object], frame: bytes, *steps: tuple[bytes, bytes]
+    handler: Callable[[Task[str]], object], frame: bytes, *steps: tuple[bytes, bytes], listed: str = LISTED
 ) -> tuple[list[tuple[Task[str], Outcome]], list[Any]]:
     """Lets a worker do one job; returns what came of it, and what was logged about it."""
     capture = structlog.testing.LogCapture()
     ends: list[tuple[Task[str], Outcome]] = []
-    with Peer([(HELLO, GREETED), (RESERVE, frame), TOUCH, *steps]) as peer:
+    with Peer([(HELLO, greeted(listed)), (RESERVE, frame), TOUCH, *steps]) as peer:
         worker = Worker(peer.address, 1, logger=structlog.wrap_logger(None, processors=[capture]))
         worker.handler("emails", max_attempts=5, backoff=lambda _: 60)(handler)
 
@@ -50,6 +57,17 @@ def failing(error: BaseException) -> Callable[[Task[str]], object]:
     return fail
 
 
+RAISED = f"""
+  File "{__file__}", line {failing.__code__.co_firstlineno + 4}, in fail
+    raise error"""
+"""The traceback of what such a handler raises."""
+
+
+def fail_job(text: str, options: str = "") -> bytes:
+    """The command that says why an attempt has failed."""
+    return f"fail-job 7 {len(text)}{options}\r\n{text}\r\n".encode()
+
+
 def test_a_task_has_what_came_with_the_job() -> None:
     [(task, outcome)], logged = serve(lambda _: None, COUNTED, (b"delete 7\r\n", b"DELETED\r\n"))
     assert outcome is Outcome.DONE
@@ -64,10 +82,10 @@ def test_a_task_has_what_came_with_the_job() -> None:
 @pytest.mark.parametrize(
     ("error", "said", "delay_s"),
     [
-        (ValueError("bad luck"), b"fail-job 7 20\r\nValueError: bad luck\r\n", None),
-        (Retry("too early"), b"fail-job 7 9\r\ntoo early\r\n", None),
-        (Retry("too early", delay=1.5), b"fail-job 7 9 delay=1.5\r\ntoo early\r\n", 1.5),
-        (Retry(), b"fail-job 7 0\r\n\r\n", None),
+        (ValueError("bad luck"), fail_job(f"ValueError: bad luck{RAISED}"), None),
+        (Retry("too early"), fail_job("too early"), None),
+        (Retry("too early", delay=1.5), fail_job("too early", " delay=1.5"), 1.5),
+        (Retry(), fail_job(""), None),
     ],
 )
 def test_a_failure_is_the_business_of_a_server_that_counts(error: BaseException, said: bytes, delay_s: object) -> None:
@@ -78,10 +96,42 @@ def test_a_failure_is_the_business_of_a_server_that_counts(error: BaseException,
 
 
 def test_the_server_says_that_a_job_is_dead() -> None:
-    said = b"fail-job 7 20\r\nValueError: bad luck\r\n"
+    said = fail_job(f"ValueError: bad luck{RAISED}")
     [(_, outcome)], [line] = serve(failing(ValueError("bad luck")), COUNTED, (said, b"BURIED\r\n"))
     assert outcome is Outcome.BURIED
     assert (line["event"], line["error"]) == ("job dead", "ValueError: bad luck")
+
+
+KNOWS_DEATH = LISTED + "- fail-job.dead\n"
+UNCOUNTED_LAST = (FRAME % b"").replace(b"reserves=4", b"reserves=5")
+
+
+@pytest.mark.parametrize("frame", [COUNTED, FRAME % b"", UNCOUNTED_LAST], ids=["counted", "own", "last"])
+def test_dead_is_dead_whoever_counts_and_keeps_why(frame: bytes) -> None:
+    said = fail_job("no such customer", " dead=now")
+    [(_, outcome)], [line] = serve(failing(Dead("no such customer")), frame, (said, b"BURIED\r\n"), listed=KNOWS_DEATH)
+    assert (outcome, line["event"], line["reason"]) == (Outcome.BURIED, "job dead", "no such customer")
+    assert line["exc_info"] is None
+
+
+def test_the_workers_own_last_attempt_says_why() -> None:
+    said = fail_job(f"ValueError: bad luck{RAISED}", " dead=now")
+    steps = (said, b"BURIED\r\n")
+    [(_, outcome)], [line] = serve(failing(ValueError("bad luck")), UNCOUNTED_LAST, steps, listed=KNOWS_DEATH)
+    assert (outcome, line["event"], line["error"]) == (Outcome.BURIED, "job dead", "ValueError: bad luck")
+    assert line["exc_info"][0] is ValueError
+
+
+@pytest.mark.parametrize("frame", [COUNTED, FRAME % b"", UNCOUNTED_LAST], ids=["counted", "own", "last"])
+def test_the_dead_are_buried_where_the_server_keeps_no_reason(frame: bytes) -> None:
+    [(_, outcome)], [line] = serve(failing(Dead("never")), frame, (b"bury 7 9\r\n", b"BURIED\r\n"))
+    assert (outcome, line["event"], line["reason"]) == (Outcome.BURIED, "job dead", "never")
+
+
+def test_the_dead_are_buried_where_there_is_no_room_for_the_reason() -> None:
+    steps = ((fail_job("never", " dead=now"), b"OUT_OF_MEMORY\r\n"), (b"bury 7 9\r\n", b"BURIED\r\n"))
+    [(_, outcome)], [line] = serve(failing(Dead("never")), COUNTED, *steps, listed=KNOWS_DEATH)
+    assert (outcome, line["event"]) == (Outcome.BURIED, "job dead")
 
 
 def test_bury_buries_whoever_counts() -> None:
@@ -113,8 +163,7 @@ def test_a_worker_that_stops_puts_the_job_off_which_is_no_attempt(frame: bytes) 
 
 
 CANCEL = b"cancel-reserve\r\n"
-CANCELLING = LISTED + "- cancel-reserve\n"
-GREETED_CANCELLING = b"WATCHING 2\r\nWATCHING 1\r\nOK %d\r\n---\n%s\r\n" % (len(CANCELLING) + 4, CANCELLING.encode())
+GREETED_CANCELLING = greeted(LISTED + "- cancel-reserve\n")
 
 
 @pytest.mark.parametrize(

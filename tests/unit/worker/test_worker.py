@@ -2,7 +2,7 @@
 
 import asyncio
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -13,6 +13,11 @@ from beanpole.client.stats import StatsJob
 
 def send(_task: Task[str]) -> None:
     """A handler."""
+
+
+def yielding(_task: Task[str], _call: Callable[[], object]) -> Iterator[None]:
+    """A mistake: as a fixture would be."""
+    yield
 
 
 async def send_async(_task: Task[str]) -> None:
@@ -29,7 +34,7 @@ class Sender:
 def test_a_handler_stays_the_function_that_it_is() -> None:
     worker = Worker()
     assert worker.handler("emails")(send) is send
-    assert worker.before(send) is send
+    assert worker.after(send) is send
 
 
 def test_where_a_handler_runs() -> None:
@@ -61,7 +66,10 @@ def test_where_a_handler_runs() -> None:
         (lambda worker: worker.handler("a")("send"), "function"),
         (lambda worker: worker.handler("a", process=True)(send_async), "async"),
         (lambda worker: worker.handler("a", process=True)(lambda _: None), "top of a module"),
+        (lambda worker: worker.middleware("x"), "middleware is a function"),
+        (lambda worker: worker.middleware(yielding), "yielding yields"),
         (lambda _: Worker(stuck_timeout=0), "stuck_timeout"),
+        (lambda _: Worker(max_jobs=0), "max_jobs"),
         (lambda _: Worker("http://x"), "beanstalk://"),
     ],
 )
@@ -81,6 +89,15 @@ def test_a_worker_without_handler_or_slots_does_not_serve() -> None:
     worker = Worker(concurrency=0)
     worker.handler("emails")(send)
     with pytest.raises(ArgumentError, match="concurrency"):
+        asyncio.run(worker.serve())
+
+
+def test_middleware_that_a_process_cannot_find_is_refused() -> None:
+    worker = Worker()
+    worker.middleware(lambda _, call: call())
+    worker.handler("emails")(send)
+    worker.handler("processes", process=True)(send)
+    with pytest.raises(ArgumentError, match="top of a module"):
         asyncio.run(worker.serve())
 
 

@@ -1,0 +1,127 @@
+"""What the server hears of an attempt that has ended, and what the log says of it."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from beanpole.client.errors import BuriedError, OutOfMemoryError
+from beanpole.worker import events
+from beanpole.worker.attempt import Cut
+from beanpole.worker.client import WorkerClient
+from beanpole.worker.handler import Handler, name_of
+from beanpole.worker.log import Log
+from beanpole.worker.policy import ON_PURPOSE, Bury, Dead, Retry, exponential, next_delay_s
+from beanpole.worker.reason import headline, reason_text
+from beanpole.worker.task import Outcome, Task
+from beanpole.worker.thread import Ended
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """What came of an attempt."""
+
+    outcome: Outcome
+    delay_s: float | None = None
+    """Seconds until the next attempt; None: there is none, or the server says when it is."""
+    is_dead: bool = False
+    """Whether no attempt can succeed or is left; a job that its handler buried on purpose is not dead."""
+    lost: str = ""
+    """What the server, or the connection, said of a job that is lost."""
+
+
+async def send_outcome(
+    client: WorkerClient, task: Task[Any], handler: Handler, result: Cut | Ended, log: Log
+) -> Ending:
+    """Says what came of a job.
+
+    Raises NotFoundError or ConnectionLostError if the job is lost.
+    """
+    if result is Cut.LOST:
+        return Ending(Outcome.LOST)
+    if result is None:
+        await client.delete(task.id)
+        return Ending(Outcome.DONE)
+    try:
+        if isinstance(result, Cut):
+            await client.give_back(task.id, task.stats.pri)
+            return Ending(Outcome.RELEASED, 0)
+        return await _send_error(client, task, handler, result, log)
+    except BuriedError:  # the server's answer to a release for which it has no room
+        return Ending(Outcome.BURIED)
+
+
+async def _send_error(
+    client: WorkerClient, task: Task[Any], handler: Handler, error: BaseException, log: Log
+) -> Ending:
+    """Says that an attempt has failed. Raises what :func:`send_outcome` does, and BuriedError."""
+    if task.counted and not isinstance(error, Bury | Dead):
+        return await _send_failure(client, task, error)
+    try:
+        delay_s = next_delay_s(error, task.attempt, handler.max_attempts, handler.backoff)
+    except BaseException as wrong:  # noqa: BLE001 - a user's function; the failure of the job stands
+        backoff = name_of(handler.backoff)
+        log.write(events.BACKOFF_FAILED, **about(task), backoff=backoff, **why(wrong), exc_info=traceback_of(wrong))
+        delay_s = next_delay_s(error, task.attempt, handler.max_attempts, exponential())
+    if delay_s is not None:
+        await client.release(task.id, task.stats.pri, delay_s)
+        return Ending(Outcome.RETRIED, delay_s)
+    if not isinstance(error, Bury):
+        return await _send_death(client, task, error)
+    await client.bury(task.id, task.stats.pri)
+    return Ending(Outcome.BURIED)
+
+
+async def _send_failure(client: WorkerClient, task: Task[Any], error: BaseException) -> Ending:
+    """Says to a server that counts attempts that this one has failed, and why: it says what follows."""
+    delay_s = error.delay if isinstance(error, Retry) else None
+    is_dead = await client.fail_job(task.id, reason_text(error), delay=delay_s)
+    return Ending(Outcome.BURIED, is_dead=True) if is_dead else Ending(Outcome.RETRIED, delay_s)
+
+
+async def _send_death(client: WorkerClient, task: Task[Any], error: BaseException) -> Ending:
+    """Lets a job be dead, with the reason where the server keeps one; elsewhere it is buried."""
+    if "fail-job.dead" in await client.features():
+        try:
+            await client.fail_job(task.id, reason_text(error), dead=True)
+        except OutOfMemoryError:  # no room for the reason on the disk: bury needs less
+            await client.bury(task.id, task.stats.pri)
+    else:
+        await client.bury(task.id, task.stats.pri)
+    return Ending(Outcome.BURIED, is_dead=True)
+
+
+def write_ending(log: Log, task: Task[Any], ending: Ending, error: object, *, log_done: bool) -> None:
+    """Logs what came of an attempt, and of which error; `log_done`: also of one without."""
+    told = about(task) | why(error)
+    if ending.outcome is Outcome.LOST:
+        log.write(events.JOB_LOST, **about(task), **({"error": ending.lost} if ending.lost else {}))
+    elif ending.outcome is Outcome.RELEASED:
+        log.write(events.JOB_RELEASED, **about(task))
+    elif ending.outcome is Outcome.BURIED:
+        event = events.JOB_DEAD if ending.is_dead else events.JOB_BURIED
+        log.write(event, **told, exc_info=unexpected(error))
+    elif ending.outcome is Outcome.RETRIED:
+        event = events.JOB_RETRIED if isinstance(error, Retry) else events.JOB_FAILED
+        log.write(event, **told, delay_s=ending.delay_s)
+    elif log_done:
+        log.write(events.JOB_DONE, **about(task))
+
+
+def about(task: Task[Any]) -> dict[str, object]:
+    """Of which job a line is, and of which attempt at it."""
+    return {"id": task.id, "tube": task.tube, "attempt": task.attempt, "max_attempts": task.max_attempts}
+
+
+def why(error: object) -> dict[str, str]:
+    """The cause for the log: the reason given by the handler, or else the error."""
+    said = headline(error) if isinstance(error, BaseException) else ""
+    return {"reason" if isinstance(error, ON_PURPOSE) else "error": said} if said else {}
+
+
+def unexpected(error: object) -> object:
+    """The traceback of an error that the handler did not raise on purpose; or of the one behind it, if it did."""
+    return traceback_of(error.__cause__ if isinstance(error, ON_PURPOSE) else error)
+
+
+def traceback_of(error: object) -> object:
+    """An exception in the form from which loggers format a traceback."""
+    return (type(error), error, error.__traceback__) if isinstance(error, BaseException) else None
