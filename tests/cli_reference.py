@@ -6,15 +6,18 @@ this writes.
 
 import inspect
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from html import escape
 from pathlib import Path
 
 import click
 
 from beanpole.cli.common import EXIT_CODES
-from beanpole.cli.main import cli
+from beanpole.cli.main import GROUPS, cli
+from beanpole.cli.quantities import DURATION_NOTE, SIZE_NOTE
 
 MARKER = "<!-- Below is written by python -m tests.cli_reference docs/cli.md -->\n"
+EXIT_CODES_HEAD = "Exit codes"
 
 
 def commands(command: click.Command, path: str, parent: click.Context | None = None) -> Iterator[click.Context]:
@@ -33,11 +36,13 @@ def section(context: click.Context) -> str:
     command = context.command
     usage = " ".join([context.command_path, *command.collect_usage_pieces(context)])
     records = [each.get_help_record(context) for each in command.get_params(context) if "--help" not in each.opts]
-    options = [f"- `{record[0]}`: {' '.join(record[1].split())}" for record in records if record and record[1]]
+    options = [(code(record[0]), cell(record[1])) for record in records if record and record[1]]
     parts = [f"### {context.command_path}", block(usage), paragraphs(command.help or "")]
-    parts += ["\n".join(options)]
-    if command.epilog and command.epilog != EXIT_CODES:
-        parts.append(block(command.epilog.replace("\b\n", "")))
+    parts += [table(("Option", "What it does"), options)] if options else []
+    epilog = (command.epilog or "").removesuffix(EXIT_CODES)
+    for note in (DURATION_NOTE, SIZE_NOTE):  # the page says it once
+        epilog = epilog.replace(f"{note}\n\n", "")
+    parts.append(paragraphs(epilog))
     return "\n\n".join(each for each in parts if each) + "\n"
 
 
@@ -46,17 +51,54 @@ def block(text: str) -> str:
     return f"```text\n{text.rstrip()}\n```"
 
 
+def cell(text: str) -> str:
+    """Return a text for a cell of a table, whose borders are bars."""
+    return " ".join(text.split()).replace("|", "&#124;")
+
+
+def code(text: str) -> str:
+    """Return what is written as it stands; between backticks a bar would end the cell for some readers of Markdown."""
+    return f"<code>{escape(text).replace('|', '&#124;')}</code>" if "|" in text else f"`{text}`"
+
+
+def table(head: tuple[str, str], rows: Iterable[tuple[str, str]]) -> str:
+    """Return a table of two columns."""
+    return "\n".join(f"| {left} | {right} |" for left, right in (head, ("---", "---"), *rows))
+
+
+def as_written(text: str) -> str:
+    """Return a paragraph that is not to be wrapped: exit codes as a table, anything else as it stands."""
+    head, *lines = text.splitlines()
+    if not head.startswith(EXIT_CODES_HEAD):
+        return block(text)
+    rows: list[list[str]] = []
+    for line in lines:
+        number, _, meaning = line.strip().partition(" ")
+        if number.isdigit():
+            rows.append([number, meaning.strip()])
+        else:
+            rows[-1][1] += f" {line.strip()}"
+    about = "" if head == f"{EXIT_CODES_HEAD}:" else f"{head}\n\n"
+    return about + table(("Exit code", "Meaning"), [(number, cell(meaning)) for number, meaning in rows])
+
+
 def paragraphs(text: str) -> str:
     """Return the paragraphs of a help text; click marks with a backspace those that are not to be wrapped."""
     return "\n\n".join(
-        block(each.removeprefix("\b\n")) if each.startswith("\b\n") else each
+        as_written(each.removeprefix("\b\n")) if each.startswith("\b\n") else each
         for each in inspect.cleandoc(text).split("\n\n")
     )
 
 
+def overview() -> str:
+    """Return all verbs by group, each a link to its section."""
+    rows = [(group, ", ".join(f"[`{name}`](#beanpole-{name})" for name in verbs)) for group, verbs in GROUPS.items()]
+    return table(("About", "Verbs"), rows) + "\n"
+
+
 def reference() -> str:
     """Return the reference of all verbs."""
-    return "\n".join(section(context) for context in commands(cli, "beanpole"))
+    return "\n".join([overview(), *(section(context) for context in commands(cli, "beanpole"))])
 
 
 def main(path: Path) -> None:

@@ -133,7 +133,13 @@ def client_of(address: Address, watch: Iterable[str] = (DEFAULT_TUBE,)) -> Clien
     """A client for what is not measured."""
     backoff = Backoff(attempts=1)
     return Client(
-        address, None, watch=watch, timeout=ANSWER_TIMEOUT_S, connect_timeout=ANSWER_TIMEOUT_S, backoff=backoff
+        address,
+        None,
+        watch=watch,
+        timeout=ANSWER_TIMEOUT_S,
+        connect_timeout=ANSWER_TIMEOUT_S,
+        backoff=backoff,
+        patience=0,
     )
 
 

@@ -1,4 +1,4 @@
-"""The jobs of a tube in batches, for `drain`, `move`, `export --remove` and `import`: taken, and put as copies.
+"""The jobs of a tube in batches, for `clear`, `move`, `export --remove` and `import`: taken, and put as copies.
 
 Taking: ready jobs are reserved, so that no worker has them as well; when the connection ends they are ready again.
 Delayed and buried jobs, and those of a paused tube, are left as they are until they are deleted: whatever stops the

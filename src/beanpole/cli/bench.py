@@ -10,6 +10,7 @@ import click
 
 from beanpole.cli.common import TUBE, URL
 from beanpole.cli.errors import Failure, sentence_of
+from beanpole.cli.quantities import Duration, Size, notes_of
 
 if TYPE_CHECKING:
     from beanpole.client import Address
@@ -38,17 +39,20 @@ EITHER = {"url", "seconds", "json_file"}
 COMMANDS = "{ready_file} or {host} {port} are filled in."
 
 
-@click.command("bench", short_help="Measure a server beside beanstalkd, or your own with --url.", epilog=EPILOG)
+@click.command("bench", short_help="Measure a server beside beanstalkd, or your own with --url.")
 @click.option("--url", type=URL, help="Only measure this server: beanstalk://HOST:PORT, HOST:PORT or unix:PATH.")
-@click.option("--connections", default=50, type=click.IntRange(1, 100_000), show_default=True, help="With --url.")
+@click.option(
+    "--connections", default=50, type=click.IntRange(1, 100_000), metavar="N", show_default=True, help="With --url."
+)
 @click.option(
     "--in-flight",
     default=16,
     type=click.IntRange(1, 10_000),
+    metavar="N",
     show_default=True,
     help="With --url: commands in a batch.",
 )
-@click.option("--body-bytes", default=100, type=click.IntRange(0, 1 << 30), show_default=True, help="With --url.")
+@click.option("--body-bytes", default=100, type=Size(0, 1 << 30), show_default=True, help="With --url.")
 @click.option(
     "--cycle",
     default="put+reserve+delete",
@@ -56,17 +60,23 @@ COMMANDS = "{ready_file} or {host} {port} are filled in."
     show_default=True,
     help="With --url: what each connection does again and again.",
 )
-@click.option("--tubes", default=0, type=click.IntRange(0), help="With --url: how many; 0: one for each connection.")
-@click.option("--held", default=0, type=click.IntRange(0), help="With --url: jobs each connection keeps reserved.")
+@click.option(
+    "--tubes", default=0, type=click.IntRange(0), metavar="N", help="With --url: how many; 0: one for each connection."
+)
+@click.option(
+    "--held", default=0, type=click.IntRange(0), metavar="N", help="With --url: jobs each connection keeps reserved."
+)
 @click.option("--tube-prefix", type=TUBE, help="With --url: what its tubes begin with.  [default: a new name]")
-@click.option("--pid", default=0, type=click.IntRange(0), help="With --url: its process, to measure its CPU too.")
+@click.option(
+    "--pid", default=0, type=click.IntRange(0), metavar="N", help="With --url: its process, to measure its CPU too."
+)
 @click.option("--only", multiple=True, metavar="ROW", help="Only rows whose name is, or begins with, ROW. May repeat.")
 @click.option("--table", "tables", multiple=True, type=click.Choice(["speed", "durable", "grid"]), help="May repeat.")
 @click.option("--full", is_flag=True, help="All tables: the asked ones and the whole grid. Takes most of an hour.")
 @click.option("--quick", is_flag=True, help="One short round of each row: under a minute, for a first look.")
 @click.option("--list", "list_rows", is_flag=True, help="Name all rows and end.")
-@click.option("--rounds", type=click.IntRange(1, 100), help="Rounds, of which the median counts (3).")
-@click.option("--seconds", type=click.FloatRange(0.05, 600), help="Length of each measured load (2).")
+@click.option("--rounds", type=click.IntRange(1, 100), metavar="N", help="Rounds, of which the median counts (3).")
+@click.option("--seconds", type=Duration(0.05, 600), help="Length of each measured load (2s).")
 @click.option("--ours", default="", metavar="COMMAND", help=f"Our server; {COMMANDS}")
 @click.option("--theirs", default="", metavar="COMMAND", help="The other server, likewise.")
 @click.option("--data-dir", type=FOLDER, help="Where logs are written.")
@@ -98,6 +108,9 @@ def bench(
     else:
         given["tables"] = tuple(run.TABLES) if full else given["tables"] or ("speed",)
         context.exit(run.main(run.Options(**given)))
+
+
+bench.epilog = notes_of(bench) + EPILOG
 
 
 def refuse_useless(context: click.Context) -> None:

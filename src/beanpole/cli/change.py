@@ -6,8 +6,9 @@ from typing import IO, Any
 
 import click
 
-from beanpole.cli.common import DURATION, PRIORITY, TTR, TUBE, Output, Server, verb
+from beanpole.cli.common import PRIORITY, TUBE, Output, Server, verb
 from beanpole.cli.finish import IDS, finish, pieces, report, together
+from beanpole.cli.quantities import DURATION, TTR
 from beanpole.client import Result, StatsJob
 from beanpole.client.errors import UnsupportedError
 from beanpole.client.pipeline import Pipeline
@@ -18,9 +19,9 @@ from beanpole.errors import ExitCode
 @IDS
 @click.option("-t", "--tube", type=TUBE, help="The tube to move them into; they keep their ids.")
 @click.option("--priority", type=PRIORITY, help="Their new priority.")
-@click.option("--delay", type=DURATION, help="Seconds from now until they are ready.")
-@click.option("--ttr", type=TTR, help="Seconds that a worker has.")
-@click.option("--expire", type=DURATION, help="Seconds from now after which they are deleted.")
+@click.option("--delay", type=DURATION, help="How long from now until they are ready.")
+@click.option("--ttr", type=TTR, help="How long a worker has.")
+@click.option("--expire", type=DURATION, help="How long from now until they are deleted.")
 @click.option("--body", help='Their new body; "-" is standard input.')
 @click.option("-f", "--file", type=click.File("rb"), help="A file that is their new body.")
 def change(
@@ -55,7 +56,7 @@ def change(
 @verb("snooze")
 @IDS
 @click.option("--priority", type=PRIORITY, help="Their new priority.  [default: the one they have]")
-@click.option("--delay", type=DURATION, default=0, show_default=True, help="Seconds until they are ready.")
+@click.option("--delay", type=DURATION, default=0, show_default=True, help="How long until they are ready.")
 def snooze(server: Server, out: Output, ids: tuple[int, ...], priority: int | None, delay: float) -> ExitCode:
     """Put jobs off, which does not count as an attempt. The server must know snooze-job.
 
@@ -71,7 +72,9 @@ def snooze(server: Server, out: Output, ids: tuple[int, ...], priority: int | No
 @IDS
 @click.option("--reason", default="", help="Why; the server keeps 1 024 bytes of it.")
 @click.option("--priority", type=PRIORITY, help="Their new priority.  [default: the one they have]")
-@click.option("--delay", type=DURATION, help="Seconds until they are ready.  [default: what the rules of the tube say]")
+@click.option(
+    "--delay", type=DURATION, help="How long until they are ready.  [default: what the rules of the tube say]"
+)
 @click.option("--dead", is_flag=True, help="They are dead, whatever attempts are left.")
 def fail(
     server: Server,

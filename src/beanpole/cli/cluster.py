@@ -17,6 +17,7 @@ import click
 from beanpole import limits as protocol_limits
 from beanpole.cli.common import Output, jobs_text
 from beanpole.cli.errors import Failure, forget_output
+from beanpole.cli.quantities import Duration, Size, notes_of
 from beanpole.cli.serve import is_given
 from beanpole.errors import BeanpoleError, ExitCode, StartError
 from beanpole.log import limits
@@ -77,9 +78,12 @@ def verb(name: str) -> Callable[[Callable[..., Coroutine[Any, Any, ExitCode | No
                 raise Failure(str(error)) from error
             return code or ExitCode.OK
 
-        command = cluster.command(name, epilog=EXIT_CODES, context_settings=SETTINGS)
         argument = click.argument("url", metavar="URL")
-        return command(argument(click.option("--json", "as_json", is_flag=True, help="Write JSON.")(run)))
+        command = cluster.command(name, context_settings=SETTINGS)(
+            argument(click.option("--json", "as_json", is_flag=True, help="Write JSON.")(run))
+        )
+        command.epilog = notes_of(command) + EXIT_CODES
+        return command
 
     return decorate
 
@@ -111,18 +115,18 @@ def check_url(url: str) -> None:
 )
 @click.option(
     "--silence-ms",
-    type=click.IntRange(limits.SILENCE_MS_MIN),
+    type=Duration(limits.SILENCE_MS_MIN, unit="ms", whole=True),
     default=limits.SILENCE_MS_DEFAULT,
     show_default=True,
-    help="Milliseconds without a row after which another node leads.",
+    help="How long without a row until another node leads.",
 )
 @click.option(
     "-z",
     "--body-bytes-max",
-    type=click.IntRange(0, limits.CLUSTER_BODY_BYTES_MAX),
+    type=Size(0, limits.CLUSTER_BODY_BYTES_MAX),
     default=protocol_limits.BODY_BYTES_MAX_DEFAULT,
     show_default=True,
-    help="Bytes of a job's body, on every node.",
+    help="The largest body of a job, on every node.",
 )
 async def init(out: Output, url: str, **given: Any) -> None:
     """Make the tables of a cluster; say what is missing, and how to mend it. A cluster that is there stays as it is."""
@@ -153,22 +157,22 @@ async def status(out: Output, url: str) -> ExitCode | None:
         out.record(record_of(found, warnings), "")
         return None if found.is_led else ExitCode.NOT_FOUND
     leader = found.leader
-    out.line(
+    out.prose(
         f"cluster {found.settings.cluster}: durability {found.server.durability}, silence limit "
         f"{found.settings.silence_ms} ms, format {found.settings.format}, timeline {found.server.timeline}"
     )
     if leader is not None and found.is_led:
-        out.line(f"{leader.node} leads at {leader.address} since {time_text(leader.since_s)}, epoch {leader.epoch}")
+        out.prose(f"{leader.node} leads at {leader.address} since {time_text(leader.since_s)}, epoch {leader.epoch}")
     else:
-        out.line(f"no node leads; the last was {leader.node}, epoch {leader.epoch}" if leader else "no node ever led")
-    out.line(f"log: segments {found.segments[0]} to {found.segments[-1]}, up to {found.tip.place}")
+        out.prose(f"no node leads; the last was {leader.node}, epoch {leader.epoch}" if leader else "no node ever led")
+    out.prose(f"log: segments {found.segments[0]} to {found.segments[-1]}, up to {found.tip.place}")
     out.table(
         ("node", "role", "address", "epoch", "applied", "lag", "seen"), [row_of(each, found) for each in found.nodes]
     )
     for name, state, role in found.standbys:
-        out.line(f"standby {name}: {state}, {role}")
+        out.prose(f"standby {name}: {state}, {role}")
     for each in warnings:
-        out.line(f"warning: {each}")
+        out.prose(f"warning: {each}")
     return None if found.is_led else ExitCode.NOT_FOUND
 
 
@@ -339,7 +343,11 @@ async def accept_loss(out: Output, url: str, *, yes: bool) -> ExitCode | None:
 
 @verb("verify")
 @click.option(
-    "--timeout", type=click.IntRange(1), default=60, show_default=True, help="Seconds that nodes have for an answer."
+    "--timeout",
+    type=Duration(1, whole=True),
+    default=60,
+    show_default=True,
+    help="How long nodes have for an answer.",
 )
 async def verify(out: Output, url: str, timeout: int) -> ExitCode | None:  # noqa: ASYNC109 - the option's name
     """Check the whole log, and that every node holds just what the log says. The nodes go on during the check.
@@ -357,11 +365,11 @@ async def verify(out: Output, url: str, timeout: int) -> ExitCode | None:  # noq
     if out.as_json:
         out.record({**record, "equal": found.equal, "silent": found.silent}, "")
     else:
-        out.line(f"log: {found.rows} rows up to {found.tip.place}, {jobs_text(found.jobs)}: nothing is wrong")
+        out.prose(f"log: {found.rows} rows up to {found.tip.place}, {jobs_text(found.jobs)}: nothing is wrong")
         for name, equal in sorted(found.equal.items()):
-            out.line(f"{name}: {'holds what the log says' if equal else 'DIFFERS FROM THE LOG'}")
+            out.prose(f"{name}: {'holds what the log says' if equal else 'DIFFERS FROM THE LOG'}")
         if not found.equal and not found.silent:
-            out.line("no node is alive, so that none was compared")
+            out.prose("no node is alive, so that none was compared")
     if differ:
         raise Failure(f"{', '.join(differ)} differs from the log; restart it, and report this as a bug")
     if found.silent:

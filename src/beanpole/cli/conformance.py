@@ -12,6 +12,7 @@ import click
 
 from beanpole.cli.common import SETTINGS, URL, Output
 from beanpole.cli.errors import Failure, note, sentence_of
+from beanpole.cli.quantities import Duration, notes_of
 from beanpole.client import Address, Client
 from beanpole.errors import BeanpoleError, ExitCode
 
@@ -28,10 +29,10 @@ Exit codes:
 """
 
 
-@click.command("conformance", context_settings=SETTINGS, epilog=EPILOG)
+@click.command("conformance", context_settings=SETTINGS)
 @click.argument("server", type=URL, metavar="HOST:PORT")
 @click.option("--extensions", is_flag=True, help="Also what beanstalkd does not have; docs/protocol.md is the measure.")
-@click.option("--patience", default=5.0, show_default=True, type=click.FloatRange(0.1), help="Seconds for a reply.")
+@click.option("--patience", default=5, show_default=True, type=Duration(0.1), help="How long a reply may take.")
 @click.option("--json", "as_json", is_flag=True, help="An object on a line for each script.")
 def conformance(server: str, *, extensions: bool, patience: float, as_json: bool) -> ExitCode:
     """Check that a server speaks the protocol, by conversations that it must answer as written.
@@ -66,9 +67,12 @@ def conformance(server: str, *, extensions: bool, patience: float, as_json: bool
     return ExitCode.FAILED
 
 
+conformance.epilog = notes_of(conformance) + EPILOG
+
+
 def pattern_over(address: Address, timeout_s: float) -> str:
     """Return the pattern of the rules that tubes of the kit have on a server; nothing if they have none."""
-    with contextlib.suppress(BeanpoleError), Client(address, timeout=timeout_s) as client:
+    with contextlib.suppress(BeanpoleError), Client(address, timeout=timeout_s, patience=0) as client:
         rules = client.get_rules("conformance-")
         return rules.pattern if rules else ""
     return ""

@@ -1,5 +1,6 @@
-"""``beanpole console``: metrics and health checks of any servers over HTTP; what ``serve --http`` starts too."""
+"""``beanpole console``: pages, an API, metrics and checks of any servers over HTTP; ``serve --http`` starts it too."""
 
+import ipaddress
 import os
 import socket
 from pathlib import Path
@@ -9,7 +10,7 @@ import click
 
 from beanpole import limits as shared_limits
 from beanpole.cli.common import SETTINGS, URL
-from beanpole.cli.serve import check_host_names, check_listen, log_format, option
+from beanpole.cli.serve import check_host_names, check_listen, check_token_file, log_format, option
 from beanpole.client import Address
 from beanpole.client.address import SCHEME
 from beanpole.console import limits
@@ -72,6 +73,14 @@ class NamedUrl(click.ParamType[tuple[str, str]]):
     help="A name of this console that requests may use, besides localhost and addresses; may be repeated.",
 )
 @option(
+    "--http-token-file",
+    "token_file",
+    type=click.Path(),
+    callback=check_token_file,
+    help="A file with a line `NAME TOKEN` for each who may change things; without it pages are read-only.",
+)
+@option("--http-hide-bodies", "hide_bodies", is_flag=True, help="Show, search and give out no body of a job.")
+@option(
     "--metrics-tubes",
     "tube_patterns",
     multiple=True,
@@ -84,15 +93,16 @@ class NamedUrl(click.ParamType[tuple[str, str]]):
 @click.option("--handed-over", hidden=True, help="Descriptors: of the listening socket, and of four pairs.")
 @click.option("--name", default="", hidden=True, help="With --handed-over: the name of the server.")
 def console(urls: tuple[tuple[str, str], ...], **given: Any) -> int:
-    """Serve metrics for Prometheus and health checks of servers, in a process of its own.
+    """Serve pages for people, an API, metrics for Prometheus and health checks of servers, in a process of its own.
 
-    /metrics has everything; /health, /ready and /leader answer 200 or 503. With ?server=NAME they are about one server.
-    Plain beanstalkd has fewer metrics.
+    / is for browsers; /metrics has everything; /health, /ready and /leader answer 200 or 503. With ?server=NAME they
+    are about one server. Plain beanstalkd has fewer metrics.
     """
     need_extra()
     import asyncio
 
-    from beanpole.cli.inspect import now_ns
+    from beanpole.cli.inspect import now_ns, unix_s
+    from beanpole.console.clock import Clock
     from beanpole.console.run import run
     from beanpole.console.settings import Settings, Source
     from beanpole.server import listener
@@ -108,7 +118,16 @@ def console(urls: tuple[tuple[str, str], ...], **given: Any) -> int:
         listeners = listener.open_all((given["http"],), shared_limits.HTTP_PORT_DEFAULT)
         files = listener.socket_files(listeners)
     sources = (Source(given["name"], None),) if handed_over else sources_of(urls)
-    settings = Settings(sources, pairs, given["hosts"], given["tube_patterns"], legacy=given["legacy"])
+    settings = Settings(
+        sources,
+        pairs,
+        given["hosts"],
+        given["tube_patterns"],
+        Path(given["token_file"]) if given["token_file"] else None,
+        is_reached=any(map(is_reached, listeners)),
+        hide_bodies=given["hide_bodies"],
+        legacy=given["legacy"],
+    )
     logger = open_logger(given["log_format"])
     addresses = ["http:" + listener.address_text(each).removeprefix("tcp:") for each in listeners]
 
@@ -118,11 +137,18 @@ def console(urls: tuple[tuple[str, str], ...], **given: Any) -> int:
         logger.info("console listening", addresses=addresses, pid=os.getpid(), servers=[each.name for each in sources])
 
     try:
-        asyncio.run(run(settings, listeners, logger, now_ns, ready))
+        asyncio.run(run(settings, listeners, logger, Clock(now_ns, unix_s), ready))
     finally:
         listener.remove_socket_files(files)
     logger.info("console stopped")
     return ExitCode.OK
+
+
+def is_reached(listening: socket.socket) -> bool:
+    """Return whether other machines can connect to a socket."""
+    if listening.family == socket.AF_UNIX:
+        return False
+    return not ipaddress.ip_address(listening.getsockname()[0].partition("%")[0]).is_loopback
 
 
 def sources_of(urls: tuple[tuple[str, str], ...]) -> "tuple[Source, ...]":
@@ -162,7 +188,8 @@ def need_extra() -> None:
     Raises StartError: they are not.
     """
     try:
-        import prometheus_client  # noqa: F401 - whether it is there is the question
+        import jinja2  # noqa: F401 - whether it is there is the question
+        import prometheus_client  # noqa: F401 - see above
         import starlette  # noqa: F401 - see above
         import uvicorn  # noqa: F401 - see above
     except ImportError as error:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from beanpole.cli.common import EXIT_CODES, Output, Server, verb
 from beanpole.cli.inspect import async_client, interval, now_ns
+from beanpole.cli.quantities import notes_of
 from beanpole.errors import ExitCode
 from beanpole.monitor.units import count, duration, plural
 
@@ -20,7 +21,7 @@ EVIDENCE_LINES = 8
 
 
 @verb("doctor")
-@interval(2.0, "Time between the two samples.")
+@interval(2, "Time between the two samples.")
 def doctor(server: Server, out: Output, interval_s: float) -> ExitCode:
     """Check the health of a server, explain what is wrong, and say what to do.
 
@@ -38,9 +39,10 @@ def doctor(server: Server, out: Output, interval_s: float) -> ExitCode:
     return ExitCode.OK if healthy else ExitCode.FAILED
 
 
-doctor.epilog = EXIT_CODES.replace("0    done", "0    healthy: nothing, or nothing but notes").replace(
+EPILOG = EXIT_CODES.replace("0    done", "0    healthy: nothing, or nothing but notes").replace(
     "1    ", "1    there are warnings or errors; or "
 )
+doctor.epilog = notes_of(doctor) + EPILOG
 
 
 async def visit_server(server: Server, interval_s: float) -> "Visit":
@@ -87,14 +89,14 @@ def say(server: Server, out: Output, seen: "Visit", found: "list[tuple[str, Find
     stats = seen.server
     name = f"beanpole {stats['beanpole-version']}" if "beanpole-version" in stats else f"beanstalkd {stats.version}"
     looked = f"looked at twice, {seen.seconds:.1f} s apart"
-    out.line(f"{server.address}: {name}, up {duration(stats.uptime)}, {plural(stats.current_tubes, 'tube')}; {looked}")
+    out.prose(f"{server.address}: {name}, up {duration(stats.uptime)}, {plural(stats.current_tubes, 'tube')}; {looked}")
     for check, each in found:
-        out.line(f"\n{each.severity.name} {check}: {each.summary}")
+        out.prose(f"\n{each.severity.name} {check}: {each.summary}")
         for line in each.evidence[:EVIDENCE_LINES]:
-            out.line(f"    {line}")
+            out.prose(f"    {line}")
         if len(each.evidence) > EVIDENCE_LINES:
-            out.line(f"    and {count(len(each.evidence) - EVIDENCE_LINES)} more")
-        out.line(f"    > {each.advice}")
+            out.prose(f"    and {count(len(each.evidence) - EVIDENCE_LINES)} more")
+        out.prose(f"    > {each.advice}")
     names = [each.severity.name.lower() for _, each in found]
     counts = [plural(names.count(name), name) for name in ("error", "warning", "note") if name in names]
-    out.line(f"\n{', '.join(counts)}." if counts else "\nHealthy: nothing was found.")
+    out.prose(f"\n{', '.join(counts)}." if counts else "\nHealthy: nothing was found.")

@@ -11,6 +11,7 @@ from types import FrameType
 
 import click
 
+from beanpole.cli.wrapping import wrapped
 from beanpole.client import Client
 from beanpole.client.errors import (
     BatchError,
@@ -127,7 +128,8 @@ def note(text: str) -> None:
     """Say something that is no result, on standard error; as JSON if the verb was called with --json."""
     context = click.get_current_context(silent=True)
     as_json = context is not None and context.params.get("as_json")
-    click.echo(json.dumps({"note": text}, ensure_ascii=False) if as_json else f"beanpole: {text}", err=True)
+    line = json.dumps({"note": text}, ensure_ascii=False) if as_json else wrapped(f"beanpole: {text}", sys.stderr)
+    click.echo(line, err=True)
 
 
 def forget_output() -> None:

@@ -2,8 +2,10 @@
 
 import click
 
-from beanpole.cli.common import TARGET, Output, Server, cell, verb
+from beanpole.cli.common import TARGET, Output, Server, verb
+from beanpole.cli.deaths import indented
 from beanpole.cli.errors import note
+from beanpole.cli.wrapping import wrapped
 from beanpole.client import Explanation
 from beanpole.client.errors import NotFoundError
 from beanpole.errors import ExitCode
@@ -29,7 +31,7 @@ def explain(server: Server, out: Output, what: tuple[int | str, ...]) -> ExitCod
             note(f"there is no {'job' if isinstance(each, int) else 'tube'} {each}")
             code = code or ExitCode.NOT_FOUND
         else:
-            out.record(record_of(found), "\n".join(lines_of(found)))
+            out.record(record_of(found), wrapped("\n".join(lines_of(found))))
     return code
 
 
@@ -46,5 +48,5 @@ def lines_of(found: Explanation) -> list[str]:
         head = f"job {found['id']} of {found['tube']}: {found['state']}{place}"
     else:
         head = f"tube {found['tube']}: {', '.join(f'{found[key]} {key}' for key in COUNTS if key in found)}"
-    reasons = [f"  - {each.word}: {cell(each.text)}" for each in found.reasons]
+    reasons = [line for each in found.reasons for line in indented(each.word, each.text)]
     return [head, *(reasons or ["  - nothing is in its way"])]

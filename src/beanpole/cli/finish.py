@@ -1,4 +1,4 @@
-"""``beanpole delete|release|bury|kick|touch``: finish jobs by their ids.
+"""``beanpole delete|release|bury|kick|hold``: finish jobs by their ids.
 
 A job that another client has reserved is in that client's hands alone, and the server says NOT_FOUND. One that nobody
 has reserved is reserved here first, by ``reserve-job``, if the command wants that.
@@ -10,12 +10,15 @@ from typing import Any
 
 import click
 
-from beanpole.cli.common import COUNT, ID, PRIORITY, SECONDS, TARGET, Output, Server, verb
+from beanpole.cli.common import COUNT, ID, PRIORITY, TARGET, Output, Server, verb
 from beanpole.cli.errors import exit_code_of, note, sentence_of
+from beanpole.cli.inspect import all_tubes
+from beanpole.cli.quantities import SECONDS
 from beanpole.client import Client, Result, StatsJob
 from beanpole.client.errors import NotFoundError, UnknownCommandError
 from beanpole.client.pipeline import Pipeline
 from beanpole.errors import BeanpoleError, ExitCode
+from beanpole.limits import PRI_MAX
 
 IDS = click.argument("ids", type=ID, nargs=-1, required=True, metavar="ID...")
 PIECE = 1_000
@@ -93,15 +96,23 @@ def delete(server: Server, out: Output, ids: tuple[int, ...]) -> ExitCode:
 
 
 @verb("kick")
-@click.argument("what", type=TARGET, nargs=-1, required=True, metavar="TUBE|ID...")
-@click.option("--count", type=COUNT, default=1, show_default=True, help="The most jobs of a TUBE.")
-def kick(server: Server, out: Output, what: tuple[int | str, ...], count: int) -> ExitCode:
+@click.argument("what", type=TARGET, nargs=-1, metavar="[TUBE|ID]...")
+@click.option("--count", type=COUNT, help="The most jobs of a TUBE.  [default: 1]")
+@click.option("--all", "is_all", is_flag=True, help="All jobs of a TUBE; without one, the buried jobs of every tube.")
+def kick(server: Server, out: Output, what: tuple[int | str, ...], count: int | None, *, is_all: bool) -> ExitCode:
     """Make buried or delayed jobs ready.
 
     Of a TUBE, up to --count buried jobs become ready, or delayed ones if none is buried. An ID is one job. A tube
     whose name is a number is written tube:123.
     """
+    if is_all and count is not None:
+        raise click.UsageError("--count and --all say two things")
+    if not what and not is_all:
+        raise click.UsageError("name a TUBE or an ID, or give --all")
     client, code = server.client(), ExitCode.OK
+    if not what:
+        kick_buried(client, out)
+    count = PRI_MAX if is_all else count or 1
     for each in what:
         if isinstance(each, str):
             if each not in client.tubes():  # to use it would make it
@@ -115,6 +126,17 @@ def kick(server: Server, out: Output, what: tuple[int | str, ...], count: int) -
         results = together(client, piece, lambda pipeline, id: pipeline.kick_job(id))
         code = report(client, out, "kick", "kicked", list(zip(piece, results, strict=True))) or code
     return code
+
+
+def kick_buried(client: Client[bytes], out: Output) -> None:
+    """Make the buried jobs of every tube ready. Delayed ones stay: their time was chosen."""
+    with_some = [each for each in all_tubes(client) if each.current_jobs_buried]
+    for each in with_some:
+        with client.using(each.name):
+            kicked = client.kick(each.current_jobs_buried)
+        out.record({"tube": each.name, "kicked": kicked}, f"{kicked} of {each.name} kicked")
+    if not with_some:
+        note("no tube has a buried job")
 
 
 # --- Of a job that is reserved here first -----------------------------------------------------------------------------
@@ -157,7 +179,7 @@ def finish(
 @verb("release")
 @IDS
 @click.option("--priority", type=PRIORITY, help="Their new priority.  [default: the one they have]")
-@click.option("--delay", type=SECONDS, default=0, show_default=True, help="Seconds until they are ready.")
+@click.option("--delay", type=SECONDS, default=0, show_default=True, help="How long until they are ready.")
 def release(server: Server, out: Output, ids: tuple[int, ...], priority: int | None, delay: int) -> ExitCode:
     """Make jobs ready, or delay them, whether they are ready, delayed or buried.
 
@@ -187,19 +209,19 @@ def bury(server: Server, out: Output, ids: tuple[int, ...], priority: int | None
     return finish(server.client(), out, ("bury", "buried"), ids, issue)
 
 
-@verb("touch")
+@verb("hold")
 @click.argument("id", type=ID)
-@click.option("--for", "hold_s", type=SECONDS, help="Seconds to hold it.  [default: until Ctrl-C]")
-def touch(server: Server, out: Output, id: int, hold_s: int | None) -> ExitCode:
+@click.option("--for", "hold_s", type=SECONDS, help="How long to hold it.  [default: until Ctrl-C]")
+def hold(server: Server, out: Output, id: int, hold_s: int | None) -> ExitCode:
     """Hold the job ID: reserve it, and touch it again and again, so that no worker gets it.
 
     Afterwards it is ready, delayed or buried as it was before. If this command is killed, the job is ready. A job that
-    is reserved can only be touched by the client that reserved it.
+    is reserved is held by the client that reserved it.
     """
     client = server.client()
     before = reserved(client, [id])[id]
     if not isinstance(before, StatsJob):
-        note(why(client, id, "touch", before))
+        note(why(client, id, "hold", before))
         return exit_code_of(before)
     stops = {signal.SIGINT, signal.SIGTERM}
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, stops)  # so that none comes within a command

@@ -41,11 +41,12 @@ def serve(config: Path, ready_file: Path | None, log_format: str) -> int:
     need_extra()
     from beanpole.ids import app
     from beanpole.server.logs import open_logger
-    from beanpole.server.process import write_ready_file
+    from beanpole.server.process import notify_systemd, write_ready_file
 
     def ready(addresses: list[str]) -> None:
         if ready_file is not None:
             write_ready_file(ready_file, addresses)
+        notify_systemd("READY=1")
 
     return int(app.serve(config, open_logger(log_format), ready))
 

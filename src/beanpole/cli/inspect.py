@@ -4,12 +4,15 @@ import sys
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from beanpole.cli.common import TARGET, Output, Server, body_fields, verb
+from beanpole.cli.deaths import indented, reasons_of
 from beanpole.cli.errors import Failure, missing, note
+from beanpole.cli.quantities import Duration
 from beanpole.client import Client, Job, StatsJob, StatsTube
 from beanpole.client.errors import NotFoundError
 from beanpole.errors import ExitCode
@@ -46,13 +49,13 @@ def typed(stats: Mapping[str, int | str]) -> dict[str, Any]:
     show_default=True,
     help="Which job of a TUBE: the next of this state.",
 )
-@click.option("--raw", is_flag=True, help="Write the body alone, without a line end.")
+@click.option("--raw", is_flag=True, help="Write the body alone, without a line end that it does not have.")
 def peek(server: Server, out: Output, what: tuple[int | str, ...], state: str, *, raw: bool) -> ExitCode:
     """Show jobs: the one with an ID, or the next of a TUBE.
 
-    The body is written to standard output; on a terminal, a line before it says what else is known of the job. With
-    --json it is one object, in which a body that is not UTF-8 stands in body_base64. A tube whose name is a number is
-    written tube:123.
+    The body is written to standard output; on a terminal, lines before it say what else is known of the job, and why it
+    died, if it did. With --json it is one object, in which a body that is not UTF-8 stands in body_base64. A tube whose
+    name is a number is written tube:123.
     """
     client, code = server.client(), ExitCode.OK
     for each in what:
@@ -64,7 +67,7 @@ def peek(server: Server, out: Output, what: tuple[int | str, ...], state: str, *
             note(error.message if isinstance(error, Failure) else nothing)
             code = code or ExitCode.NOT_FOUND
         else:
-            show(out, job, stats, raw=raw)
+            show(out, job, stats, raw=raw, said=reasons_of(client, [job.id]).get(job.id, {}))
     return code
 
 
@@ -78,15 +81,22 @@ def peek_tube(client: Client[bytes], tube: str, state: str) -> Job[bytes]:
         return {"ready": client.peek_ready, "delayed": client.peek_delayed, "buried": client.peek_buried}[state]()
 
 
-def show(out: Output, job: Job[bytes], stats: StatsJob, *, raw: bool) -> None:
-    """Write a job: its body to standard output, the rest to standard error if that is a terminal."""
+def show(
+    out: Output, job: Job[bytes], stats: StatsJob, *, raw: bool, said: Mapping[str, str] = MappingProxyType({})
+) -> None:
+    """Write a job: its body to standard output, the rest to standard error if that is a terminal.
+
+    `said` is why it has failed or died.
+    """
     if out.as_json:
-        out.record(typed(stats) | body_fields(job.body), "")
+        out.record(typed(stats) | dict(said) | body_fields(job.body), "")
         return
     if not raw and sys.stderr.isatty():
         out.flush()
         note(f"job {job.id} of {stats.tube}: {stats.state}, priority {stats.pri}, age {stats.age} s, ttr {stats.ttr} s")
-    out.write(job.body if raw else job.body + b"\n")
+        for line in [line for word, text in said.items() for line in indented(word, text)]:
+            click.echo(line, err=True)
+    out.write(job.body if raw or job.body.endswith(b"\n") else job.body + b"\n")
 
 
 @verb("stats")
@@ -153,6 +163,9 @@ ANSWER_TIMEOUT_S = 10.0
 now_ns = time.monotonic_ns
 """The clock of samples."""
 
+unix_s = time.time
+"""The clock that people read."""
+
 
 @asynccontextmanager
 async def async_client(server: Server, tube: str = "default") -> "AsyncIterator[AsyncClient[bytes]]":
@@ -160,7 +173,7 @@ async def async_client(server: Server, tube: str = "default") -> "AsyncIterator[
     from beanpole.client import AsyncClient, Backoff
 
     backoff = Backoff(attempts=1)
-    client = AsyncClient(server.address, None, tube, timeout=ANSWER_TIMEOUT_S, backoff=backoff)
+    client = AsyncClient(server.address, None, tube, timeout=ANSWER_TIMEOUT_S, backoff=backoff, patience=0)
     async with client:
         await client.connect()
         yield client
@@ -168,7 +181,5 @@ async def async_client(server: Server, tube: str = "default") -> "AsyncIterator[
 
 def interval(default: float, help: str) -> Callable[[click.decorators.FC], click.decorators.FC]:  # noqa: A002 - click's word
     """The option --interval."""
-    kind = click.FloatRange(0.1, 3600)
-    return click.option(
-        "--interval", "interval_s", type=kind, default=default, show_default=True, metavar="SECONDS", help=help
-    )
+    kind = Duration(0.1, 3600)
+    return click.option("--interval", "interval_s", type=kind, default=default, show_default=True, help=help)

@@ -1,12 +1,13 @@
 """``beanpole jobs``: the jobs of a tube."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import click
 
 from beanpole.cli import limits
 from beanpole.cli.common import COUNT, ID, TUBE, Output, Server, body_fields, cell, jobs_text, progress, verb
+from beanpole.cli.deaths import first_line, reasons_of
 from beanpole.cli.errors import note
 from beanpole.cli.inspect import typed
 from beanpole.cli.scan import STATES, Found, count_of, find
@@ -14,7 +15,7 @@ from beanpole.client import Client, StatsJob
 from beanpole.client.errors import NotFoundError
 from beanpole.errors import ExitCode
 
-COLUMNS = ("id", "state", "pri", "age", "left", "ttr", "reserves", "timeouts")
+COLUMNS = ("id", "state", "pri", "age", "left", "ttr", "reserves", "timeouts", "why")
 BODY_SHOWN = 60
 """Characters of a body that stand in a table."""
 
@@ -66,24 +67,26 @@ def jobs(
     delayed and buried job and the newest one, until as many jobs are found as the tube has. That takes a few seconds
     for a million ids, and the server as many lookups. --from and --to look at certain ids instead.
 
-    left is how many seconds are left of a delay or a time to run; --json has more. Exit code 1: not all jobs were
-    found.
+    left is how many seconds are left of a delay or a time to run, why is what the worker said that failed last, if the
+    server knows it; --json has more. Exit code 1: not all jobs were found.
     """
     client = server.client()
     found = look_for(client, tube, states or STATES, **scan)
     shown = bodies_of(client, found.jobs) if bodies else {}
+    said = reasons_of(client, [job.id for job in found.jobs if job.reserves or job.state == "buried"])
     if out.as_json:
         for job in found.jobs:
-            out.record(typed(job) | (body_fields(shown[job.id]) if job.id in shown else {}), "")
+            out.record(typed(job) | said.get(job.id, {}) | (body_fields(shown[job.id]) if job.id in shown else {}), "")
     else:
-        rows = [row_of(job) | {"body": preview(shown.get(job.id, b""))} for job in found.jobs]
+        rows = [row_of(job, said.get(job.id, {})) | {"body": preview(shown.get(job.id, b""))} for job in found.jobs]
         out.table([*COLUMNS, "body"] if bodies else COLUMNS, rows)
     return ExitCode.FAILED if found.left_count else ExitCode.OK
 
 
-def row_of(job: StatsJob) -> dict[str, object]:
+def row_of(job: StatsJob, said: Mapping[str, str]) -> dict[str, object]:
     """Return the columns of a job."""
-    return {name: job.time_left if name == "left" else getattr(job, name) for name in COLUMNS}
+    known = {"left": job.time_left, "why": shortened(first_line(said))}
+    return known | {name: getattr(job, name) for name in COLUMNS if name not in known}
 
 
 def bodies_of(client: Client[bytes], jobs: list[StatsJob]) -> dict[int, bytes]:
@@ -96,5 +99,9 @@ def bodies_of(client: Client[bytes], jobs: list[StatsJob]) -> dict[int, bytes]:
 
 def preview(body: bytes) -> str:
     """Return how a body begins, on one line."""
-    text = cell(body[: BODY_SHOWN * 4].decode(errors="replace"))
+    return shortened(cell(body[: BODY_SHOWN * 4].decode(errors="replace")))
+
+
+def shortened(text: str) -> str:
+    """Return a text as long as a table shows it."""
     return text if len(text) <= BODY_SHOWN else text[: BODY_SHOWN - 1] + "…"

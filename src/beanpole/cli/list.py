@@ -1,7 +1,6 @@
 """``beanpole list``: the jobs of a tube, page by page."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict
 from itertools import islice
 
 import click
@@ -37,6 +36,9 @@ IN_ORDER = tuple(each for each in STATES if each != "reserved")
 @click.option("--after", type=ID, help="Only jobs behind this id.")
 @click.option("--next", "in_order", is_flag=True, help="In the order in which workers get them, up to 1 000 jobs. (*)")
 @click.option("--dead", is_flag=True, help="Only jobs that have died: when, where, and of what. (*)")
+@click.option(
+    "--text", default="", help="Only jobs with this text in their key, or the first 64 KiB of their body. (*)"
+)
 @click.option("--bodies", is_flag=True, help="Show how bodies begin; with --json, up to 64 KiB of each. (*)")
 def list(  # noqa: A001 - the word for it
     server: Server,
@@ -48,6 +50,7 @@ def list(  # noqa: A001 - the word for it
     after: int | None,
     in_order: bool,
     dead: bool,
+    text: str,
     bodies: bool,
 ) -> ExitCode:
     """List the jobs of TUBE by their ids, state by state.
@@ -58,7 +61,7 @@ def list(  # noqa: A001 - the word for it
     """
     client = server.client()
     count_of(client, tube, states or STATES)  # says whether there is such a tube
-    size = None if not bodies else BODY_BYTES if out.as_json else BODY_SHOWN
+    size = BODY_BYTES if text or (bodies and out.as_json) else BODY_SHOWN if bodies else None
     if in_order and "reserved" in states:
         raise click.UsageError("--next is about jobs that workers get; those that are reserved have no order")
     if dead:
@@ -67,7 +70,9 @@ def list(  # noqa: A001 - the word for it
     found = (
         job
         for state in states or (IN_ORDER if in_order else STATES)
-        for job in pages(client, tube, state, limit, dead=dead, after=after or 0, in_order=in_order, bodies=size)
+        for job in pages(
+            client, tube, state, limit, dead=dead, text=text, after=after or 0, in_order=in_order, bodies=size
+        )
     )
     if dead:
         show_dead(client, out, found, bodies=bodies)
@@ -75,7 +80,7 @@ def list(  # noqa: A001 - the word for it
         for job in found:
             out.record(record_of(job, bodies=bodies), "")
     else:
-        rows = ({**asdict(job), "key": job.key or "", "body": preview(job.body)} for job in found)
+        rows = (row_of(job, bodies=bodies) for job in found)
         out.table([*COLUMNS, "body"] if bodies else COLUMNS, rows)
     return ExitCode.OK
 
@@ -91,7 +96,7 @@ def show_dead(client: Client[bytes], out: Output, jobs: Iterable[JobInfo], *, bo
             for job, result in asked:
                 if not isinstance(result.error, NotFoundError):  # else it is gone
                     said = {each.word: each.text for each in result.result().reasons}
-                    shown = record_of(job, bodies=bodies) if out.as_json else asdict(job) | {"body": preview(job.body)}
+                    shown = record_of(job, bodies=bodies) if out.as_json else row_of(job, bodies=bodies)
                     yield shown | {"death": said.get("died", ""), "failed": said.get("failed", "")}
 
     out.table([*DEAD_COLUMNS, "body"] if bodies else DEAD_COLUMNS, rows())
@@ -107,21 +112,34 @@ def pages(
     after: int,
     in_order: bool,
     bodies: int | None,
+    text: str = "",
 ) -> Iterator[JobInfo]:
-    """Return the jobs in a state, or only those that have died, a page at a time."""
+    """Return the jobs in a state, or only those that have died or have a text, a page at a time."""
+    is_whole = not dead and not text
     left = limit
     at: int | None = after
     while at is not None and left != 0:
-        most = FRAMES_MAX if left is None or dead else min(left, FRAMES_MAX)
+        most = min(left, FRAMES_MAX) if is_whole and left is not None else FRAMES_MAX
         order = "next" if in_order else None
         page = client.list_jobs(tube, state, most, after=at, bodies=bodies, order=order)  # type: ignore[arg-type]
-        found = [job for job in page.jobs if job.died is not None][:left] if dead else page.jobs
+        found = page.jobs if is_whole else [job for job in page.jobs if fits(job, text, dead=dead)][:left]
         yield from found
         left = None if left is None else left - len(found)
         at = None if in_order else page.next
 
 
+def fits(job: JobInfo, text: str, *, dead: bool) -> bool:
+    """Whether a job has died, where that is wanted, and has a text in its key or body."""
+    has_text = text in (job.key or "") or text.encode("utf-8", "surrogateescape") in job.body
+    return has_text and (job.died is not None or not dead)
+
+
+def row_of(job: JobInfo, *, bodies: bool) -> dict[str, object]:
+    """Return the row of a job in a table."""
+    return job.as_dict() | {"key": job.key or "", "body": preview(job.body[:BODY_SHOWN]) if bodies else ""}
+
+
 def record_of(job: JobInfo, *, bodies: bool) -> dict[str, object]:
     """Return what is known of a job, with its body if that was asked for."""
-    known = {name: value for name, value in asdict(job).items() if value is not None and name != "body"}
+    known = {name: value for name, value in job.as_dict().items() if value is not None and name != "body"}
     return known | (body_fields(job.body) if bodies else {})

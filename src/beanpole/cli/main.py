@@ -8,52 +8,87 @@ import sys
 import click
 
 import beanpole
+from beanpole.cli.wrapping import wrapped
 from beanpole.errors import ExitCode, StartError
 
-VERBS = {
-    "bench": ("bench", "Measure a server beside beanstalkd, or your own."),
-    "bury": ("finish", "Bury jobs: set them aside until they are kicked."),
-    "change": ("change", "Change jobs: their tube, priority, delay, body."),
-    "clear": ("clear", "Delete the jobs of a tube at once."),
-    "cluster": ("cluster", "Make a cluster and look after it."),
-    "completion": ("completion", "Print the shell code that completes verbs and options."),
-    "conformance": ("conformance", "Check that a server speaks the protocol."),
-    "console": ("console", "Serve metrics and health checks of servers over HTTP."),
-    "delete": ("finish", "Delete jobs."),
-    "doctor": ("doctor", "Check the health of a server, and explain what is wrong."),
-    "drain": ("move", "Delete the jobs of a tube."),
-    "explain": ("explain", "Say why a job is not done."),
-    "export": ("transfer", "Write the jobs of a tube as JSON lines."),
-    "fail": ("change", "Let an attempt at jobs fail."),
-    "ids": ("ids", "Make unique, readable numbers."),
-    "import": ("transfer", "Put jobs from the output of export."),
-    "jobs": ("jobs", "List the jobs of a tube."),
-    "kick": ("finish", "Make buried or delayed jobs ready."),
-    "list": ("list", "List the jobs of a tube, page by page."),
-    "move": ("move", "Move the jobs of a tube into another."),
-    "pause": ("pause", "Keep the jobs of a tube from being reserved."),
-    "peek": ("inspect", "Show jobs."),
-    "put": ("put", "Put jobs."),
-    "redrive": ("redrive", "Move dead jobs back to where they died."),
-    "release": ("finish", "Make jobs ready, or delay them."),
-    "reserve": ("reserve", "Reserve jobs, and finish them."),
-    "resume": ("pause", "End the pause of a tube."),
-    "rules": ("rules", "Set rules for tubes: attempts, limits, expiry and so on."),
-    "serve": ("serve", "Run the server."),
-    "sessions": ("sessions", "Show who is connected to a server."),
-    "snooze": ("change", "Put jobs off."),
-    "stats": ("inspect", "Show statistics of the server, a tube or a job."),
-    "tail": ("tail", "Show jobs as they arrive."),
-    "top": ("top", "Watch a server."),
-    "touch": ("finish", "Hold a job, so that no worker gets it."),
-    "tubes": ("inspect", "Show all tubes."),
-    "wal": ("wal", "Inspect a data directory, and salvage a damaged one."),
-    "worker": ("worker", "Run the handlers of a program."),
+GROUPS: dict[str, dict[str, tuple[str, str]]] = {
+    "Jobs": {
+        "put": ("put", "Put jobs."),
+        "reserve": ("reserve", "Reserve jobs, and finish them."),
+        "delete": ("finish", "Delete jobs."),
+        "release": ("finish", "Make jobs ready, or delay them."),
+        "bury": ("finish", "Bury jobs: set them aside until they are kicked."),
+        "kick": ("finish", "Make buried or delayed jobs ready."),
+        "hold": ("finish", "Hold a job, so that no worker gets it."),
+        "change": ("change", "Change jobs: their tube, priority, delay, body."),
+        "snooze": ("change", "Put jobs off."),
+        "fail": ("change", "Let an attempt at jobs fail."),
+    },
+    "Tubes": {
+        "tubes": ("inspect", "Show all tubes."),
+        "pause": ("pause", "Keep the jobs of a tube from being reserved."),
+        "resume": ("pause", "End the pause of a tube."),
+        "rules": ("rules", "Set rules for tubes: attempts, limits, expiry and so on."),
+        "move": ("move", "Move the jobs of a tube into another."),
+        "redrive": ("redrive", "Move dead jobs back to where they died."),
+        "clear": ("clear", "Delete the jobs of a tube."),
+        "export": ("transfer", "Write the jobs of a tube as JSON lines."),
+        "import": ("transfer", "Put jobs from the output of export."),
+    },
+    "Look": {
+        "peek": ("inspect", "Show jobs."),
+        "jobs": ("jobs", "List the jobs of a tube."),
+        "list": ("list", "List the jobs of a tube, page by page."),
+        "explain": ("explain", "Say why a job is not done."),
+        "stats": ("inspect", "Show statistics of the server, a tube or a job."),
+        "top": ("top", "Watch a server."),
+        "tail": ("tail", "Show jobs as they arrive."),
+        "sessions": ("sessions", "Show who is connected to a server."),
+        "doctor": ("doctor", "Check the health of a server, and explain what is wrong."),
+    },
+    "Run": {
+        "serve": ("serve", "Run the server."),
+        "worker": ("worker", "Run the handlers of a program."),
+        "console": ("console", "Serve pages, an API and metrics of servers over HTTP."),
+        "cluster": ("cluster", "Make a cluster and look after it."),
+        "wal": ("wal", "Inspect a data directory, and salvage a damaged one."),
+        "ids": ("ids", "Make unique, readable numbers."),
+    },
+    "Tools": {
+        "bench": ("bench", "Measure a server beside beanstalkd, or your own."),
+        "conformance": ("conformance", "Check that a server speaks the protocol."),
+        "completion": ("completion", "Print the shell code that completes verbs and options."),
+        "help": ("about", "Explain a verb."),
+        "version": ("about", "Print the version."),
+    },
 }
-"""The verbs: the module of `beanpole.cli` that holds the click command of the same name, and what it is for.
+"""The verbs by what they are about: the module of `beanpole.cli` that holds the click command of the same name, and
+what it is for.
 
 A verb that is a word of Python ends with an underscore there.
 """
+
+VERBS = {name: verb for group in GROUPS.values() for name, verb in group.items()}
+
+MEANT = {
+    "drain": "clear",
+    "empty": "clear",
+    "flush": "clear",
+    "info": "stats",
+    "log": "wal",
+    "ls": "tubes",
+    "ps": "sessions",
+    "purge": "clear",
+    "retry": "kick",
+    "run": "serve",
+    "start": "serve",
+    "status": "stats",
+    "touch": "hold",
+    "unbury": "kick",
+    "watch": "tail",
+    "why": "explain",
+}
+"""The verbs that people look for under words that others use for them."""
 
 
 class Verbs(click.Group):
@@ -71,13 +106,29 @@ class Verbs(click.Group):
         command: click.Command = getattr(module, cmd_name + "_" * keyword.iskeyword(cmd_name))
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find a verb; raise NoSuchCommand that names the likely ones if it is none."""
+        name = args[0]
+        if name in VERBS or name.startswith("-") or ctx.resilient_parsing:
+            return super().resolve_command(ctx, args)
+        raise click.exceptions.NoSuchCommand(name, possibilities=VERBS, ctx=ctx)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """List the verbs without importing them."""
-        with formatter.section("Verbs"):
-            formatter.write_dl([(name, VERBS[name][1]) for name in sorted(VERBS)])
+        """List the verbs by group, without importing them."""
+        width = max(map(len, VERBS)) + formatter.current_indent
+        for group, verbs in GROUPS.items():
+            with formatter.section(group):
+                formatter.write_dl([(name.ljust(width), verbs[name][1]) for name in verbs])
 
 
-@click.command(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"]})
+@click.command(
+    cls=Verbs,
+    subcommand_metavar="VERB [ARGS]...",
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="beanpole help VERB, or beanpole VERB --help, explains a verb and its options.",
+)
 @click.version_option(beanpole.__version__, "-v", "--version", message="beanpole %(version)s")
 def cli() -> None:
     """Beanpole, a work queue server that speaks the beanstalkd protocol."""
@@ -93,16 +144,30 @@ def main(arguments: list[str] | None = None) -> int:
     except click.UsageError as error:
         blame_variable(error)
         where = error.ctx.command_path if error.ctx else "beanpole"
-        complain(error, f"{where}: {error.format_message()} (see {where} --help)", ExitCode.USAGE, arguments)
+        complain(error, f"{where}: {sentence_of(error)} (see {where} --help)", ExitCode.USAGE, arguments)
         return ExitCode.USAGE
     except click.ClickException as error:
         complain(error, f"beanpole: {error.format_message()}", error.exit_code, arguments)
         return error.exit_code
     except StartError as error:
-        click.echo(f"beanpole: {error}", err=True)
+        click.echo(wrapped(f"beanpole: {error}", sys.stderr), err=True)
         return error.exit_code
     except click.Abort:
         return 128 + 2
+
+
+def sentence_of(error: click.UsageError) -> str:
+    """Return what is wrong, with the words that are likely meant."""
+    if not isinstance(error, click.NoSuchOption | click.exceptions.NoSuchCommand):
+        return error.format_message()
+    likely = " or ".join(sorted(error.possibilities or ()))
+    if isinstance(error, click.NoSuchOption):
+        what = f"no option {error.option_name!r}"
+    else:
+        what = f"no verb {error.command_name!r}"
+        if error.ctx is not None and error.ctx.command is cli:
+            likely = MEANT.get(error.command_name, likely)
+    return f"{what}; did you mean {likely}?" if likely else what
 
 
 def complain(error: click.ClickException, line: str, code: int, arguments: list[str] | None) -> None:
@@ -111,6 +176,8 @@ def complain(error: click.ClickException, line: str, code: int, arguments: list[
     knows_json = context is not None and any(each.name == "as_json" for each in context.command.params)
     if knows_json and "--json" in (sys.argv[1:] if arguments is None else arguments):
         line = json.dumps({"error": error.format_message(), "exit_code": code}, ensure_ascii=False)
+    else:
+        line = wrapped(line, sys.stderr)
     click.echo(line, err=True)
 
 

@@ -1,4 +1,4 @@
-"""``beanpole drain`` and ``beanpole move``: empty a tube."""
+"""``beanpole move``: the jobs of a tube into another."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from beanpole.cli.batches import STATES, Copy, Taken, batches, delete, enter, of_state, put_copies, report_reserved
-from beanpole.cli.common import COUNT, TUBE, URL, Output, Server, confirm_deletion, jobs_text, progress, verb
+from beanpole.cli.batches import STATES, Copy, Taken, delete, enter, of_state, put_copies, report_reserved
+from beanpole.cli.common import COUNT, TUBE, URL, Output, Server, jobs_text, progress, verb
 from beanpole.cli.errors import Failure, exit_code_of, explained, note, reporting
 from beanpole.cli.scan import count_of
 from beanpole.client import Client
@@ -24,36 +24,6 @@ def choice_options(function: Callable[..., Any]) -> Callable[..., Any]:
     )
     count = click.option("--count", type=COUNT, help="The most jobs.  [default: all]")
     return states(count(function))
-
-
-@verb("drain")
-@click.argument("tube", type=TUBE)
-@choice_options
-@click.option("-y", "--yes", is_flag=True, help="Don't ask.")
-def drain(server: Server, out: Output, *, tube: str, states: tuple[str, ...], count: int | None, yes: bool) -> ExitCode:
-    """Delete the ready, delayed and buried jobs of TUBE, including those that are put while this runs.
-
-    Jobs that a worker has reserved stay. To keep a copy, use export --remove.
-    """
-    client = server.client()
-    there = enter(client, tube, states or STATES)
-    if not yes:
-        confirm_deletion(server, tube, there)
-    deleted = pending = 0
-
-    def story() -> str:
-        more = f"; of {jobs_text(pending)} more it is not known" if pending else ""
-        return f"{jobs_text(deleted)} of {tube} deleted{more}; call it again to delete the rest"
-
-    with reporting(story), progress("Deleting", min(sum(there.values()), count or sys.maxsize)) as advance:
-        for batch in batches(client, tube, dict.fromkeys(there, sys.maxsize), count):
-            pending = len(batch)
-            deleted += len(batch) - delete(client, batch)
-            pending = 0
-            advance(len(batch))
-    report_reserved(client, tube)
-    out.record({"tube": tube, "deleted": deleted}, f"{jobs_text(deleted)} of {tube} deleted")
-    return ExitCode.OK
 
 
 @verb("move")

@@ -2,13 +2,14 @@
 
 import click
 
-from beanpole.cli.common import SECONDS, TUBE, Output, Server, verb
+from beanpole.cli.common import TUBE, Output, Server, verb
 from beanpole.cli.errors import missing
+from beanpole.cli.quantities import SECONDS
 
 
 @verb("pause")
 @click.argument("tube", type=TUBE)
-@click.option("--for", "pause_s", type=SECONDS, default=3600, show_default=True, help="Seconds of the pause.")
+@click.option("--for", "pause_s", type=SECONDS, default=3600, show_default=True, help="How long.")
 def pause(server: Server, out: Output, tube: str, pause_s: int) -> None:
     """Keep the jobs of TUBE from being reserved.
 

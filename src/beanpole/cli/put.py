@@ -8,8 +8,9 @@ from typing import IO, Any
 
 import click
 
-from beanpole.cli.common import DURATION, PRIORITY, TTR, TUBE, Output, Server, jobs_text, verb
+from beanpole.cli.common import PRIORITY, TUBE, Output, Server, jobs_text, verb
 from beanpole.cli.errors import Failure, exit_code_of, explained, note, sentence_of
+from beanpole.cli.quantities import DURATION, TTR
 from beanpole.client import Client, Inserted, limits
 from beanpole.client.errors import BatchError, CannotConnectError, ConnectionLostError, UnsupportedError
 from beanpole.errors import BeanpoleError, ExitCode, UnexpectedReplyError
@@ -28,8 +29,8 @@ READ_BYTES = 262_144
 @click.option(
     "--priority", type=PRIORITY, default=limits.PRI_DEFAULT, show_default=True, help="The smallest comes first."
 )
-@click.option("--delay", type=DURATION, default=0, show_default=True, help="Seconds until they are ready.")
-@click.option("--ttr", type=TTR, default=limits.TTR_S_DEFAULT, show_default=True, help="Seconds that a worker has.")
+@click.option("--delay", type=DURATION, default=0, show_default=True, help="How long until they are ready.")
+@click.option("--ttr", type=TTR, default=limits.TTR_S_DEFAULT, show_default=True, help="How long a worker has.")
 @click.option("--key", help="Put nothing if the tube has a job with this key. (*)")
 @click.option(
     "--taken",
@@ -41,7 +42,7 @@ READ_BYTES = 262_144
     type=click.Choice(["delete", "reserve"]),
     help="When the key is free again: when the job is deleted, or first reserved.  [default: delete] (*)",
 )
-@click.option("--expire", type=DURATION, help="Seconds after which a job that nobody works on is deleted. (*)")
+@click.option("--expire", type=DURATION, help="How long until a job that nobody works on is deleted. (*)")
 def put(
     server: Server,
     out: Output,
@@ -68,8 +69,8 @@ def put(
         raise click.UsageError("--taken and --until are about a --key")
     if each_line and bodies:
         raise click.UsageError("--each-line takes lines of --file or of standard input, and no BODY")
-    if not bodies and not files and sys.stdin.isatty():
-        raise click.UsageError("nothing to put: give a BODY or --file, or pipe something in")
+    if sys.stdin.isatty() and ("-" in bodies or not (bodies or files)):
+        note(f"type {'a job a line' if each_line else 'the body of a job'}; Ctrl-D at the start of a line ends it")
     client = server.client(tube)
     done = 0
     for piece in all_lines(files or [sys.stdin.buffer]) if each_line else [list(whole(bodies, files))]:

@@ -1,5 +1,6 @@
 """``beanpole reserve``: take jobs, and finish them before the connection ends, which gives back what is reserved."""
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -7,9 +8,10 @@ import sys
 import click
 
 from beanpole import limits
-from beanpole.cli.common import PRIORITY, SECONDS, TUBE, Number, Output, Server, verb
+from beanpole.cli.common import PRIORITY, TUBE, Number, Output, Server, verb
 from beanpole.cli.errors import note
 from beanpole.cli.inspect import show
+from beanpole.cli.quantities import SECONDS, Duration
 from beanpole.client import Client, Job, StatsJob
 from beanpole.client.errors import TimedOutError
 from beanpole.errors import BeanpoleError, ExitCode
@@ -19,8 +21,8 @@ from beanpole.errors import BeanpoleError, ExitCode
 @click.argument("tubes", type=TUBE, nargs=-1, metavar="[TUBE]...")
 @click.option(
     "--timeout",
-    type=Number("seconds", 0, limits.RESERVE_TIMEOUT_S_MAX),
-    help="Seconds to wait for a job; 0: don't wait.  [default: for ever]",
+    type=Duration(0, limits.RESERVE_TIMEOUT_S_MAX, whole=True),
+    help="How long to wait for a job; 0: don't wait.  [default: for ever]",
 )
 @click.option(
     "--count", type=Number("n", 0, limits.PRI_MAX), default=1, show_default=True, help="Jobs to take; 0: all that come."
@@ -36,7 +38,7 @@ from beanpole.errors import BeanpoleError, ExitCode
 )
 @click.option("--priority", type=PRIORITY, help="Priority of what is buried or released.  [default: as it was]")
 @click.option("--delay", type=SECONDS, default=0, show_default=True, help="Delay of what is released.")
-@click.option("--raw", is_flag=True, help="Write the body alone, without a line end.")
+@click.option("--raw", is_flag=True, help="Write the body alone, without a line end that it does not have.")
 def reserve(
     server: Server,
     out: Output,
@@ -74,7 +76,7 @@ def reserve(
     client, code, taken = server.client(watch=tubes or ("default",)), ExitCode.OK, 0
     while not count or taken < count:
         try:
-            job = client.reserve(timeout)
+            job = reserved(client, timeout, tubes)
         except TimedOutError:
             if count:
                 note(f"no job came within {timeout} s")
@@ -92,6 +94,16 @@ def reserve(
             settle(client, stats, finish or "release", priority, delay)
             code = ExitCode.FAILED
     return code
+
+
+def reserved(client: Client[bytes], timeout: int | None, tubes: tuple[str, ...]) -> Job[bytes]:
+    """Reserve a job; on a terminal say what is waited for, if it is. Raises TimedOutError."""
+    if timeout != 0 and sys.stderr.isatty():
+        with contextlib.suppress(TimedOutError):
+            return client.reserve(0)
+        where = " or ".join(tubes or ("default",))
+        note(f"waiting for a job of {where}{'' if timeout is None else f', up to {timeout} s'}; Ctrl-C ends this")
+    return client.reserve(timeout)
 
 
 def settle(client: Client[bytes], stats: StatsJob, finish: str | None, priority: int | None, delay: int) -> None:

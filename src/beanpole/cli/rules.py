@@ -20,7 +20,7 @@ from typing import IO, Any
 
 import click
 
-from beanpole.cli.common import EXIT_CODES, SETTINGS, TUBE, Output, Server, Tube, name_fault, verb
+from beanpole.cli.common import EXIT_CODES, SETTINGS, TUBE, Output, Server, Tube, verb
 from beanpole.cli.errors import Failure, missing, note, reporting
 from beanpole.client import Client, Rules
 from beanpole.client.errors import NotFoundError, UnsupportedError
@@ -40,7 +40,7 @@ class Pattern(click.ParamType[str]):
         try:
             pattern_bytes(str(value))
         except ArgumentError as error:
-            self.fail(name_fault(error), param, ctx)
+            self.fail(str(error), param, ctx)
         return str(value)
 
 
@@ -243,7 +243,7 @@ def read(file: IO[str]) -> dict[str, str]:
             try:
                 pattern_bytes(pattern)
             except ArgumentError as error:
-                raise wrong(file, number, name_fault(error)) from error
+                raise wrong(file, number, str(error)) from error
             sets[pattern], first[pattern] = [], number + 1
             lines = sets[pattern]
         elif lines is not None:

@@ -7,6 +7,7 @@ import click
 
 import beanpole
 from beanpole import limits
+from beanpole.cli.quantities import Duration, Size, notes_of
 from beanpole.errors import ExitCode
 from beanpole.log import limits as log_limits
 from beanpole.server import limits as server_limits
@@ -54,13 +55,18 @@ def read_config(ctx: click.Context, parameter: click.Parameter, path: str | None
 
 def config_value(ctx: click.Context, option: click.Option, path: str, key: str, value: object) -> object:
     """Return the value of a key if its type is that of the option, else refuse it."""
-    wanted: type = bool if option.is_flag else int if isinstance(option.type, click.types.IntParamType) else str
-    if option.count:
-        wanted = int
+    wanted: tuple[type, ...] = (str,)
+    if option.is_flag:
+        wanted = (bool,)
+    elif option.count or isinstance(option.type, click.types.IntParamType):
+        wanted = (int,)
+    elif isinstance(option.type, Duration | Size):
+        wanted = (int, str)
     values = value if option.multiple and isinstance(value, list) else [value]
     for each in values:
-        if type(each) is not wanted:
-            name = {bool: "true or false", int: "a whole number", str: "a string"}[wanted]
+        if type(each) not in wanted:
+            names = {bool: "true or false", int: "a whole number", str: "a string"}
+            name = " or ".join(names[kind] for kind in wanted)
             raise click.BadParameter(f"{path}: {key} must be {name}, not {text_of(each)}", ctx)
         try:
             option.type.convert(each, option, ctx)
@@ -77,6 +83,17 @@ def text_of(value: object) -> str:
 def option_key(option: click.Parameter) -> str:
     """Return the long name of an option, without its dashes; empty if it has none."""
     return next((each.removeprefix("--") for each in option.opts if each.startswith("--")), "")
+
+
+class BodyLimit(Size):
+    """The largest body; beanstalkd takes a negative number for a very large one."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Return the bytes."""
+        text = str(value)
+        if text.startswith("-") and text[1:].isdecimal():
+            return -super().convert(text[1:], param, ctx)
+        return super().convert(value, param, ctx)
 
 
 def cap_body_bytes(_ctx: click.Context, _parameter: click.Parameter, value: int) -> int:
@@ -106,6 +123,10 @@ def check_listen(ctx: click.Context, parameter: click.Parameter, value: tuple[st
     return value
 
 
+ONLY_WITH_HTTP = {"http_host", "http_token_file", "http_hide_bodies", "metrics_tubes", "legacy_metrics"}
+"""Flags that are the console's."""
+
+
 def warn_of_ignored(ctx: click.Context, given: dict[str, Any]) -> None:
     """Say which settings have no effect, a line for each kind."""
     explicit = [each for each in ctx.command.params if each.name and is_given(ctx, each.name)]
@@ -117,7 +138,7 @@ def warn_of_ignored(ctx: click.Context, given: dict[str, Any]) -> None:
         if flags:
             click.echo(f"beanpole serve: {', '.join(flags)} without -b: ignored, as no jobs are kept on disk", err=True)
     if not given["http"]:
-        flags = [each.opts[0] for each in explicit if each.name in {"http_host", "metrics_tubes", "legacy_metrics"}]
+        flags = [each.opts[0] for each in explicit if each.name in ONLY_WITH_HTTP]
         if flags:
             click.echo(f"beanpole serve: {', '.join(flags)} without --http: ignored, as no HTTP is served", err=True)
     known = {each.envvar for each in ctx.command.params} | {"BEANPOLE_URL"}
@@ -224,6 +245,20 @@ def check_http(ctx: click.Context, parameter: click.Parameter, value: str) -> st
     return value
 
 
+def check_token_file(ctx: click.Context, parameter: click.Parameter, value: str | None) -> str:
+    """Refuse a file without tokens; return its path as any process finds it."""
+    if not value:
+        return ""
+    from beanpole.console.security import tokens
+
+    path = tokens.absolute(value)
+    try:
+        tokens.read(path)
+    except ValueError as error:
+        raise click.BadParameter(str(error), ctx, parameter) from error
+    return str(path)
+
+
 def check_host_names(ctx: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
     """Refuse what no request can have as its Host: a URL, a pattern, several names in one."""
     for name in value:
@@ -252,7 +287,7 @@ log_format = option(
 )
 
 
-@click.command(epilog=EXIT_CODES, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.command(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @option(
     "-l",
     "--listen",
@@ -265,6 +300,7 @@ log_format = option(
     "-p",
     "--port",
     type=click.IntRange(0, 65535),
+    metavar="PORT",
     default=limits.PORT_DEFAULT,
     show_default=True,
     help="TCP port where --listen names none; 0 lets the system choose.",
@@ -272,13 +308,13 @@ log_format = option(
 @option(
     "-z",
     "--body-bytes-max",
-    type=int,
+    type=BodyLimit(),
     default=limits.BODY_BYTES_MAX_DEFAULT,
     show_default=True,
     callback=cap_body_bytes,
-    help="Bytes of a job's body.",
+    help="The largest body of a job.",
 )
-@option("-u", "--user", callback=set_user, help="Become USER when the ports are bound.")
+@option("-u", "--user", metavar="USER", callback=set_user, help="Become USER when the ports are bound.")
 @option(
     "-b",
     "--data-dir",
@@ -289,18 +325,18 @@ log_format = option(
 @option(
     "-f",
     "--fsync-ms",
-    type=click.IntRange(0),
-    help="With -b: sync every so many milliseconds instead of before each reply; 0 is before each reply.",
+    type=Duration(unit="ms", whole=True),
+    help="With -b: sync so often instead of before each reply; 0 is before each reply.",
 )
 @option("-F", "--no-fsync", is_flag=True, help="With -b: never sync, the system does it.")
 @option(
     "-s",
     "--segment-bytes",
-    type=int,
+    type=Size(),
     callback=raise_segment_bytes,
     default=log_limits.SEGMENT_BYTES_DEFAULT,
     show_default=True,
-    help=f"With -b: bytes of a file of the log, {log_limits.SEGMENT_BYTES_MIN} at least.",
+    help=f"With -b: the size of a file of the log, {log_limits.SEGMENT_BYTES_MIN} at least.",
 )
 @option("--cluster", metavar="URL", help="Be a node of the cluster whose log is in this PostgreSQL database.")
 @option("--node", default="", callback=check_node, help="With --cluster: the name of this node.")
@@ -314,22 +350,24 @@ log_format = option(
 @option(
     "--cluster-wait",
     "cluster_wait_s",
-    type=click.IntRange(1),
+    type=Duration(1, whole=True),
     default=server_limits.CLUSTER_WAIT_S,
     show_default=True,
-    help="With --cluster: seconds without a leader or a confirmed row after which clients are closed.",
+    help="With --cluster: how long without a leader or a confirmed row until clients are closed.",
 )
 @click.option("-c", "compact", is_flag=True, expose_value=False, help="Does nothing; accepted as beanstalkd does.")
 @click.option("-n", "no_compact", is_flag=True, expose_value=False, help="Does nothing; accepted as beanstalkd does.")
 @option(
     "--tubes-max",
     type=click.IntRange(1),
+    metavar="N",
     default=limits.TUBES_MAX,
     help="Tubes that there may be; use and watch of one more are answered with OUT_OF_MEMORY.  [default: no limit]",
 )
 @option(
     "--connections-max",
     type=click.IntRange(1),
+    metavar="N",
     default=server_limits.CONNECTIONS_MAX,
     help="Connections at a time; further clients wait.  [default: as many as files may be open]",
 )
@@ -344,7 +382,7 @@ log_format = option(
     metavar="ADDR",
     default="",
     callback=check_http,
-    help="Serve metrics over HTTP on ADDR, in a process of its own.",
+    help="Serve the console over HTTP on ADDR, in a process of its own: pages, an API, metrics.",
 )
 @option(
     "--http-host",
@@ -353,6 +391,13 @@ log_format = option(
     callback=check_host_names,
     help="With --http: a name by which it is called, besides addresses and localhost; may be repeated.",
 )
+@option(
+    "--http-token-file",
+    type=click.Path(),
+    callback=check_token_file,
+    help="With --http: a line `NAME TOKEN` for each who may change things; without it pages are read-only.",
+)
+@option("--http-hide-bodies", is_flag=True, help="With --http: show, search and give out no body of a job.")
 @option(
     "--metrics-tubes",
     metavar="PATTERN",
@@ -399,3 +444,6 @@ def serve(ctx: click.Context, /, **given: Any) -> int:
     given["fsync_ms"] = None if given.pop("no_fsync") else given["fsync_ms"] or 0
     code: ExitCode = app.serve(Settings(**given))
     return os.EX_OK if code == ExitCode.OK else int(code)
+
+
+serve.epilog = notes_of(serve) + EXIT_CODES

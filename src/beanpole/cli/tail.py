@@ -9,6 +9,7 @@ import click
 from beanpole.cli.common import TUBE, Output, Server, body_fields, cell, verb
 from beanpole.cli.errors import note, sentence_of
 from beanpole.cli.inspect import async_client, interval
+from beanpole.cli.quantities import Size
 from beanpole.cli.scan import STATES
 from beanpole.client.errors import ConnectionLostError
 from beanpole.monitor.units import plural
@@ -24,12 +25,12 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--body-bytes",
-    type=click.IntRange(0),
+    type=Size(),
     default=200,
     show_default=True,
     help="Bytes of a body to show; --json shows all, unless this is given.",
 )
-@click.option("--count", "-n", type=click.IntRange(1), help="Exit after this many jobs.")
+@click.option("--count", "-n", type=click.IntRange(1), metavar="N", help="Exit after this many jobs.")
 @interval(0.2, "How often to ask.")
 def tail(
     server: Server,

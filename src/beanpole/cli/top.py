@@ -42,7 +42,7 @@ READ_BYTES = 1024
 
 
 @verb("top")
-@interval(2.0, "How often to ask the server.")
+@interval(2, "How often to ask the server.")
 @click.option("--once", is_flag=True, help="Print the state once, after one interval, and end.")
 def top(server: Server, out: Output, interval_s: float, *, once: bool) -> None:
     """Watch a server: its jobs, its rates, and its tubes in a table that can be sorted and filtered.

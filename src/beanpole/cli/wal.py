@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from beanpole.cli.wrapping import wrapped
 from beanpole.errors import BeanpoleError, ExitCode, StartError
 
 if TYPE_CHECKING:
@@ -81,9 +82,12 @@ def progress(snapshot: "Snapshot", label: str, times: int = 1) -> Iterator[None]
 
 
 def write(found: "Report", lines: Callable[["Report"], Iterator[str]], *, as_json: bool) -> None:
-    """Write a report as JSON, or as lines for people."""
-    for line in [json.dumps(found, indent=2)] if as_json else lines(found):
-        click.echo(line)
+    """Write a report as JSON, or as sentences for people."""
+    if as_json:
+        click.echo(json.dumps(found, indent=2))
+    else:
+        for line in lines(found):
+            click.echo(wrapped(line))
 
 
 def lines_of_use(found: "Report") -> Iterator[str]:
@@ -226,18 +230,23 @@ def stat(directory: Path, *, as_json: bool) -> ExitCode:
 
 
 def lines_of_stat(found: "Report") -> Iterator[str]:
-    """Return a table of the segments, and what else a log holds."""
+    """Return a table of the segments, and what else a log holds; --json counts the kinds of records of each."""
+    from beanpole.monitor.units import count, size
+
     yield from lines_of_use(found)
-    rows = [("segment", "bytes", "used", "live jobs", "live bytes", *found["records"])]
+    rows = [("segment", "size", "used", "live jobs", "their size", "records")]
     for each in [*found["segments"], {**found, "name": "all", "live_jobs": found["jobs"]}]:
-        numbers = (each[key] for key in ("name", "bytes", "used_bytes", "live_jobs", "live_bytes"))
-        rows.append((*numbers, *each["records"].values()))
-    widths = [max(len(str(cell)) for cell in column) for column in zip(*rows, strict=True)]
+        disk, used, live = (size(each[key]) for key in ("bytes", "used_bytes", "live_bytes"))
+        rows.append((each["name"], disk, used, count(each["live_jobs"]), live, count(sum(each["records"].values()))))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for name, *cells in rows:
-        columns = (str(cell).rjust(width) for cell, width in zip(cells, widths[1:], strict=True))
+        columns = (cell.rjust(width) for cell, width in zip(cells, widths[1:], strict=True))
         yield "  ".join([name.ljust(widths[0]), *columns])
+    kinds = ", ".join(f"{count(number)} {kind}" for kind, number in found["records"].items() if number)
+    yield f"Records by kind: {kinds or 'none'}"
     ratio = found["bytes_per_live_byte"]
-    yield f"Bytes on disk for each live byte: {'none is alive' if ratio is None else ratio}"
+    shown = "none is alive" if ratio is None else count(round(ratio)) if ratio >= 10 else f"{ratio:.1f}"
+    yield f"Bytes on disk for each live byte: {shown}"
     yield f"Files prepared for later: {found['spares']}"
     place = f"segment {found['durable_segment']}, byte {found['durable_bytes']}"
     yield f"Durable, when the last turn was written: {place}"

@@ -10,19 +10,21 @@ import time
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from beanpole.cli import limits
-from beanpole.cli.common import SETTINGS, URL
+from beanpole.cli.common import COUNT, SETTINGS, URL
+from beanpole.cli.quantities import DURATION, notes_of
 from beanpole.cli.serve import log_format as log_format_option
+from beanpole.client import Address
 from beanpole.errors import ArgumentError, ExitCode
 from beanpole.worker.errors import WorkerStuckError
 from beanpole.worker.limits import METRICS_PORT_DEFAULT
 
 if TYPE_CHECKING:
-    from beanpole.client import Address
+    from beanpole.cli.processes import Lifeline
     from beanpole.worker import Worker
 
 EPILOG = """\b
@@ -36,70 +38,123 @@ Exit codes:
 """
 
 
-@click.command("worker", epilog=EPILOG, context_settings=SETTINGS)
+@click.command("worker", context_settings=SETTINGS)
 @click.argument("target", metavar="MODULE:WORKER")
 @click.option(
     "--url",
     type=URL,
-    envvar="BEANPOLE_URL",
-    show_envvar=True,
-    help="The server: beanstalk://HOST:PORT, unix:PATH; of a cluster HOST:PORT,HOST:PORT.  "
-    "[default: the one that the worker was made with]",
+    help="The server: HOST, HOST:PORT, beanstalk://HOST:PORT or unix:PATH; of a cluster HOST,HOST.  "
+    "[default: the worker's own, or if it names none that of BEANPOLE_URL]",
 )
-@click.option("-c", "--concurrency", type=click.IntRange(1), help="Jobs at a time.  [default: the worker's own]")
+@click.option("-c", "--concurrency", type=COUNT, help="Jobs at a time.  [default: the worker's own]")
 @click.option(
     "--grace",
-    type=click.FloatRange(0),
-    help="Seconds that running handlers have after SIGTERM.  [default: the worker's own]",
+    type=DURATION,
+    help="How long running handlers have after SIGTERM.  [default: the worker's own]",
+)
+@click.option(
+    "--processes",
+    type=COUNT,
+    help="Run N processes, each with --concurrency jobs at a time, and start another for each that ends.",
+)
+@click.option(
+    "--max-jobs",
+    type=COUNT,
+    help="Let another process take over after N jobs, for handlers that leak memory.  "
+    "[default: the worker's own; implies --processes 1]",
 )
 @click.option(
     "--metrics",
     metavar="ADDR",
     help="Serve /metrics for Prometheus, and /health, over HTTP on HOST, HOST:PORT or unix:PATH; port 0 chooses one, "
-    f"which the log says.  [default port: {METRICS_PORT_DEFAULT}]",
+    "which the log says. With --processes the second process has the next port, or PATH.2, and so on.  "
+    f"[default port: {METRICS_PORT_DEFAULT}]",
 )
 @click.option("-V", "--verbose", is_flag=True, help="Log each job that was done, too.")
 @click.option("--reload", is_flag=True, help="Start again when a .py file below the working directory changes.")
 @log_format_option
 def worker(
     target: str,
-    url: "Address | None",
-    concurrency: int | None,
-    grace: float | None,
-    metrics: str | None,
+    processes: int | None,
     *,
-    verbose: bool,
     reload: bool,
     log_format: str,
+    **settings: Any,
 ) -> int:
     """Run a worker: the beanpole.Worker that is called WORKER in a Python module, also one in the working directory.
 
-    SIGTERM and SIGINT stop it: it takes no more jobs, running handlers have --grace seconds, then their jobs are
+    SIGTERM and SIGINT stop it: it takes no more jobs, running handlers have the time of --grace, then their jobs are
     released. A second signal ends it at once.
     """
     if reload:
-        given = {"--url": url, "--concurrency": concurrency, "--grace": grace, "--metrics": metrics}
-        given["--log-format"] = log_format
-        flags = [text for name, value in given.items() if value is not None for text in (name, str(value))]
-        return run_again_and_again([target, *flags, *(["--verbose"] if verbose else [])])
-    from beanpole.server import listener
+        given = {"processes": processes, "log_format": log_format, **settings}
+        return run_again_and_again([target, *flags_of(given)])
+    if processes is None and settings["max_jobs"] is None:
+        return work(target, log_format, **settings)
+    from beanpole.cli.processes import Processes
     from beanpole.server.logs import open_logger
+    from beanpole.worker.log import Log
 
+    begin = functools.partial(work, target, log_format, **settings)
+    return Processes(processes or 1, lambda lifeline: begin(lifeline=lifeline), Log(open_logger(log_format))).run()
+
+
+worker.epilog = notes_of(worker) + EPILOG
+
+
+def flags_of(given: dict[str, Any]) -> list[str]:
+    """The flags of the command line that say the same."""
+    flags = []
+    for name, value in given.items():
+        if value is not None and value is not False:
+            flags += [f"--{name.replace('_', '-')}", *([] if value is True else [str(value)])]
+    return flags
+
+
+# --- The worker -------------------------------------------------------------------------------------------------------
+
+
+def work(  # noqa: PLR0917 - by name, but the first two
+    target: str,
+    log_format: str,
+    url: str | None,
+    concurrency: int | None,
+    grace: float | None,
+    max_jobs: int | None,
+    metrics: str | None,
+    verbose: bool,
+    lifeline: "Lifeline | None" = None,
+) -> int:
+    """Run the worker in this process; returns the exit code."""
+    from beanpole.cli.worker_log import show_log
+    from beanpole.server import listener
+    from beanpole.worker import events
+    from beanpole.worker.log import Log
+
+    if url:
+        os.environ["BEANPOLE_URL"] = url  # for clients of the handlers that name no server, also in their processes
     found = load(target)
-    found.address = url or found.address
+    found.address = Address.of(url) if url else found.address
     found.concurrency = concurrency or found.concurrency
     found.grace_s = found.grace_s if grace is None else grace
+    found.max_jobs = max_jobs or found.max_jobs
     found.log_done = verbose or found.log_done
-    found.logger = found.logger or open_logger(log_format)
+    if found.logger is None:
+        show_log(log_format)
+    number = lifeline.number if lifeline else 1
+    if found.name and lifeline:
+        found.name += f" {number}"  # else the process's id tells them apart
     files = {}
     if metrics is not None:
-        found.metrics_sockets = listener.open_all((metrics,), METRICS_PORT_DEFAULT)
+        found.metrics_sockets = listener.open_all((address_of(metrics, number),), METRICS_PORT_DEFAULT)
         files = listener.socket_files(list(found.metrics_sockets))
         for each in found.metrics_sockets:
             each.listen()
         addresses = ["http:" + listener.address_text(each).removeprefix("tcp:") for each in found.metrics_sockets]
-        found.logger.info("metrics are served", addresses=addresses)
+        Log(found.logger).write(events.METRICS, addresses=addresses)
     try:
+        if lifeline and found.tubes:
+            lifeline.begin(found.stop)
         found.run()
     except ArgumentError as error:
         raise click.BadParameter(f"{target}: {error}") from error
@@ -111,7 +166,17 @@ def worker(
     return ExitCode.OK
 
 
-# --- The worker -------------------------------------------------------------------------------------------------------
+def address_of(metrics: str, number: int) -> str:
+    """The address for the metrics of one of several processes: the next port, or a path with its number."""
+    from beanpole.server import listener
+
+    if number == 1:
+        return metrics
+    if metrics.startswith(listener.UNIX):
+        return f"{metrics}.{number}"
+    host, port = listener.split_address(metrics, METRICS_PORT_DEFAULT)
+    port = port and port + number - 1
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def load(target: str) -> "Worker":

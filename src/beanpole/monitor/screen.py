@@ -34,16 +34,17 @@ RATES: tuple[tuple[str, Callable[[Rates], float], str], ...] = (
 )
 
 KEYS = (
-    ("↑↓", "select"),
-    ("<>", "sort"),
-    ("r", "reverse"),
-    ("/", "filter"),
-    ("k", "kick"),
-    ("p", "pause"),
-    ("u", "resume"),
-    ("?", "help"),
-    ("q", "quit"),
+    ("↑↓", "select", 3),
+    ("<>", "sort", 4),
+    ("r", "reverse", 1),
+    ("/", "filter", 7),
+    ("k", "kick", 6),
+    ("p", "pause", 5),
+    ("u", "resume", 2),
+    ("?", "help", 9),
+    ("q", "quit", 8),
 )
+"""What keys do; where not all have a place, the one with the smallest number goes first."""
 
 
 def rows_in(height: int) -> int:
@@ -237,10 +238,18 @@ def foot(top: Top, width: int) -> Text:
         return prompt(f" Pause {top.asked_tube} for how many seconds? ", top, "Enter alone: 3600, Esc: not")
     if top.message:
         return Text(f" {top.message}", "bold yellow")
+    return keys_line(shown(top), width)
+
+
+def keys_line(text: Text, width: int) -> Text:
+    """The keys, and a text behind them that has its place first."""
+    kept = list(KEYS)
+    while kept and 1 + sum(len(key) + len(meaning) + 3 for key, meaning, _ in kept) + len(text) > width:
+        kept.remove(min(kept, key=lambda each: each[2]))
     line = Text(" ")
-    for key, meaning in KEYS:
+    for key, meaning, _ in kept:
         line.append(key, "bold").append(f" {meaning}  ", "dim")
-    return line.append_text(shown(top))
+    return line.append_text(text)
 
 
 def prompt(question: str, top: Top, hint: str) -> Text:

@@ -15,7 +15,7 @@ from enum import Enum
 
 from beanpole.monitor.columns import COLUMNS, Column
 from beanpole.monitor.sampling import Rates, Row, Sample, matches
-from beanpole.monitor.units import seconds_of
+from beanpole.quantities import seconds_of
 
 HISTORY = 120
 """Samples of which the rates are kept for the bars."""
@@ -228,10 +228,10 @@ class Top:
 
     def _pause(self) -> Order | None:
         seconds = seconds_of(self.typed or str(PAUSE_S_DEFAULT))
-        if seconds is None:
+        if seconds is None or seconds.denominator != 1:
             self.message = "seconds, or a time like 10m or 1h30m, please"
             return None
-        return Pause(self.asked_tube, seconds)
+        return Pause(self.asked_tube, int(seconds))
 
     def kickable(self) -> tuple[int, str]:
         """How many jobs of the asked tube a kick would find, and in which state: buried ones, else delayed ones."""

@@ -1,13 +1,8 @@
-"""Numbers as people read them, in few characters; and a time as they write it."""
-
-import re
+"""Numbers as people read them, in few characters."""
 
 MINUTE_S = 60
 HOUR_S = 3600
 DAY_S = 86_400
-
-TIME = re.compile(r"(?:([0-9]+)d)?(?:([0-9]+)h)?(?:([0-9]+)m)?(?:([0-9]+)s?)?")
-"""Days, hours, minutes and seconds, of which each may be left out."""
 
 
 def count(number: int) -> str:
@@ -47,16 +42,6 @@ def duration(seconds: float) -> str:
     if whole < DAY_S:
         return f"{whole // HOUR_S}h{whole % HOUR_S // MINUTE_S:02}m"
     return f"{whole // DAY_S}d{whole % DAY_S // HOUR_S:02}h"
-
-
-def seconds_of(text: str) -> int | None:
-    """The seconds of a time as people write it: ``90``, ``90s``, ``10m``, ``1h30m``, ``2d``; None: it is none."""
-    found = TIME.fullmatch(text)
-    if found is None or not text:
-        return None
-    return sum(
-        int(number or 0) * unit for number, unit in zip(found.groups(), (DAY_S, HOUR_S, MINUTE_S, 1), strict=True)
-    )
 
 
 def size(number: int) -> str:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from beanpole import Client
+from beanpole.protocol.names import NAME_RULE
 from tests.e2e.cli.conftest import Cli, command, run
 from tests.e2e.process import environment, wait_until
 from tests.servers import HOST, beanpole_server
@@ -28,7 +29,7 @@ def test_nobody_listens() -> None:
     assert "can't connect to unix:/nonexistent/socket: No such file or directory" in done.err
 
 
-@pytest.mark.parametrize("url", ["localhost", "http://127.0.0.1", "beanstalk://", "beanstalk://h:x", "unix:"])
+@pytest.mark.parametrize("url", ["local host", "http://127.0.0.1", "beanstalk://", "beanstalk://h:x", "unix:"])
 def test_url_that_is_none(url: str) -> None:
     done = run("tubes", "--url", url)
     assert (done.code, done.err.count("\n")) == (5, 1)
@@ -59,24 +60,23 @@ def test_nobody_listens_to_any_verb(verb: list[str]) -> None:
 
 def test_url_without_a_scheme(cli: Cli, tube: str) -> None:
     assert run("put", "-t", f"tube:{tube}", "x", "--url", f"{HOST}:{cli.server.port}").code == 0
-    assert run("drain", f"tube:{tube}", "-y", "--url", cli.url).lines == [f"1 job of {tube} deleted"]
+    assert run("clear", f"tube:{tube}", "-y", "--url", cli.url).lines == [f"1 job of {tube} deleted"]
 
 
 def test_variable_that_is_no_url() -> None:
     done = subprocess.run(
-        command("tubes"), env=environment({"BEANPOLE_URL": "nonsense"}), capture_output=True, text=True, check=False
+        command("tubes"), env=environment({"BEANPOLE_URL": "http://h"}), capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stderr.count("\n")) == (5, 1)
     assert "BEANPOLE_URL" in done.stderr
-    assert "'nonsense'" in done.stderr
+    assert "'http://h'" in done.stderr
 
 
 @pytest.mark.parametrize("name", ["two words", "", "-x", "ü", "x" * 201])
 def test_name_that_no_tube_has(cli: Cli, name: str) -> None:
     done = cli("stats", "--", f"tube:{name}", code=5)
     assert done.err.count("\n") == 1
-    assert "a tube's name" in done.err
-    assert ("made of letters, digits and -+/;.$_(): " in done.err) == (name in {"two words", "ü"})
+    assert NAME_RULE in done.err
 
 
 def test_server_that_is_gone_in_the_middle() -> None:
@@ -109,7 +109,7 @@ def test_server_that_closes_the_connection_unasked() -> None:
         thread.start()
         done = run("stats", "--url", f"beanstalk://{HOST}:{listener.getsockname()[1]}")
         thread.join(60)
-    assert (done.code, done.err) == (4, "beanpole: the server closed the connection before it answered\n")
+    assert (done.code, done.err) == (4, "beanpole: stats: the server closed the connection before it answered\n")
 
 
 def test_what_answers_is_no_server() -> None:
@@ -216,9 +216,9 @@ def test_completion_knows_verbs_and_options() -> None:
 
 def test_completion_knows_tubes(cli: Cli, client: Client[bytes], tube: str) -> None:
     client.put_many([b"x"], tube=f"{tube}-emails")
-    assert complete(f"beanpole drain {tube}-", cli.url) == [f"{tube}-emails"]
+    assert complete(f"beanpole clear {tube}-", cli.url) == [f"{tube}-emails"]
     assert complete(f"beanpole peek --url {cli.url} {tube}-e", "beanstalk://127.0.0.1:1") == [f"{tube}-emails"]
-    assert complete("beanpole drain x", "unix:/nonexistent/socket") == []
+    assert complete("beanpole clear x", "unix:/nonexistent/socket") == []
 
 
 def test_unknown_shell() -> None:

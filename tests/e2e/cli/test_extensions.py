@@ -2,11 +2,13 @@
 
 import json
 import os
+import pty
+import subprocess
 
 import pytest
 
 from beanpole import Client, NotFoundError
-from tests.e2e.cli.conftest import Cli
+from tests.e2e.cli.conftest import Cli, command
 
 
 def lacks(cli: Cli, client: Client[bytes], *needs: str) -> bool:
@@ -50,8 +52,8 @@ def test_put_with_a_fraction_of_a_second(cli: Cli, client: Client[bytes], tube: 
 def test_put_options_that_do_not_fit(cli: Cli, tube: str) -> None:
     assert "--key" in cli("put", "-t", tube, "--taken", "keep", "a", code=5).err
     assert "a key has" in cli("put", "-t", tube, "--key", "a b", "a", code=5).err
-    assert "seconds" in cli("put", "-t", tube, "--delay", "nan", "a", code=5).err
-    assert "seconds" in cli("put", "-t", tube, "--expire", "-1", "a", code=5).err
+    assert "no time" in cli("put", "-t", tube, "--delay", "nan", "a", code=5).err
+    assert "no time" in cli("put", "-t", tube, "--expire", "-1", "a", code=5).err
 
 
 def test_clear(cli: Cli, client: Client[bytes], tube: str) -> None:
@@ -61,7 +63,7 @@ def test_clear(cli: Cli, client: Client[bytes], tube: str) -> None:
     client.reserve_job(ids[1])
     client.bury(ids[1])
     assert cli("clear", tube, "--state", "ready", "--yes").lines == [f"2 jobs of {tube} deleted"]
-    assert cli("clear", tube, "--yes", "--json").objects == [{"tube": tube, "cleared": 2}]
+    assert cli("clear", tube, "--yes", "--json").objects == [{"tube": tube, "deleted": 2}]
     assert client.stats_job(ids[0]).state == "reserved"
     assert cli("clear", tube, code=5).err
     assert "no tube" in cli("clear", tube + "x", "--yes", code=2).err
@@ -83,6 +85,20 @@ def test_list(cli: Cli, client: Client[bytes], tube: str) -> None:
         bodies = [json.loads(line)["body"] for line in cli("list", tube, "--bodies", "--json").lines]
         assert bodies == ["a", "b", "c", "later"]
         assert cli("list", tube, "--next", "--limit", 1).lines[1].startswith(f"{ids[0]}\t")
+
+
+def test_list_searches_bodies_and_keys(cli: Cli, client: Client[bytes], tube: str) -> None:
+    if lacks(cli, client, "list-jobs", "list-jobs.bodies", "put-job.key"):
+        assert "list-jobs" in cli("list", tube, "--text", "x", code=1).err
+        return
+    ids = client.put_many([b"needle", b"x" * 1_000 + b"needle", b"hay", b"last needle"])
+    keyed = client.put(b"hay", key="of-needles")
+    assert [line.split("\t")[0] for line in cli("list", tube, "--text", "needle").lines[1:]] == [
+        *map(str, [*ids[:2], ids[3], keyed])
+    ]
+    found = cli("list", tube, "--text", "needle", "--after", ids[0], "--limit", 2, "--bodies", "--json").objects
+    assert [each["id"] for each in found] == [ids[1], ids[3]]
+    assert cli("list", tube, "--text", "straw").lines == [cli("list", tube).lines[0]]
 
 
 def test_change(cli: Cli, client: Client[bytes], tube: str) -> None:
@@ -142,6 +158,30 @@ def test_explain(cli: Cli, client: Client[bytes], tube: str) -> None:
     done = cli("explain", tube + "x", first, code=2)
     assert f"no tube {tube}x" in done.err
     assert done.lines[0].startswith(f"job {first} of {tube}: ready, number 1")
+
+
+def test_why_a_job_died(cli: Cli, client: Client[bytes], tube: str) -> None:
+    dead, fresh = client.put_many([b"a", b"b"])
+    if lacks(cli, client, "fail-job", "explain"):
+        assert [line.split("\t")[-1] for line in cli("jobs", tube).lines] == ["why", "", ""]
+        assert "failed" not in cli("peek", dead, "--json").objects[0]
+        return
+    client.fail_job(client.reserve_job(dead), "ValueError: no\n  in line \x1b 3", dead=True)
+    assert [line.split("\t")[-1] for line in cli("jobs", tube).lines] == ["why", "ValueError: no", ""]
+    shown = {each["id"]: each for each in cli("jobs", tube, "--json").objects}
+    assert shown[dead]["failed"] == "ValueError: no\n  in line \x1b 3"
+    assert "after 1 attempt" in shown[dead]["died"]
+    assert "failed" not in shown[fresh]
+    [peeked] = cli("peek", dead, "--json").objects
+    assert (peeked["failed"], peeked["body"]) == (shown[dead]["failed"], "a")
+    assert cli("explain", dead).lines[-2:] == ["  - failed: ValueError: no", "      in line \\x1b 3"]
+    ours, theirs = pty.openpty()
+    subprocess.run(command("peek", dead, "--url", cli.url), stdout=subprocess.DEVNULL, stderr=theirs, check=True)
+    os.close(theirs)
+    said = os.read(ours, 65536).decode().splitlines()
+    os.close(ours)
+    assert said[0].startswith(f"beanpole: job {dead} of {tube}: buried")
+    assert said[-2:] == ["  - failed: ValueError: no", "      in line \\x1b 3"]
 
 
 def test_redrive(cli: Cli, client: Client[bytes], tube: str) -> None:

@@ -1,4 +1,4 @@
-"""`beanpole delete|release|bury|kick|touch`: by id, with an answer that explains itself."""
+"""`beanpole delete|release|bury|kick|hold`: by id, with an answer that explains itself."""
 
 import json
 import signal
@@ -9,6 +9,7 @@ import pytest
 from beanpole import Client
 from tests.e2e.cli.conftest import Cli
 from tests.e2e.process import wait_until
+from tests.servers import HOST, beanpole_server
 
 
 def state_of(client: Client[bytes], id: int) -> str:
@@ -29,7 +30,7 @@ def test_delete_goes_on_after_an_error(cli: Cli, client: Client[bytes]) -> None:
     assert json.loads(done.err) == {"note": "there is no job 987654321"}
 
 
-@pytest.mark.parametrize("verb", ["delete", "release", "bury", "touch"])
+@pytest.mark.parametrize("verb", ["delete", "release", "bury", "hold"])
 def test_job_in_other_hands(cli: Cli, client: Client[bytes], verb: str) -> None:
     id = client.put(b"x")
     client.reserve_job(id)
@@ -72,6 +73,24 @@ def test_bury_and_kick(cli: Cli, client: Client[bytes], tube: str) -> None:
     assert client.stats_job(ids[0]).pri == 9
 
 
+def test_kick_all() -> None:
+    """On a server of its own: it is about every tube."""
+    with beanpole_server() as server, Client((HOST, server.port), None) as client:
+        cli = Cli(server)
+        assert cli("kick", "--all").err == "beanpole: no tube has a buried job\n"
+        for name, buried in (("a", 2), ("b", 1), ("c", 0)):
+            ids = client.put_many([b"x"] * 3, tube=name)
+            client.put(b"x", delay=100, tube=name)
+            for id in ids[:buried]:
+                client.bury(client.reserve_job(id))
+        assert cli("kick", "--all").lines == ["2 of a kicked", "1 of b kicked"]
+        assert [client.stats_tube(name).current_jobs_delayed for name in "abc"] == [1, 1, 1]
+        client.put_many([b"x"] * 2, tube="c")
+        assert cli("kick", "c", "--all", "--json").objects == [{"tube": "c", "kicked": 1}]  # none is buried
+    assert "--all" in cli("kick", code=5).err
+    assert "--count" in cli("kick", "c", "--all", "--count", 1, code=5).err
+
+
 def test_kick_of_a_tube_whose_name_is_a_number(cli: Cli, client: Client[bytes]) -> None:
     id = client.put(b"x", tube="123456789", delay=100)
     assert cli("kick", "tube:123456789").lines == ["1 of 123456789 kicked"]
@@ -80,18 +99,18 @@ def test_kick_of_a_tube_whose_name_is_a_number(cli: Cli, client: Client[bytes]) 
 
 
 @pytest.mark.parametrize("state", ["ready", "delayed", "buried"])
-def test_touch_holds_a_job_and_gives_it_back(cli: Cli, client: Client[bytes], state: str) -> None:
+def test_hold_keeps_a_job_and_gives_it_back(cli: Cli, client: Client[bytes], state: str) -> None:
     id = client.put(b"x", priority=4, ttr=1, delay=100 if state == "delayed" else 0)
     if state == "buried":
         client.bury(client.reserve_job(id), priority=4)
-    cli("touch", id, "--for", 2)
+    cli("hold", id, "--for", 2)
     stats = client.stats_job(id)
     assert (stats.state, stats.pri, stats.timeouts) == (state, 4, 0)
 
 
-def test_touch_until_interrupted(cli: Cli, client: Client[bytes]) -> None:
+def test_hold_until_interrupted(cli: Cli, client: Client[bytes]) -> None:
     id = client.put(b"x")
-    with cli.start("touch", id, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+    with cli.start("hold", id, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         wait_until(lambda: state_of(client, id) == "reserved", "held")
         assert process.stderr is not None
         assert process.stderr.readline() == f"beanpole: job {id} is held; Ctrl-C gives it back\n".encode()

@@ -3,6 +3,9 @@
 import json
 import os
 import pty
+import re
+
+import pytest
 
 from beanpole import Client
 from tests.e2e.cli.conftest import Cli
@@ -19,6 +22,11 @@ def test_peek_by_id_and_by_tube(cli: Cli, client: Client[bytes], tube: str) -> N
         (buried, "buried", tube),
     ]
     assert (found[0]["body"], found[1]["body_base64"]) == ("ready", "YnX/cmllZA==")
+
+
+def test_line_end_of_a_body_is_not_doubled(cli: Cli, client: Client[bytes]) -> None:
+    assert cli("peek", client.put(b"line\n")).out == b"line\n"
+    assert cli("peek", client.put(b"line"), "--raw").out == b"line"
 
 
 def test_peek_of_nothing(cli: Cli, client: Client[bytes], tube: str) -> None:
@@ -68,8 +76,9 @@ def test_tubes(cli: Cli, client: Client[bytes], tube: str) -> None:
     assert totals == sorted(totals, reverse=True)
 
 
-def test_table_on_a_terminal(cli: Cli, client: Client[bytes], tube: str) -> None:
-    client.put(b"\x1b[31mred\nline")
+@pytest.mark.parametrize("wide", ["", "日本"])
+def test_table_on_a_terminal(cli: Cli, client: Client[bytes], tube: str, wide: str) -> None:
+    client.put(b"\x1b[31mred\nline" + wide.encode())
     ours, theirs = pty.openpty()
     assert cli.process("jobs", tube, "--bodies", stdout=theirs).code == 0
     os.close(theirs)
@@ -79,6 +88,10 @@ def test_table_on_a_terminal(cli: Cli, client: Client[bytes], tube: str) -> None
     assert "\\x1b[31mred" in shown
     assert " ready " in shown
     assert "[31m" not in shown.replace("\\x1b[31m", "")
+    assert wide in shown
+    head, line, *_ = [re.sub(r"\x1b\[\d+m", "", each) for each in shown.splitlines()]
+    assert head.split()[:2] == ["id", "state"]
+    assert set(line) == {"─"}
 
 
 # --- jobs -------------------------------------------------------------------------------------------------------------
@@ -131,7 +144,7 @@ def test_jobs_of_no_tube(cli: Cli, tube: str) -> None:
 
 def test_pause_and_resume(cli: Cli, client: Client[bytes], tube: str) -> None:
     client.put(b"x")
-    assert cli("pause", tube, "--for", 100).lines == [f"{tube} is paused for 100 s"]
+    assert cli("pause", tube, "--for", "1m40s").lines == [f"{tube} is paused for 100 s"]
     assert client.stats_tube(tube).pause == 100
     cli("reserve", tube, "--timeout", 0, code=3)
     assert json.loads(cli("resume", tube, "--json").out) == {"tube": tube, "pause": 0}

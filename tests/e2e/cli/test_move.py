@@ -1,4 +1,4 @@
-"""`beanpole move|drain|export|import`: nothing is lost, whatever breaks; else all is there, unchanged."""
+"""`beanpole move|clear|export|import`: nothing is lost, whatever breaks; else all is there, unchanged."""
 
 import base64
 import json
@@ -132,7 +132,8 @@ def test_move_to_another_server(cli: Cli, client: Client[bytes], tube: str) -> N
         other.drain()
         done = cli("move", tube, tube, "--to-url", f"beanstalk://{HOST}:{other.port}", code=1)
         assert done.err == (
-            "beanpole: DRAINING: the server takes no more jobs; moved 0 jobs; call it again to move the rest\n"
+            f"beanpole: put into {tube}: DRAINING: the server takes no more jobs; moved 0 jobs;"
+            " call it again to move the rest\n"
         )
     done = cli("move", tube, tube, "--to-url", f"beanstalk://{HOST}:{other.port}", code=4)
     assert "can't connect" in done.err
@@ -162,23 +163,23 @@ def test_move_ends_where_others_put_as_fast(client: Client[bytes], tube: str) ->
 def test_tube_that_is_not_there(cli: Cli, tube: str, tmp_path: Path) -> None:
     none = f"{tube}-none"
     remove = ["export", "--remove", "--output", tmp_path / "x", none]
-    for verb in (["move", none, tube], ["drain", "--yes", none], ["kick", none], ["peek", none], remove):
+    for verb in (["move", none, tube], ["clear", "--yes", none], ["kick", none], ["peek", none], remove):
         assert cli(*verb, code=2).err == f"beanpole: there is no tube {none}\n"
     assert none not in cli("tubes").out.decode()
 
 
-# --- drain ------------------------------------------------------------------------------------------------------------
+# --- clear ------------------------------------------------------------------------------------------------------------
 
 
-def test_drain(cli: Cli, client: Client[bytes], tube: str) -> None:
+def test_clear(cli: Cli, client: Client[bytes], tube: str) -> None:
     fill(client)
     held = client.put(b"held", priority=0)
     client.reserve_job(held)
-    assert "give --yes" in cli("drain", tube, code=5).err
-    assert cli("drain", tube, "--yes", "--state", "buried", "--count", 30).lines == [f"30 jobs of {tube} deleted"]
+    assert "give --yes" in cli("clear", tube, code=5).err
+    assert cli("clear", tube, "--yes", "--state", "buried", "--count", 30).lines == [f"30 jobs of {tube} deleted"]
     stats = client.stats_tube(tube)
     assert (stats.current_jobs_ready, stats.current_jobs_delayed, stats.current_jobs_buried) == (3, 40, 10)
-    done = cli("drain", tube, "--yes", "--json")
+    done = cli("clear", tube, "--yes", "--json")
     assert done.objects == [{"tube": tube, "deleted": 53}]
     assert json.loads(done.err) == {"note": f"1 reserved job stays in {tube}"}
     assert cli("move", tube, f"{tube}-b").err == f"beanpole: 1 reserved job stays in {tube}\n"
@@ -187,11 +188,11 @@ def test_drain(cli: Cli, client: Client[bytes], tube: str) -> None:
 
 
 @pytest.mark.parametrize(("answer", "code"), [(b"n\n", 1), (b"y\n", 0)])
-def test_drain_asks(cli: Cli, client: Client[bytes], tube: str, answer: bytes, code: int) -> None:
+def test_clear_asks(cli: Cli, client: Client[bytes], tube: str, answer: bytes, code: int) -> None:
     client.put_many([b"x", b"y"])
     ours, theirs = pty.openpty()
     os.write(ours, answer)
-    done = cli.process("drain", tube, stdin=theirs)
+    done = cli.process("clear", tube, stdin=theirs)
     os.close(theirs)
     os.close(ours)
     assert done.code == code
@@ -297,7 +298,7 @@ def test_import_says_which_lines_are_no_jobs(cli: Cli, client: Client[bytes], tu
     said = [line.partition(": line ")[2] for line in done.err.splitlines()]
     assert [line.split(":")[0] for line in said] == [str(number) for number in range(2, 12)]
     assert said[0] == "2: this is not a job: it is not JSON"
-    assert said[8] == "10: JOB_TOO_BIG: the body is larger than the server's limit of 65535 bytes"
+    assert said[8] == f"10: put into {tube}: JOB_TOO_BIG: the body is larger than the server's limit of 65535 bytes"
     assert said[9] == "11: this is not a job: body must be a string, not 5"
     assert done.lines == [f"2 jobs imported into {tube}"]
     assert bodies(client) == [b"minimal", b"last"]
@@ -309,5 +310,6 @@ def test_import_says_how_to_go_on(tube: str) -> None:
         done = Cli(server)("import", tube, "--skip", 1, given=b'{"body": "x"}\n1\n{"body": "y"}\n2\n', code=1)
     assert done.err == (
         "beanpole: line 2: this is not a job: it is not a JSON object\n"
-        "beanpole: line 3: DRAINING: the server takes no more jobs; imported 0 jobs; go on with --skip 2\n"
+        f"beanpole: line 3: put into {tube}: DRAINING: the server takes no more jobs;"
+        " imported 0 jobs; go on with --skip 2\n"
     )

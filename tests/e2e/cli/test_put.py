@@ -6,6 +6,8 @@ import re
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from beanpole import Client
 from tests.e2e.cli.conftest import Cli, run
 from tests.e2e.cli.cutting import cut_at
@@ -32,7 +34,7 @@ def test_argument_that_is_no_text_survives(cli: Cli, client: Client[bytes], tube
 
 
 def test_options_are_those_of_the_protocol(cli: Cli, client: Client[bytes], tube: str) -> None:
-    [found] = cli("put", "-t", tube, "--priority", 7, "--delay", 100, "--ttr", 9, "--json", "x").objects
+    [found] = cli("put", "-t", tube, "--priority", 7, "--delay", "1m40s", "--ttr", "9s", "--json", "x").objects
     stats = client.stats_job(found["id"])
     assert (stats.pri, stats.delay, stats.ttr, stats.state) == (7, 100, 9, "delayed")
 
@@ -85,7 +87,7 @@ def test_lines_are_put_as_they_come(cli: Cli, tube: str) -> None:
 
 
 def test_body_that_is_too_big(cli: Cli, client: Client[bytes], tube: str) -> None:
-    reason = "JOB_TOO_BIG: the body is larger than the server's limit of 65535 bytes\n"
+    reason = f"put into {tube}: JOB_TOO_BIG: the body is larger than the server's limit of 65535 bytes\n"
     done = cli("put", "-t", tube, given=b"x" * 65536, code=1)
     assert done.err == f"beanpole: {reason}"
     big = b"x" * 65536 + b"\n"
@@ -128,11 +130,19 @@ def test_ttr_of_nothing(cli: Cli) -> None:
     assert "from 1 to" in cli("put", "--ttr", 0, "x", code=5).err
 
 
-def test_nothing_to_put(cli: Cli) -> None:
+@pytest.mark.parametrize(("flags", "what"), [((), "the body of a job"), (("--each-line",), "a job a line")])
+def test_terminal_is_read_to_its_end(
+    cli: Cli, tube: str, client: Client[bytes], flags: tuple[str, ...], what: str
+) -> None:
     ours, theirs = pty.openpty()
-    done = cli.process("put", stdin=theirs)
-    assert done.code == 5
-    assert "nothing to put" in done.err
+    os.write(ours, b"hello\n\x04")
+    done = cli.process("put", "-t", tube, *flags, stdin=theirs)
     os.close(ours)
     os.close(theirs)
+    assert done.code == 0
+    assert done.err == f"beanpole: type {what}; Ctrl-D at the start of a line ends it\n"
+    assert bodies(client) == [b"hello" if flags else b"hello\n"]
+
+
+def test_lines_take_no_body(cli: Cli) -> None:
     assert "no BODY" in cli("put", "--each-line", "x", code=5).err

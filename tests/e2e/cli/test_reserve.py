@@ -1,5 +1,7 @@
 """`beanpole reserve`: what becomes of a job, above all when something goes wrong."""
 
+import os
+import pty
 import subprocess
 from pathlib import Path
 
@@ -125,6 +127,19 @@ def test_command_that_does_not_read_its_input(cli: Cli, client: Client[bytes], t
     client.put(b"x" * 65535)
     assert cli.process("reserve", tube, "--exec", "exec <&-; true").code == 0
     assert counts(client, tube) == (0, 0, 0, 0)
+
+
+def test_terminal_shows_what_is_waited_for(cli: Cli, client: Client[bytes], tube: str) -> None:
+    ours, theirs = pty.openpty()
+    with cli.start("reserve", tube, "--timeout", 30, stdout=subprocess.PIPE, stderr=theirs) as process:
+        os.close(theirs)
+        said = b""
+        while not said.endswith(b"\n"):
+            said += os.read(ours, 1000)
+        assert said.decode().strip() == f"beanpole: waiting for a job of {tube}, up to 30 s; Ctrl-C ends this"
+        client.put(b"x")
+        assert process.communicate(timeout=60)[0] == b"x\n"
+    os.close(ours)
 
 
 @pytest.mark.parametrize("ends", [["--bury", "--delete"], ["--release", "--bury", "--exec", "true"]])

@@ -57,12 +57,12 @@ def test_rules_of_a_pattern(cli: Cli, client: Client[bytes]) -> None:
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["set", "a b", "attempts: 5"], "a tube's name is made of letters, digits and"),
+        (["set", "a b", "attempts: 5"], "a tube's name has 1 to 200 letters, digits and"),
         (["set", "a", "attempts: 5", "backof: 1"], "line 2: there is no rule 'backof' (see beanpole rules --help)"),
         (["set", "a", "attempts: many"], "line 1: attempts: a whole number"),
         (["show", "a*"], "a* is a pattern, not a tube; beanpole rules list"),
         (["show", "a b"], "letters"),
-        (["drop", "**"], "a tube's name is made of"),
+        (["drop", "**"], "a tube's name has 1 to 200 letters"),
     ],
 )
 def test_what_is_wrong_is_named(cli: Cli, client: Client[bytes], arguments: list[str], sentence: str) -> None:
@@ -118,12 +118,12 @@ def test_a_file_of_rules(cli: Cli, client: Client[bytes], tmp_path: Path) -> Non
         ),
         ("[a]\nattempts: 5\n[b]\nattempts: x\n", ":4: attempts: a whole number from 1 to"),
         ("[a]\n[b]\n[a]\n", ":3: [a] is there twice"),
-        ("[a]\nattempts: 5\n[a b]\n", ":3: a tube's name is made of letters, digits and"),
+        ("[a]\nattempts: 5\n[a b]\n", ":3: a tube's name has 1 to 200 letters, digits and"),
         (
             "[a]\nattempts: 5\n[b]\n" + "\n".join(f"dead: {'x' * 190}" for _ in range(30)),
             ":3: rules have 4096 bytes at most",
         ),
-        ("[a]\nattempts: 5\n[b]\ndead: \xff\n", ":4: dead: the name of a tube is wanted"),
+        ("[a]\nattempts: 5\n[b]\ndead: \xff\n", ":4: dead: a tube's name has 1 to 200 letters"),
     ],
 )
 def test_a_file_with_one_wrong_line_changes_nothing(

@@ -1,4 +1,4 @@
-"""`beanpole move|drain|export|import` that are stopped: nothing is lost, and they say how to go on."""
+"""`beanpole move|clear|export|import` that are stopped: nothing is lost, and they say how to go on."""
 
 import json
 import re
@@ -60,7 +60,7 @@ def stop_everywhere(cli: Cli, client: Client[bytes], tube: str, *verb: object, e
         for each in (tube, f"{tube}-b"):
             wait_until(lambda each=each: not held(client, each), "given back")  # type: ignore[misc]
             if each in client.tubes():
-                cli("drain", each, "--yes")
+                cli("clear", each, "--yes")
         if not cut.happened:
             assert number > 5
             return
@@ -227,7 +227,7 @@ def test_import_that_is_interrupted_anywhere_knows_how_far_it_came(
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("verb", ["move", "drain", "export", "import"])
+@pytest.mark.parametrize("verb", ["move", "clear", "export", "import"])
 def test_verb_that_is_interrupted_says_how_far_it_came(
     cli: Cli, client: Client[bytes], tube: str, tmp_path: Path, *, verb: str, number: int
 ) -> None:
@@ -237,7 +237,7 @@ def test_verb_that_is_interrupted_says_how_far_it_came(
     file.write_text('{"body": "x"}\n' * MANY if verb == "import" else "")
     arguments: dict[str, list[object]] = {
         "move": [tube, other, "--ready"],
-        "drain": [tube, "--yes"],
+        "clear": [tube, "--yes", "--count", MANY],
         "export": [tube, "--remove", "-o", file],
         "import": [other, file],
     }
@@ -256,4 +256,4 @@ def test_verb_that_is_interrupted_says_how_far_it_came(
         assert int(re.findall(r"moved (\d+) jobs", said)[0]) <= client.stats_tube(other).total_jobs
     wait_until(lambda: not held(client, tube), "given back")
     for each in (tube, other):
-        cli("drain", each, "--yes")
+        cli("clear", each, "--yes")

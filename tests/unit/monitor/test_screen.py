@@ -117,6 +117,18 @@ def test_window_is_filled_and_never_overfilled(top: Top, width: int, height: int
     assert max(len(line) for line in lines) <= width
 
 
+@pytest.mark.parametrize("width", [80, 120])
+def test_foot_is_whole_and_says_what_is_filtered(top: Top, width: int) -> None:
+    top.show(sample(row("mails"), row("reports"), stats=server(current_tubes=2)))
+    for key in ("/", *"mail", "enter"):
+        top.press(key)
+    foot = drawn(top, width, 24)[-1]
+    assert foot.rstrip().endswith("1 tube with 'mail' of 2")
+    assert "? help" in foot
+    assert "q quit" in foot
+    assert "…" not in foot
+
+
 def test_columns_that_matter_stay() -> None:
     assert list(fitting(200, timed=True)) == list(COLUMNS)
     assert {column.title for column in COLUMNS} - {column.title for column in fitting(200, timed=False)} == {

@@ -72,12 +72,3 @@ def test_bars_stand_on_the_right_and_the_largest_is_full() -> None:
     assert units.spark([8.0, 1.0, 1.0], 2) == "██", "what is out of sight does not count"
     assert units.spark([], 3) == "   "
     assert units.spark([1.0], 0) == ""
-
-
-@pytest.mark.parametrize(
-    ("text", "seconds"),
-    [("90", 90), ("90s", 90), ("10m", 600), ("1h30m", 5400), ("2d", 172_800), ("0", 0)]
-    + [(each, None) for each in ("", "m", "10x", "1m2h", "-1", "1.5h", "²")],
-)
-def test_seconds_of(text: str, seconds: int | None) -> None:
-    assert units.seconds_of(text) == seconds

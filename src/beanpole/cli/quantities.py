@@ -1,0 +1,90 @@
+"""Options that are a time or a size, of every verb: `beanpole.quantities` says how people write them."""
+
+from fractions import Fraction
+from typing import Any
+
+import click
+
+from beanpole import limits
+from beanpole.quantities import DURATION_FORM, DURATIONS, SIZE_FORM, bytes_of, seconds_of
+
+DURATION_NOTE = "DURATION is a number of seconds, or a time as in 10m, 1h30m, 500ms."
+MS_NOTE = "DURATION of --{} is a number of milliseconds, or a time as in 50ms, 2s."
+SIZE_NOTE = "SIZE is a number of bytes, or as in 64KiB, 1M."
+
+
+class Duration(click.ParamType[float]):
+    """A time, counted in seconds or milliseconds; a number alone counts these. Whole ones are an int."""
+
+    name = "duration"
+
+    def __init__(
+        self, minimum: float = 0, maximum: float = limits.PRI_MAX, *, unit: str = "s", whole: bool = False
+    ) -> None:
+        self.minimum = minimum
+        self.maximum = maximum
+        self.unit = unit
+        self.whole = whole
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Return the time."""
+        text = str(value)
+        seconds = seconds_of(text, self.unit)
+        if seconds is None:
+            self.fail(f"{text!r} is no time; {DURATION_FORM}", param, ctx)
+        number = seconds / DURATIONS[self.unit]
+        if self.whole and number.denominator != 1:
+            self.fail(f"{text!r} is no whole number of {WORDS[self.unit]}", param, ctx)
+        if not Fraction(str(self.minimum)) <= number <= Fraction(str(self.maximum)):
+            self.fail(f"{text!r} is not from {self.minimum:g} to {self.maximum:.10g} {WORDS[self.unit]}", param, ctx)
+        return int(number) if number.denominator == 1 else float(number)
+
+
+WORDS = {"s": "seconds", "ms": "milliseconds"}
+
+DURATION = Duration()
+"""A time that may have a fraction of a second, where the server knows that."""
+
+SECONDS = Duration(whole=True)
+"""Whole seconds, which every server knows."""
+
+TTR = Duration(1, whole=True)
+"""Seconds that a worker has; a server makes 1 of 0, so nobody gets what 0 might mean."""
+
+
+class Size(click.ParamType[int]):
+    """A number of bytes."""
+
+    name = "size"
+
+    def __init__(self, minimum: int = 0, maximum: int | None = None) -> None:
+        self.minimum = minimum
+        self.maximum = maximum
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Return the bytes."""
+        text = str(value)
+        number = bytes_of(text)
+        if number is None:
+            self.fail(f"{text!r} is no size; {SIZE_FORM}", param, ctx)
+        if number < self.minimum:
+            self.fail(f"{text!r} is less than {self.minimum} bytes", param, ctx)
+        if self.maximum is not None and number > self.maximum:
+            self.fail(f"{text!r} is more than {self.maximum} bytes", param, ctx)
+        return number
+
+
+def notes_of(command: click.Command) -> str:
+    """Return what the help of a command says of its times and sizes, a paragraph each; empty if it has none."""
+    kinds = [each.type for each in command.params]
+    notes = []
+    if any(isinstance(each, Duration) and each.unit == "s" for each in kinds):
+        notes.append(DURATION_NOTE)
+    notes += [
+        MS_NOTE.format(each.opts[-1].removeprefix("--"))
+        for each in command.params
+        if isinstance(each.type, Duration) and each.type.unit == "ms"
+    ]
+    if any(isinstance(each, Size) for each in kinds):
+        notes.append(SIZE_NOTE)
+    return "".join(f"{each}\n\n" for each in notes)
