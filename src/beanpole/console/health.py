@@ -4,10 +4,18 @@ Each check is a sentence about one server; the answer to a request is 200 only i
 asked about. Only `stats` is asked, which costs a server a few microseconds.
 """
 
+import asyncio
 from collections.abc import Callable
 
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+
 from beanpole.client import Stats
-from beanpole.console.families import role_of
+from beanpole.console.answers import HEADERS
+from beanpole.console.errors import AwayError
+from beanpole.console.roles import has_jobs, role_of
+from beanpole.console.servers import Console, Server
 
 Verdict = tuple[bool, str]
 """Whether a check holds, and why."""
@@ -26,7 +34,7 @@ def is_ready(stats: Stats) -> Verdict:
             False,
             "closes its clients: nothing is confirmed" if role == "leader" else f"{role}: no leader is reached",
         )
-    if role in {"", "leader"}:
+    if has_jobs(stats):
         if stats.draining:
             return False, "draining: it takes no more jobs"
         if stats.get("log-full") == "true":
@@ -48,3 +56,22 @@ def leads(stats: Stats) -> Verdict:
 
 CHECKS: dict[str, Callable[[Stats], Verdict]] = {"/health": answers, "/ready": is_ready, "/leader": leads}
 """The checks by path."""
+
+
+async def check(request: Request) -> Response:
+    """A line for each server; 200 if the check holds for all, else 503."""
+    console: Console = request.app.state.console
+    servers, verdict = console.asked(request), CHECKS[request.scope["path"]]
+
+    async def of(server: Server) -> Verdict:
+        try:
+            return verdict(await server.sampler.stats.get())
+        except AwayError as error:
+            return False, f"away: {error}"
+
+    verdicts = await asyncio.gather(*map(of, servers))
+    text = "".join(f"{server.name}: {why}\n" for server, (_, why) in zip(servers, verdicts, strict=True))
+    return PlainTextResponse(text, 200 if all(holds for holds, _ in verdicts) else 503, HEADERS)
+
+
+ROUTES = tuple(Route(path, check) for path in CHECKS)

@@ -6,11 +6,15 @@ without a Host, is let through: HAProxy's checks are such.
 """
 
 import ipaddress
+import re
 from collections.abc import Collection
 
 from starlette.datastructures import Headers
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
+
+FORM = re.compile(r"(?:\[[^][]*\]|[^][:]*)(?::[0-9]*)?")
+"""A host, in brackets if there are colons in it, and maybe a port: nothing stands behind."""
 
 
 def host_of(text: str) -> str:
@@ -23,6 +27,8 @@ def host_of(text: str) -> str:
 
 def is_allowed(text: str, names: Collection[str]) -> bool:
     """Whether a Host header names the console."""
+    if not FORM.fullmatch(text.strip()):
+        return False
     host = host_of(text)
     if host == "localhost" or host in names:
         return True

@@ -30,25 +30,32 @@ class Latest(Generic[T]):
         """The last that came; None: nothing ever did."""
         self.at_ns = 0
         """When it was complete."""
+        self._changes = 0
+        """How often something was changed."""
+        self._task_of = self._value_of = 0
+        """How often it had, when the task began, and when `value` was asked for."""
 
     def heard(self) -> None:
         """The server has answered a part of the question: it is there, and there is more to come."""
         self._heard_at_ns = self._now_ns()
 
+    def outdate(self) -> None:
+        """Something was changed: from now on, `get` returns only an answer that was asked for after this call."""
+        self._changes += 1
+
     async def get(self) -> T:
-        """Returns an answer that is no older than a second.
+        """Returns an answer that is no older than a second, and than the last change that is known of.
 
         Raises AwayError: the server can't be reached, or is silent.
         """
-        now_ns = self._now_ns()
-        if self.value is not None and now_ns - self.at_ns < limits.FRESH_MS * MS:
+        now_ns, changes = self._now_ns(), self._changes
+        if self.value is not None and now_ns - self.at_ns < limits.FRESH_MS * MS and self._value_of == changes:
             return self.value
-        task, give_up_at_ns = self._task or self._begin(), now_ns + limits.SCRAPE_MS * MS
-        while not task.done():
-            left_ns = min(self._heard_at_ns + limits.ANSWER_MS * MS, give_up_at_ns) - self._now_ns()
-            if left_ns <= 0:
-                raise AwayError(f"no answer within {limits.ANSWER_MS / 1000:g} s")
-            await asyncio.wait({task}, timeout=left_ns / 1e9)
+        give_up_at_ns = now_ns + limits.SCRAPE_MS * MS
+        if self._task is not None and self._task_of < changes:
+            await self._wait(self._task, give_up_at_ns)
+        task = self._task if self._task is not None and self._task_of >= changes else self._begin()
+        await self._wait(task, give_up_at_ns)
         try:
             return task.result()
         except AwayError:
@@ -58,19 +65,30 @@ class Latest(Generic[T]):
         except asyncio.CancelledError:
             raise AwayError("the console stops") from None
 
+    async def _wait(self, task: asyncio.Task[T], give_up_at_ns: int) -> None:
+        """Waits until a task is done. Raises AwayError: the server is silent."""
+        while not task.done():
+            left_ns = min(self._heard_at_ns + limits.ANSWER_MS * MS, give_up_at_ns) - self._now_ns()
+            if left_ns <= 0:
+                raise AwayError(f"no answer within {limits.ANSWER_MS / 1000:g} s")
+            await asyncio.wait({task}, timeout=left_ns / 1e9)
+
     def _begin(self) -> asyncio.Task[T]:
         self.heard()
+        self._task_of = self._changes
         self._task = task = asyncio.get_running_loop().create_task(self._take())
         task.add_done_callback(self._ended)
         return task
 
     async def _take(self) -> T:
+        changes = self._task_of
         value = await self._ask()
-        self.value, self.at_ns = value, self._now_ns()
+        self.value, self.at_ns, self._value_of = value, self._now_ns(), changes
         return value
 
     def _ended(self, task: asyncio.Task[T]) -> None:
-        self._task = None
+        if self._task is task:
+            self._task = None
         if not task.cancelled():
             task.exception()  # read, or asyncio logs it when nobody waits for the answer any more
 

@@ -6,8 +6,11 @@ import signal
 import socket
 from collections.abc import Callable
 
-from beanpole.console.app import Console, make_app
+from beanpole.console.actions.runs import Runs
+from beanpole.console.app import make_app
+from beanpole.console.clock import Clock
 from beanpole.console.sampler import Logger, Sampler, make_sampler
+from beanpole.console.servers import Console, Server
 from beanpole.console.serving import make_server
 from beanpole.console.settings import Pairs, Settings
 
@@ -16,33 +19,37 @@ async def run(
     settings: Settings,
     listeners: list[socket.socket],
     logger: Logger,
-    now_ns: Callable[[], int],
+    clock: Clock,
     ready: Callable[[], None],
 ) -> None:
     """Serves until SIGTERM or SIGINT, or until the server that has started this console is gone."""
     loop = asyncio.get_running_loop()
-    samplers = {each.name: make_sampler(each, settings, logger, now_ns) for each in settings.sources}
-    server = make_server(make_app(Console(settings, samplers)), logger)
+    servers = {
+        each.name: Server(each, settings, make_sampler(each, settings, logger, clock)) for each in settings.sources
+    }
+    console = Console(settings, servers, logger, clock)
+    http = make_server(make_app(console), logger)
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, server.stop)
-    tasks = [loop.create_task(each.run()) for each in samplers.values()]
+        loop.add_signal_handler(number, http.stop)
+    tasks = [loop.create_task(each.sampler.run()) for each in servers.values()]
     gone: select.epoll | None = None
     if settings.pairs is not None:
-        tasks.append(loop.create_task(stop_when_lost(next(iter(samplers.values())), server.stop)))
-        gone = watch(settings.pairs, server.stop)
+        tasks.append(loop.create_task(stop_when_lost(next(iter(servers.values())).sampler, http.stop)))
+        gone = watch(settings.pairs, http.stop)
     for each in listeners:
         each.listen()
     ready()
     try:
-        await server.serve(listeners)
+        await http.serve(listeners)
     finally:
+        await console.kept(Runs).stop()
         if gone is not None:
             loop.remove_reader(gone)
             gone.close()
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        await asyncio.gather(*(each.stop() for each in samplers.values()))
+        await asyncio.gather(*(each.stop() for each in servers.values()))
 
 
 async def stop_when_lost(sampler: Sampler, stop: Callable[[], None]) -> None:

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from beanpole.client import Stats, StatsTube
-from beanpole.console.families import role_of
-from beanpole.console.times import Times
+from beanpole.console.metrics.times import Times
+from beanpole.console.roles import has_jobs
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,4 +35,4 @@ class Sample:
     @property
     def leads(self) -> bool:
         """Whether the server has the jobs: it is in no cluster, or leads it."""
-        return role_of(self.stats) in {"", "leader"}
+        return has_jobs(self.stats)

@@ -6,21 +6,34 @@ by tube. One that is away is tried again each time.
 
 import asyncio
 import contextlib
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from typing import Protocol
 
-from beanpole.client import AsyncClient, Backoff, Stats, StatsTube
+from beanpole.client import AsyncClient, Stats, StatsTube
 from beanpole.client.errors import ConnectionLostError, NotFoundError
 from beanpole.console import limits
+from beanpole.console.clients import client_of
+from beanpole.console.clock import Clock
 from beanpole.console.errors import AwayError
-from beanpole.console.families import role_of
 from beanpole.console.latest import MS, Latest
+from beanpole.console.live.history import History
+from beanpole.console.live.rates import Change
+from beanpole.console.metrics.times import Times, TimesDivision
+from beanpole.console.metrics.tubes import TUBES_PER_SLICE, Division
+from beanpole.console.roles import has_jobs
 from beanpole.console.sample import Sample
 from beanpole.console.settings import Settings, Source
-from beanpole.console.times import Times, TimesDivision
-from beanpole.console.tubes import Division
 from beanpole.monitor.sampling import pages_for
+
+
+@dataclass(frozen=True, slots=True)
+class Away:
+    """Since when a server is away."""
+
+    since: float | None = None
+    """Seconds since 1970 when that was found; None: it is there."""
+    reason: str = ""
 
 
 class Logger(Protocol):
@@ -39,30 +52,68 @@ class Sampler:
         client: "AsyncClient[bytes]",
         settings: Settings,
         logger: Logger,
-        now_ns: Callable[[], int],
+        clock: Clock,
     ) -> None:
         self.source = source
-        self.stats = Latest(self._ask_stats, now_ns)
+        self.stats = Latest(self._ask_stats, clock.now_ns)
         """What the server says of itself: as quick as a server can answer."""
-        self.sample = Latest(self._ask_all, now_ns)
+        self.sample = Latest(self._ask_all, clock.now_ns)
         self.lost = asyncio.Event()
         """Set when the connection has broken."""
+        self.history = History(clock.unix_s)
+        self.change = Change()
+        """What happened between the last two samples."""
+        self.away = Away()
+        """Since when nothing is heard, and why."""
+        self._watching: set[asyncio.Event] = set()
+        self._watched = asyncio.Event()
         self._client = client
         self._division = Division(settings.tube_patterns)
         self._times = TimesDivision()
         self._logger = logger
-        self._now_ns = now_ns
+        self._now_ns = clock.now_ns
         self._is_away = False
+        self._unix_s = clock.unix_s
 
     async def run(self) -> None:
-        """Takes a sample every ten seconds, until it is cancelled."""
+        """Takes a sample every ten seconds, and each second while somebody looks, until it is cancelled."""
         while True:
-            due_ns = self.sample.at_ns + limits.IDLE_MS * MS
-            with contextlib.suppress(AwayError):
-                if self.sample.value is None or self._now_ns() >= due_ns:
-                    await self.sample.get()
-                    due_ns = self._now_ns() + limits.IDLE_MS * MS
-            await asyncio.sleep(max(due_ns - self._now_ns(), limits.FRESH_MS * MS) / 1e9)
+            left_ns = self.sample.at_ns + self._pace_ns() - self._now_ns()
+            if self.sample.value is None or left_ns <= 0:
+                with contextlib.suppress(AwayError):
+                    await self.look()
+                left_ns = max(self.sample.at_ns + self._pace_ns() - self._now_ns(), limits.FRESH_MS * MS)
+            self._watched.clear()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(left_ns / 1e9):  # wait_for would miss a stop that comes with a watcher
+                    await self._watched.wait()
+
+    def _pace_ns(self) -> int:
+        return (limits.FRESH_MS if self._watching else limits.IDLE_MS) * MS
+
+    async def look(self) -> Sample:
+        """Returns a sample that is no older than a second. Raises AwayError, which `away` keeps."""
+        try:
+            return await self.sample.get()
+        except AwayError as error:
+            if self.away.since is None:
+                self.away = Away(self._unix_s(), str(error))
+                self._ring()
+            raise
+
+    @contextlib.contextmanager
+    def watch(self, bell: asyncio.Event) -> Iterator[None]:
+        """Samples are taken each second for so long, and the event is set at each, and when the server is away."""
+        self._watching.add(bell)
+        self._watched.set()
+        try:
+            yield
+        finally:
+            self._watching.discard(bell)
+
+    def _ring(self) -> None:
+        for each in self._watching:
+            each.set()
 
     async def stop(self) -> None:
         """Ends what is under way, and the connection."""
@@ -83,17 +134,29 @@ class Sampler:
         return stats
 
     async def _ask_all(self) -> Sample:
+        """Takes a sample, and tells those who watch."""
+        taken = await self._ask()
+        change = Change(self.change, taken)
+        for start in range(0, len(taken.tubes), TUBES_PER_SLICE):
+            change.add(taken.tubes[start : start + TUBES_PER_SLICE])
+            await asyncio.sleep(0)
+        self.change, self.away = change, Away()
+        self.history.add(taken, self.change)
+        asyncio.get_running_loop().call_soon(self._ring)  # when it is there
+        return taken
+
+    async def _ask(self) -> Sample:
         try:
             stats = await self.stats.get()
         except AwayError as error:
             self._report(str(error))  # silent, but connected
             raise
-        if role_of(stats) not in {"", "leader"}:
+        if not has_jobs(stats):
             return Sample(self._now_ns(), stats, [])
         try:
             features = await self._client.features()
             if "stats-tubes" in features:
-                tubes, complete = await self._ask_pages(stats.current_tubes)
+                tubes, complete = await ask_pages(self._client, stats.current_tubes, self.sample.heard)
             else:
                 tubes, complete = await self._ask_each(), True
             named, rest = await self._division.divide(stats.id, tubes, complete=complete)
@@ -102,18 +165,6 @@ class Sampler:
             self.lost.set()
             raise
         return Sample(self._now_ns(), stats, tubes, named, rest, times)
-
-    async def _ask_pages(self, tube_count: int) -> tuple[list[StatsTube], bool]:
-        """Asks for a page after the other; returns also whether the last was reached, behind which there is nothing."""
-        tubes: list[StatsTube] = []
-        for _ in range(pages_for(tube_count, limits.TUBES_PER_PAGE)):
-            after = tubes[-1].name if tubes else None
-            page = await self._client.stats_tubes(after, limits.TUBES_PER_PAGE)
-            self.sample.heard()
-            if not page:
-                return tubes, True
-            tubes += page
-        return tubes, False
 
     async def _ask_each(self) -> list[StatsTube]:
         """Asks for one tube after the other, many in a pipeline. One that has gone since is left out."""
@@ -152,20 +203,28 @@ class Sampler:
                 self._logger.log("info", "server back", server=self.source.name)
 
 
-def make_sampler(source: Source, settings: Settings, logger: Logger, now_ns: Callable[[], int]) -> Sampler:
-    """Returns the sampler of a server, which has sent nothing yet.
+async def ask_pages(
+    client: "AsyncClient[bytes]", tube_count: int, heard: Callable[[], None] = lambda: None
+) -> tuple[list[StatsTube], bool]:
+    """Asks for the tubes, a page after the other, and calls `heard` after each.
 
-    A pair of sockets that was handed over can't be opened again, so it has no time-out: a late answer is waited for.
+    Returns also whether the last was reached, behind which there is nothing.
     """
+    tubes: list[StatsTube] = []
+    for _ in range(pages_for(tube_count, limits.TUBES_PER_PAGE)):
+        page = await client.stats_tubes(tubes[-1].name if tubes else None, limits.TUBES_PER_PAGE)
+        heard()
+        if not page:
+            return tubes, True
+        tubes += page
+    return tubes, False
+
+
+def make_sampler(source: Source, settings: Settings, logger: Logger, clock: Clock) -> Sampler:
+    """Returns the sampler of a server, which has sent nothing yet."""
     if source.address is None:
         assert settings.pairs is not None, "a server without an address has handed over pairs"
-        client = AsyncClient(settings.pairs.sampling, None, timeout=None, backoff=Backoff(attempts=1))
+        client = client_of(settings.pairs.sampling)
     else:
-        client = AsyncClient(
-            source.address,
-            None,
-            timeout=limits.SILENCE_S,
-            connect_timeout=limits.CONNECT_S,
-            backoff=Backoff(attempts=1),
-        )
-    return Sampler(source, client, settings, logger, now_ns)
+        client = client_of(source.address)
+    return Sampler(source, client, settings, logger, clock)

@@ -1,8 +1,8 @@
 """The HTTP server: uvicorn on sockets that are open already, with limits for slow and rude clients.
 
 uvicorn waits for as long as it takes for the first request of a connection, and for a client to read. Here both are
-bounded, and a stop takes half a second at most. What uvicorn would say of clients' mistakes is not logged: nothing that
-a client does can write a line.
+bounded, and a stop takes half a second at most. An answer that is a stream may go on for as long as its client reads.
+What uvicorn would say of clients' mistakes is not logged: nothing that a client does can write a line.
 """
 
 import asyncio
@@ -18,6 +18,9 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from beanpole.console import limits
 from beanpole.console.sampler import Logger
 
+TCP_NOTSENT_LOWAT = 25
+"""Of Linux: Python 3.11 has no name for it."""
+
 
 class Connection(H11Protocol):
     """One client."""
@@ -27,14 +30,25 @@ class Connection(H11Protocol):
     connections_max = limits.HTTP_CONNECTIONS_MAX
     _deadline: asyncio.TimerHandle | None = None
     _is_last: bool = False
+    idle_since_s: float = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Accepts a connection, unless there are too many."""
+        """Accepts a connection. If there are too many, the one that has been idle for longest makes room."""
         super().connection_made(transport)
-        if len(self.connections) > self.connections_max:
-            transport.abort()
-        else:
-            self._set_deadline(self.request_s)
+        open_ones = [each for each in self.connections if not each.transport.is_closing()]
+        if len(open_ones) > self.connections_max:
+            idle = [each for each in open_ones if isinstance(each, Connection) and each is not self and each.is_idle()]
+            if not idle:
+                transport.abort()
+                return
+            min(idle, key=lambda each: each.idle_since_s).transport.abort()
+        self.idle_since_s = self.loop.time()
+        # What a client has yet to read waits here, where it is known, and not by the megabyte in the kernel.
+        transport.set_write_buffer_limits(limits.HTTP_UNREAD_BYTES_MAX)
+        connected = transport.get_extra_info("socket")
+        if connected.family != socket.AF_UNIX:
+            connected.setsockopt(socket.IPPROTO_TCP, TCP_NOTSENT_LOWAT, limits.HTTP_UNREAD_BYTES_MAX)
+        self._set_deadline(self.request_s)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Ends."""
@@ -45,9 +59,16 @@ class Connection(H11Protocol):
     def on_response_complete(self) -> None:
         """An answer was sent: the next request may come, within the time that an idle connection has."""
         self._set_deadline(self.keep_alive_s + self.request_s)
+        self.idle_since_s = self.loop.time()
         super().on_response_complete()
         if self._is_last and not self._is_answering():
             self.transport.close()
+
+    def pause_writing(self) -> None:
+        """The client does not read: from now on it has the time that a request has."""
+        super().pause_writing()
+        if self.is_stream():
+            self._set_deadline(self.request_s)
 
     def eof_received(self) -> bool:  # type: ignore[override]
         """The client says no more, and may wait for its answers all the same, as `nc -N` does."""
@@ -58,10 +79,24 @@ class Connection(H11Protocol):
         # Before the first request there is none, whatever uvicorn's type says.
         return self.cycle is not None and not self.cycle.response_complete  # type: ignore[redundant-expr]
 
+    def is_idle(self) -> bool:
+        """Whether nothing is done for it: no request has come yet, or one that cannot go on now."""
+        return not self._is_answering() or self.cycle.scope["state"].get("is_idle", False)
+
+    def is_stream(self) -> bool:
+        """Whether it is sent something that has no end."""
+        return self._is_answering() and self.cycle.scope["state"].get("is_stream", False)
+
     def _set_deadline(self, seconds: float) -> None:
         if self._deadline is not None:
             self._deadline.cancel()
-        self._deadline = self.loop.call_later(seconds, self.transport.abort)
+        self._deadline = self.loop.call_later(seconds, self._expire)
+
+    def _expire(self) -> None:
+        if self.is_stream() and not self.flow.write_paused and not self.transport.is_closing():
+            self._set_deadline(self.request_s)
+        else:
+            self.transport.abort()
 
 
 class Server(uvicorn.Server):
@@ -77,7 +112,10 @@ class Server(uvicorn.Server):
         self.should_exit = True
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Lets answers that are under way be sent, for a moment."""
+        """Ends streams, and lets other answers that are under way be sent, for a moment."""
+        for connection in list(self.server_state.connections):
+            if isinstance(connection, Connection) and connection.is_stream():
+                connection.transport.close()
         asyncio.get_running_loop().call_later(limits.HTTP_STOP_MS / 1000, self._abort)
         await super().shutdown(sockets)
 

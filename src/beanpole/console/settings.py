@@ -2,6 +2,7 @@
 
 import socket
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from beanpole.client import Address
 from beanpole.client.address import SCHEME
@@ -47,6 +48,15 @@ class Settings:
 
     tube_patterns: tuple[str, ...] = ()
     """Which tubes have metrics of their own, as shell patterns; none: the first by name."""
+
+    token_file: Path | None = None
+    """Where the tokens of those who may change things are; None: everybody may look, and change nothing."""
+
+    is_reached: bool = False
+    """Whether other machines reach it: then there are no pages without a file of tokens."""
+
+    hide_bodies: bool = False
+    """Whether the bodies of jobs are shown, searched and given out nowhere."""
 
     legacy: bool = False
     """Whether /metrics has the names of messagebird/beanstalkd_exporter as well."""

@@ -5,11 +5,12 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
+from urllib.parse import urlencode
 
 from prometheus_client import parser
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
@@ -65,6 +66,20 @@ class Console:
         finally:
             connection.close()
 
+    def post(self, path: str, fields: Mapping[str, object], token: str = "", **headers: str) -> Answer:
+        """Sends a form, with a token if there is one; the value of a field may be a list."""
+        connection = http.client.HTTPConnection(HOST, self.port, timeout=REPLY_TIMEOUT_S)
+        try:
+            names = {name.replace("_", "-"): value for name, value in headers.items()}
+            names["Content-Type"] = "application/x-www-form-urlencoded"
+            if token:
+                names["Authorization"] = f"Bearer {token}"
+            connection.request("POST", path, urlencode(fields, doseq=True), names)
+            answer = connection.getresponse()
+            return Answer(answer.status, {key.lower(): value for key, value in answer.getheaders()}, answer.read())
+        finally:
+            connection.close()
+
     def scrape_once(self, path: str = "/metrics") -> Samples:
         """The values of a scrape, whichever servers it finds."""
         answer = self.get(path)
@@ -99,7 +114,7 @@ def url_of(server: Server, name: str) -> str:
 
 @contextmanager
 def console(*flags: str) -> Iterator[Console]:
-    """A running console, which must still run at the end."""
+    """A running console, which must still run at the end, or have been stopped."""
     with tempfile.TemporaryDirectory() as folder:
         ready, messages = Path(folder, "ready"), Path(folder, "messages")
         command = [
@@ -119,7 +134,7 @@ def console(*flags: str) -> Iterator[Console]:
             wait_until(lambda: ready.exists() or process.poll() is not None, "the console serves")
             assert process.poll() is None, messages.read_text()
             yield Console(process, int(ready.read_text().strip().rpartition(":")[2]), messages)
-            assert process.poll() is None, messages.read_text()
+            assert process.poll() in {None, 0}, messages.read_text()
         finally:
             stop_process(process)
 

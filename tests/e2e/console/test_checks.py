@@ -34,9 +34,9 @@ def test_a_server_that_is_well_passes_and_one_that_drains_takes_no_jobs() -> Non
 
 def test_nothing_else_is_served_and_nothing_can_be_sent() -> None:
     with beanpole_server() as server, console("--url", url_of(server, "one")) as served:
-        for path in ("/", "/api/v1/jobs", "/metrics/", "/..%2f", "/%ff", "/health?server=%ff"):
+        for path in ("/nothing", "/metrics/", "/..%2f", "/%ff", "/health?server=%ff"):
             assert served.get(path).status == 404, path
-        assert served.get("/").text == "there are /metrics, /health, /ready, /leader\n"
+        assert "/health, /leader, /metrics, /ready, and pages" in served.get("/nothing").text
         assert served.get("/metrics", "POST").status == 405
         assert served.get("/health", "DELETE").status == 405
         head = served.get("/metrics", "HEAD")

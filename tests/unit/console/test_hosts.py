@@ -37,6 +37,12 @@ def test_an_address_and_a_known_name_are_allowed(host: str) -> None:
         "[evil.example]",
         "console.evil",
         "127.1.evil:80",
+        "127.0.0.1:80/login?x=",
+        "127.0.0.1:80@evil.example",
+        "localhost:80#x",
+        "[::1]evil.example",
+        "[::1]:80/x",
+        "::1",
     ],
 )
 def test_any_other_name_is_refused(host: str) -> None:

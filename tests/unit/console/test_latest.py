@@ -48,6 +48,27 @@ def test_an_answer_is_kept_for_a_second() -> None:
     asyncio.run(main())
 
 
+def test_an_answer_from_before_a_change_is_not_kept() -> None:
+    async def main() -> None:
+        world = World()
+        for answer in (lambda: 1, lambda: 2, lambda: 3):
+            world.answers.put_nowait(answer)
+        assert await world.latest.get() == 1
+        world.latest.outdate()
+        assert await world.latest.get() == 2
+        assert await world.latest.get() == 2
+        world.now_ns = limits.FRESH_MS * MS
+        asking = asyncio.create_task(world.latest.get())
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        world.latest.outdate()  # what is under way has asked before this
+        assert await asking == 3
+        world.answers.put_nowait(lambda: 4)
+        assert await world.latest.get() == 4
+
+    asyncio.run(main())
+
+
 def test_those_who_ask_at_once_share_an_answer() -> None:
     async def main() -> None:
         world = World()
@@ -100,6 +121,23 @@ def test_a_failure_is_a_server_that_is_away_and_is_tried_again() -> None:
             await world.latest.get()
         world.answers.put_nowait(lambda: 5)
         assert await world.latest.get() == 5
+
+    asyncio.run(main())
+
+
+def test_a_question_from_before_serves_only_those_who_asked_before() -> None:
+    async def main() -> None:
+        world = World()
+        before = asyncio.create_task(world.latest.get())
+        await asyncio.sleep(0)
+        world.latest.outdate()
+        after = [asyncio.create_task(world.latest.get()) for _ in range(2)]
+        await asyncio.sleep(0)
+        world.answers.put_nowait(lambda: 1)
+        assert await before == 1
+        world.answers.put_nowait(lambda: 2)
+        assert await asyncio.gather(*after) == [2, 2]
+        assert world.asked == 2
 
     asyncio.run(main())
 

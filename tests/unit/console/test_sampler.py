@@ -3,6 +3,7 @@
 import asyncio
 from typing import TYPE_CHECKING, cast
 
+from beanpole.console.clock import Clock
 from beanpole.console.sample import Sample
 from beanpole.console.sampler import Sampler
 from beanpole.console.settings import Settings, Source
@@ -22,6 +23,8 @@ class Quiet:
 def test_a_sample_ends_though_there_are_always_new_tubes() -> None:
     async def take() -> Sample:
         client = cast("AsyncClient[bytes]", Busy())
-        return await Sampler(Source("a", None), client, Settings(()), Quiet(), lambda: 0).sample.get()
+        return await Sampler(
+            Source("a", None), client, Settings(()), Quiet(), Clock(lambda: 0, lambda: 0.0)
+        ).sample.get()
 
     assert asyncio.run(take()).tubes

@@ -5,11 +5,13 @@ import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
+import pytest
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from beanpole.console.answers import idling, keep_open
 from beanpole.console.serving import Connection, Server, make_server
 from tests.servers import REPLY_TIMEOUT_S
 
@@ -35,8 +37,18 @@ class Impatient(Connection):
     connections_max = 3
 
 
+class Patient(Connection):
+    """Waits for as long as any does."""
+
+    connections_max = 3
+
+
 async def short(_: Request) -> Response:
     return PlainTextResponse("ok")
+
+
+async def reading(request: Request) -> Response:
+    return PlainTextResponse(f"{len(await request.body())}")
 
 
 async def late(_: Request) -> Response:
@@ -54,18 +66,46 @@ async def endless(_: Request) -> Response:
     return StreamingResponse(content())
 
 
+async def ticking(request: Request) -> Response:
+    keep_open(request)
+
+    async def content() -> AsyncIterator[bytes]:
+        while True:
+            yield b"tick\n"
+            await asyncio.sleep(0.01)
+
+    return StreamingResponse(content())
+
+
+async def flooding(request: Request) -> Response:
+    keep_open(request)
+    return await endless(request)
+
+
+WAITING: list[Request] = []
+"""Who waits."""
+
+
+async def waiting(request: Request) -> Response:
+    WAITING.append(request)
+    with idling(request):
+        await asyncio.Event().wait()
+    return PlainTextResponse("never")
+
+
 async def broken(_: Request) -> Response:
     raise ZeroDivisionError
 
 
-APP = Starlette(routes=[Route("/", short), Route("/late", late), Route("/endless", endless), Route("/broken", broken)])
+ANSWERS = (short, reading, late, endless, ticking, flooding, waiting, broken)
+APP = Starlette(routes=[Route(f"/{each.__name__}", each, methods=["GET", "POST"]) for each in ANSWERS])
 
 
 @asynccontextmanager
-async def serving(log: Log) -> AsyncIterator[tuple[Server, int]]:
+async def serving(log: Log, protocol: type[Connection] = Impatient) -> AsyncIterator[tuple[Server, int]]:
     """A server of impatient connections, and its port."""
     listening = socket.create_server(("127.0.0.1", 0))
-    server = make_server(APP, log, Impatient)
+    server = make_server(APP, log, protocol)
     running = asyncio.create_task(server.serve([listening]))
     try:
         yield server, listening.getsockname()[1]
@@ -92,7 +132,10 @@ async def ask(port: int, data: bytes, *, until_end: bool = True) -> bytes:
         writer.close()
 
 
-GET = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
+GET = b"GET /short HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+
+POST = b"POST /reading HTTP/1.1\r\nHost: localhost\r\nContent-Length: 11\r\n\r\n"
 
 
 def test_who_sends_nothing_or_half_a_request_is_cut_off() -> None:
@@ -100,17 +143,20 @@ def test_who_sends_nothing_or_half_a_request_is_cut_off() -> None:
         async with serving(Log()) as (_, port):
             assert await ask(port, b"") == b""
             assert await ask(port, GET[:-2]) == b""
+            assert await ask(port, POST + b"half") == b""
+            assert (await ask(port, POST + b"a whole one")).startswith(b"HTTP/1.1 200 ")
             assert (await ask(port, GET)).startswith(b"HTTP/1.1 200 ")
             assert (await ask(port, GET + GET[:20])).count(b"HTTP/1.1 200 ") == 1
 
     asyncio.run(main())
 
 
-def test_who_does_not_read_is_cut_off() -> None:
+@pytest.mark.parametrize("path", [b"/endless", b"/flooding"])
+def test_who_does_not_read_is_cut_off(path: bytes) -> None:
     async def main() -> None:
         async with serving(Log()) as (server, port):
             reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1)
-            writer.write(b"GET /endless HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            writer.write(b"GET %b HTTP/1.1\r\nHost: localhost\r\n\r\n" % path)
             async with asyncio.timeout(REPLY_TIMEOUT_S):
                 await until(lambda: bool(server.server_state.tasks))
                 await until(lambda: not server.server_state.connections and not server.server_state.tasks)
@@ -120,22 +166,69 @@ def test_who_does_not_read_is_cut_off() -> None:
     asyncio.run(main())
 
 
+def test_a_stream_goes_on_while_it_is_read() -> None:
+    async def main() -> None:
+        async with serving(Log()) as (_, port):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(b"GET /ticking HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            loop = asyncio.get_running_loop()
+            until_s = loop.time() + 5 * Impatient.request_s
+            async with asyncio.timeout(REPLY_TIMEOUT_S):
+                while loop.time() < until_s:
+                    assert await reader.readline()
+            writer.close()
+
+    asyncio.run(main())
+
+
 def test_one_connection_too_many_is_closed_at_once() -> None:
     async def main() -> None:
-        async with serving(Log()) as (server, port):
-            idle = [await asyncio.open_connection("127.0.0.1", port) for _ in range(3)]
+        async with serving(Log()) as (_, port):
+            busy = [await asyncio.open_connection("127.0.0.1", port) for _ in range(3)]
             async with asyncio.timeout(REPLY_TIMEOUT_S):
-                await until(lambda: len(server.server_state.connections) == 3)
-            assert await ask(port, GET) == b""
-            for _, writer in idle:
-                writer.close()
-            answer = b""
-            async with asyncio.timeout(REPLY_TIMEOUT_S):
+                for reader, writer in busy:
+                    writer.write(GET.replace(b"/short", b"/ticking"))
+                    await reader.readuntil(b"tick\n")
+                assert await ask(port, GET) == b""
+                for reader, writer in busy:
+                    await reader.readuntil(b"tick\n")
+                    writer.close()
+                answer = b""
                 while not answer:
                     answer = await ask(port, GET)
             assert answer.startswith(b"HTTP/1.1 200 ")
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET /short HTTP/1.1\r\n", GET.replace(b"/short", b"/waiting")])
+def test_what_is_idle_makes_room(sent: bytes) -> None:
+    async def main() -> None:
+        async with serving(Log(), Patient) as (server, port):
+            idle = []
+            async with asyncio.timeout(REPLY_TIMEOUT_S):
+                for count in (1, 2, 3):
+                    idle.append(await asyncio.open_connection("127.0.0.1", port))
+                    idle[-1][1].write(sent)
+                    await until(lambda count=count: len(server.server_state.connections) == count)  # type: ignore[misc]
+                if b"waiting" in sent:
+                    await until(lambda: len(WAITING) == 3)
+                assert (await ask(port, GET, until_end=False)).startswith(b"HTTP/1.1 200 ")
+                assert await ended(idle[0][0])
+                assert not idle[2][0].at_eof()
+            for _, writer in idle:
+                writer.close()
+
+    WAITING.clear()
+    asyncio.run(main())
+
+
+async def ended(reader: asyncio.StreamReader) -> bool:
+    """Whether a connection was closed without an answer."""
+    try:
+        return await reader.read() == b""
+    except ConnectionResetError:
+        return True
 
 
 def test_what_is_no_request_is_refused_and_not_logged() -> None:
@@ -158,20 +251,21 @@ def test_a_fault_of_ours_is_logged() -> None:
     async def main() -> Log:
         log = Log()
         async with serving(log) as (_, port):
-            assert (await ask(port, GET.replace(b"/", b"/broken", 1))).startswith(b"HTTP/1.1 500 ")
+            assert (await ask(port, GET.replace(b"/short", b"/broken", 1))).startswith(b"HTTP/1.1 500 ")
         return log
 
     assert asyncio.run(main()).lines == [("error", "request failed")]
 
 
-def test_a_stop_waits_for_nobody() -> None:
+@pytest.mark.parametrize("path", [b"/endless", b"/ticking"])
+def test_a_stop_waits_for_nobody(path: bytes) -> None:
     async def main() -> None:
         log = Log()
         listening = socket.create_server(("127.0.0.1", 0))
         server = make_server(APP, log)
         running = asyncio.create_task(server.serve([listening]))
         _, writer = await asyncio.open_connection(*listening.getsockname())
-        writer.write(b"GET /endless HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        writer.write(b"GET %b HTTP/1.1\r\nHost: localhost\r\n\r\n" % path)
         async with asyncio.timeout(REPLY_TIMEOUT_S):
             await until(lambda: bool(server.server_state.tasks))
             server.stop()

@@ -1,0 +1,285 @@
+"""Dry runs: what an action would do, without doing it.
+
+A dry run counts, and shows some of the jobs. It finds the highest id of what it has counted: a run leaves alone what
+has been put since.
+"""
+
+import difflib
+from collections.abc import Sequence
+from contextlib import aclosing
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from beanpole.client import AsyncClient, JobInfo
+from beanpole.client.errors import NotFoundError
+from beanpole.console import limits
+from beanpole.console.actions import commands
+from beanpole.console.actions.action import Action, Filter, Ids, Pattern, RefusedError, Tube
+from beanpole.console.actions.commands import Known
+from beanpole.console.actions.pieces import MOVES, is_dead
+from beanpole.console.actions.tally import HELD
+from beanpole.console.actions.verbs import VERBS, Verb, missing
+from beanpole.console.actions.walk import filters_of, jobs_of, known
+from beanpole.console.reading.jobs import highest_id, knows_lists
+from beanpole.console.servers import Console, Purpose, Server
+from beanpole.errors import RulesError
+from beanpole.protocol.rules import parse
+
+
+@dataclass(frozen=True, slots=True)
+class DryRun:
+    """What an action would do."""
+
+    action: Action
+    count: int
+    """Jobs; of what is about a tube or a pattern 1."""
+
+    is_exact: bool
+    """Else there may be more, behind `highest`: they are left alone."""
+
+    sample: tuple[JobInfo, ...]
+    highest: int | None
+    """The highest id that a run acts on; None: it acts on certain jobs, or on none."""
+
+    command_line: str
+    notes: tuple[str, ...] = ()
+    """What one should know, in sentences."""
+
+    diff: tuple[str, ...] = ()
+    """What becomes of rules, as lines with - and + in front."""
+
+    server_id: str = ""
+    """The `id` of the server: one that has started again has another, and other jobs may have the same ids."""
+
+    @property
+    def wants_number(self) -> bool:
+        """Whether the number has to be typed."""
+        return self.count > limits.ACTION_TYPED_ABOVE
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """For JSON."""
+        names = ("id", "tube", "state", "pri", "age", "size")
+        sample = [{name: value for name, value in asdict(job).items() if name in names} for job in self.sample]
+        return {
+            "verb": self.action.verb,
+            "server": self.action.server,
+            "target": str(self.action.target),
+            "count": self.count,
+            "is_exact": self.is_exact,
+            "sample": sample,
+            "highest": self.highest,
+            "typed": self.wants_number,
+            "command_line": self.command_line,
+            "notes": list(self.notes),
+        }
+
+
+async def check(client: "AsyncClient[bytes]", action: Action) -> Verb:
+    """The verb of an action that makes sense and that the server knows. Raises RefusedError."""
+    verb = VERBS.get(action.verb)
+    if verb is None:
+        raise RefusedError(f"there is no action {action.verb!r}; there are {', '.join(VERBS)}")
+    if not isinstance(action.target, verb.targets):
+        raise RefusedError(f"{verb.name} is not about {action.target}")
+    check_given(verb, action)
+    for each in filters_of(action):
+        if each.state not in verb.states:
+            raise RefusedError(f"{each.state} jobs: {HELD if each.state == 'reserved' else f'nothing to {verb.name}'}")
+    if isinstance(action.target, Ids) and not 0 < len(action.target.ids) <= limits.ACTION_IDS_MAX:
+        raise RefusedError(f"{len(action.target.ids)} jobs were chosen; from 1 to {limits.ACTION_IDS_MAX} can be")
+    if lacks := missing(verb, needs_of(action), await client.features()):
+        raise RefusedError(f"{verb.name} needs {lacks}, which this server does not have")
+    if verb.name == "move" and action.given.to in {each.tube for each in filters_of(action)}:
+        raise RefusedError("they are in this tube already")
+    return verb
+
+
+def check_given(verb: Verb, action: Action) -> None:
+    """Raises RefusedError: something is given that the verb does not take, or not given that it needs."""
+    given = {name for name, value in asdict(action.given).items() if value not in (None, ())}
+    if wrong := given - set(verb.takes):
+        raise RefusedError(f"{verb.name} takes no {min(wrong)}")
+    if absent := [name for name in verb.wants if name not in given]:
+        raise RefusedError(f"{verb.name} needs {absent[0]}")
+    if verb.name == "change" and not given:
+        raise RefusedError("nothing would be changed: give something")
+
+
+def needs_of(action: Action) -> list[str]:
+    """What the server must have for what is given."""
+    given = action.given
+    if action.verb == "move":
+        # Elsewhere jobs are copied, for which a command line only knows all jobs of a state.
+        return [] if isinstance(action.target, Filter) and not action.target.text else [MOVES]
+    if action.verb == "change":
+        names = {
+            "tube": given.to,
+            "pri": given.priority,
+            "delay": given.delay,
+            "ttr": given.ttr,
+            "expire": given.expire,
+        }
+        options = [f"change-job.{name}" for name, value in names.items() if value is not None]
+        return [*(["change-body"] if given.body is not None else []), *options]
+    if action.verb == "put":
+        extra = {"key": given.key, "taken": given.taken, "until": given.until, "expire": given.expire}
+        needs = [f"put-job.{name}" for name, value in extra.items() if value is not None]
+        return [*needs, *(["put-job"] if (given.delay or 0) % 1 else [])]
+    if action.verb == "set-rules":
+        return [f"rule.{line.partition(':')[0].strip()}" for line in (given.rules or "").splitlines() if ":" in line]
+    return []
+
+
+class DryRuns:
+    """Those that were made: what acts on a filter is only begun when its dry run is remembered."""
+
+    def __init__(self) -> None:
+        self._made: dict[tuple[Action, int | None], DryRun] = {}
+
+    def remember(self, made: DryRun) -> None:
+        """Keeps one; the oldest goes when there are too many."""
+        key = (made.action, made.highest)
+        self._made.pop(key, None)
+        self._made[key] = made
+        while len(self._made) > limits.ACTION_DRY_RUNS or self._body_bytes > limits.ACTION_BODY_BYTES:
+            del self._made[next(iter(self._made))]
+
+    @property
+    def _body_bytes(self) -> int:
+        return sum(len(action.given.body or b"") for action, _ in self._made)
+
+    def of(self, action: Action, highest: int | None) -> DryRun | None:
+        """The dry run of an action, with the highest id that it has found."""
+        return self._made.get((action, highest))
+
+    def forget(self, made: DryRun) -> None:
+        """Drops one that holds no more."""
+        self._made.pop((made.action, made.highest), None)
+
+
+async def dry_run(console: Console, action: Action) -> DryRun:
+    """Counts what an action would act on. Raises RefusedError, AwayError, and what a client does."""
+    server = console.server(action.server)
+    client = await server.client(Purpose.ACTIONS)
+    await check(client, action)
+    server_id = (await (await server.client()).stats()).id
+    if isinstance(action.target, Ids):
+        made = await of_ids(server, client, action)
+    elif isinstance(action.target, Tube) and not filters_of(action):
+        made = await of_tube(server, client, action)
+    elif isinstance(action.target, Pattern):
+        made = await of_rules(server, client, action)
+    else:
+        made = await of_jobs(console, server, client, action)
+    made = replace(made, server_id=server_id)
+    console.kept(DryRuns).remember(made)
+    return made
+
+
+async def of_ids(server: Server, client: "AsyncClient[bytes]", action: Action) -> DryRun:
+    """Of jobs that were chosen one by one."""
+    assert isinstance(action.target, Ids), "the caller has looked"
+    verb, ids = VERBS[action.verb], action.target.ids
+    jobs = await known(client, ids)
+    there = [job for job in jobs if job.state]
+    held = sum(job.state == "reserved" for job in there)
+    idle = sum(job.state not in verb.states for job in there) - held
+    notes = [
+        f"{number} {'is' if number == 1 else 'are'} {what}"
+        for number, what in (
+            (len(jobs) - len(there), "gone"),
+            (held, "held by workers: only these can finish them"),
+            (idle, f"in a state in which there is nothing to {verb.text.lower()}"),
+        )
+        if number
+    ]
+    line = commands.command_line(server, await client.features(), action, Known(jobs=there))
+    return DryRun(action, len(ids), True, tuple(there[: limits.ACTION_SAMPLE]), None, line, tuple(notes))
+
+
+async def of_tube(server: Server, client: "AsyncClient[bytes]", action: Action) -> DryRun:
+    """Of what is done to a tube as a whole."""
+    assert isinstance(action.target, Tube), "the caller has looked"
+    notes: tuple[str, ...] = ()
+    try:
+        await client.stats_tube(action.target.name)
+    except NotFoundError:
+        if action.verb != "put":
+            raise RefusedError(f"there is no tube {action.target.name}") from None
+        notes = ("there is no such tube yet: it is made",)
+    return DryRun(action, 1, True, (), None, commands.command_line(server, await client.features(), action), notes)
+
+
+async def of_rules(server: Server, client: "AsyncClient[bytes]", action: Action) -> DryRun:
+    """Of a change of rules: line by line. Raises RefusedError: a line is wrong, or there are none to drop."""
+    assert isinstance(action.target, Pattern), "the caller has looked"
+    there = {each.pattern: each.text for each in await client.list_rules()}.get(action.target.text)
+    wanted = action.given.rules or ""
+    if action.verb == "drop-rules" and there is None:
+        raise RefusedError(f"no rules are set for {action.target}")
+    try:
+        wanted = parse(wanted.encode()).text.decode()
+    except RulesError as error:
+        raise RefusedError(str(error)) from None
+    before, after = (there or "").splitlines(), wanted.splitlines()
+    diff = tuple(line for line in difflib.ndiff(before, after) if line[0] != "?")
+    return DryRun(action, 1, True, (), None, commands.command_line(server, await client.features(), action), diff=diff)
+
+
+async def of_jobs(console: Console, server: Server, client: "AsyncClient[bytes]", action: Action) -> DryRun:
+    """Of what a filter finds. Where the server says how many there are, nothing is counted."""
+    found, wanted, given = Counted(), filters_of(action), action.given
+    lists, has_text = await knows_lists(client), any(each.text for each in wanted)
+    # What no list can be asked for, the command names job by job.
+    is_named = not wanted or action.verb == "redrive" or (has_text and (server.hide_bodies or not lists))
+    is_named = is_named or (given.body is not None and not commands.plain(given.body))
+    if lists and not has_text and not is_named:
+        for each in wanted:
+            await found.ask(server, client, each)
+    else:
+        until_ns = console.clock.now_ns() + limits.ACTION_LOOK_S * 10**9
+        async with aclosing(jobs_of(server, action, None, limits.ACTION_PIECE)) as pieces:
+            async for piece in pieces:
+                found.add([job for job in piece if action.verb != "redrive" or is_dead(job)])
+                if console.clock.now_ns() >= until_ns:
+                    found.is_exact = False
+                    break
+    # A group lies in several tubes: it is not looked for in the order of its ids.
+    rest = "is left alone" if wanted else "is left alone, and up to it there may be more jobs than these"
+    notes = [] if found.is_exact else [f"looked for {limits.ACTION_LOOK_S} s: what is behind id {found.highest} {rest}"]
+    if is_named and found.count > limits.ACTION_NAMED:
+        notes.append(f"the command names only the first {limits.ACTION_NAMED} jobs")
+    known_of = Known(found.highest, found.named, is_named)
+    line = commands.command_line(server, await client.features(), action, known_of)
+    sample = tuple(found.named[: limits.ACTION_SAMPLE])
+    return DryRun(action, found.count, found.is_exact, sample, found.highest, line, tuple(notes))
+
+
+@dataclass(slots=True)
+class Counted:
+    """What was found."""
+
+    count: int = 0
+    highest: int = 0
+    is_exact: bool = True
+    named: list[JobInfo] = field(default_factory=list)
+    """The first of them."""
+
+    async def ask(self, server: Server, client: "AsyncClient[bytes]", wanted: Filter) -> None:
+        """Adds what the server knows of a tube's jobs in a state. One that is not there has none."""
+        try:
+            stats = await client.stats_tube(wanted.tube)
+        except NotFoundError:
+            return
+        self.count += int(stats[f"current-jobs-{wanted.state}"])
+        self.highest = max(self.highest, await highest_id(server, wanted.tube, wanted.state))
+        if len(self.named) < limits.ACTION_SAMPLE:
+            page = await client.list_jobs(wanted.tube, wanted.state, limits.ACTION_SAMPLE - len(self.named))
+            self.named += page.jobs
+
+    def add(self, page: Sequence[JobInfo]) -> None:
+        """Adds jobs that were looked at."""
+        self.count += len(page)
+        self.highest = max([self.highest, *(job.id for job in page)])
+        self.named += page[: limits.ACTION_NAMED - len(self.named)]

@@ -1,0 +1,296 @@
+"""Actions that are being done, and those that were: in pieces, so that they can be seen, and stopped."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Coroutine
+from contextlib import aclosing
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from beanpole.client.errors import ConnectionLostError
+from beanpole.console import limits
+from beanpole.console.actions import dry
+from beanpole.console.actions.action import Action, Filter, Group, RefusedError
+from beanpole.console.actions.dry import DryRun, DryRuns
+from beanpole.console.actions.pieces import Doing
+from beanpole.console.actions.tally import Tally
+from beanpole.console.actions.undo import undo_of
+from beanpole.console.actions.verbs import Verb
+from beanpole.console.actions.walk import filters_of, jobs_of
+from beanpole.console.errors import AwayError
+from beanpole.console.security.visitors import Visitor
+from beanpole.console.servers import Console, Purpose, Server
+from beanpole.errors import BeanpoleError
+
+if TYPE_CHECKING:
+    from beanpole.client import AsyncClient
+
+
+@dataclass(slots=True, eq=False)
+class Run:
+    """An action that is being done, or was."""
+
+    id: int
+    who: str
+    action: Action
+    total: int
+    """Jobs of the dry run."""
+
+    highest: int | None
+    command_line: str
+    began: float
+    """Unix seconds."""
+
+    server_id: str
+    """That of the dry run."""
+
+    tally: Tally = field(default_factory=Tally)
+    ended: float | None = None
+    """Unix seconds; None: it goes on."""
+
+    stopped_by: str = ""
+    """Who has stopped it; empty: nobody."""
+
+    failed: str = ""
+    """Why it could not go on."""
+
+    undo: Action | None = None
+    """What brings back what was before."""
+
+    task: "asyncio.Task[None] | None" = None
+
+    @property
+    def done(self) -> int:
+        """Jobs that are done."""
+        return self.tally.done
+
+    @property
+    def gone(self) -> int:
+        """Jobs that were not there any more."""
+        return self.tally.gone
+
+    @property
+    def refused(self) -> Counter[str]:
+        """Jobs that were refused, by reason."""
+        return self.tally.refused
+
+    @property
+    def unknown(self) -> int:
+        """Jobs of which nobody knows whether they are done: the connection broke."""
+        return self.tally.unknown
+
+    @property
+    def state(self) -> str:
+        """In a word: running, stopped, failed, done."""
+        if self.ended is None:
+            return "running"
+        return "failed" if self.failed else "stopped" if self.stopped_by else "done"
+
+    def stop(self, who: str) -> None:
+        """Ends it behind the piece that is under way."""
+        if self.ended is None:
+            self.stopped_by = self.stopped_by or who
+
+    async def wait(self, seconds: float) -> None:
+        """Waits for its end, but not for long."""
+        if self.task is not None:
+            await asyncio.wait([self.task], timeout=seconds)
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "id": self.id,
+            "who": self.who,
+            "verb": self.action.verb,
+            "server": self.action.server,
+            "target": str(self.action.target),
+            "state": self.state,
+            "total": self.total,
+            "done": self.done,
+            "gone": self.gone,
+            "refused": dict(+self.refused),
+            "unknown": self.unknown,
+            "ids": list(self.tally.ids),
+            "began": self.began,
+            "ended": self.ended,
+            "stopped_by": self.stopped_by,
+            "failed": self.failed,
+            "command_line": self.command_line,
+        }
+
+
+class Runs:
+    """Those of a console, which keeps one of this class."""
+
+    def __init__(self) -> None:
+        self._runs: dict[int, Run] = {}
+        self._last_id = 0
+        self._once: dict[str, asyncio.Task[Run]] = {}
+
+    async def once(self, mark: str, begin: Callable[[], Coroutine[Any, Any, Run]]) -> Run:
+        """Begins a run, but only once for a mark: a form that is sent twice leads to the same run.
+
+        Raises what `begin` does; then the form may be sent again.
+        """
+        if mark not in self._once:
+            self._once[mark] = asyncio.get_running_loop().create_task(begin())
+            if len(self._once) > limits.ACTION_DRY_RUNS:
+                del self._once[next(iter(self._once))]
+        task = self._once[mark]
+        try:
+            return await asyncio.shield(task)
+        except BaseException:
+            if task.done():
+                self._once.pop(mark, None)
+            raise
+
+    def recent(self) -> list[Run]:
+        """The newest first."""
+        return list(self._runs.values())[::-1]
+
+    def get(self, id: int) -> Run | None:
+        """The run of a number; None: there is none, or it was long ago."""
+        return self._runs.get(id)
+
+    @property
+    def running(self) -> list[Run]:
+        """Those that go on."""
+        return [each for each in self._runs.values() if each.ended is None]
+
+    def add(self, who: str, made: DryRun, began: float) -> Run:
+        """A new one. The oldest that is over goes when there are too many. Raises RefusedError: too many go on."""
+        if len(self.running) >= limits.ACTIONS_AT_ONCE:
+            raise RefusedError(f"{limits.ACTIONS_AT_ONCE} actions run already: wait for one, or stop one")
+        self._last_id += 1
+        run = Run(self._last_id, who, made.action, made.count, made.highest, made.command_line, began, made.server_id)
+        self._runs[run.id] = run
+        if len(self._runs) > limits.ACTION_RUNS:
+            del self._runs[next(id for id, each in self._runs.items() if each.ended is not None)]
+        return run
+
+    async def stop(self) -> None:
+        """Ends all, as the console ends: each says how far it came."""
+        going = [each.task for each in self.running if each.task is not None]
+        for each in self.running:
+            each.stop("the end of the console")
+        if going:
+            _, late = await asyncio.wait(going, timeout=limits.ACTION_STOP_S)
+            for task in late:
+                task.cancel()
+            await asyncio.gather(*late, return_exceptions=True)
+
+
+async def start(console: Console, action: Action, *, highest: int | None, typed: int | None, visitor: Visitor) -> Run:
+    """Begins an action. Raises RefusedError, AwayError, and what a client does: nothing was changed.
+
+    `highest` is that of the dry run, which must be one that the console remembers if the action is about a filter;
+    `typed` is the number of jobs, where that has to be typed.
+    """
+    if not visitor.may_change:
+        raise RefusedError("you may look, but not change anything")
+    server = console.server(action.server)
+    client = await server.client(Purpose.ACTIONS)
+    verb = await dry.check(client, action)
+    made = console.kept(DryRuns).of(action, highest)
+    if made is None:
+        if isinstance(action.target, Filter | Group) or filters_of(action):
+            raise RefusedError("there was no such dry run, or it was long ago: make one first")
+        made = await dry.dry_run(console, action)
+    elif verb.once is None and await is_another(await server.client(), made.server_id):
+        console.kept(DryRuns).forget(made)
+        raise RefusedError("the server has started again since the dry run: make one again")
+    if made.wants_number and typed != made.count:
+        raise RefusedError(f"these are {made.count} jobs: type this number")
+    run = console.kept(Runs).add(visitor.name, made, console.clock.unix_s())
+    run.task = asyncio.get_running_loop().create_task(go(console, server, verb, run))
+    return run
+
+
+async def undo(console: Console, run: Run, visitor: Visitor) -> Run:
+    """Begins what brings back what was before a run, once. Raises what `start` does."""
+    if run.undo is None:
+        raise RefusedError("there is nothing to undo")
+    action, run.undo = run.undo, None
+    try:
+        if await is_another(await console.server(action.server).client(), run.server_id):
+            raise RefusedError("the server has started again since: other jobs may have these ids now")
+        return await start(console, action, highest=None, typed=None, visitor=visitor)
+    except BeanpoleError:
+        run.undo = action
+        raise
+
+
+async def is_another(client: "AsyncClient[bytes]", server_id: str) -> bool:
+    """Whether the server has started again since it had an `id`: then its jobs may be others."""
+    return (await client.stats()).id != server_id
+
+
+async def go(console: Console, server: Server, verb: Verb, run: Run) -> None:
+    """Does it, whatever happens, and writes a line about it."""
+    try:
+        client = await server.client(Purpose.ACTIONS)
+        doing = Doing(client, await client.features(), run.action, run.tally)
+        undo = await undo_of(client, run.action)
+        if verb.once is not None:
+            await verb.once(doing)
+        else:
+            await all_pieces(server, verb, run, doing)
+        run.undo = undo if run.done else None
+    except asyncio.CancelledError:
+        run.failed = "the console ended before an answer came"
+        raise
+    except (AwayError, ConnectionLostError, OSError) as error:
+        run.failed = f"the server is gone: {error}"
+    except BeanpoleError as error:
+        run.failed = str(error)
+    except Exception as error:
+        run.failed = f"a fault of the console: {error!r}"
+        raise
+    finally:
+        run.ended = console.clock.unix_s()
+        run.action = replace(run.action, given=replace(run.action.given, body=None))  # which may be long
+        for each in (server.sampler.stats, server.sampler.sample):
+            each.outdate()  # who looks at the tube next sees what was done
+        report(console, run)
+
+
+async def all_pieces(server: Server, verb: Verb, run: Run, doing: Doing) -> None:
+    """Does it to one piece of the jobs after the other, until somebody stops it."""
+    assert verb.piece is not None, "it is done in pieces"
+    async with aclosing(jobs_of(server, run.action, run.highest, verb.piece_jobs)) as pieces:
+        async for jobs in pieces:
+            if run.stopped_by:
+                return
+            if not jobs:
+                continue
+            if await is_another(doing.client, run.server_id):
+                raise AwayError("it has started again")
+            seen = run.tally.seen
+            try:
+                await verb.piece(doing, jobs)
+            except asyncio.CancelledError:
+                run.tally.unknown += len(jobs) - (run.tally.seen - seen)
+                raise
+    run.stopped_by = ""  # somebody wanted to, but it was over
+
+
+def report(console: Console, run: Run) -> None:
+    """Writes the line of a run that is over."""
+    is_ill = run.failed or run.unknown
+    console.logger.log(
+        "warning" if is_ill else "info",
+        "action",
+        who=run.who,
+        verb=run.action.verb,
+        server=run.action.server,
+        target=str(run.action.target),
+        run=run.id,
+        state=run.state,
+        done=run.done,
+        gone=run.gone,
+        refused=run.refused.total(),
+        **({"unknown": run.unknown} if run.unknown else {}),
+        **({"stopped_by": run.stopped_by} if run.stopped_by else {}),
+        **({"reason": run.failed} if run.failed else {}),
+    )

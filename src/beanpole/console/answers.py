@@ -1,0 +1,32 @@
+"""What all answers have in common."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+
+HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
+
+
+def line(sentence: str, status: int, headers: Mapping[str, str] | None = None) -> Response:
+    """A mistake of a request, in a line."""
+    return PlainTextResponse(f"{sentence}\n", status, {**HEADERS, **(headers or {})})
+
+
+def keep_open(request: Request) -> None:
+    """Lets an answer go on for as long as its client takes what is sent: it is a stream of what happens."""
+    request.state.is_stream = True
+
+
+@contextmanager
+def idling(request: Request) -> Iterator[None]:
+    """Within it, the connection of a request may be closed in favour of a new one, where there are too many."""
+    request.state.is_idle = True
+    yield
+    request.state.is_idle = False
+
+
+def is_https(request: Request) -> bool:
+    """Whether the browser has asked over TLS, which ends at a proxy before the console."""
+    return request.headers.get("x-forwarded-proto", "").partition(",")[0].strip().lower() == "https"

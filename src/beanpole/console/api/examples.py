@@ -1,0 +1,61 @@
+"""Requests of all operations as commands for a shell."""
+
+import json
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from urllib.parse import quote, urlencode
+
+from beanpole.console.api.operations import PREFIX, Example, Operation
+
+HEADER = '"Authorization: Bearer $TOKEN"'
+
+PLACES = {"tube": "default", "id": "1", "run": "1"}
+"""What stands in paths for what there is: the tube is always there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One example."""
+
+    what: str
+    line: str
+    """For a shell."""
+
+
+def commands(operations: Sequence[Operation], origin: str, server: str, *, has_tokens: bool) -> Iterator[Command]:
+    """The examples of all operations of a console at `origin`, for one of its servers."""
+    for operation in operations:
+        for example in operation.examples:
+            yield Command(
+                example.what or operation.summary, line_of(operation, example, origin, server, has_tokens=has_tokens)
+            )
+
+
+def line_of(operation: Operation, example: Example, origin: str, server: str, *, has_tokens: bool) -> str:
+    """The command of an example."""
+    places = {"server": server, **PLACES}
+    path = "/".join(quote(places[each[1:-1]], safe="") if each.startswith("{") else each for each in operation.segments)
+    query = f"?{urlencode(example.query)}" if example.query else ""
+    words = ["curl"]
+    if operation.method == "DELETE":
+        words.append("-X DELETE")
+    if has_tokens or operation.method != "GET":
+        words.append(f"-H {HEADER}")
+    if example.body is not None:
+        body = json.dumps({"verb": example.body["verb"], "server": server, **example.body})
+        words += ["-H 'Content-Type: application/json'", f"-d {shlex.quote(body)}"]
+    return " ".join([*words, shlex.quote(f"{origin}{PREFIX}/{path}{query}")])
+
+
+def others(origin: str, *, has_tokens: bool) -> Iterator[Command]:
+    """What else programs can read here."""
+    for what, path, is_open in (
+        ("All of this for programs that make clients.", "/openapi.json", False),
+        ("A list with its filter as JSON lines, to the end: each page that shows one has it.",
+            "/jobs.jsonl?tube=default&state=ready", False),
+        ("Metrics for Prometheus.", "/metrics", True),
+        ("Whether the servers take jobs.", "/ready", True),
+    ):  # fmt: skip
+        words = ["curl", *([f"-H {HEADER}"] if has_tokens and not is_open else [])]
+        yield Command(what, " ".join([*words, shlex.quote(f"{origin}{path}")]))

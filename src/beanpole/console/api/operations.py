@@ -1,0 +1,136 @@
+"""What an operation of the API is: a path, a method, and a function whose types say what goes in and comes out."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Annotated, Any, get_type_hints
+
+from starlette.requests import Request
+
+from beanpole.client.extensions import ID_MAX
+from beanpole.console.api.kinds import Form, Kind, Length, Range
+from beanpole.console.limits import NAME_CHARS_MAX
+from beanpole.console.security.visitors import Visitor, visitor_of
+from beanpole.console.servers import Console, Server
+from beanpole.limits import TUBE_NAME_BYTES_MAX
+from beanpole.protocol.names import NAME_RULE
+
+PREFIX = "/api/v1"
+
+ServerName = Annotated[str, Length(1, NAME_CHARS_MAX), "The name of a server, as `/servers` lists it."]
+
+TubeName = Annotated[
+    str,
+    Length(1, TUBE_NAME_BYTES_MAX),
+    Form(r"^[A-Za-z0-9+/;.$_()][A-Za-z0-9+/;.$_()-]*$", f"the name of a tube ({NAME_RULE})"),
+    "The name of a tube; write %2F for / in a path.",
+]
+
+AnyTube = Annotated[str, Length(0, TUBE_NAME_BYTES_MAX), "A tube; empty: any."]
+
+JobId = Annotated[int, Range(1, ID_MAX), "The id of a job."]
+
+RunId = Annotated[int, Range(1, ID_MAX), "The number of an action."]
+
+PLACES: dict[str, Any] = {"server": ServerName, "tube": TubeName, "id": JobId, "run": RunId}
+"""What may stand in braces in a path."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A request for an operation."""
+
+    request: Request
+    console: Console
+    places: Mapping[str, Any]
+    """What stood in the path, checked."""
+
+    @property
+    def server(self) -> Server:
+        """The server of the path. Raises HTTPException: there is none."""
+        return self.console.server(self.places["server"])
+
+    @property
+    def tube(self) -> str:
+        """The tube of the path."""
+        return str(self.places["tube"])
+
+    @property
+    def job(self) -> int:
+        """The job of the path."""
+        return int(self.places["id"])
+
+    @property
+    def visitor(self) -> Visitor:
+        """The visitor who sent the request."""
+        return visitor_of(self.request)
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A request as somebody would send it."""
+
+    what: str = ""
+    """What it is for; empty: the summary of its operation says it."""
+
+    query: Mapping[str, object] = field(default_factory=dict)
+    body: Mapping[str, object] | None = None
+    """Without the server."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One thing that can be asked of the API."""
+
+    method: str
+    path: str
+    """Behind the prefix, with the names of `PLACES` in braces."""
+
+    run: Callable[..., Awaitable[object]]
+    """Takes an Asked, and what was sent as dataclasses, `query` and `body`, if it is annotated with these.
+
+    Its docstring is the description. Raises HTTPException, AwayError, and what the client raises.
+    """
+
+    examples: tuple[Example, ...] = (Example(),)
+
+    @property
+    def name(self) -> str:
+        """What it is called in the document."""
+        return self.run.__name__
+
+    @property
+    def segments(self) -> list[str]:
+        """The parts of its path."""
+        return self.path.split("/")[1:]
+
+    @property
+    def places(self) -> list[str]:
+        """The names in braces."""
+        return [each[1:-1] for each in self.segments if each.startswith("{")]
+
+    @property
+    def query(self) -> Kind:
+        """What may stand behind the question mark; None: nothing."""
+        return hints_of(self.run).get("query")
+
+    @property
+    def body(self) -> Kind:
+        """The type of the request's body; None: it has none."""
+        return hints_of(self.run).get("body")
+
+    @property
+    def answer(self) -> Kind:
+        """The type of the answer."""
+        return hints_of(self.run)["return"]
+
+    @property
+    def summary(self) -> str:
+        """Its description in a line."""
+        return (self.run.__doc__ or "").partition("\n")[0]
+
+
+@cache
+def hints_of(run: Callable[..., Awaitable[object]]) -> dict[str, Kind]:
+    """The types of what a function takes and returns."""
+    return get_type_hints(run, include_extras=True)

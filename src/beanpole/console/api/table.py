@@ -1,0 +1,73 @@
+"""All operations of the API, and the routes to them: whatever is said of the API is made of this table."""
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from beanpole.console.answers import HEADERS
+from beanpole.console.api import actions, failures, jobs, rules, servers, sessions, tubes
+from beanpole.console.api.document import document
+from beanpole.console.api.operations import Example, Operation
+from beanpole.console.api.routes import Api
+
+SERVER = "/servers/{server}"
+
+TUBE = f"{SERVER}/tubes/{{tube}}"
+JOB = f"{SERVER}/jobs/{{id}}"
+ACTIONS = (
+    Example("Put a job.", body={"verb": "put", "tube": "default", "body": "hello", "delay": 60}),
+    Example("Say what a kick of all buried jobs of a tube would do: `highest` is for the next.",
+        body={"verb": "kick", "tube": "default", "state": "buried", "dry_run": True},
+    ),
+    Example("Kick one job. Without `dry_run` it is done.", body={"verb": "kick", "ids": [1], "dry_run": True}),
+    Example("Delete two jobs. Without `dry_run` it is done.", body={"verb": "delete", "ids": [1, 2], "dry_run": True}),
+    Example("Say which dead jobs of a tube would go back to where they died.",
+        body={"verb": "redrive", "tube": "dead", "state": "ready", "dry_run": True},
+    ),
+    Example("Pause a tube for a minute. Without `dry_run` it is done.",
+        body={"verb": "pause", "tube": "default", "seconds": 60, "dry_run": True},
+    ),
+    Example("Let jobs of some tubes be tried five times. Without `dry_run` it is done.",
+        body={"verb": "set-rules", "pattern": "mail-*", "rules": "attempts: 5\nbackoff: 10", "dry_run": True},
+    ),
+)  # fmt: skip
+
+OPERATIONS: tuple[Operation, ...] = (
+    Operation("GET", "/servers", servers.list_servers),
+    Operation("GET", SERVER, servers.get_server),
+    Operation("GET", f"{SERVER}/tubes", tubes.list_tubes, (Example(query={"limit": 1000}),)),
+    Operation("GET", TUBE, tubes.get_tube),
+    Operation("GET", f"{TUBE}/explain", jobs.explain_tube),
+    Operation(
+        "GET",
+        f"{TUBE}/jobs",
+        jobs.list_jobs,
+        (
+            Example("The jobs that workers get next.", {"order": "next", "limit": 10}),
+            Example("Search bodies and keys: `next` of the answer goes on as `after`.", {"text": "hello", "after": 0}),
+        ),
+    ),
+    Operation("GET", f"{TUBE}/rules", rules.get_rules),
+    Operation("GET", JOB, jobs.get_job),
+    Operation("GET", f"{JOB}/explain", jobs.explain_job),
+    Operation("GET", f"{SERVER}/failures", failures.list_failures),
+    Operation("GET", f"{SERVER}/busy", sessions.list_busy),
+    Operation("GET", f"{SERVER}/sessions", sessions.list_sessions, (Example(query={"waiting": "true"}),)),
+    Operation("GET", f"{SERVER}/rules", rules.list_rules),
+    Operation("GET", f"{SERVER}/history", tubes.get_history, (Example(query={"key": "ready", "span": "6h"}),)),
+    Operation("POST", "/actions", actions.act, ACTIONS),
+    Operation("GET", "/actions", actions.list_actions),
+    Operation("GET", "/actions/{run}", actions.get_action),
+    Operation("DELETE", "/actions/{run}", actions.stop_action),
+)
+
+
+async def openapi(request: Request) -> Response:
+    """The document that says all this to programs."""
+    return JSONResponse(document(OPERATIONS, list(request.app.state.console.servers)), headers=HEADERS)
+
+
+ROUTES = (
+    Route("/api/{path:path}", Api(OPERATIONS)),
+    Route("/openapi.json", openapi),
+)

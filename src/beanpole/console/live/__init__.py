@@ -1,0 +1,1 @@
+"""What changes while somebody looks: history, rates, and the streams that bring them."""

@@ -1,0 +1,262 @@
+"""What a server was like in the last six hours, in memory: points of 10 s for 15 minutes, and of a minute for longer.
+
+All points of a span have their times in common. A tube has one array for a span, a row after the other: 1 000 tubes
+take 20 MB. A time without samples is a gap, which has a point of its own, so that a chart draws nothing there.
+"""
+
+from array import array
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from math import isnan, nan
+from typing import Literal, get_args
+
+from beanpole.client import StatsTube
+from beanpole.console import limits
+from beanpole.console.live.rates import KEYS as COUNTED
+from beanpole.console.live.rates import Change, Counts, growth
+from beanpole.console.metrics.times import Row
+from beanpole.console.sample import Sample
+from beanpole.monitor.sampling import READY
+from beanpole.monitor.waits import MICROSECONDS, quantile
+
+Key = Literal[
+    "ready", "reserved", "delayed", "buried", "oldest_ready",
+    "put/s", "reserved/s", "deleted/s", "failed/s", "ready_p99",
+]  # fmt: skip
+SpanName = Literal["15m", "6h"]
+
+KEYS: tuple[Key, ...] = get_args(Key)
+"""What a row has, in this order."""
+
+NOW = ("current-jobs-ready", "current-jobs-reserved", "current-jobs-delayed", "current-jobs-buried", "oldest-ready")
+"""Where the first of them come from."""
+
+RATES = 4
+"""How many rates follow."""
+
+SERVER = ""
+"""In place of the name of a tube: the whole server."""
+
+SHARE = 0.99
+"""Of the jobs of `ready_p99`: so many waited no longer."""
+
+GAP_STEPS = 2.5
+"""After so many steps without a sample there is a gap: a server that is slow for a moment makes none."""
+
+EARLY = 0.05
+"""The part of a step by which a sample may come too early for its point: samples come every 10 s, more or less."""
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """One value over time."""
+
+    points: list[tuple[float, float | None]]
+    """Seconds since 1970, and the value then; None: it is not known, and nothing connects its neighbours."""
+
+    @property
+    def values(self) -> list[float | None]:
+        """Without their times."""
+        return [value for _, value in self.points]
+
+
+class Rows:
+    """Numbers of each point, by tube."""
+
+    def __init__(self, width: int, size: int) -> None:
+        self.width, self.size = width, size
+        self.names: dict[str, array[float]] = {}
+        self._empty = array("f", [nan] * width)
+
+    def blank(self, place: int) -> None:
+        """Forgets a point."""
+        for row in self.names.values():
+            row[place * self.width : (place + 1) * self.width] = self._empty
+
+    def put(self, name: str, place: int, values: "array[float]") -> None:
+        """Writes what a tube has at a point."""
+        if name not in self.names:
+            self.names[name] = self._empty * self.size
+        self.names[name][place * self.width : (place + 1) * self.width] = values
+
+    def column(self, name: str, number: int) -> "array[float]":
+        """One of the numbers of a tube, at all places."""
+        return (self.names.get(name) or self._empty * self.size)[number :: self.width]
+
+
+class Span:
+    """The points of one length."""
+
+    def __init__(self, step_s: int, size: int) -> None:
+        self.step_s, self.size = step_s, size
+        self.server_id = ""
+        self.at_ns = 0
+        """When the last point was, on the clock of samples."""
+        self.counts: dict[str, Counts] = {}
+        """What each tube had counted then."""
+        self.waits: dict[str, Row] = {}
+        """The histograms of waits of then; of all other tubes together by SERVER."""
+        self.grown: list[int | None] = [0] * len(COUNTED)
+        """What the whole server has counted since then; None: not known."""
+        self._clear()
+
+    def _clear(self) -> None:
+        self.times = array("d")
+        self.count = 0
+        """Points that there ever were."""
+        self.values = Rows(len(KEYS) - 1, self.size)
+        self.most = Rows(1, self.size)
+        """The last of the keys, which few tubes have."""
+        self.last: dict[str, int] = {}
+        """The number of the last point in which a tube was."""
+
+    def is_due(self, unix_s: float) -> bool:
+        """Whether it is time for a point; also where the clock was set back."""
+        if not self.count:
+            return True
+        passed = unix_s - self.times[(self.count - 1) % self.size]
+        return passed >= self.step_s * (1 - EARLY) or passed < 0
+
+    def begin(self, unix_s: float) -> int:
+        """Begins a point, after a gap if there was one. Returns its place."""
+        if self.count:
+            last_s = self.times[(self.count - 1) % self.size]
+            if unix_s < last_s:  # the clock was set back: what was is of no use
+                self._clear()
+            elif unix_s - last_s > GAP_STEPS * self.step_s:
+                self._point(last_s + self.step_s)
+        return self._point(unix_s)
+
+    def _point(self, unix_s: float) -> int:
+        place = self.count % self.size
+        if len(self.times) < self.size:
+            self.times.append(unix_s)
+        else:
+            self.times[place] = unix_s
+        self.count += 1
+        for rows in (self.values, self.most):
+            rows.blank(place)
+        return place
+
+    def put(self, name: str, place: int, values: "array[float]", most: float | None) -> None:
+        """Writes what a tube has at a point."""
+        self.values.put(name, place, values)
+        if most is not None:
+            self.most.put(name, place, array("f", [most]))
+        self.last[name] = self.count
+
+    def forget(self, tubes_max: int) -> None:
+        """Forgets tubes of which nothing is left, and of too many those that are gone for longest."""
+        gone = [name for name, last in self.last.items() if last <= self.count - self.size]
+        if len(self.last) - len(gone) > tubes_max:
+            longest = sorted((last, name) for name, last in self.last.items() if name != SERVER)
+            gone = [name for _, name in longest[: len(self.last) - tubes_max]]
+        for name in gone:
+            del self.last[name]
+            for rows in (self.values, self.most):
+                rows.names.pop(name, None)
+
+    def column(self, name: str, key: Key) -> "array[float]":
+        """One value of a tube, at all places."""
+        number = KEYS.index(key)
+        return self.most.column(name, 0) if number == self.values.width else self.values.column(name, number)
+
+
+class History:
+    """The history of one server."""
+
+    def __init__(self, unix_s: Callable[[], float], tubes_max: int = limits.TUBES_MAX) -> None:
+        self._unix_s = unix_s
+        self._tubes_max = tubes_max
+        self._spans: dict[SpanName, Span] = {"15m": Span(10, 90), "6h": Span(60, 360)}
+
+    def add(self, sample: Sample, change: Change) -> None:
+        """Takes a sample in. `change`: what happened since the one before it."""
+        unix_s = self._unix_s()
+        for span in self._spans.values():
+            span.grown = [
+                None if one is None or more is None else one + more
+                for one, more in zip(span.grown, change.grown, strict=True)
+            ]
+            if span.is_due(unix_s):
+                self._add(span, sample, change, unix_s)
+
+    def _add(self, span: Span, sample: Sample, change: Change, unix_s: float) -> None:
+        place = span.begin(unix_s)
+        is_same = sample.stats.id == span.server_id and sample.leads
+        seconds = (sample.at_ns - span.at_ns) / 1e9 if is_same else 0.0
+        waits, bounds = waits_of(sample)
+        counts: dict[str, Counts] = {}
+        if sample.leads:
+            for tube in islice(sample.named, self._tubes_max):
+                name = tube.name
+                counts[name], before = change.counts[name], span.counts.get(name)
+                row = now_of(tube) + rates_of(growth(before, counts[name]), seconds if before is not None else 0)
+                span.put(name, place, row, self._most(span, bounds, waits, [name], is_same=is_same))
+            row = whole(sample) + rates_of(span.grown, seconds)
+            span.put(SERVER, place, row, self._most(span, bounds, waits, list(waits), is_same=is_same))
+        span.server_id, span.at_ns, span.counts, span.waits = sample.stats.id, sample.at_ns, counts, waits
+        span.grown = [0] * len(COUNTED)
+        span.forget(self._tubes_max + 1)
+
+    @staticmethod
+    def _most(
+        span: Span, bounds: Sequence[int], waits: dict[str, Row], names: Sequence[str], *, is_same: bool
+    ) -> float | None:
+        """How long 99 % of the jobs of some tubes had waited at most that were reserved since the last point."""
+        if not is_same or not names:
+            return None
+        total = [0] * (len(bounds) + 2)
+        for name in names:
+            after, before = waits.get(name), span.waits.get(name)
+            if after is not None and len(after) == len(total):
+                grown = after if before is None else [now - then for now, then in zip(after, before, strict=True)]
+                if min(grown) >= 0:
+                    total = [one + more for one, more in zip(total, grown, strict=True)]
+        return quantile(bounds, total[1:], SHARE) / MICROSECONDS if any(total[1:]) else None
+
+    def series(self, key: Key, tube: str | None = None, span: SpanName = "15m") -> Series:
+        """The values of a tube, or of the whole server. They end now: with a gap, if there was no sample for long."""
+        found = self._spans[span]
+        first = found.count % found.size if found.count >= found.size else 0
+        times = [*found.times[first:], *found.times[:first]]
+        column = found.column(SERVER if tube is None else tube, key)[: len(times)]
+        values = [*column[first:], *column[:first]]
+        if times and self._unix_s() - times[-1] > GAP_STEPS * found.step_s:
+            times, values = [*times, self._unix_s()], [*values, nan]
+        return Series([(at_s, None if isnan(value) else value) for at_s, value in zip(times, values, strict=True)])
+
+
+def waits_of(sample: Sample) -> tuple[dict[str, Row], Sequence[int]]:
+    """The histograms of how long jobs were ready, by tube, and of all other tubes; and their bounds."""
+    times = sample.times
+    if times is None:
+        return {}, ()
+    found = {name: rows[READY] for name, rows in times.tubes.items() if READY in rows}
+    if READY in times.rest:
+        found[SERVER] = times.rest[READY]
+    return found, times.bounds["job"]
+
+
+def now_of(tube: StatsTube) -> "array[float]":
+    """The jobs of a tube by state, and how old the oldest ready one is."""
+    return array("f", [number(tube.raw.get(key)) for key in NOW])
+
+
+def whole(sample: Sample) -> "array[float]":
+    """The same of a server."""
+    row = array("f", [number(sample.stats.raw.get(key)) for key in NOW])
+    ages = [number(tube.raw[NOW[-1]]) for tube in sample.tubes if NOW[-1] in tube.raw]
+    row[-1] = max(ages) if ages else (nan if sample.tubes else 0)
+    return row
+
+
+def rates_of(counts: Sequence[int | None], seconds: float) -> "array[float]":
+    """The first rates of so many in so long."""
+    return array("f", [nan if each is None or seconds <= 0 else each / seconds for each in counts[:RATES]])
+
+
+def number(value: object) -> float:
+    """A value; NaN: it is not known."""
+    return float(value) if isinstance(value, int | float) else nan

@@ -1,0 +1,130 @@
+"""What happened on a server between two samples, a second and in total.
+
+Counters of tubes go with their tubes, so that a sum of them may fall: we add up by how much each grew. A server with
+another `id` is another process, and counts from the start.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from beanpole.client import StatsTube
+from beanpole.console.sample import Sample
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """Jobs a second; None: not known, as after the first sample, or because the server does not count it."""
+
+    put: float | None = None
+    reserved: float | None = None
+    deleted: float | None = None
+    failed: float | None = None
+    """Given back, timed out, buried, or lost as their worker's connection ended."""
+
+    timed_out: float | None = None
+    dead: float | None = None
+
+
+UNKNOWN = Rates()
+
+KEYS: Sequence[tuple[str, ...]] = (
+    ("total-jobs",),
+    ("jobs-reserved",),
+    ("cmd-delete",),
+    ("jobs-released", "jobs-timed-out", "jobs-buried", "jobs-lost"),
+    ("jobs-timed-out",),
+    ("jobs-dead",),
+)
+"""The counters of a tube that each rate is of, in the order of the fields."""
+
+Counts = tuple[int | None, ...]
+"""How many of each; None: the server does not count them."""
+
+
+def counts_of(tube: StatsTube) -> Counts:
+    """What a tube has counted."""
+    raw = tube.raw
+    return tuple(
+        None if keys[0] not in raw else sum(found for key in keys if isinstance(found := raw.get(key, 0), int))
+        for keys in KEYS
+    )
+
+
+def growth(before: Counts | None, after: Counts) -> Counts:
+    """By how much counters grew; those that fell, and those of a tube that was not there, began at 0."""
+    if before is None:
+        return after
+    return tuple(
+        None if now is None else now - then if then is not None and now >= then else now
+        for then, now in zip(before, after, strict=True)
+    )
+
+
+def per_second(counts: Counts, seconds: float) -> Rates:
+    """The rates of so many in so long."""
+    if seconds <= 0:
+        return UNKNOWN
+    return Rates(*(None if count is None else count / seconds for count in counts))
+
+
+class Change(Mapping[str, Rates]):
+    """The rates of each tube between two samples, by name. One that is not known has unknown rates.
+
+    It is made of the change before it, and keeps what that one's tubes had counted, which is a tenth of the sample.
+    """
+
+    def __init__(self, before: "Change | None" = None, after: Sample | None = None) -> None:
+        """Begins one; its tubes are added."""
+        self._tubes: dict[str, StatsTube] = {}
+        self.counts: dict[str, Counts] = {}
+        """What each tube has counted."""
+        self.server_id = after.stats.id if after is not None and after.leads else None
+        """Of the later one; None: it had no jobs."""
+        self.at_ns = after.at_ns if after is not None else 0
+        self.jobs_count = after.stats.total_jobs if after is not None else 0
+        """Jobs that there ever were."""
+        self._before: dict[str, Counts] = {}
+        self.seconds = 0.0
+        """Between the samples; 0: nothing is known, as they are not of the same process, or it had no jobs."""
+        self._grown: list[int | None] = [None] * len(KEYS)
+        if before is not None and self.server_id is not None and before.server_id == self.server_id:
+            self._before = before.counts
+            self.seconds = (self.at_ns - before.at_ns) / 1e9
+            self._grown[0] = max(self.jobs_count - before.jobs_count, 0)
+
+    def add(self, tubes: Iterable[StatsTube]) -> None:
+        """Adds some of the tubes of the later sample."""
+        is_known = self._grown[0] is not None
+        for tube in tubes:
+            name, counts = tube.name, counts_of(tube)
+            self._tubes[name], self.counts[name] = tube, counts
+            if is_known:
+                for place, count in enumerate(growth(self._before.get(name), counts)):
+                    if place and count is not None:
+                        self._grown[place] = (self._grown[place] or 0) + count
+
+    @property
+    def grown(self) -> Counts:
+        """How many there were of each between the samples, over all tubes; None: not known."""
+        return tuple(self._grown)
+
+    def __getitem__(self, name: str) -> Rates:
+        before, counts = self._before.get(name), self.counts.get(name)
+        if before is None or counts is None:
+            return UNKNOWN
+        return per_second(growth(before, counts), self.seconds)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tubes)
+
+    def __len__(self) -> int:
+        return len(self._tubes)
+
+    def tube(self, name: str) -> StatsTube | None:
+        """What the later sample has of a tube."""
+        return self._tubes.get(name)
+
+    @property
+    def total(self) -> Rates:
+        """The rates of the whole server."""
+        return per_second(self.grown, self.seconds)

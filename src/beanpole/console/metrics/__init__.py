@@ -1,0 +1,1 @@
+"""`/metrics`: what Prometheus reads."""

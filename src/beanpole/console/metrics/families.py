@@ -1,0 +1,307 @@
+"""The metrics: their names, types, help, labels, and which key of the server's statistics each value is.
+
+docs/metrics.md has the same table, and a test compares them. What a server does not say has no line: plain beanstalkd
+does not count what became of jobs.
+"""
+
+import enum
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from beanpole.client import Stats
+from beanpole.console.roles import role_of
+
+Value = int | float
+
+
+class Kind(enum.StrEnum):
+    """The type of a metric, as both text formats call it."""
+
+    GAUGE = "gauge"
+    COUNTER = "counter"
+    HISTOGRAM = "histogram"
+
+
+class Rest(enum.Enum):
+    """What the tubes without metrics of their own have together."""
+
+    SUM = enum.auto()
+    MOST = enum.auto()
+
+
+@dataclass(frozen=True, slots=True)
+class TubeFamily:
+    """A metric of tubes."""
+
+    name: str
+    """Without the `_total` of a counter."""
+    kind: Kind
+    help: str
+    labels: tuple[str, ...]
+    """Besides `server`."""
+    parts: tuple[tuple[str, str], ...]
+    """The value of the second label, if there is one, and the key in `stats-tubes`."""
+    rest: Rest = Rest.SUM
+    flag: bool = False
+    """Whether any number above 0 is shown as 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerFamily:
+    """A metric of a server."""
+
+    name: str
+    kind: Kind
+    help: str
+    labels: tuple[str, ...]
+    values: Callable[[Stats], Iterator[tuple[tuple[str, ...], Value]]]
+    """The values of the labels, and the value, of each line."""
+    of_jobs: bool = True
+    """Whether it says something of jobs and clients, which a node that follows does not know."""
+
+
+@dataclass(frozen=True, slots=True)
+class HistogramFamily:
+    """A histogram, of tubes or of a server."""
+
+    name: str
+    help: str
+    labels: tuple[str, ...]
+    """Besides `server`: `tube`, or none."""
+    key: str
+    """In `stats-histograms`."""
+    unit: str
+    """Whose bounds it has."""
+    per: int = 1_000_000
+    """How many of the server's units are one of ours: times come in microseconds."""
+
+    @property
+    def kind(self) -> Kind:
+        """The type."""
+        return Kind.HISTOGRAM
+
+
+# --- How values are read ----------------------------------------------------------------------------------------------
+
+
+Lines = Iterator[tuple[tuple[str, ...], Value]]
+
+
+def number(stats: Stats, key: str) -> Value | None:
+    """The number of a key; None: the server does not say."""
+    found = stats.raw.get(key)
+    if isinstance(found, str):
+        try:
+            return float(found)
+        except ValueError:
+            return int(found == "true") if found in {"true", "false"} else None
+    return found
+
+
+def one(key: str) -> Callable[[Stats], Lines]:
+    """A metric of one line."""
+    return each(("", key))
+
+
+def each(*parts: tuple[str, str]) -> Callable[[Stats], Lines]:
+    """A metric with a line for each value of its label, or with one line and no label."""
+
+    def values(stats: Stats) -> Lines:
+        for label, key in parts:
+            value = number(stats, key)
+            if value is not None:
+                yield ((label,) if label else ()), value
+
+    return values
+
+
+def commands(stats: Stats) -> Lines:
+    """How often each command was given, by the keys that the server has."""
+    for key, value in stats.raw.items():
+        if key.startswith("cmd-") and isinstance(value, int):
+            yield (key.removeprefix("cmd-"),), value
+
+
+def build(stats: Stats) -> Lines:
+    """What the server is; the version of one that is not Beanpole is beanstalkd's."""
+    program = "beanpole" if "beanpole-version" in stats.raw else "beanstalkd"
+    yield (program, str(stats.get("beanpole-version", stats.version))), 1
+
+
+ROLES = ("leader", "follower", "reading")
+
+
+def role(stats: Stats) -> Lines:
+    """The role of a node in its cluster: 1 for the one that it has."""
+    current = role_of(stats)
+    if current:
+        yield from (((name,), int(name == current)) for name in ROLES)
+
+
+# --- The table --------------------------------------------------------------------------------------------------------
+
+UP = "beanpole_up"
+UP_HELP = "1: the server answers. 0: it does not, and there is nothing else of it."
+
+G, C, H = Kind.GAUGE, Kind.COUNTER, Kind.HISTOGRAM
+
+TUBE_FAMILIES = (
+    TubeFamily(
+        "beanpole_jobs",
+        G,
+        "Jobs of a tube by state.",
+        ("tube", "state"),
+        (
+            ("ready", "current-jobs-ready"),
+            ("reserved", "current-jobs-reserved"),
+            ("delayed", "current-jobs-delayed"),
+            ("buried", "current-jobs-buried"),
+        ),
+    ),
+    TubeFamily(
+        "beanpole_oldest_ready_seconds",
+        G,
+        "For how long the oldest ready job of a tube has been ready; 0: there is none.",
+        ("tube",),
+        (("", "oldest-ready"),),
+        rest=Rest.MOST,
+    ),
+    TubeFamily("beanpole_jobs_put", C, "Jobs put into a tube.", ("tube",), (("", "total-jobs"),)),
+    TubeFamily(
+        "beanpole_job_ends",
+        C,
+        "What became of jobs of a tube: deleted by a client, released, buried, timed out in the hands of a worker,"
+        " lost as the worker's connection ended, dead by the rules, expired.",
+        ("tube", "outcome"),
+        (
+            ("deleted", "cmd-delete"),
+            ("released", "jobs-released"),
+            ("buried", "jobs-buried"),
+            ("timed_out", "jobs-timed-out"),
+            ("lost", "jobs-lost"),
+            ("dead", "jobs-dead"),
+            ("expired", "jobs-expired"),
+        ),
+    ),
+    TubeFamily("beanpole_puts_refused", C, "Puts that a tube's limits refused.", ("tube",), (("", "puts-refused"),)),
+    TubeFamily(
+        "beanpole_puts_merged",
+        C,
+        "Puts of a job that the tube had already, by its key or its body.",
+        ("tube",),
+        (("", "puts-merged"),),
+    ),
+    TubeFamily("beanpole_tube_paused", G, "1: the tube is paused.", ("tube",), (("", "pause"),), flag=True),
+    TubeFamily(
+        "beanpole_tube_waiting", G, "Connections that wait for a job of a tube.", ("tube",), (("", "current-waiting"),)
+    ),
+    TubeFamily("beanpole_tube_watching", G, "Connections that watch a tube.", ("tube",), (("", "current-watching"),)),
+)
+"""What is said of each tube, in this order."""
+
+SERVER_FAMILIES = (
+    ServerFamily(
+        "beanpole_build_info", G, "What the server is: always 1.", ("program", "version"), build, of_jobs=False
+    ),
+    ServerFamily(
+        "beanpole_uptime_seconds", G, "For how long the server has been running.", (), one("uptime"), of_jobs=False
+    ),
+    ServerFamily(
+        "beanpole_cpu_seconds",
+        C,
+        "Processor time of the server.",
+        ("mode",),
+        each(("user", "rusage-utime"), ("system", "rusage-stime")),
+        of_jobs=False,
+    ),
+    ServerFamily("beanpole_draining", G, "1: the server takes no more jobs.", (), one("draining")),
+    ServerFamily("beanpole_tubes", G, "Tubes.", (), one("current-tubes")),
+    ServerFamily("beanpole_commands", C, "Commands that clients gave.", ("command",), commands),
+    ServerFamily(
+        "beanpole_connections",
+        G,
+        "Connections: open; of these, producers have put a job, workers have reserved one, and some wait for a job.",
+        ("kind",),
+        each(
+            ("open", "current-connections"),
+            ("producer", "current-producers"),
+            ("worker", "current-workers"),
+            ("waiting", "current-waiting"),
+        ),
+    ),
+    ServerFamily("beanpole_connections_opened", C, "Connections that were opened.", (), one("total-connections")),
+    ServerFamily(
+        "beanpole_log_bytes",
+        G,
+        "Bytes of the log: in its files, of these in records of jobs that there are, and free on its disk.",
+        ("kind",),
+        each(("files", "log-bytes"), ("live", "log-live-bytes"), ("free", "log-free-bytes")),
+    ),
+    ServerFamily(
+        "beanpole_log_full", G, "1: the disk is full, and puts are refused.", (), one("log-full"), of_jobs=False
+    ),
+    ServerFamily("beanpole_log_records", C, "Records written to the log.", (), one("binlog-records-written")),
+    ServerFamily("beanpole_log_moved", C, "Jobs that compaction moved.", (), one("binlog-records-migrated")),
+    ServerFamily(
+        "beanpole_cluster_role", G, "1: the role that the node has in its cluster.", ("role",), role, of_jobs=False
+    ),
+    ServerFamily(
+        "beanpole_cluster_epoch",
+        G,
+        "The number of the leadership that the node knows: each new leader raises it.",
+        (),
+        one("cluster-epoch"),
+        of_jobs=False,
+    ),
+    ServerFamily(
+        "beanpole_cluster_lag_bytes",
+        G,
+        "Of a leader: bytes that the database has not confirmed. Of a follower: bytes that it has not applied.",
+        (),
+        one("cluster-lag"),
+        of_jobs=False,
+    ),
+)
+"""What is said of each server, in this order."""
+
+HISTOGRAM_FAMILIES = (
+    HistogramFamily(
+        "beanpole_job_ready_seconds",
+        "How long jobs of a tube were ready until they were reserved.",
+        ("tube",),
+        "job-ready",
+        "job",
+    ),
+    HistogramFamily(
+        "beanpole_job_held_seconds", "How long jobs of a tube were held by a worker.", ("tube",), "job-held", "job"
+    ),
+    HistogramFamily(
+        "beanpole_job_late_seconds",
+        "How long delayed jobs of a tube waited beyond their delay until they were reserved.",
+        ("tube",),
+        "job-late",
+        "job",
+    ),
+    HistogramFamily(
+        "beanpole_reserve_wait_seconds",
+        "How long workers waited for a job, where one came; 0 where there was one.",
+        (),
+        "reserve-wait",
+        "job",
+    ),
+    HistogramFamily(
+        "beanpole_turn_seconds",
+        "How long turns of the server took: what all clients wait for.",
+        (),
+        "turn",
+        "turn",
+    ),
+    HistogramFamily(
+        "beanpole_turn_commands", "Commands of each turn that ran any.", (), "turn-commands", "commands", per=1
+    ),
+    HistogramFamily("beanpole_sync_seconds", "How long it took to make records durable.", (), "sync", "turn"),
+)
+"""The histograms, in this order."""
+
+JOB_TIMES = tuple(each.key for each in HISTOGRAM_FAMILIES if each.labels)
+"""Those of tubes."""

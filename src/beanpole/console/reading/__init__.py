@@ -1,0 +1,1 @@
+"""What pages and the API read from servers: jobs, their bodies, failures, sessions, rules."""

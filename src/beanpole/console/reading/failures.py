@@ -1,0 +1,451 @@
+"""Jobs that failed for good: the dead, and the buried; grouped by the tube in which they failed and by their error.
+
+A list of jobs says when and in which tube each died, but not why: each job is asked for that (`explain`), many in one
+round trip. What it says stays the same until the job runs again, so it is kept. However many jobs there are, a look
+ends after LOOK_MS and says how far it came; all places where such jobs are have their turns, so that none hides
+another.
+
+The dead are in the tubes that rules send them to, and in those that rules did since the console looks; a look
+`within` a tube finds them in any.
+"""
+
+import asyncio
+import re
+from collections import Counter, deque
+from collections.abc import AsyncGenerator, Iterable
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from beanpole.client import AsyncClient, Explanation, JobInfo, StatsTube
+from beanpole.client.errors import NotFoundError
+from beanpole.console import limits
+from beanpole.console.reading.bodies import visible
+from beanpole.console.reading.jobs import JobFilter, pages
+from beanpole.console.reading.looks import look_ends_at
+from beanpole.console.reading.rules import dead_tubes
+from beanpole.console.reading.tubes import tubes_of
+from beanpole.console.servers import Purpose, Server
+
+BURIED = "(buried, no reason given)"
+"""The error of a job that was buried, if nobody said why."""
+
+UNKNOWN = "(unknown: this server keeps no reasons)"
+"""The error of a buried job of a server that knows no `explain`."""
+
+NEEDS = "needs list-jobs and explain, which this server does not have"
+"""Why a server shows less."""
+
+PASSING = re.compile(
+    r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"  # a UUID
+    r"|0x[0-9a-fA-F]+"  # an address in memory
+    r"|[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:[.,][0-9]+)?)?(?:Z|[+-][0-9]{2}:?[0-9]{2})?"
+    r"|(?<![0-9A-Za-z])(?=[0-9a-fA-F]*[0-9])[0-9a-fA-F]{8,}(?![0-9A-Za-z])"  # a hash
+    r"|[0-9]{6,}"  # an id
+)
+"""What differs from job to job in one and the same error, and says nothing of it.
+
+Numbers of up to five digits stay: they are codes (`ORA-00942`, `HTTP 503`) and durations (`timeout after 31 s`).
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Why:
+    """Why a job failed, as its server says it."""
+
+    text: str | None
+    """What its worker said; None: nothing."""
+    end: str = ""
+    """How it died: `the last attempt failed` for example; empty: it was buried."""
+
+    @property
+    def line(self) -> str:
+        """The first line of what was said, visible; if nobody said anything, what is known, in parentheses."""
+        if self.text is not None:
+            for each in self.text.splitlines():
+                if shown := visible(" ".join(each.split())):
+                    return shown[: limits.ERROR_CHARS]
+        return f"({self.end})" if self.end else BURIED
+
+    @property
+    def error(self) -> str:
+        """The same without what differs from job to job: what groups are made by."""
+        return PASSING.sub("…", self.line)
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A job that failed."""
+
+    job: JobInfo
+    tube: str
+    """In which tube it failed; it lies in ``job.tube``."""
+    why: Why
+
+    @property
+    def error(self) -> str:
+        """Which group it belongs to, besides the tube."""
+        return self.why.error
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """The job for JSON."""
+        return {
+            "id": self.job.id,
+            "tube": self.tube,
+            "error": self.error,
+            "reason": self.why.text,
+            "end": self.why.end or "buried",
+            "died": self.job.died,
+            "in": self.job.tube,
+            "state": self.job.state,
+            "age": self.job.age,
+            "attempt": self.job.attempt,
+            "reserves": self.job.reserves,
+            "timeouts": self.job.timeouts,
+            "size": self.job.size,
+            "key": self.job.key,
+        }
+
+
+@dataclass(slots=True)
+class Group:
+    """Jobs that failed in one tube with one error."""
+
+    server: str
+    tube: str
+    error: str
+    count: int = 0
+    """How many were found; there may be more where the look has not come to."""
+    newest: float | None = None
+    """When the last died, in Unix seconds; None: that is not known of buried jobs."""
+    oldest: float | None = None
+    ids: list[int] = field(default_factory=list)
+    """Some of them, the newest first."""
+    kinds: Counter[str] = field(default_factory=Counter)
+    """How many died how; `buried` are those that did not."""
+    places: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """How many lie where: tube and state."""
+    example: str = ""
+    """The first line of what one of them says."""
+    has_text: bool = False
+    """Whether a worker said anything."""
+
+    def add(self, failed: Failure) -> None:
+        """Counts a job."""
+        job = failed.job
+        if not self.count or job.id > self.ids[0]:
+            self.example = failed.why.line
+        self.count += 1
+        self.has_text = self.has_text or failed.why.text is not None
+        self.ids = sorted([*self.ids, job.id], reverse=True)[: limits.SAMPLE_IDS]
+        self.kinds[failed.why.end or "buried"] += 1
+        self.places[job.tube, job.state] += 1
+        if job.died is not None:
+            self.newest = max(self.newest or job.died, job.died)
+            self.oldest = min(self.oldest or job.died, job.died)
+
+
+@dataclass(frozen=True, slots=True)
+class FailureFilter:
+    """Which jobs."""
+
+    tube: str = ""
+    """In which tube they failed; empty: any."""
+    text: str = ""
+    """What stands in the reason, upper and lower case alike; empty: anything."""
+    error: str | None = None
+    """The error of their group; None: any."""
+    within: str = ""
+    """In which tube they lie; empty: any."""
+    state: str = ""
+    """In which state they are; empty: any."""
+    after: int = 0
+    """Only jobs of a greater id."""
+
+    def fits(self, failed: Failure) -> bool:
+        """Whether a job that has been explained is one."""
+        return (self.error is None or failed.error == self.error) and (
+            not self.text or self.text.casefold() in (failed.why.text or failed.why.line).casefold()
+        )
+
+
+@dataclass(slots=True)
+class Stretch:
+    """A place where such jobs are, and how far a look came there."""
+
+    tube: str
+    state: str
+    count: int
+    """How many jobs are there, dead or not."""
+    looked: int = 0
+    next: int | None = 0
+    """Behind which id there may be more; None: that were all."""
+
+    def __post_init__(self) -> None:
+        if not self.count:
+            self.next = None
+
+
+@dataclass(frozen=True, slots=True)
+class Failures:
+    """What a look has found."""
+
+    groups: list[Group]
+    """The largest first."""
+    stretches: list[Stretch]
+    jobs: list[Failure]
+    """The first jobs, if one group was asked for."""
+    missing: str = ""
+    """What the server can't say, as a sentence for people."""
+
+    @property
+    def total(self) -> int:
+        """How many jobs there are where the look was."""
+        return sum(each.count for each in self.stretches)
+
+    @property
+    def looked(self) -> int:
+        """How many of them were looked at."""
+        return sum(each.looked for each in self.stretches)
+
+    @property
+    def unfinished(self) -> list[Stretch]:
+        """Where there is more."""
+        return [each for each in self.stretches if each.next is not None]
+
+
+class Kept:
+    """What is kept of a server: why its jobs failed, and which tubes the dead were sent to."""
+
+    def __init__(self, server_id: str, reasons_max: int = limits.REASONS_MAX) -> None:
+        self.server_id = server_id
+        self._reasons_max = reasons_max
+        self.dead_tubes: set[str] = set()
+        self._whys: dict[int, tuple[object, Why]] = {}
+        self._chars = 0
+
+    def get(self, job: JobInfo) -> Why | None:
+        """Why a job failed, unless it has run since."""
+        found = self._whys.get(job.id)
+        return found[1] if found is not None and found[0] == stamp_of(job) else None
+
+    def put(self, job: JobInfo, why: Why) -> None:
+        """Keeps why a job failed; where there is no room, in place of what was kept first."""
+        self._drop(job.id)
+        self._whys[job.id] = (stamp_of(job), why)
+        self._chars += len(why.text or "")
+        while len(self._whys) > self._reasons_max or self._chars > limits.REASONS_CHARS_MAX:
+            self._drop(next(iter(self._whys)))
+
+    def _drop(self, id: int) -> None:
+        found = self._whys.pop(id, None)
+        if found is not None:
+            self._chars -= len(found[1].text or "")
+
+    def __len__(self) -> int:
+        return len(self._whys)
+
+
+def stamp_of(job: JobInfo) -> object:
+    """What of a job changes when it fails again."""
+    return (job.died, job.reserves, job.buries, job.releases, job.timeouts)
+
+
+KEPT: WeakKeyDictionary[Server, Kept] = WeakKeyDictionary()
+"""What is kept of each server."""
+
+
+async def kept_of(server: Server) -> Kept:
+    """What is kept of a server; nothing of one that has started again, whose ids may mean other jobs."""
+    server_id = (await server.sampler.stats.get()).id
+    kept = KEPT.get(server)
+    if kept is None or kept.server_id != server_id:
+        kept = KEPT[server] = Kept(server_id)
+    return kept
+
+
+# --- Looks ------------------------------------------------------------------------------------------------------------
+
+
+async def find(server: Server, wanted: FailureFilter, until: float | None = None) -> Failures:
+    """Returns the groups of what was found until a moment of the loop's clock, by default LOOK_MS from now.
+
+    Raises AwayError, and what a client does.
+    """
+    until = look_ends_at() if until is None else until
+    client = await server.client(Purpose.SEARCH)
+    if not await says_why(client):
+        return await plain_look(server, client, wanted)
+    kept = await kept_of(server)
+    stretches = await stretches_of(server, client, kept, wanted)
+    groups: dict[tuple[str, str], Group] = {}
+    jobs: list[Failure] = []
+    async with aclosing(walk(client, kept, stretches, wanted)) as walked:
+        async for piece in walked:
+            for failed in piece:
+                key = (failed.tube, failed.error)
+                groups.setdefault(key, Group(server.name, *key)).add(failed)
+            if wanted.error is not None:
+                jobs += piece[: limits.FAILURES_PER_PAGE - len(jobs)]
+            if asyncio.get_running_loop().time() >= until:
+                break
+    return Failures(in_order(groups.values()), stretches, jobs)
+
+
+async def failures_of(
+    server: Server, wanted: FailureFilter, highest: int | None = None, purpose: Purpose = Purpose.SEARCH
+) -> AsyncGenerator[list[Failure], None]:
+    """All jobs that failed, up to the id `highest`, in pieces, which may be empty.
+
+    Of a server that keeps no reasons these are its buried jobs. Raises AwayError, and what a client does.
+    """
+    client = await server.client(purpose)
+    if await says_why(client):
+        kept = await kept_of(server)
+        stretches = await stretches_of(server, client, kept, wanted)
+        nothing = Kept(kept.server_id, 0)  # who goes through all would leave nothing of what pages need
+        async with aclosing(walk(client, nothing, stretches, wanted, highest)) as walked:
+            async for piece in walked:
+                yield piece
+        return
+    for tube in [each.name for each in buried_tubes(await tubes_of(server), wanted)]:
+        async with aclosing(pages(server, JobFilter(tube, "buried"), highest, purpose=purpose)) as listed:
+            async for jobs in listed:
+                found = [Failure(job, tube, Why(None, UNKNOWN[1:-1])) for job in jobs]
+                yield [each for each in found if wanted.fits(each)]
+
+
+async def pages_of_group(
+    server: Server, tube: str, error: str, highest: int | None = None, purpose: Purpose = Purpose.ACTIONS
+) -> AsyncGenerator[list[JobInfo], None]:
+    """All jobs of a group, up to the id `highest`, in pieces, which may be empty.
+
+    Raises AwayError, and what a client does.
+    """
+    wanted = FailureFilter(tube, error=error)
+    async with aclosing(failures_of(server, wanted, highest, purpose)) as walked:
+        async for piece in walked:
+            yield [each.job for each in piece]
+
+
+def in_order(groups: Iterable[Group]) -> list[Group]:
+    """Groups, the largest first, and of equal ones the one whose last job died last."""
+    return sorted(groups, key=lambda each: (-each.count, -(each.newest or 0), each.tube, each.error))
+
+
+async def says_why(client: "AsyncClient[bytes]") -> bool:
+    """Whether the server lists jobs, and explains them."""
+    return {"list-jobs", "explain"} <= await client.features()
+
+
+async def stretches_of(
+    server: Server, client: "AsyncClient[bytes]", kept: Kept, wanted: FailureFilter
+) -> list[Stretch]:
+    """Where such jobs can be."""
+    if "list-rules" in await client.features():
+        kept.dead_tubes |= dead_tubes(await client.list_rules())
+    found = []
+    for tube in await tubes_of(server):
+        if wanted.within and tube.name != wanted.within:
+            continue
+        is_for_dead = tube.name in kept.dead_tubes or tube.name == wanted.within
+        for state, count in (
+            ("buried", tube.current_jobs_buried),
+            ("ready", tube.current_jobs_ready if is_for_dead else 0),
+            ("delayed", tube.current_jobs_delayed if is_for_dead else 0),
+        ):
+            if count and state == (wanted.state or state):
+                found.append(Stretch(tube.name, state, count, next=wanted.after))
+    return found
+
+
+async def walk(
+    client: "AsyncClient[bytes]",
+    kept: Kept,
+    stretches: list[Stretch],
+    wanted: FailureFilter,
+    highest: int | None = None,
+) -> AsyncGenerator[list[Failure], None]:
+    """The jobs that fit, in pieces; each stretch has its turns, and says how far it came."""
+    waiting = deque(each for each in stretches if each.next is not None)
+    while waiting:
+        batch = batch_of(waiting)
+        async with client.pipeline(raise_errors=False) as asked:
+            pages = [
+                asked.list_jobs(each.tube, each.state, limits.FAILURES_PER_STEP, after=each.next or 0) for each in batch
+            ]
+        jobs: list[JobInfo] = []
+        for stretch, result in zip(batch, pages, strict=True):
+            page = result.result()
+            stretch.looked += len(page.jobs)
+            stretch.next = page.next if page.next is None or highest is None or page.next < highest else None
+            if stretch.next is not None:
+                waiting.append(stretch)
+            jobs += [each for each in page.jobs if highest is None or each.id <= highest]
+        failed = [each for each in jobs if has_failed(each) and wanted.tube in {"", tube_of(each)}]
+        yield [each for each in await explained(client, kept, failed) if wanted.fits(each)]
+
+
+def batch_of(waiting: "deque[Stretch]") -> list[Stretch]:
+    """Takes the stretches that are asked for in one round trip: one that is long, or some that are short."""
+    batch: list[Stretch] = []
+    jobs = 0
+    while waiting and jobs < limits.FAILURES_PER_STEP:
+        batch.append(waiting.popleft())
+        jobs += max(batch[-1].count - batch[-1].looked, limits.FAILURES_PER_STEP // 10)
+    return batch
+
+
+def has_failed(job: JobInfo) -> bool:
+    """Whether a job is dead or buried."""
+    return job.died is not None or job.state == "buried"
+
+
+def tube_of(job: JobInfo) -> str:
+    """In which tube a job failed."""
+    return job.origin or job.tube
+
+
+async def explained(client: "AsyncClient[bytes]", kept: Kept, jobs: list[JobInfo]) -> list[Failure]:
+    """Why each has failed; those that are gone are left out."""
+    whys = {job.id: why for job in jobs if (why := kept.get(job)) is not None}
+    unknown = [job for job in jobs if job.id not in whys]
+    for start in range(0, len(unknown), limits.EXPLAINS_AT_ONCE):
+        async with client.pipeline(raise_errors=False) as asked:
+            results = [(job, asked.explain(job.id)) for job in unknown[start : start + limits.EXPLAINS_AT_ONCE]]
+        for job, result in results:
+            if not isinstance(result.error, NotFoundError):
+                whys[job.id] = why_of(result.result())
+                kept.put(job, whys[job.id])
+    return [Failure(job, tube_of(job), whys[job.id]) for job in jobs if job.id in whys]
+
+
+def why_of(said: Explanation) -> Why:
+    """What an explanation says of a failure: the words of the worker, and the end of the sentence about the death."""
+    sentences = {each.word: each.text for each in said.reasons}
+    end = sentences.get("died", "").rpartition(", ")[2].removeprefix("as ")
+    return Why(sentences.get("failed"), end)
+
+
+async def plain_look(server: Server, client: "AsyncClient[bytes]", wanted: FailureFilter) -> Failures:
+    """What a server without reasons says: how many jobs of each tube are buried, and which of them is the first."""
+    tubes = buried_tubes(await tubes_of(server), wanted)
+    groups = [Group(server.name, each.name, UNKNOWN, each.current_jobs_buried, example=UNKNOWN) for each in tubes]
+    groups = in_order(each for each in groups if wanted.error in {None, UNKNOWN} and wanted.text in each.error)
+    async with client.pipeline(raise_errors=False) as asked:
+        firsts = [(each, asked.peek_buried(tube=each.tube)) for each in groups[: limits.FAILURES_PER_PAGE]]
+        asked.use("default")  # a tube that is used does not go
+    for group, first in firsts:
+        if not isinstance(first.error, NotFoundError):
+            group.ids = [first.result().id]
+    stretches = [
+        Stretch(each.name, "buried", each.current_jobs_buried, each.current_jobs_buried, None) for each in tubes
+    ]
+    return Failures(groups, stretches, [], NEEDS)
+
+
+def buried_tubes(tubes: list[StatsTube], wanted: FailureFilter) -> list[StatsTube]:
+    """Those with buried jobs that may be wanted."""
+    return [each for each in tubes if each.current_jobs_buried and {wanted.tube, wanted.within} <= {"", each.name}]

@@ -1,0 +1,238 @@
+"""Jobs of a tube in a state, page by page: what pages, exports and actions are about.
+
+A page says how far it looked. No request asks a server for more than a moment's worth: one that searches goes on where
+the last one ended. Servers that know no `list-jobs` are asked job by job, see `plain`.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+from typing import Literal, get_args
+
+from beanpole.client import AsyncClient, JobInfo
+from beanpole.console import limits
+from beanpole.console.reading import plain
+from beanpole.console.reading.plain import Piece
+from beanpole.console.reading.search import Search
+from beanpole.console.servers import Purpose, Server
+
+State = Literal["ready", "reserved", "delayed", "buried"]
+
+STATES: tuple[State, ...] = get_args(State)
+"""The states of a job, in the order of the pages."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobFilter:
+    """Which jobs."""
+
+    tube: str
+    state: str = "ready"
+    """One of STATES."""
+
+    text: str = ""
+    """What stands in the body, or in the key; empty: anything."""
+
+    after: int = 0
+    """Only jobs of a greater id."""
+
+    order: str = "id"
+    """`id`, or `next`: as workers get them."""
+
+    limit: int = 100
+    """The most jobs of a page."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A page of jobs."""
+
+    jobs: list[JobInfo]
+    next: int | None
+    """What to give as `after` to go on; None: there is nothing behind."""
+
+    looked: int = 0
+    """How many jobs of the tube in the state were looked at."""
+
+    looked_to: int = 0
+    """Up to which id."""
+
+    is_complete: bool = True
+    """Whether that were all behind `after`."""
+
+    bodies_cut_at: int | None = None
+    """Up to which byte bodies were searched; None: not at all."""
+
+    missing: str = ""
+    """What the server can't do of what was asked, for people."""
+
+
+async def find(
+    server: Server,
+    wanted: JobFilter,
+    highest: int | None = None,
+    *,
+    bodies: int = 0,
+    purpose: Purpose | None = None,
+) -> Found:
+    """Returns a page of jobs, none of which has an id above `highest`; each has so many bytes of its body.
+
+    With a text, it looks for at most SEARCH_MS, and at the first SEARCH_BYTES of bodies. Raises AwayError, and what a
+    client does.
+    """
+    search = Search(wanted.text, in_bodies=not server.hide_bodies)
+    client = await server.client(purpose or (Purpose.SEARCH if wanted.text else Purpose.PAGES))
+    if wanted.order == "next" and wanted.state != "reserved":  # these have none but that of their ids
+        return await first(client, wanted, highest, search, 0 if server.hide_bodies else bodies)
+    if server.hide_bodies:
+        bodies = 0
+    loop = asyncio.get_running_loop()
+    until = loop.time() + limits.SEARCH_MS / 1000
+    found = Found([], None, looked_to=wanted.after, is_complete=False, bodies_cut_at=search.bodies_cut_at)
+    every = replace(wanted, limit=limits.JOBS_PER_PIECE) if wanted.text else wanted
+    async with aclosing(pieces(client, every, highest, max(bodies, search.bytes_needed))) as walked:
+        async for piece in walked:
+            found = with_piece(found, piece, wanted.limit, search)
+            if len(found.jobs) == wanted.limit or loop.time() >= until:
+                break
+    return replace(found, jobs=[cut(job, bodies) for job in found.jobs])
+
+
+def with_piece(found: Found, piece: Piece, limit: int, search: Search) -> Found:
+    """What was found with one more piece, up to the limit of the page."""
+    fitting: list[JobInfo] = []
+    for count, job in enumerate(piece.jobs, 1):
+        if search.fits(job):
+            fitting.append(job)
+            is_last = count == len(piece.jobs) and piece.next is None
+            if len(found.jobs) + len(fitting) == limit and not is_last:
+                looked = found.looked + count
+                return replace(found, jobs=found.jobs + fitting, next=job.id, looked=looked, looked_to=job.id)
+    last = piece.jobs[-1].id if piece.jobs else found.looked_to
+    return replace(
+        found,
+        jobs=found.jobs + fitting,
+        next=piece.next,
+        looked=found.looked + len(piece.jobs),
+        looked_to=last if piece.next is None else piece.next,
+        is_complete=piece.next is None,
+    )
+
+
+def cut(job: JobInfo, bodies: int) -> JobInfo:
+    """A job with no more of its body than was asked for."""
+    return job if len(job.body) <= bodies else replace(job, body=job.body[:bodies])
+
+
+async def first(
+    client: "AsyncClient[bytes]", wanted: JobFilter, highest: int | None, search: Search, bodies: int
+) -> Found:
+    """Returns the jobs that leave the state first."""
+    size = max(bodies, search.bytes_needed)
+    if not await knows_lists(client):
+        jobs = await plain.first(client, wanted.tube, wanted.state)
+        missing = plain.ONLY_FIRST
+    else:
+        page = await client.list_jobs(wanted.tube, wanted.state, wanted.limit, bodies=size or None, order="next")
+        jobs, missing = page.jobs, ""
+    fitting = [cut(job, bodies) for job in jobs if search.fits(job) and (highest is None or job.id <= highest)]
+    is_complete = not missing and len(jobs) < wanted.limit
+    return Found(fitting, None, len(jobs), 0, is_complete, search.bodies_cut_at, missing)
+
+
+async def pages(
+    server: Server,
+    wanted: JobFilter,
+    highest: int | None = None,
+    *,
+    bodies: int = 0,
+    purpose: Purpose = Purpose.SEARCH,
+) -> AsyncGenerator[list[JobInfo], None]:
+    """All jobs that fit, behind `after` and up to the id `highest`, in pieces of at most 1 000.
+
+    A piece may be empty: whoever goes through a million jobs can stop in between. Raises what `find` does.
+    """
+    search = Search(wanted.text, in_bodies=not server.hide_bodies)
+    client = await server.client(purpose)
+    if server.hide_bodies:
+        bodies = 0
+    every = replace(wanted, limit=limits.JOBS_PER_PIECE)
+    async with aclosing(pieces(client, every, highest, max(bodies, search.bytes_needed))) as walked:
+        async for piece in walked:
+            yield [cut(job, bodies) for job in piece.jobs if search.fits(job)]
+
+
+async def pieces(
+    client: "AsyncClient[bytes]", wanted: JobFilter, highest: int | None, bodies: int
+) -> AsyncGenerator[Piece, None]:
+    """The jobs of a tube in a state, by their ids, a page of the server at a time."""
+    if not await knows_lists(client):
+        async with aclosing(plain.pieces(client, wanted.tube, wanted.state, wanted.after, bodies)) as walked:
+            async for piece in walked:
+                yield up_to(highest, piece)
+                if highest is not None and piece.next is not None and piece.next >= highest:
+                    return
+        return
+    # What is written of bodies counts for the time that a page takes: others wait for that long.
+    most = limits.BODIES_PER_PIECE if bodies > limits.BODY_SHOWN_BYTES else limits.JOBS_PER_PIECE
+    after: int | None = wanted.after
+    while after is not None:
+        page = await client.list_jobs(
+            wanted.tube, wanted.state, min(wanted.limit, most), after=after, bodies=bodies or None
+        )
+        after = page.next if page.next is not None and (highest is None or page.next < highest) else None
+        yield up_to(highest, Piece(page.jobs, after))
+
+
+def up_to(highest: int | None, piece: Piece) -> Piece:
+    """A piece without the jobs of greater ids."""
+    if highest is None:
+        return piece
+    after = piece.next if piece.next is not None and piece.next < highest else None
+    return Piece([job for job in piece.jobs if job.id <= highest], after)
+
+
+async def knows_lists(client: "AsyncClient[bytes]") -> bool:
+    """Whether the server lists jobs with their bodies."""
+    return "list-jobs.bodies" in await client.features()
+
+
+async def highest_id(server: Server, tube: str, state: str, purpose: Purpose = Purpose.ACTIONS) -> int:
+    """Returns an id above which no job of the tube in the state is now, and all are that are put later.
+
+    A server that lists jobs is asked whether there are any behind an id, some 40 times at the most; another one for
+    every job. 0: there are none.
+    """
+    client = await server.client(purpose)
+    if not await knows_lists(client):
+        highest = 0
+        async with aclosing(plain.pieces(client, tube, state, 0, 0)) as walked:
+            async for piece in walked:
+                highest = max([highest, *(job.id for job in piece.jobs)])
+        return highest
+
+    async def behind(after: int) -> list[JobInfo]:
+        return (await client.list_jobs(tube, state, limits.HIGHEST_STEP, after=after)).jobs
+
+    # Ids below `low` are known to be there, and none is above `high`.
+    low, step = 0, limits.HIGHEST_STEP
+    while jobs := await behind(low):
+        low = jobs[-1].id
+        if len(jobs) < limits.HIGHEST_STEP:
+            return low
+        if not await behind(low + step):
+            break
+        low += step
+        step *= 2
+    high = low + step
+    while low < high:
+        middle = (low + high) // 2
+        jobs = await behind(middle)
+        if not jobs:
+            high = middle
+        elif len(jobs) < limits.HIGHEST_STEP:
+            return jobs[-1].id
+        else:
+            low = jobs[-1].id
+    return low

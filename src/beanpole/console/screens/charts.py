@@ -1,0 +1,204 @@
+"""Charts as SVG: no script and no style of their own, and a text for those who do not see them.
+
+Colours are classes of the style sheet: ``s0`` to ``s5``, beside ``chart``, ``grid``, ``line``, ``bar``, ``spark``. All
+texts are escaped here, so that templates take the result as it is.
+"""
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from itertools import groupby
+from math import floor, log10
+
+from markupsafe import Markup
+
+from beanpole.console.live.history import Series
+
+WIDTH, HEIGHT = 640, 180
+"""Of a chart, in units that the page stretches."""
+
+LEFT, RIGHT, TOP, BOTTOM = 48, 8, 8, 20
+"""Around the lines: the texts of the axes."""
+
+POINTS_MAX, ALL_POINTS_MAX = 120, 480
+"""Points of a line, and of all lines of a chart: of more, the highest of each few is drawn. It stays below 8 kB."""
+
+TICKS_MAX, LABELS_MAX = 8, 10
+"""Texts below a chart of lines, and below one of bars: they must not touch."""
+
+SPARK_WIDTH, SPARK_HEIGHT, SPARK_POINTS_MAX = 90, 20, 45
+
+Value = float | None
+
+
+def text_of(value: float) -> str:
+    """A number on an axis or in a text: short."""
+    for limit, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(value) >= limit * 0.9995:  # which three digits would round up to it
+            return f"{value / limit:.3g}{unit}"
+    return f"{value:.3g}"
+
+
+def ceiling(value: float) -> float:
+    """The next number that is 1, 2, 2.5, 5 or 10 times a power of ten."""
+    if value <= 0:
+        return 1.0
+    power = 10.0 ** floor(log10(value))
+    return next(step * power for step in (1, 2, 2.5, 5, 10) if value <= step * power * (1 + 1e-9))
+
+
+def fewer(points: Sequence[tuple[float, Value]], most: int) -> list[tuple[float, Value]]:
+    """The highest of each few points; a gap stays one where nothing is known."""
+    each = -(-len(points) // most)
+    if each <= 1:
+        return list(points)
+    found: list[tuple[float, Value]] = []
+    for start in range(0, len(points), each):
+        some = points[start : start + each]
+        known = [value for _, value in some if value is not None]
+        found.append((some[-1][0], max(known) if known else None))
+    return found
+
+
+def path_of(places: Sequence[tuple[float, Value]]) -> str:
+    """The `d` of a path through points; one that stands alone is a dot."""
+    parts: list[str] = []
+    for is_known, run in groupby(places, lambda place: place[1] is not None):
+        if is_known:
+            run_places = [f"{x:.4g} {y:.4g}" for x, y in run]
+            parts.append("M" + "L".join(run_places) + ("h.1" if len(run_places) == 1 else ""))
+    return "".join(parts)
+
+
+def line(
+    series: Sequence[Series],
+    labels: Sequence[str],
+    unit: str = "",
+    title: str = "",
+    colors: Sequence[str] = (),
+) -> Markup:
+    """A chart of some series over their common time. `colors`: the classes of the lines, in place of s0, s1, s2."""
+    names = colors or [f"s{number}" for number in range(len(series))]
+    drawn = [fewer(each.points, min(POINTS_MAX, ALL_POINTS_MAX // len(series))) for each in series]
+    times = [at_s for points in drawn for at_s, _ in points]
+    known = [value for points in drawn for _, value in points if value is not None]
+    label = Markup('<figure class="chart-box"><figcaption>{}{}</figcaption>').format(
+        title, legend(labels, names) if len(labels) > 1 else ""
+    )
+    if not known or max(times) == min(times):
+        return label + Markup('<p class="grey">Nothing is known yet.</p></figure>')
+    first, last, top = min(times), max(times), ceiling(max(known))
+    wide, high = WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM
+
+    def x(at_s: float) -> float:
+        return LEFT + wide * (at_s - first) / (last - first)
+
+    def y(value: float) -> float:
+        return TOP + high * (1 - value / top)
+
+    lines = Markup().join(
+        Markup('<path class="line {}" fill="none" d="{}"/>').format(
+            name, path_of([(x(at_s), None if value is None else y(value)) for at_s, value in points])
+        )
+        for name, points in zip(names, drawn, strict=True)
+    )
+    return label + Markup(
+        '<svg class="chart" role="img" viewBox="0 0 {} {}"><title>{}</title><desc>{}</desc>{}{}{}</svg></figure>'
+    ).format(WIDTH, HEIGHT, title, description(drawn, labels, unit), grid(top, unit, y), ticks(first, last, x), lines)
+
+
+def legend(labels: Sequence[str], names: Sequence[str]) -> Markup:
+    """What each line is."""
+    return Markup('<span class="legend">{}</span>').format(
+        Markup().join(
+            Markup(
+                '<span class="key"><svg width="14" height="8" aria-hidden="true" class="chart-key">'
+                '<path class="line {}" stroke-width="2" d="M0 4H14"/></svg>{}</span>'
+            ).format(name, label)
+            for label, name in zip(labels, names, strict=True)
+        )
+    )
+
+
+def description(drawn: Sequence[Sequence[tuple[float, Value]]], labels: Sequence[str], unit: str) -> str:
+    """The chart in words."""
+    said = []
+    for label, points in zip(labels, drawn, strict=True):
+        known = [value for _, value in points if value is not None]
+        if not known:
+            said.append(f"{label}: not known")
+        else:
+            now, most = text_of(known[-1]), text_of(max(known))
+            said.append(f"{label}: {now}{unit} at the end, {most}{unit} at the most")
+    return "; ".join(said) + "."
+
+
+def grid(top: float, unit: str, y: Callable[[float], float]) -> Markup:
+    """Lines across, with their values."""
+    parts = Markup()
+    for share in (0, 0.5, 1):
+        at = y(top * share)
+        parts += Markup(
+            '<path class="grid" d="M{} {:.4g}H{}"/><text x="{}" y="{:.4g}" text-anchor="end">{}</text>'
+        ).format(LEFT, at, WIDTH - RIGHT, LEFT - 4, at + 4, text_of(top * share) + (unit if share else ""))
+    return parts
+
+
+STEPS_S = (1, 5, 15, 60, 120, 300, 600, 1800, 3600, 7200)
+"""Between the times below a chart."""
+
+
+def ticks(first: float, last: float, x: Callable[[float], float]) -> Markup:
+    """Times below the chart, in UTC."""
+    step = next((each for each in STEPS_S if (last - first) / each <= TICKS_MAX), STEPS_S[-1])
+    parts = Markup()
+    at_s = -(-first // step) * step
+    while at_s <= last:
+        text = datetime.fromtimestamp(at_s, UTC).strftime("%H:%M" if step >= 60 else "%H:%M:%S")
+        parts += Markup('<text x="{:.4g}" y="{}" text-anchor="middle" data-at="{:.0f}">{}</text>').format(
+            min(x(at_s), WIDTH - 20), HEIGHT - 4, at_s, text
+        )
+        at_s += step
+    return parts
+
+
+def spark(values: Sequence[Value], title: str = "") -> Markup:
+    """A small line without axes."""
+    places = fewer([(float(number), value) for number, value in enumerate(values)], SPARK_POINTS_MAX)
+    known = [value for _, value in places if value is not None]
+    top = max(known, default=0) or 1
+    wide = (SPARK_WIDTH - 2) / max(len(values) - 1, 1)
+    path = path_of(
+        [
+            (round(1 + number * wide), None if value is None else round(1 + (SPARK_HEIGHT - 2) * (1 - value / top)))
+            for number, value in places
+        ]
+    )
+    return Markup(
+        '<svg class="spark" role="img" width="{}" height="{}" viewBox="0 0 {} {}"><title>{}</title>'
+        '<path class="line" fill="none" d="{}"/></svg>'
+    ).format(SPARK_WIDTH, SPARK_HEIGHT, SPARK_WIDTH, SPARK_HEIGHT, title, path)
+
+
+def histogram(counts: Sequence[int], bounds: Sequence[str], title: str = "") -> Markup:
+    """Bars: how many lie up to each bound; the last beyond all of them. Empty ones at both ends are left out."""
+    named = list(zip(counts, [*(f"≤ {each}" for each in bounds), f"> {bounds[-1]}" if bounds else ""], strict=False))
+    while named and not named[-1][0]:
+        named.pop()
+    while named and not named[0][0]:
+        named.pop(0)
+    if not named:
+        return Markup('<p class="grey">{}</p>').format("Nothing was counted yet.")
+    most, wide, high = max(count for count, _ in named), (WIDTH - 2 * RIGHT) / len(named), HEIGHT - TOP - BOTTOM
+    each_label = -(-len(named) // LABELS_MAX)
+    parts = Markup()
+    for number, (count, name) in enumerate(named):
+        tall = max(high * count / most, 1 if count else 0)
+        parts += Markup(
+            '<rect class="bar" x="{:.4g}" y="{:.4g}" width="{:.4g}" height="{:.4g}"><title>{}</title></rect>'
+        ).format(RIGHT + number * wide, TOP + high - tall, wide * 0.85, tall, f"{name}: {count:,}")
+        if number % each_label == 0:
+            parts += Markup('<text x="{:.4g}" y="{}">{}</text>').format(RIGHT + number * wide, HEIGHT - 4, name)
+    return Markup(
+        '<figure class="chart-box"><figcaption>{}</figcaption><svg class="chart" role="img" viewBox="0 0 {} {}">'
+        "<title>{}</title><desc>{}</desc>{}</svg></figure>"
+    ).format(title, WIDTH, HEIGHT, title, "; ".join(f"{name}: {count}" for count, name in named), parts)

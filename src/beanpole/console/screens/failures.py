@@ -1,0 +1,117 @@
+"""Jobs that failed for good: in groups, and those of a group."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from operator import attrgetter
+from typing import Any
+
+from beanpole.console import limits
+from beanpole.console.reading import failures
+from beanpole.console.reading.export import Pieces
+from beanpole.console.reading.failures import Failure, FailureFilter, Failures, Group, Stretch
+from beanpole.console.reading.looks import look_ends_at
+from beanpole.console.screens.asked import Heard, ask_all, number
+from beanpole.console.screens.screen import Screen, View
+from beanpole.console.servers import holders
+
+STATES = (("", "any"), ("buried", "buried"), ("ready", "ready"), ("delayed", "delayed"))
+
+ORDERS: dict[str, Callable[[Group], Any]] = {
+    "count": lambda each: each.count,
+    "newest": lambda each: each.newest or 0,
+    "oldest": lambda each: each.oldest or 0,
+    "tube": attrgetter("tube"),
+    "error": attrgetter("error"),
+}
+"""By what groups can be sorted."""
+
+FIRST = "-count"
+
+
+@dataclass(frozen=True, slots=True)
+class Further:
+    """Where a look can go on."""
+
+    server: str
+    stretch: Stretch
+
+
+def wanted_of(view: View) -> FailureFilter:
+    """What the address asks for."""
+    query = view.query
+    return FailureFilter(
+        tube=query.get("tube", ""),
+        text=query.get("text", ""),
+        error=query.get("error") or None,
+        within=query.get("within", ""),
+        state=query.get("state", ""),
+        after=number(view, "from") or 0,
+    )
+
+
+def ordered(groups: list[Group], by: str) -> list[Group]:
+    """Groups by a column; the largest first among equal ones."""
+    key = ORDERS.get(by.removeprefix("-"), ORDERS["count"])
+    return sorted(failures.in_order(groups), key=key, reverse=by.startswith("-"))
+
+
+async def show(view: View) -> dict[str, Any]:
+    """Returns the groups, or if the address names one, its jobs."""
+    wanted, until = wanted_of(view), look_ends_at()
+    heard, away = await ask_all(view, lambda server: failures.find(server, wanted, until))
+    groups = ordered([group for each in heard for group in each.value.groups], view.query.get("sort") or FIRST)
+    start = number(view, "after") or 0
+    page = groups[start : start + limits.FAILURES_PER_PAGE]
+    shown = {
+        "wanted": wanted,
+        "states": STATES,
+        "away": away,
+        "looked": sum(each.value.looked for each in heard),
+        "total": sum(each.value.total for each in heard),
+        "further": [Further(each.server.name, stretch) for each in heard for stretch in each.value.unfinished],
+        "missing": [(each.server.name, each.value.missing) for each in heard if each.value.missing],
+        "several": len(view.servers) > 1,
+    }
+    if wanted.error is not None:
+        group = group_of(heard)
+        return shown | {"group": group, "jobs": jobs_of(heard), "verbs": verbs_of(group)}
+    return shown | {
+        "group": None,
+        "groups": page,
+        "count": len(groups),
+        "jobs_count": sum(each.count for each in groups),
+        "start": start,
+        "after": start + len(page) if start + len(page) < len(groups) else None,
+        "by": view.query.get("sort") or FIRST,
+    }
+
+
+def group_of(heard: Sequence[Heard[Failures]]) -> Group | None:
+    """The group that the address names: the first of that error; None: none of its jobs was found."""
+    return next((group for each in heard for group in each.value.groups), None)
+
+
+def jobs_of(heard: Sequence[Heard[Failures]]) -> list[Failure]:
+    """The jobs of that group."""
+    group = group_of(heard)
+    if group is None:
+        return []
+    found = [job for each in heard if each.server.name == group.server for job in each.value.jobs]
+    return [each for each in found if each.tube == group.tube]
+
+
+def verbs_of(group: Group | None) -> list[tuple[str, str]]:
+    """What can be done with the jobs of a group, and what the buttons say: no ready job is kicked."""
+    can_kick = group is not None and any(state != "ready" for _, state in group.places)
+    return [("redrive", "Redrive"), *([("kick", "Kick")] if can_kick else []), ("delete", "Delete")]
+
+
+async def lines(view: View) -> Pieces:
+    """All jobs that failed, with what their workers said: not only those that a look of the page comes to."""
+    wanted = replace(wanted_of(view), after=0) if view.query.get("error") else wanted_of(view)
+    for server in await holders(view.servers):
+        async for piece in failures.failures_of(server, wanted):
+            yield [{"server": server.name, **each.record} for each in piece]
+
+
+SCREEN = Screen("/failures", "failures.html", show, title="Failures", key="f", lines=lines)

@@ -1,0 +1,158 @@
+"""The jobs of a tube in a state: a page of them, or those in whose body a text stands."""
+
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from typing import Any
+
+from starlette.exceptions import HTTPException
+
+from beanpole.client import JobInfo, StatsTube
+from beanpole.client.errors import NotFoundError
+from beanpole.client.extensions import ID_MAX
+from beanpole.console import limits
+from beanpole.console.actions.action import Ids
+from beanpole.console.actions.verbs import VERBS, Verb, missing
+from beanpole.console.live.streams import MEDIA_TYPE
+from beanpole.console.reading.bodies import preview, visible
+from beanpole.console.reading.export import record_of
+from beanpole.console.reading.jobs import STATES, Found, JobFilter, find, pages
+from beanpole.console.reading.tubes import tubes_of
+from beanpole.console.screens import links, words
+from beanpole.console.screens.screen import Screen, View
+from beanpole.console.servers import Server
+from beanpole.errors import ArgumentError
+from beanpole.protocol import wire
+
+ORDERS = (("id", "by id"), ("next", "as workers get them"))
+
+COUNTERS = ("reserves", "timeouts", "releases", "buries", "kicks")
+"""What is counted of a job; a list has those that are not 0 for all."""
+
+
+async def show(view: View) -> dict[str, Any]:
+    """Returns a page of jobs; without a tube, the tubes that there are."""
+    to_job(view)
+    wanted = filter_of(view.query)
+    if wanted is None:
+        return {"wanted": None, "tubes": await some_tubes(view)}
+    context: dict[str, Any] = {
+        "wanted": wanted,
+        "states": STATES,
+        "orders": ORDERS,
+        "counts": await counts(view, wanted),
+    }
+    if MEDIA_TYPE in view.request.headers.get("accept", ""):
+        return context  # only the counts are sent again
+    found = await find(view.server, wanted, bodies=limits.BODY_SHOWN_BYTES)
+    verbs, lacking = await verbs_of(view.server, wanted.state, found.jobs)
+    return {
+        **context,
+        "found": found,
+        "rows": [(job, preview(job.body), visible(job.key or "")) for job in found.jobs],
+        "hides_bodies": view.server.hide_bodies,
+        "verbs": [(each.name, each.text) for each in verbs],
+        "lacking": lacking,
+        "total": total_of(wanted, found, context["counts"]),
+        "counters": [name for name in COUNTERS if any(getattr(job, name) for job in found.jobs)],
+        "has_keys": any(job.key for job in found.jobs),
+        "has_died": any(job.died is not None for job in found.jobs),
+        "has_bodies": any(job.body for job in found.jobs),
+        "has_sizes": any(job.size is not None for job in found.jobs),
+    }
+
+
+async def lines(view: View) -> AsyncGenerator[list[dict[str, Any]], None]:
+    """All jobs that fit the filter, with their bodies."""
+    wanted = filter_of(view.query)
+    if wanted is None:
+        raise HTTPException(400, "say of which tube: ?tube=")
+    server = view.server
+    if wanted.order == "next":
+        found = await find(server, wanted, bodies=limits.EXPORT_BYTES)
+        yield [record(job, hides=server.hide_bodies) for job in found.jobs]
+        return
+    async for piece in pages(server, wanted, bodies=limits.EXPORT_BYTES):
+        yield [record(job, hides=server.hide_bodies) for job in piece]
+
+
+def record(job: JobInfo, *, hides: bool) -> dict[str, Any]:
+    """A line."""
+    made = record_of(job, body=not hides)
+    if not hides and job.size is not None and job.size > len(job.body):
+        made["body_is_cut"] = True
+    return made
+
+
+def to_job(view: View) -> None:
+    """Leads to the job whose number was asked for. Raises HTTPException: there was one."""
+    text = view.query.get("id", "").strip()
+    if text:
+        number = whole(text, "id")
+        raise HTTPException(303, headers={"Location": links.job_url(view, view.server.name, number)})
+
+
+def filter_of(query: Mapping[str, str]) -> JobFilter | None:
+    """The filter in an address; None: it names no tube. Raises HTTPException for what makes no sense."""
+    tube = query.get("tube", "")
+    if not tube:
+        return None
+    try:
+        wire.tube_name(tube)
+    except ArgumentError as error:
+        raise HTTPException(400, str(error)) from None
+    state, order, text = query.get("state") or "ready", query.get("order") or "id", query.get("text", "")
+    if state not in STATES:
+        raise HTTPException(400, f"the state is one of {', '.join(STATES)}, not {state!r}")
+    if order not in dict(ORDERS):
+        raise HTTPException(400, f"the order is id or next, not {order!r}")
+    if len(text) > limits.SEARCH_CHARS_MAX:
+        raise HTTPException(400, f"a search has up to {limits.SEARCH_CHARS_MAX} characters")
+    return JobFilter(tube, state, text, whole(query.get("after") or "0", "after"), order)
+
+
+def whole(text: str, name: str) -> int:
+    """A number of a job. Raises HTTPException for what is none."""
+    if not (text.isascii() and text.isdecimal()) or len(text) > len(str(ID_MAX)) or int(text) > ID_MAX:
+        raise HTTPException(400, f"{name} is the number of a job, not {text[:50]!r}")
+    return int(text)
+
+
+async def counts(view: View, wanted: JobFilter) -> dict[str, int] | None:
+    """How many jobs of the tube are in each state; None: there is no such tube."""
+    client = await view.server.client()
+    try:
+        stats = await client.stats_tube(wanted.tube)
+    except NotFoundError:
+        return None
+    return {state: int(stats[f"current-jobs-{state}"]) for state in STATES}
+
+
+async def verbs_of(server: Server, state: str, jobs: Sequence[JobInfo]) -> tuple[list[Verb], list[str]]:
+    """What can be done with jobs of a state on this server, and what only other servers can, with the reason."""
+    features = await (await server.client()).features()
+    has_died = any(job.died is not None for job in jobs)
+    there: list[Verb] = []
+    lacking: list[str] = []
+    for verb in VERBS.values():
+        if Ids not in verb.targets or state not in verb.states or (verb.name == "redrive" and not has_died):
+            continue
+        if feature := missing(verb, (), features):
+            lacking.append(f"{verb.text} needs {feature}, which this server does not have")
+        else:
+            there.append(verb)
+    return there, lacking
+
+
+def total_of(wanted: JobFilter, found: Found, counts: Mapping[str, int] | None) -> str:
+    """How many jobs fit the filter, as far as that is known."""
+    if not wanted.text:
+        return words.count(counts[wanted.state]) if counts else ""
+    return words.count(len(found.jobs)) if found.is_complete and not wanted.after else ""
+
+
+async def some_tubes(view: View) -> list[StatsTube]:
+    """The tubes to choose from: those with jobs, by name."""
+    tubes = await tubes_of(view.server)
+    return [tube for tube in tubes if any(tube[f"current-jobs-{state}"] for state in STATES)][: limits.TUBES_OFFERED]
+
+
+SCREEN = Screen("/jobs", "jobs.html", show, live=("counts",), title="Jobs", key="j", lines=lines)

@@ -1,0 +1,70 @@
+"""The rules of tubes: where each is in force, and what applies to a tube."""
+
+from typing import Any
+
+from beanpole.console.reading import rules
+from beanpole.console.reading.export import Pieces
+from beanpole.console.reading.rules import RuleSet
+from beanpole.console.screens.asked import ask_all
+from beanpole.console.screens.inputs import RULES
+from beanpole.console.screens.screen import Screen, View
+from beanpole.console.servers import Server, holders
+from beanpole.errors import ArgumentError
+from beanpole.protocol import wire
+
+TUBES_SHOWN = 5
+"""Tubes that a row names."""
+
+
+def is_tube(name: str) -> bool:
+    """Whether a tube can have this name."""
+    try:
+        wire.tube_name(name)
+    except ArgumentError:
+        return False
+    return True
+
+
+async def show(view: View) -> dict[str, Any]:
+    """Returns all rules, and those of a tube that the address names."""
+    tube, pattern = view.query.get("tube", ""), view.query.get("pattern", "")
+
+    async def ask(server: Server) -> tuple[bool, list[RuleSet]]:
+        return await rules.has_rules(server), await rules.all_rules(server)
+
+    heard, away = await ask_all(view, ask)
+    rows = [(each.server.name, found) for each in heard for found in each.value[1]]
+    applying = [
+        (each.server.name, next((one for one in each.value[1] if one.pattern == found), None))
+        for each in heard
+        for found in (rules.pattern_for(tube, [one.pattern for one in each.value[1]]),)
+        if each.value[0]
+    ]
+    edited = next((found for _, found in rows if found.pattern == pattern), None)
+    return {
+        "away": away,
+        "rows": rows,
+        "tube": tube,
+        "is_tube": is_tube(tube),
+        "applying": applying if tube else [],
+        "pattern": pattern,
+        "text": edited.rules.text if edited else "",
+        "known": RULES,
+        "shown": TUBES_SHOWN,
+        "servers": [each.server.name for each in heard if each.value[0]],
+        "missing": [each.server.name for each in heard if not each.value[0]],
+        "needs": rules.NEEDS,
+        "several": len(view.servers) > 1,
+    }
+
+
+async def lines(view: View) -> Pieces:
+    """All rules."""
+    for server in await holders(view.servers):
+        yield [
+            {"server": server.name, "pattern": each.pattern, "rules": dict(each.rules), "tubes": each.tubes}
+            for each in await rules.all_rules(server)
+        ]
+
+
+SCREEN = Screen("/rules", "rules.html", show, title="Rules", key="r", lines=lines)

@@ -1,0 +1,92 @@
+"""All screens, and the routes to them."""
+
+from collections.abc import Awaitable, Callable
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from beanpole.console.answers import keep_open
+from beanpole.console.live.streams import MEDIA_TYPE, Pace, Stream, Streams
+from beanpole.console.reading.export import exported
+from beanpole.console.screens import (
+    actions,
+    api,
+    busy,
+    failures,
+    job,
+    jobs,
+    overview,
+    render,
+    rules,
+    servers,
+    sessions,
+    tube,
+    tubes,
+)
+from beanpole.console.screens.links import ENDING
+from beanpole.console.screens.screen import Screen, View
+from beanpole.console.security.visitors import visitor_of
+
+SCREENS: tuple[Screen, ...] = (
+    overview.SCREEN,
+    tubes.SCREEN,
+    tube.SCREEN,
+    jobs.SCREEN,
+    job.SCREEN,
+    failures.SCREEN,
+    busy.SCREEN,
+    sessions.SCREEN,
+    rules.SCREEN,
+    servers.SCREEN,
+    actions.RUNS,
+    actions.RUN,
+    actions.PUT,
+    api.SCREEN,
+)
+"""In the order of the navigation."""
+
+
+def answer(screen: Screen) -> Callable[[Request], Awaitable[Response]]:
+    """What answers requests for a screen."""
+
+    async def shown(request: Request) -> Response:
+        view = View(request, request.app.state.console, visitor_of(request))
+        if screen.live and request.method == "GET" and MEDIA_TYPE in request.headers.get("accept", ""):
+            return stream(view, screen)
+        return render.page(view, screen, await screen.show(view))
+
+    return shown
+
+
+def stream(view: View, screen: Screen) -> Stream:
+    """The live blocks of a screen, again and again. Raises HTTPException: there are too many streams."""
+    streams = view.console.kept(Streams)
+    streams.check()
+    keep_open(view.request)
+
+    async def make() -> dict[str, str]:
+        return render.blocks(view, screen, await screen.show(view), screen.live)
+
+    samplers = [each.sampler for each in view.servers]
+    return Stream(streams, samplers, make, view.console.clock.unix_s, Pace(screen.every_s))
+
+
+def lines(screen: Screen) -> Callable[[Request], Awaitable[Response]]:
+    """What answers requests for the list of a screen as a file."""
+
+    async def written(request: Request) -> Response:
+        assert screen.lines is not None, "it has a route"
+        view = View(request, request.app.state.console, visitor_of(request))
+        keep_open(request)
+        return await exported(screen.lines(view), f"{screen.path.rpartition('/')[2]}{ENDING}")
+
+    return written
+
+
+ROUTES = (
+    *actions.ROUTES,
+    *(Route(screen.path, answer(screen)) for screen in SCREENS),
+    *(Route(screen.path + ENDING, lines(screen)) for screen in SCREENS if screen.lines),
+    *job.ROUTES,
+)

@@ -1,0 +1,240 @@
+"""The list of all tubes: sorted, filtered, with the columns that were chosen, a hundred on a page."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from markupsafe import Markup
+
+from beanpole.client import StatsTube
+from beanpole.console.errors import AwayError
+from beanpole.console.live.rates import Rates
+from beanpole.console.live.seen import Seen
+from beanpole.console.reading.export import Pieces
+from beanpole.console.reading.tubes import tubes_of
+from beanpole.console.screens import charts, words
+from beanpole.console.screens.asked import look
+from beanpole.console.screens.screen import Screen, View
+from beanpole.console.servers import are_asked
+from beanpole.errors import BeanpoleError
+from beanpole.monitor.sampling import OLDEST
+
+TUBES_PER_PAGE = 100
+"""Rows of a page."""
+
+DIGITS_MAX = 9
+"""Of the number of a row in an address."""
+
+NOT_KNOWN = "\u2013"
+"""A dash, for what is not known."""
+
+NEEDS = "stats-tubes, which plain beanstalkd does not have"
+"""What the server must know to say more than `stats-tube` does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A tube of a server."""
+
+    seen: Seen
+    tube: StatsTube
+
+    @property
+    def rates(self) -> Rates:
+        """Its rates; computed when they are asked for, as most rows are on another page."""
+        return self.seen.rates[self.tube.name]
+
+    @property
+    def server(self) -> str:
+        """The name of the server."""
+        return self.seen.server.name
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of numbers."""
+
+    key: str
+    """In the address."""
+    title: str
+    help: str
+    of: Callable[[Row], float | None]
+    """The value; None: the server does not say."""
+    write: Callable[[Any], str] = words.count
+    is_first: bool = True
+    """Whether it is shown unless others are chosen."""
+
+
+def key(name: str) -> Callable[[Row], float | None]:
+    """What a tube says under a name."""
+
+    def of(row: Row) -> float | None:
+        value = row.tube.raw.get(name)
+        return value if isinstance(value, int | float) else None
+
+    return of
+
+
+def rate(name: str) -> Callable[[Row], float | None]:
+    """A rate of a tube."""
+    return lambda row: getattr(row.rates, name)
+
+
+def oldest(tube: StatsTube) -> float | None:
+    """How long the oldest ready job of a tube has waited; 0: there is none; None: the server does not say."""
+    if not tube.current_jobs_ready:
+        return 0
+    return tube.oldest_ready if OLDEST in tube.raw else None
+
+
+COLUMNS: tuple[Column, ...] = (
+    Column("ready", "Ready", "jobs that a worker can reserve", key("current-jobs-ready")),
+    Column("urgent", "Urgent", "ready jobs of a priority below 1024", key("current-jobs-urgent"), is_first=False),
+    Column("reserved", "Reserved", "jobs that workers hold", key("current-jobs-reserved")),
+    Column("delayed", "Delayed", "jobs that wait for their time", key("current-jobs-delayed")),
+    Column("buried", "Buried", "jobs put aside, until somebody kicks them", key("current-jobs-buried")),
+    Column(
+        "oldest", "Oldest", "how long the oldest ready job has waited", lambda row: oldest(row.tube), words.duration
+    ),
+    Column("put", "Put/s", "jobs put a second", rate("put"), words.rate),
+    Column("taken", "Reserved/s", "jobs reserved a second", rate("reserved"), words.rate, is_first=False),
+    Column("deleted", "Deleted/s", "jobs deleted a second", rate("deleted"), words.rate),
+    Column("failed", "Failed/s", "jobs a second given back, buried, timed out or lost", rate("failed"), words.rate),
+    Column("watching", "Watch", "connections that watch it", key("current-watching")),
+    Column("waiting", "Wait", "connections that wait for a job of it", key("current-waiting")),
+    Column("using", "Using", "connections that put into it", key("current-using"), is_first=False),
+    Column("total", "Total", "jobs put since it came into being", key("total-jobs"), is_first=False),
+    Column("deletes", "Deletes", "jobs deleted since then", key("cmd-delete"), is_first=False),
+    Column("pauses", "Pauses", "how often it was paused", key("cmd-pause-tube"), is_first=False),
+    Column("timeouts", "Timed out", "jobs whose time to run ended", key("jobs-timed-out"), is_first=False),
+    Column("released", "Released", "jobs that workers gave back", key("jobs-released"), is_first=False),
+    Column("dead", "Dead", "jobs that died by a rule", key("jobs-dead"), is_first=False),
+    Column("expired", "Expired", "jobs deleted as their time was over", key("jobs-expired"), is_first=False),
+)
+"""All columns, in their order."""
+
+SPARK = "history"
+"""The key of the column with the sparkline."""
+
+FIRST = (*(each.key for each in COLUMNS if each.is_first), SPARK)
+
+STATES = tuple(f"current-jobs-{state}" for state in ("ready", "reserved", "delayed", "buried"))
+"""What a tube says of its jobs."""
+
+ONLY: dict[str, tuple[str, Callable[[Row], bool]]] = {
+    "": ("all tubes", lambda _: True),
+    "jobs": ("with jobs", lambda row: any(row.tube.raw.get(each) for each in STATES)),
+    "busy": ("with reserved jobs", lambda row: bool(row.tube.current_jobs_reserved)),
+    "buried": ("with buried jobs", lambda row: bool(row.tube.current_jobs_buried)),
+    "paused": ("paused", lambda row: bool(row.tube.pause)),
+    "alone": ("ready, nobody watches", lambda row: bool(row.tube.current_jobs_ready) and not row.tube.current_watching),
+}
+"""Filters by key: their names, and which rows they let through."""
+
+
+async def rows_of(seens: Sequence[Seen]) -> list[Row]:
+    """The tubes of some servers, those of a server that follows from its leader; none of one that is not known."""
+    rows: list[Row] = []
+    asked = are_asked([seen.sample.stats if seen.sample else None for seen in seens])
+    for seen, is_asked in zip(seens, asked, strict=True):
+        if seen.sample is None or not is_asked:
+            continue
+        if seen.sample.leads:
+            rows += (Row(seen, tube) for tube in seen.sample.tubes)
+            continue
+        try:
+            rows += (Row(seen, tube) for tube in await tubes_of(seen.server))
+        except (AwayError, BeanpoleError, OSError):
+            continue
+    return rows
+
+
+def ordered(rows: Sequence[Row], by: str) -> list[Row]:
+    """Rows by name, or by a column; those that do not say come last."""
+    rows = sorted(rows, key=lambda row: (row.tube.name, row.server))
+    column = next((each for each in COLUMNS if each.key == by.removeprefix("-")), None)
+    if column is None:
+        return rows[::-1] if by == "-name" else rows
+    known = [(value, row) for row in rows if (value := column.of(row)) is not None]
+    known.sort(key=lambda each: each[0], reverse=by.startswith("-"))
+    return [row for _, row in known] + [row for row in rows if column.of(row) is None]
+
+
+def chosen(asked: Sequence[str]) -> list[Column]:
+    """The columns that an address asks for; the first ones if there are none of these."""
+    keys = set(asked) & {SPARK, *(each.key for each in COLUMNS)} or set(FIRST)
+    return [each for each in COLUMNS if each.key in keys]
+
+
+def cells(row: Row, columns: Iterable[Column]) -> list[tuple[str, str]]:
+    """What stands in a row, each with its class."""
+    found = []
+    for column in columns:
+        value = column.of(row)
+        name = "right" if value else "right zero"
+        found.append((name, NOT_KNOWN if value is None else column.write(value)))
+    return found
+
+
+def spark(row: Row) -> Markup:
+    """The ready jobs of the last quarter of an hour."""
+    return charts.spark(row.seen.server.history.series("ready", row.tube.name).values, "ready jobs, 15 minutes")
+
+
+def found(view: View, rows: Sequence[Row]) -> list[Row]:
+    """The rows that fit the filter of an address, in its order."""
+    text, fits = view.query.get("text", "").lower(), ONLY.get(view.query.get("only", ""), ONLY[""])[1]
+    fitting = [row for row in rows if text in row.tube.name.lower() and fits(row)]
+    return ordered(fitting, view.query.get("sort") or "name")
+
+
+async def lines(view: View) -> Pieces:
+    """All tubes of the list, with all that their servers say of them."""
+    rows = found(view, await rows_of(await look(view)))
+    for start in range(0, len(rows), TUBES_PER_PAGE):
+        yield [
+            {"server": row.server, "tube": row.tube.name, **{key: row.tube[key] for key in row.tube if key != "name"}}
+            for row in rows[start : start + TUBES_PER_PAGE]
+        ]
+
+
+async def show(view: View) -> dict[str, Any]:
+    """Returns the page of the list."""
+    query = view.request.query_params
+    seens = await look(view)
+    everything = await rows_of(seens)
+    rows = found(view, everything)
+    after = query.get("after", "")
+    start = int(after) if after.isascii() and after.isdecimal() and len(after) <= DIGITS_MAX else 0
+    page = rows[start : start + TUBES_PER_PAGE]
+    columns = chosen(query.getlist("column"))
+    has_spark = SPARK in query.getlist("column") or not query.getlist("column")
+    has_rates = any(row.rates.put is not None for row in page)
+    lacking = [
+        each.title
+        for each in columns
+        if (has_rates or each.write is not words.rate) and any(each.of(row) is None for row in page)
+    ]
+    return {
+        "seens": seens,
+        "columns": columns,
+        "all_columns": COLUMNS,
+        "spark_key": SPARK,
+        "has_spark": has_spark,
+        "rows": [(row, cells(row, columns), spark(row) if has_spark else "") for row in page],
+        "by": query.get("sort") or "name",
+        "text": query.get("text", ""),
+        "only": query.get("only", ""),
+        "choices": [(name, title) for name, (title, _) in ONLY.items()],
+        "start": start,
+        "count": len(rows),
+        "count_all": len(everything),
+        "after": start + TUBES_PER_PAGE if len(rows) > start + TUBES_PER_PAGE else None,
+        "lacking": lacking,
+        "awaits_rates": bool(page) and not has_rates,
+        "needs": NEEDS,
+        "several": len(seens) > 1,
+    }
+
+
+SCREEN = Screen("/tubes", "tubes.html", show, live=("away", "rows", "count"), title="Tubes", key="t", lines=lines)

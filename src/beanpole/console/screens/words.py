@@ -1,0 +1,67 @@
+"""Numbers and times as pages write them: the words of the command line, set so that they do not break."""
+
+from datetime import UTC, datetime
+
+from beanpole.console.reading.bodies import visible
+from beanpole.monitor import units
+
+NARROW = "\u202f"
+"""A narrow space at which no line ends."""
+
+TIME_MAX_S = 253_402_300_799
+"""The last second of the year 9999, up to which dates are written."""
+
+
+def count(number: int) -> str:
+    """A whole number, short from a million on."""
+    return units.count(number).replace(" ", NARROW)
+
+
+def exact(number: int) -> str:
+    """All digits of a whole number."""
+    return f"{number:,}".replace(",", NARROW)
+
+
+def rate(per_second: float) -> str:
+    """Something a second."""
+    return units.rate(per_second).replace(" ", NARROW)
+
+
+def duration(seconds: float) -> str:
+    """A time in its two largest units; below ten seconds with a digit or more."""
+    if 0 < seconds < 9.95 and seconds != int(seconds):
+        return units.wait(seconds)
+    return units.duration(seconds) if seconds >= 0 else f"-{units.duration(-seconds)}"
+
+
+def size(number: int) -> str:
+    """Bytes."""
+    return units.size(number).replace(" ", NARROW)
+
+
+def date(unix_s: float) -> datetime:
+    """A time as a date in UTC."""
+    return datetime.fromtimestamp(min(max(unix_s, 0), TIME_MAX_S), UTC)
+
+
+def machine_time(unix_s: float) -> str:
+    """A time for the machine: of the attribute `datetime`."""
+    return date(unix_s).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def utc(unix_s: float) -> str:
+    """A time in UTC for people."""
+    return date(unix_s).strftime("%Y-%m-%d %H:%M:%S")
+
+
+FILTERS = {
+    "count": count,
+    "exact": exact,
+    "rate": rate,
+    "duration": duration,
+    "size": size,
+    "machine_time": machine_time,
+    "utc": utc,
+    "visible": visible,
+}
+"""By their names in templates; ``count`` is no length there."""

@@ -1,0 +1,97 @@
+"""Which token or cookie is whose.
+
+A cookie holds nothing but who has logged in, until when, a number that only it has, and a signature that only the token
+can have made. So it outlives a restart of the console, and it ends with the token.
+"""
+
+import hmac
+import secrets
+from collections import OrderedDict
+from dataclasses import dataclass
+from pathlib import Path
+
+from beanpole.console import limits
+from beanpole.console.clock import Clock
+from beanpole.console.sampler import Logger
+from beanpole.console.security.attempts import Attempts
+from beanpole.console.security.tokens import Token, TokenFile
+from beanpole.console.security.visitors import Visitor
+
+COOKIE = "beanpole-session"
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """A cookie that holds."""
+
+    token: Token
+    nonce: str
+    ends_s: int
+
+    @property
+    def visitor(self) -> Visitor:
+        """Who has it."""
+        form_token = self.token.signature(b"form", self.nonce.encode())
+        return Visitor(self.token.name, may_change=True, form_token=form_token)
+
+    @property
+    def cookie(self) -> str:
+        """Its text."""
+        signed = f"{self.ends_s}.{self.nonce}.{self.token.name}"
+        return f"{self.token.signature(b'session', signed.encode())}.{signed}"
+
+
+class Access:
+    """Knows the tokens of a console."""
+
+    def __init__(self, path: Path, logger: Logger, clock: Clock) -> None:
+        self.attempts = Attempts(clock.now_ns)
+        self._file = TokenFile(path)
+        self._fault = ""
+        self._logger = logger
+        self._unix_s = clock.unix_s
+        self._ended: OrderedDict[str, None] = OrderedDict()
+
+    def token(self, text: str) -> Token | None:
+        """The token that is the same as a text. All are compared, each in a time that says nothing."""
+        given, found = digest(text.encode(errors="replace")), None
+        for each in self._tokens():
+            if hmac.compare_digest(digest(each.secret), given):
+                found = each
+        return found
+
+    def begin(self, token: Token) -> Session:
+        """A new session."""
+        return Session(token, secrets.token_hex(16), int(self._unix_s()) + limits.SESSION_S)
+
+    def session(self, cookie: str) -> Session | None:
+        """The session of a cookie; None: it is forged, over, or its token is gone."""
+        _, *parts = cookie.split(".", 3)
+        if len(cookie) > limits.COOKIE_CHARS_MAX or not cookie.isascii() or len(parts) != 3 or not parts[0].isdecimal():
+            return None
+        ends_s, nonce, name = int(parts[0]), parts[1], parts[2]
+        if ends_s <= self._unix_s() or nonce in self._ended:
+            return None
+        found = (Session(each, nonce, ends_s) for each in self._tokens() if each.name == name)
+        return next((each for each in found if hmac.compare_digest(each.cookie, cookie)), None)
+
+    def end(self, session: Session) -> None:
+        """Ends a session before its time. As many as may be forgotten are kept in mind."""
+        self._ended[session.nonce] = None
+        if len(self._ended) > limits.ENDED_SESSIONS_MAX:
+            self._ended.popitem(last=False)
+
+    def _tokens(self) -> tuple[Token, ...]:
+        tokens, fault = self._file.tokens(), self._file.fault
+        if fault != self._fault:
+            self._fault = fault
+            if fault:
+                self._logger.log("error", "tokens unreadable", reason=fault, effect="nobody gets in")
+            else:
+                self._logger.log("info", "tokens readable")
+        return tokens
+
+
+def digest(secret: bytes) -> bytes:
+    """Something of one length, so that comparing says nothing of the length of a token."""
+    return hmac.digest(b"beanpole", secret, "sha256")

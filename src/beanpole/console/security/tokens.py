@@ -1,0 +1,99 @@
+"""The file of tokens: who may change things, a line each.
+
+A line is ``NAME TOKEN``, or a token alone, whose name is then ``token-N``, the N-th of the file. Empty lines and those
+that begin with ``#`` are left out. One name may have several tokens: a new one can be given out before the old one
+goes. No message says anything of what stands in the file but the number of a line.
+"""
+
+import hashlib
+import hmac
+import os
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from beanpole.console import limits
+
+NAME = re.compile(r"[A-Za-z0-9._@-]{1,64}")
+SECRET = re.compile(rf"[!-~]{{{limits.TOKEN_CHARS_MIN},{limits.TOKEN_CHARS_MAX}}}")
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A token, and whose it is."""
+
+    name: str
+    secret: bytes = field(repr=False)
+
+    def signature(self, purpose: bytes, text: bytes) -> str:
+        """What only this token can have made of a text."""
+        return hmac.digest(self.secret, purpose + b"\0" + text, hashlib.sha256).hex()
+
+
+def parse(text: str) -> tuple[Token, ...]:
+    """The tokens of a file. Raises ValueError: a line is none, or there is none."""
+    if len(text) > limits.TOKEN_FILE_BYTES_MAX:
+        raise ValueError(f"it has more than {limits.TOKEN_FILE_BYTES_MAX} bytes")
+    tokens: list[Token] = []
+    for number, line in enumerate(text.splitlines(), 1):
+        words = line.split()
+        if not words or words[0].startswith("#"):
+            continue
+        name, secret = (f"token-{len(tokens) + 1}", words[0]) if len(words) == 1 else words[:2]
+        if len(words) > 2 or not NAME.fullmatch(name):
+            raise ValueError(f"line {number} is not NAME TOKEN; a name has letters, digits and ._@- only, 64 at most")
+        if not SECRET.fullmatch(secret):
+            raise ValueError(
+                f"the token in line {number} must have {limits.TOKEN_CHARS_MIN} to {limits.TOKEN_CHARS_MAX}"
+                " printable ASCII characters"
+            )
+        if any(hmac.compare_digest(each.secret, secret.encode()) for each in tokens):
+            raise ValueError(f"the token in line {number} is there twice")
+        tokens.append(Token(name, secret.encode()))
+    if not tokens:
+        raise ValueError("there is no token in it")
+    return tuple(tokens)
+
+
+def read(path: Path) -> tuple[Token, ...]:
+    """The tokens of a file. Raises ValueError, which says in a sentence what is wrong with it."""
+    try:
+        with path.open("rb") as file:
+            return parse(file.read(limits.TOKEN_FILE_BYTES_MAX + 1).decode())
+    except OSError as error:
+        raise ValueError(f"cannot read {path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise ValueError(f"{path} is no file of tokens: it is not UTF-8") from None
+    except ValueError as error:
+        raise ValueError(f"{path} is no file of tokens: {error}") from None
+
+
+class TokenFile:
+    """A file of tokens that is read again when it has changed. One that has become bad has none."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._stamp: tuple[int, ...] | None = None
+        self._tokens: tuple[Token, ...] = ()
+        self.fault = ""
+        """What is wrong with the file as it is now; empty: nothing."""
+
+    def tokens(self) -> tuple[Token, ...]:
+        """The tokens, as the file is now."""
+        try:
+            found = self._path.stat()
+            stamp: tuple[int, ...] = (found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino, found.st_dev)
+        except OSError as error:
+            stamp = (error.errno or 0,)
+        if stamp != self._stamp:
+            self._stamp = stamp
+            try:
+                self._tokens, self.fault = read(self._path), ""
+            except ValueError as error:
+                self._tokens, self.fault = (), str(error)
+        return self._tokens
+
+
+def absolute(path: str) -> Path:
+    """A path that holds in whichever folder a process runs."""
+    return Path(os.path.abspath(path))  # noqa: PTH100 - links are left as they are: a new version may replace one

@@ -1,0 +1,155 @@
+"""What all pages are made of: the servers that this console looks at, and how each is reached.
+
+A server's sampler has a connection of its own. What is asked besides goes over three more, by its purpose: a page does
+not wait for a search. A server that follows passes questions about jobs to its leader: the console asks that itself, as
+any client would.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, TypeVar
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+
+from beanpole.client import Address, AsyncClient, Stats
+from beanpole.client.address import SCHEME
+from beanpole.console.clients import client_of
+from beanpole.console.clock import Clock
+from beanpole.console.errors import AwayError
+from beanpole.console.live.history import History
+from beanpole.console.roles import has_jobs
+from beanpole.console.sampler import Logger, Sampler
+from beanpole.console.settings import Settings, Source
+
+T = TypeVar("T")
+
+
+class Purpose(Enum):
+    """What a connection is for; the values are the places of a server's pairs."""
+
+    PAGES = 0
+    ACTIONS = 1
+    SEARCH = 2
+
+
+class Server:
+    """A server that the console looks at."""
+
+    def __init__(self, source: Source, settings: Settings, sampler: Sampler) -> None:
+        self.source = source
+        self.sampler = sampler
+        self.hide_bodies = settings.hide_bodies
+        """Whether nobody sees bodies here."""
+        self._pairs = settings.pairs if source.address is None else None
+        self._clients: dict[tuple[Purpose, str], AsyncClient[bytes]] = {}
+
+    @property
+    def name(self) -> str:
+        """How the command line calls it."""
+        return self.source.name
+
+    @property
+    def history(self) -> History:
+        """What it was like in the last hours."""
+        return self.sampler.history
+
+    @property
+    def own_connections(self) -> int:
+        """How many of a server's connections are ours: those of pairs do not count as any."""
+        return 0 if self._pairs is not None else 1 + len(self._clients)
+
+    async def client(self, purpose: Purpose = Purpose.PAGES) -> "AsyncClient[bytes]":
+        """A client of whoever has the jobs: of the server, or of the leader that it follows.
+
+        Its calls may come at the same time and are answered in their order. Raises AwayError: the server is away, or
+        knows no leader.
+        """
+        stats = await self.sampler.stats.get()
+        leader = ""
+        if not has_jobs(stats):
+            leader = str(stats.get("cluster-leader", ""))
+            if not leader:
+                raise AwayError("the server follows, and knows no leader")
+        key = (purpose, leader)
+        if key not in self._clients:
+            self._clients[key] = self._made(purpose, leader)
+        return self._clients[key]
+
+    def _made(self, purpose: Purpose, leader: str) -> "AsyncClient[bytes]":
+        if leader:
+            return client_of(Address.from_url(SCHEME + leader))
+        if self._pairs is not None:
+            return client_of(self._pairs.others[purpose.value])
+        assert self.source.address is not None, "a server without an address has handed over pairs"
+        return client_of(self.source.address)
+
+    async def stop(self) -> None:
+        """Ends what is under way, and the connections."""
+        await self.sampler.stop()
+        for each in self._clients.values():
+            await each.close()
+
+
+def are_asked(found: Sequence[Stats | None]) -> list[bool]:
+    """Which of some servers, by what they say of themselves, are to be asked for jobs: of a cluster only one.
+
+    A node that follows answers with the statistics of its leader, as to any client; only the console that it has
+    started itself hears its own. So a leader is known by its ID, whoever has passed it on. Who is away is asked, and so
+    missed.
+    """
+    answers, known = [], set[str]()
+    for stats in found:
+        key = "" if stats is None else stats.id
+        if stats is not None and not has_jobs(stats):
+            key = str(stats.get("cluster-leader", ""))
+        answers.append(not key or key not in known)
+        known.add(key)
+    return answers
+
+
+async def holders(servers: Sequence[Server]) -> list[Server]:
+    """Those of some servers that are to be asked for jobs: of a cluster only one."""
+
+    async def of(server: Server) -> Stats | None:
+        try:
+            return await server.sampler.stats.get()
+        except AwayError:
+            return None
+
+    asked = are_asked(await asyncio.gather(*map(of, servers)))
+    return [server for server, is_asked in zip(servers, asked, strict=True) if is_asked]
+
+
+@dataclass(frozen=True, slots=True)
+class Console:
+    """What all pages are made of."""
+
+    settings: Settings
+    servers: dict[str, Server]
+    """By their names, in the order of the command line."""
+
+    logger: Logger
+    clock: Clock
+    _kept: dict[type, Any] = field(default_factory=dict)
+
+    def kept(self, kind: type[T]) -> T:
+        """What a part of the console keeps while it runs: one object of a class, which is made at its first use."""
+        found = self._kept.get(kind)
+        if found is None:
+            found = self._kept[kind] = kind()
+        assert isinstance(found, kind), "it was made of the class"
+        return found
+
+    def server(self, name: str) -> Server:
+        """The server of a name. Raises HTTPException: there is none."""
+        if name not in self.servers:
+            raise HTTPException(404, f"no server is called {name!r} here; there are {', '.join(self.servers)}")
+        return self.servers[name]
+
+    def asked(self, request: Request) -> list[Server]:
+        """The servers that a request is about: all, or the one of ``?server=``. Raises HTTPException: there is none."""
+        name = request.query_params.get("server")
+        return list(self.servers.values()) if name is None else [self.server(name)]

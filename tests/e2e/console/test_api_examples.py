@@ -1,0 +1,70 @@
+"""The page of examples: each of its commands works as it stands there."""
+
+import html
+import os
+import re
+import subprocess
+from pathlib import Path
+
+from beanpole import Client
+from beanpole.console.api.table import OPERATIONS
+from tests.e2e.console.api import TOKEN
+from tests.e2e.console.process import Console, console, url_of
+from tests.servers import HOST, REPLY_TIMEOUT_S, beanpole_server, peer
+
+SHELL = """curl() { command curl --silent --show-error --write-out '\\n%{http_code}' "$@"; }; """
+"""Makes curl say the status of the answer behind it."""
+
+
+def commands(served: Console, token: str) -> list[str]:
+    """The commands of the page."""
+    page = served.get("/examples", **({"Authorization": f"Bearer {token}"} if token else {}))
+    assert page.status == 200
+    found = re.findall(r'<pre class="command"><code>(.*?)</code></pre>', page.text, re.DOTALL)
+    return [html.unescape(each) for each in found]
+
+
+def run(line: str) -> str:
+    """Runs a command; returns the status of the answer."""
+    peer("curl")
+    done = subprocess.run(
+        ["bash", "-c", SHELL + line],
+        env=os.environ | {"TOKEN": TOKEN},
+        capture_output=True,
+        text=True,
+        timeout=REPLY_TIMEOUT_S,
+        check=True,
+    )
+    return done.stdout.rpartition("\n")[2]
+
+
+def test_each_command_works(tmp_path: Path) -> None:
+    tokens = tmp_path / "tokens"
+    tokens.write_text(f"alice {TOKEN}\n")
+    name = 'it\'s $(one) & "more"'
+    with (
+        beanpole_server() as server,
+        Client(f"{HOST}:{server.port}") as client,
+        console("--url", url_of(server, name), "--http-token-file", str(tokens)) as served,
+    ):
+        client.put("hello")
+        client.set_rules("default", {"attempts": 5})
+        found = commands(served, TOKEN)
+        assert len(found) >= len(OPERATIONS)
+        for line in found:
+            assert f"http://{HOST}:{served.port}/" in line
+            assert run(line) == "200", line
+        for operation in OPERATIONS:
+            places = re.sub(r"\\{\w+\\}", "[^/?]+", re.escape(operation.path))
+            assert any(re.search(f"/api/v1{places}([?'\"]|$)", line) for line in found), operation
+
+
+def test_without_tokens_those_that_look_work_and_the_others_are_refused() -> None:
+    with beanpole_server() as server, console("--url", url_of(server, "one")) as served:
+        lines = commands(served, "")
+        for line in lines:
+            if "$TOKEN" in line:
+                assert run(line) == "403", line
+            elif line.endswith("/servers"):
+                assert run(line) == "200"
+        assert any("$TOKEN" in line for line in lines)

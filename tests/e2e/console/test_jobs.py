@@ -1,0 +1,279 @@
+"""Pages about jobs: lists of them, one of them, its body; and the lists as files."""
+
+import http.client
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from html import unescape
+from itertools import chain
+
+import pytest
+
+from beanpole.client import Client
+from tests.e2e.console.process import Answer, Console, console, url_of
+from tests.e2e.process import environment
+from tests.servers import HOST, REPLY_TIMEOUT_S, Server, beanpole_server, beanstalkd_server
+
+COUNT = 250
+"""Ready jobs: more than two pages."""
+
+HOSTILE = {
+    "markup": b"<script>alert(1)</script><img src=x onerror=alert(2)>\"'&",
+    "controls": b"\x00\x01\x1b[31m\x7f\r",
+    "turning round": "safe \u202e txt.exe".encode(),
+    "not UTF-8": b"\xff\xfe caf\xe9",
+    "deep": b"[" * 5_000 + b"]" * 5_000,
+    "numbers": b'{"n": 1e99999, "i": ' + b"9" * 5_000 + b"}",
+    "keys": b'{"a": 1, "a": 2, "__proto__": 3}',
+    "long": b"<&>" * 3_500_000,
+    "empty": b"",
+}
+"""Bodies that somebody may put."""
+
+
+def numbers(answer: Answer) -> list[int]:
+    """The jobs of a list."""
+    assert answer.status == 200, answer.text
+    return [int(id) for id in re.findall(r'name="id" value="(\d+)"', answer.text)]
+
+
+def pages(seen: Console, path: str) -> list[Answer]:
+    """A list from its first page to its last."""
+    found = [seen.get(path)]
+    while following := re.search(r'rel="next" href="([^"]*)"', found[-1].text):
+        found.append(seen.get(unescape(following[1])))
+    return found
+
+
+@pytest.fixture(scope="module", params=[beanpole_server, beanstalkd_server], ids=["beanpole", "beanstalkd"])
+def server(request: pytest.FixtureRequest) -> Iterator[Server]:
+    """A server with jobs; no test changes it."""
+    flags = ("-z", "20000000")
+    with request.param(*flags) as running:
+        with Client(f"{HOST}:{running.port}", None) as client:
+            for number in range(COUNT):
+                client.put(b"letter %d" % number, 5, 0, 60, tube="mail")
+            client.put(b"much later", 5, 3_600, 60, tube="mail")
+            client.watch("mail")
+            client.bury(client.reserve_job(client.put(b"nobody can do it", tube="mail")))
+            for body in HOSTILE.values():
+                client.put(body, tube="hostile")
+        yield running
+
+
+@pytest.fixture(scope="module")
+def seen(server: Server) -> Iterator[Console]:
+    """A console that shows it."""
+    with console("--url", url_of(server, "one")) as running:
+        yield running
+
+
+def test_list_has_pages_of_a_hundred_jobs(server: Server, seen: Console) -> None:
+    found = [numbers(page) for page in pages(seen, "/jobs?tube=mail")]
+    assert [*chain(*found)] == list(range(1, COUNT + 1))
+    if server.name == "beanpole":
+        assert [len(page) for page in found] == [100, 100, 50]
+    else:  # it is asked for a moment only
+        assert max(map(len, found)) <= 100
+    assert [*chain(*map(numbers, pages(seen, "/jobs?tube=mail&after=240")))] == list(range(241, COUNT + 1))
+
+
+def test_states_are_counted(seen: Console) -> None:
+    answer = seen.get("/jobs?tube=mail&state=buried")
+    tabs = re.sub(r"<[^>]*>|\s+", " ", answer.text.split('aria-label="States"')[1].split("</nav>")[0])
+    for state, count in (("Ready", COUNT), ("Reserved", 0), ("Delayed", 1), ("Buried", 1)):
+        assert re.search(rf"{state} +{count} ", tabs), tabs
+    assert len(numbers(answer)) == 1
+    assert "nobody can do it" in answer.text
+
+
+def test_search_says_how_far_it_looked(seen: Console) -> None:
+    found = pages(seen, "/jobs?tube=mail&text=letter+24")
+    assert [*chain(*map(numbers, found))] == [25, *range(241, 251)]
+    assert "these are all that fit" in found[-1].text
+    assert "64" in re.search(r"Of each body the first (.*) are searched", found[-1].text)[1]  # type: ignore[index]
+    assert numbers(seen.get("/jobs?tube=mail&text=nothing+like+it")) == []
+
+
+def test_list_in_the_order_of_the_workers(server: Server, seen: Console) -> None:
+    answer = seen.get("/jobs?tube=mail&order=next")
+    assert numbers(answer) == (list(range(1, 101)) if server.name == "beanpole" else [1])
+    assert ("needs list-jobs" in answer.text) == (server.name == "beanstalkd")
+
+
+@pytest.mark.parametrize(
+    ("query", "status"),
+    [
+        ("tube=nothing", 200),
+        ("", 200),
+        ("tube=-x", 400),
+        ("tube=mail&state=dead", 400),
+        ("tube=mail&order=random", 400),
+        ("tube=mail&after=-1", 400),
+        ("tube=mail&after=9999999999999999999999", 400),
+        ("tube=mail&after=%D9%A1", 400),
+        (f"tube=mail&text={'x' * 201}", 400),
+        ("tube=mail&text=%FF%00%E2%80%AE", 200),
+        ("id=seven", 400),
+        ("tube=mail&server=other", 404),
+    ],
+)
+def test_addresses_that_people_change(seen: Console, query: str, status: int) -> None:
+    assert seen.get(f"/jobs?{query}").status == status
+
+
+def test_number_leads_to_its_job(seen: Console) -> None:
+    answer = seen.get("/jobs?id=+7+")
+    assert (answer.status, answer.headers["location"]) == (303, "/jobs/7")
+
+
+def test_job_has_facts_and_its_body(server: Server, seen: Console) -> None:
+    answer = seen.get("/jobs/3")
+    assert answer.status == 200
+    for part in ("letter 2", "/tubes/mail", "Time to run"):
+        assert part in answer.text
+    assert ("needs explain" in answer.text) == (server.name == "beanstalkd")
+    assert ("no session watches the tube" in answer.text) == (server.name == "beanpole")
+    assert "00000000  6c 65 74" in seen.get("/jobs/3?as=hex").text
+    assert "bGV0dGVyIDI=" in seen.get("/jobs/3?as=base64").text
+
+
+@pytest.mark.parametrize("id", ["99999", "18446744073709551615"])
+def test_job_that_is_not_there(seen: Console, id: str) -> None:
+    assert seen.get(f"/jobs/{id}").status == 404
+    assert seen.get(f"/jobs/{id}/body").status == 404
+
+
+@pytest.mark.parametrize("id", ["x", "-1", "18446744073709551616", "1e3"])
+def test_what_is_no_number_of_a_job(seen: Console, id: str) -> None:
+    assert seen.get(f"/jobs/{id}").status == 400
+
+
+@pytest.mark.parametrize("kind", ["", "?as=json", "?as=text", "?as=hex", "?as=base64", "?as=html"])
+def test_hostile_bodies_are_text(seen: Console, kind: str) -> None:
+    ids = [*chain(*map(numbers, pages(seen, "/jobs?tube=hostile")))]
+    for id, (name, body) in zip(ids, HOSTILE.items(), strict=True):
+        answer = seen.get(f"/jobs/{id}{kind}", accept="text/html")
+        assert answer.status == 200, name
+        assert len(answer.body) < 300_000, name
+        for part in ("<script>alert", "<img src", "\u202e", "\x00", "\x1b"):
+            assert part not in answer.text, name
+        got = seen.get(f"/jobs/{id}/body")
+        assert got.body == body, name
+        assert got.headers["content-type"] == "application/octet-stream"
+        assert got.headers["content-disposition"] == f'attachment; filename="job-{id}"'
+        assert got.headers["x-content-type-options"] == "nosniff"
+
+
+def test_hostile_bodies_in_a_list_are_text(seen: Console) -> None:
+    answers = pages(seen, "/jobs?tube=hostile")
+    text = "".join(answer.text for answer in answers)
+    for part in ("<script>alert", "<img src", "\u202e", "\x00", "\x1b"):
+        assert part not in text
+    assert "[U+202E]" in text
+    assert max(len(answer.body) for answer in answers) < 50_000
+
+
+def test_list_is_exported_as_json_lines(seen: Console) -> None:
+    answer = seen.get("/jobs.jsonl?tube=mail")
+    assert answer.headers["content-type"] == "application/x-ndjson"
+    records = [json.loads(line) for line in answer.text.splitlines()]
+    assert [record["body"] for record in records] == [f"letter {number}" for number in range(COUNT)]
+    assert {"id": 1, "tube": "mail", "state": "ready", "pri": 5, "ttr": 60}.items() <= records[0].items()
+    found = seen.get("/jobs.jsonl?tube=mail&text=letter+24&after=100").text.splitlines()
+    assert [json.loads(line)["id"] for line in found] == list(range(241, 251))
+    hostile = [json.loads(line) for line in seen.get("/jobs.jsonl?tube=hostile").text.splitlines()]
+    assert [record.get("body", "").encode() for record in hostile if "body" in record] == [
+        body for name, body in HOSTILE.items() if name != "not UTF-8"
+    ]
+    assert "body_base64" in hostile[3]
+    assert seen.get("/jobs.jsonl").status == 400
+    assert seen.get("/jobs.jsonl?tube=nothing").body == b""
+
+
+def test_export_can_be_imported(seen: Console) -> None:
+    exported = seen.get("/jobs.jsonl?tube=hostile").body
+    with beanpole_server("-z", "20000000") as other, Client(f"{HOST}:{other.port}", None) as client:
+        command = [sys.executable, "-m", "beanpole", "import", "--url", f"beanstalk://{HOST}:{other.port}", "copied"]
+        subprocess.run(command, input=exported, check=True, env=environment(), timeout=REPLY_TIMEOUT_S)
+        jobs = client.list_jobs("copied", "ready").jobs
+        assert [client.peek(job.id).body for job in jobs] == [*HOSTILE.values()]
+
+
+def test_export_has_jobs_of_one_state(seen: Console) -> None:
+    lines = seen.get("/jobs.jsonl?tube=mail&state=delayed").text.splitlines()
+    record = json.loads(lines[0])
+    assert (record["delay"], record["body"]) == (3_600, "much later")
+
+
+def test_client_that_leaves_an_export_is_no_fault(seen: Console) -> None:
+    for _ in range(5):
+        connection = http.client.HTTPConnection(HOST, seen.port, timeout=REPLY_TIMEOUT_S)
+        connection.request("GET", "/jobs.jsonl?tube=hostile")
+        assert connection.getresponse().read(10)
+        connection.close()
+    assert len(seen.get("/jobs.jsonl?tube=mail").text.splitlines()) == COUNT
+    assert "request failed" not in seen.messages.read_text()
+
+
+def test_hidden_bodies_are_nowhere(server: Server) -> None:
+    with console("--url", url_of(server, "one"), "--http-hide-bodies") as seen:
+        for path in (
+            "/jobs?tube=mail",
+            "/jobs?tube=mail&order=next",
+            "/jobs/3",
+            "/jobs/3?as=base64",
+            "/jobs.jsonl?tube=mail",
+        ):
+            answer = seen.get(path)
+            assert answer.status == 200
+            for part in ("letter", "bGV0dGVy", "6c 65 74"):
+                assert part not in answer.text, path
+        assert numbers(seen.get("/jobs?tube=mail&text=letter")) == []
+        assert seen.get("/jobs.jsonl?tube=mail&text=letter").body == b""
+        assert seen.get("/jobs/3/body").status == 403
+
+
+def test_death_of_a_job_is_on_its_page() -> None:
+    with beanpole_server() as server, Client(f"{HOST}:{server.port}", None) as client:
+        client.set_rules("mail", "attempts: 1\ndead: graves")
+        client.watch("mail")
+        id = client.put(b"{}", tube="mail")
+        client.fail_job(client.reserve_job(id), "ValueError: <b>no</b> such address \u202e")
+        with console("--url", url_of(server, "one")) as seen:
+            answer = seen.get(f"/jobs/{id}")
+            for part in (
+                "ValueError: &lt;b&gt;no&lt;/b&gt; such address [U+202E]",
+                "/tubes/mail",
+                "/tubes/graves",
+                "dead",
+            ):
+                assert part in answer.text, part
+            assert "mail" in seen.get("/jobs?tube=graves").text
+
+
+def test_addresses_name_the_server_where_there_are_two(server: Server) -> None:
+    with beanpole_server() as other, Client(f"{HOST}:{other.port}", None) as client:
+        client.put(b"of the other", tube="mail")
+        with console("--url", url_of(server, "one"), "--url", url_of(other, "two")) as seen:
+            assert [*chain(*map(numbers, pages(seen, "/jobs?tube=mail")))] == list(range(1, COUNT + 1))
+            answer = seen.get("/jobs?tube=mail&server=two")
+            assert numbers(answer) == [1]
+            assert 'href="/jobs/1?server=two"' in answer.text
+            assert "of the other" in seen.get("/jobs/1?server=two").text
+            assert seen.get("/jobs/1/body?server=two").body == b"of the other"
+            assert len(seen.get("/jobs.jsonl?tube=mail&server=two").text.splitlines()) == 1
+            assert seen.get("/jobs?id=1&server=two").headers["location"] == "/jobs/1?server=two"
+
+
+def test_page_of_a_hundred_jobs_is_small_whatever_is_in_them() -> None:
+    with beanpole_server() as server, Client(f"{HOST}:{server.port}", None) as client:
+        for number in range(101):
+            client.put(b"'" * 5_000, 4_294_967_295, tube="x" * 200, key=f"{number}".rjust(200, "'"))
+        with console("--url", url_of(server, "one")) as seen:
+            for order in ("id", "next"):
+                answer = seen.get(f"/jobs?tube={'x' * 200}&order={order}")
+                assert len(numbers(answer)) == 100
+                assert len(answer.body) < 300_000

@@ -1,0 +1,192 @@
+"""Live pages over real HTTP: slow readers, too many, and servers and consoles that go and come back."""
+
+import asyncio
+import http.client
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from beanpole import Client
+from beanpole.console import limits
+from beanpole.console.answers import keep_open
+from beanpole.console.live.streams import Pace, Stream, Streams
+from beanpole.console.serving import make_server
+from tests.e2e.console.process import Console, console, url_of
+from tests.e2e.console.test_served import console_of, pid_of
+from tests.e2e.process import environment, serving, wait_until
+from tests.servers import HOST, REPLY_TIMEOUT_S, beanpole_server
+from tests.unit.console.test_serving import Log, until
+
+ACCEPT = {"Accept": "text/event-stream"}
+
+
+@dataclass
+class Page:
+    """A live page."""
+
+    answer: http.client.HTTPResponse
+
+    @property
+    def status(self) -> int:
+        return self.answer.status
+
+    def event(self) -> str:
+        """The next event as a text; empty: the stream has ended."""
+        lines = []
+        while line := self.answer.readline().decode().rstrip("\n"):
+            lines.append(line)
+        return "\n".join(lines)
+
+    def wait_for(self, text: str) -> str:
+        """The first event with a text in it."""
+        while text not in (event := self.event()):
+            assert event, f"the stream ended before {text!r} came"
+        return event
+
+
+@contextmanager
+def live(served: Console, path: str = "/") -> Iterator[Page]:
+    """A live page of a console."""
+    connection = http.client.HTTPConnection(HOST, served.port, timeout=REPLY_TIMEOUT_S)
+    try:
+        connection.request("GET", path, headers=ACCEPT)
+        yield Page(connection.getresponse())
+    finally:
+        connection.close()
+
+
+def opened(served: Console) -> int:
+    """Whether a page can be live now."""
+    with live(served) as page:
+        return page.status
+
+
+def test_page_is_live() -> None:
+    with beanpole_server() as server, console("--url", url_of(server, "one")) as served:
+        assert served.get("/", "HEAD", **ACCEPT).status == 200
+        with live(served) as page:
+            assert (page.status, page.answer.headers["content-type"]) == (200, "text/event-stream; charset=utf-8")
+            first = page.event()
+            with Client((HOST, server.port), None) as client:
+                client.put(b"body", tube="of-this-test")
+            second = page.event()
+        for event in (first, second):
+            kind, data = event.split("\n")
+            assert kind == "event: state"
+            about = json.loads(data.removeprefix("data: "))
+            assert about.keys() == {"at", "blocks"}
+            assert isinstance(about["at"], float)
+        assert first.partition("blocks")[2] != second.partition("blocks")[2]
+
+
+def test_page_too_many_is_refused_until_another_is_closed() -> None:
+    with beanpole_server() as server, console("--url", url_of(server, "one")) as served, ExitStack() as pages:
+        some = [pages.enter_context(live(served)) for _ in range(limits.STREAMS_MAX)]
+        assert {page.status for page in some} == {200}
+        assert all(page.event().startswith("event: state") for page in some)
+        with live(served) as refused:
+            assert refused.status == 503
+            assert refused.answer.headers["retry-after"] == "10"
+            assert "100 pages are live already" in refused.answer.read().decode()
+        assert served.get("/").status == 200
+        pages.close()
+        wait_until(lambda: opened(served) == 200, "another page may be live")
+
+
+def test_page_says_that_the_server_is_away_and_back(tmp_path: Path) -> None:
+    path = tmp_path / "socket"
+    command = [sys.executable, "-m", "beanpole", "serve", "-l", f"unix:{path}"]
+
+    def started() -> "subprocess.Popen[bytes]":
+        return subprocess.Popen(command, env=environment(), stderr=subprocess.DEVNULL)
+
+    with console("--url", f"one=unix:{path}") as served:
+        process = started()
+        try:
+            served.wait_for(lambda found: found["beanpole_up", frozenset({("server", "one")})], "it is there")
+            with live(served) as page:
+                assert "away" not in page.event()
+                process.kill()
+                process.wait()
+                page.wait_for("away")
+                process = started()
+                while "away" in page.event():
+                    pass
+        finally:
+            process.kill()
+            process.wait()
+
+
+def test_page_of_a_console_that_is_killed_is_there_again() -> None:
+    with serving("--http", f"{HOST}:0") as process:
+        served = console_of(process)
+        with live(served) as page:
+            assert page.event()
+            os.kill(pid_of(process), signal.SIGKILL)
+            assert not page.event()
+        pid_of(process, 2)
+        with live(served) as page:
+            assert page.event()
+
+
+def test_page_ends_with_the_console_and_with_its_server() -> None:
+    with serving("--http", f"{HOST}:0") as process, live(console_of(process)) as page:
+        assert page.event()
+        process.signal(signal.SIGTERM)
+        assert process.wait_exit() == 0
+        while page.event():
+            pass
+
+
+STATE = "x" * 50_000
+"""As large as a long list."""
+
+STATES_MAX = 5
+"""States that may be on their way to a client that reads nothing."""
+
+
+def test_slow_reader_gets_the_newest_state_and_few_others() -> None:
+    async def main() -> bytes:
+        age, numbers, received = "old", count(), b""
+
+        async def make() -> dict[str, str]:
+            return {"main": f"{age} {next(numbers)} {STATE}"}
+
+        async def stream(request: Request) -> Response:
+            keep_open(request)
+            return Stream(Streams(), [], make, lambda: 0, Pace(every_s=0, beat_s=0))
+
+        def is_full() -> bool:
+            return any(each.flow.write_paused for each in server.server_state.connections)  # type: ignore[union-attr]
+
+        server, loop = make_server(Starlette(routes=[Route("/", stream)]), Log()), asyncio.get_running_loop()
+        listening = socket.create_server((HOST, 0))
+        running = asyncio.create_task(server.serve([listening]))
+        with socket.socket() as client:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            client.setblocking(False)
+            await loop.sock_connect(client, listening.getsockname())
+            await loop.sock_sendall(client, b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            async with asyncio.timeout(REPLY_TIMEOUT_S):
+                await until(is_full)
+                age = "new"
+                while b'"new ' not in received:
+                    received += await loop.sock_recv(client, 65_536)
+        server.stop()
+        await running
+        return received
+
+    assert 0 < asyncio.run(main()).count(b'"old ') <= STATES_MAX

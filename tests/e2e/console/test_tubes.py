@@ -1,0 +1,127 @@
+"""Pages about servers and tubes, of this server and of plain beanstalkd."""
+
+import json
+import re
+from collections.abc import Iterator
+from urllib.parse import quote
+
+import pytest
+
+from beanpole.client import Client
+from tests.e2e.console.process import Console, console, url_of
+from tests.servers import HOST, Server, beanpole_server, beanstalkd_server
+
+MANY = 1_000
+"""Tubes."""
+
+BYTES_MAX = 300_000
+"""Of a page."""
+
+NAMES = ["..", ".", "/", "/login", "a/b/../c", "$(reboot);", "x" * 200]
+"""Names of tubes that are something else in an address."""
+
+
+@pytest.fixture(scope="module", params=[beanpole_server, beanstalkd_server], ids=["beanpole", "beanstalkd"])
+def server(request: pytest.FixtureRequest) -> Iterator[Server]:
+    """A server with a thousand tubes; no test changes it."""
+    with request.param() as running:
+        with Client(f"{HOST}:{running.port}", None) as client:
+            for number in range(MANY):
+                client.put(b"x", tube=f"many-{number:04}")
+            for name in NAMES:
+                client.put(b"<b>" + name.encode(), tube=name)
+            for number in range(7):
+                client.put(b"<script>%d" % number, tube="mail")
+            client.pause_tube("mail", 7_200)
+            client.watch("mail")
+            client.bury(client.reserve_job(client.put(b"nobody can do it", tube="mail")))
+            client.ignore("mail")
+        yield running
+
+
+@pytest.fixture(scope="module")
+def seen(server: Server) -> Iterator[Console]:
+    """A console that looks at it."""
+    with console("--url", url_of(server, "one")) as running:
+        yield running
+
+
+def is_ours(server: Server) -> bool:
+    """Whether it is no plain beanstalkd."""
+    return server.name == "beanpole"
+
+
+def page(seen: Console, path: str) -> str:
+    """A page, which is small and without markup of clients."""
+    answer = seen.get(path)
+    assert answer.status == 200, answer.text
+    assert len(answer.body) <= BYTES_MAX
+    assert "<script>0" not in answer.text
+    return answer.text
+
+
+def names(text: str) -> list[str]:
+    """The tubes of a list."""
+    return re.findall(r'<a class="tube" href="[^"]*">([^<]*)</a>', text)
+
+
+def test_a_page_of_a_thousand_tubes_has_a_hundred(seen: Console) -> None:
+    found = names(page(seen, "/tubes?text=many"))
+    assert found == [f"many-{number:04}" for number in range(100)]
+    last = page(seen, "/tubes?text=many&after=900")
+    assert names(last)[-1] == "many-0999"
+    assert "901 to 1000 of 1000 tubes" in last
+
+
+def test_tubes_are_sorted_and_filtered(seen: Console) -> None:
+    assert names(page(seen, "/tubes?sort=-ready"))[0] == "mail"
+    assert names(page(seen, "/tubes?only=paused")) == ["mail"]
+    assert names(page(seen, "/tubes?only=buried&column=buried")) == ["mail"]
+
+
+def test_all_tubes_are_lines(seen: Console) -> None:
+    answer = seen.get("/tubes.jsonl?text=many")
+    records = [json.loads(line) for line in answer.text.splitlines()]
+    assert [each["tube"] for each in records] == [f"many-{number:04}" for number in range(MANY)]
+    assert records[0]["current-jobs-ready"] == 1
+
+
+def test_a_tube_says_why_it_is_closed_and_what_comes_next(seen: Console, server: Server) -> None:
+    text = page(seen, "/tubes/mail")
+    assert "Paused for" in text
+    assert "&lt;script&gt;0" in text
+    if is_ours(server):
+        assert '<span class="badge warn">closed</span>' in text
+        assert '<span class="badge warn">paused</span>' in text
+    else:
+        assert "needs explain-tube, which this server does not have" in text
+        assert "needs rules, which this server does not have" in text
+        assert "needs list-sessions, which this server does not have" in text
+
+
+@pytest.mark.parametrize("name", NAMES, ids=range(len(NAMES)))
+def test_any_name_of_a_tube_leads_to_its_page(name: str, seen: Console) -> None:
+    listed = page(seen, f"/tubes?text={quote(name, safe='')}")
+    (address,) = re.findall(rf'<a class="tube" href="([^"]*)">{re.escape(name)}</a>', listed)
+    assert f'<span class="mono">{name}</span>' in page(seen, address)
+
+
+def test_what_plain_beanstalkd_does_not_say_is_grey_with_the_reason(seen: Console, server: Server) -> None:
+    text = page(seen, "/tubes")
+    assert ("needs stats-tubes" in text or "need stats-tubes" in text) != is_ours(server)
+
+
+def test_the_overview_says_what_is_wrong(seen: Console) -> None:
+    text = page(seen, "/")
+    assert "Jobs are ready in tubes that no connection watches" in text
+    assert "Jobs wait in tubes that are paused for long" in text
+
+
+def test_a_server_shows_its_statistics(seen: Console, server: Server) -> None:
+    text = page(seen, "/servers")
+    assert "<dt>cmd-pause-tube</dt>" in text
+    assert ("Beanpole " in text.split("<main")[1]) == is_ours(server)
+
+
+def test_a_tube_that_no_server_can_have_is_a_mistake(seen: Console) -> None:
+    assert seen.get("/tubes/%3Cb%3E").status == 404

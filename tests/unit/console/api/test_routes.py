@@ -1,0 +1,154 @@
+"""From a request to an operation and back."""
+
+import asyncio
+import json
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import pytest
+from starlette.applications import Starlette
+from starlette.types import Message
+
+from beanpole.client.errors import NotFoundError
+from beanpole.console import limits
+from beanpole.console.api.kinds import Range
+from beanpole.console.api.operations import Asked, Operation
+from beanpole.console.api.routes import Api
+from beanpole.console.errors import AwayError
+from beanpole.console.problems import MEDIA_TYPE
+from beanpole.protocol.names import NAME_RULE
+
+
+@dataclass(frozen=True)
+class Query:
+    """What may be asked."""
+
+    limit: Annotated[int, Range(1, 9)] = 1
+
+
+@dataclass(frozen=True)
+class Sent:
+    """What may be sent."""
+
+    word: str
+    fails: bool = False
+
+
+async def get_tube(asked: Asked, query: Query) -> dict[str, Any]:
+    """A tube."""
+    return {"tube": asked.tube, "limit": query.limit}
+
+
+async def get_job(asked: Asked) -> None:
+    """A job, which is never there."""
+    raise NotFoundError(f"there is no job {asked.job}")
+
+
+async def get_server(asked: Asked) -> None:
+    """A server, which is always away."""
+    raise AwayError(f"{asked.places['server']} is away")
+
+
+async def send(_: Asked, body: Sent) -> str:
+    """What was sent."""
+    return body.word
+
+
+OPERATIONS = (
+    Operation("GET", "/tubes/{tube}", get_tube),
+    Operation("GET", "/jobs/{id}", get_job),
+    Operation("GET", "/servers/{server}", get_server),
+    Operation("POST", "/send", send),
+)
+
+
+def ask(
+    path: str, method: str = "GET", body: bytes | None = b"", kind: str = "application/json"
+) -> tuple[int, Any, dict[str, str]]:
+    """The status, the body and the headers of an answer; a body of None: the client goes away before it is sent."""
+    path, _, query = path.partition("?")
+    app = Starlette()
+    app.state.console = None
+    scope = {
+        "type": "http",
+        "method": method,
+        "path": path,
+        "raw_path": path.encode(),
+        "query_string": query.encode(),
+        "headers": [(b"content-type", kind.encode())],
+        "app": app,
+    }
+    sent: list[Message] = []
+
+    async def receive() -> Message:
+        return {"type": "http.disconnect"} if body is None else {"type": "http.request", "body": body}
+
+    async def keep(message: Message) -> None:
+        sent.append(message)
+
+    asyncio.run(Api(OPERATIONS)(scope, receive, keep))
+    if not sent:
+        return 0, None, {}
+    headers = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
+    return sent[0]["status"], json.loads(sent[1]["body"]), headers
+
+
+def test_a_name_may_hold_a_slash() -> None:
+    assert ask("/api/v1/tubes/a%2Fb?limit=3")[:2] == (200, {"tube": "a/b", "limit": 3})
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "sentence"),
+    [
+        ("/api/v1/tubes/a/b", 404, "there is no /api/v1/tubes/a/b; /openapi.json says what there is"),
+        ("/api/v1/tubes/", 400, "tube must have 1 to 200 characters, not 0"),
+        ("/api/v1/tubes/-a", 400, f"tube must be the name of a tube ({NAME_RULE}), not '-a'"),
+        ("/api/v1/tubes/%ff", 400, "tube must be text in UTF-8"),
+        ("/api/v1/tubes/a?limit=0", 400, "limit must be from 1 to 9, not 0"),
+        ("/api/v1/tubes/a?limit=1&limit=2", 400, "limit is given twice"),
+        ("/api/v1/tubes/a?limits=1", 400, "there is no parameter 'limits'; there are limit"),
+        ("/api/v1/jobs/1?limit=1", 400, "there is no parameter 'limit'; there are none"),
+        ("/api/v1/tubes/a?limit=%ff", 400, "what stands behind ? must be text in UTF-8, at most 100 parameters"),
+        ("/api/v1/jobs/x", 400, "id must be a whole number, not 'x'"),
+        ("/api/v1/jobs/7", 404, "there is no job 7"),
+        ("/api/v1/servers/a", 503, "a is away"),
+        ("/api/v1", 404, "there is no /api/v1; /openapi.json says what there is"),
+        ("/api/v2/jobs/7", 404, "there is no /api/v2/jobs/7; /openapi.json says what there is"),
+    ],
+)
+def test_what_does_not_fit_is_refused_in_a_sentence(path: str, status: int, sentence: str) -> None:
+    found, problem, headers = ask(path)
+    assert (found, problem["detail"]) == (status, sentence)
+    assert problem["status"] == status
+    assert headers["content-type"] == MEDIA_TYPE
+
+
+def test_another_method_is_refused_with_those_that_there_are() -> None:
+    status, problem, headers = ask("/api/v1/send", "DELETE")
+    assert (status, headers["allow"]) == (405, "POST")
+    assert problem["detail"] == "there is no DELETE of this, but POST"
+
+
+def test_a_body_is_json() -> None:
+    assert ask("/api/v1/send", "POST", b'{"word": "x"}', "Application/JSON; charset=utf-8")[:2] == (200, "x")
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "status"),
+    [
+        (b"{}", "text/plain", 415),
+        (b"", "application/json", 400),
+        (b'{"word": NaN}', "application/json", 400),
+        (b"[" * 100_000, "application/json", 400),
+        (b'{"word": "\xff"}', "application/json", 400),
+        (b'{"word": ' + b"1" * 5000 + b"}", "application/json", 400),
+        (b'{"word": "\\ud800"}', "application/json", 400),
+        (b" " * (limits.API_BODY_BYTES_MAX + 1), "application/json", 413),
+    ],
+)
+def test_any_other_body_is_refused(body: bytes, kind: str, status: int) -> None:
+    assert ask("/api/v1/send", "POST", body, kind)[0] == status
+
+
+def test_nobody_is_answered_who_went_before_the_body_was_there() -> None:
+    assert ask("/api/v1/send", "POST", None)[0] == 0

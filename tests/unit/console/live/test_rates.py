@@ -1,0 +1,81 @@
+"""What happened between two samples."""
+
+from dataclasses import replace
+
+import pytest
+
+from beanpole.client import StatsTube
+from beanpole.console.live.rates import UNKNOWN, Change, Rates
+from beanpole.console.sample import Sample
+from tests.unit.console.made import sample, tube
+
+
+def at(seconds: float, *tubes: StatsTube, **more: "int | str") -> Sample:
+    """A sample of some time."""
+    return replace(sample(list(tubes), None, **more), at_ns=int(seconds * 1e9))
+
+
+def counted(name: str, count: int) -> StatsTube:
+    """A tube that has counted as many of everything."""
+    return tube(
+        name,
+        total_jobs=count,
+        jobs_reserved=count,
+        cmd_delete=count,
+        jobs_released=count,
+        jobs_timed_out=count,
+        jobs_buried=count,
+        jobs_lost=count,
+        jobs_dead=count,
+    )
+
+
+def between(before: Sample, after: Sample) -> Change:
+    """What happened between two samples."""
+    first = Change(None, before)
+    first.add(before.tubes)
+    change = Change(first, after)
+    for each in after.tubes:
+        change.add([each])
+    return change
+
+
+def test_rates_are_differences_over_the_time_between() -> None:
+    change = between(at(10, counted("a", 5), total_jobs=7), at(12, counted("a", 9), total_jobs=17))
+    assert change["a"] == Rates(put=2, reserved=2, deleted=2, failed=8, timed_out=2, dead=2)
+    assert change.total == Rates(put=5, reserved=2, deleted=2, failed=8, timed_out=2, dead=2)
+    assert list(change) == ["a"]
+    assert change.tube("a") is not None
+    assert change.tube("b") is None
+
+
+def test_what_is_gone_takes_nothing_away_and_what_came_counts() -> None:
+    change = between(at(0, counted("a", 5), counted("b", 100)), at(1, counted("a", 6), counted("c", 3)))
+    assert change.total.deleted == 1 + 3
+    assert change["c"] == change["b"] == change["nothing"] == UNKNOWN
+
+
+def test_a_tube_that_came_again_began_at_nothing() -> None:
+    assert between(at(0, counted("a", 50)), at(1, counted("a", 2)))["a"].put == 2
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        Change(),
+        between(at(0, cluster_role="follower"), at(1, counted("a", 1))),
+        between(at(0, counted("a", 1), id="one"), at(1, counted("a", 2), id="two")),
+        between(at(0, counted("a", 1)), at(0, counted("a", 2))),
+        between(at(0, cluster_role="follower"), at(1, counted("a", 2), cluster_role="leader")),
+    ],
+    ids=["nothing", "first", "restarted", "no time", "was no leader"],
+)
+def test_nothing_is_known_between_what_can_not_be_compared(change: Change) -> None:
+    assert change.total == UNKNOWN
+    assert change["a"] == UNKNOWN
+
+
+def test_plain_beanstalkd_counts_less() -> None:
+    before, after = tube("a", total_jobs=1, cmd_delete=1), tube("a", total_jobs=3, cmd_delete=2)
+    assert between(at(0, before), at(1, after))["a"] == Rates(put=2, deleted=1)
+    assert between(at(0, before), at(1, after)).total == Rates(put=0, deleted=1)

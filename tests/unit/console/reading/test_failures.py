@@ -1,0 +1,128 @@
+"""What makes a group of failures, and what is kept of them."""
+
+from dataclasses import replace
+
+import pytest
+
+from beanpole.client import Explanation, JobInfo
+from beanpole.console import limits
+from beanpole.console.reading.failures import (
+    BURIED,
+    Failure,
+    FailureFilter,
+    Group,
+    Kept,
+    Why,
+    in_order,
+    why_of,
+)
+
+JOB = JobInfo(7, tube="grave", state="ready", origin="mail", died=1_000.5, reserves=3, buries=1)
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("timeout after 31 s", "timeout after 31 s"),
+        ("ORA-00942: HTTP 503, errno 10061", "ORA-00942: HTTP 503, errno 10061"),
+        ("\n \n  KeyError:   'a'  \n  at line 3", "KeyError: 'a'"),
+        ("no order 123456", "no order …"),
+        ("no order 12345", "no order 12345"),
+        ("<Job at 0x7f3a>", "<Job at …>"),
+        ("job 550e8400-e29b-41d4-a716-446655440000 lost", "job … lost"),
+        ("commit deadbeef01 is gone", "commit … is gone"),
+        ("the facade collapsed, deadbeef", "the facade collapsed, deadbeef"),  # words of the letters a to f
+        ("since 2026-01-02T03:04:05.678Z late", "since … late"),
+        ("since 2026-01-02 03:04:05+01:00 late", "since … late"),
+        ("\x00\u202eevil", "\\x00[U+202E]evil"),
+        ("one\x85two", "one"),
+        ("", BURIED),
+        ("  \n ", BURIED),
+        (None, BURIED),
+    ],
+)
+def test_error_is_the_first_line_without_what_passes(text: str | None, error: str) -> None:
+    assert Why(text).error == error
+    assert Why(error).error == error  # a group's name is the error of its own group
+
+
+def test_error_is_short() -> None:
+    assert Why("x" * 1_024).error == "x" * limits.ERROR_CHARS
+    assert len(Why("\x00\u202e" * 512).error) <= limits.ERROR_CHARS
+
+
+def test_nobody_said_anything() -> None:
+    assert Why(None, "the last attempt failed").error == "(the last attempt failed)"
+    assert Why("", "the last attempt failed").error == "(the last attempt failed)"
+
+
+@pytest.mark.parametrize(
+    ("reasons", "why"),
+    [
+        ("reasons: []\n", Why(None)),
+        ("reasons:\n- buried: until it is kicked\n", Why(None)),
+        (
+            'reasons:\n- died: 3.2 s ago in mail, after 5, as the last attempt failed\n- failed: "a\\n, as b"\n',
+            Why("a\n, as b", "the last attempt failed"),
+        ),
+        (
+            "reasons:\n- died: in a way that no one knew when this was written\n",
+            Why(None, "in a way that no one knew when this was written"),
+        ),
+    ],
+)
+def test_what_an_explanation_says(reasons: str, why: Why) -> None:
+    assert why_of(Explanation.parse(f"---\nid: 7\n{reasons}".encode())) == why
+
+
+def test_group_counts_what_it_is_given() -> None:
+    group = Group("one", "mail", "boom")
+    for number in range(20):
+        job = replace(JOB, id=number + 1, died=1_000.0 + number % 7)
+        group.add(Failure(job, "mail", Why(f"boom {number}", "end")))
+    group.add(Failure(replace(JOB, id=3, died=None, state="buried"), "mail", Why(None)))
+    assert group.count == 21
+    assert group.ids == list(range(20, 10, -1))
+    assert group.example == "boom 19"
+    assert (group.oldest, group.newest) == (1_000.0, 1_006.0)
+    assert group.kinds == {"end": 20, "buried": 1}
+    assert group.places == {("grave", "ready"): 20, ("grave", "buried"): 1}
+
+
+def test_largest_and_newest_groups_come_first() -> None:
+    a, b, c = (
+        Group("one", "mail", name, count, newest) for name, count, newest in (("a", 1, 5), ("b", 2, None), ("c", 1, 9))
+    )
+    assert in_order([a, b, c]) == [b, c, a]
+
+
+def test_filter_looks_at_the_whole_text() -> None:
+    failed = Failure(JOB, "mail", Why("Boom\n at Line 12"))
+    assert FailureFilter(text="LINE 12").fits(failed)
+    assert not FailureFilter(text="line 13").fits(failed)
+    assert FailureFilter(error="Boom").fits(failed)
+    assert not FailureFilter(error="boom").fits(failed)
+    assert FailureFilter(text="buried").fits(Failure(JOB, "mail", Why(None)))
+
+
+def test_reasons_are_kept_until_a_job_has_failed_again() -> None:
+    kept = Kept("a")
+    kept.put(JOB, Why("first"))
+    assert kept.get(JOB) == Why("first")
+    for again in (replace(JOB, died=1_001.5), replace(JOB, reserves=4), replace(JOB, buries=2), replace(JOB, id=8)):
+        assert kept.get(again) is None
+    kept.put(replace(JOB, reserves=4), Why("second"))
+    assert len(kept) == 1
+    assert kept.get(JOB) is None
+
+
+def test_kept_reasons_are_bounded() -> None:
+    kept = Kept("a")
+    for number in range(limits.REASONS_MAX + 5):
+        kept.put(replace(JOB, id=number), Why(None))
+    assert len(kept) == limits.REASONS_MAX
+    assert kept.get(replace(JOB, id=4)) is None
+    assert kept.get(replace(JOB, id=5)) is not None
+    for number in range(10):
+        kept.put(replace(JOB, id=number), Why("x" * (limits.REASONS_CHARS_MAX // 2)))
+    assert [number for number in range(limits.REASONS_MAX) if kept.get(replace(JOB, id=number))] == [8, 9]

@@ -1,0 +1,67 @@
+"""The pages of an action say what is given with it, and lead back to what it is about."""
+
+import pytest
+
+from beanpole.client import Address
+from beanpole.console.actions.action import Action, Filter, Given, Group, Ids, Pattern, Target, Tube
+from beanpole.console.actions.commands import url_of
+from beanpole.console.screens.action_texts import given_with, way_back
+from beanpole.console.settings import Source
+from tests.unit.console.screens.made import view
+
+
+def given(verb: str, given: Given) -> dict[str, str]:
+    return dict(given_with(Action(verb, "one", Tube("mail"), given)))
+
+
+def test_what_is_given_is_written_with_its_labels() -> None:
+    assert given("move", Given(to="elsewhere")) == {"Into the tube": "elsewhere"}
+    assert given("pause", Given(seconds=60)) == {"For": "60 s"}
+    assert given("clear", Given(states=("ready", "buried"))) == {"Jobs that are": "ready, buried"}
+    assert given("change", Given(priority=5, delay=0.5)) == {"Priority": "5", "Delay": "0.5 s"}
+    assert given("kick", Given()) == {}
+    assert given("set-rules", Given(rules="attempts: 3")) == {}, "the page shows what changes"
+
+
+def test_a_body_is_shown_up_to_a_length() -> None:
+    found = given("put", Given(body=b"a\x00" + b"b" * 1000, taken="replace", ttr=60))
+    assert found["Body"].startswith("a\\x00b")
+    assert found["Body"].endswith("b…")
+    assert len(found["Body"]) < 200
+    assert found["If a job has the key already"] == "it is replaced"
+    assert given("put", Given(body=b""))["Body"] == "empty"
+
+
+@pytest.mark.parametrize(
+    ("target", "address"),
+    [
+        (Ids((7,)), "/jobs/7"),
+        (Ids((7, 8)), "/tubes/mail"),
+        (Filter("a/b", "buried", "x"), "/jobs?tube=a%2Fb&state=buried&text=x"),
+        (Group("mail", "ValueError: x"), "/failures?tube=mail"),
+        (Tube("web"), "/tubes/web"),
+        (Pattern("m*"), "/rules"),
+        (None, "/tubes/mail"),
+    ],
+)
+def test_the_way_back_leads_to_what_it_is_about(target: Target | None, address: str) -> None:
+    assert way_back(view(), "one", target, "mail")[1] == address
+
+
+def test_without_a_tube_the_way_back_leads_to_all_of_the_server() -> None:
+    shown = view("/actions", servers=("one", "two"))
+    assert way_back(shown, "two", None) == ("To the tubes", "/tubes?server=two")
+
+
+@pytest.mark.parametrize(
+    ("source", "url"),
+    [
+        (Source("shop", Address("shop", 1)), ["--url", "beanstalk://shop:1"]),
+        (Source("127.0.0.1:11301", None), ["--url", "beanstalk://127.0.0.1:11301"]),
+        (Source("[::1]:11300", None), ["--url", "beanstalk://[::1]:11300"]),
+        (Source("unix:/run/queue", None), ["--url", "unix:/run/queue"]),
+        (Source("node-a", None), []),
+    ],
+)
+def test_a_command_line_leads_to_the_server(source: Source, url: list[str]) -> None:
+    assert url_of(source) == url
