@@ -10,7 +10,7 @@ RUN apt-get update \
     && apt-get install --yes --no-install-recommends gcc libc6-dev \
     && rm -rf /var/lib/apt/lists/*
 WORKDIR /build
-COPY constraints.txt pyproject.toml setup.py stubs.py MANIFEST.in README.md LICENSE ./
+COPY constraints.txt pyproject.toml progress.py setup.py stubs.py MANIFEST.in README.md LICENSE ./
 COPY src ./src
 ARG EXTRAS=console,cluster
 RUN python -m venv /opt/beanpole \

@@ -13,7 +13,7 @@
 #   CLUSTER_FLAGS='leader'  what `make cluster` does, instead of asking
 #   PYTEST='-k heap -x'     more arguments for pytest; -n 0 runs the tests one by one, in this process
 #   BENCH_FLAGS='--help'    the arguments of `make bench`
-#   SOAK_S=600              how long `make soak-cluster` takes, in seconds
+#   SOAK_S=600              how long `make soak-cluster` and `make test-api` take, in seconds
 #   SOAK_WITH=patroni       let Patroni and etcd promote standbys there, instead of the soak itself
 #   ENVIRONMENT=/a/venv     test what is installed in that environment, and build nothing
 
@@ -41,13 +41,13 @@ PARALLEL := -n $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1) --dist loadgroup
 HEADERS := $(sort $(shell find src -name '*.pxd' 2>/dev/null))
 COMPILED := $(wildcard $(HEADERS:.pxd=.py))
 COMPILED_NAMES := $(subst /,.,$(patsubst src/%.py,%,$(COMPILED)))
-BUILD_FILES := pyproject.toml setup.py stubs.py constraints.txt
+BUILD_FILES := pyproject.toml setup.py constraints.txt
 
 ENVIRONMENT ?=
 ifeq ($(ENVIRONMENT),)
 BIN := $(VENV)/bin
 BUILT := $(VENV)/.done-build
-IDS_BUILT := $(BUILT) $(VENV)/.done-ids
+IDS_BUILT := $(VENV)/.done-ids
 CLUSTER_BUILT := $(BUILT) $(VENV)/.done-cluster
 SERVE_BUILT := $(BUILT) $(if $(strip $(HTTP_FLAGS)),$(VENV)/.done-console)
 TESTABLE := $(BUILT) $(VENV)/.done-dev
@@ -60,22 +60,31 @@ SERVE_BUILT :=
 TESTABLE :=
 endif
 
+# What is installed while the modules are compiled: pip keeps one core busy, and waits for the network.
+serve: ALONG := $(if $(strip $(HTTP_FLAGS)),$(VENV)/.done-console)
+cluster: ALONG := $(VENV)/.done-cluster
+test test-fast test-browser test-api pictures soak-cluster lint bench bench-cluster bench-ids man: ALONG := $(VENV)/.done-dev
+SAY ?= echo
+
+# pip leaves bytecode to the first import, which has to write it then: else each start of a program compiles again.
+export PYTHONDONTWRITEBYTECODE :=
+
 # pip, with every version pinned. What to install comes from pyproject.toml, so that it stands there only.
-PIP_INSTALL := $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+PIP_INSTALL := $(VENV)/bin/python -m pip install --quiet --no-compile --disable-pip-version-check --constraint constraints.txt
 REQUIREMENTS := $(VENV)/bin/python -c 'import sys, tomllib; \
   project = tomllib.load(open("pyproject.toml", "rb")); \
   lists = {"build": project["build-system"]["requires"], "run": project["project"]["dependencies"], \
            **project["project"]["optional-dependencies"]}; \
   print(*(line.replace(" ", "") for name in sys.argv[1:] for line in lists[name]))'
 
-.PHONY: help serve serve-ids cluster build test test-fast soak-cluster lint format bench bench-cluster bench-ids docs peers clean FORCE
+.PHONY: help wheels serve serve-ids cluster build test test-fast test-browser test-api pictures soak-cluster lint format bench bench-cluster bench-ids docs man deb test-packages peers clean FORCE
 .DEFAULT_GOAL := help
 
 help: ## list the verbs
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | while IFS=$$'\t' read -r verb what; do \
 	  printf '  make %-13s %s\n' "$$verb" "$$what"; done
 
-serve: $(SERVE_BUILT) ## build, and serve on 127.0.0.1:11300, with jobs in beanpole-data, and metrics on 127.0.0.1:11380
+serve: $(SERVE_BUILT) ## build, and serve on 127.0.0.1:11300, with jobs in beanpole-data, and the console on 127.0.0.1:11380
 	@exec $(BIN)/beanpole serve $(SERVE_FLAGS) $(HTTP_FLAGS)
 
 serve-ids: $(IDS_BUILT) ## build, and serve numbers on 127.0.0.1:11310; the rules and what is given are in beanpole-ids-data
@@ -88,12 +97,21 @@ cluster: $(CLUSTER_BUILT) ## build, and try three nodes over three PostgreSQL se
 
 build: $(BUILT) ## install what is needed to run, and compile what has changed
 
-test: $(TESTABLE) ## build, and run every test
-	@exec $(BIN)/python -m pytest $(PARALLEL) $(PYTEST)
+test: $(TESTABLE) ## build, and run every test, but of those that drive a browser one
+	@exec $(BIN)/python -m pytest $(PARALLEL) --deselect=tests/browser/test_ $(PYTEST)
 
 test-fast: $(TESTABLE) ## build, and run in a minute what needs neither a database nor a crowd of processes
 	@SIMULATION_SEEDS=200 BEANPOLE_CONVERSATIONS=80 exec $(BIN)/python -m pytest $(PARALLEL) -m "not database" tests/unit tests/scripts tests/model \
 	  tests/simulation/test_seeds.py tests/simulation/cluster/test_rules.py tests/test_tidy.py $(PYTEST)
+
+test-browser: $(TESTABLE) ## build, and drive the console with chromium, screen by screen
+	@exec $(BIN)/python -m pytest $(PARALLEL) tests/browser $(PYTEST)
+
+test-api: $(TESTABLE) ## build, and try the API of the console against its own openapi.json for SOAK_S seconds
+	@exec $(BIN)/python -m tests.e2e.console.fuzzing $(SOAK_S)
+
+pictures: $(TESTABLE) ## build, and take the pictures of the console in docs/pictures, of a server at work
+	@exec $(BIN)/python -m tests.browser.pictures
 
 soak-cluster: $(TESTABLE) ## build, and let nodes and databases of a cluster fail for SOAK_S seconds
 	@exec $(BIN)/python -m tests.soak.cluster $(SOAK_S) $(addprefix --with ,$(SOAK_WITH))
@@ -124,6 +142,19 @@ docs: $(VENV)/.done-docs ## build the documentation into site/, with every warni
 	@NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --strict --quiet
 	@echo "Read site/index.html."
 
+man: $(TESTABLE) ## write the man pages into build/man, from the command line's help
+	@$(BIN)/python -m tests.man_pages build/man
+	@echo "Read one: man -l build/man/beanpole.1"
+
+wheels: $(VENV)/.done-wheels ## make a wheel in dist for each Python of this machine, install it somewhere fresh and try it
+	@packaging/wheels/build
+
+deb: ## make a Debian package in dist, for this machine's distribution and its python3
+	@packaging/debian/build
+
+test-packages: ## as root: make the packages, and install, use, upgrade and remove them in a fresh Debian in a folder
+	@packaging/debian/test
+
 peers: ## install the npm client that the conformance tests drive, into node_modules
 	@npm install --no-save --no-package-lock --no-audit --no-fund --loglevel=error --prefix . $(JACKD)
 
@@ -147,50 +178,68 @@ $(VENV)/.done-venv-$(PYTHON_VERSION):
 	  echo "Creating $(VENV) with Python $(PYTHON_VERSION)"; $(PYTHON) -m venv --clear $(VENV); fi
 	@touch $@
 
-# What it takes to build and to run, and the `beanpole` command itself. Nothing is compiled here.
-$(VENV)/.done-run: $(BUILD_FILES) | $(VENV)/.done-venv-$(PYTHON_VERSION)
-	@echo "Installing the build tools and the dependencies"
-	@$(PIP_INSTALL) $$($(REQUIREMENTS) build run)
+# The build tools. This mark changes only when pyproject.toml names others.
+$(VENV)/.done-tools: FORCE | $(VENV)/.done-venv-$(PYTHON_VERSION)
+	@grep '^requires = ' pyproject.toml | cmp -s - $@ || { echo "Installing the build tools"; \
+	  $(PIP_INSTALL) $$($(REQUIREMENTS) build) || { \
+	  echo "pip can't install them, see above. Does it reach a package index? It needs a network, or a mirror that it knows." >&2; exit 1; }; \
+	  grep '^requires = ' pyproject.toml > $@; }
+
+# What it takes to run, and the `beanpole` command itself. Nothing is compiled here.
+$(VENV)/.done-run: $(BUILD_FILES) | $(VENV)/.done-tools
+	@$(SAY) "Installing the dependencies"
+	@$(PIP_INSTALL) $$($(REQUIREMENTS) run)
 	@BEANPOLE_COMPILE=no $(PIP_INSTALL) --no-deps --no-build-isolation --editable .
 	@touch $@
 
 $(VENV)/.done-ids: $(BUILD_FILES) | $(VENV)/.done-run
-	@echo "Installing what the ID service needs"
+	@$(SAY) "Installing what the ID service needs"
 	@$(PIP_INSTALL) $$($(REQUIREMENTS) ids)
 	@touch $@
 
 $(VENV)/.done-cluster: $(BUILD_FILES) | $(VENV)/.done-run
-	@echo "Installing what a cluster needs"
+	@$(SAY) "Installing what a cluster needs"
 	@$(PIP_INSTALL) $$($(REQUIREMENTS) cluster)
 	@touch $@
 
 $(VENV)/.done-console: $(BUILD_FILES) | $(VENV)/.done-run
-	@echo "Installing what HTTP needs"
+	@$(SAY) "Installing what HTTP needs"
 	@$(PIP_INSTALL) $$($(REQUIREMENTS) console)
 	@touch $@
 
 $(VENV)/.done-dev: $(BUILD_FILES) | $(VENV)/.done-run
-	@echo "Installing the development tools"
+	@$(SAY) "Installing the development tools"
 	@$(PIP_INSTALL) $$($(REQUIREMENTS) dev)
 	@touch $@
 
+$(VENV)/.done-wheels: $(BUILD_FILES) | $(VENV)/.done-run
+	@$(SAY) "Installing what makes wheels"
+	@$(PIP_INSTALL) $$($(REQUIREMENTS) wheels)
+	@touch $@
+
 $(VENV)/.done-docs: $(BUILD_FILES) | $(VENV)/.done-run
-	@echo "Installing the documentation tools"
+	@$(SAY) "Installing the documentation tools"
 	@$(PIP_INSTALL) $$($(REQUIREMENTS) docs)
 	@touch $@
 
 # Changes only when a header appears or goes: then what was compiled from it must go too, as it would hide the .py file.
-$(VENV)/.done-headers: FORCE | $(VENV)/.done-run
+$(VENV)/.done-headers: FORCE | $(VENV)/.done-tools
 	@echo "$(HEADERS)" | cmp -s - $@ || { find src -name '*.so' -o -name '*.pyi' | while read -r module; do \
 	  test -e "$${module%%.*}.pxd" || rm -v "$$module"; done; echo "$(HEADERS)" > $@; }
 
 # Other flags or another Cython change every module; a changed source only those that need it.
-$(VENV)/.done-options: $(BUILD_FILES) | $(VENV)/.done-run
+$(VENV)/.done-options: setup.py stubs.py $(VENV)/.done-tools
 	@rm -rf build/cython build/lib.* build/temp.*
 	@touch $@
 
-$(BUILT): $(HEADERS) $(COMPILED) $(VENV)/.done-headers $(VENV)/.done-options $(VENV)/.done-run
-	@echo "Compiling what has changed; all of it takes some minutes"
+# What the compiler says stands in build/compile.log; the third descriptor is for how far it is.
+$(VENV)/.done-compiled: $(HEADERS) $(COMPILED) $(VENV)/.done-headers $(VENV)/.done-options | $(VENV)/.done-tools
 	@mkdir -p build
-	@$(VENV)/bin/python setup.py --quiet build_ext --inplace > build/compile.log 2>&1 || { cat build/compile.log >&2; exit 1; }
+	@BEANPOLE_PROGRESS=3 $(VENV)/bin/python setup.py --quiet build_ext --inplace 3>&1 > build/compile.log 2>&1 || { \
+	  cat build/compile.log >&2; exit 1; }
+	@touch $@
+
+$(BUILT): $(BUILD_FILES) $(HEADERS) $(COMPILED) $(VENV)/.done-headers $(VENV)/.done-options
+	@echo "Installing what it takes to run, and compiling what has changed"
+	@$(MAKE) -j2 SAY=: $(VENV)/.done-compiled $(VENV)/.done-run $(ALONG)
 	@touch $@

@@ -125,8 +125,11 @@ def members(tree: ast.Module, header: Header) -> Iterator[str]:
     for node in tree.body:
         if isinstance(node, ast.AnnAssign):
             yield f"{ast.unparse(node.target)}: {annotation(node.annotation)}"
-        elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant | ast.Dict | ast.List | ast.Tuple):
-            kind = type(node.value.value if isinstance(node.value, ast.Constant) else node.value).__name__
+        elif isinstance(node, ast.Assign) and isinstance(
+            value := node.value.operand if isinstance(node.value, ast.UnaryOp) else node.value,  # a number below 0
+            ast.Constant | ast.Dict | ast.List | ast.Tuple,
+        ):
+            kind = type(value.value if isinstance(value, ast.Constant) else value).__name__
             yield f"{ast.unparse(node.targets[0])}: {python_type(kind.lower())}"
         elif isinstance(node, ast.Assign) and ast.unparse(node.value).startswith("TypeVar("):
             yield ast.unparse(node)

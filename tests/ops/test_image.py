@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 import beanpole
+from beanpole.cli.serve import serve
 from tests.e2e.process import Process, environment
 from tests.ops.files import OPS, ROOT, Instruction, only, read_yaml, stages
 from tests.servers import HOST
@@ -186,6 +187,14 @@ def test_the_command_of_the_composition_starts(image: Image) -> None:
         assert health(image, process.port) == 0
 
 
+def test_the_composition_has_pages_for_who_has_a_token() -> None:
+    service = read_yaml(ROOT / "compose.yaml")["services"]["beanpole"]
+    (file,) = service["environment"].items()
+    assert file == ("BEANPOLE_HTTP_TOKEN_FILE", "${BEANPOLE_TOKENS:+/run/tokens}")
+    assert file[0] in {option.envvar for option in serve.params}
+    assert "${BEANPOLE_TOKENS:-/dev/null}:/run/tokens:ro" in service["volumes"]
+
+
 def test_the_image_is_linted() -> None:
     linter = Path(sys.executable).parent / "hadolint"
     done = subprocess.run([linter, ROOT / "Dockerfile"], capture_output=True, text=True, check=False, timeout=60)
@@ -203,12 +212,13 @@ def test_the_image_runs_as_nobody_and_stops_at_once() -> None:
 def test_what_the_composition_mounts_is_there() -> None:
     composition = read_yaml(ROOT / "compose.yaml")
     mounted = [mount for service in composition["services"].values() for mount in service.get("volumes", [])]
-    for mount in mounted:
-        source, target, *options = mount.split(":")
-        if source.startswith("./"):
-            assert (ROOT / source).exists(), mount
-            assert options == ["ro"], mount
-            assert target.startswith("/")
+    for each in mounted:
+        mount, *options = each.rsplit(":ro", 1)
+        source, target = mount.rsplit(":", 1)
+        assert target.startswith("/"), mount
+        if source.startswith(("./", "/", "$")):
+            assert options == [""], f"{mount} can be written"
+            assert source.startswith("$") or (ROOT / source).exists(), mount
         else:
             assert source in composition["volumes"], mount
     published = [port for service in composition["services"].values() for port in service.get("ports", [])]

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from beanpole import Stats
-from beanpole.console import exposition
+from beanpole.console.metrics import exposition
 from beanpole.console.sample import Sample
 from tests.e2e.console.process import console, url_of
 from tests.e2e.process import serving, wait_until
