@@ -1,8 +1,9 @@
 """What the client costs: beside greenstalk, in one run, against a server that this starts.
 
 Run with `python -m benchmarks.client`. Rates are per second of wall time, of one client and one connection; the server
-runs beside it. One call at a time is mostly the way to the server and back, the same for every client that makes two
-system calls a command; a raw socket that parses nothing shows what is left to win.
+runs beside it. Put, reserve and delete are measured each by itself, the two clients in turn. One call at a time is
+mostly the way to the server and back, the same for every client that makes two system calls a command; a raw socket
+that parses nothing shows what is left to win.
 """
 
 import asyncio
@@ -11,6 +12,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable
+from typing import Any
 
 import greenstalk
 
@@ -20,7 +22,7 @@ from tests.servers import HOST, beanpole_server
 BODY = b"x" * 100
 CALLS = 6_000
 JOBS = 100_000
-ROUNDS = 5
+ROUNDS = 9
 IN_FLIGHT = 500
 
 
@@ -31,11 +33,32 @@ def rate(work: Callable[[], None], count: int) -> tuple[float, float]:
     return count / (time.perf_counter() - begun_at), (time.process_time() - used_before_s) / count
 
 
-def one_at_a_time(client: "Client[bytes] | greenstalk.Client[bytes]") -> None:
-    """Puts a job, reserves it and deletes it, again and again."""
+Either = Client[bytes] | greenstalk.Client[bytes]
+
+
+def put(client: Either) -> None:
+    """Puts jobs, one at a time."""
     for _ in range(CALLS // 3):
         client.put(BODY)
-        client.delete(client.reserve())
+
+
+def reserve(client: Either, jobs: list[Any]) -> None:
+    """Reserves them, one at a time."""
+    jobs.extend(client.reserve() for _ in range(CALLS // 3))
+
+
+def delete(client: Either, jobs: list[Any]) -> None:
+    """Deletes them, one at a time."""
+    for job in jobs:
+        client.delete(job)
+    jobs.clear()
+
+
+def listing(client: "Client[bytes]") -> None:
+    """Lists jobs, page by page."""
+    after: int | None = 0
+    while after is not None:
+        after = client.list_jobs("default", "ready", after=after).next
 
 
 def raw(connection: socket.socket) -> None:
@@ -80,6 +103,8 @@ def pipeline(client: "Client[bytes]") -> None:
 def main() -> None:
     """Prints the median of the rounds; those that are compared take turns."""
     measured: dict[str, list[tuple[float, float]]] = {}
+    ours: list[Any] = []
+    theirs: list[Any] = []
     with beanpole_server() as server:
         address = (HOST, server.port)
         with (
@@ -92,10 +117,15 @@ def main() -> None:
             bodies = [BODY] * JOBS
             for _ in range(ROUNDS):
                 for name, work, count in (
-                    ("one at a time, greenstalk", lambda: one_at_a_time(other), CALLS),
-                    ("one at a time, Client", lambda: one_at_a_time(client), CALLS),
+                    ("put, greenstalk", lambda: put(other), CALLS // 3),
+                    ("put, Client", lambda: put(client), CALLS // 3),
+                    ("reserve, greenstalk", lambda: reserve(other, theirs), CALLS // 3),
+                    ("reserve, Client", lambda: reserve(client, ours), CALLS // 3),
+                    ("delete, greenstalk", lambda: delete(other, theirs), CALLS // 3),
+                    ("delete, Client", lambda: delete(client, ours), CALLS // 3),
                     ("one at a time, raw socket", lambda: raw(connection), CALLS),
                     ("put_many", lambda: client.put_many(bodies), JOBS),
+                    ("list_jobs", lambda: listing(client), JOBS),
                     ("reserve_many and delete_many", lambda: reserve_and_delete(client), JOBS),
                     ("(put again)", lambda: client.put_many(bodies), JOBS),
                     ("pipeline of reserve and delete", lambda: pipeline(client), JOBS),
@@ -105,10 +135,10 @@ def main() -> None:
     medians = {
         name: [statistics.median(column) for column in zip(*found, strict=True)] for name, found in measured.items()
     }
-    other_rate, other_cpu_s = medians["one at a time, greenstalk"]
     for name, (median, cpu_s) in medians.items():
         sys.stdout.write(f"{name:32} {median:10,.0f}/s {cpu_s * 1e6:6.2f} us of processor time")
-        if "one at" in name:
+        if name.endswith(", Client"):
+            other_rate, other_cpu_s = medians[name.replace("Client", "greenstalk")]
             sys.stdout.write(
                 f"  {median / other_rate:.2f} × the rate of greenstalk, {cpu_s / other_cpu_s:.2f} × its time"
             )

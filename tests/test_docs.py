@@ -15,8 +15,12 @@ from types import ModuleType
 
 import pytest
 
+import beanpole
+from beanpole.bench.rows import ROWS
+from beanpole.bench.run import TABLES
 from beanpole.cli.main import cli
 from beanpole.protocol import commands, extensions
+from benchmarks import charts
 from tests.cli_reference import commands as cli_commands
 from tests.servers import START_TIMEOUT_S, STOP_TIMEOUT_S, peer
 
@@ -31,8 +35,10 @@ COMMAND_TIMEOUT_S = 200.0
 
 
 def blocks(language: str) -> list[str]:
-    """The fenced blocks of the README in a language."""
-    return [text for name, text in BLOCK.findall((ROOT / "README.md").read_text()) if name == language]
+    """The fenced blocks of the README in a language, without those that tests/e2e/test_readme.py runs."""
+    first, found, rest = (ROOT / "README.md").read_text().partition("## Install\n")
+    text = first.partition("## The first fifteen minutes\n")[2].partition("### 2.")[0] + found + rest
+    return [text for name, text in BLOCK.findall(text) if name == language]
 
 
 def page(name: str) -> str:
@@ -98,9 +104,9 @@ def make_serve(folder: Path, block: int = 0, **more: str) -> Iterator[str]:
 def test_readme_has_the_commands_that_are_tested() -> None:
     assert [block.split()[:2] for block in blocks("sh")] == [
         ["make", "serve"],
+        ["printf", "'put"],
         ["make", "serve-ids"],
         ["make", "test"],
-        ["printf", "'put"],
     ]
     assert len(blocks("python")) == 1
     assert {name for name, _ in BLOCK.findall((ROOT / "README.md").read_text())} <= {"sh", "python", "text"}
@@ -109,7 +115,7 @@ def test_readme_has_the_commands_that_are_tested() -> None:
 def test_readme_make_serve_and_first_job(tmp_path: Path) -> None:
     peer("nc")
     with make_serve(tmp_path) as port:
-        printed = run(["bash", "-c", blocks("sh")[3].replace(PORT, port)])
+        printed = run(["bash", "-c", blocks("sh")[1].replace(PORT, port)])
         assert printed == blocks("text")[0]
 
 
@@ -122,7 +128,7 @@ def test_readme_make_serve_ids(tmp_path: Path) -> None:
     (data / "rules.toml").write_text(re.sub("127.0.0.1:1131[01]", "127.0.0.1:0", rules))
     flags = f"--ready-file {tmp_path / 'ready'}"
     with (
-        make_serve(tmp_path, 1, IDS_DATA=str(data), IDS_FLAGS=flags) as port,
+        make_serve(tmp_path, 2, IDS_DATA=str(data), IDS_FLAGS=flags) as port,
         socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client,
     ):
         client.settimeout(10)
@@ -143,7 +149,7 @@ def test_readme_first_job_in_python(tmp_path: Path) -> None:
 
 def test_readme_make_test() -> None:
     """The command runs as it stands; PYTEST only makes it collect the tests instead of running them within a test."""
-    printed = run(["bash", "-c", blocks("sh")[2]], PYTEST="--collect-only --quiet")
+    printed = run(["bash", "-c", blocks("sh")[3]], PYTEST="--collect-only --quiet")
     assert "test_readme_make_test" in printed
 
 
@@ -170,14 +176,14 @@ def limits_by_package() -> dict[str, ModuleType]:
 
 
 def test_every_limit_is_documented_with_its_value() -> None:
-    documented = dict(re.findall(r"^\| `([a-z]*\.?[A-Z_]+)` \| ([\d.]+) \|", page("operations.md"), re.MULTILINE))
+    documented = dict(re.findall(r"^\| `([a-z]*\.?[A-Z_]+)` \| ([\d.]+) \|", page("limits.md"), re.MULTILINE))
     actual = {
         f"{folder}.{name}".removeprefix("beanpole."): str(value)
         for folder, module in limits_by_package().items()
         for name, value in vars(module).items()
         if name.isupper()
     }
-    assert documented == actual, "repair the table of limits in docs/operations.md"
+    assert documented == actual, "repair the tables of docs/limits.md"
 
 
 def test_every_verb_is_documented() -> None:
@@ -189,6 +195,16 @@ def test_every_verb_is_documented() -> None:
         if not re.search(rf"^{re.escape(verb)}( (to=)?<[a-z]+>)*( \.\.\.)?⏎$", text, re.MULTILINE)
     ]
     assert not lacking, f"docs/protocol.md does not show how to say {lacking}"
+
+
+def test_every_name_is_in_the_python_reference() -> None:
+    shown = set(
+        re.findall(r"^::: ([\w.]+)", "".join(map(Path.read_text, (ROOT / "docs/reference").glob("*.md"))), re.MULTILINE)
+    )
+    names = {each.rpartition(".")[2] for each in shown}
+    classes = {name: getattr(beanpole, name) for name in beanpole.__all__ if not name.startswith("DEFAULT_")}
+    lacking = [name for name, it in classes.items() if it.__name__ not in names and it.__module__ not in shown]
+    assert not lacking, f"docs/reference does not show {lacking}"
 
 
 def serve_help() -> str:
@@ -218,3 +234,25 @@ def test_every_variable_works() -> None:
     assert len(names) >= 10, "the variables are not where this test looks for them"
     options = [option for context in cli_commands(cli, "beanpole") for option in context.command.params]
     assert names == {option.envvar for option in options if option.envvar}, "docs/operations.md and cli/ name others"
+
+
+# --- The figures ------------------------------------------------------------------------------------------------------
+
+
+def test_the_charts_and_tables_show_the_results_that_are_kept() -> None:
+    repair = "run python -m benchmarks.charts"
+    assert page("performance.md") == charts.page(page("performance.md")), repair
+    for path, svg in charts.pictures().items():
+        assert (ROOT / path).read_text() == svg, f"{path}: {repair}"
+
+
+def test_a_run_of_the_benchmark_is_kept_by_its_medians() -> None:
+    rows: list[dict[str, object]] = [
+        {"name": row.name, "title": row.title, "ours": 2.0, "theirs": 4.0, "own_ratio": None, "samples": {}}
+        for row in ROWS
+    ]
+    machine = {"date": "today"}
+    table, kept = charts.keep({"machine": machine, "rows": [row | {"their_own_ratio": 1.5} for row in rows]})
+    assert (table, kept["machine"]) == ("speed", machine)
+    assert kept["rows"][0] == {"name": ROWS[0].name, "ours": 2.0, "theirs": 4.0, "their_own_ratio": 1.5}
+    assert {row.name for name in charts.HEADS for row in TABLES[name]} == set(charts.WHAT)

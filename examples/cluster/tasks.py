@@ -10,7 +10,7 @@ from beanpole import Task, Worker
 
 DONE = Path(os.environ.get("NUMBERS", "numbers"))
 
-worker = Worker(os.environ.get("BEANPOLE_URL"), concurrency=4)
+worker = Worker(concurrency=4)
 
 
 @worker.handler("numbers")

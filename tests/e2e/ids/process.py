@@ -6,7 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -72,7 +72,9 @@ def write_rules(folder: Path, batch: int = 100, more: str = "") -> Path:
 
 
 @contextmanager
-def running(folder: Path, config: Path, *, has_own_clock: bool = False) -> Iterator[Ids]:
+def running(
+    folder: Path, config: Path, *, has_own_clock: bool = False, env: Mapping[str, str] | None = None
+) -> Iterator[Ids]:
     """A service that answers; it is killed if the test has not ended it. Its own clock is that of `clocked`."""
     ready_file = folder / "ready"
     ready_file.unlink(missing_ok=True)
@@ -80,7 +82,7 @@ def running(folder: Path, config: Path, *, has_own_clock: bool = False) -> Itera
     if has_own_clock:
         command = [*COMMAND, str(config), str(folder)]
     with (folder / "messages").open("ab") as output:
-        popen = subprocess.Popen(command, stdout=output, stderr=output, env=environment())
+        popen = subprocess.Popen(command, stdout=output, stderr=output, env=environment(env))
     try:
         wait_until(lambda: ready_file.exists() or popen.poll() is not None, "the service starts", START_TIMEOUT_S)
         assert popen.poll() is None, (folder / "messages").read_text()

@@ -15,6 +15,7 @@ import sqlalchemy as sa
 
 from tests.e2e.ids.process import Ids, running, write_rules
 from tests.e2e.process import environment, wait_until
+from tests.servers import REPLY_TIMEOUT_S
 
 
 @pytest.fixture
@@ -199,3 +200,11 @@ def test_the_queue_server_imports_nothing_of_this() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_systemd_hears_when_clients_are_answered(tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
+        systemd.bind(str(tmp_path / "notify"))
+        systemd.settimeout(REPLY_TIMEOUT_S)
+        with running(tmp_path, write_rules(tmp_path), env={"NOTIFY_SOCKET": str(tmp_path / "notify")}):
+            assert systemd.recv(100) == b"READY=1"
