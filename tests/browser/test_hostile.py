@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from urllib.parse import parse_qs, quote, urlsplit
 
 import pytest
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Page, expect
 
 from tests.browser import hostile
 from tests.browser.watched import tab_of
@@ -73,7 +73,7 @@ def test_tube_of_any_name_has_its_page(tube: str, chromium: Browser, bad_world: 
     with tab_of(chromium, bad_world.url, TOKEN) as tab:
         tab.open("/tubes")
         tab.page.get_by_role("link", name=tube, exact=True).first.click()
-        tab.page.wait_for_function("name => document.querySelector('h1').innerText.includes(name)", arg=tube)
+        expect(tab.page.get_by_role("heading", level=1)).to_contain_text(tube)
         check_markup(tab.page)
         tab.open(f"/jobs?tube={quote(tube, safe='')}")
         assert tab.page.locator("tbody tr").count() >= len(hostile.BODIES) - len(hostile.NAMES)

@@ -24,7 +24,7 @@ def put(world: World) -> None:
 
 
 def wait_for_change(tab: Tab, before: str) -> None:
-    tab.page.wait_for_function("before => document.querySelector('main').innerText !== before", arg=before)
+    expect(tab.page.locator("main")).not_to_have_text(before, use_inner_text=True)
 
 
 def test_page_changes_by_itself_unless_it_is_paused(tab: Tab, world: World) -> None:
