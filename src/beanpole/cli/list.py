@@ -7,18 +7,15 @@ import click
 
 from beanpole.cli.change import need
 from beanpole.cli.common import COUNT, ID, TUBE, Output, Server, body_fields, verb
+from beanpole.cli.deaths import PIECE, reasons_of
 from beanpole.cli.jobs import preview
 from beanpole.cli.scan import STATES, count_of
 from beanpole.client import Client, JobInfo
-from beanpole.client.errors import NotFoundError
 from beanpole.errors import ExitCode
 from beanpole.protocol.limits import FRAMES_MAX
 
 COLUMNS = ("id", "state", "pri", "age", "delay", "ttr", "reserves", "key")
 DEAD_COLUMNS = ("id", "state", "pri", "death", "failed")
-PIECE = 1_000
-"""Jobs that are explained in one round trip."""
-
 BODY_SHOWN = 240
 """Bytes of a body from which a table shows the beginning."""
 
@@ -90,14 +87,10 @@ def show_dead(client: Client[bytes], out: Output, jobs: Iterable[JobInfo], *, bo
 
     def rows() -> Iterator[dict[str, object]]:
         left = iter(jobs)
-        while piece := [*islice(left, PIECE)]:
-            with client.pipeline(raise_errors=False) as pipeline:
-                asked = [(job, pipeline.explain(job.id)) for job in piece]
-            for job, result in asked:
-                if not isinstance(result.error, NotFoundError):  # else it is gone
-                    said = {each.word: each.text for each in result.result().reasons}
-                    shown = record_of(job, bodies=bodies) if out.as_json else row_of(job, bodies=bodies)
-                    yield shown | {"death": said.get("died", ""), "failed": said.get("failed", "")}
+        while piece := {job.id: job for job in islice(left, PIECE)}:
+            for id, said in reasons_of(client, [*piece]).items():  # but for jobs that are gone
+                shown = record_of(piece[id], bodies=bodies) if out.as_json else row_of(piece[id], bodies=bodies)
+                yield shown | {"death": said.get("died", ""), "failed": said.get("failed", "")}
 
     out.table([*DEAD_COLUMNS, "body"] if bodies else DEAD_COLUMNS, rows())
 
