@@ -52,10 +52,4 @@ def round_trip(fd: cython.int, data: bytes, count: cython.Py_ssize_t, reader: Re
     if came <= 0:
         return sent
     reader.append(cython.address(buffer[0]), came)
-    reply: Reply
-    while len(replies) < count:
-        reply = reader.read()
-        if reply is None:
-            return sent
-        replies.append(reply)
-    return WHOLE
+    return WHOLE if reader.read_into(replies, count) else sent

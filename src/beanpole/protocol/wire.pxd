@@ -47,6 +47,7 @@ cdef class ReplyReader:
     cdef Reply jobs                      # JOBS of which frames are still to come; None: there is none
     cdef Py_ssize_t frames_left          # how many they are
     cdef int append(self, const char *data, Py_ssize_t more) except -1
+    cpdef bint read_into(self, list replies, Py_ssize_t count) except -1
     cdef Reply read(self)
     cdef Reply read_one(self)
     cdef int next(self, Found *found) except -1

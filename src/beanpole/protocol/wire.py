@@ -118,7 +118,7 @@ class ReplyReader:
         """
         return self.read()
 
-    def read_into(self, replies: list[Reply], count: cython.Py_ssize_t) -> bool:
+    def read_into(self, replies, count):
         """Append whole replies until the list has `count`; return whether it has. Raise like :meth:`next_reply`."""
         reply: Reply
         while len(replies) < count:
