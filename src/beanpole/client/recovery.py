@@ -30,23 +30,12 @@ STABLE_S = limits.RECOVERY_PAUSE_MAX_MS / 1000
 logger = logging.getLogger("beanpole.client")
 
 SAFE = frozenset(
-    {
-        *(b"reserve", b"reserve-with-timeout", b"reserve-many", b"watch", b"ignore", b"use"),
-        *(
-            b"peek",
-            b"peek-ready",
-            b"peek-delayed",
-            b"peek-buried",
-            b"find-job",
-            b"list-jobs",
-            b"explain",
-            b"explain-tube",
-        ),
-        *(b"stats", b"stats-job", b"stats-tube", b"stats-tubes", b"stats-histograms", b"list-sessions"),
-        *(b"list-tubes", b"list-tube-used", b"list-tubes-watched", b"list-rules", b"get-rules", b"list-extensions"),
-    }
+    b"reserve reserve-with-timeout reserve-many watch ignore use"
+    b" peek peek-ready peek-delayed peek-buried find-job list-jobs explain explain-tube"
+    b" stats stats-job stats-tube stats-tubes stats-histograms list-sessions"
+    b" list-tubes list-tube-used list-tubes-watched list-rules get-rules list-extensions".split()
 )
-"""The commands that may be sent twice: they read, or are undone by the end of the connection."""  # fmt: skip
+"""The commands that may be sent twice: they read, or are undone by the end of the connection."""
 
 
 def is_safe(call: "Call[Any]") -> bool:
