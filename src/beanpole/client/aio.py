@@ -264,7 +264,7 @@ class AsyncClient(BaseClient[B], Awaiting, Generic[B]):
                 raise
 
     def _notice_end(self) -> None:
-        """Lets go of a connection that is over."""
+        """Forgets a connection that is over."""
         link = self._link
         if link is not None and link.is_over:
             self._link = None

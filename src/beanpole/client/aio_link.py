@@ -169,7 +169,7 @@ class Link(asyncio.Protocol):
     async def take_turn(self, *, waits: bool) -> None:
         """Waits until commands may be sent: those that may wait at the server only when nothing is owed.
 
-        Nothing is said if the connection is over then. Who has the turn sends, or gives it on.
+        A connection that is over by then raises nothing here. What takes the turn sends, or gives the turn on.
         """
         await self.turn.take()
         try:
@@ -334,7 +334,7 @@ class Link(asyncio.Protocol):
             self.turn.give()
 
     def _settle(self) -> None:
-        """Says to whoever waits for it that nothing is owed."""
+        """Wakes the task that waits until nothing is owed."""
         if not self._owed and self._quiet is not None:
             if not self._quiet.done():
                 self._quiet.set_result(None)

@@ -83,7 +83,7 @@ async def flooding(request: Request) -> Response:
 
 
 WAITING: list[Request] = []
-"""Who waits."""
+"""The requests that wait."""
 
 
 async def waiting(request: Request) -> Response:
