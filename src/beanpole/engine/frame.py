@@ -8,9 +8,9 @@ A line has at most 1 024 bytes. Clients ignore fields that they don't know, so t
 """
 
 import cython
-from cython.cimports.beanpole.engine.decimal import put_number
 from cython.cimports.beanpole.engine.failing import died_in
 from cython.cimports.beanpole.engine.tags import KeyBit, Tag, find_tag, get_number
+from cython.cimports.beanpole.protocol.replies import put_number
 from cython.cimports.libc.stdint import int64_t, uint64_t
 from cython.cimports.libc.string import memcpy, strlen
 

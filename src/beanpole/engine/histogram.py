@@ -6,7 +6,7 @@ length. A number that is equal to a bound counts below it, as Prometheus has it.
 """
 
 import cython
-from cython.cimports.beanpole.engine.decimal import put_number
+from cython.cimports.beanpole.protocol.replies import put_number
 from cython.cimports.libc.stdint import UINT64_MAX, uint64_t
 
 SECOND_US = 1_000_000

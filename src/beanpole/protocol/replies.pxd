@@ -1,6 +1,7 @@
 # The header of replies.py: the words of the server.
 cimport cython
 from libc.stdint cimport uint64_t
+from libc.string cimport memcpy
 
 from beanpole.protocol.buffer cimport Buffer
 
@@ -80,3 +81,17 @@ cdef class ReplyBuffer:
     cdef int body(self, int word, uint64_t id, const char *body, Py_ssize_t body_bytes) except -1
     cdef int text(self, bytes text) except -1
     cdef void consume(self, Py_ssize_t size) noexcept
+
+cdef inline char *put_number(char *at, uint64_t number) noexcept:
+    # Write a number in decimal where there is room for 20 digits; return where it ends.
+    cdef char[20] digits
+    cdef int first = 20
+    if number < 10:
+        at[0] = <char> (48 + number)
+        return at + 1
+    while number:
+        first -= 1
+        digits[first] = <char> (48 + number % 10)
+        number //= 10
+    memcpy(at, &digits[first], 20 - first)
+    return at + (20 - first)

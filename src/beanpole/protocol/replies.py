@@ -89,14 +89,8 @@ class ReplyBuffer:
     def add_number(self, number):
         """Append a number in decimal."""
         digits: cython.char[20]
-        at: cython.int = 20
-        while True:
-            at -= 1
-            digits[at] = cython.cast(cython.char, 48 + number % 10)
-            number //= 10
-            if number == 0:
-                break
-        return self.add(cython.address(digits[at]), 20 - at)
+        end: cython.p_char = put_number(cython.address(digits[0]), number)
+        return self.add(cython.address(digits[0]), end - cython.address(digits[0]))
 
     def add_bytes(self, text):
         """Append a bytes object."""

@@ -17,7 +17,7 @@ from typing import TypeVar
 import cython
 from cython.cimports.beanpole.protocol.arguments import read_u64
 from cython.cimports.beanpole.protocol.buffer import append, shrink
-from cython.cimports.beanpole.protocol.replies import Form, ReplyBuffer, Word, words
+from cython.cimports.beanpole.protocol.replies import Form, ReplyBuffer, Word, put_number, words
 from cython.cimports.cpython.bytes import PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cython.cimports.libc.stdint import UINT64_MAX, uint64_t
 from cython.cimports.libc.stdlib import free
@@ -293,28 +293,12 @@ def tube_name(name: str) -> bytes:
 
 
 @cython.cfunc
-@cython.exceptval(check=False)
-def add_digits(at: cython.p_char, number: uint64_t) -> cython.p_char:
-    """Write a number in decimal and return where it ends."""
-    digits: cython.char[20]
-    i: cython.int = 20
-    while True:
-        i -= 1
-        digits[i] = cython.cast(cython.char, 48 + number % 10)
-        number //= 10
-        if number == 0:
-            break
-    memcpy(at, cython.address(digits[i]), 20 - i)
-    return at + (20 - i)
-
-
-@cython.cfunc
 def with_number(verb: bytes, number: uint64_t) -> bytes:
     """Make the line of a command that has a number and nothing else."""
     rest: cython.char[23]
     at: cython.p_char = cython.address(rest[0])
     at[0] = 32
-    at = add_digits(at + 1, number)
+    at = put_number(at + 1, number)
     memcpy(at, b"\r\n", 2)
     return verb + rest[: at + 2 - cython.address(rest[0])]
 
@@ -326,13 +310,13 @@ def one_put(body: bytes, pri: uint64_t, delay_s: uint64_t, ttr_s: uint64_t) -> b
     at: cython.p_char = cython.address(line[0])
     size: cython.Py_ssize_t = len(body)
     memcpy(at, b"put ", 4)
-    at = add_digits(at + 4, pri)
+    at = put_number(at + 4, pri)
     at[0] = 32
-    at = add_digits(at + 1, delay_s)
+    at = put_number(at + 1, delay_s)
     at[0] = 32
-    at = add_digits(at + 1, ttr_s)
+    at = put_number(at + 1, ttr_s)
     at[0] = 32
-    at = add_digits(at + 1, size)
+    at = put_number(at + 1, size)
     memcpy(at, b"\r\n", 2)
     start: cython.Py_ssize_t = at + 2 - cython.address(line[0])
     made: bytes = PyBytes_FromStringAndSize(cython.NULL, start + size + 2)
