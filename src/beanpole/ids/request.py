@@ -41,6 +41,8 @@ class Request:
     count: int
     salt: bytes
     is_get: bool
+    source: str = ""
+    """The client's IP address, or "" if it is not known."""
 
     @property
     def name(self) -> bytes:
@@ -76,7 +78,7 @@ class Reader:
         self._names: dict[tuple[str, str], tuple[Rule, Key]] = {}
         """Rules and keys by the names in a request; only valid ones."""
 
-    def read(self, found: dict[str, Any], answer: Answer) -> Request:
+    def read(self, found: dict[str, Any], answer: Answer, source: str = "") -> Request:
         """Return a request.
 
         Raises BadRequestError: it is none.
@@ -94,7 +96,7 @@ class Reader:
         if "request_id" in found and not isinstance(found["request_id"], str | int):
             raise BadRequestError("request_id must be a string or a whole number")
         salt = to_bytes(salt) if salt and isinstance(salt, str) else b""
-        return Request(found, answer, key, rule, count, salt, action in GETS)
+        return Request(found, answer, key, rule, count, salt, action in GETS, source)
 
     def _find(self, found: dict[str, Any]) -> tuple[Rule, Key]:
         """Return the rule and the key for names that are not cached."""

@@ -58,8 +58,11 @@ class Service:
 
     # --- A request ----------------------------------------------------------------------------------------------------
 
-    def receive(self, data: bytes, answer: Answer) -> None:
-        """Serve a datagram. One without a JSON object is dropped and counted; every object is answered."""
+    def receive(self, data: bytes, answer: Answer, source: str = "") -> None:
+        """Serve a datagram. One without a JSON object is dropped and counted; every object is answered.
+
+        `source` is the client's IP address, or "" if it is not known.
+        """
         try:
             found = wire.parse(data) if len(data) <= IDS_REQUEST_BYTES_MAX else None
         except wire.TooDeepError as error:
@@ -71,7 +74,7 @@ class Service:
             return
         self.counts["requests"] += 1
         try:
-            self.serve(self.reader.read(found, answer))
+            self.serve(self.reader.read(found, answer, source))
         except BadRequestError as error:
             self.refuse(found, answer, str(error))
         except Exception as error:  # noqa: BLE001 - reported by `fail`
