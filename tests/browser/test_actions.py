@@ -88,6 +88,7 @@ def test_all_that_fit_are_moved_but_not_those_put_since(tab: Tab, world: World) 
     expect(tab.page.get_by_role("alert")).to_contain_text("To: ")
     tab.page.get_by_label("Into the tube").fill("fitted")
     tab.page.get_by_role("button", name="Dry run").click()
+    expect(tab.page.get_by_role("button", name="Move 3 jobs")).to_be_visible()  # it has counted
     later = put_into(world, "fit", 1)
     tab.page.get_by_role("button", name="Move 3 jobs").click()
     expect(tab.page.locator(".badge").filter(has_text="done")).to_be_visible(timeout=WAIT_MS)
@@ -118,7 +119,7 @@ def test_a_bury_is_undone(tab: Tab, world: World) -> None:
     tab.page.get_by_role("button", name="Bury 1 job").click()
     tab.page.get_by_role("button", name="Undo").click()
     expect(tab.page.get_by_role("heading", level=1)).to_have_text(f"Kick: job {id}")
-    assert left_in(world, "undone") == [id]
+    wait_until(lambda: left_in(world, "undone") == [id], "it is ready again")
 
 
 def test_a_job_is_put_by_the_keyboard_alone(tab: Tab, world: World) -> None:
