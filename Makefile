@@ -47,14 +47,16 @@ ENVIRONMENT ?=
 ifeq ($(ENVIRONMENT),)
 BIN := $(VENV)/bin
 BUILT := $(VENV)/.done-build
-IDS_BUILT := $(VENV)/.done-ids
-CLUSTER_BUILT := $(BUILT) $(VENV)/.done-cluster
-SERVE_BUILT := $(BUILT) $(if $(strip $(HTTP_FLAGS)),$(VENV)/.done-console)
+IDS_BUILT := $(VENV)/.done-build-ids $(VENV)/.done-ids
+QUEUE_BUILT := $(VENV)/.done-build-queue
+CLUSTER_BUILT := $(QUEUE_BUILT) $(VENV)/.done-cluster
+SERVE_BUILT := $(QUEUE_BUILT) $(if $(strip $(HTTP_FLAGS)),$(VENV)/.done-console)
 TESTABLE := $(BUILT) $(VENV)/.done-dev
 else
 BIN := $(ENVIRONMENT)/bin
 BUILT :=
 IDS_BUILT :=
+QUEUE_BUILT :=
 CLUSTER_BUILT :=
 SERVE_BUILT :=
 TESTABLE :=
@@ -62,6 +64,7 @@ endif
 
 # What is installed while the modules are compiled: pip keeps one core busy, and waits for the network.
 serve: ALONG := $(if $(strip $(HTTP_FLAGS)),$(VENV)/.done-console)
+serve-ids: ALONG := $(VENV)/.done-ids
 cluster: ALONG := $(VENV)/.done-cluster
 test test-fast test-browser test-api pictures soak-cluster lint bench bench-cluster bench-ids man: ALONG := $(VENV)/.done-dev
 SAY ?= echo
@@ -232,14 +235,20 @@ $(VENV)/.done-options: setup.py stubs.py $(VENV)/.done-tools
 	@rm -rf build/cython build/lib.* build/temp.*
 	@touch $@
 
-# What the compiler says stands in build/compile.log; the third descriptor is for how far it is.
-$(VENV)/.done-compiled: $(HEADERS) $(COMPILED) $(VENV)/.done-headers $(VENV)/.done-options | $(VENV)/.done-tools
+# What is compiled: everything, or only what the queue or the ID service needs (`CHOICE` in setup.py). What the compiler
+# says stands in build/compile.log; the third descriptor is for how far it is.
+$(VENV)/.done-compiled: CHOICE := all
+$(VENV)/.done-compiled-ids: CHOICE := ids
+$(VENV)/.done-compiled-queue: CHOICE := queue
+$(VENV)/.done-compiled $(VENV)/.done-compiled-ids $(VENV)/.done-compiled-queue: \
+  $(HEADERS) $(COMPILED) $(VENV)/.done-headers $(VENV)/.done-options | $(VENV)/.done-tools
 	@mkdir -p build
-	@BEANPOLE_PROGRESS=3 $(VENV)/bin/python setup.py --quiet build_ext --inplace 3>&1 > build/compile.log 2>&1 || { \
+	@BEANPOLE_COMPILE=$(CHOICE) BEANPOLE_PROGRESS=3 $(VENV)/bin/python setup.py --quiet build_ext --inplace 3>&1 > build/compile.log 2>&1 || { \
 	  cat build/compile.log >&2; exit 1; }
 	@touch $@
 
-$(BUILT): $(BUILD_FILES) $(HEADERS) $(COMPILED) $(VENV)/.done-headers $(VENV)/.done-options
+$(VENV)/.done-build $(VENV)/.done-build-ids $(VENV)/.done-build-queue: \
+  $(BUILD_FILES) $(HEADERS) $(COMPILED) $(VENV)/.done-headers $(VENV)/.done-options
 	@echo "Installing what it takes to run, and compiling what has changed"
-	@$(MAKE) -j2 SAY=: $(VENV)/.done-compiled $(VENV)/.done-run $(ALONG)
+	@$(MAKE) -j2 SAY=: $(subst .done-build,.done-compiled,$@) $(VENV)/.done-run $(ALONG)
 	@touch $@
