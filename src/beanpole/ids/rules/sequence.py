@@ -23,6 +23,7 @@ from typing import NamedTuple, Protocol
 
 from beanpole.ids import limits
 from beanpole.ids.errors import ClockAheadError, ExhaustedError, RuleError, RuleFailedError
+from beanpole.ids.hand import Hand
 from beanpole.ids.rules.fingerprint import Fingerprint, followed
 
 
@@ -140,36 +141,24 @@ class Mark:
         return self.reserved >= old.reserved or self.cycle_s > old.time_s
 
 
-class Counter:
-    """The numbers of one key on one node."""
+class Counter(Hand):
+    """The numbers of one key on one node. The fields that every request touches are in `Hand`."""
+
+    __slots__ = (
+        "attempted", "batch", "cycle_s", "cycles", "durable", "fingerprints", "key", "kind", "layout_kind", "shape",
+        "under_way", "wanted",
+    )  # fmt: skip
 
     def __init__(self, key: Key, counting: Counting, mark: Mark | None, now_s: int) -> None:
         """Go on from a mark.
 
         Raises RuleFailedError: the rule has changed, and numbers could repeat.
         """
-        shape, cycles = counting.shape, counting.cycles
         self.key = key
-        self.shape = shape
-        self.cycles = cycles
-        self.batch = counting.batch
+        self._count(counting)
         self.cycle_s = mark.cycle_s if mark else -1
         self.time_s = mark.time_s if mark else 0
-        self.reserved = mark.reserved if mark else shape.minimum - 1
-        """The highest number of this cycle that is durably reserved."""
-
-        self.last = self.reserved
-        """The number handed out last. After a start: what is reserved, as any of it may have been handed out."""
-
-        self.answered_count = 0
-        """Requests that got numbers, since the process started."""
-
-        self.given_count = 0
-        """Numbers that they got."""
-
-        self.low_water = low_water(self.batch)
-        """When no more than so many are left of what is reserved, it is time to reserve more."""
-
+        self.last = self.reserved = mark.reserved if mark else self.shape.minimum - 1
         self.wanted = 0
         """Numbers that callers wait for."""
 
@@ -180,10 +169,7 @@ class Counter:
         self.attempted: Mark | None = None
         """A range that failed and may be durable nevertheless; the next one must not be below it."""
 
-        self._opened_s = -1
-        """The second for which the counter is open already."""
-
-        self.kind = mark.kind if mark else cycles.kind
+        self.kind = mark.kind if mark else self.cycles.kind
         self.layout_kind = counting.layout_kind
         try:
             self.fingerprints = self.fingerprints_with(counting)
@@ -203,15 +189,21 @@ class Counter:
 
     def change(self, counting: Counting, now_s: float) -> None:
         """Take over a changed rule, which `fingerprints_with` has accepted; numbers go on above what is handed out."""
-        shape, fingerprints = counting.shape, self.fingerprints_with(counting)
+        fingerprints = self.fingerprints_with(counting)
         if fingerprints != self.fingerprints:
             # What is reserved was so for the old text. The next range says the new one before a number shows it.
             self.fingerprints, self.reserved = fingerprints, self.last
-        assert (shape.step, shape.offset) == (self.shape.step, self.shape.offset), "a node keeps its numbers"
-        self.shape, self.cycles, self.batch = shape, counting.cycles, counting.batch
-        self.low_water = low_water(self.batch)
-        self._opened_s = -1
+        shape, old = counting.shape, self.shape
+        assert (shape.step, shape.offset) == (old.step, old.offset), "a node keeps its numbers"
+        self._count(counting)
+        self.opened_s = -1
         self._follow(int(now_s))
+
+    def _count(self, counting: Counting) -> None:
+        shape = self.shape = counting.shape
+        self.cycles, self.batch = counting.cycles, counting.batch
+        self.first, self.step, self.maximum = shape.minimum + shape.offset, shape.step, shape.maximum
+        self.low_water = low_water(self.batch)
 
     def _follow(self, now_s: int) -> None:
         # Starts of two kinds of cycle can't be compared: a month's start is long before that of a day in it. So the
@@ -229,7 +221,7 @@ class Counter:
 
         A clock that went back does not bring a cycle back: time stands still until it has caught up.
         """
-        if (time_s := int(now_s)) == self._opened_s:
+        if (time_s := int(now_s)) == self.opened_s:
             return time_s
         time_s = max(time_s, self.time_s)
         start_s = self.cycles.start_s(time_s)
@@ -238,21 +230,8 @@ class Counter:
         if start_s > self.cycle_s:
             self.cycle_s = start_s
             self.last = self.reserved = self.shape.minimum - 1
-        self.time_s = self._opened_s = time_s
+        self.time_s = self.opened_s = time_s
         return time_s
-
-    def offer(self) -> tuple[int, int]:
-        """Return the next number, and how many from it on are reserved: 0 if it is not reserved itself."""
-        shape, step = self.shape, self.shape.step
-        first = shape.minimum + shape.offset
-        if self.last >= first:  # as `Shape.after`, which is called here too often to be called
-            first = self.last + step - (self.last - first) % step
-        upper = min(shape.maximum, self.reserved)
-        return first, (upper - first) // step + 1 if first <= upper else 0
-
-    def advance(self, first: int, used: int) -> None:
-        """Record that numbers of an offer are handed out: the first one and those after it."""
-        self.last = first + (used - 1) * self.shape.step
 
     def need(self, count: int) -> None:
         """Say that callers wait for `count` numbers.

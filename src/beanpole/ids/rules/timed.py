@@ -94,6 +94,8 @@ class Timing(Counting):
 class TimedCounter(Counter):
     """Positions of a rule on one node."""
 
+    __slots__ = ("_now", "layout")
+
     def __init__(self, key: Key, timing: Timing, mark: Mark | None, now_s: float) -> None:
         """Go on from a mark.
 
@@ -127,7 +129,7 @@ class TimedCounter(Counter):
         if position < 0:
             raise ClockBehindError("clock: it is before the rule's epoch")
         self._now = max(self._now, position)
-        self.last = max(self.last, position - 1)
+        self.last = max(self.last, min(position - 1, self.maximum))
         self.cycle_s = 0
         self.time_s = max(self.time_s, int(now_s))
         return self.time_s

@@ -1,0 +1,17 @@
+# The header of hand.py.
+from libc.stdint cimport int64_t, uint64_t
+
+cdef class Hand:
+    cdef public int64_t last             # the number handed out last; after a start what is reserved, as any may have been
+    cdef public int64_t reserved         # the highest number of this cycle that is durably reserved
+    cdef public int64_t first            # the least number of this node
+    cdef public int64_t step             # the distance of two numbers of this node
+    cdef public int64_t maximum          # no number is above it
+    cdef public int64_t time_s           # the latest time that a number may have shown, in Unix seconds
+    cdef public int64_t opened_s         # the second for which the counter is open already; -1: none
+    cdef public int64_t low_water        # when no more numbers are left of what is reserved, it is time to reserve more
+    cdef public int64_t answered_count   # requests that got numbers, since the process started
+    cdef public int64_t given_count      # numbers that they got
+    cdef uint64_t following(self) noexcept
+    cdef uint64_t left_from(self, uint64_t first) noexcept
+    cdef void give(self, uint64_t first, int64_t used, int64_t count) noexcept
