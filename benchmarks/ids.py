@@ -34,6 +34,7 @@ TICKS = os.sysconf("SC_CLK_TCK")
 RULES = """
 listen = "127.0.0.1:0"
 database = "sqlite:///{folder}/ids.db"
+offset = 0
 
 [[rule]]
 name = "template"

@@ -36,7 +36,7 @@ def ids() -> None:
 def serve(config: Path, ready_file: Path | None, log_format: str) -> int:
     """Serve the rules of CONFIG, a TOML file or a JSON file of lxyfirst/id_server.
 
-    SIGHUP and SIGUSR1 read the rules again, all or none. SIGTERM and SIGINT stop, and give unused ranges back.
+    SIGHUP and SIGUSR1 read the rules again, all or none. SIGTERM, SIGINT and SIGUSR2 stop, and give unused ranges back.
     """
     need_extra()
     from beanpole.ids import app
@@ -95,7 +95,7 @@ class Moment(click.ParamType[int]):
 def check(config: Path, at_s: int | None, rate: float | None) -> int:
     """Verify the rules of CONFIG, as `serve` does before it starts; show the first, next and last number of each.
 
-    Below them: how many numbers a cycle has, and the rate at which they last until its end.
+    Below them: how many numbers a cycle has, the rate at which they last until its end, and what a crash costs.
     """
     need_extra()
     from beanpole.ids.config import load
@@ -116,16 +116,21 @@ def check(config: Path, at_s: int | None, rate: float | None) -> int:
 
 
 def outlook(rule: "Rule", at_s: int, rate: float | None) -> Iterator[str]:
-    """Describe how long the numbers of a rule last from a moment on."""
+    """Describe how long the numbers of a rule last from a moment on, and what a crash costs."""
+    from beanpole.ids import limits
+
     shape, cycle = rule.counting.shape, rule.cycle
     first = rule.counting.first(at_s)
     left, end_s = shape.remaining(first - 1), cycle.end_s(at_s)
     layout = getattr(rule.counting, "layout", None)
+    cost = min(rule.counting.crash_cost, left)
     if layout is not None:
         most = (1 << layout.sequence_bits) * 1000 / layout.unit_ms
         yield f"{rule.source}: until {moment(layout.moment_ms(shape.maximum) / 1000)}, up to {most:.0f}/s"
         if rate is not None:
             yield f"at {rate:g}/s: {'enough' if rate <= most else 'too fast, numbers run ahead of the clock'}"
+        window_s = (rule.counting.batch >> layout.sequence_bits) * layout.unit_ms / 1000
+        yield f"after a crash numbers show a time that is up to {window_s:g} s later than it is"
     elif end_s is None:
         yield f"{left} numbers in all"
         if rate is not None:
@@ -139,6 +144,10 @@ def outlook(rule: "Rule", at_s: int, rate: float | None) -> Iterator[str]:
             text = "enough" if out_s >= end_s else f"runs out after {left / rate:.0f} s, {moment(out_s, cycle.zone)}"
             yield f"at {rate:g}/s: {text}; the cycle ends {moment(end_s, cycle.zone)}"
     if layout is None:
+        whole = "all" if end_s is None else "a cycle"
+        yield f"a crash costs an application up to {cost} numbers, {cost / left:.2%} of {whole}"
+        if cost * 100 > left * limits.CRASH_PERCENT_MAX:
+            yield f"warning: that is more than {limits.CRASH_PERCENT_MAX}%; a smaller batch costs less"
         yield f"fingerprint {rule.counting.fingerprint.digest}"
 
 

@@ -1,8 +1,8 @@
 """The process: configuration, store, socket, signals, and the order in which they start and stop.
 
-Start: read the rules, take the node, bind, report readiness. Stop (SIGTERM, SIGINT): accept no connection and let no
-request wait, answer those that wait, give the unused ranges back, close. SIGHUP and SIGUSR1 reload the rules, all or
-none, and accept the clock.
+Start: read the rules, take the node, bind, report readiness. Stop (SIGTERM, SIGINT, SIGUSR2): accept no connection and
+let no request wait, answer those that wait, give the unused ranges back, close. SIGHUP and SIGUSR1 reload the rules,
+all or none, and accept the clock.
 """
 
 import asyncio
@@ -61,9 +61,17 @@ class App:
         Raises StartError: the store or the socket can't be opened.
         """
         loop = asyncio.get_running_loop()
-        config = self.config
-        store = ThreadedStore(Store(config.database, config.offset, config.step))
+        store = ThreadedStore(
+            Store(self.config.database, None if self.config.is_leased else self.config.offset, self.config.step)
+        )
         await store.open()
+        if self.config.is_leased:
+            try:
+                self.config = leased(self.path, self.config, store.store.node)
+            except StartError:
+                await store.close()
+                raise
+        config = self.config
         self.clock = Clock(self.wall_s(), loop.time(), config.ahead_s_max)
         measured = Measured(store, time.monotonic)
         self.service = Service(
@@ -81,7 +89,7 @@ class App:
         beat = asyncio.create_task(store.beat())
         for task in (keeper, beat):
             task.add_done_callback(lambda _: self.stopping.set())
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR2):
             loop.add_signal_handler(number, self.stopping.set)
         for number in (signal.SIGHUP, signal.SIGUSR1):
             loop.add_signal_handler(number, self.reload)
@@ -137,7 +145,7 @@ class App:
     def reload(self) -> None:
         """Read the rules again, and accept the clock; if anything is wrong with the rules, nothing changes."""
         try:
-            config = load(self.path)
+            config = load(self.path, self.config.offset)
             self.service.reload(config)
         except RuleError as error:
             self.logger.warning("reload refused", reason=str(error), effect="the old rules stay, and the old clock")
@@ -150,6 +158,20 @@ class App:
         except ClockAheadError as error:
             self.clock.accept(now_s, monotonic_s)
             self.logger.warning("clock accepted", ahead_s=error.ahead_s)
+
+
+def leased(path: Path, config: Config, node: int) -> Config:
+    """Return a configuration with the rules of a node whose number is known only now.
+
+    Raises StartError: they can't be made, or the file has changed since it was read first.
+    """
+    try:
+        found = load(path, node)
+    except RuleError as error:
+        raise StartError(str(error), ExitCode.USAGE) from error
+    if (found.database, found.step, found.is_leased) != (config.database, config.step, True):
+        raise StartError(f"{path} has changed while it was read; start again", ExitCode.USAGE)
+    return found
 
 
 def udp_address(host: str, port: int) -> str:

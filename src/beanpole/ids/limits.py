@@ -45,6 +45,9 @@ RESERVE_S_DEFAULT = 10
 RESERVE_S_MAX = 3_600
 """The most of them: after a crash, numbers show a time that is later than it is by as much."""
 
+CRASH_PERCENT_MAX = 10
+"""Percent of a cycle's numbers that a crash may leave as a gap without a warning of `beanpole ids check`."""
+
 LOW_WATER_PERCENT = 50
 """Percent of a batch that are left when the next one is fetched: time enough for a slow database."""
 

@@ -1,6 +1,7 @@
 """The ID service as a process on each database; and with a database that is killed, hangs, or comes back."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -50,10 +51,10 @@ def until_refused(service: Ids) -> tuple[list[str], dict[str, object]]:
 def test_graceful_stop_leaves_no_gap(database: Database, tmp_path: Path) -> None:
     """Hole 18."""
     config = configure(tmp_path, database)
-    for expected in (0, 1, 2):
+    for expected, number in enumerate((signal.SIGTERM, signal.SIGINT, signal.SIGUSR2)):
         with running(tmp_path, config) as service:
             assert service.ask()["data"][7:] == f"{expected:06}"
-            assert service.end() == 0
+            assert service.end(number) == 0
 
 
 def kill_after(service: Ids, count: int, numbers: list[str]) -> bool:
@@ -102,6 +103,36 @@ def test_node_that_is_added_repeats_nothing(database: Database, tmp_path: Path) 
         for service in (first, second, second, first):
             given += service.ask(count=100)["data"]
     assert len(set(given)) == len(given) == 505
+
+
+def test_leased_nodes_repeat_nothing(database: Database, tmp_path: Path) -> None:
+    """Two processes of one configuration make numbers that contain their node, and one takes the node of a dead one."""
+    more = 'step = 2\noffset = "lease"'
+    config = configure(tmp_path, database, 10, more)
+    with config.open("a") as file:
+        file.write('[[rule]]\nname = "row"\nkind = "snowflake"\n')
+    folders = [tmp_path / name for name in ("a", "b", "c")]
+    for each in folders:
+        each.mkdir()
+    given: list[str] = []
+    nodes = []
+    with running(folders[0], config) as first, running(folders[1], config) as second:
+        for service in (first, second):
+            given += service.ask(count=30)["data"] + service.ask(rule_name="row", count=100)["data"]
+            nodes.append(service.ask(action="monitor")["data"]["node_offset"])
+        done = start(config)
+        assert done.returncode == 10
+        assert "all 2 numbers of nodes are in use" in done.stderr
+        first.popen.kill()
+        first.popen.wait()
+        with running(folders[2], config) as third:
+            nodes.append(third.ask(action="monitor")["data"]["node_offset"])
+            given += third.ask(count=30)["data"] + third.ask(rule_name="row", count=100)["data"]
+            os.kill(third.popen.pid, signal.SIGHUP)
+            wait_until(lambda: '"reloaded"' in third.messages(), "the rules are read again")
+            given += third.ask(count=30)["data"] + third.ask(rule_name="row", count=100)["data"]
+    assert nodes == [0, 1, 0]
+    assert len(set(given)) == len(given) == 520
 
 
 def test_original_is_taken_over(mariadb: Database, tmp_path: Path) -> None:

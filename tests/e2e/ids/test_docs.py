@@ -60,7 +60,7 @@ def test_cookbook(tmp_path: Path) -> None:
     assert len(recipes) > 8
     for number, recipe in enumerate(recipes):
         path = tmp_path / f"{number}.toml"
-        path.write_text(recipe)
+        path.write_text(f"offset = 0\n{recipe}")
         shown = re.findall(r"^\[\[rule\]\] +# (\S+)$", recipe, re.MULTILINE)
         made = [preview(rule, NOON_S)["first"] for rule in load(path).rules.values()]
         assert len(shown) == len(made)

@@ -12,6 +12,7 @@ from tests.e2e.ids.process import running
 RULES = """
 listen = "127.0.0.1:0"
 database = "sqlite:///{folder}/ids.db"
+offset = 0
 
 [[rule]]
 name = "r"

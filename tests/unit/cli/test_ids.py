@@ -15,9 +15,14 @@ DAILY = '[[rule]]\nname = "r"\ntemplate = "O{year:02}{month:02}{day:02}{counter:
     ("rule", "rate", "expected"),
     [
         (
-            'template = "{counter:03}"',
+            'template = "{counter:03}"\nbatch = 10',
             "2",
-            ["r: first 000  next 001  last 999", "1000 numbers in all", "2026-11-21 12:08:20+00:00"],
+            [
+                "r: first 000  next 001  last 999",
+                "1000 numbers in all",
+                "2026-11-21 12:08:20+00:00",
+                "a crash costs an application up to 15 numbers, 1.50% of all\n",
+            ],
         ),
         (
             'template = "{year:04}{yday:03}{counter:02}"\ncycle = "day"\ntime_zone = "Europe/Berlin"',
@@ -28,9 +33,11 @@ DAILY = '[[rule]]\nname = "r"\ntemplate = "O{year:02}{month:02}{day:02}{counter:
             ],
         ),
         (
-            'template = "{year:04}{yday:03}{hour:02}{counter:01}"\ncycle = 3600',
+            'template = "{year:04}{yday:03}{hour:02}{counter:01}"\ncycle = 3600\nbatch = 5',
             "1",
             [
+                "a crash costs an application up to 7 numbers, 70.00% of a cycle\n",
+                "warning: that is more than 10%; a smaller batch costs less\n",
                 "10 numbers each 3600 s of UTC, enough for 0.00278/s",
                 "at 1/s: runs out after 10 s, 2026-11-21 12:00:10+00:00; the cycle ends 2026-11-21 13:00:00+00:00",
             ],
@@ -38,7 +45,11 @@ DAILY = '[[rule]]\nname = "r"\ntemplate = "O{year:02}{month:02}{day:02}{counter:
         (
             'kind = "snowflake"\nsequence_bits = 4',
             "20000",
-            ["until 2089-09-06 15:47:35+00:00, up to 16000/s", "too fast, numbers run ahead of the clock"],
+            [
+                "until 2089-09-06 15:47:35+00:00, up to 16000/s",
+                "too fast, numbers run ahead of the clock",
+                "after a crash numbers show a time that is up to 10 s later than it is",
+            ],
         ),
         ('kind = "uuid7"', "1", ["until after the year 9999, up to 4096000/s", "at 1/s: enough"]),
     ],
@@ -47,7 +58,7 @@ def test_check_says_how_long_numbers_last(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], rule: str, rate: str, expected: list[str]
 ) -> None:
     path = tmp_path / "rules.toml"
-    path.write_text(f'[[rule]]\nname = "r"\n{rule}\n')
+    path.write_text(f'offset = 0\n[[rule]]\nname = "r"\n{rule}\n')
     assert main(["ids", "check", str(path), "--at", AT, "--rate", rate]) == 0
     printed = capsys.readouterr().out
     for each in expected:
@@ -57,7 +68,7 @@ def test_check_says_how_long_numbers_last(
 @pytest.mark.parametrize("rule", ['template = "{counter:03}"\ncycle = "day"', 'kind = "snowflake"\nepoch = 2026-12-01'])
 def test_check_ends_as_serve_does(tmp_path: Path, capsys: pytest.CaptureFixture[str], rule: str) -> None:
     path = tmp_path / "rules.toml"
-    path.write_text(f'[[rule]]\nname = "r"\n{rule}\n')
+    path.write_text(f'offset = 0\n[[rule]]\nname = "r"\n{rule}\n')
     assert main(["ids", "check", str(path), "--at", AT]) == 5
     assert "beanpole: " in capsys.readouterr().err
 

@@ -19,7 +19,7 @@ def read_original(found: dict[str, Any] | None, folder: Path) -> Config:
     for each in table.take("rules", list):
         rule = Table(each, "a rule of the configuration")
         name = rule.take("name", str)
-        batch = min(max(1, rule.take("batch_save", int)), limits.BATCH_MAX)
+        batch = min(max(1, rule.take("batch_save", int, 1)), limits.BATCH_MAX)
         try:
             common = Common(name, step, offset, batch, zone, rule.take("accept", str, ""))
             rules.append(lua_rule(common, folder / rule.take("lua_file", str)))

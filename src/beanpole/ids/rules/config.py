@@ -29,13 +29,18 @@ class Config:
     offset: int = 0
     """The number of this node, from 0; `step` is how many there are."""
 
+    is_leased: bool = False
+    """Whether a start takes the first number that no other node has. Until then `offset` is 0."""
+
     ahead_s_max: int = limits.CLOCK_AHEAD_S_MAX
 
 
-def read_own(found: dict[str, Any], folder: Path) -> Config:
-    """Read our own configuration."""
+def read_own(found: dict[str, Any], folder: Path, leased: int = 0) -> Config:
+    """Read our own configuration. `leased`: the number of the node, if it is leased."""
     table = Table(found, "the configuration")
-    step, offset = table.take("step", int, 1), table.take("offset", int, 0)
+    is_numbered, is_leased = "offset" in found, found.get("offset") == "lease"
+    step, offset = table.take("step", int, 1), leased if is_leased else table.take("offset", int, 0)
+    table.rest.pop("offset", None)
     zone = table.take("time_zone", str, "UTC")
     rules = [read_rule(Table(each, "a rule"), folder, step, offset, zone) for each in table.take("rule", list, [])]
     host, port = address(table.take("listen", str, f"127.0.0.1:{IDS_PORT_DEFAULT}"))
@@ -48,10 +53,26 @@ def read_own(found: dict[str, Any], folder: Path) -> Config:
         http=http,
         step=step,
         offset=offset,
+        is_leased=is_leased,
         ahead_s_max=table.take("clock_ahead_s_max", int, limits.CLOCK_AHEAD_S_MAX),
     )
     table.end()
+    if not is_numbered:
+        refuse_unnumbered(config)
     return config
+
+
+def refuse_unnumbered(config: Config) -> None:
+    """Refuse numbers that contain their node's if nobody has said which one it is.
+
+    With databases of their own, two nodes that were both 0 by default would make the same numbers.
+    """
+    for rule in config.rules.values():
+        if rule.counting.layout_kind.startswith("snowflake "):
+            raise RuleError(
+                f"rule {rule.name!r}: a snowflake contains the number of its node: write offset = 0 if there is one "
+                'node; with more, another offset for each, or offset = "lease" if they share a database'
+            )
 
 
 def read_http(table: Table) -> tuple[str, int] | None:

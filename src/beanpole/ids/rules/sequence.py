@@ -103,6 +103,11 @@ class Counting:
         """What numbers must have in common to be compared; empty for those that are only counted."""
         return ""
 
+    @property
+    def crash_cost(self) -> int:
+        """How many numbers of a counter a crash leaves as a gap at the most, if each request is for one."""
+        return self.batch + max(0, low_water(self.batch))
+
     def counter(self, key: Key, mark: "Mark | None", now_s: float) -> "Counter":
         """Return a counter that counts so, and goes on from a mark."""
         return Counter(key, self, mark, int(now_s))

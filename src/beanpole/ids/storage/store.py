@@ -65,13 +65,16 @@ class Store:
     def __init__(
         self,
         url: str,
-        node: int,
+        node: int | None,
         step: int,
         timeout_s: int = limits.STORE_TIMEOUT_S,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        self.node = node
+        self.node = node or 0
+        """The number of the node. If it is leased, it is known when the store is open."""
+
         self.step = step
+        self._is_leased = node is None
         self.epoch = 0
         self.generation = 0
         self.has_original = False
@@ -94,8 +97,7 @@ class Store:
             self._add_columns(connection)
             connection.commit()
             self.has_original = table.is_in(connection)
-            wait_s = limits.STORE_LOCK_WAIT_S
-            self._wait_for_lock(connection, self.node, wait_s, f"node {self.node} is in use by another process")
+            self._lock_node(connection)
             self._has_lock = True
             with connection.begin():
                 self._take_node(connection)
@@ -116,6 +118,26 @@ class Store:
         self._database.prepare(connection)
         connection.commit()
         return connection
+
+    def _lock_node(self, connection: sa.Connection) -> None:
+        """Take the lock of the node; if it is leased, of the first one that is free.
+
+        Only the one process that is starting leases, so no two find the same number free.
+
+        Raises LeaseLostError: another process holds it, or others hold all.
+        """
+        wait_s = limits.STORE_LOCK_WAIT_S
+        if not self._is_leased:
+            self._wait_for_lock(connection, self.node, wait_s, f"node {self.node} is in use by another process")
+            return
+        for _ in range(wait_s * LOCK_TRIES_PER_S):  # a process that was killed may hold the last one for a moment
+            for node in range(self.step):
+                if self._database.lock(connection, node):
+                    connection.commit()
+                    self.node = node
+                    return
+            self._sleep(1 / LOCK_TRIES_PER_S)
+        raise LeaseLostError(f"storage: all {self.step} numbers of nodes are in use; step says how many there are")
 
     def _wait_for_lock(self, connection: sa.Connection, number: int, wait_s: int, otherwise: str) -> None:
         """Take a lock, if need be after a while: a database notices late that the process that held it was killed.

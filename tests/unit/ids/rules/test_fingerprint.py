@@ -298,7 +298,7 @@ def play(folder: Path, story: Story) -> None:
 
         def reload(text: str) -> None:
             path = folder / "rules.toml"
-            path.write_text(text)
+            path.write_text("offset = 0\n" + text)
             world.service.reload(load(path))
 
         await story(world, reload)

@@ -366,7 +366,35 @@ def test_own_configuration(tmp_path: Path) -> None:
     assert preview(config.rules["r"], 0) == {"first": "003", "next": "007", "last": "999"}
 
 
-@pytest.mark.parametrize("text", ["x", "", 'listen = "x"', "rule = 1", "[[rule]]\nname = 1", "rulez = 1"])
+def test_batch_of_the_original_is_one_unless_it_says_otherwise(tmp_path: Path) -> None:
+    for name in ("config.json", "order_id.lua", "task.lua"):
+        text = (EXAMPLES / name).read_text()
+        (tmp_path / name).write_text(text.replace(', "batch_save": 100', ""))
+    assert load(tmp_path / "config.json").rules["order_id"].counting.batch == 1
+
+
+@pytest.mark.parametrize("offset", ["", "offset = 0", "offset = 3", 'offset = "lease"'])
+def test_snowflake_needs_the_number_of_its_node(tmp_path: Path, offset: str) -> None:
+    """Two nodes with databases of their own were both 0 by default, and made the same numbers."""
+    path = tmp_path / "rules.toml"
+    path.write_text(f'step = 4\n{offset}\n[[rule]]\nname = "row"\nkind = "snowflake"\n')
+    if offset:
+        found = load(path, leased=2)
+        assert (found.offset, found.is_leased) == {"0": (0, False), "3": (3, False)}.get(offset[-1], (2, True))
+    else:
+        with pytest.raises(RuleError, match=r"rule 'row': a snowflake .* write offset = 0"):
+            load(path)
+
+
+def test_other_rules_need_no_number_of_a_node(tmp_path: Path) -> None:
+    path = tmp_path / "rules.toml"
+    path.write_text('[[rule]]\nname = "a"\nkind = "ulid"\n[[rule]]\nname = "b"\ntemplate = "snowflake {counter:03}"')
+    assert set(load(path).rules) == {"a", "b"}
+
+
+@pytest.mark.parametrize(
+    "text", ["x", "", 'listen = "x"', 'offset = "rent"', "rule = 1", "[[rule]]\nname = 1", "rulez = 1"]
+)
 def test_own_configuration_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "rules.toml"
     path.write_text(text)

@@ -23,7 +23,7 @@ EPOCH_MS = int(datetime(2020, 1, 1, tzinfo=UTC).timestamp() * 1000)
 KINDS = ("snowflake", "uuid7", "ulid")
 
 
-def read(folder: Path, text: str, more: str = "") -> Rule:
+def read(folder: Path, text: str, more: str = "offset = 0") -> Rule:
     path = folder / "rules.toml"
     path.write_text(f'{more}\n[[rule]]\nname = "r"\n{text}\n')
     return load(path).rules["r"]
@@ -295,7 +295,7 @@ def test_requests(tmp_path: Path) -> None:
         world = World(tmp_path)
         path = tmp_path / "rules.toml"
         rules = "".join(f'\n[[rule]]\nname = "{kind}"\nkind = "{kind}"\n' for kind in KINDS)
-        path.write_text(path.read_text() + rules)
+        path.write_text("offset = 0\n" + path.read_text() + rules)
         world.service.reload(load(path))
         for kind in KINDS:
             given = [(await world.ask(rule_name=kind, app_name=app))["data"] for app in ("a", "b")]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from beanpole.errors import StartError
+from beanpole.errors import ExitCode, StartError
 from beanpole.ids.errors import LeaseLostError, StorageError
 from beanpole.ids.rules.cycle import Cycle
 from beanpole.ids.rules.reader import zone_named
@@ -45,7 +45,7 @@ def opener(database: Database) -> Iterator[Open]:
     """Opens stores of a database, and closes them."""
     stores: list[Store] = []
 
-    def open_store(node: int = 0, step: int = 1, sleep: Callable[[float], None] = time.sleep) -> Store:
+    def open_store(node: int | None = 0, step: int = 1, sleep: Callable[[float], None] = time.sleep) -> Store:
         stores.append(Store(database.url, node, step, TIMEOUT_S, sleep))
         stores[-1].open()
         return stores[-1]
@@ -106,6 +106,25 @@ def test_second_process_is_refused(opened: Open) -> None:
     with pytest.raises(StartError, match="node 0 is in use"):
         opened()
     opened(1, 1)
+
+
+def test_leased_node_is_the_first_that_is_free(opened: Open) -> None:
+    stores = [opened(None, 3) for _ in range(3)]
+    assert [each.node for each in stores] == [0, 1, 2]
+    numbers = counter(stores[1])
+    assert take(numbers, stores[1], 2) == [1, 4]
+    with pytest.raises(StartError, match="all 3 numbers of nodes are in use") as refused:
+        opened(None, 3)
+    assert refused.value.exit_code == ExitCode.DATA_DIR_LOCKED
+    stores[1].close()
+    again = opened(None, 3)
+    assert (again.node, again.epoch) == (1, 2)
+    assert take(counter(again), again) == [31]
+
+
+def test_leased_node_waits_for_the_end_of_a_process_that_was_killed(opened: Open) -> None:
+    store = opened(None, 1)
+    assert opened(None, 1, lambda _: store.close()).node == 0
 
 
 def test_owner_that_lost_its_node_writes_nothing_more(opened: Open, database: Database) -> None:
