@@ -53,5 +53,24 @@ class StorageError(NoNumberError):
     code = -3
 
 
+class LimitError(NoNumberError):
+    """A limit is reached. `retry_s`: the seconds until the request may be sent again; None: it never fits."""
+
+    code = -5
+
+    def __init__(self, message: str, retry_s: float | None) -> None:
+        super().__init__(f"limit: {message}")
+        self.retry_s = retry_s
+
+
+class NeedCookieError(NoNumberError):
+    """The reply is too large for an address that nobody has proven to be the client's."""
+
+    code = -6
+
+    def __init__(self) -> None:
+        super().__init__("cookie: send the request again with this cookie")
+
+
 class LeaseLostError(StorageError):
     """Another process has taken over the numbers of this node."""

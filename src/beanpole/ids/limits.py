@@ -51,6 +51,18 @@ CRASH_PERCENT_MAX = 10
 LOW_WATER_PERCENT = 50
 """Percent of a batch that are left when the next one is fetched: time enough for a slow database."""
 
+UNPROVEN_FACTOR = 3
+"""How many times as long as its request a reply to an address may be that is not proven, as in QUIC (RFC 9000)."""
+
+COOKIE_S = 3_600
+"""Seconds after which a node makes other cookies; the last one of an address is good for as long again."""
+
+SOURCES_CACHED = 4_096
+"""Addresses of clients of which it is remembered whether a trusted network has them: looking takes microseconds."""
+
+LIMIT_MAX = 1_000_000_000
+"""The largest rate and burst of a limit, in numbers: more than a node makes."""
+
 COUNTERS_MAX = 100_000
 """Counters in memory; further names are refused, so that a stranger can't fill it with them."""
 

@@ -10,7 +10,7 @@ from hashlib import blake2b
 from typing import Any
 
 from beanpole.ids import limits
-from beanpole.ids.errors import RuleFailedError
+from beanpole.ids.errors import NeedCookieError, RuleFailedError
 from beanpole.ids.original import wire
 from beanpole.ids.rules.rule import Rule
 from beanpole.ids.rules.sequence import Key
@@ -44,6 +44,9 @@ class Request:
     source: str = ""
     """The client's IP address, or "" if it is not known."""
 
+    room: int = limits.REPLY_BYTES_MAX
+    """Bytes of the largest reply that its address may get."""
+
     @property
     def name(self) -> bytes:
         """A hash that is equal for a repetition of the request. Without a `count` it differs, as the answer is no list.
@@ -57,7 +60,7 @@ class Request:
     def reply(self, message: str, data: object) -> bytes:
         """Return the reply with some data.
 
-        Raises RuleFailedError: it is too large for a datagram.
+        Raises RuleFailedError: it is too large for a datagram; NeedCookieError: for an address that is not proven.
         """
         reply = wire.render(self.found | {"code": 0, "message": message, "data": data})
         if len(reply) > limits.REPLY_BYTES_MAX:
@@ -67,6 +70,8 @@ class Request:
                 else "the request is too large: its echo does not"
             )
             raise RuleFailedError(f"{what} fit into the datagram of the reply")
+        if len(reply) > self.room:
+            raise NeedCookieError
         return reply
 
 
@@ -108,10 +113,12 @@ class Reader:
         is_get, is_bad = found["action"] in GETS, BAD_NAME.search(names[1]) is not None
         if rule is None:
             raise BadRequestError("system error: unknown rule" if is_get else "not exist")
+        if is_get and rule.apps is not None and names[1] not in rule.apps:
+            raise BadRequestError("system error: the rule is not for this application")
         if (is_get and is_bad) or len(app) > limits.NAME_BYTES_MAX:
             raise BadRequestError("system error: app_name has a bad character or is too long")
         key = Key(rule.name.encode(), b"" if rule.shared else app)
-        if not is_bad:
+        if is_get and not is_bad:
             if len(self._names) >= limits.COUNTERS_MAX:
                 self._names.clear()
             self._names[names] = rule, key

@@ -9,12 +9,17 @@ that contains them is ready to be sent: a request that fails before takes none.
 import contextlib
 from collections import deque
 from collections.abc import Callable
+from math import ceil
 from typing import Any
 
 from beanpole.ids import limits
+from beanpole.ids.admission import Admission
+from beanpole.ids.cookie import Cookies
 from beanpole.ids.counters import Counters
 from beanpole.ids.errors import (
     ExhaustedError,
+    LimitError,
+    NeedCookieError,
     NeedRangeError,
     NoNumberError,
     RuleError,
@@ -49,6 +54,8 @@ class Service:
 
         self.counters = Counters(config.rules, store, now_s, monotonic_s, self._serve_waiting)
         self.reader = Reader(config.rules)
+        self.admission = Admission(config.limits, now_s, monotonic_s)
+        self.cookies = Cookies(config.trusted_networks, monotonic_s)
         self.waiting: dict[Key, deque[Request]] = {}
         self.waiting_count = 0
         self.window = Window()
@@ -58,33 +65,41 @@ class Service:
 
     # --- A request ----------------------------------------------------------------------------------------------------
 
-    def receive(self, data: bytes, answer: Answer, source: str = "") -> None:
+    def receive(self, data: bytes, answer: Answer, source: str = "", *, is_trusted: bool = True) -> None:
         """Serve a datagram. One without a JSON object is dropped and counted; every object is answered.
 
-        `source` is the client's IP address, or "" if it is not known.
+        `source` is the client's IP address, or "" if it is not known. An address that is not trusted may be forged: it
+        gets no long reply without a cookie; see `beanpole.ids.cookie`.
         """
+        room = limits.REPLY_BYTES_MAX if is_trusted else limits.UNPROVEN_FACTOR * len(data)
         try:
             found = wire.parse(data) if len(data) <= IDS_REQUEST_BYTES_MAX else None
         except wire.TooDeepError as error:
             self.counts["requests"] += 1
-            self.refuse(error.plain, answer, str(error))
+            self.refuse(error.plain, answer, str(error), room=room)
             return
         if found is None:
             self.counts["dropped"] += 1
             return
         self.counts["requests"] += 1
         try:
-            self.serve(self.reader.read(found, answer, source))
+            request = self.reader.read(found, answer, source)
+            if not is_trusted and not self.cookies.is_good(found.get("cookie"), source):
+                request.room = room
+                if request.count > 1:
+                    self.refuse_with(request, NeedCookieError())
+                    return
+            self.serve(request)
         except BadRequestError as error:
-            self.refuse(found, answer, str(error))
+            self.refuse(found, answer, str(error), room=room)
         except Exception as error:  # noqa: BLE001 - reported by `fail`
-            self.fail(found, answer, error)
+            self.fail(found, answer, error, room)
 
-    def fail(self, found: dict[str, Any], answer: Answer, error: Exception) -> None:
+    def fail(self, found: dict[str, Any], answer: Answer, error: Exception, room: int = limits.REPLY_BYTES_MAX) -> None:
         """Record an error of ours, which must end nothing but its request, and answer that there was one."""
         self.record_failure(error)
         with contextlib.suppress(Exception):  # such as the same again
-            self.refuse(found, answer, "system error: an error of ours; the log has it")
+            self.refuse(found, answer, "system error: an error of ours; the log has it", room=room)
 
     def record_failure(self, error: Exception) -> None:
         """Count and report a request that failed by an error of ours."""
@@ -92,25 +107,40 @@ class Service:
         self.on_failure(error)
 
     def refuse(
-        self, found: dict[str, Any], answer: Answer, message: str, code: int = -1, resets_at: str | None = None
+        self,
+        found: dict[str, Any],
+        answer: Answer,
+        message: str,
+        code: int = -1,
+        *,
+        room: int = limits.REPLY_BYTES_MAX,
+        **more: object,
     ) -> None:
-        """Answer that there is no number, and why; without the request if the two don't fit into a datagram."""
+        """Answer that there is no number, and why; without the request if the two don't fit into `room` bytes."""
         self.counts["refused"] += 1
         rule = found.get("rule_name")
         tally = (rule if isinstance(rule, str) and rule in self.config.rules else "", code)
         self.refused[tally] = self.refused.get(tally, 0) + 1
-        why = {"code": code, "message": message} | ({"resets_at": resets_at} if resets_at else {})
-        reply = wire.render(found | why)
-        answer(reply if len(reply) <= limits.REPLY_BYTES_MAX else wire.render(why))
+        why = {"code": code, "message": message} | more
+        for whole in (found | why, why):
+            if len(reply := wire.render(whole)) <= room:
+                answer(reply)
+                return
+        self.counts["dropped"] += 1
 
     def refuse_with(self, request: Request, error: NoNumberError) -> None:
-        """Answer why there is no number; for an exhausted cycle also when it resets."""
-        message, when = str(error), None
+        """Answer why there is no number, and what helps: when to ask again, or the cookie to ask with."""
+        message, more = str(error), dict[str, object]()
         if isinstance(error, ExhaustedError):
-            if error.resets_at_s is not None:
-                when = request.rule.cycle.local(error.resets_at_s).isoformat()
-            message += f"; counting starts again: {when or 'never'}"
-        self.refuse(request.found, request.answer, message, error.code, when)
+            when = error.resets_at_s
+            if when is not None:
+                more["resets_at"] = request.rule.cycle.local(when).isoformat()
+            message += f"; counting starts again: {more.get('resets_at', 'never')}"
+        elif isinstance(error, LimitError) and error.retry_s is not None:
+            more["retry_s"] = ceil(error.retry_s * 1000 - 1e-6) / 1000
+        elif isinstance(error, NeedCookieError):
+            more["cookie"] = self.cookies.make(request.source)
+        self.refuse(request.found, request.answer, message, error.code, room=request.room, **more)
 
     def serve(self, request: Request) -> None:
         """Answer a request, or let it wait for the store."""
@@ -136,6 +166,7 @@ class Service:
         found, count = request.found, request.count
         if "request_id" in found and self.repeat(request):
             return True
+        self.admission.check(request)
         if counter is None:
             if len(self.counters.loaded) >= limits.COUNTERS_MAX:
                 raise RuleFailedError("system error: too many names")
@@ -153,6 +184,7 @@ class Service:
         data = made if "count" in found else made[0]
         reply = request.reply("success", data)
         counter.advance(first, used)
+        self.admission.spend(request)
         counter.answered_count += 1
         counter.given_count += count
         self.counts["numbers"] += count
@@ -166,7 +198,7 @@ class Service:
     def monitor(self, request: Request, counter: Counter) -> bool:
         """Answer with the state of a counter."""
         if counter.durable is None:
-            self.refuse(request.found, request.answer, "not exist")
+            self.refuse(request.found, request.answer, "not exist", room=request.room)
             return True
         end_s = counter.cycles.end_s(counter.time_s)
         data = {
@@ -214,20 +246,20 @@ class Service:
                 if isinstance(error, RuleFailedError):
                     self.refuse_with(request, error)
                 elif error is not None:
-                    self.fail(request.found, request.answer, error)
+                    self.fail(request.found, request.answer, error, request.room)
                 else:
                     self._serve_again(request)
             except Exception as failure:  # noqa: BLE001 - reported by `fail`
-                self.fail(request.found, request.answer, failure)
+                self.fail(request.found, request.answer, failure, request.room)
 
     def _serve_again(self, request: Request) -> None:
         rule = self.config.rules.get(request.rule.name)
         if rule is None:  # removed by a reload while the request waited
-            self.refuse(request.found, request.answer, "system error: unknown rule")
+            self.refuse(request.found, request.answer, "system error: unknown rule", room=request.room)
             return
         request.rule = rule
         if request.key not in self.counters.loaded and not request.is_get:
-            self.refuse(request.found, request.answer, "not exist")
+            self.refuse(request.found, request.answer, "not exist", room=request.room)
         else:
             self.serve(request)
 
@@ -246,4 +278,7 @@ class Service:
             if rule and rule.counting.layout_kind != old.counting.layout_kind:
                 raise RuleError(f"rule {name!r}: its kind has changed, and numbers could repeat; give it another name")
         self.counters.reload(config.rules)
+        self.admission.reload(config.limits)
+        if config.trusted_networks != self.config.trusted_networks:
+            self.cookies = Cookies(config.trusted_networks, self.monotonic_s)
         self.config, self.reader = config, Reader(config.rules)

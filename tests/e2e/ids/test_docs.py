@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from beanpole.ids.config import load
+from beanpole.ids.rules.limit import MEANINGS
 from beanpole.ids.rules.rule import preview
 from tests.e2e.ids.process import running
 from tests.e2e.ids.test_ids import check
@@ -76,8 +77,12 @@ def test_what_check_shows(tmp_path: Path) -> None:
 
 
 def test_every_key_of_a_rule_is_described() -> None:
-    source = "".join((ROOT / "src/beanpole/ids/rules" / name).read_text() for name in ("config.py", "reader.py"))
-    keys = set(re.findall(r'table\.(?:take|optional|rest\.pop)\("(\w+)"', source))
+    source = "".join(
+        (ROOT / "src/beanpole/ids/rules" / name).read_text() for name in ("config.py", "reader.py", "limit.py")
+    )
+    keys = set(re.findall(r'(?:table\.(?:take|optional|rest\.pop)\(|read_cycle\(table, )"(\w+)"', source)) | set(
+        MEANINGS
+    )
     assert {"template", "reserve_s", "listen", "cycle", "epoch"} <= keys
     lacking = {key for key in keys if f"`{key}`" not in GUIDE + RULES}
-    assert lacking <= {"rule", "http"}, lacking
+    assert lacking <= {"rule", "http", "limit"}, lacking

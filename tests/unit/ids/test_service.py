@@ -120,11 +120,11 @@ async def settle() -> None:
 Story = Callable[[World], Coroutine[Any, Any, None]]
 
 
-def play(folder: Path, story: Story) -> None:
+def play(folder: Path, story: Story, config: Config | None = None) -> None:
     """Plays a test in a world of its own."""
 
     async def main() -> None:
-        world = World(folder)
+        world = World(folder, config)
         await story(world)
         world.store.open.set()
         world.store.giving.set()

@@ -12,6 +12,7 @@ from beanpole.limits import IDS_COUNT_MAX
 
 PROBLEMS: dict[str, tuple[int, str, str]] = {
     "bad-request": (400, "Bad request", "The request makes no sense; `detail` says why. Don't send it again."),
+    "forbidden": (403, "Forbidden", "The rule is not for this application: the configuration says for which it is."),
     "unknown-path": (404, "Unknown path", "Nothing is served at this path."),
     "unknown-rule": (404, "Unknown rule", "The configuration has no rule of this name."),
     "unused": (404, "Unused", "Nobody has asked for a number of this counter."),
@@ -19,6 +20,7 @@ PROBLEMS: dict[str, tuple[int, str, str]] = {
     "late": (408, "Too late", "The request did not come whole in time."),
     "exhausted": (409, "Exhausted", "The cycle's numbers are given; `resets_at` says when counting starts again."),
     "too-large": (413, "Too large", "The body is too large. None is needed."),
+    "limited": (429, "Limited", "A limit of the configuration is reached; `retry_s` says when to ask again, if ever."),
     "long-head": (431, "Too large", "The first line and the fields are too large."),
     "failed": (500, "Rule failed", "The rule made no number, or there are too many applications; `detail` says why."),
     "not-http": (501, "Not understood", "The request uses a part of HTTP that is not understood here."),
@@ -67,6 +69,7 @@ SCHEMAS = {
         detail=STRING,
         code=WHOLE | {"description": "the code of the UDP protocol, if it has one"},
         resets_at=STRING | {"format": "date-time"},
+        retry_s={"type": "number", "description": "seconds after which to ask again"},
     ),
 }
 
@@ -131,7 +134,16 @@ def operation(
 def document(version: str) -> dict[str, Any]:
     """Return the description as OpenAPI has it."""
     given = ok("The numbers, each given to nobody else", "application/json", reference("Ids")) | problems(
-        "bad-request", "unknown-rule", "late", "exhausted", "long-head", "failed", "storage", "clock"
+        "bad-request",
+        "forbidden",
+        "unknown-rule",
+        "late",
+        "exhausted",
+        "limited",
+        "long-head",
+        "failed",
+        "storage",
+        "clock",
     )
     counter = ok("How it stands", "application/json", reference("Counter")) | problems(
         "bad-request", "unknown-rule", "unused", "storage"

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from functools import partial
+from math import ceil
 from typing import Any
 from urllib.parse import parse_qsl, unquote
 
@@ -24,7 +25,7 @@ JSON = "application/json"
 TEXT = "text/plain; version=0.0.4; charset=utf-8"
 """The text format of Prometheus."""
 
-OUTCOMES = {0: "success", -1: "invalid", -2: "exhausted", -3: "storage", -4: "clock"}
+OUTCOMES = {0: "success", -1: "invalid", -2: "exhausted", -3: "storage", -4: "clock", -5: "limited", -6: "cookie"}
 """The name of each code of the wire in metrics, and from -2 on that of its problem."""
 
 
@@ -232,5 +233,8 @@ def refused(reply: dict[str, Any]) -> Response:
         name = "unused" if message == "not exist" else "bad-request"
         if message.startswith("system error") and "app_name" not in message:
             name = "failed"
-    more = {"resets_at": reply["resets_at"]} if "resets_at" in reply else {}
-    return problem(name, message.removeprefix("system error: "), code=code, **more)
+        if message.endswith("is not for this application"):
+            name = "forbidden"
+    more = {key: reply[key] for key in ("resets_at", "retry_s") if key in reply}
+    fields = (("Retry-After", str(ceil(reply["retry_s"]))),) if "retry_s" in reply else ()
+    return problem(name, message.removeprefix("system error: "), *fields, code=code, **more)

@@ -1,5 +1,6 @@
 """The configuration of the original: a JSON file with rules in Lua."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -7,7 +8,8 @@ from urllib.parse import quote
 from beanpole.ids import limits
 from beanpole.ids.errors import RuleError
 from beanpole.ids.rules.config import Config, read_http
-from beanpole.ids.rules.reader import Common, Table, lua_rule, unique, zone_named
+from beanpole.ids.rules.limit import read_limits, read_networks
+from beanpole.ids.rules.reader import Common, Table, lua_rule, read_apps, unique, zone_named
 
 
 def read_original(found: dict[str, Any] | None, folder: Path) -> Config:
@@ -22,17 +24,21 @@ def read_original(found: dict[str, Any] | None, folder: Path) -> Config:
         batch = min(max(1, rule.take("batch_save", int, 1)), limits.BATCH_MAX)
         try:
             common = Common(name, step, offset, batch, zone, rule.take("accept", str, ""))
-            rules.append(lua_rule(common, folder / rule.take("lua_file", str)))
+            made = lua_rule(common, folder / rule.take("lua_file", str))
+            rules.append(replace(made, apps=read_apps(rule)))
         except (RuleError, ValueError) as error:
             raise RuleError(f"rule {name!r}: {error}") from error
+    by_name = unique(rules)
     return Config(
-        rules=unique(rules),
+        rules=by_name,
         database=database_of(Table(table.take("database", dict), "database")),
         host=table.take("service_host", str),
         port=table.take("service_port", int),
         http=read_http(table),
         step=step,
         offset=offset,
+        limits=read_limits(table, by_name, "local"),
+        trusted_networks=read_networks(table),
     )
 
 

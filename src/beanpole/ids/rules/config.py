@@ -7,6 +7,7 @@ from typing import Any
 
 from beanpole.ids import limits
 from beanpole.ids.errors import RuleError
+from beanpole.ids.rules.limit import TRUSTED, Limit, Network, read_limits, read_networks
 from beanpole.ids.rules.reader import Table, read_rule, unique
 from beanpole.ids.rules.rule import Rule
 from beanpole.limits import IDS_PORT_DEFAULT
@@ -33,6 +34,11 @@ class Config:
     """Whether a start takes the first number that no other node has. Until then `offset` is 0."""
 
     ahead_s_max: int = limits.CLOCK_AHEAD_S_MAX
+    limits: tuple[Limit, ...] = ()
+    """Who gets how many numbers."""
+
+    trusted_networks: tuple[Network, ...] = TRUSTED
+    """Whose addresses are believed without a cookie."""
 
 
 def read_own(found: dict[str, Any], folder: Path, leased: int = 0) -> Config:
@@ -42,11 +48,13 @@ def read_own(found: dict[str, Any], folder: Path, leased: int = 0) -> Config:
     step, offset = table.take("step", int, 1), leased if is_leased else table.take("offset", int, 0)
     table.rest.pop("offset", None)
     zone = table.take("time_zone", str, "UTC")
-    rules = [read_rule(Table(each, "a rule"), folder, step, offset, zone) for each in table.take("rule", list, [])]
+    rules = unique(
+        [read_rule(Table(each, "a rule"), folder, step, offset, zone) for each in table.take("rule", list, [])]
+    )
     host, port = address(table.take("listen", str, f"127.0.0.1:{IDS_PORT_DEFAULT}"))
     http = read_http(table)
     config = Config(
-        rules=unique(rules),
+        rules=rules,
         database=with_whole_path(table.take("database", str, "sqlite:///ids.db"), folder),
         host=host,
         port=port,
@@ -55,6 +63,8 @@ def read_own(found: dict[str, Any], folder: Path, leased: int = 0) -> Config:
         offset=offset,
         is_leased=is_leased,
         ahead_s_max=table.take("clock_ahead_s_max", int, limits.CLOCK_AHEAD_S_MAX),
+        limits=read_limits(table, rules, zone),
+        trusted_networks=read_networks(table),
     )
     table.end()
     if not is_numbered:

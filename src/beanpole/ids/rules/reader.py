@@ -2,7 +2,7 @@
 
 import os
 import string
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time, tzinfo
 from pathlib import Path
 from typing import Any, TypeVar
@@ -104,30 +104,46 @@ def read_rule(table: Table, folder: Path, step: int, offset: int, zone: str) -> 
     name = table.take("name", str)
     table.what = f"rule {name!r}"
     try:
+        apps = read_apps(table)
         if "kind" in table.rest:
-            return timed_rule(table, name, step, offset)
+            return replace(timed_rule(table, name, step, offset), apps=apps)
         place = zone_named(table.take("time_zone", str, zone))
         batch, accept = table.take("batch", int, limits.BATCH_DEFAULT), table.take("accept", str, "")
         common = Common(name, step, offset, batch, place, accept)
         lua_file = table.optional("lua", str)
         if lua_file is not None:
             table.end()
-            return lua_rule(common, folder / lua_file)
-        return template_rule(table, common)
+            return replace(lua_rule(common, folder / lua_file), apps=apps)
+        return replace(template_rule(table, common), apps=apps)
     except (RuleError, ValueError) as error:
         raise RuleError(f"rule {name!r}: {str(error).removeprefix(table.what + ': ')}") from error
+
+
+def read_apps(table: Table) -> frozenset[str] | None:
+    """Read which applications a rule is for; None: all."""
+    found = table.optional("apps", list)
+    if found is None:
+        return None
+    if not found or not all(isinstance(each, str) for each in found):
+        raise RuleError(f"{table.what}: apps must be names of applications, not {found!r}")
+    return frozenset(found)
+
+
+def read_cycle(table: Table, key: str, zone: tzinfo) -> Cycle:
+    """Read a cycle: the name of a unit, or a number of seconds."""
+    unit: Any = table.rest.pop(key, "never")
+    seconds = 0
+    if type(unit) is int and unit > 0:
+        unit, seconds = "seconds", unit
+    if unit not in UNITS or (unit == "seconds" and not seconds):
+        raise RuleError(f"{key} must be never, month, day, hour or a number of seconds, not {unit!r}")
+    return Cycle(unit, seconds, zone)
 
 
 def template_rule(table: Table, common: Common) -> Rule:
     """Read a rule that is a template."""
     text = table.take("template", str)
-    unit: Any = table.rest.pop("cycle", "never")
-    seconds = 0
-    if type(unit) is int and unit > 0:
-        unit, seconds = "seconds", unit
-    if unit not in UNITS or (unit == "seconds" and not seconds):
-        raise RuleError(f"cycle must be never, month, day, hour or a number of seconds, not {unit!r}")
-    cycle = Cycle(unit, seconds, common.zone)
+    cycle = read_cycle(table, "cycle", common.zone)
     alphabet = table.take("alphabet", str, string.digits)
     check = table.optional("check", str)
     minimum = table.take("minimum", int, 0)

@@ -57,6 +57,9 @@ class Rule:
     shared: bool = False
     """Whether all applications share one counter."""
 
+    apps: frozenset[str] | None = None
+    """The applications that get numbers; None: all."""
+
 
 def sample(make: Maker, value: int, time_s: int, salt: bytes = b"") -> str:
     """Return the number that is made of a value of a counter, and of the values after it if it takes more.

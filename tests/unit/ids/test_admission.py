@@ -1,0 +1,206 @@
+"""Limits by rule and application, rules that are bound to applications, and what of a configuration says so."""
+
+from pathlib import Path
+
+import pytest
+
+from beanpole.ids import limits
+from beanpole.ids.admission import Admission
+from beanpole.ids.config import load
+from beanpole.ids.errors import LimitError, RuleError, StorageError
+from beanpole.ids.rules.config import Config
+from tests.unit.ids.test_service import MIDNIGHT_S, Story, World, play
+
+RULES = """
+{more}
+
+[[rule]]
+name = "day"
+template = "{{year:04}}{{month:02}}{{day:02}}-{{counter:04}}"
+cycle = "day"
+
+[[rule]]
+name = "bound"
+template = "B{{counter:04}}"
+apps = ["shop", "a b"]
+"""
+
+
+def configure(folder: Path, more: str) -> Config:
+    """A configuration with some limits."""
+    (folder / "limited.toml").write_text(RULES.format(more=more))
+    return load(folder / "limited.toml")
+
+
+def playing(folder: Path, more: str, story: Story) -> None:
+    """Plays a test with some limits."""
+    play(folder, story, configure(folder, more))
+
+
+def test_rate_of_an_application(tmp_path: Path) -> None:
+    async def story(world: World) -> None:
+        assert not world.service.admission.is_free("day", "shop")
+        assert world.service.admission.is_free("day", "b")
+        assert (await world.ask(app_name="shop", count=20))["code"] == 0
+        refused = await world.ask(app_name="shop", seq=7)
+        assert refused == {
+            "action": "get",
+            "app_name": "shop",
+            "code": -5,
+            "message": "limit: application 'shop': 10 numbers a second",
+            "retry_s": 0.1,
+            "rule_name": "day",
+            "seq": 7,
+        }
+        assert (await world.ask(rule_name="bound", app_name="shop"))["code"] == -5, "all rules share this limit"
+        assert (await world.ask(app_name="b", count=1000))["code"] == 0, "others have none"
+        assert (await world.ask(app_name="shop", action="monitor"))["data"]["counter"] == 19, "nothing was spent"
+        world.seconds += 0.1
+        assert (await world.ask(app_name="shop"))["code"] == 0
+        world.seconds += 0.25
+        assert (await world.ask(app_name="shop", count=3))["retry_s"] == 0.05
+        assert (await world.ask(app_name="shop", count=2))["code"] == 0
+        assert world.service.refused == {("day", -5): 2, ("bound", -5): 1}
+
+    playing(tmp_path, '[[limit]]\napp = "shop"\nrate = 10\nburst = 20', story)
+
+
+def test_count_above_the_burst_never_fits(tmp_path: Path) -> None:
+    async def story(world: World) -> None:
+        refused = await world.ask(count=11)
+        assert (refused["code"], refused["message"]) == (-5, "limit: rule 'day': at most 10 numbers at once")
+        assert "retry_s" not in refused
+
+    playing(tmp_path, '[[limit]]\nrule = "day"\nrate = 9.5', story)
+
+
+def test_each_application_has_a_rate_of_its_own(tmp_path: Path) -> None:
+    async def story(world: World) -> None:
+        for app in ("a", "b"):
+            assert (await world.ask(app_name=app, count=5))["code"] == 0
+            assert (await world.ask(app_name=app))["code"] == -5
+            assert (await world.ask(app_name=app, rule_name="bound", action="get"))["code"] == -1
+
+    playing(tmp_path, '[[limit]]\napp = "*"\nrate = 5', story)
+
+
+def test_a_request_that_is_repeated_costs_nothing(tmp_path: Path) -> None:
+    async def story(world: World) -> None:
+        first = await world.ask(request_id="r")
+        assert (await world.ask(request_id="r"))["data"] == first["data"]
+        assert (await world.ask(request_id="s"))["code"] == -5
+
+    playing(tmp_path, "[[limit]]\nrate = 1", story)
+
+
+def test_a_refused_request_costs_nothing(tmp_path: Path) -> None:
+    async def story(world: World) -> None:
+        await world.ask(app_name="b")
+        world.store.error = StorageError("storage: away")
+        assert (await world.ask(count=999))["code"] == -3
+        world.store.error = None
+        world.seconds += limits.STORE_RETRY_MS / 1000
+        assert (await world.ask(count=999))["code"] == 0
+        assert (await world.ask())["code"] == -5
+
+    playing(tmp_path, "[[limit]]\nquota = 1000\nper = 3600", story)
+
+
+def test_quota_of_a_day(tmp_path: Path) -> None:
+    async def story(world: World) -> None:
+        assert (await world.ask(count=7))["code"] == 0
+        refused = await world.ask(count=4)
+        assert refused["message"] == "limit: rule 'day': 10 numbers a day, 7 are given"
+        assert (refused["code"], refused["retry_s"]) == (-5, 86_400)
+        assert "retry_s" not in await world.ask(count=11), "it never fits"
+        assert (await world.ask(app_name="b", count=3))["code"] == 0
+        assert (await world.ask())["code"] == -5
+        world.now_s = MIDNIGHT_S + 86_400
+        assert (await world.ask(count=10))["code"] == 0
+        world.now_s = MIDNIGHT_S
+        assert (await world.ask())["code"] == -5, "a clock that goes back gives no second quota"
+
+    playing(tmp_path, '[[limit]]\nrule = "day"\nquota = 10\nper = "day"', story)
+
+
+def test_a_reload_keeps_what_was_counted(tmp_path: Path) -> None:
+    limit = '[[limit]]\nrule = "day"\nquota = 10\nper = "day"\n'
+
+    async def story(world: World) -> None:
+        await world.ask(count=10)
+        world.service.reload(configure(tmp_path, limit + '[[limit]]\napp = "b"\nrate = 1'))
+        assert (await world.ask())["code"] == -5
+        world.service.reload(configure(tmp_path, limit.replace("10", "11")))
+        assert (await world.ask())["code"] == 0, "another limit begins again"
+        world.service.reload(configure(tmp_path, ""))
+        assert world.service.admission.is_free("day", "a")
+        assert (await world.ask(count=100))["code"] == 0
+
+    playing(tmp_path, limit, story)
+
+
+def test_names_of_strangers_take_bounded_memory(tmp_path: Path) -> None:
+    """A bucket that is full again is forgotten; where too many are not, further names are refused."""
+    seconds = 0.0
+    config = configure(tmp_path, '[[limit]]\napp = "*"\nrate = 2\nburst = 4')
+    admission = Admission(config.limits, lambda: MIDNIGHT_S, lambda: seconds)
+    ((tally,),) = admission._tallies.values()
+    for number in range(limits.COUNTERS_MAX):
+        tally.check(("", str(number)), 1)
+        tally.spend(("", str(number)), 1)
+    tally.check(("", "0"), 1)
+    with pytest.raises(LimitError, match="too many names") as refused:
+        tally.check(("", "new"), 1)
+    assert refused.value.retry_s == 2
+    seconds = 2.0
+    tally.check(("", "new"), 4)
+    tally.spend(("", "0"), 4)
+    with pytest.raises(LimitError, match="2 numbers a second"):
+        tally.check(("", "0"), 1)
+
+
+def test_a_rule_for_some_applications(tmp_path: Path) -> None:
+    async def story(world: World) -> None:
+        assert (await world.ask(rule_name="bound", app_name="shop"))["data"] == "B0000"
+        for _ in range(2):
+            for action in ("get", "create"):
+                refused = await world.ask(rule_name="bound", app_name="other", action=action)
+                assert refused["code"] == -1
+                assert refused["message"] == "system error: the rule is not for this application"
+            seen = await world.ask(rule_name="bound", app_name="other", action="monitor")
+            assert seen["message"] == "not exist"
+        assert (await world.ask(app_name="other"))["code"] == 0
+
+    playing(tmp_path, "", story)
+
+
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [
+        ("[[limit]]", "a limit needs a rate, or a quota and per"),
+        ("[[limit]]\nrate = 0", "a limit: rate must be numbers a second, above 0"),
+        ("[[limit]]\nrate = nan", "rate must be"),
+        ("[[limit]]\nrate = true", "rate must be"),
+        ("[[limit]]\nrate = 1\nburst = 0", "burst must be numbers from 1"),
+        ('[[limit]]\nburst = 1\nquota = 1\nper = "day"', "beside a rate"),
+        ("[[limit]]\nquota = 1", "beside a per"),
+        ('[[limit]]\nquota = 0\nper = "day"', "quota must be"),
+        ('[[limit]]\nrate = 1\nper = "day"', "per must be beside a quota"),
+        ('[[limit]]\nquota = 1\nper = "week"', "per must be never, month, day, hour or a number of seconds"),
+        ('[[limit]]\nrule = "dya"\nrate = 1', "there is no rule 'dya'"),
+        ("[[limit]]\nrate = 1\nruel = 1", "unknown key 'ruel'"),
+        ('trusted_networks = ["10.0.0.1/8"]', "trusted_networks must be networks"),
+        ("trusted_networks = [[]]", "trusted_networks must be networks"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(tmp_path: Path, more: str, why: str) -> None:
+    with pytest.raises(RuleError) as refused:
+        configure(tmp_path, more)
+    assert why in str(refused.value)
+
+
+@pytest.mark.parametrize("apps", ["[]", "[1]", "'shop'"])
+def test_bad_names_of_applications_are_refused(tmp_path: Path, apps: str) -> None:
+    (tmp_path / "x.toml").write_text(RULES.format(more="").replace('["shop", "a b"]', apps))
+    with pytest.raises(RuleError, match="rule 'bound': apps must be"):
+        load(tmp_path / "x.toml")
