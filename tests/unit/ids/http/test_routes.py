@@ -13,7 +13,6 @@ from beanpole.ids.errors import StorageError
 from beanpole.ids.http.openapi import PROBLEMS, document
 from beanpole.ids.http.routes import Response, Routes
 from beanpole.ids.http.server import Server
-from beanpole.ids.request import Answer
 from beanpole.ids.service import Service
 from tests.unit.ids.http.test_watching import Watched
 from tests.unit.ids.test_service import settle
