@@ -81,6 +81,8 @@ class AsyncIdClient(BaseClient[Link]):
             try:
                 async with asyncio.timeout(self._timeout_s):
                     reply = await self._ask(node, call)
+                    if self._take_cookie(node, reply):
+                        reply = await self._ask(node, call)
             except OSError as error:
                 call.failed(node, error)
                 continue
@@ -98,7 +100,7 @@ class AsyncIdClient(BaseClient[Link]):
         future: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
         link.waiting[call.name] = future
         try:
-            link.transport.sendto(call.data)
+            link.transport.sendto(call.data_with(self._cookies.get(node)))
             reply = await future
         except BaseException:
             # Its name is looked up again next time. Others that wait have their own time.

@@ -21,6 +21,9 @@ from beanpole.limits import IDS_COUNT_MAX, IDS_PORT_DEFAULT, IDS_REQUEST_BYTES_M
 REPLY_BYTES_MAX = 65_535
 """What a datagram can hold."""
 
+NEEDS_COOKIE = -6
+"""The code of a reply whose cookie must be sent back before the node serves the request."""
+
 STRAYS_MAX = 100
 """Datagrams that are no reply to the request, after which a node counts as silent."""
 
@@ -88,15 +91,19 @@ class Call:
 
     def __init__(self, **fields: object) -> None:
         self.name = secrets.token_hex(16)
-        whole = fields | {"seq": self.name, "request_id": self.name}
+        self._fields = fields | {"seq": self.name, "request_id": self.name}
         try:
-            self.data = json.dumps(whole, ensure_ascii=False, separators=(",", ":")).encode()
+            self.data = to_bytes(self._fields)
         except (TypeError, ValueError) as error:
             raise ArgumentError(f"a request that can't be sent: {error}") from None
         if len(self.data) > IDS_REQUEST_BYTES_MAX:
             raise ArgumentError(f"a request has at most {IDS_REQUEST_BYTES_MAX} bytes, not {len(self.data)}")
         self._refusal: IdServiceError | None = None
         self._failures: dict[Node, OSError] = {}
+
+    def data_with(self, cookie: str | None) -> bytes:
+        """Return the request as it is sent to a node that has given us a cookie, or none."""
+        return self.data if cookie is None else to_bytes(self._fields | {"cookie": cookie})
 
     def read(self, data: bytes) -> dict[str, Any] | None:
         """Return the reply in a datagram, or None if it is none to this request."""
@@ -106,13 +113,14 @@ class Call:
     def take(self, reply: dict[str, Any]) -> bool:
         """Take a reply; return whether it has what was asked for. If not, another node may have it.
 
-        Raises IdServiceError: the request is wrong, and so it would be for every node.
+        Raises IdServiceError: the request is wrong, or above a limit, and so it would be for every node.
         """
         code = reply["code"]
         if code == 0:
             return True
-        self._refusal = IdServiceError(str(reply.get("message", "")), code, reply.get("resets_at"))
-        if code == -1:
+        more = reply.get("resets_at"), reply.get("retry_s")
+        self._refusal = IdServiceError(str(reply.get("message", "")), code, *more)
+        if code in {-1, -5}:
             raise self._refusal
         return False
 
@@ -133,6 +141,11 @@ class Call:
         """Return the error after the last round."""
         why = ", ".join(f"{node} ({str(error) or type(error).__name__})" for node, error in self._failures.items())
         return NoNodeError(f"no node of the ID service has answered: {why}")
+
+
+def to_bytes(fields: dict[str, object]) -> bytes:
+    """Return a request as it is sent."""
+    return json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode()
 
 
 def read_reply(data: bytes) -> dict[str, Any] | None:
@@ -205,6 +218,9 @@ class BaseClient(Generic[T]):
         self._rounds = rounds
         self._closed = False
         self._connections: dict[Node, T] = {}
+        self._cookies: dict[Node, str] = {}
+        """What a node has sent us to prove that we receive its replies; it is sent with every request."""
+
         self._begin()
 
     def _begin(self) -> None:
@@ -218,6 +234,14 @@ class BaseClient(Generic[T]):
         Raises ArgumentError: it is no such URL.
         """
         return cls(url, **options)
+
+    def _take_cookie(self, node: Node, reply: dict[str, Any]) -> bool:
+        """Keep the cookie of a reply; return whether the node wants to be asked again with it."""
+        cookie = reply.get("cookie")
+        if reply["code"] != NEEDS_COOKIE or not isinstance(cookie, str) or len(cookie) > limits.COOKIE_CHARACTERS_MAX:
+            return False
+        self._cookies[node] = cookie
+        return True
 
     def _attempts(self, call: Call) -> Iterator[Node | None]:
         """Return the nodes to ask, one round after the other; None is a pause of `timeout`.

@@ -6,6 +6,9 @@ TIMEOUT_MS = 500
 ROUNDS = 3
 """How often a client of the ID service asks each node, by default."""
 
+COOKIE_CHARACTERS_MAX = 64
+"""Characters of a cookie that a client of the ID service sends back: those of a node have 16."""
+
 RANGE_SIZE = 1_000
 """Numbers that a local range fetches at a time, by default: one request."""
 

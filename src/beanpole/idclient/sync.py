@@ -74,6 +74,8 @@ class IdClient(BaseClient[socket.socket], Forkable):
                     continue
                 try:
                     reply = self._ask(node, call)
+                    if self._take_cookie(node, reply):
+                        reply = self._ask(node, call)
                 except OSError as error:
                     self._drop(node)
                     call.failed(node, error)
@@ -89,7 +91,7 @@ class IdClient(BaseClient[socket.socket], Forkable):
         Raises OSError: it does not answer.
         """
         connection = self._connections.get(node) or self._open(node)
-        connection.send(call.data)
+        connection.send(call.data_with(self._cookies.get(node)))
         for _ in range(calls.STRAYS_MAX):
             reply = call.read(connection.recv(calls.REPLY_BYTES_MAX))
             if reply is not None:

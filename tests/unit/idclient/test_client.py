@@ -227,3 +227,45 @@ def test_first_node_is_any() -> None:
     nodes = [("a", 1), ("b", 2), ("c", 3)]
     chances = iter((0.0, 0.34, 0.67, 0.99))
     assert [Nodes(nodes, chances.__next__).order()[0].host for _ in range(4)] == ["a", "b", "c", "c"]
+
+
+def test_a_cookie_is_sent_back_at_once(make: Make) -> None:
+    """A node that does not trust our address gives many numbers only to those who have its cookie."""
+
+    def script(asked: Asked, number: int) -> list[bytes]:
+        if asked.get("cookie") != "fresh" and "count" in asked:
+            return [reply(asked, code=-6, message="cookie: ...", cookie="fresh")]
+        return counting(asked, number)
+
+    with node(script) as one:
+        client = make(one.address)
+        assert client.get_many("order", "shop", 2) == ["1-0", "1-1"]
+        assert [each.pop("cookie", None) for each in one.asked] == [None, "fresh"]
+        assert one.asked[0] == one.asked[1], "the same request, so that it gets the same numbers"
+        assert client.get_many("order", "shop", 2) == ["2-0", "2-1"], "the cookie is kept"
+        assert client.get("order", "shop") == "3"
+
+
+def test_a_cookie_that_does_not_help_is_a_refusal(make: Make) -> None:
+    def script(asked: Asked, number: int) -> list[bytes]:
+        return [reply(asked, code=-6, message="cookie: ...", cookie=["x" * 1000, 7, str(number)][min(number, 2)])]
+
+    with node(script) as one, node(counting) as other:
+        client = make([one.address, other.address])
+        assert client.get_many("order", "shop", 1) == ["0-0"], "another node may have the numbers"
+        assert len(one.asked) == 1, "that was no cookie"
+        for asked_count in (2, 4):
+            with pytest.raises(IdServiceError) as refused:
+                make([one.address]).get_many("order", "shop", 1)
+            assert refused.value.code == -6
+            assert len(one.asked) == asked_count, "one that was no cookie; then one that did not help"
+
+
+def test_a_limit_is_an_answer_of_all_nodes(make: Make) -> None:
+    def script(asked: Asked, _: int) -> list[bytes]:
+        return [reply(asked, code=-5, message="limit: ...", retry_s=0.25)]
+
+    with node(script) as one, node(counting) as other:
+        with pytest.raises(IdServiceError) as refused:
+            make([one.address, other.address]).get("order", "shop")
+        assert (refused.value.code, refused.value.retry_s, other.asked) == (-5, 0.25, [])
