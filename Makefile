@@ -138,7 +138,7 @@ bench: $(TESTABLE) ## measure against beanstalkd on this machine
 bench-cluster: $(TESTABLE) ## measure what a cluster does, with PostgreSQL servers of its own; takes a quarter of an hour
 	@exec $(BIN)/python -m benchmarks.cluster $(BENCH_FLAGS)
 
-bench-ids: $(TESTABLE) ## measure what a number of the ID service costs
+bench-ids: $(TESTABLE) ## measure what a number of the ID service costs, beside a C echo
 	@exec $(BIN)/python -m benchmarks.ids $(BENCH_FLAGS)
 
 docs: $(VENV)/.done-docs ## build the documentation into site/, with every warning an error
@@ -163,7 +163,7 @@ peers: ## install the npm client that the conformance tests drive, into node_mod
 
 clean: ## remove everything that a verb has made, except node_modules
 	@rm -rf $(VENV) build dist site src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
-	@find src tests benchmarks -name '*.so' -delete -o -name '*.pyi' -delete -o -name '*.c' -delete -o -name __pycache__ -prune -exec rm -rf {} +
+	@find src tests benchmarks -name '*.so' -delete -o -name '*.pyi' -delete -o -path 'src/*.c' -delete -o -name __pycache__ -prune -exec rm -rf {} +
 
 # The environment. One of another Python version is replaced, for its compiled modules would not load.
 $(VENV)/.done-venv-$(PYTHON_VERSION):
