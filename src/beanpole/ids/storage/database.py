@@ -6,10 +6,12 @@ A lock has a number, belongs to a connection, and ends with it or with the proce
 
 import fcntl
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, ClassVar
 
 import sqlalchemy as sa
+from sqlalchemy.dialects import mysql, postgresql, sqlite
 
 from beanpole.errors import ExitCode, StartError
 from beanpole.ids import limits
@@ -21,8 +23,15 @@ START = -1
 DRIVERS = {"mysql": "mysql+pymysql", "mariadb": "mariadb+pymysql", "postgresql": "postgresql+psycopg"}
 
 
+PAIRS = sa.bindparam("pairs", expanding=True)
+"""Pairs of a rule and an application in a statement."""
+
+
 class Database(ABC):
     """One kind of database."""
+
+    pairs: ClassVar[str] = ":pairs"
+    """How a statement compares with `PAIRS`, so that an index is used."""
 
     def __init__(self, url: sa.URL, timeout_s: int, isolation_level: str, **connect_arguments: object) -> None:
         self.timeout_s = timeout_s
@@ -43,6 +52,19 @@ class Database(ABC):
     def make(self, connection: sa.Connection) -> None:  # noqa: B027 - most need nothing
         """Do what a new database needs before it has tables. The caller holds the lock for starting."""
 
+    def find(
+        self, connection: sa.Connection, table: sa.Table, pairs: Sequence[tuple[bytes, bytes]], node: int | None = None
+    ) -> Sequence[Any]:
+        """Return the rows of pairs of a rule and an application, of one node or all."""
+        where = "" if node is None else "node = :node AND "
+        # As text: SQLAlchemy would take longer to build so many conditions than databases to look for them.
+        text = sa.text(f"SELECT * FROM {table.name} WHERE {where}(rule, app) IN {self.pairs}")  # noqa: S608 - ours
+        return connection.execute(text.bindparams(PAIRS), {"pairs": pairs, "node": node}).all()
+
+    @abstractmethod
+    def upsert(self, table: sa.Table) -> sa.Insert:
+        """Return what inserts rows, or updates those with the same primary key."""
+
     @abstractmethod
     def lock(self, connection: sa.Connection, number: int) -> bool:
         """Take a lock; return whether we have it."""
@@ -58,6 +80,8 @@ class Database(ABC):
 
 class Sqlite(Database):
     """A file. Its locks are files beside it."""
+
+    pairs = "(SELECT * FROM :pairs)"
 
     def __init__(self, url: sa.URL, timeout_s: int) -> None:
         if not url.database or url.database == ":memory:" or url.database.startswith("file:"):
@@ -76,6 +100,10 @@ class Sqlite(Database):
     def make(self, connection: sa.Connection) -> None:
         """Switch the file to a write-ahead log. SQLite refuses a second process that does so at the same moment."""
         connection.exec_driver_sql("PRAGMA journal_mode = WAL")
+
+    def upsert(self, table: sa.Table) -> sa.Insert:
+        """Return an ``INSERT ... ON CONFLICT``."""
+        return on_conflict(sqlite.insert(table))
 
     def lock(self, connection: sa.Connection, number: int) -> bool:  # noqa: ARG002 - it is the process that has it
         """Lock a file."""
@@ -122,6 +150,11 @@ class Mysql(Database):
             f" SESSION innodb_lock_wait_timeout = {self.timeout_s}, SESSION wait_timeout = {limits.STORE_IDLE_S}"
         )
 
+    def upsert(self, table: sa.Table) -> sa.Insert:
+        """Return an ``INSERT ... ON DUPLICATE KEY``, which the driver sends for many rows at once."""
+        statement = mysql.insert(table)
+        return statement.on_duplicate_key_update({name: statement.inserted[name] for name in others(table)})
+
     def _name(self, number: int) -> Any:  # noqa: ANN401 - an expression of SQL
         # A name has up to 64 characters, like that of a database.
         return sa.func.concat(f"beanpole_ids_{number}_", sa.func.sha1(sa.func.database()))
@@ -167,6 +200,10 @@ class Postgresql(Database):
             f"SET tcp_keepalives_interval = {limits.STORE_IDLE_S // 6}; SET tcp_keepalives_count = 3"
         )
 
+    def upsert(self, table: sa.Table) -> sa.Insert:
+        """Return an ``INSERT ... ON CONFLICT``."""
+        return on_conflict(postgresql.insert(table))
+
     def _ours(self, number: int) -> tuple[Any, int]:
         return sa.func.hashtext(sa.func.concat("beanpole_ids_", sa.func.current_schema())), number
 
@@ -177,6 +214,18 @@ class Postgresql(Database):
     def unlock(self, connection: sa.Connection, number: int) -> None:
         """Give it back."""
         connection.execute(sa.select(sa.func.pg_advisory_unlock(*self._ours(number))))
+
+
+def others(table: sa.Table) -> list[str]:
+    """Return the names of the columns that are not part of the primary key."""
+    return [column.name for column in table.columns if not column.primary_key]
+
+
+def on_conflict(statement: "postgresql.Insert | sqlite.Insert") -> sa.Insert:
+    """Return what inserts rows or updates them, in the words of PostgreSQL and SQLite."""
+    table = statement.table
+    updated = {name: statement.excluded[name] for name in others(table)}
+    return statement.on_conflict_do_update(index_elements=list(table.primary_key), set_=updated)
 
 
 def impatient_connection(timeout_s: int) -> Any:  # noqa: ANN401 - a class of a package that is optional

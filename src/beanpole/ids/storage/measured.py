@@ -3,7 +3,7 @@
 Metrics and health checks read them. A reservation costs next to nothing more, and a request nothing.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from beanpole.ids.errors import StorageError
@@ -16,8 +16,8 @@ BUCKETS_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.
 class StoreCalls(Protocol):
     """The store as the service calls it."""
 
-    async def load(self, key: Key, batch: int) -> Mark | None:
-        """Return the mark of a counter of a rule that reserves `batch` numbers at a time."""
+    async def load(self, wanted: Mapping[Key, int]) -> dict[Key, Mark]:
+        """Return the marks of counters, without those that are new. Values: how many numbers they reserve at a time."""
 
     async def reserve(self, wanted: list[tuple[Key, Mark]]) -> None:
         """Make ranges durable."""
@@ -47,10 +47,10 @@ class Measured:
         self.failure = ""
         """Why the last call failed; empty if it did not."""
 
-    async def load(self, key: Key, batch: int) -> Mark | None:
-        """Return the mark of a counter."""
+    async def load(self, wanted: Mapping[Key, int]) -> dict[Key, Mark]:
+        """Return the marks of counters."""
         with self:
-            return await self.store.load(key, batch)
+            return await self.store.load(wanted)
 
     async def reserve(self, wanted: list[tuple[Key, Mark]]) -> None:
         """Make ranges durable."""

@@ -12,9 +12,9 @@ Names are bytes in the database too: no collation makes two of them one. All val
 one thread at a time. It reads no clock.
 """
 
+import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import sqlalchemy as sa
@@ -55,9 +55,10 @@ COUNTERS = sa.Table(
     *(sa.Column(name, NUMBER, nullable=False) for name in ("generation", "cycle_s", "reserved", "time_s")),
     sa.Column("kind", sa.String(255), nullable=False),
     sa.Column("texts", sa.String(limits.RECORD_MAX), nullable=False, server_default=""),
+    # The primary key begins with the node, and a counter is looked for in the rows of all nodes.
+    sa.Index("beanpole_ids_counter_names", "rule", "app"),
     **INNODB,
 )
-
 
 class Store:
     """The numbers of one node in one database."""
@@ -79,6 +80,7 @@ class Store:
         self.generation = 0
         self.has_original = False
         self._database = database_at(url, timeout_s)
+        self._upsert = self._database.upsert(COUNTERS)
         self._connection: sa.Connection | None = None
         self._has_lock = False
         self._sleep = sleep
@@ -94,7 +96,7 @@ class Store:
             self._wait_for_lock(connection, START, wait_s, "another process is starting, and does not come to an end")
             self._database.make(connection)
             METADATA.create_all(connection)
-            self._add_columns(connection)
+            self._add_what_is_new(connection)
             connection.commit()
             self.has_original = table.is_in(connection)
             self._lock_node(connection)
@@ -157,13 +159,15 @@ class Store:
             self._sleep(1 / LOCK_TRIES_PER_S)
         return False
 
-    def _add_columns(self, connection: sa.Connection) -> None:
-        """Add columns that the table of an older version lacks. Its processes go on: the columns have defaults."""
+    def _add_what_is_new(self, connection: sa.Connection) -> None:
+        """Add what the table of an older version lacks. Its processes go on: the columns have defaults."""
         found = {each["name"] for each in sa.inspect(connection).get_columns(COUNTERS.name)}
         for column in COUNTERS.columns:
             if column.name not in found:
                 definition = sa.schema.CreateColumn(column).compile(dialect=connection.dialect)
                 connection.exec_driver_sql(f"ALTER TABLE {COUNTERS.name} ADD COLUMN {definition}")
+        for index in COUNTERS.indexes:
+            index.create(connection, checkfirst=True)
 
     def _is_running(self, connection: sa.Connection, node: int) -> bool:
         """Return whether a process holds the lock of another node, and keeps it for a while."""
@@ -195,30 +199,32 @@ class Store:
         else:
             connection.execute(sa.insert(NODES).values(node=self.node, **values))
 
-    def load(self, key: Key, batch: int) -> Mark | None:
-        """Return the mark from which a counter goes on; None if it is new. `batch`: see `original.table`.
+    def load(self, wanted: Mapping[Key, int]) -> dict[Key, Mark]:
+        """Return the marks from which counters go on, without those that are new. Values: see `original.table`.
 
         Raises LeaseLostError: another process has the node now; StorageError: the database can't be asked.
         """
-        marks = self._run(lambda connection: self._find_marks(connection, key, batch))
-        if not marks:
-            return None
-        latest = max(marks, key=lambda mark: (mark.cycle_s, mark.reserved))
-        # Starts of two kinds of cycle can't be compared: then the numbers must be above those of all.
-        of_one_kind = len({mark.kind for mark in marks}) == 1
-        reserved = latest.reserved if of_one_kind else max(mark.reserved for mark in marks)
-        return Mark(latest.cycle_s, reserved, max(mark.time_s for mark in marks), latest.kind, latest.fingerprints)
+        # The node need not be held: a mark is used only after the next reservation, which holds it.
+        found = self._run(lambda connection: self._find_marks(connection, wanted), is_held=False)
+        return {key: goes_on_from(marks) for key, marks in found.items() if marks}
 
-    def _find_marks(self, connection: sa.Connection, key: Key, batch: int) -> list[Mark]:
-        """Return the marks above which a counter goes on."""
-        mine = (COUNTERS.c.rule == key.rule) & (COUNTERS.c.app == key.app)
-        rows = connection.execute(
-            sa.select(COUNTERS).where(mine).order_by(COUNTERS.c.cycle_s, COUNTERS.c.reserved)
-        ).all()
+    def _find_marks(self, connection: sa.Connection, wanted: Mapping[Key, int]) -> dict[Key, list[Mark]]:
+        """Return the marks above which counters go on."""
+        all_rows: dict[Key, list[Any]] = {key: [] for key in wanted}
+        for row in self._database.find(connection, COUNTERS, list(wanted)):
+            all_rows[Key(row.rule, row.app)].append(row)
+        marks = {key: self._marks(rows) for key, rows in all_rows.items()}
+        if self.has_original and (new := {key: wanted[key] for key in marks if not marks[key]}):
+            marks |= table.marks(connection, new, self.step)
+        return marks
+
+    def _marks(self, rows: list[Any]) -> list[Mark]:
+        """Return the marks of the rows of all nodes above which this one goes on."""
+        rows.sort(key=lambda row: (row.cycle_s, row.reserved))
         own = [row for row in rows if row.node == self.node and row.generation == self.generation] or rows
-        record = merged([row.texts for row in own], [row.texts for row in rows])
-        marks = [Mark(row.cycle_s, row.reserved, row.time_s, row.kind, record) for row in own]
-        return marks or (table.marks(connection, key, batch, self.step) if self.has_original else [])
+        # Many counters have the same texts, which then take the memory of one.
+        record = sys.intern(merged([row.texts for row in own], [row.texts for row in rows]))
+        return [Mark(row.cycle_s, row.reserved, row.time_s, sys.intern(row.kind), record) for row in own]
 
     def reserve(self, wanted: Sequence[tuple[Key, Mark]]) -> None:
         """Make ranges durable, all or none; when this returns they are.
@@ -244,23 +250,24 @@ class Store:
 
     def _write(self, marks: Sequence[tuple[Key, Mark]], *, forward: bool) -> None:
         def write(connection: sa.Connection) -> None:
-            for key, mark in marks:
-                self._write_mark(connection, key, mark, forward=forward)
+            if forward:
+                self._check_forward(connection, dict(marks))
+            rows = [
+                {"node": self.node, "rule": key.rule, "app": key.app, "generation": self.generation}
+                | {"cycle_s": mark.cycle_s, "reserved": mark.reserved, "time_s": mark.time_s, "kind": mark.kind}
+                | {"texts": mark.fingerprints}  # the column has kept its first name
+                for key, mark in marks
+            ]
+            connection.execute(self._upsert, rows)
 
-        self._run(write)
+        self._run(write if marks else lambda _: None)
 
-    def _write_mark(self, connection: sa.Connection, key: Key, mark: Mark, *, forward: bool) -> None:
-        where = (COUNTERS.c.node == self.node) & (COUNTERS.c.rule == key.rule) & (COUNTERS.c.app == key.app)
-        row = connection.execute(sa.select(COUNTERS).where(where)).one_or_none()
-        values: dict[str, Any] = {"generation": self.generation} | asdict(mark)
-        values["texts"] = values.pop("fingerprints")  # the column has kept its first name
-        if row is None:
-            connection.execute(sa.insert(COUNTERS).values(node=self.node, rule=key.rule, app=key.app, **values))
-            return
-        if forward and row.generation == self.generation:
-            old = Mark(row.cycle_s, row.reserved, row.time_s, row.kind)
-            assert mark.may_follow(old), f"the counter {key} would go back from {old} to {mark}"
-        connection.execute(sa.update(COUNTERS).where(where).values(**values))
+    def _check_forward(self, connection: sa.Connection, marks: Mapping[Key, Mark]) -> None:
+        """Assert that no counter would go back."""
+        for row in self._database.find(connection, COUNTERS, list(marks), self.node):
+            if row.generation == self.generation:
+                key, old = Key(row.rule, row.app), Mark(row.cycle_s, row.reserved, row.time_s, row.kind)
+                assert marks[key].may_follow(old), f"the counter {key} would go back from {old} to {marks[key]}"
 
     def _run(self, work: Callable[[sa.Connection], T], *, is_held: bool = True) -> T:
         """Do work in a transaction of the node's owner; again if the connection was lost since the last one.
@@ -316,6 +323,15 @@ class Store:
         if connection is not None:
             connection.close()
         self._database.close()
+
+
+def goes_on_from(marks: list[Mark]) -> Mark:
+    """Return the mark above some marks."""
+    latest = max(marks, key=lambda mark: (mark.cycle_s, mark.reserved))
+    # Starts of two kinds of cycle can't be compared: then the numbers must be above those of all.
+    of_one_kind = len({mark.kind for mark in marks}) == 1
+    reserved = latest.reserved if of_one_kind else max(mark.reserved for mark in marks)
+    return Mark(latest.cycle_s, reserved, max(mark.time_s for mark in marks), latest.kind, latest.fingerprints)
 
 
 def sentence(error: BaseException) -> str:

@@ -5,7 +5,7 @@ calls, so an abandoned call ends before the next one starts.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -52,10 +52,10 @@ class ThreadedStore:
             except StorageError:
                 continue  # the next reservation will report it
 
-    async def load(self, key: Key, batch: int) -> Mark | None:
-        """Return the mark of a counter."""
-        mark: Mark | None = await self._call(self.store.load, key, batch)
-        return mark
+    async def load(self, wanted: Mapping[Key, int]) -> dict[Key, Mark]:
+        """Return the marks of counters."""
+        marks: dict[Key, Mark] = await self._call(self.store.load, wanted)
+        return marks
 
     async def reserve(self, wanted: list[tuple[Key, Mark]]) -> None:
         """Make ranges durable."""

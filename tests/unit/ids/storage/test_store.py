@@ -57,9 +57,14 @@ def opener(database: Database) -> Iterator[Open]:
             store.close()
 
 
+def load(store: Store, key: Key = KEY, batch: int = 0) -> Mark | None:
+    """The mark of one counter."""
+    return store.load({key: batch}).get(key)
+
+
 def counter(store: Store, key: Key = KEY, now_s: int = 100, batch: int = 0) -> Counter:
     counting = Counting(Shape(0, 10_000, store.step, store.node), DAY, 10)
-    return Counter(key, counting, store.load(key, batch), now_s)
+    return Counter(key, counting, load(store, key, batch), now_s)
 
 
 def take(numbers: Counter, store: Store, count: int = 1, now_s: int = 100) -> list[int]:
@@ -97,7 +102,7 @@ def test_what_is_given_back_comes_next(opened: Open) -> None:
 
 
 def test_unknown_counter_has_no_mark(opened: Open) -> None:
-    assert opened().load(KEY, 0) is None
+    assert load(opened()) is None
 
 
 def test_second_process_is_refused(opened: Open) -> None:
@@ -136,7 +141,7 @@ def test_owner_that_lost_its_node_writes_nothing_more(opened: Open, database: Da
     with pytest.raises(LeaseLostError):
         store.reserve([(KEY, Mark(0, 99, 0, "x"))])
     with pytest.raises(LeaseLostError):
-        store.load(KEY, 0)
+        load(store)
     assert next_number(numbers) == 1, "what is reserved is ours"
 
 
@@ -222,7 +227,7 @@ def test_numbers_and_times_beyond_32_bits(opened: Open) -> None:
     store = opened()
     mark = Mark(2**40, 2**63 - 1, 2**40 + 5, "x")
     store.reserve([(KEY, mark)])
-    assert store.load(KEY, 0) == mark
+    assert load(store) == mark
 
 
 def test_table_of_the_original_is_taken_over(database: Database, opened: Open) -> None:
@@ -274,16 +279,16 @@ def test_table_of_an_older_version_gets_its_new_column(opened: Open, database: D
     store.close()
     database.run("ALTER TABLE beanpole_ids_counter DROP COLUMN texts")
     store = opened()
-    mark = store.load(KEY, 0)
+    mark = load(store)
     assert mark
     assert mark.fingerprints == ""
     given += take(counter(store), store)
     assert given == [0, 1, 2, 10]
     database.run("UPDATE beanpole_ids_counter SET reserved = 99")  # as a process of that version beside ours
-    mark = store.load(KEY, 0)
+    mark = load(store)
     assert mark
     store.reserve([(KEY, replace(mark, reserved=120, fingerprints="a.6.x"))])
-    assert store.load(KEY, 0) == replace(mark, reserved=120, fingerprints="a.6.x")
+    assert load(store) == replace(mark, reserved=120, fingerprints="a.6.x")
 
 
 def test_fingerprints_of_other_nodes_are_known(opened: Open) -> None:
@@ -291,9 +296,9 @@ def test_fingerprints_of_other_nodes_are_known(opened: Open) -> None:
     stores = [opened(0, 2), opened(1, 2)]
     stores[0].reserve([(KEY, Mark(0, 10, 0, "x", "a.6.x b.7.x"))])
     stores[1].reserve([(KEY, Mark(0, 7, 0, "x", "a.6.x"))])
-    marks = [store.load(KEY, 0) for store in stores]
+    marks = [load(store) for store in stores]
     assert [mark.fingerprints for mark in marks if mark] == ["a.6.x b.7.x", "b.7.- a.6.x"]
     for store in stores:
         store.close()
-    marks = [opened(2, 3).load(KEY, 0)]
+    marks = [load(opened(2, 3))]
     assert [mark.fingerprints for mark in marks if mark] == ["a.6.x b.7.x"], "with another step it goes on from all"

@@ -15,7 +15,7 @@ from beanpole.ids.storage.store import Store
 from tests.databases import Database
 from tests.e2e.process import wait_until
 from tests.unit.ids.counter import next_number
-from tests.unit.ids.storage.test_store import KEY, ORIGINAL_TABLE, Open, counter, opener, take
+from tests.unit.ids.storage.test_store import KEY, ORIGINAL_TABLE, Open, counter, load, opener, take
 
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")  # PyMySQL's, when it can't connect
 
@@ -84,7 +84,7 @@ def test_what_was_committed_before_a_crash_of_the_server_stays(served: Database,
     assert take(counter(store), store, 3) == [0, 1, 2]
     served.server.kill()
     served.server.start()
-    assert store.load(KEY, 0) == Mark(0, 9, 100, "day UTC")
+    assert load(store) == Mark(0, 9, 100, "day UTC")
 
 
 def test_server_that_hangs_is_given_up(served: Database, opened_there: Open) -> None:
@@ -248,13 +248,13 @@ def test_any_name_asks_the_table_of_the_original(mariadb: Database, charset: str
     )
     with opener(mariadb) as opened:
         store = opened()
-        assert store.load(Key(b"ORDER", b"CASE"), 0) == Mark(0, 200, 90, "original")
-        assert store.load(Key(b"order", b"x" * 70), 50) == Mark(0, 350, 90, "original")
+        assert load(store, Key(b"ORDER", b"CASE"), 0) == Mark(0, 200, 90, "original")
+        assert load(store, Key(b"order", b"x" * 70), 50) == Mark(0, 350, 90, "original")
         for app in ("😀", "ä", "\udcff", "x\\", "'; --", ""):
-            assert store.load(Key(b"order", app.encode("utf-8", "surrogateescape")), 50) is None
+            assert load(store, Key(b"order", app.encode("utf-8", "surrogateescape")), 50) is None
 
 
 def test_table_of_somebody_else_is_none_of_ours(database: Database) -> None:
     database.run("CREATE TABLE counter (visits int)")
     with opener(database) as opened:
-        assert opened().load(KEY, 0) is None
+        assert load(opened()) is None
