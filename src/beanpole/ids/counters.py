@@ -1,8 +1,9 @@
 """The counters of a node: loaded when they are asked for, refilled before they run out, unloaded when they are idle.
 
-One task, `run`, calls the store: it loads the marks of new counters and reserves ranges, all that are wanted in one
-transaction. After each round it reports the counters it has dealt with, so that requests which wait for them are
-served again. A slow store therefore delays only requests that need it.
+One task, `run`, calls the store, in rounds: it reserves ranges, loads the marks of counters, and gives back what idle
+ones have left, each in a transaction of a bounded number of rows. Ranges of counters that are in use come before those
+of new ones, so many new names delay others by a round. After each call it reports the counters that it has dealt with,
+so that requests which wait for them are served again. A slow store therefore delays only requests that need it.
 
 A counter that has been idle for a while is unloaded and its unused range given back. It leaves memory before the store
 is called: a request for it that arrives in the meantime waits, so no number of that range is handed out.
@@ -10,13 +11,15 @@ is called: a request for it that arrives in the meantime waits, so no number of 
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from itertools import islice
 
 from beanpole.ids import limits
-from beanpole.ids.errors import LeaseLostError, NoNumberError, RuleError, StorageError
+from beanpole.ids.errors import LeaseLostError, NoNumberError, RuleError, RuleFailedError, StorageError
 from beanpole.ids.rules.rule import Rule
-from beanpole.ids.rules.sequence import Counter, Key
+from beanpole.ids.rules.sequence import Counter, Key, Mark
 from beanpole.ids.storage.measured import StoreCalls
+from beanpole.ids.waiting import Loads
 
 
 class Counters:
@@ -28,7 +31,7 @@ class Counters:
         store: StoreCalls,
         now_s: Callable[[], float],
         monotonic_s: Callable[[], float],
-        on_done: Callable[[Key, Exception | None], None],
+        on_done: Callable[[Key, Exception | None], Awaitable[None]],
     ) -> None:
         self.rules = rules
         self.store = store
@@ -37,29 +40,56 @@ class Counters:
         self.on_done = on_done
         """Called after a round for each counter that was wanted, with the error if it could not be loaded."""
 
+        self.may_create: Callable[[Key], NoNumberError | None] = lambda _: None
+        """Returns why a counter that the store does not have must not be created; None if it may be."""
+
         self.loaded: dict[Key, Counter] = {}
         self.unloaded: dict[str, tuple[int, int]] = {}
         """Requests and numbers of counters that were unloaded, by rule; see `Counter.answered_count`."""
 
         self.stopping = False
-        self._wanted: dict[Key, bool] = {}
-        """Counters to load or refill in the next round, and whether to create those that the store does not have."""
+        self._loads = Loads()
+        self._refills: tuple[dict[Key, None], ...] = ({}, {}, {})
+        """Loaded counters to refill: those that requests wait for, those that are at the low-water mark, new ones."""
+
+        self._to_check: list[Key] = []
+        """Counters that may be idle."""
 
         self._work = asyncio.Event()
         self._failure: StorageError | None = None
         self._retry_at_s = -1.0
         self._unload_at_s = monotonic_s() + limits.IDLE_S
 
-    def want(self, key: Key, *, create: bool) -> None:
-        """Load a counter in the next round, or refill it if it is loaded. `create`: also if nobody has used it."""
-        self._wanted[key] = create or self._wanted.get(key, False)
+    def want(self, key: Key, *, create: bool, source: str = "") -> None:
+        """Load a counter soon for a client, or refill it if it is loaded. `create`: also if nobody has used it."""
+        counter = self.loaded.get(key)
+        if counter is None:
+            self._loads.add(key, source, create=create)
+        else:
+            needed, low, new = self._refills
+            (new if counter.durable is None else needed if counter.wanted else low)[key] = None
         self._work.set()
 
     def unavailable(self) -> StorageError | None:
         """Return why nothing can be reserved now; None if it can. After a failure the store rests for a moment."""
         if self.stopping:
             return StorageError("storage: stopping")
+        return self._resting()
+
+    def _resting(self) -> StorageError | None:
         return self._failure if self.monotonic_s() < self._retry_at_s else None
+
+    @contextlib.contextmanager
+    def _noticing(self) -> Iterator[None]:
+        """Let the store rest after a failure; what waits for it is refused then."""
+        try:
+            yield
+        except LeaseLostError:
+            raise
+        except StorageError as error:
+            self._failure = error
+            self._retry_at_s = self.monotonic_s() + limits.STORE_RETRY_MS / 1000
+            self._to_check.clear()  # what can't be given back would be a gap
 
     def clock_floor_s(self) -> int:
         """Return the time for a counter that is loaded; 0 while the clock can't be trusted."""
@@ -73,42 +103,73 @@ class Counters:
 
         Raises LeaseLostError: another process has the node; the service must end.
         """
-        while self._wanted or not self.stopping:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(limits.IDLE_S):
-                    await self._work.wait()
+        while (is_wanted := bool(self._loads) or any(self._refills)) or not self.stopping:
+            if not is_wanted and not self._to_check:
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(limits.IDLE_S):
+                        await self._work.wait()
             self._work.clear()
-            wanted, self._wanted = self._wanted, {}
-            known = [self.loaded[key] for key in wanted if key in self.loaded]
-            failed: dict[Key, Exception] = {}
-            try:
-                for key, create in wanted.items():
-                    if key not in self.loaded:
-                        await self._load(key, failed, create=create)
-                await self._reserve(known)
-                if self.monotonic_s() >= self._unload_at_s:
-                    await self.unload_idle(wanted)
-            except LeaseLostError:
-                raise
-            except StorageError as error:
-                self._failure = error
-                self._retry_at_s = self.monotonic_s() + limits.STORE_RETRY_MS / 1000
-            for key in wanted:
-                self.on_done(key, failed.get(key))
+            await self._refill()
+            await self._load()
+            with self._noticing():
+                await self._unload_some()
 
-    async def _load(self, key: Key, failed: dict[Key, Exception], *, create: bool) -> None:
-        name = key.rule.decode()
-        rule = self.rules.get(name)
-        if rule is None:  # removed by a reload
+    async def _refill(self) -> None:
+        """Reserve ranges of counters that are in use, and of new ones in the rows that are left, some at least."""
+        keys: dict[Key, None] = {}
+        in_use = limits.ROUND_ROWS - limits.ROUND_ROWS_NEW
+        for refills, rows in zip(self._refills, (in_use, in_use, limits.ROUND_ROWS), strict=True):
+            taken = list(islice(refills, max(0, rows - len(keys))))
+            for key in taken:
+                del refills[key]
+            keys |= dict.fromkeys(taken)
+        if not keys:
             return
-        mark = await self.store.load(key, rule.counting.batch)
-        if mark is None and not create:
+        counters = [self.loaded[key] for key in keys if key in self.loaded]
+        with self._noticing():
+            if self._resting() is None:
+                await self._reserve(counters)
+        await self._report(keys, {})
+
+    async def _load(self) -> None:
+        """Load counters that are wanted, and create those of new names."""
+        wanted = self._loads.take(limits.ROUND_ROWS)
+        if not wanted:
             return
-        counting = self.rules.get(name, rule).counting  # a reload may have changed it while the store was asked
-        try:
-            self.loaded[key] = counting.counter(key, mark, self.clock_floor_s())
-        except Exception as error:  # noqa: BLE001 - reported to the requests for this counter
-            failed[key] = error
+        absent = {key: rule for key in wanted if key not in self.loaded and (rule := self._rule(key))}
+        failed: dict[Key, Exception] = {}
+        with self._noticing():
+            if absent and self._resting() is None:
+                marks = await self.store.load({key: rule.counting.batch for key, rule in absent.items()})
+                for key in absent:
+                    try:
+                        self._add(key, marks.get(key), create=wanted[key])
+                    except Exception as error:  # noqa: BLE001 - reported to the requests for this counter
+                        failed[key] = error
+        await self._report(wanted, failed)
+
+    def _rule(self, key: Key) -> Rule | None:
+        return self.rules.get(key.rule.decode())
+
+    def _add(self, key: Key, mark: Mark | None, *, create: bool) -> None:
+        """Take a counter into memory.
+
+        Raises NoNumberError: it is new, and must not be created; or its rule can't go on from the mark.
+        """
+        rule = self._rule(key)  # a reload may have changed it while the store was asked
+        if rule is None or (mark is None and not create):
+            return
+        if len(self.loaded) >= limits.COUNTERS_MAX:
+            raise RuleFailedError("system error: too many names")
+        if mark is None and (error := self.may_create(key)) is not None:
+            raise error
+        self.loaded[key] = rule.counting.counter(key, mark, self.clock_floor_s())
+
+    async def _report(self, keys: Iterable[Key], failed: Mapping[Key, Exception]) -> None:
+        for number, key in enumerate(keys, 1):
+            await self.on_done(key, failed.get(key))
+            if not number % limits.WAITING_TURN:
+                await asyncio.sleep(0)
 
     async def _reserve(self, counters: list[Counter]) -> None:
         planned = [(each, mark) for each in counters if each.cycle_s >= 0 and (mark := each.plan()) is not None]
@@ -123,17 +184,39 @@ class Counters:
         for counter, mark in planned:
             counter.confirm(mark)
 
-    async def unload_idle(self, wanted: Collection[Key] = ()) -> None:
-        """Unload counters that have not been used for a while and are not wanted; give back what they have reserved."""
-        self._unload_at_s = self.monotonic_s() + limits.IDLE_S / 2
+    async def unload_idle(self) -> None:
+        """Unload all counters that have not been used for a while, and give back what they have reserved.
+
+        Raises StorageError: some can't be given back, and are a gap.
+        """
+        self._unload_at_s = self.monotonic_s()
+        await self._unload_some()
+        while self._to_check:
+            await self._unload_some()
+
+    async def _unload_some(self) -> None:
+        """Unload some of the counters that have not been used for a while and are not wanted. Raises: see above."""
+        if self.monotonic_s() >= self._unload_at_s:
+            self._unload_at_s = self.monotonic_s() + limits.IDLE_S / 2
+            self._to_check = list(self.loaded)
+        if not self._to_check:
+            return
         before_s = self.clock_floor_s() - limits.IDLE_S
-        busy = {*wanted, *self._wanted}
-        idle = [key for key, each in self.loaded.items() if each.time_s < before_s and key not in busy]
+        checked = self._to_check[-limits.ROUND_ROWS :]
+        del self._to_check[-len(checked) :]
+        idle = [
+            key
+            for key in checked
+            if (counter := self.loaded.get(key)) is not None
+            and counter.time_s < before_s
+            and not any(key in refills for refills in self._refills)
+        ]
         for key in idle:
             rule = key.rule.decode()
             answered, given = self.unloaded.get(rule, (0, 0))
             self.unloaded[rule] = answered + self.loaded[key].answered_count, given + self.loaded[key].given_count
         await self._unload(idle)
+        await asyncio.sleep(0)
 
     async def _unload(self, keys: list[Key]) -> int:
         """Unload counters and write their final marks; return how many of them had numbers left.
@@ -173,4 +256,6 @@ class Counters:
 
         Raises StorageError: it can't be given back, and is a gap.
         """
-        return await self._unload(list(self.loaded))
+        keys = list(self.loaded)
+        rows = limits.ROUND_ROWS
+        return sum([await self._unload(keys[first : first + rows]) for first in range(0, len(keys), rows)])

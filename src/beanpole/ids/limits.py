@@ -72,6 +72,18 @@ IDLE_S = 600
 WAITING_MAX = 10_000
 """Requests that wait for a reservation; further ones are refused."""
 
+WAITING_SOURCE_MAX = 5_000
+"""Those of one IP address among them, so that no client takes the places of all."""
+
+WAITING_TURN = 32
+"""Requests that had waited and are served before the event loop does other work: a millisecond or two."""
+
+ROUND_ROWS = 256
+"""Rows of a transaction, some milliseconds: what wants the database next waits for it."""
+
+ROUND_ROWS_NEW = 64
+"""Those of them that are for counters without a range, however many are in use."""
+
 WINDOW_S = 60
 """Seconds for which a `request_id` gets the same answer again: longer than any client tries."""
 

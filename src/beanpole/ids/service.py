@@ -6,8 +6,9 @@ durable. Time is read once for a request, and all its numbers show it. Numbers a
 that contains them is ready to be sent: a request that fails before takes none.
 """
 
+import asyncio
 import contextlib
-from collections import deque
+import itertools
 from collections.abc import Callable
 from math import ceil
 from typing import Any
@@ -31,6 +32,7 @@ from beanpole.ids.request import Answer, BadRequestError, Reader, Request
 from beanpole.ids.rules.config import Config
 from beanpole.ids.rules.sequence import Counter, Key
 from beanpole.ids.storage.measured import StoreCalls
+from beanpole.ids.waiting import Waiting
 from beanpole.ids.window import Window
 from beanpole.limits import IDS_REQUEST_BYTES_MAX
 
@@ -56,8 +58,7 @@ class Service:
         self.reader = Reader(config.rules)
         self.admission = Admission(config.limits, now_s, monotonic_s)
         self.cookies = Cookies(config.trusted_networks, monotonic_s)
-        self.waiting: dict[Key, deque[Request]] = {}
-        self.waiting_count = 0
+        self.waiting = Waiting()
         self.window = Window()
         self.counts = {"requests": 0, "numbers": 0, "dropped": 0, "refused": 0, "repeated": 0, "failed": 0}
         self.refused: dict[tuple[str, int], int] = {}
@@ -144,7 +145,7 @@ class Service:
 
     def serve(self, request: Request) -> None:
         """Answer a request, or let it wait for the store."""
-        if request.key in self.waiting:
+        if request.key in self.waiting.queues:
             self.wait(request)
             return
         try:
@@ -224,44 +225,74 @@ class Service:
     # --- Waiting ------------------------------------------------------------------------------------------------------
 
     def wait(self, request: Request) -> None:
-        """Let a request wait for its counter; refuse it if that does not help."""
+        """Let a request wait for its counter, behind those that do already; refuse it if that does not help."""
         if error := self.counters.unavailable():
             self.refuse_with(request, error)
-        elif self.waiting_count >= limits.WAITING_MAX:
+            return
+        if self.waiting.is_full(request.source):
             self.refuse_with(request, StorageError("storage: too many requests wait for it"))
-        else:
-            self.waiting_count += 1
-            self.waiting.setdefault(request.key, deque()).append(request)
-            self.counters.want(request.key, create=request.is_get)
+            return
+        if request.key in self.waiting.queues and (counter := self.counters.loaded.get(request.key)):
+            counter.wanted += request.count if request.is_get else 0  # `attempt` said so for the first one
+        self.waiting.add(request)
+        self.counters.want(request.key, create=request.is_get, source=request.source)
 
-    def _serve_waiting(self, key: Key, error: Exception | None) -> None:
+    async def _serve_waiting(self, key: Key, error: Exception | None) -> None:
         """Serve the requests that waited for a counter, or answer with the error that it could not be loaded.
 
-        An error of ours ends its request and not the task of the counters, and so not the process.
+        In the order of arrival, until one must wait again. An error of ours ends its request and not the task of the
+        counters, and so not the process.
         """
-        requests = self.waiting.pop(key, deque())
-        self.waiting_count -= len(requests)
-        for request in requests:
-            try:
-                if isinstance(error, RuleFailedError):
-                    self.refuse_with(request, error)
-                elif error is not None:
-                    self.fail(request.found, request.answer, error, request.room)
-                else:
-                    self._serve_again(request)
-            except Exception as failure:  # noqa: BLE001 - reported by `fail`
-                self.fail(request.found, request.answer, failure, request.room)
+        queue = self.waiting.queues.get(key)
+        if queue is None:
+            return
+        counter = self.counters.loaded.get(key)
+        for number in itertools.count(1):
+            if not queue:
+                del self.waiting.queues[key]
+                return
+            if counter is not None:
+                counter.wanted = 0
+            if not self._is_served(queue[0], error):
+                break
+            self.waiting.drop_first(key)
+            if not number % limits.WAITING_TURN:
+                await asyncio.sleep(0)
+        if counter is not None:  # they share the next range
+            counter.wanted += self.waiting.number_count(key, after=1)
+        self.counters.want(key, create=any(each.is_get for each in queue), source=queue[0].source)
 
-    def _serve_again(self, request: Request) -> None:
+    def _is_served(self, request: Request, error: Exception | None) -> bool:
+        """Answer a request that has waited; return whether it has its answer, and need not wait again."""
+        try:
+            if isinstance(error, NoNumberError):
+                self.refuse_with(request, error)
+            elif error is not None:
+                self.fail(request.found, request.answer, error, request.room)
+            else:
+                return self._is_served_again(request)
+        except Exception as failure:  # noqa: BLE001 - reported by `fail`
+            self.fail(request.found, request.answer, failure, request.room)
+        return True
+
+    def _is_served_again(self, request: Request) -> bool:
         rule = self.config.rules.get(request.rule.name)
         if rule is None:  # removed by a reload while the request waited
             self.refuse(request.found, request.answer, "system error: unknown rule", room=request.room)
-            return
+            return True
         request.rule = rule
         if request.key not in self.counters.loaded and not request.is_get:
             self.refuse(request.found, request.answer, "not exist", room=request.room)
-        else:
-            self.serve(request)
+            return True
+        try:
+            if self.attempt(request):
+                return True
+            if failure := self.counters.unavailable():
+                raise failure
+        except NoNumberError as refusal:
+            self.refuse_with(request, refusal)
+            return True
+        return False
 
     # --- Reload -------------------------------------------------------------------------------------------------------
 

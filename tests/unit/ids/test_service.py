@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,11 @@ batch = 10
 [[rule]]
 name = "pair"
 lua = "pair.lua"
+batch = 1
+
+[[rule]]
+name = "single"
+template = "S{counter:04}"
 batch = 1
 """
 
@@ -52,20 +57,25 @@ class HeldStore:
         self.giving = asyncio.Event()
         self.giving.set()
         self.error: Exception | None = None
-        self.reserve_count = 0
+        self.loads: list[list[Key]] = []
+        self.reserves: list[list[Key]] = []
+        self.given_back: list[list[Key]] = []
 
-    async def load(self, key: Key, batch: int) -> Mark | None:
-        assert batch >= 1, "what the original may have given is passed over, whichever file is served"
-        return self.marks.get(key)
+    async def load(self, wanted: Mapping[Key, int]) -> dict[Key, Mark]:
+        assert min(wanted.values()) >= 1, "what the original may have given is passed over, whichever file is served"
+        self.loads.append(list(wanted))
+        await self.open.wait()
+        return {key: self.marks[key] for key in wanted if key in self.marks}
 
     async def reserve(self, wanted: list[tuple[Key, Mark]]) -> None:
-        self.reserve_count += 1
+        self.reserves.append([key for key, _ in wanted])
         await self.open.wait()
         if self.error:
             raise self.error
         self.marks.update(wanted)
 
     async def give_back(self, rests: list[tuple[Key, Mark]]) -> None:
+        self.given_back.append([key for key, _ in rests])
         await self.giving.wait()
         if self.error:
             raise self.error
@@ -99,13 +109,13 @@ class World:
             raise self.error
         return self.now_s
 
-    def send(self, **fields: object) -> None:
+    def send(self, source: str = "", **fields: object) -> None:
         request = {"action": "get", "app_name": "a", "rule_name": "day"} | fields
-        self.service.receive(json.dumps(request).encode(), lambda reply: self.replies.append(json.loads(reply)))
+        self.service.receive(json.dumps(request).encode(), lambda reply: self.replies.append(json.loads(reply)), source)
 
     async def ask(self, **fields: object) -> dict[str, Any]:
         count = len(self.replies)
-        self.send(**fields)
+        self.send("", **fields)
         await settle()
         assert len(self.replies) == count + 1, "one reply to one request"
         return self.replies[-1]
@@ -115,6 +125,15 @@ async def settle() -> None:
     """Lets the keeper do what it can."""
     for _ in range(30):
         await asyncio.sleep(0)
+
+
+async def until(is_so: Callable[[], bool]) -> None:
+    """Lets the keeper work until something is so."""
+    for _ in range(100_000):
+        if is_so():
+            return
+        await asyncio.sleep(0)
+    raise AssertionError("it never is")
 
 
 Story = Callable[[World], Coroutine[Any, Any, None]]
@@ -173,7 +192,7 @@ def test_store_that_fails_refuses_what_is_not_reserved(tmp_path: Path) -> None:
         world.store.error = StorageError("storage: gone")
         codes = [(await world.ask())["code"] for _ in range(12)]
         assert codes == [0] * 9 + [-3] * 3
-        assert world.store.reserve_count < 5, "a store that is down is not asked for each request"
+        assert len(world.store.reserves) < 5, "a store that is down is not asked for each request"
 
     play(tmp_path, story)
 

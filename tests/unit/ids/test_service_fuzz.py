@@ -73,8 +73,8 @@ def test_any_datagram(tmp_path: Path, datagrams: list[bytes]) -> None:
             assert replies, "the last one was right"
             assert json.loads(replies[0])["code"] == 0
             assert not world.failures
-            assert not world.service.waiting
-            assert world.service.waiting_count == 0
+            assert not world.service.waiting.queues
+            assert world.service.waiting.count == 0
             for counter in world.service.counters.loaded.values():
                 counter.check()
         finally:

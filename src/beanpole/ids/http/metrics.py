@@ -163,7 +163,7 @@ class Metrics:
         page.counter("failed_requests", "Requests that failed by an error of ours.", service.counts["failed"])
         page.counter("dropped_datagrams", "Datagrams that were no JSON object.", service.counts["dropped"])
         page.counter("unsent_replies", "Replies that could not be sent over UDP.", self.unsent_count())
-        page.gauge("waiting_requests", "Requests that wait for a reservation.", service.waiting_count)
+        page.gauge("waiting_requests", "Requests that wait for a reservation.", service.waiting.count)
         page.gauge("http_connections", "HTTP connections.", self.connection_count())
         page.by(COUNTER, "http_requests", "HTTP requests.", ("path", "status"), self.http.items())
 

@@ -23,7 +23,7 @@ START = -1
 DRIVERS = {"mysql": "mysql+pymysql", "mariadb": "mariadb+pymysql", "postgresql": "postgresql+psycopg"}
 
 
-PAIRS = sa.bindparam("pairs", expanding=True)
+PAIRS: sa.BindParameter[Any] = sa.bindparam("pairs", expanding=True)
 """Pairs of a rule and an application in a statement."""
 
 
@@ -103,7 +103,7 @@ class Sqlite(Database):
 
     def upsert(self, table: sa.Table) -> sa.Insert:
         """Return an ``INSERT ... ON CONFLICT``."""
-        return on_conflict(sqlite.insert(table))
+        return on_conflict(sqlite.insert(table), table)
 
     def lock(self, connection: sa.Connection, number: int) -> bool:  # noqa: ARG002 - it is the process that has it
         """Lock a file."""
@@ -202,7 +202,7 @@ class Postgresql(Database):
 
     def upsert(self, table: sa.Table) -> sa.Insert:
         """Return an ``INSERT ... ON CONFLICT``."""
-        return on_conflict(postgresql.insert(table))
+        return on_conflict(postgresql.insert(table), table)
 
     def _ours(self, number: int) -> tuple[Any, int]:
         return sa.func.hashtext(sa.func.concat("beanpole_ids_", sa.func.current_schema())), number
@@ -221,9 +221,8 @@ def others(table: sa.Table) -> list[str]:
     return [column.name for column in table.columns if not column.primary_key]
 
 
-def on_conflict(statement: "postgresql.Insert | sqlite.Insert") -> sa.Insert:
+def on_conflict(statement: postgresql.Insert | sqlite.Insert, table: sa.Table) -> sa.Insert:
     """Return what inserts rows or updates them, in the words of PostgreSQL and SQLite."""
-    table = statement.table
     updated = {name: statement.excluded[name] for name in others(table)}
     return statement.on_conflict_do_update(index_elements=list(table.primary_key), set_=updated)
 

@@ -60,6 +60,7 @@ COUNTERS = sa.Table(
     **INNODB,
 )
 
+
 class Store:
     """The numbers of one node in one database."""
 

@@ -78,7 +78,7 @@ def test_storage_is_asked_again_after_a_moment(tmp_path: Path) -> None:
         assert await world.health.reasons() == []
         world.seconds += 2
         assert await world.health.reasons() == ["storage: taken over"]
-        assert world.store.reserve_count == 3
+        assert len(world.store.reserves) == 3
 
     play(tmp_path, story)
 
@@ -98,11 +98,11 @@ def test_many_checks_of_a_storage_that_does_not_answer_are_one_question(tmp_path
         world.store.open.clear()
         found = await asyncio.gather(*(world.health.reasons() for _ in range(50)))
         assert found == [["storage: it does not answer"]] * 50
-        assert world.store.reserve_count == 1
+        assert len(world.store.reserves) == 1
         world.store.open.set()
         await settle()
         assert await world.health.reasons() == []
-        assert world.store.reserve_count == 1
+        assert len(world.store.reserves) == 1
 
     play(tmp_path, story)
 

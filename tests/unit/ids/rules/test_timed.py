@@ -302,7 +302,7 @@ def test_requests(tmp_path: Path) -> None:
             given += (await world.ask(rule_name=kind, count=1000))["data"]
             assert given == sorted(set(given))
             assert (await world.ask(rule_name=kind, action="monitor"))["data"]["resets_at"] is None
-        assert world.store.reserve_count == 3
+        assert len(world.store.reserves) == 3
         path.write_text(path.read_text().replace('kind = "ulid"', 'kind = "uuid7"'))
         with pytest.raises(RuleError, match="give it another name"):
             world.service.reload(load(path))

@@ -1,0 +1,73 @@
+"""Requests that wait for their counters, in the order of arrival, and the order in which counters are loaded for them.
+
+Both are bounded and fair by source, the IP address of a client: one that asks for thousands of names fills no more than
+its part, and delays the counter of another by one at most.
+"""
+
+from collections import OrderedDict, deque
+from itertools import islice
+
+from beanpole.ids import limits
+from beanpole.ids.request import Request
+from beanpole.ids.rules.sequence import Key
+
+
+class Waiting:
+    """Requests by the counter that they wait for."""
+
+    def __init__(self) -> None:
+        self.queues: dict[Key, deque[Request]] = {}
+        self.count = 0
+        self._by_source: dict[str, int] = {}
+
+    def is_full(self, source: str) -> bool:
+        """Return whether no more requests of a source may wait."""
+        return self.count >= limits.WAITING_MAX or self._by_source.get(source, 0) >= limits.WAITING_SOURCE_MAX
+
+    def add(self, request: Request) -> None:
+        """Let a request wait behind others for the same counter."""
+        self.queues.setdefault(request.key, deque()).append(request)
+        self.count += 1
+        self._by_source[request.source] = self._by_source.get(request.source, 0) + 1
+
+    def drop_first(self, key: Key) -> None:
+        """End the waiting of the first request for a counter; the queue stays, for `end`, also when it is empty."""
+        request = self.queues[key].popleft()
+        self.count -= 1
+        self._by_source[request.source] -= 1
+        if not self._by_source[request.source]:
+            del self._by_source[request.source]
+
+    def number_count(self, key: Key, after: int = 0) -> int:
+        """Return how many numbers the requests for a counter want, without some of the first requests."""
+        return sum(request.count for request in islice(self.queues[key], after, None) if request.is_get)
+
+    def sources(self, key: Key) -> list[str]:
+        """Return whose requests want numbers of a counter, the first one first."""
+        return list(dict.fromkeys(each.source for each in self.queues.get(key, ()) if each.is_get))
+
+
+class Loads:
+    """Counters to load, in turn over the sources that want them."""
+
+    def __init__(self) -> None:
+        self._by_source: OrderedDict[str, OrderedDict[Key, bool]] = OrderedDict()
+
+    def __bool__(self) -> bool:
+        return bool(self._by_source)
+
+    def add(self, key: Key, source: str, *, create: bool) -> None:
+        """Load a counter soon. `create`: also if nobody has used it."""
+        keys = self._by_source.setdefault(source, OrderedDict())
+        keys[key] = create or keys.get(key, False)
+
+    def take(self, count: int) -> dict[Key, bool]:
+        """Remove and return the counters that are next, and whether to create those that the store does not have."""
+        taken: dict[Key, bool] = {}
+        while self._by_source and len(taken) < count:
+            source, keys = self._by_source.popitem(last=False)
+            key, create = keys.popitem(last=False)
+            taken[key] = create or taken.get(key, False)
+            if keys:
+                self._by_source[source] = keys  # behind the others
+        return taken
