@@ -133,7 +133,7 @@ def test_readme_make_serve_ids(tmp_path: Path) -> None:
     ):
         client.settimeout(10)
         client.connect(("127.0.0.1", int(port)))
-        client.send(b'{"action":"get","app_name":"shop","rule_name":"order_id"}')
+        client.send(b'{"action":"get","app_name":"shop","rule_name":"order"}')
         assert b'"code":0' in client.recv(4096)
         assert (data / "ids.db").exists()
     printed = run(["make", "--dry-run", "serve-ids"])

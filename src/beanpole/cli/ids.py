@@ -1,5 +1,6 @@
 """``beanpole ids``: run the ID service, and check its rules."""
 
+import importlib
 import math
 import time
 from collections.abc import Iterator
@@ -18,7 +19,26 @@ if TYPE_CHECKING:
 CONFIG = click.Path(dir_okay=False, path_type=Path)
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+CLIENT = ("get", "rules", "counters", "reload")
+"""The verbs that ask a service that runs. They need modules that a program which only serves does not have."""
+
+
+class Verbs(click.Group):
+    """The group, which imports those verbs when they are used."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of all verbs."""
+        return sorted([*super().list_commands(ctx), *CLIENT])
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return a verb."""
+        if cmd_name not in CLIENT:
+            return super().get_command(ctx, cmd_name)
+        command: click.Command = getattr(importlib.import_module("beanpole.cli.ids_client"), cmd_name)
+        return command
+
+
+@click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"]})
 def ids() -> None:
     """Make unique, readable numbers."""
 

@@ -200,7 +200,7 @@ def test_check_digit_finds_a_wrong_digit(name: str, digits: str, place: int, oth
 
 def test_lua_makes_what_the_template_makes() -> None:
     own, original = load(EXAMPLES / "rules.toml").rules, load(EXAMPLES / "config.json").rules
-    for name in ("order_id", "task"):
+    for name in ("order", "task"):
         for value in (0, 1, 42, 9999):
             for time_s in (NOON_S, 0, 2**32):
                 for salt in (b"", b"42"):
@@ -337,7 +337,7 @@ def test_original_configuration() -> None:
     config = load(EXAMPLES / "config.json")
     assert (config.host, config.port, config.step, config.offset) == ("127.0.0.1", 11310, 1, 0)
     assert config.database == "mysql+pymysql://ids:secret@127.0.0.1:3306/ids?charset=utf8mb4"
-    assert {name: each.counting.batch for name, each in config.rules.items()} == {"order_id": 100, "task": 1}
+    assert {name: each.counting.batch for name, each in config.rules.items()} == {"order": 100, "task": 1}
 
 
 @pytest.mark.parametrize(
@@ -367,10 +367,10 @@ def test_own_configuration(tmp_path: Path) -> None:
 
 
 def test_batch_of_the_original_is_one_unless_it_says_otherwise(tmp_path: Path) -> None:
-    for name in ("config.json", "order_id.lua", "task.lua"):
+    for name in ("config.json", "order.lua", "task.lua"):
         text = (EXAMPLES / name).read_text()
         (tmp_path / name).write_text(text.replace(', "batch_save": 100', ""))
-    assert load(tmp_path / "config.json").rules["order_id"].counting.batch == 1
+    assert load(tmp_path / "config.json").rules["order"].counting.batch == 1
 
 
 @pytest.mark.parametrize("offset", ["", "offset = 0", "offset = 3", 'offset = "lease"'])
