@@ -68,7 +68,12 @@ def serve(config: Path, ready_file: Path | None, log_format: str) -> int:
             write_ready_file(ready_file, addresses)
         notify_systemd("READY=1")
 
-    return int(app.serve(config, open_logger(log_format), ready))
+    logger, found = open_logger(log_format), app.read(config)
+    if found.processes > 1:
+        from beanpole.cli.ids_processes import serve_with_processes
+
+        return serve_with_processes(config, found, logger, ready)
+    return int(app.serve(config, logger, ready, config=found))
 
 
 class Rate(click.ParamType[float]):

@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import os
 import signal
+import socket
 import sys
 import time
 from collections.abc import Callable
@@ -79,7 +80,8 @@ class App:
         )
         try:
             datagrams = Datagrams(self.service)
-            addresses = [udp_address(*datagrams.open(config.host, config.port)[:2])]
+            port, is_shared = config.port or config.shared_port, config.processes > 1
+            addresses = [udp_address(*datagrams.open(config.host, port, is_shared=is_shared)[:2])]
             if config.http:
                 addresses += await self.open_web(config.http, measured, store.store.epoch, datagrams)
         except OSError as error:
@@ -145,7 +147,7 @@ class App:
     def reload(self) -> None:
         """Read the rules again, and accept the clock; if anything is wrong with the rules, nothing changes."""
         try:
-            config = load(self.path, self.config.offset)
+            config = load(self.path, self.config.offset, self.config.offset % self.config.processes)
             self.service.reload(config)
         except RuleError as error:
             self.logger.warning("reload refused", reason=str(error), effect="the old rules stay, and the old clock")
@@ -179,23 +181,48 @@ def udp_address(host: str, port: int) -> str:
     return f"udp:[{host}]:{port}" if ":" in host else f"udp:{host}:{port}"
 
 
+def read(path: Path, process: int = 0) -> Config:
+    """Read a configuration, for which of its processes.
+
+    Raises StartError: it is refused.
+    """
+    try:
+        return load(path, process=process)
+    except RuleError as error:
+        raise StartError(str(error), ExitCode.USAGE) from error
+
+
+def check_unused(config: Config) -> None:
+    """Check that nobody uses the UDP port that several processes are going to share, for they would share it with them.
+
+    Raises StartError: somebody does.
+    """
+    if config.port:
+        try:
+            family, kind, _, _, address = socket.getaddrinfo(config.host, config.port, type=socket.SOCK_DGRAM)[0]
+            with socket.socket(family, kind) as probe:
+                probe.bind(address)
+        except OSError as error:
+            raise StartError(f"cannot listen: {error.strerror or error}", ExitCode.CANNOT_LISTEN) from error
+
+
 def serve(
     path: Path,
     logger: Any,  # noqa: ANN401 - structlog's
     ready: Callable[[list[str]], None],
     wall_s: Callable[[], float] = time.time,
+    config: Config | None = None,
 ) -> ExitCode:
     """Run an ID service until a signal stops it. `wall_s`: the clock that numbers show, in Unix seconds.
 
+    `config`: what `read` has returned, if the caller has called it.
+
     Raises StartError: it can't start.
     """
-    try:
-        config = load(path)
-    except RuleError as error:
-        raise StartError(str(error), ExitCode.USAGE) from error
+    found = config or read(path)
 
     async def main() -> ExitCode:
-        return await App(path, config, logger, ready, wall_s).run()
+        return await App(path, found, logger, ready, wall_s).run()
 
     # A reservation computes for a millisecond in the thread of the store. With Python's default of 5 ms requests would
     # wait for its end.

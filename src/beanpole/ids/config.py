@@ -9,10 +9,10 @@ from beanpole.ids.original.config import read_original
 from beanpole.ids.rules.config import Config, read_own
 
 
-def load(path: Path, leased: int = 0) -> Config:
+def load(path: Path, leased: int = 0, process: int = 0) -> Config:
     """Read a configuration; a name that ends in ``.json`` is one of the original.
 
-    `leased`: the number of the node, if the configuration has it leased.
+    `leased`: the number of the node, if the configuration has it leased. `process`: for which of its processes, from 0.
 
     Raises RuleError: it can't be read, makes no sense, or has a rule that could repeat a number.
     """
@@ -20,7 +20,7 @@ def load(path: Path, leased: int = 0) -> Config:
         data = path.read_bytes()
         if path.suffix == ".json":
             return read_original(wire.parse(data.lstrip()), path.parent)
-        return read_own(tomllib.loads(data.decode()), path.parent, leased)
+        return read_own(tomllib.loads(data.decode()), path.parent, leased, process)
     except OSError as error:
         raise RuleError(f"cannot read {path}: {error.strerror}") from error
     except (RuleError, ValueError) as error:

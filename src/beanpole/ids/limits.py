@@ -33,6 +33,9 @@ LUA_NUMBER_MAX = 2**53
 STEP_MAX = 1_000_000
 """The largest step, so the most nodes."""
 
+PROCESSES_MAX = 64
+"""Processes of a node on one port: as many as large machines have cores. Each has a connection to the database."""
+
 BATCH_DEFAULT = 1_000
 """Numbers that are reserved at a time, unless the rule says otherwise; a crash may leave half as many more as a gap."""
 

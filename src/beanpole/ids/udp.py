@@ -30,8 +30,10 @@ class Datagrams:
 
         self._unsent_bytes = 0
 
-    def open(self, host: str, port: int) -> tuple[Any, ...]:
+    def open(self, host: str, port: int, *, is_shared: bool = False) -> tuple[Any, ...]:
         """Bind an address, and serve what comes; return the address. Ask for large buffers.
+
+        `is_shared`: other processes of ours bind the same address; each client's datagrams come to one of them.
 
         Raises OSError: it can't be bound.
         """
@@ -45,6 +47,8 @@ class Datagrams:
             for option in (socket.SO_RCVBUF, socket.SO_SNDBUF):
                 with contextlib.suppress(OSError):
                     self._socket.setsockopt(socket.SOL_SOCKET, option, limits.SOCKET_BYTES)
+            if is_shared:
+                self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
             self._socket.bind(address)
         except BaseException:
             self._socket.close()

@@ -12,6 +12,8 @@ from beanpole.ids.rules.reader import Table, read_rule, unique
 from beanpole.ids.rules.rule import Rule
 from beanpole.limits import IDS_PORT_DEFAULT
 
+PORT_MAX = 65535
+
 
 @dataclass(frozen=True, slots=True)
 class Config:
@@ -33,6 +35,13 @@ class Config:
     is_leased: bool = False
     """Whether a start takes the first number that no other node has. Until then `offset` is 0."""
 
+    processes: int = 1
+    """How many processes serve this node's numbers. Each is a node to the rules and the database: `step` and `offset`
+    are already those of this process."""
+
+    shared_port: int = 0
+    """The port that the first of them has got, where `port` is 0."""
+
     ahead_s_max: int = limits.CLOCK_AHEAD_S_MAX
     limits: tuple[Limit, ...] = ()
     """Who gets how many numbers."""
@@ -41,27 +50,34 @@ class Config:
     """Whose addresses are believed without a cookie."""
 
 
-def read_own(found: dict[str, Any], folder: Path, leased: int = 0) -> Config:
-    """Read our own configuration. `leased`: the number of the node, if it is leased."""
+def read_own(found: dict[str, Any], folder: Path, leased: int = 0, process: int = 0) -> Config:
+    """Read our own configuration. `leased`: the number of the node, if it is leased; `process`: which of several."""
     table = Table(found, "the configuration")
     is_numbered, is_leased = "offset" in found, found.get("offset") == "lease"
     step, offset = table.take("step", int, 1), leased if is_leased else table.take("offset", int, 0)
     table.rest.pop("offset", None)
+    processes = read_processes(table, is_leased=is_leased)
+    if processes > 1 and not 0 <= offset < step:
+        raise RuleError(f"offset must be 0 to {step - 1} with step {step}, not {offset}")
+    step, offset = step * processes, offset * processes + process
     zone = table.take("time_zone", str, "UTC")
     rules = unique(
         [read_rule(Table(each, "a rule"), folder, step, offset, zone) for each in table.take("rule", list, [])]
     )
     host, port = address(table.take("listen", str, f"127.0.0.1:{IDS_PORT_DEFAULT}"))
     http = read_http(table)
+    if http and http[1] and http[1] + process > PORT_MAX:
+        raise RuleError(f"http: process {process} would have port {http[1] + process}, and {PORT_MAX} is the last")
     config = Config(
         rules=rules,
         database=with_whole_path(table.take("database", str, "sqlite:///ids.db"), folder),
         host=host,
         port=port,
-        http=http,
+        http=(http[0], http[1] + process) if http and http[1] else http,
         step=step,
         offset=offset,
         is_leased=is_leased,
+        processes=processes,
         ahead_s_max=table.take("clock_ahead_s_max", int, limits.CLOCK_AHEAD_S_MAX),
         limits=read_limits(table, rules, zone),
         trusted_networks=read_networks(table),
@@ -70,6 +86,16 @@ def read_own(found: dict[str, Any], folder: Path, leased: int = 0) -> Config:
     if not is_numbered:
         refuse_unnumbered(config)
     return config
+
+
+def read_processes(table: Table, *, is_leased: bool) -> int:
+    """Read how many processes there are."""
+    processes = table.take("processes", int, 1)
+    if not 1 <= processes <= limits.PROCESSES_MAX:
+        raise RuleError(f"processes must be 1 to {limits.PROCESSES_MAX}, not {processes}")
+    if processes > 1 and is_leased:
+        raise RuleError('processes share the numbers of one offset: write a number, not offset = "lease"')
+    return processes
 
 
 def refuse_unnumbered(config: Config) -> None:
@@ -109,6 +135,6 @@ def with_whole_path(database: str, folder: Path) -> str:
 def address(text: str) -> tuple[str, int]:
     """Split ``HOST:PORT`` or ``[IPV6]:PORT``."""
     host, colon, port = text.rpartition(":")
-    if not colon or not port.isdecimal() or int(port) > 65535:
+    if not colon or not port.isdecimal() or int(port) > PORT_MAX:
         raise RuleError(f"listen must be HOST:PORT, not {text!r}")
     return host.removeprefix("[").removesuffix("]"), int(port)
