@@ -141,10 +141,14 @@ def warn_of_ignored(ctx: click.Context, given: dict[str, Any]) -> None:
         flags = [each.opts[0] for each in explicit if each.name in ONLY_WITH_HTTP]
         if flags:
             click.echo(f"beanpole serve: {', '.join(flags)} without --http: ignored, as no HTTP is served", err=True)
-    known = {each.envvar for each in ctx.command.params} | {"BEANPOLE_URL"}
+    known = {each.envvar for each in ctx.command.params} | OF_OTHER_VERBS
     unknown = sorted(name for name in os.environ if name.startswith("BEANPOLE_") and name not in known)
     if unknown:
         click.echo(f"beanpole serve: no such setting, ignored: {', '.join(unknown)}", err=True)
+
+
+OF_OTHER_VERBS = {"BEANPOLE_URL", "BEANPOLE_IDS_URL", "BEANPOLE_IDS_HTTP_URL"}
+"""Variables that may be set where a server is started, for verbs that are clients."""
 
 
 def as_path(_ctx: click.Context, _parameter: click.Parameter, value: str | None) -> "Path | None":

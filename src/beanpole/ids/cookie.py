@@ -27,6 +27,11 @@ class Cookies:
 
         self._key = secrets.token_bytes(32)
 
+    def reload(self, trusted: Iterable[Network]) -> None:
+        """Take over other networks; cookies stay good."""
+        self.trusted = tuple(trusted)
+        self.is_trusted.cache_clear()
+
     def _is_trusted(self, source: str) -> bool:
         try:
             address = ip_address(source)

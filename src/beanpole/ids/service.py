@@ -310,6 +310,5 @@ class Service:
                 raise RuleError(f"rule {name!r}: its kind has changed, and numbers could repeat; give it another name")
         self.counters.reload(config.rules)
         self.admission.reload(config.limits)
-        if config.trusted_networks != self.config.trusted_networks:
-            self.cookies = Cookies(config.trusted_networks, self.monotonic_s)
+        self.cookies.reload(config.trusted_networks)
         self.config, self.reader = config, Reader(config.rules)

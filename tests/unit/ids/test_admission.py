@@ -1,14 +1,18 @@
 """Limits by rule and application, rules that are bound to applications, and what of a configuration says so."""
 
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from beanpole.ids import limits
-from beanpole.ids.admission import Admission
+from beanpole.ids.admission import Admission, Rate
 from beanpole.ids.config import load
 from beanpole.ids.errors import LimitError, RuleError, StorageError
 from beanpole.ids.rules.config import Config
+from beanpole.ids.rules.limit import Limit
 from tests.unit.ids.test_service import MIDNIGHT_S, Story, World, play
 
 RULES = """
@@ -204,3 +208,29 @@ def test_bad_names_of_applications_are_refused(tmp_path: Path, apps: str) -> Non
     (tmp_path / "x.toml").write_text(RULES.format(more="").replace('["shop", "a b"]', apps))
     with pytest.raises(RuleError, match="rule 'bound': apps must be"):
         load(tmp_path / "x.toml")
+
+
+@given(
+    st.integers(1, 64),
+    st.integers(1, 64),
+    st.lists(st.tuples(st.integers(0, 400), st.sampled_from("ab"), st.integers(1, 70)), max_size=60),
+)
+def test_a_rate_is_a_bucket_for_each_name(rate: int, burst: int, asked: list[tuple[int, str, int]]) -> None:
+    """Against a bucket whose content is computed with fractions, over times in which names are forgotten."""
+    seconds = Fraction(0)
+    tally = Rate(Limit(None, "*", rate, burst), lambda: float(seconds))
+    held: dict[str, tuple[Fraction, Fraction]] = {}
+    for ticks, name, count in asked:
+        seconds += Fraction(ticks, 64)
+        content, since = held.get(name, (Fraction(burst), seconds))
+        content = min(Fraction(burst), content + (seconds - since) * rate)
+        if content >= count:
+            tally.check(("", name), count)
+            tally.spend(("", name), count)
+            content -= count
+        else:
+            with pytest.raises(LimitError) as refused:
+                tally.check(("", name), count)
+            retry_s = None if count > burst else pytest.approx(float((count - content) / rate))
+            assert refused.value.retry_s == retry_s
+        held[name] = content, seconds

@@ -150,5 +150,9 @@ def test_a_cookie_is_good_for_an_hour_or_two() -> None:
     ],
 )
 def test_which_networks_are_trusted(source: str, is_trusted: bool) -> None:
-    assert Cookies(TRUSTED, lambda: 0.0).is_trusted(source) is is_trusted
-    assert not Cookies((), lambda: 0.0).is_trusted(source)
+    cookies = Cookies(TRUSTED, lambda: 0.0)
+    assert cookies.is_trusted(source) is is_trusted
+    cookie = cookies.make(source)
+    cookies.reload(())
+    assert not cookies.is_trusted(source)
+    assert cookies.is_good(cookie, source)
