@@ -14,6 +14,7 @@ from beanpole.ids import limits
 from beanpole.ids.errors import LimitError
 from beanpole.ids.request import Request
 from beanpole.ids.rules.limit import EACH, Limit
+from beanpole.ids.waiting import network_of
 
 Name = tuple[str, str]
 """Whose numbers are counted together: a rule and an application, each "" where they are not told apart."""
@@ -155,3 +156,30 @@ class Admission:
                 self._by_name.clear()
             self._by_name[names] = found
         return found
+
+
+class NewNames:
+    """Names that an address uses first: so many a second, and some seconds of them at once.
+
+    Each is a row in the database and a counter in memory, and clients choose them. Those that the database has are no
+    new ones, so a restart is not limited.
+    """
+
+    def __init__(self, rate: int, monotonic_s: Callable[[], float]) -> None:
+        self.limit = Limit(None, None, rate, rate * limits.NEW_NAMES_BURST_S)
+        self._rate = Rate(self.limit, monotonic_s)
+
+    def spend(self, sources: Iterable[str]) -> LimitError | None:
+        """Count a name for the first of some addresses that may have one; return why none of them may."""
+        refusal = None
+        for source in sources:
+            name = network_of(source), ""
+            try:
+                self._rate.check(name, 1)
+            except LimitError as error:
+                text = f"too many new names: new_names_per_s is {self.limit.rate:g} for an address"
+                refusal = LimitError(text, error.retry_s)
+                continue
+            self._rate.spend(name, 1)
+            return None
+        return refusal

@@ -78,6 +78,13 @@ WAITING_MAX = 10_000
 WAITING_SOURCE_MAX = 5_000
 """Those of one IP address among them, so that no client takes the places of all."""
 
+NEW_NAMES_PER_S = 100
+"""Names a second that an IP address may use first, unless the configuration says otherwise: in `IDLE_S`, and with
+what it may do at once, it fills less than two thirds of the memory for counters."""
+
+NEW_NAMES_BURST_S = 20
+"""Seconds of them that it may use at once, so that thousands of applications can begin together."""
+
 WAITING_TURN = 32
 """Requests that had waited and are served before the event loop does other work: a millisecond or two."""
 

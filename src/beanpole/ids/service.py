@@ -14,7 +14,7 @@ from math import ceil
 from typing import Any
 
 from beanpole.ids import limits
-from beanpole.ids.admission import Admission
+from beanpole.ids.admission import Admission, NewNames
 from beanpole.ids.cookie import Cookies
 from beanpole.ids.counters import Counters
 from beanpole.ids.errors import (
@@ -59,6 +59,8 @@ class Service:
         self.admission = Admission(config.limits, now_s, monotonic_s)
         self.cookies = Cookies(config.trusted_networks, monotonic_s)
         self.waiting = Waiting()
+        self.new_names = NewNames(config.new_names_per_s, monotonic_s)
+        self.counters.may_create = lambda key: self.new_names.spend(self.waiting.sources(key))
         self.window = Window()
         self.counts = {"requests": 0, "numbers": 0, "dropped": 0, "refused": 0, "repeated": 0, "failed": 0}
         self.refused: dict[tuple[str, int], int] = {}
@@ -311,4 +313,6 @@ class Service:
         self.counters.reload(config.rules)
         self.admission.reload(config.limits)
         self.cookies.reload(config.trusted_networks)
+        if config.new_names_per_s != self.config.new_names_per_s:
+            self.new_names = NewNames(config.new_names_per_s, self.monotonic_s)
         self.config, self.reader = config, Reader(config.rules)

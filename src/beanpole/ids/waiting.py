@@ -1,15 +1,23 @@
 """Requests that wait for their counters, in the order of arrival, and the order in which counters are loaded for them.
 
-Both are bounded and fair by source, the IP address of a client: one that asks for thousands of names fills no more than
+Both are bounded and fair by source, the network of a client: one that asks for thousands of names fills no more than
 its part, and delays the counter of another by one at most.
 """
 
 from collections import OrderedDict, deque
+from functools import lru_cache
+from ipaddress import ip_network
 from itertools import islice
 
 from beanpole.ids import limits
 from beanpole.ids.request import Request
 from beanpole.ids.rules.sequence import Key
+
+
+@lru_cache(limits.WAITING_MAX)
+def network_of(source: str) -> str:
+    """Return what one client has of the addresses: all of a /64 of IPv6, and itself of IPv4."""
+    return str(ip_network(f"{source}/64", strict=False)) if ":" in source else source
 
 
 class Waiting:
@@ -22,21 +30,24 @@ class Waiting:
 
     def is_full(self, source: str) -> bool:
         """Return whether no more requests of a source may wait."""
-        return self.count >= limits.WAITING_MAX or self._by_source.get(source, 0) >= limits.WAITING_SOURCE_MAX
+        return (
+            self.count >= limits.WAITING_MAX or self._by_source.get(network_of(source), 0) >= limits.WAITING_SOURCE_MAX
+        )
 
     def add(self, request: Request) -> None:
         """Let a request wait behind others for the same counter."""
         self.queues.setdefault(request.key, deque()).append(request)
         self.count += 1
-        self._by_source[request.source] = self._by_source.get(request.source, 0) + 1
+        source = network_of(request.source)
+        self._by_source[source] = self._by_source.get(source, 0) + 1
 
     def drop_first(self, key: Key) -> None:
         """End the waiting of the first request for a counter; the queue stays, for `end`, also when it is empty."""
-        request = self.queues[key].popleft()
+        source = network_of(self.queues[key].popleft().source)
         self.count -= 1
-        self._by_source[request.source] -= 1
-        if not self._by_source[request.source]:
-            del self._by_source[request.source]
+        self._by_source[source] -= 1
+        if not self._by_source[source]:
+            del self._by_source[source]
 
     def number_count(self, key: Key, after: int = 0) -> int:
         """Return how many numbers the requests for a counter want, without some of the first requests."""
@@ -58,7 +69,7 @@ class Loads:
 
     def add(self, key: Key, source: str, *, create: bool) -> None:
         """Load a counter soon. `create`: also if nobody has used it."""
-        keys = self._by_source.setdefault(source, OrderedDict())
+        keys = self._by_source.setdefault(network_of(source), OrderedDict())
         keys[key] = create or keys.get(key, False)
 
     def take(self, count: int) -> dict[Key, bool]:

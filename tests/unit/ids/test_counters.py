@@ -1,12 +1,13 @@
 """Many counters at once: how much the store is asked for, in which order, and what that does to others."""
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 
 from beanpole.ids import limits
 from beanpole.ids.errors import StorageError
 from beanpole.ids.rules.sequence import Key, Mark
-from tests.unit.ids.test_service import MIDNIGHT_S, World, play, settle, until
+from tests.unit.ids.test_service import MIDNIGHT_S, World, configure, play, settle, until
 
 ROWS_MAX = limits.ROUND_ROWS
 ROWS_IN_USE = ROWS_MAX - limits.ROUND_ROWS_NEW
@@ -218,3 +219,71 @@ def test_stop_gives_back_in_slices(tmp_path: Path) -> None:
         assert {mark.reserved for mark in world.store.marks.values()} == {0}
 
     play(tmp_path, story)
+
+
+def test_new_names_of_a_client_are_limited(tmp_path: Path) -> None:
+    """Hole 22: one client could take the memory for all counters, and as many rows as it liked."""
+
+    async def story(world: World) -> None:
+        burst = 5 * limits.NEW_NAMES_BURST_S
+        for each in range(burst + 50):
+            world.send(source="192.0.2.1", app_name=f"n{each}")
+        world.send(source="192.0.2.2", app_name="other")
+        await until(lambda: len(world.replies) == burst + 51)
+        codes = {each["app_name"]: each["code"] for each in world.replies}
+        assert codes.pop("other") == 0, "it is another client's"
+        assert sorted(codes.values()).count(-5) == 50
+        refused = next(each for each in world.replies if each["code"] == -5)
+        assert refused["message"] == "limit: too many new names: new_names_per_s is 5 for an address"
+        assert refused["retry_s"] == 0.2
+        assert len(world.service.counters.loaded) == burst + 1
+        reply = await world.ask(app_name="n0")
+        assert reply["code"] == 0, "names in use are not limited"
+        world.seconds += 0.2
+        assert (await world.ask("192.0.2.1", app_name="later"))["code"] == 0
+        assert (await world.ask("192.0.2.1", app_name="too"))["code"] == -5
+        assert (await world.ask("192.0.2.1", app_name="too", action="monitor"))["message"] == "not exist"
+
+    play(tmp_path, story, replace(configure(tmp_path), new_names_per_s=5))
+
+
+def test_names_that_the_store_has_are_not_new(tmp_path: Path) -> None:
+    async def story(world: World) -> None:
+        world.store.marks = {key_of(str(each)): Mark(MIDNIGHT_S, 9, MIDNIGHT_S, "day UTC") for each in range(500)}
+        for each in range(500):
+            world.send(source="192.0.2.1", app_name=str(each))
+        await until(lambda: len(world.replies) == 500)
+        assert {each["code"] for each in world.replies} == {0}
+
+    play(tmp_path, story, replace(configure(tmp_path), new_names_per_s=5))
+
+
+def test_new_names_of_a_network_are_those_of_one_client(tmp_path: Path) -> None:
+    """A client of IPv6 has 2**64 addresses."""
+
+    async def story(world: World) -> None:
+        burst = limits.NEW_NAMES_BURST_S
+        for each in range(burst + 1):
+            world.send(source=f"2001:db8::{each:x}", app_name=f"n{each}")
+        world.send(source="2001:db8:0:1::1", app_name="other")
+        await until(lambda: len(world.replies) == burst + 2)
+        assert sorted(each["code"] for each in world.replies) == [-5] + [0] * (burst + 1)
+        assert {each["app_name"]: each["code"] for each in world.replies}["other"] == 0
+
+    play(tmp_path, story, replace(configure(tmp_path), new_names_per_s=1))
+
+
+def test_new_name_that_two_want_is_paid_by_one(tmp_path: Path) -> None:
+    async def story(world: World) -> None:
+        for each in range(limits.NEW_NAMES_BURST_S):
+            world.send(source="192.0.2.1", app_name=f"n{each}")
+        await until(lambda: len(world.replies) == limits.NEW_NAMES_BURST_S)
+        world.send(source="192.0.2.1", app_name="both")
+        world.send(source="192.0.2.2", app_name="both")
+        await until(lambda: len(world.replies) == limits.NEW_NAMES_BURST_S + 2)
+        assert {each["code"] for each in world.replies} == {0}
+        config = replace(world.service.config, new_names_per_s=2)
+        world.service.reload(config)
+        assert (await world.ask("192.0.2.1", app_name="more"))["code"] == 0, "a reload takes another limit over"
+
+    play(tmp_path, story, replace(configure(tmp_path), new_names_per_s=1))

@@ -113,9 +113,9 @@ class World:
         request = {"action": "get", "app_name": "a", "rule_name": "day"} | fields
         self.service.receive(json.dumps(request).encode(), lambda reply: self.replies.append(json.loads(reply)), source)
 
-    async def ask(self, **fields: object) -> dict[str, Any]:
+    async def ask(self, source: str = "", **fields: object) -> dict[str, Any]:
         count = len(self.replies)
-        self.send("", **fields)
+        self.send(source, **fields)
         await settle()
         assert len(self.replies) == count + 1, "one reply to one request"
         return self.replies[-1]

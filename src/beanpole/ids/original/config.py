@@ -8,7 +8,7 @@ from urllib.parse import quote
 from beanpole.ids import limits
 from beanpole.ids.errors import RuleError
 from beanpole.ids.rules.config import Config, read_http
-from beanpole.ids.rules.limit import read_limits, read_networks
+from beanpole.ids.rules.limit import read_limits, read_networks, read_new_names
 from beanpole.ids.rules.reader import Common, Table, lua_rule, read_apps, unique, zone_named
 
 
@@ -39,6 +39,7 @@ def read_original(found: dict[str, Any] | None, folder: Path) -> Config:
         offset=offset,
         limits=read_limits(table, by_name, "local"),
         trusted_networks=read_networks(table),
+        new_names_per_s=read_new_names(table),
     )
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from beanpole.ids import limits
 from beanpole.ids.errors import RuleError
-from beanpole.ids.rules.limit import TRUSTED, Limit, Network, read_limits, read_networks
+from beanpole.ids.rules.limit import TRUSTED, Limit, Network, read_limits, read_networks, read_new_names
 from beanpole.ids.rules.reader import Table, read_rule, unique
 from beanpole.ids.rules.rule import Rule
 from beanpole.limits import IDS_PORT_DEFAULT
@@ -43,6 +43,9 @@ class Config:
     """The port that the first of them has got, where `port` is 0."""
 
     ahead_s_max: int = limits.CLOCK_AHEAD_S_MAX
+    new_names_per_s: int = limits.NEW_NAMES_PER_S
+    """Names that an address may use first, in a second."""
+
     limits: tuple[Limit, ...] = ()
     """Who gets how many numbers."""
 
@@ -81,6 +84,7 @@ def read_own(found: dict[str, Any], folder: Path, leased: int = 0, process: int 
         ahead_s_max=table.take("clock_ahead_s_max", int, limits.CLOCK_AHEAD_S_MAX),
         limits=read_limits(table, rules, zone),
         trusted_networks=read_networks(table),
+        new_names_per_s=read_new_names(table),
     )
     table.end()
     if not is_numbered:

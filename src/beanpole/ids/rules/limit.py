@@ -113,3 +113,11 @@ def read_networks(table: Table) -> tuple[Network, ...]:
         return TRUSTED if found is None else tuple(map(ip_network, found))
     except ValueError as error:
         raise RuleError(f"trusted_networks must be networks as in '10.0.0.0/8': {error}") from error
+
+
+def read_new_names(table: Table) -> int:
+    """Read how many names an address may use first in a second; both forms of a configuration may have it."""
+    rate = table.take("new_names_per_s", int, limits.NEW_NAMES_PER_S)
+    if not 1 <= rate <= limits.LIMIT_MAX:
+        raise RuleError(f"new_names_per_s must be 1 to {limits.LIMIT_MAX}, not {rate}")
+    return rate
