@@ -15,8 +15,38 @@ REPLY_BYTES_MAX = 65_507
 SOCKET_BYTES = 20_971_520
 """Bytes of the socket's buffers that we ask the system for, as the original; and of replies that wait to be sent."""
 
-TURN_DATAGRAMS_MAX = 64
-"""Datagrams that are read before the event loop serves the database and HTTP: a millisecond or less."""
+RECEIVE_COUNT = 64
+"""Datagrams that one system call receives or sends: as many cost little more for each than thousands would."""
+
+RECEIVES_MAX = 32
+"""Such calls in a turn: a flood is taken from the kernel faster than it comes, so that nobody waits there behind it."""
+
+TURN_US = 1_000
+"""Microseconds for which datagrams are served before the event loop serves the database and HTTP."""
+
+FAIR_SHARE_US = 200
+"""Microseconds for which a source is served when others wait; a fifth of a turn."""
+
+FAIR_DEBT_MS_MAX = 5
+"""Milliseconds by which a source can have had more than its share: one request may take longer than that."""
+
+QUEUE_SOURCE_BYTES = 4_194_304
+"""Bytes of requests that one source may have waiting: thousands, which is more than are served in half a second."""
+
+QUEUE_BYTES = 16_777_216
+"""Bytes of waiting requests that sources share; up to four times as much while their number grows."""
+
+QUEUED_BYTES = 256
+"""Bytes of memory that a waiting request takes besides its own."""
+
+LATE_MS = 1_000
+"""Milliseconds after which a datagram that has waited is dropped: its client waits no longer, and has sent another."""
+
+ORIGINS_MAX = 4_096
+"""Clients' addresses of which is remembered how they are written and whether they are trusted."""
+
+OUTBOX_BYTES = 262_144
+"""Bytes of replies that are sent by one call: as many as it sends of usual ones, and the longest has room."""
 
 SWITCH_US = 200
 """Microseconds after which the thread of the store yields to the one that answers requests."""
