@@ -39,6 +39,7 @@ WITH_A_CLOCK = (
     "src/beanpole/bench/",
     "src/beanpole/client/recovery.py",
     "src/beanpole/ids/app.py",
+    "src/beanpole/ids/datagrams.py",
     "src/beanpole/log/postgres/clock.py",
     "src/beanpole/log/files/syncer.py",
     "src/beanpole/cli/inspect.py",

@@ -21,6 +21,7 @@ import uvloop
 from beanpole.errors import ExitCode, StartError
 from beanpole.ids import limits
 from beanpole.ids.config import load
+from beanpole.ids.datagrams import Datagrams
 from beanpole.ids.errors import ClockAheadError, LeaseLostError, RuleError, StorageError
 from beanpole.ids.rules.config import Config
 from beanpole.ids.rules.sequence import Clock
@@ -28,7 +29,6 @@ from beanpole.ids.service import Service
 from beanpole.ids.storage.measured import Measured
 from beanpole.ids.storage.store import Store
 from beanpole.ids.storage.threaded import ThreadedStore
-from beanpole.ids.udp import Datagrams
 
 if TYPE_CHECKING:
     from beanpole.ids.http.server import Server
@@ -103,7 +103,7 @@ class App:
             await self.web.finish()
         datagrams.close()
         await store.close()
-        self.logger.info("stopped", exit_code=int(self.exit_code), **self.service.counts)
+        self.logger.info("stopped", exit_code=int(self.exit_code), **self.service.counts, dropped=self.service.dropped)
         return self.exit_code
 
     async def open_web(self, place: tuple[str, int], store: Measured, epoch: int, datagrams: Datagrams) -> list[str]:

@@ -36,6 +36,16 @@ from beanpole.ids.waiting import Waiting
 from beanpole.ids.window import Window
 from beanpole.limits import IDS_REQUEST_BYTES_MAX
 
+DROPPED = ("malformed", "reply", "own address", "late", "crowded", "unproven")
+"""Why a datagram is not answered: it is no JSON object; it is a reply; it comes from our own socket; it has waited
+longer than its client does; its source has too much waiting; no refusal is short enough for a source that may be
+forged."""
+
+
+def is_reply(found: dict[str, Any]) -> bool:
+    """Whether an object is a reply, of this server or another: two that answered each other would not end."""
+    return type(found.get("code")) is int and ("message" in found or "data" in found)
+
 
 class Service:
     """The requests of a node."""
@@ -62,14 +72,17 @@ class Service:
         self.new_names = NewNames(config.new_names_per_s, monotonic_s)
         self.counters.may_create = lambda key: self.new_names.spend(self.waiting.sources(key))
         self.window = Window()
-        self.counts = {"requests": 0, "numbers": 0, "dropped": 0, "refused": 0, "repeated": 0, "failed": 0}
+        self.counts = {"requests": 0, "numbers": 0, "refused": 0, "repeated": 0, "failed": 0}
+        self.dropped = dict.fromkeys(DROPPED, 0)
+        """Datagrams that were not answered, by reason."""
+
         self.refused: dict[tuple[str, int], int] = {}
         """Requests without a number, by rule (an unknown one is empty) and code. Those with one: see `Counter`."""
 
     # --- A request ----------------------------------------------------------------------------------------------------
 
     def receive(self, data: bytes, answer: Answer, source: str = "", *, is_trusted: bool = True) -> None:
-        """Serve a datagram. One without a JSON object is dropped and counted; every object is answered.
+        """Serve a datagram. One without a JSON object is dropped and counted, and a reply; every other is answered.
 
         `source` is the client's IP address, or "" if it is not known. An address that is not trusted may be forged: it
         gets no long reply without a cookie; see `beanpole.ids.cookie`.
@@ -78,11 +91,16 @@ class Service:
         try:
             found = wire.parse(data) if len(data) <= IDS_REQUEST_BYTES_MAX else None
         except wire.TooDeepError as error:
-            self.counts["requests"] += 1
-            self.refuse(error.plain, answer, str(error), room=room)
-            return
+            found = error.plain
+            if not is_reply(found):
+                self.counts["requests"] += 1
+                self.refuse(found, answer, str(error), room=room)
+                return
         if found is None:
-            self.counts["dropped"] += 1
+            self.dropped["malformed"] += 1
+            return
+        if is_reply(found):
+            self.dropped["reply"] += 1
             return
         self.counts["requests"] += 1
         try:
@@ -129,7 +147,7 @@ class Service:
             if len(reply := wire.render(whole)) <= room:
                 answer(reply)
                 return
-        self.counts["dropped"] += 1
+        self.dropped["unproven"] += 1
 
     def refuse_with(self, request: Request, error: NoNumberError) -> None:
         """Answer why there is no number, and what helps: when to ask again, or the cookie to ask with."""

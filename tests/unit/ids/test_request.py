@@ -34,6 +34,24 @@ def test_request_that_is_too_deep_is_answered(tmp_path: Path) -> None:
     play(tmp_path, story)
 
 
+def test_what_is_a_reply_is_not_answered(tmp_path: Path) -> None:
+    """Else two nodes would answer each other for ever, after one datagram with a forged source."""
+
+    async def story(world: World) -> None:
+        await world.ask(), await world.ask(action="monitor"), await world.ask(action=1), await world.ask(rule_name="no")
+        sent = [json.dumps(each).encode() for each in world.replies]
+        deep = b"[" * limits.DEPTH_MAX * 2 + b"]" * limits.DEPTH_MAX * 2
+        sent += [b'{"code":0,"data":"1"}', b'{"code":-1,"message":"system error","x":' + deep + b"}"]
+        for each in sent:
+            world.service.receive(each, lambda _: pytest.fail("it is answered"))
+        await settle()
+        assert world.service.dropped["reply"] == len(sent)
+        for fields in ({"code": 7}, {"message": "x", "data": 1}, {"code": "0", "data": 1}, {"code": True, "data": 1}):
+            assert (await world.ask(**fields))["code"] == 0, "it has fields of its own that no reply has together"
+
+    play(tmp_path, story)
+
+
 @pytest.mark.parametrize("action", ["get", "monitor"])
 def test_error_of_ours_ends_nothing_but_its_request(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, action: str

@@ -161,7 +161,8 @@ class Metrics:
         service = self.service
         page.counter("repeated_requests", "Requests that got what their first sending got.", service.counts["repeated"])
         page.counter("failed_requests", "Requests that failed by an error of ours.", service.counts["failed"])
-        page.counter("dropped_datagrams", "Datagrams that were no JSON object.", service.counts["dropped"])
+        drops = (((reason,), count) for reason, count in service.dropped.items())
+        page.by(COUNTER, "dropped_datagrams", "Datagrams that were not answered.", ("reason",), drops)
         page.counter("unsent_replies", "Replies that could not be sent over UDP.", self.unsent_count())
         page.gauge("waiting_requests", "Requests that wait for a reservation.", service.waiting.count)
         page.gauge("http_connections", "HTTP connections.", self.connection_count())
