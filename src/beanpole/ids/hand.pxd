@@ -12,6 +12,8 @@ cdef class Hand:
     cdef public int64_t low_water        # when no more numbers are left of what is reserved, it is time to reserve more
     cdef public int64_t answered_count   # requests that got numbers, since the process started
     cdef public int64_t given_count      # numbers that they got
+    cdef public object form              # how C makes its texts, a `forms.Form`; None: it does not know
+    cdef public object block             # texts of the next numbers, a `forms.Block`; None: there are none
     cdef uint64_t following(self) noexcept
     cdef uint64_t left_from(self, uint64_t first) noexcept
     cdef void give(self, uint64_t first, int64_t used, int64_t count) noexcept

@@ -6,7 +6,6 @@ Requests use few different names, so the rule and the key of each pair are cache
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from hashlib import blake2b
 from typing import Any
 
 from beanpole.ids import limits
@@ -14,6 +13,7 @@ from beanpole.ids.errors import NeedCookieError, RuleFailedError
 from beanpole.ids.original import wire
 from beanpole.ids.rules.rule import Rule
 from beanpole.ids.rules.sequence import Key
+from beanpole.ids.window import name_of
 from beanpole.limits import IDS_COUNT_MAX
 
 BAD_NAME = re.compile(r"[\x00-#%&'<>]")
@@ -49,13 +49,16 @@ class Request:
 
     @property
     def name(self) -> bytes:
-        """A hash that is equal for a repetition of the request. Without a `count` it differs, as the answer is no list.
-
-        A hash, because ids and salts may be long and many names are kept.
-        """
+        """What is equal for a repetition of the request. Without a `count` it differs, as the answer is no list."""
         found = self.found
-        parts = found["rule_name"], found["app_name"], found["request_id"], found.get("count"), self.salt
-        return blake2b(repr(parts).encode("utf-8", "surrogatepass"), digest_size=16).digest()
+        id_, count = found["request_id"], found.get("count")
+        return name_of(
+            to_bytes(found["rule_name"]),
+            to_bytes(found["app_name"]),
+            self.salt,
+            str(count).encode() if count is not None else b"",
+            b"s" + to_bytes(id_) if isinstance(id_, str) else f"i{id_}".encode(),
+        )
 
     def reply(self, message: str, data: object) -> bytes:
         """Return the reply with some data.

@@ -13,6 +13,8 @@ from collections.abc import Callable
 from math import ceil
 from typing import Any
 
+import orjson
+
 from beanpole.ids import limits
 from beanpole.ids.admission import Admission, NewNames
 from beanpole.ids.cookie import Cookies
@@ -27,6 +29,7 @@ from beanpole.ids.errors import (
     RuleFailedError,
     StorageError,
 )
+from beanpole.ids.fast import Fast
 from beanpole.ids.original import wire
 from beanpole.ids.request import Answer, BadRequestError, Reader, Request
 from beanpole.ids.rules.config import Config
@@ -75,6 +78,9 @@ class Service:
         self.counts = {"requests": 0, "numbers": 0, "refused": 0, "repeated": 0, "failed": 0}
         self.dropped = dict.fromkeys(DROPPED, 0)
         """Datagrams that were not answered, by reason."""
+
+        self.fast = Fast(self.counts, self.waiting.queues, self.window, self.counters, self.admission.is_free)
+        """Serves simple requests for what `attempt` has answered once."""
 
         self.refused: dict[tuple[str, int], int] = {}
         """Requests without a number, by rule (an unknown one is empty) and code. Those with one: see `Counter`."""
@@ -213,6 +219,7 @@ class Service:
             self.window.keep(request.name, data, self.monotonic_s())
         if left - used <= counter.low_water and not self.counters.unavailable():
             self.counters.want(counter.key, create=False)
+        self.fast.learn(request.rule, found["app_name"], counter)
         request.answer(reply)
         return True
 
@@ -237,6 +244,8 @@ class Service:
         data = self.window.find(request.name, self.monotonic_s())
         if data is None:
             return False
+        if isinstance(data, bytes):
+            data = orjson.loads(data)
         reply = request.reply("success", data)
         self.counts["repeated"] += 1
         request.answer(reply)
@@ -334,3 +343,4 @@ class Service:
         if config.new_names_per_s != self.config.new_names_per_s:
             self.new_names = NewNames(config.new_names_per_s, self.monotonic_s)
         self.config, self.reader = config, Reader(config.rules)
+        self.fast.forget()

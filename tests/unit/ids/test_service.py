@@ -94,7 +94,7 @@ class World:
 
     def __init__(self, folder: Path, config: Config | None = None) -> None:
         self.store = HeldStore()
-        self.now_s = MIDNIGHT_S
+        self.now_s: float = MIDNIGHT_S
         self.seconds = 0.0
         self.error: Exception | None = None
         self.replies: list[dict[str, Any]] = []
@@ -104,7 +104,7 @@ class World:
         )
         self.keeper = asyncio.create_task(self.service.counters.run())
 
-    def read_clock(self) -> int:
+    def read_clock(self) -> float:
         if self.error:
             raise self.error
         return self.now_s

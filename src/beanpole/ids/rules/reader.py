@@ -157,7 +157,7 @@ def template_rule(table: Table, common: Common) -> Rule:
     counting = Counting(
         shape, cycle, common.batch, fingerprint=common.fingerprint(template.length, cycle, text, alphabet, check)
     )
-    return tried(Rule(common.name, counting, cycle, template.make, text))
+    return tried(Rule(common.name, counting, cycle, template.make, text, plain=template if template.is_plain else None))
 
 
 def timed_rule(table: Table, name: str, step: int, offset: int) -> Rule:

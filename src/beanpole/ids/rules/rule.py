@@ -14,6 +14,7 @@ from beanpole.ids import limits
 from beanpole.ids.errors import NeedRangeError, NoNumberError, RuleError
 from beanpole.ids.rules.cycle import DAY_S, HOUR_S, Cycle
 from beanpole.ids.rules.sequence import Counting
+from beanpole.ids.rules.template import Template
 
 TRIED_FROM_S = int(datetime(2027, 1, 1, tzinfo=UTC).timestamp())
 """Where the trial begins; always the same, so that a rule passes everywhere or nowhere."""
@@ -59,6 +60,9 @@ class Rule:
 
     apps: frozenset[str] | None = None
     """The applications that get numbers; None: all."""
+
+    plain: Template | None = None
+    """The template, if the counter is written in decimal and no check digit follows."""
 
 
 def sample(make: Maker, value: int, time_s: int, salt: bytes = b"") -> str:

@@ -209,6 +209,7 @@ class Counter(Hand):
         self.cycles, self.batch = counting.cycles, counting.batch
         self.first, self.step, self.maximum = shape.minimum + shape.offset, shape.step, shape.maximum
         self.low_water = low_water(self.batch)
+        self.form = self.block = None
 
     def _follow(self, now_s: int) -> None:
         # Starts of two kinds of cycle can't be compared: a month's start is long before that of a day in it. So the
@@ -297,6 +298,7 @@ class Counter(Hand):
     def final_mark(self) -> Mark | None:
         """Return the mark to write when no more numbers are handed out; None if it is durable. It leaves no gap."""
         assert self.under_way is None, "what is under way may become durable after the rest is given back"
+        self.reserved = self.last  # whoever still has this counter gets nothing more of it
         durable = self.durable
         if durable is None or (durable.cycle_s, durable.kind) != (self.cycle_s, self.kind):
             return None

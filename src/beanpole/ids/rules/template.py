@@ -153,17 +153,24 @@ class Template:
 
     def _fill(self, time_s: int, salt: bytes) -> str:
         """Return the template with everything but the counter, which is left as a field of Python's ``%``."""
+        text = salt.decode("utf-8", "surrogateescape")
+        before, after = (text.join(pieces).replace("%", "%%") for pieces in self.pieces(time_s))
+        return before + (f"%0{self.width}d" if self.decimal else "%s") + after
+
+    def pieces(self, time_s: int) -> tuple[list[str], list[str]]:
+        """Return what stands before the counter at a moment and what after it, each with a salt between two texts."""
         local = self.cycle.local(time_s)
-        form = ""
+        sides: tuple[list[str], list[str]] = ([""], [""])
+        pieces = sides[0]
         for literal, name, width in self.parts:
-            form += literal.replace("%", "%%")
+            pieces[-1] += literal
             if name == "counter":
-                form += f"%0{width}d" if self.decimal else "%s"
+                pieces = sides[1]
             elif name == "salt":
-                form += salt.decode("utf-8", "surrogateescape").replace("%", "%%")
+                pieces.append("")
             elif name:
-                form += f"{TIMES[name][1](local) % 10**width:0{width}}"
-        return form
+                pieces[-1] += f"{TIMES[name][1](local) % 10**width:0{width}}"
+        return sides
 
     def _spell(self, value: int) -> str:
         """Write a number with the characters of the alphabet."""

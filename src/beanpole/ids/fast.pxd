@@ -1,0 +1,42 @@
+# The header of fast.py.
+cimport cython
+from libc.stdint cimport int64_t, uint64_t
+
+from beanpole.ids.forms cimport Form
+from beanpole.ids.hand cimport Hand
+from beanpole.ids.scan cimport FIELDS_MAX, Field, Kind, scan, sort
+
+cdef enum:
+    OWN_FIELDS = 3                       # what an answer has besides the request: code, data, message
+
+cdef struct Asked:
+    Field[FIELDS_MAX + OWN_FIELDS] fields
+    Py_ssize_t field_count
+    Field *action
+    Field *rule                          # rule_name
+    Field *app                           # app_name
+    Field *salt                          # NULL: none
+    Field *id                            # request_id; NULL: none
+    Field *count_field                   # count; NULL: none, and the answer is no list
+    int64_t count
+
+@cython.final
+cdef class Fast:
+    cdef dict counts                     # those of the service
+    cdef dict waiting                    # requests that wait, by key
+    cdef object window                   # `Window`
+    cdef object counters                 # `Counters`
+    cdef object is_free                  # whether nothing limits a rule and an application
+    cdef dict forms                      # `dict[bytes, Form]` by rule
+    cdef dict names                      # `dict[bytes, dict[bytes, Hand]]` by rule and application
+    cdef readonly Py_ssize_t name_count  # applications in it
+    cdef char *room                      # for an answer that becomes bytes
+    cdef Py_ssize_t serve(
+        self, const char *data, Py_ssize_t size, char *out, Py_ssize_t room,
+        double now_s, double monotonic_s, bint is_trusted,
+    ) except -1
+    cdef Py_ssize_t give(
+        self, Asked *asked, Py_ssize_t size_max, char *out, double now_s, double monotonic_s
+    ) except -1
+    cdef Hand find(self, Asked *asked)
+    cdef bytes name_of(self, Asked *asked)
