@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from functools import lru_cache
 from hashlib import blake2b
 from ipaddress import IPv6Address, ip_address
+from typing import Self
 
 from beanpole.ids import limits
 from beanpole.ids.rules.limit import Network
@@ -27,10 +28,11 @@ class Cookies:
 
         self._key = secrets.token_bytes(32)
 
-    def reload(self, trusted: Iterable[Network]) -> None:
-        """Take over other networks; cookies stay good."""
-        self.trusted = tuple(trusted)
-        self.is_trusted.cache_clear()
+    def trusting(self, trusted: Iterable[Network]) -> Self:
+        """Return an object for other networks, with the same cookies. What the old one said may be wrong now."""
+        changed = type(self)(trusted, self.monotonic_s)
+        changed._key = self._key  # noqa: SLF001 - of our own class
+        return changed
 
     def _is_trusted(self, source: str) -> bool:
         try:

@@ -339,7 +339,8 @@ class Service:
                 raise RuleError(f"rule {name!r}: its kind has changed, and numbers could repeat; give it another name")
         self.counters.reload(config.rules)
         self.admission.reload(config.limits)
-        self.cookies.reload(config.trusted_networks)
+        if config.trusted_networks != self.config.trusted_networks:
+            self.cookies = self.cookies.trusting(config.trusted_networks)
         if config.new_names_per_s != self.config.new_names_per_s:
             self.new_names = NewNames(config.new_names_per_s, self.monotonic_s)
         self.config, self.reader = config, Reader(config.rules)

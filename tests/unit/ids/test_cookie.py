@@ -153,6 +153,6 @@ def test_which_networks_are_trusted(source: str, is_trusted: bool) -> None:
     cookies = Cookies(TRUSTED, lambda: 0.0)
     assert cookies.is_trusted(source) is is_trusted
     cookie = cookies.make(source)
-    cookies.reload(())
+    cookies = cookies.trusting(())
     assert not cookies.is_trusted(source)
     assert cookies.is_good(cookie, source)

@@ -1,0 +1,48 @@
+"""Limits and cookies over real sockets."""
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+
+import beanpole
+from tests.e2e.ids.process import Ids, running, write_rules
+
+LIMITS = """
+trusted_networks = []
+
+[[limit]]
+app = "limited"
+quota = 10
+per = "month"
+"""
+
+
+def url(service: Ids) -> str:
+    """The URL of a node."""
+    return "ids://{}:{}".format(*service.socket.getpeername()[:2])
+
+
+def test_an_address_that_is_not_trusted(tmp_path: Path) -> None:
+    """Our clients prove theirs, and get what others get; a datagram with a forged source gets little."""
+
+    async def get_many() -> list[str]:
+        async with beanpole.AsyncIdClient.from_url(url(service)) as client:
+            return await client.get_many("order", "a", 1500)
+
+    with running(tmp_path, write_rules(tmp_path, more=LIMITS)) as service:
+        asked = b'{"action":"get","app_name":"a","count":1000,"rule_name":"order"}'
+        answered = service.raw(asked)
+        assert json.loads(answered)["code"] == -6
+        assert len(answered) <= 3 * len(asked)
+        assert service.ask()["data"].endswith("000000"), "nothing was spent"
+        with beanpole.IdClient.from_url(url(service)) as client:
+            given = client.get_many("order", "a", 1500)
+            given += asyncio.run(get_many())
+            assert sorted(int(each[-6:]) for each in given) == list(range(1, 3001))
+            assert client.get_many("order", "limited", 10)
+            with pytest.raises(beanpole.IdServiceError, match="limit: application 'limited': 10 numbers a month") as no:
+                client.get("order", "limited")
+            assert no.value.code == -5
+            assert 0 < (no.value.retry_s or 0) <= 31 * 86_400
