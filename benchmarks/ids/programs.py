@@ -89,9 +89,10 @@ def compiled(name: str) -> Path:
     source, program = Path(__file__).parent / f"{name}.c", BUILD / name
     if not program.exists() or program.stat().st_mtime < source.stat().st_mtime:
         BUILD.mkdir(parents=True, exist_ok=True)
-        command = [*os.environ.get("CC", "cc").split(), "-O2", "-Wall", "-Wextra", "-o", f"{program}.new", str(source)]
-        subprocess.run(command, check=True)
-        Path(f"{program}.new").replace(program)
+        new = program.with_suffix(f".{os.getpid()}")
+        compiler = os.environ.get("CC", "cc").split()
+        subprocess.run([*compiler, "-O2", "-Wall", "-Wextra", "-o", str(new), str(source)], check=True)
+        new.replace(program)
     return program
 
 

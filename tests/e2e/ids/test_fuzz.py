@@ -8,31 +8,9 @@ import random
 import socket
 from pathlib import Path
 
+from tests.e2e.ids.hostile import datagram
 from tests.e2e.ids.process import Ids, running, write_rules
 from tests.e2e.process import wait_until
-
-VALID = '{"action":"get","app_name":"a","rule_name":"order","seq":1}'
-KEYS = ("action", "app_name", "rule_name", "salt", "count", "request_id", "seq", "code", "data", "message")
-VALUES = (
-    "0", "-1", "1000", "1001", "1e3", "1e999", "9" * 30, "9" * 19_000, "NaN", "null", "true", "[]", "{}", "/*", "//",
-    '"', '""', '"monitor"', '"small"', '"\\u0000"', '"\\ud800"', '"' + "x" * 255 + '"', '"' + "x" * 256 + '"', "",
-    "[" * 5_000, "[" * 900 + "]" * 900, '{"a":' * 3_000,
-)  # fmt: skip
-
-
-def datagram(chance: random.Random) -> bytes:
-    """One that is almost right, or not at all."""
-    kind = chance.random()
-    if kind < 0.1:
-        return chance.randbytes(chance.choice([0, 1, 2, 100, 20_459, 20_460, 65_000]))
-    fields = "".join(f'"{chance.choice(KEYS)}":{chance.choice(VALUES)},' for _ in range(chance.randrange(4)))
-    data = (VALID[:-1] + "," + fields).encode()[:-1] + b"}"
-    if kind < 0.4:
-        damaged = bytearray(data)
-        for _ in range(chance.randrange(1, 6)):
-            damaged[chance.randrange(len(damaged))] = chance.randrange(256)
-        return bytes(damaged[: chance.randrange(len(damaged) + 1)])
-    return data
 
 
 def test_depths_and_new_names(tmp_path: Path) -> None:
