@@ -4,6 +4,7 @@ from libc.stdint cimport int64_t
 
 from beanpole cimport posix
 from beanpole.ids.fair cimport Fair
+from beanpole.ids.fast cimport Fast
 from beanpole.ids.outbox cimport Outbox
 
 @cython.final
@@ -30,6 +31,10 @@ cdef class Datagrams:
     cdef readonly object service         # `Service`
     cdef readonly dict dropped           # `dict[str, int]` the service's: datagrams that were not answered, by reason
     cdef object receive                  # its method
+    cdef Fast fast                       # what it serves in C; None: nothing
+    cdef bint is_fast                    # this turn has a time for that
+    cdef double now_s                    # the time that numbers show, in Unix seconds, as it was when the turn began
+    cdef double monotonic_s
     cdef object socket
     cdef object loop
     cdef int fd
@@ -55,6 +60,7 @@ cdef class Datagrams:
     cdef posix.sockaddr_storage *addresses
 
     cdef int turn(self) except -1
+    cdef int read_clock(self) except -1
     cdef int fill(self) except? -1
     cdef int take(self, int count) except -1
     cdef int enqueue(
