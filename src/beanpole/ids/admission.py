@@ -20,6 +20,10 @@ Name = tuple[str, str]
 """Whose numbers are counted together: a rule and an application, each "" where they are not told apart."""
 
 
+TOLERANCE_S = 1e-6
+"""Seconds by which a bucket may be fuller than it is: more than sums of a clock's readings are wrong by."""
+
+
 class Tally(Protocol):
     """Counts numbers by name."""
 
@@ -62,7 +66,7 @@ class Rate:
             raise LimitError(f"{limit}: at most {limit.burst} numbers at once", None)
         now_s = self.monotonic_s()
         retry_s = self._full(name, now_s) + count / limit.rate - now_s - self.fill_s
-        if retry_s > 1e-9:
+        if retry_s > TOLERANCE_S:
             raise LimitError(f"{limit}: {limit.rate:g} numbers a second", retry_s)
         if len(self._full_at_s) >= limits.COUNTERS_MAX and name not in self._full_at_s:
             raise LimitError(f"{limit}: too many names at a time", self._drop_at_s - now_s)

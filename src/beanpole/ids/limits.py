@@ -93,6 +93,9 @@ COOKIE_S = 3_600
 SOURCES_CACHED = 4_096
 """Addresses of clients of which it is remembered whether a trusted network has them: looking takes microseconds."""
 
+LIMIT_RATE_MIN = 0.001
+"""The least rate of a limit, in numbers a second; a quota is for less."""
+
 LIMIT_MAX = 1_000_000_000
 """The largest rate and burst of a limit, in numbers: more than a node makes."""
 

@@ -1,5 +1,7 @@
 """Limits by rule and application, rules that are bound to applications, and what of a configuration says so."""
 
+import itertools
+import json
 from fractions import Fraction
 from pathlib import Path
 
@@ -27,6 +29,14 @@ cycle = "day"
 name = "bound"
 template = "B{{counter:04}}"
 apps = ["shop", "a b"]
+"""
+
+
+TASK = """
+function min_counter() return 0 end
+function max_counter() return 9999 end
+function reset_seconds() return 0 end
+function create_id(counter, now, salt) return ("%04d"):format(counter:generate_counter()) end
 """
 
 
@@ -182,8 +192,9 @@ def test_a_rule_for_some_applications(tmp_path: Path) -> None:
     ("more", "why"),
     [
         ("[[limit]]", "a limit needs a rate, or a quota and per"),
-        ("[[limit]]\nrate = 0", "a limit: rate must be numbers a second, above 0"),
+        ("[[limit]]\nrate = 0", "a limit: rate must be numbers a second, from 0.001"),
         ("[[limit]]\nrate = nan", "rate must be"),
+        ("[[limit]]\nrate = 1e-9", "rate must be"),
         ("[[limit]]\nrate = true", "rate must be"),
         ("[[limit]]\nrate = 1\nburst = 0", "burst must be numbers from 1"),
         ('[[limit]]\nburst = 1\nquota = 1\nper = "day"', "beside a rate"),
@@ -201,6 +212,35 @@ def test_what_makes_no_sense_is_refused(tmp_path: Path, more: str, why: str) -> 
     with pytest.raises(RuleError) as refused:
         configure(tmp_path, more)
     assert why in str(refused.value)
+
+
+def test_the_form_of_the_original_may_have_all_of_it(tmp_path: Path) -> None:
+    (tmp_path / "task.lua").write_text(TASK)
+    database = {"host": "h", "port": 1, "user": "u", "password": "p", "dbname": "d", "charset": "utf8"}
+    found = {
+        "log_prefix": "x",
+        "log_level": 3,
+        "service_host": "127.0.0.1",
+        "service_port": 0,
+        "id_step": 1,
+        "id_offset": 0,
+        "database": database,
+        "rules": [{"name": "task", "lua_file": "task.lua", "batch_save": 1, "apps": ["shop"]}],
+        "limit": [{"rule": "task", "rate": 2.5}],
+        "trusted_networks": ["192.0.2.0/24"],
+    }
+    (tmp_path / "config.json").write_text(json.dumps(found))
+    config = load(tmp_path / "config.json")
+    assert config.rules["task"].apps == {"shop"}
+    assert [(each.rule, each.rate, each.burst) for each in config.limits] == [("task", 2.5, 3)]
+    assert list(map(str, config.trusted_networks)) == ["192.0.2.0/24"]
+
+
+def test_a_full_bucket_gives_its_burst_however_long_the_machine_is_up() -> None:
+    limit = Limit(None, None, 3, 7)
+    for uptime_s in (0.1, 1e3 + 0.3, 1e6 + 0.7, 4e7 + 0.9):
+        for part in range(100):
+            Rate(limit, itertools.repeat(uptime_s + part * 0.37).__next__).check(("", ""), 7)
 
 
 @pytest.mark.parametrize("apps", ["[]", "[1]", "'shop'"])

@@ -82,7 +82,7 @@ def read_limit(table: Table, rules: Collection[str], zone: str) -> Limit:
     cycle = read_cycle(table, "per", zone_named(zone))
     table.end()
     is_right = {
-        "rate": rate is None or (type(rate) in {int, float} and 0 < rate <= limits.LIMIT_MAX),
+        "rate": rate is None or (is_number(rate) and limits.LIMIT_RATE_MIN <= rate <= limits.LIMIT_MAX),
         "burst": burst is None or (type(burst) is int and 0 < burst <= limits.LIMIT_MAX and rate is not None),
         "quota": quota is None or (type(quota) is int and 0 < quota <= limits.NUMBER_MAX and cycle.unit != "never"),
         "per": cycle.unit == "never" or quota is not None,
@@ -97,8 +97,13 @@ def read_limit(table: Table, rules: Collection[str], zone: str) -> Limit:
     return Limit(rule, app, float(rate or 0), burst or 0, quota or 0, cycle.kind, cycle)
 
 
+def is_number(value: object) -> bool:
+    """Return whether a value of either form of a configuration is a number."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
 MEANINGS = {
-    "rate": f"numbers a second, above 0 and at most {limits.LIMIT_MAX}",
+    "rate": f"numbers a second, from {limits.LIMIT_RATE_MIN} to {limits.LIMIT_MAX}",
     "burst": f"numbers from 1 to {limits.LIMIT_MAX}, beside a rate",
     "quota": f"numbers from 1 to {limits.NUMBER_MAX}, beside a per that is month, day, hour or seconds",
     "per": "beside a quota",
