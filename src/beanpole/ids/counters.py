@@ -43,6 +43,9 @@ class Counters:
         self.may_create: Callable[[Key], NoNumberError | None] = lambda _: None
         """Returns why a counter that the store does not have must not be created; None if it may be."""
 
+        self.on_unload: Callable[[Counter], None] = lambda _: None
+        """Called for each counter that leaves memory."""
+
         self.loaded: dict[Key, Counter] = {}
         self.unloaded: dict[str, tuple[int, int]] = {}
         """Requests and numbers of counters that were unloaded, by rule; see `Counter.answered_count`."""
@@ -224,6 +227,8 @@ class Counters:
         They leave memory first: a number handed out while the store writes would be handed out again after a start.
         """
         counters = [self.loaded.pop(key) for key in keys]
+        for counter in counters:
+            self.on_unload(counter)
         marks = [(each.key, mark) for each in counters if (mark := each.final_mark()) is not None]
         if marks:
             await self.store.give_back(marks)

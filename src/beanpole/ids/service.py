@@ -82,6 +82,8 @@ class Service:
         self.fast = Fast(self.counts, self.waiting.queues, self.window, self.counters, self.admission.is_free)
         """Serves simple requests for what `attempt` has answered once."""
 
+        self.counters.on_unload = self.fast.drop
+
         self.refused: dict[tuple[str, int], int] = {}
         """Requests without a number, by rule (an unknown one is empty) and code. Those with one: see `Counter`."""
 

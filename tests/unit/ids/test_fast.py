@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from beanpole.ids.config import load
 from beanpole.ids.original import wire
 from beanpole.ids.rules.config import Config
+from beanpole.ids.rules.sequence import Key
 from tests.unit.ids.test_service import World, play, settle
 
 RULES = r"""
@@ -400,11 +401,28 @@ def test_a_counter_that_is_unloaded_gives_nothing_more(tmp_path: Path) -> None:
         world.seconds += 3600
         await counters.unload_idle()
         assert not counters.loaded
+        assert world.service.fast.name_count == 0
         assert counter.offer()[1] == 0
         assert answer(world, request()) is None
         assert (await world.ask())["data"].endswith("0002")
 
     play(tmp_path, story)
+
+
+def test_a_counter_that_all_share_is_forgotten_for_all(tmp_path: Path, config: Config) -> None:
+    async def story(world: World) -> None:
+        for app in ("a", "b", "c"):
+            await world.ask(rule_name="flake", app_name=app)
+            assert answer(world, request("flake", app_name=app)) is not None
+        await world.ask()
+        assert world.service.fast.name_count == 4
+        counters = world.service.counters
+        world.service.fast.drop(counters.loaded[Key(b"flake", b"")])
+        assert world.service.fast.name_count == 1
+        assert answer(world, request("flake", app_name="b")) is None
+        assert answer(world, request()) is not None
+
+    play(tmp_path, story, config)
 
 
 def test_a_request_that_does_not_fit_takes_no_number(tmp_path: Path) -> None:
