@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 import cython
 from cython.cimports.beanpole import posix
 from cython.cimports.beanpole.ids.fair import Fair
-from cython.cimports.beanpole.ids.fast import Fast
 from cython.cimports.beanpole.ids.outbox import Outbox
 from cython.cimports.libc.errno import EAGAIN
 from cython.cimports.libc.errno import errno as last_error
