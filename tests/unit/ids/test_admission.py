@@ -231,7 +231,7 @@ def test_the_form_of_the_original_may_have_all_of_it(tmp_path: Path) -> None:
     }
     (tmp_path / "config.json").write_text(json.dumps(found))
     config = load(tmp_path / "config.json")
-    assert config.rules["task"].apps == {"shop"}
+    assert config.rules["task"].apps == frozenset({"shop"})
     assert [(each.rule, each.rate, each.burst) for each in config.limits] == [("task", 2.5, 3)]
     assert list(map(str, config.trusted_networks)) == ["192.0.2.0/24"]
 
