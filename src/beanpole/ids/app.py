@@ -13,6 +13,7 @@ import socket
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +35,22 @@ if TYPE_CHECKING:
     from beanpole.ids.http.server import Server
 
 
+def since_boot_s() -> float:
+    """Return the seconds of a clock that nobody sets. Where the system has such a one, it counts sleep too."""
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+
+
+@dataclass(frozen=True)
+class Clocks:
+    """The clocks of the machine, whose readings `Clock` compares."""
+
+    wall_s: Callable[[], float] = time.time
+    """The one that numbers show, in Unix seconds."""
+
+    steady_s: Callable[[], float] = since_boot_s
+    """The one by which the other is checked, in seconds since any moment."""
+
+
 class App:
     """One ID service."""
 
@@ -43,13 +60,13 @@ class App:
         config: Config,
         logger: Any,  # noqa: ANN401 - structlog's
         ready: Callable[[list[str]], None],
-        wall_s: Callable[[], float] = time.time,
+        clocks: Clocks = Clocks(),
     ) -> None:
         self.path = path
         self.config = config
         self.logger = logger
         self.ready = ready
-        self.wall_s = wall_s
+        self.clocks = clocks
         self.web: Server | None = None
         self.stopping = asyncio.Event()
         self.exit_code = ExitCode.OK
@@ -73,10 +90,11 @@ class App:
                 await store.close()
                 raise
         config = self.config
-        self.clock = Clock(self.wall_s(), loop.time(), config.ahead_s_max)
+        wall_s, steady_s = self.clocks.wall_s, self.clocks.steady_s
+        self.clock = Clock(wall_s(), steady_s(), config.ahead_s_max)
         measured = Measured(store, time.monotonic)
         self.service = Service(
-            config, measured, lambda: self.clock.read(self.wall_s(), loop.time()), loop.time, self.log_failure
+            config, measured, lambda: self.clock.read(wall_s(), steady_s()), loop.time, self.log_failure
         )
         try:
             datagrams = Datagrams(self.service)
@@ -154,11 +172,11 @@ class App:
             return
         self.logger.info("reloaded", rules=sorted(config.rules))
         self.clock.ahead_s_max = config.ahead_s_max
-        now_s, monotonic_s = self.wall_s(), asyncio.get_running_loop().time()
+        now_s, steady_s = self.clocks.wall_s(), self.clocks.steady_s()
         try:
-            self.clock.read(now_s, monotonic_s)
+            self.clock.read(now_s, steady_s)
         except ClockAheadError as error:
-            self.clock.accept(now_s, monotonic_s)
+            self.clock.accept(now_s, steady_s)
             self.logger.warning("clock accepted", ahead_s=error.ahead_s)
 
 
@@ -210,10 +228,10 @@ def serve(
     path: Path,
     logger: Any,  # noqa: ANN401 - structlog's
     ready: Callable[[list[str]], None],
-    wall_s: Callable[[], float] = time.time,
+    clocks: Clocks = Clocks(),
     config: Config | None = None,
 ) -> ExitCode:
-    """Run an ID service until a signal stops it. `wall_s`: the clock that numbers show, in Unix seconds.
+    """Run an ID service until a signal stops it.
 
     `config`: what `read` has returned, if the caller has called it.
 
@@ -222,7 +240,7 @@ def serve(
     found = config or read(path)
 
     async def main() -> ExitCode:
-        return await App(path, found, logger, ready, wall_s).run()
+        return await App(path, found, logger, ready, clocks).run()
 
     # A reservation computes for a millisecond in the thread of the store. With Python's default of 5 ms requests would
     # wait for its end.

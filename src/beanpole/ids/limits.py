@@ -69,6 +69,10 @@ PROCESSES_MAX = 64
 BATCH_DEFAULT = 1_000
 """Numbers that are reserved at a time, unless the rule says otherwise; a crash may leave half as many more as a gap."""
 
+BATCH_CYCLE_PERCENT = 1
+"""Percent of the numbers of a cycle that a batch has at the most, unless the rule says otherwise: a crash takes no
+large part of a small one."""
+
 BATCH_MAX = 1_000_000
 """The largest batch: half a second's numbers at the rate of large requests, so that a slow database holds up none."""
 

@@ -89,9 +89,16 @@ class Common:
     name: str
     step: int
     offset: int
-    batch: int
+    batch: int | None
+    """Numbers that are reserved at a time; None: as many as are no large part of a cycle."""
+
     zone: tzinfo
     accept: str = ""
+
+    def batch_for(self, shape: Shape) -> int:
+        """Return how many numbers are reserved at a time."""
+        small = shape.remaining(shape.minimum - 1) * limits.BATCH_CYCLE_PERCENT // 100
+        return min(max(1, small), limits.BATCH_DEFAULT) if self.batch is None else self.batch
 
     def fingerprint(self, length: int, cycle: Cycle, *shaping: str | None) -> Fingerprint:
         """Return what numbers look like that these strings and the cycle shape; length 0: it is not fixed."""
@@ -108,8 +115,7 @@ def read_rule(table: Table, folder: Path, step: int, offset: int, zone: str) -> 
         if "kind" in table.rest:
             return replace(timed_rule(table, name, step, offset), apps=apps)
         place = zone_named(table.take("time_zone", str, zone))
-        batch, accept = table.take("batch", int, limits.BATCH_DEFAULT), table.take("accept", str, "")
-        common = Common(name, step, offset, batch, place, accept)
+        common = Common(name, step, offset, table.optional("batch", int), place, table.take("accept", str, ""))
         lua_file = table.optional("lua", str)
         if lua_file is not None:
             table.end()
@@ -154,9 +160,8 @@ def template_rule(table: Table, common: Common) -> Rule:
     shape = Shape(minimum, reach if maximum is None else maximum, common.step, common.offset)
     template = Template(text, cycle, shape.maximum, alphabet, check)
     template.step = common.step
-    counting = Counting(
-        shape, cycle, common.batch, fingerprint=common.fingerprint(template.length, cycle, text, alphabet, check)
-    )
+    fingerprint = common.fingerprint(template.length, cycle, text, alphabet, check)
+    counting = Counting(shape, cycle, common.batch_for(shape), fingerprint=fingerprint)
     return tried(Rule(common.name, counting, cycle, template.make, text, plain=template if template.is_plain else None))
 
 
@@ -222,5 +227,11 @@ def lua_rule(common: Common, path: Path) -> Rule:
         raise RuleError(f"max_counter() is above 2^53, where numbers of Lua are not exact: {shape.maximum}")
     # Numbers show the zone's time even if counting never starts again.
     fingerprint = common.fingerprint(0, cycle, source.decode("latin-1"), digest(zone_shape(cycle.zone)))
-    rule = Rule(common.name, Counting(shape, cycle, common.batch, fingerprint=fingerprint), cycle, code.make, str(path))
+    rule = Rule(
+        common.name,
+        Counting(shape, cycle, common.batch_for(shape), fingerprint=fingerprint),
+        cycle,
+        code.make,
+        str(path),
+    )
     return tried(rule, again.make)

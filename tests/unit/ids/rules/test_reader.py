@@ -366,6 +366,27 @@ def test_own_configuration(tmp_path: Path) -> None:
     assert preview(config.rules["r"], 0) == {"first": "003", "next": "007", "last": "999"}
 
 
+@pytest.mark.parametrize(
+    ("text", "batch"),
+    [
+        ('template = "{counter:02}"', 1),
+        ('template = "{counter:04}"', 100),
+        ('template = "{counter:05}"\nmaximum = 50000', 500),
+        ('template = "{counter:06}"', limits.BATCH_DEFAULT),
+        ('template = "{counter:02}"\nbatch = 90', 90),
+    ],
+)
+def test_batch_is_a_small_part_of_a_cycle(tmp_path: Path, text: str, batch: int) -> None:
+    """A crash took all numbers of a day with fewer than a thousand of them."""
+    assert rule(tmp_path, text).counting.batch == batch
+
+
+def test_batch_of_a_node_is_a_part_of_its_numbers(tmp_path: Path) -> None:
+    (tmp_path / "rules.toml").write_text('step = 4\n[[rule]]\nname = "r"\ntemplate = "{counter:04}"\n')
+    assert load(tmp_path / "rules.toml").rules["r"].counting.batch == 25
+    assert lua(tmp_path, DAILY, maximum="9999").counting.batch == 100
+
+
 def test_batch_of_the_original_is_one_unless_it_says_otherwise(tmp_path: Path) -> None:
     for name in ("config.json", "order.lua", "task.lua"):
         text = (EXAMPLES / name).read_text()
