@@ -47,6 +47,14 @@ def test_configuration_and_requests_of_the_page(tmp_path: Path) -> None:
                 assert json.loads(service.raw(whole.encode()))["code"] == 0, whole
 
 
+def test_limits_of_the_page(tmp_path: Path) -> None:
+    path = tmp_path / "rules.toml"
+    path.write_text(next(each for each in blocks(GUIDE, "toml") if "[[limit]]" in each))
+    config = load(path)
+    assert config.rules["invoice"].apps == frozenset({"shop", "backoffice"})
+    assert [(each.rule, each.app) for each in config.limits] == [(None, "*"), ("invoice", "shop")]
+
+
 def test_lua_of_the_page(tmp_path: Path) -> None:
     (tmp_path / "order.lua").write_text(blocks(RULES, "lua")[0])
     path = tmp_path / "rules.toml"

@@ -153,6 +153,27 @@ def test_a_reload_keeps_what_was_counted(tmp_path: Path) -> None:
     playing(tmp_path, limit, story)
 
 
+def test_no_fast_path_leads_around_a_limit(tmp_path: Path) -> None:
+    """Neither for a name with a limit, nor for one that gets its limit by a reload."""
+    asked = b'{"action":"get","app_name":"%b","rule_name":"day"}'
+
+    async def story(world: World) -> None:
+        def is_fast(app: bytes) -> bool:
+            return world.service.fast.answer(asked % app, float(world.now_s), world.seconds) is not None
+
+        for app in ("free", "limited"):
+            assert (await world.ask(app_name=app))["code"] == 0
+        assert is_fast(b"free")
+        assert not is_fast(b"limited")
+        world.service.reload(configure(tmp_path, '[[limit]]\napp = "free"\nrate = 1'))
+        assert not is_fast(b"free")
+        assert (await world.ask(app_name="free"))["code"] == 0
+        assert (await world.ask(app_name="free"))["code"] == -5
+        assert not is_fast(b"free")
+
+    playing(tmp_path, '[[limit]]\napp = "limited"\nrate = 100', story)
+
+
 def test_names_of_strangers_take_bounded_memory(tmp_path: Path) -> None:
     """A bucket that is full again is forgotten; where too many are not, further names are refused."""
     seconds = 0.0
