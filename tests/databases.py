@@ -60,14 +60,22 @@ class DatabaseServer:
         self._as_whom = as_whom()
         if self._as_whom:
             os.chown(folder, self._as_whom["user"], self._as_whom["group"])
-        make, self._serve = (program(each) or missing_peer(each) for each in PROGRAMS[name])
-        if name == "mariadb":
+        self.flags = ["--no-defaults", "--skip-networking", "--skip-log-bin"]
+        """How MariaDB is started; the first flag says which configuration it reads."""
+
+        self._make, self._serve = (program(each) or missing_peer(each) for each in PROGRAMS[name])
+        self.install()
+
+    def install(self) -> None:
+        """Makes the folder of the data."""
+        if self.name == "mariadb":
             flags = ["--no-defaults", f"--datadir={self.data}", "--auth-root-authentication-method=normal"]
         else:
             flags = ["--pgdata", str(self.data), "--username=beanpole", "--auth=trust", "--no-sync", "--locale=C"]
             flags.append("--encoding=UTF8")
-        with (folder / "messages").open("ab") as output:
-            subprocess.run([make, *flags], cwd=folder, stdout=output, stderr=output, check=True, **self._as_whom)
+        command = [self._make, *flags]
+        with (self.folder / "messages").open("ab") as output:
+            subprocess.run(command, cwd=self.folder, stdout=output, stderr=output, check=True, **self._as_whom)
 
     def url(self, database: str) -> str:
         """The address of a database."""
@@ -78,8 +86,8 @@ class DatabaseServer:
     def start(self) -> None:
         """Starts the server; it answers when this returns."""
         assert self.process is None
-        flags = ["--no-defaults", f"--datadir={self.data}", f"--socket={self.folder}/socket", "--skip-networking"]
-        flags += ["--skip-log-bin", "--innodb-buffer-pool-size=16M", f"--pid-file={self.folder}/pid"]
+        flags = [*self.flags, f"--datadir={self.data}", f"--socket={self.folder}/socket"]
+        flags += ["--innodb-buffer-pool-size=16M", f"--pid-file={self.folder}/pid"]
         flags.append(f"--tmpdir={self.folder}")  # a server that starts removes what others left, or have, in theirs
         if self.name == "postgresql":
             flags = [
@@ -211,6 +219,11 @@ class Database:
             for each in statements:
                 connection.exec_driver_sql(each)
             connection.commit()
+
+    def settings(self, *names: str) -> list[tuple[str, str]]:
+        """Variables of MariaDB with their values."""
+        with self.connected() as connection:
+            return [(name, str(connection.exec_driver_sql(f"SELECT @@GLOBAL.{name}").scalar())) for name in names]
 
     def run_alone(self, statement: str) -> None:
         """Executes a statement without a transaction."""

@@ -188,6 +188,9 @@ STORE_TIMEOUT_S = 5
 STORE_LOCK_WAIT_S = 1
 """Seconds in which a start waits for a node's lock: a database needs a moment to see that a process has ended."""
 
+SEMI_SYNC_TIMEOUT_MS_MIN = 86_400_000
+"""Milliseconds that a commit of MariaDB or MySQL waits for its replica, at least: a day, in which somebody looks."""
+
 STORE_BEAT_S = 2
 """Seconds between two questions whether the node is still ours."""
 

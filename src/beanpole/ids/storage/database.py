@@ -20,6 +20,9 @@ from beanpole.ids.errors import StorageError
 START = -1
 """The number of the lock that a process holds while it starts. The lock of a node has the number of the node."""
 
+MAX_TIMEOUT = "4294967295"
+"""The longest time in milliseconds that every version lets a commit wait for a replica: 49 days."""
+
 DRIVERS = {"mysql": "mysql+pymysql", "mariadb": "mariadb+pymysql", "postgresql": "postgresql+psycopg"}
 
 
@@ -139,6 +142,9 @@ class Mysql(Database):
 
     def prepare(self, connection: sa.Connection) -> None:
         """Limit how long a statement waits, and refuse values that would be cut."""
+        if connection.exec_driver_sql("SELECT @@GLOBAL.read_only").scalar():
+            raise StorageError("storage: the server is read-only, as a replica is: set read_only to 0 to promote it")
+        refuse_lax_replication(connection)
         level = connection.exec_driver_sql("SELECT @@GLOBAL.innodb_flush_log_at_trx_commit").scalar()
         if int(level or 0) != 1:
             raise StorageError(
@@ -166,6 +172,36 @@ class Mysql(Database):
     def unlock(self, connection: sa.Connection, number: int) -> None:
         """Give it back."""
         connection.execute(sa.select(sa.func.release_lock(self._name(number))))
+
+
+def refuse_lax_replication(connection: sa.Connection) -> None:
+    """Refuse a primary that waits for its replica, but not always: numbers would repeat when that is promoted.
+
+    Raises StorageError: a commit may return before the replica has it.
+    """
+    rows = connection.exec_driver_sql("SHOW GLOBAL VARIABLES LIKE 'rpl_semi_sync_%%'").all()
+    found: dict[str, str] = {row[0]: row[1] for row in rows}
+    for role, replica in (("master", "slave"), ("source", "replica")):  # newer MySQL has the second words
+        prefix = f"rpl_semi_sync_{role}_"
+        if "ON" not in {found.get(f"{prefix}enabled"), found.get(f"rpl_semi_sync_{replica}_enabled")}:
+            continue
+        found["sync_binlog"] = str(connection.exec_driver_sql("SELECT @@GLOBAL.sync_binlog").scalar())
+        timeout = f"{prefix}timeout"
+        if int(found[timeout]) >= limits.SEMI_SYNC_TIMEOUT_MS_MIN:
+            found[timeout] = MAX_TIMEOUT
+        wanted = {
+            f"{prefix}enabled": "ON",
+            timeout: MAX_TIMEOUT,
+            f"{prefix}wait_point": "AFTER_SYNC",
+            f"{prefix}wait_no_{replica}": "ON",
+            "sync_binlog": "1",
+        }
+        for name, value in wanted.items():
+            if found.get(name) != value:
+                raise StorageError(
+                    f"storage: {name} is {found.get(name)}: a commit could return before a replica has it, and numbers "
+                    f"would repeat when that is promoted; set it to {value}"
+                )
 
 
 class Postgresql(Database):

@@ -1,6 +1,8 @@
 """The store: the marks of counters, and which process owns a node.
 
-Two tables of our own. `beanpole_ids_node` has a row for each node: its epoch, which each start raises.
+Two tables of our own. `beanpole_ids_node` has a row for each node: its epoch, which each start raises, and the number
+of the last transaction that wrote marks. A database that has an older one has lost commits, as a replica that was
+promoted too early: nothing more is reserved there.
 `beanpole_ids_counter` has a row for each counter of a node. A store locks its node while it is connected, so
 that a second process is refused. It checks its epoch in every transaction, so that a process that has lost the lock
 without noticing writes nothing more.
@@ -43,6 +45,7 @@ NODES = sa.Table(
     METADATA,
     sa.Column("node", sa.Integer, primary_key=True, autoincrement=False),
     *(sa.Column(name, NUMBER, nullable=False) for name in ("epoch", "generation", "step")),
+    sa.Column("writes", NUMBER, nullable=False, server_default="0"),
     **INNODB,
 )
 
@@ -84,6 +87,12 @@ class Store:
         self._upsert = self._database.upsert(COUNTERS)
         self._connection: sa.Connection | None = None
         self._has_lock = False
+        self._write_count = 0
+        """The number of the last transaction that wrote marks, or tried to."""
+
+        self._durable_count = 0
+        """The number of the last one that was committed: the database must not have an older one."""
+
         self._sleep = sleep
 
     def open(self) -> None:
@@ -161,12 +170,13 @@ class Store:
         return False
 
     def _add_what_is_new(self, connection: sa.Connection) -> None:
-        """Add what the table of an older version lacks. Its processes go on: the columns have defaults."""
-        found = {each["name"] for each in sa.inspect(connection).get_columns(COUNTERS.name)}
-        for column in COUNTERS.columns:
-            if column.name not in found:
-                definition = sa.schema.CreateColumn(column).compile(dialect=connection.dialect)
-                connection.exec_driver_sql(f"ALTER TABLE {COUNTERS.name} ADD COLUMN {definition}")
+        """Add what tables of an older version lack. Its processes go on: the columns have defaults."""
+        for each in (NODES, COUNTERS):
+            found = {column["name"] for column in sa.inspect(connection).get_columns(each.name)}
+            for column in each.columns:
+                if column.name not in found:
+                    definition = sa.schema.CreateColumn(column).compile(dialect=connection.dialect)
+                    connection.exec_driver_sql(f"ALTER TABLE {each.name} ADD COLUMN {definition}")
         for index in COUNTERS.indexes:
             index.create(connection, checkfirst=True)
 
@@ -194,6 +204,7 @@ class Store:
             connection.execute(sa.update(NODES).where(NODES.c.node != self.node).values(epoch=NODES.c.epoch + 1))
         mine = rows.get(self.node)
         self.epoch = mine.epoch + 1 if mine else 1
+        self._write_count = self._durable_count = mine.writes if mine else 0
         values = {"epoch": self.epoch, "generation": self.generation, "step": self.step}
         if mine:
             connection.execute(sa.update(NODES).where(NODES.c.node == self.node).values(**values))
@@ -261,7 +272,9 @@ class Store:
             ]
             connection.execute(self._upsert, rows)
 
+        self._write_count += 1
         self._run(write if marks else lambda _: None)
+        self._durable_count = self._write_count
 
     def _check_forward(self, connection: sa.Connection, marks: Mapping[Key, Mark]) -> None:
         """Assert that no counter would go back."""
@@ -301,15 +314,26 @@ class Store:
             # After a lost connection the database may believe for a while that it lives and has our lock. The lock only
             # refuses a start; what protects the numbers is the epoch.
             self._has_lock = self._has_lock or self._database.lock(connection, self.node)
-            where = (NODES.c.node == self.node) & (NODES.c.epoch == self.epoch)
+            ours = (NODES.c.node == self.node) & (NODES.c.epoch == self.epoch)
+            where = ours & (NODES.c.writes >= self._durable_count)
             if is_held:
-                # A write that changes nothing, which locks the row.
-                count = connection.execute(sa.update(NODES).where(where).values(step=self.step)).rowcount
+                # This locks the row. For a transaction that only reads it changes nothing.
+                writes = self._write_count
+                count = connection.execute(sa.update(NODES).where(where).values(writes=writes)).rowcount
             else:
                 count = len(connection.execute(sa.select(NODES.c.epoch).where(where)).all())
             if count != 1:
-                raise LeaseLostError(f"storage: node {self.node} was taken over by another process")
+                raise self._refusal(connection.execute(sa.select(NODES.c.writes).where(ours)).scalar())
             return work(connection)
+
+    def _refusal(self, writes: int | None) -> StorageError:
+        """Return why a transaction is refused; `writes`: what the node's row has, None if the row is not ours."""
+        if writes is None:
+            return LeaseLostError(f"storage: node {self.node} was taken over by another process")
+        return StorageError(
+            f"storage: the database has lost what it had committed ({writes} of {self._durable_count} writes of node "
+            f"{self.node} are left), so numbers would repeat: let it have them again; a start could not know of them"
+        )
 
     def _drop(self) -> None:
         """Drop a connection that failed; the next transaction opens a new one."""

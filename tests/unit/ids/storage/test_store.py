@@ -214,6 +214,28 @@ def test_failed_database_is_found_again(opened: Open, database: Database) -> Non
     assert take(numbers, store, 2) == [0, 1]
 
 
+def test_database_that_lost_commits_is_refused(opened: Open, database: Database) -> None:
+    """A replica was promoted without the last commits, or a backup was restored: it does not know what is reserved."""
+    store = opened()
+    numbers = counter(store)
+    assert take(numbers, store) == [0]
+    database.run("UPDATE beanpole_ids_node SET writes = writes - 1")
+    for call in (
+        lambda: store.reserve([(KEY, Mark(0, 99, 0, DAY.kind))]),
+        lambda: store.load({Key(b"order", b"new"): 0}),
+        store.beat,
+    ):
+        with pytest.raises(
+            StorageError, match=r"lost what it had committed \(0 of 1 writes of node 0 are left\)"
+        ) as refused:
+            call()
+        assert not isinstance(refused.value, LeaseLostError), "a process that ends would forget what must be there"
+    assert next_number(numbers) == 1, "what is reserved is ours"
+    database.run("UPDATE beanpole_ids_node SET writes = writes + 1")
+    store.beat()
+    assert take(numbers, store, 20) == list(range(2, 22))
+
+
 def test_counter_that_would_go_back_stops_us(opened: Open) -> None:
     store = opened()
     store.reserve([(KEY, Mark(100, 50, 100, "x"))])

@@ -142,6 +142,41 @@ def test_server_that_keeps_nothing_is_refused(served: Database, opened_there: Op
     assert take(counter(store), store) == [0]
 
 
+def test_server_that_may_lose_commits_with_its_machine_is_refused(mariadb: Database) -> None:
+    """A replica, and a primary that waits for its replica, but not always: each setting by itself."""
+    wanted = {
+        "read_only": ("on", "off"),
+        "rpl_semi_sync_master_timeout": ("10000", "4294967295"),
+        "rpl_semi_sync_master_wait_point": ("'AFTER_COMMIT'", "'AFTER_SYNC'"),
+        "rpl_semi_sync_master_wait_no_slave": ("off", "on"),
+        "sync_binlog": ("0", "1"),
+    }
+    found = dict(mariadb.settings(*wanted, "rpl_semi_sync_master_enabled", "rpl_semi_sync_slave_enabled"))
+    try:
+        mariadb.run_alone("SET GLOBAL rpl_semi_sync_slave_enabled = on")
+        refused(mariadb, "rpl_semi_sync_master_enabled is OFF")
+        mariadb.run_alone("SET GLOBAL rpl_semi_sync_master_enabled = on")
+        for name, (_, good) in wanted.items():
+            mariadb.run_alone(f"SET GLOBAL {name} = {good}")
+        for name, (bad, good) in wanted.items():
+            mariadb.run_alone(f"SET GLOBAL {name} = {bad}")
+            refused(mariadb, "the server is read-only" if name == "read_only" else f"{name} is ")
+            mariadb.run_alone(f"SET GLOBAL {name} = {good}")
+        with opener(mariadb) as opened:
+            opened()
+    finally:
+        for name, value in found.items():
+            mariadb.run_alone(
+                f"SET GLOBAL {name} = '{value}'" if not value.isdecimal() else f"SET GLOBAL {name} = {value}"
+            )
+
+
+def refused(database: Database, reason: str) -> None:
+    """A store can't be opened, for this reason."""
+    with opener(database) as opened, pytest.raises(StartError, match=reason):
+        opened()
+
+
 # --- Who owns a node --------------------------------------------------------------------------------------------------
 
 
