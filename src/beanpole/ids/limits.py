@@ -125,6 +125,9 @@ NEW_NAMES_BURST_S = 20
 WAITING_TURN = 32
 """Requests that had waited and are served before the event loop does other work: a millisecond or two."""
 
+WAITING_NUMBERS = 100
+"""Numbers that take as long as another request."""
+
 ROUND_ROWS = 256
 """Rows of a transaction, some milliseconds: what wants the database next waits for it."""
 

@@ -48,6 +48,11 @@ class Request:
     """Bytes of the largest reply that its address may get."""
 
     @property
+    def number_count(self) -> int:
+        """How many numbers it wants; 0: it asks for the state of a counter."""
+        return self.count if self.is_get else 0
+
+    @property
     def name(self) -> bytes:
         """What is equal for a repetition of the request. Without a `count` it differs, as the answer is no list."""
         found = self.found

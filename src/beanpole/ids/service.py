@@ -8,7 +8,6 @@ that contains them is ready to be sent: a request that fails before takes none.
 
 import asyncio
 import contextlib
-import itertools
 from collections.abc import Callable
 from math import ceil
 from typing import Any
@@ -264,34 +263,38 @@ class Service:
             self.refuse_with(request, StorageError("storage: too many requests wait for it"))
             return
         if request.key in self.waiting.queues and (counter := self.counters.loaded.get(request.key)):
-            counter.wanted += request.count if request.is_get else 0  # `attempt` said so for the first one
+            # `attempt` said so for the first one.
+            counter.wanted = max(counter.wanted, min(counter.wanted + request.number_count, limits.BATCH_MAX))
         self.waiting.add(request)
         self.counters.want(request.key, create=request.is_get, source=request.source)
 
     async def _serve_waiting(self, key: Key, error: Exception | None) -> None:
         """Serve the requests that waited for a counter, or answer with the error that it could not be loaded.
 
-        In the order of arrival, until one must wait again. An error of ours ends its request and not the task of the
+        In their order, until one must wait again. An error of ours ends its request and not the task of the
         counters, and so not the process.
         """
-        queue = self.waiting.queues.get(key)
-        if queue is None:
+        line = self.waiting.queues.get(key)
+        if line is None:
             return
         counter = self.counters.loaded.get(key)
-        for number in itertools.count(1):
-            if not queue:
+        spent = 0
+        while True:
+            if not line:
                 del self.waiting.queues[key]
                 return
             if counter is not None:
                 counter.wanted = 0
-            if not self._is_served(queue[0], error):
+            if not self._is_served(line.first, error):
                 break
-            self.waiting.drop_first(key)
-            if not number % limits.WAITING_TURN:
+            spent += 1 + line.first.number_count // limits.WAITING_NUMBERS
+            self.waiting.drop_first(line)
+            if spent >= limits.WAITING_TURN:
+                spent = 0
                 await asyncio.sleep(0)
         if counter is not None:  # they share the next range
-            counter.wanted += self.waiting.number_count(key, after=1)
-        self.counters.want(key, create=any(each.is_get for each in queue), source=queue[0].source)
+            counter.wanted += min(line.number_count - line.first.number_count, limits.BATCH_MAX)
+        self.counters.want(key, create=line.number_count > 0, source=line.first.source)
 
     def _is_served(self, request: Request, error: Exception | None) -> bool:
         """Answer a request that has waited; return whether it has its answer, and need not wait again."""

@@ -1,13 +1,14 @@
-"""Requests that wait for their counters, in the order of arrival, and the order in which counters are loaded for them.
+"""Requests that wait for their counters, and the order in which counters are loaded for them.
 
 Both are bounded and fair by source, the network of a client: one that asks for thousands of names fills no more than
 its part, and delays the counter of another by one at most.
 """
 
 from collections import OrderedDict, deque
+from collections.abc import Iterator
 from functools import lru_cache
 from ipaddress import ip_network
-from itertools import islice
+from itertools import chain
 
 from beanpole.ids import limits
 from beanpole.ids.request import Request
@@ -20,38 +21,68 @@ def network_of(source: str) -> str:
     return str(ip_network(f"{source}/64", strict=False)) if ":" in source else source
 
 
+class Line:
+    """Requests that wait for one counter: those of a source in the order of arrival, and sources in turn."""
+
+    def __init__(self) -> None:
+        self._by_source: OrderedDict[str, deque[Request]] = OrderedDict()
+        self.number_count = 0
+        """Numbers that they want."""
+
+    def __bool__(self) -> bool:
+        return bool(self._by_source)
+
+    def __iter__(self) -> Iterator[Request]:
+        return chain.from_iterable(self._by_source.values())
+
+    @property
+    def first(self) -> Request:
+        """The one whose turn it is."""
+        return next(iter(self._by_source.values()))[0]
+
+    def add(self, request: Request, source: str) -> None:
+        """Let a request wait behind those of its source."""
+        self._by_source.setdefault(source, deque()).append(request)
+        self.number_count += request.number_count
+
+    def drop_first(self) -> str:
+        """Remove the first request; return its source, whose next one waits for those of others."""
+        source, requests = self._by_source.popitem(last=False)
+        self.number_count -= requests.popleft().number_count
+        if requests:
+            self._by_source[source] = requests
+        return source
+
+
 class Waiting:
     """Requests by the counter that they wait for."""
 
     def __init__(self) -> None:
-        self.queues: dict[Key, deque[Request]] = {}
+        self.queues: dict[Key, Line] = {}
         self.count = 0
         self._by_source: dict[str, int] = {}
 
     def is_full(self, source: str) -> bool:
         """Return whether no more requests of a source may wait."""
-        return (
-            self.count >= limits.WAITING_MAX or self._by_source.get(network_of(source), 0) >= limits.WAITING_SOURCE_MAX
-        )
+        waiting = self._by_source.get(network_of(source), 0)
+        return self.count >= limits.WAITING_MAX or waiting >= limits.WAITING_SOURCE_MAX
 
     def add(self, request: Request) -> None:
         """Let a request wait behind others for the same counter."""
-        self.queues.setdefault(request.key, deque()).append(request)
-        self.count += 1
         source = network_of(request.source)
+        if (line := self.queues.get(request.key)) is None:
+            line = self.queues[request.key] = Line()
+        line.add(request, source)
+        self.count += 1
         self._by_source[source] = self._by_source.get(source, 0) + 1
 
-    def drop_first(self, key: Key) -> None:
-        """End the waiting of the first request for a counter; the queue stays, for `end`, also when it is empty."""
-        source = network_of(self.queues[key].popleft().source)
+    def drop_first(self, line: Line) -> None:
+        """End the waiting of the first request of a line, which stays in `queues` also when it is empty."""
+        source = line.drop_first()
         self.count -= 1
         self._by_source[source] -= 1
         if not self._by_source[source]:
             del self._by_source[source]
-
-    def number_count(self, key: Key, after: int = 0) -> int:
-        """Return how many numbers the requests for a counter want, without some of the first requests."""
-        return sum(request.count for request in islice(self.queues[key], after, None) if request.is_get)
 
     def sources(self, key: Key) -> list[str]:
         """Return whose requests want numbers of a counter, the first one first."""

@@ -130,6 +130,36 @@ def test_names_are_loaded_in_turn_over_sources(tmp_path: Path) -> None:
     play(tmp_path, story)
 
 
+def test_requests_for_a_counter_are_served_in_turn_over_sources(tmp_path: Path) -> None:
+    """A client that asked for thousands of numbers stood before all others in the line of their counter."""
+
+    async def story(world: World) -> None:
+        world.store.open.clear()
+        for seq in range(1_000):
+            world.send(source="10.0.0.1", seq=seq)
+        for seq in range(1_000, 1_003):
+            world.send(source="10.0.0.2", seq=seq)
+        world.store.open.set()
+        await until(lambda: len(world.replies) == 1_003)
+        assert [each["seq"] for each in world.replies][:8] == [0, 1_000, 1, 1_001, 2, 1_002, 3, 4]
+
+    play(tmp_path, story)
+
+
+def test_what_waits_reserves_no_more_than_the_largest_batch(tmp_path: Path) -> None:
+    """A client that floods can't make a crash cost millions of numbers."""
+
+    async def story(world: World) -> None:
+        world.store.open.clear()
+        for _ in range(limits.WAITING_SOURCE_MAX):
+            world.send(rule_name="long", count=1_000)
+        world.store.open.set()
+        await until(lambda: len(world.store.marks) == 1)
+        assert limits.BATCH_MAX <= world.store.marks[key_of("a", "long")].reserved <= limits.BATCH_MAX + 1_000
+
+    play(tmp_path, story)
+
+
 def test_one_source_does_not_take_all_places(tmp_path: Path) -> None:
     async def story(world: World) -> None:
         world.store.open.clear()

@@ -31,6 +31,11 @@ batch = 1
 name = "single"
 template = "S{counter:04}"
 batch = 1
+
+[[rule]]
+name = "long"
+template = "L{counter:012}"
+batch = 1
 """
 
 PAIR = """
