@@ -10,6 +10,7 @@ from beanpole.ids.outbox cimport Outbox
 @cython.final
 cdef class Origin:
     cdef bytes key                       # its address, as the kernel has it, without the port
+    cdef bytes source                    # whose turn it is when it is its turn: see `source_of`
     cdef str text                        # its address, as people write it; "" if it has none
     cdef bint is_trusted                 # what it may ask for needs no cookie
 
@@ -73,6 +74,6 @@ cdef class Datagrams:
     ) except -1
     cdef Origin origin(self, const posix.sockaddr_storage *address, posix.socklen_t address_size)
     cdef int forget_origins(self) except -1
-    cdef bint is_own(self, const posix.sockaddr_storage *address, posix.socklen_t address_size) except -1
+    cdef bint is_own(self, Origin origin) except -1
     cdef int send(self, Answer answer, bytes reply) except -1
     cdef int flush(self) except -1

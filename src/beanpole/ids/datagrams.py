@@ -26,7 +26,6 @@ from cython.cimports.libc.stdlib import calloc, free
 from cython.cimports.libc.string import memcmp, memcpy
 
 from beanpole.ids import limits
-from beanpole.ids.errors import NoNumberError
 from beanpole.limits import IDS_REQUEST_BYTES_MAX
 
 if TYPE_CHECKING:
@@ -222,7 +221,7 @@ class Datagrams:
         if self.is_fast:
             try:
                 self.now_s, self.monotonic_s = self.service.now_s(), self.service.monotonic_s()
-            except NoNumberError:
+            except Exception:  # noqa: BLE001 - the service reads it too, and says what is wrong
                 self.is_fast = False
         return 0
 
@@ -249,9 +248,6 @@ class Datagrams:
             header: cython.pointer[posix.msghdr] = cython.address(self.headers[index].msg_hdr)
             address: cython.pointer[posix.sockaddr_storage] = cython.address(self.addresses[index])
             stamp_ns: int64_t = stamp_of(header)
-            if port_of(address) == self.port and self.port and self.is_own(address, header.msg_namelen):
-                self.dropped["own address"] += 1
-                continue
             data: cython.p_char = self.memory + index * STRIDE
             size: cython.Py_ssize_t = self.headers[index].msg_len
             if is_straight and not (stamp_ns and wall_ns - stamp_ns > self.late_ns):
@@ -266,13 +262,15 @@ class Datagrams:
     def enqueue(self, data, size, address, address_size, stamp_ns):
         """Let a datagram wait for the turn of its source, if there is room."""
         origin: Origin = self.origin(address, address_size)
-        port: object = port_of(address) if origin.key else cython.cast(cython.p_char, address)[:address_size]
+        port: object = port_of(address)
+        if origin.source is not origin.key:
+            port = origin.key, port
         waiting: Waiting = Waiting.__new__(Waiting)
         waiting.data = data[:size]
         memcpy(cython.address(waiting.address), address, address_size)
         waiting.address_size = address_size
         waiting.stamp_ns = stamp_ns
-        if not self.fair.add(origin.key, port, waiting, size + QUEUED_BYTES):
+        if not self.fair.add(origin.source, port, waiting, size + QUEUED_BYTES):
             self.dropped["crowded"] += 1
         return 0
 
@@ -285,9 +283,9 @@ class Datagrams:
             waiting = self.fair.take()
             if waiting.stamp_ns and wall_ns - waiting.stamp_ns > self.late_ns:
                 self.dropped["late"] += 1
-                continue
-            data: bytes = waiting.data
-            self.serve(data, len(data), cython.address(waiting.address), waiting.address_size)
+            else:
+                data: bytes = waiting.data
+                self.serve(data, len(data), cython.address(waiting.address), waiting.address_size)
             before_ns: int64_t = now_ns
             now_ns = posix.monotonic_ns()
             self.fair.charge(now_ns - before_ns)
@@ -299,6 +297,9 @@ class Datagrams:
         """Answer a datagram, or let the service do so."""
         origin: Origin = self.origin(address, address_size)
         try:
+            if self.port and port_of(address) == self.port and self.is_own(origin):
+                self.dropped["own address"] += 1
+                return 0
             if self.is_fast and size <= REQUEST_BYTES_MAX:
                 written: cython.Py_ssize_t = self.fast.serve(
                     data, size, self.outbox.room(), REPLY_BYTES_MAX, self.now_s, self.monotonic_s, origin.is_trusted
@@ -346,6 +347,7 @@ class Datagrams:
                 self.forget_origins()
             origin = Origin.__new__(Origin)
             origin.key = key
+            origin.source = source_of(key)
             origin.text = to_text(key)
             origin.is_trusted = self.cookies.is_trusted(origin.text)
             self.origins[key] = origin
@@ -358,13 +360,13 @@ class Datagrams:
         self.last_origin = None
         return 0
 
-    def is_own(self, address, address_size):
-        """Whether an address with the port of this socket is one of this machine.
+    def is_own(self, origin):
+        """Whether an address is one of this socket; a reply to it would come back here, if the port is the same too.
 
-        A reply to it would come back here. The kernel says so: to reach an address of its own it uses that address.
+        If the socket is bound to all addresses, the kernel says which are its own: it uses an address to reach itself.
         """
         own: str = self.socket.getsockname()[0]
-        text: str = socket.inet_ntop(self.socket.family, self.origin(address, address_size).key)
+        text: str = socket.inet_ntop(self.socket.family, origin.key)
         if own not in ANY:
             return text == own
         with socket.socket(self.socket.family, socket.SOCK_DGRAM) as probe, contextlib.suppress(OSError):
@@ -424,6 +426,11 @@ def stamp_of(header: cython.pointer[posix.msghdr]) -> int64_t:
         return 0
     memcpy(cython.address(stamp), posix.CMSG_DATA(ancillary), cython.sizeof(posix.timespec))
     return stamp.tv_sec * cython.cast(int64_t, 1_000_000_000) + stamp.tv_nsec
+
+
+def source_of(key: bytes) -> bytes:
+    """Return what one client has of the addresses: its own of IPv4, and of IPv6 a network of 64 bits."""
+    return key[:8] if len(key) == 16 and not key.startswith(MAPPED) else key
 
 
 def to_text(key: bytes) -> str:

@@ -1,6 +1,7 @@
 """The socket: whatever arrives and whatever the system says, the next datagram is served."""
 
 import asyncio
+import json
 import socket
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, cast
@@ -8,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Self, cast
 import pytest
 
 from beanpole.ids import limits
-from beanpole.ids.datagrams import Datagrams
+from beanpole.ids.datagrams import Datagrams, source_of, to_text
+from beanpole.ids.errors import ClockAheadError
 from beanpole.ids.service import DROPPED, Service
 from tests.unit.ids.test_service import MIDNIGHT_S, HeldStore, configure
 
@@ -215,6 +217,20 @@ def test_an_address_of_ipv4_is_written_as_such() -> None:
     asyncio.run(story())
 
 
+@pytest.mark.parametrize(
+    ("written", "source", "text"),
+    [
+        ("192.0.2.1", "c0000201", "192.0.2.1"),
+        ("::ffff:192.0.2.1", "00000000000000000000ffffc0000201", "192.0.2.1"),
+        ("2001:db8:1:2:3::4", "20010db800010002", "2001:db8:1:2:3::4"),
+    ],
+)
+def test_whose_address_it_is(written: str, source: str, text: str) -> None:
+    key = socket.inet_pton(socket.AF_INET6 if ":" in written else socket.AF_INET, written)
+    assert source_of(key).hex() == source
+    assert to_text(key) == text
+
+
 def test_who_is_trusted_is_asked_by_address() -> None:
     async def story() -> None:
         with World("0.0.0.0") as world:  # noqa: S104 - see above
@@ -281,6 +297,34 @@ def test_replies_that_wait_are_bounded_and_lost_at_the_end(tmp_path: Path) -> No
             assert failed > kept, "what was sent had half of this place, and the rest is lost"
             pipe.datagrams.close()
             assert pipe.datagrams.failed_count == failed + kept
+
+    asyncio.run(story())
+
+
+def test_clock_that_has_jumped_is_refused_as_by_the_service(tmp_path: Path) -> None:
+    """Also a request that would be served without it."""
+
+    async def story() -> None:
+        errors: list[Exception] = []
+
+        def now_s() -> float:
+            if errors:
+                raise errors[0]
+            return MIDNIGHT_S
+
+        service = Service(configure(tmp_path), HeldStore(), now_s, lambda: 0.0)
+        keeper = asyncio.create_task(service.counters.run())
+        datagrams = Datagrams(service)
+        with connected(datagrams.open("127.0.0.1", 0)) as client:
+            codes = []
+            for error in (None, None, ClockAheadError(9_999), None):
+                errors[:] = [error] if error else []
+                client.send(b'{"action":"get","app_name":"a","rule_name":"day"}')
+                codes.append(json.loads((await receive(client, 1))[0])["code"])
+        assert codes == [0, 0, -4, 0]
+        datagrams.close()
+        service.counters.begin_stop()
+        await keeper
 
     asyncio.run(story())
 
