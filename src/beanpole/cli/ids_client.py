@@ -69,6 +69,12 @@ class HttpUrl(click.ParamType[str]):
         return url
 
 
+RULE_COLUMNS = ("rule", "kind", "source", "cycle", "counters", "numbers", "remaining", "resets_at")
+"""What a table shows of a rule; with --json there is more."""
+
+COUNTER_COLUMNS = ("app", "counter", "remaining", "reserved", "resets_at")
+"""What a table shows of a counter."""
+
 NODES = click.Option(
     ["--url"],
     type=Nodes(),
@@ -137,8 +143,8 @@ def ask(url: str, method: str, *path: str, query: Mapping[str, object] | None = 
     port = parts.port or (443 if parts.scheme == "https" else HTTP_PORT_DEFAULT)
     make = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
     connection = make(parts.hostname, port, timeout=limits.IDS_TIMEOUT_S)
-    text = "&".join(f"{key}={quote(str(value), safe='')}" for key, value in (query or {}).items())
-    target = "/".join([parts.path.rstrip("/"), "v1", *(quote(each, safe="") for each in path)])
+    text = "&".join(f"{key}={quoted(str(value))}" for key, value in (query or {}).items())
+    target = "/".join([parts.path.rstrip("/"), "v1", *(quoted(each) for each in path)])
     try:
         connection.request(method, f"{target}?{text}" if text else target, headers={"X-Beanpole": "1"})
         response = connection.getresponse()
@@ -155,6 +161,11 @@ def ask(url: str, method: str, *path: str, query: Mapping[str, object] | None = 
         text = str(found.get("detail") or found.get("title") or response.reason)
         raise Failure(text, ExitCode.NOT_FOUND if name in NOT_FOUND else ExitCode.FAILED)
     return dict(found)
+
+
+def quoted(text: str) -> str:
+    """Return a text as a part of a URL; bytes that are no UTF-8 stay what they are."""
+    return quote(text, safe="", errors="surrogateescape")
 
 
 @verb("get", NODES, "Get numbers.")
@@ -181,9 +192,7 @@ def get(out: Output, url: str, *, rule: str, app: str, count: int, salt: str | N
 @verb("rules", HTTP, "Show the rules of a node.")
 def rules(out: Output, url: str) -> None:
     """Show the rules of a node: what they make, when counting starts again, and how many numbers a cycle has left."""
-    found = ask(url, "GET", "rules")["rules"]
-    columns = list(dict.fromkeys(key for row in found for key in row))
-    show(out, columns, found)
+    show(out, RULE_COLUMNS, ask(url, "GET", "rules")["rules"])
 
 
 @verb("counters", HTTP, "Show the counters of a rule.")
@@ -192,11 +201,7 @@ def rules(out: Output, url: str) -> None:
 def counters(out: Output, url: str, *, rule: str, app: str | None) -> None:
     """Show the counters of RULE that a node has in memory, or the one of the application APP."""
     rows = list(all_counters(url, rule)) if app is None else [ask(url, "GET", "counters", rule, app)]
-    show(out, COLUMNS, rows)
-
-
-COLUMNS = ("app", "counter", "remaining", "reserved", "resets_at")
-"""What a table shows of a counter."""
+    show(out, COUNTER_COLUMNS, rows)
 
 
 def all_counters(url: str, rule: str) -> Iterator[dict[str, Any]]:

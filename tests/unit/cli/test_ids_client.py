@@ -14,10 +14,12 @@ from beanpole.cli.limits import IDS_COUNTERS_PER_PAGE
 from beanpole.cli.main import main
 from tests.unit.idclient.node import Asked, closed_port, counting, node, reply
 
-APPS = sorted(f"app-{number}" for number in range(IDS_COUNTERS_PER_PAGE + 7))
+APPS = [*(f"a-{number:04}" for number in range(IDS_COUNTERS_PER_PAGE - 1)), "b-\udcff", "c", "d"]
+"""The last of the first page is no UTF-8."""
+
 RULES = [
-    {"rule": "order", "kind": "template", "template": "O{counter:06}", "left": 7, "resets_at": None},
-    {"rule": "row", "kind": "snowflake", "left": 9, "resets_at": None},
+    {"rule": "order", "kind": "template", "source": "O{counter:06}", "cycle": "day", "remaining": 7, "resets_at": None},
+    {"rule": "row", "kind": "snowflake", "batch": 9, "resets_at": None},
 ]
 
 
@@ -35,7 +37,7 @@ class Api(BaseHTTPRequestHandler):
             case ["", "v1", "rules"]:
                 self.answer({"rules": RULES})
             case ["", "v1", "counters", "order"]:
-                query = parse_qs(parts.query)
+                query = parse_qs(parts.query, errors="surrogateescape")
                 after, most = query.get("after", [""])[0], int(query["limit"][0])
                 page = [each for each in APPS if each > after][:most]
                 more = page[-1] if page and page[-1] != APPS[-1] else None
@@ -142,9 +144,9 @@ def test_rules(capsys: pytest.CaptureFixture[str]) -> None:
     with serving() as (url, _):
         assert main(["ids", "rules", "--url", url]) == 0
         assert capsys.readouterr().out.splitlines() == [
-            "rule\tkind\ttemplate\tleft\tresets_at",
-            "order\ttemplate\tO{counter:06}\t7\t",
-            "row\tsnowflake\t\t9\t",
+            "rule\tkind\tsource\tcycle\tcounters\tnumbers\tremaining\tresets_at",
+            "order\ttemplate\tO{counter:06}\tday\t\t\t7\t",
+            "row\tsnowflake\t\t\t\t\t\t",
         ]
         assert main(["ids", "rules", "--url", url, "--json"]) == 0
         assert [json.loads(line) for line in capsys.readouterr().out.splitlines()] == RULES
@@ -157,7 +159,7 @@ def test_counters_come_page_by_page(capsys: pytest.CaptureFixture[str]) -> None:
         assert [row["app"] for row in rows] == APPS
         assert [path for _, path in asked] == [
             f"/v1/counters/order?limit={IDS_COUNTERS_PER_PAGE}",
-            f"/v1/counters/order?limit={IDS_COUNTERS_PER_PAGE}&after={APPS[IDS_COUNTERS_PER_PAGE - 1]}",
+            f"/v1/counters/order?limit={IDS_COUNTERS_PER_PAGE}&after=b-%FF",
         ]
         assert main(["ids", "counters", "order", "a/b c", "--url", url]) == 0
         assert capsys.readouterr().out == "app\tcounter\tremaining\treserved\tresets_at\na/b c\t1\t2\t3\t\n"
