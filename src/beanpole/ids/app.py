@@ -23,7 +23,7 @@ from beanpole.errors import ExitCode, StartError
 from beanpole.ids import limits
 from beanpole.ids.config import load
 from beanpole.ids.datagrams import Datagrams
-from beanpole.ids.errors import ClockAheadError, LeaseLostError, RuleError, StorageError
+from beanpole.ids.errors import ClockAheadError, DatabaseLostError, LeaseLostError, RuleError, StorageError
 from beanpole.ids.rules.config import Config
 from beanpole.ids.rules.sequence import Clock
 from beanpole.ids.service import Service
@@ -108,7 +108,7 @@ class App:
         keeper = asyncio.create_task(self.service.counters.run())
         beat = asyncio.create_task(store.beat())
         for task in (keeper, beat):
-            task.add_done_callback(lambda _: self.stopping.set())
+            task.add_done_callback(self.ended)
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR2):
             loop.add_signal_handler(number, self.stopping.set)
         for number in (signal.SIGHUP, signal.SIGUSR1):
@@ -136,6 +136,13 @@ class App:
         self.web = make_server(self.service, store, self.clock, epoch, lambda: datagrams.failed_count)
         return await self.web.open(*place)
 
+    def ended(self, task: "asyncio.Task[None]") -> None:
+        """Stop, as a task has ended that only a stop or an error ends."""
+        error = None if task.cancelled() else task.exception()
+        if isinstance(error, DatabaseLostError):
+            self.service.counters.abandon(error)
+        self.stopping.set()
+
     async def stop(self, keeper: "asyncio.Task[None]", beat: "asyncio.Task[None]") -> None:
         """Accept nothing more over HTTP, answer the requests that wait, and give back unused ranges."""
         if self.web:
@@ -147,6 +154,9 @@ class App:
             with contextlib.suppress(asyncio.CancelledError):
                 await beat
             self.logger.info("ranges given back", counters=await self.service.counters.stop())
+        except DatabaseLostError as error:
+            self.exit_code = ExitCode.LOG_CHANGED
+            self.logger.critical("database lost", reason=str(error))
         except LeaseLostError as error:
             self.exit_code = ExitCode.DATA_DIR_LOCKED
             self.logger.critical("node lost", reason=str(error))

@@ -11,11 +11,19 @@ is called: a request for it that arrives in the meantime waits, so no number of 
 
 import asyncio
 import contextlib
+import math
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from itertools import islice
 
 from beanpole.ids import limits
-from beanpole.ids.errors import LeaseLostError, NoNumberError, RuleError, RuleFailedError, StorageError
+from beanpole.ids.errors import (
+    DatabaseLostError,
+    LeaseLostError,
+    NoNumberError,
+    RuleError,
+    RuleFailedError,
+    StorageError,
+)
 from beanpole.ids.rules.rule import Rule
 from beanpole.ids.rules.sequence import Counter, Key, Mark
 from beanpole.ids.storage.measured import StoreCalls
@@ -75,9 +83,7 @@ class Counters:
 
     def unavailable(self) -> StorageError | None:
         """Return why nothing can be reserved now; None if it can. After a failure the store rests for a moment."""
-        if self.stopping:
-            return StorageError("storage: stopping")
-        return self._resting()
+        return self._resting() or (StorageError("storage: stopping") if self.stopping else None)
 
     def _resting(self) -> StorageError | None:
         return self._failure if self.monotonic_s() < self._retry_at_s else None
@@ -160,7 +166,8 @@ class Counters:
         Raises NoNumberError: it is new, and must not be created; or its rule can't go on from the mark.
         """
         rule = self._rule(key)  # a reload may have changed it while the store was asked
-        if rule is None or (mark is None and not create):
+        is_abandoned = self._retry_at_s == math.inf
+        if rule is None or is_abandoned or (mark is None and not create):
             return
         if len(self.loaded) >= limits.COUNTERS_MAX:
             raise RuleFailedError("system error: too many names")
@@ -250,6 +257,14 @@ class Counters:
         for counter, rule in changes:
             counter.change(rule.counting, now_s)
         self.rules = rules
+
+    def abandon(self, error: DatabaseLostError) -> None:
+        """Give nothing more: what is reserved may be reserved again. `run` ends."""
+        for counter in self.loaded.values():
+            self.on_unload(counter)
+        self.loaded.clear()
+        self._failure, self._retry_at_s = error, math.inf
+        self.begin_stop()
 
     def begin_stop(self) -> None:
         """Load and refill nothing more; what is wanted already still is."""

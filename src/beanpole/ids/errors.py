@@ -74,3 +74,7 @@ class NeedCookieError(NoNumberError):
 
 class LeaseLostError(StorageError):
     """Another process has taken over the numbers of this node."""
+
+
+class DatabaseLostError(LeaseLostError):
+    """What was committed is gone: the numbers that are reserved here may be reserved again. Nothing more is given."""

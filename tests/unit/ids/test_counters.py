@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from beanpole.ids import limits
-from beanpole.ids.errors import StorageError
+from beanpole.ids.errors import DatabaseLostError, StorageError
 from beanpole.ids.rules.sequence import Key, Mark
 from tests.unit.ids.test_service import MIDNIGHT_S, World, configure, play, settle, until
 
@@ -317,3 +317,20 @@ def test_new_name_that_two_want_is_paid_by_one(tmp_path: Path) -> None:
         assert (await world.ask("192.0.2.1", app_name="more"))["code"] == 0, "a reload takes another limit over"
 
     play(tmp_path, story, replace(configure(tmp_path), new_names_per_s=1))
+
+
+def test_nothing_is_given_after_the_database_is_lost(tmp_path: Path) -> None:
+    async def story(world: World) -> None:
+        await world.ask()
+        world.store.open.clear()
+        world.send(app_name="waits")
+        await settle()
+        world.service.counters.abandon(DatabaseLostError("storage: the file is gone"))
+        reply = await world.ask()
+        assert (reply["code"], reply["message"]) == (-3, "storage: the file is gone")
+        assert world.service.fast.answer(b'{"action":"get","app_name":"a","rule_name":"day"}', MIDNIGHT_S, 0.0) is None
+        world.store.open.set()
+        await world.keeper
+        assert [(each["app_name"], each["code"]) for each in world.replies] == [("a", 0), ("a", -3), ("waits", -3)]
+
+    play(tmp_path, story)

@@ -5,6 +5,8 @@ A lock has a number, belongs to a connection, and ends with it or with the proce
 """
 
 import fcntl
+import glob
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,7 +17,7 @@ from sqlalchemy.dialects import mysql, postgresql, sqlite
 
 from beanpole.errors import ExitCode, StartError
 from beanpole.ids import limits
-from beanpole.ids.errors import StorageError
+from beanpole.ids.errors import DatabaseLostError, StorageError
 
 START = -1
 """The number of the lock that a process holds while it starts. The lock of a node has the number of the node."""
@@ -64,6 +66,12 @@ class Database(ABC):
         text = sa.text(f"SELECT * FROM {table.name} WHERE {where}(rule, app) IN {self.pairs}")  # noqa: S608 - ours
         return connection.execute(text.bindparams(PAIRS), {"pairs": pairs, "node": node}).all()
 
+    def check(self, *, is_connected: bool) -> None:  # noqa: B027 - only a file can be lost unnoticed
+        """Check that the database is the one that it was.
+
+        Raises DatabaseLostError: it is not.
+        """
+
     @abstractmethod
     def upsert(self, table: sa.Table) -> sa.Insert:
         """Return what inserts rows, or updates those with the same primary key."""
@@ -95,14 +103,46 @@ class Sqlite(Database):
         super().__init__(url, timeout_s, "SERIALIZABLE", timeout=timeout_s)
         self._path = Path(url.database).resolve()
         self._files: dict[int, IO[bytes]] = {}
+        self._file: IO[bytes] | None = None
+        """The database. It stays open, so that no other file gets its number; it is closed last, for SQLite loses its
+        locks when its process closes any file that is the same."""
+
+        self._log: tuple[int, int] | None = None
+        """The device and number of the connection's write-ahead log; None: not known yet."""
 
     def prepare(self, connection: sa.Connection) -> None:
         """Sync each commit."""
         connection.exec_driver_sql("PRAGMA synchronous = FULL")
 
     def make(self, connection: sa.Connection) -> None:
-        """Switch the file to a write-ahead log. SQLite refuses a second process that does so at the same moment."""
+        """Switch the file to a write-ahead log. SQLite refuses a second process that does so at the same moment.
+
+        Raises StorageError: the file is new, and those beside it are not.
+        """
         connection.exec_driver_sql("PRAGMA journal_mode = WAL")
+        locks = sorted(self._path.parent.glob(f"{glob.escape(self._path.name)}.node-*"))
+        if locks and not connection.exec_driver_sql("SELECT 1 FROM sqlite_master").first():
+            connection.close()
+            self._path.unlink()  # it is empty: the next start must not take it for one that counts
+            raise StorageError(
+                f"{self._path} was there and is gone: numbers would begin again and repeat. Put it back, or a backup "
+                f"in which `reserved` is above all numbers that were given; if they may begin again, remove {locks[0]}"
+            )
+
+    def check(self, *, is_connected: bool) -> None:
+        """Check that the files are those that they were. The log is a connection's: the last one deletes it."""
+        if not is_connected:
+            self._log = None
+        if self._file is None:
+            self._file = self._path.open("rb")
+        known = identity(os.fstat(self._file.fileno()))
+        log, expected = identity_at(f"{self._path}-wal"), self._log
+        if identity_at(self._path) != known or (expected is not None and log != expected):
+            raise DatabaseLostError(
+                f"storage: the file {self._path} or its -wal was deleted, moved or replaced: what it says is not what "
+                "was reserved. Put it back, or a backup in which `reserved` is above all numbers that were given"
+            )
+        self._log = log if is_connected else None
 
     def upsert(self, table: sa.Table) -> sa.Insert:
         """Return an ``INSERT ... ON CONFLICT``."""
@@ -129,6 +169,9 @@ class Sqlite(Database):
     def close(self) -> None:
         """Give all locks back."""
         super().close()
+        if self._file is not None:
+            self._file.close()
+            self._file = None
         for number in list(self._files):
             self.unlock(None, number)
 
@@ -250,6 +293,19 @@ class Postgresql(Database):
     def unlock(self, connection: sa.Connection, number: int) -> None:
         """Give it back."""
         connection.execute(sa.select(sa.func.pg_advisory_unlock(*self._ours(number))))
+
+
+def identity(status: os.stat_result) -> tuple[int, int]:
+    """Return what a file has as long as it exists, whatever its name is."""
+    return status.st_dev, status.st_ino
+
+
+def identity_at(path: str | Path) -> tuple[int, int] | None:
+    """Return what the file at a path is; None: there is none."""
+    try:
+        return identity(os.stat(path))  # noqa: PTH116 - many times a second
+    except FileNotFoundError:
+        return None
 
 
 def others(table: sa.Table) -> list[str]:

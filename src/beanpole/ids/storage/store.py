@@ -115,6 +115,7 @@ class Store:
                 self._take_node(connection)
             self._database.unlock(connection, START)
             connection.commit()
+            self._database.check(is_connected=True)
         except LeaseLostError as error:
             self.close()
             raise StartError(str(error), ExitCode.DATA_DIR_LOCKED) from error
@@ -309,6 +310,12 @@ class Store:
             raise
 
     def _attempt(self, work: Callable[[sa.Connection], T], is_held: bool) -> T:
+        self._database.check(is_connected=self._connection is not None)
+        done = self._transact(work, is_held)
+        self._database.check(is_connected=True)  # what was committed into a file that is gone was not
+        return done
+
+    def _transact(self, work: Callable[[sa.Connection], T], is_held: bool) -> T:
         connection = self._connection or self._connect()
         with connection.begin():
             # After a lost connection the database may believe for a while that it lives and has our lock. The lock only
