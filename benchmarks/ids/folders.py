@@ -7,8 +7,8 @@ from pathlib import Path
 RULES = """
 listen = "127.0.0.1:0"
 database = "sqlite:///{folder}/ids.db"
-step = 1
 offset = 0
+{more}
 
 [http]
 listen = "127.0.0.1:0"
@@ -58,10 +58,10 @@ FIRST_NAME = 10_000_000
 """The number in the first one."""
 
 
-def write_rules(folder: Path, more: str = "") -> None:
-    """The configuration."""
+def write_rules(folder: Path, rules: str = "", more: str = "") -> None:
+    """The configuration, with more rules, and more of what is above them."""
     (folder / "order.lua").write_text(LUA)
-    (folder / "rules.toml").write_text(RULES.format(folder=folder) + more)
+    (folder / "rules.toml").write_text(RULES.format(folder=folder, more=more) + rules)
 
 
 def many_rules(count: int, maximum: int) -> str:

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -145,6 +145,24 @@ def serving(folder: Path, checkout: Path = ROOT, commit_ms: int = 0) -> Iterator
         if process.poll() is None:
             process.kill()
             process.wait()
+
+
+@contextmanager
+def on_one_core(servers: Iterable[Server]) -> Iterator[None]:
+    """Have servers, and clients that are started, run on one core.
+
+    With one request under way they take turns. Where the scheduler puts them is then most of what is measured: waking
+    another core of a virtual machine costs several times what an echo does.
+    """
+    cores = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {max(cores)})
+    try:
+        for server in servers:
+            for task in Path(f"/proc/{server.process.pid}/task").iterdir():
+                os.sched_setaffinity(int(task.name), {max(cores)})
+        yield
+    finally:
+        os.sched_setaffinity(0, cores)
 
 
 def start_load(server: Server, request: str, options: str) -> "subprocess.Popen[str]":

@@ -4,6 +4,7 @@ What is compared runs in turn, round by round, and a ratio is the median of thos
 does then meets all of them alike.
 """
 
+import os
 import signal
 import statistics
 import time
@@ -23,6 +24,7 @@ from benchmarks.ids.programs import (
     finish_load,
     folder_of_a_server,
     load,
+    on_one_core,
     serving,
     start_load,
     stop_load,
@@ -73,10 +75,10 @@ class Bench:
 
     stack: ExitStack
 
-    def server(self, rules: str = "", checkout: Path = ROOT, commit_ms: int = 0) -> Server:
+    def server(self, rules: str = "", checkout: Path = ROOT, commit_ms: int = 0, more: str = "") -> Server:
         """A service that runs until the row ends."""
         folder = self.stack.enter_context(folder_of_a_server())
-        write_rules(folder, rules)
+        write_rules(folder, rules, more)
         return self.stack.enter_context(serving(folder, checkout, commit_ms))
 
     def servers(self) -> dict[str, Server]:
@@ -138,10 +140,12 @@ def timed(bench: Bench, server: Server, request: str, options: str) -> Callable[
 # --- CPU and rates ----------------------------------------------------------------------------------------------------
 
 
-def cpu(bench: Bench, what: str, options: str, at_most: float) -> Iterator[Figure]:
+def cpu(bench: Bench, what: str, options: str, at_most: float, *, is_pinned: bool = False) -> Iterator[Figure]:
     """CPU a request as a multiple of the echo's."""
     request = get("template")
     servers = bench.servers() | bench.echo()
+    if is_pinned:
+        bench.stack.enter_context(on_one_core(servers.values()))
     runs = bench.in_turn({name: timed(bench, each, request, options) for name, each in servers.items()})
     for name in servers:
         if name != "echo":
@@ -154,7 +158,7 @@ def cpu(bench: Bench, what: str, options: str, at_most: float) -> Iterator[Figur
 
 def one(bench: Bench) -> Iterator[Figure]:
     """One request under way."""
-    yield from cpu(bench, "one under way", "-s 1 -w 1", 3)
+    yield from cpu(bench, "one under way", "-s 1 -w 1", 3, is_pinned=True)
 
 
 def deep(bench: Bench) -> Iterator[Figure]:
@@ -252,11 +256,24 @@ def slow(bench: Bench) -> Iterator[Figure]:
     yield Figure("requests/s, database + 20 ms, × without", value, "×", details=details)
 
 
+def processes(bench: Bench) -> Iterator[Figure]:
+    """Two processes, which need a core each, beside one; the client needs another."""
+    servers = {"2": bench.server(more="processes = 2"), "1": bench.server()}
+    options = "-s 64 -w 4"
+    runs = bench.in_turn({name: timed(bench, each, get("template"), options) for name, each in servers.items()})
+    details = ", ".join(f"{name}: {median(found, lambda one: one.rate):,.0f}/s" for name, found in runs.items())
+    value = ratio(runs["2"], runs["1"], lambda one: one.rate)
+    yield Figure(f"requests/s of 2 processes, × 1, {os.cpu_count()} cores", value, "×", details=details)
+
+
 def batch(bench: Bench) -> Iterator[Figure]:
     """A commit for each number."""
     bench = replace(bench, seconds=max(bench.seconds, COMMITS_S))
     for name, server in bench.servers().items():
-        runs = bench.in_turn({each: timed(bench, server, get("strict"), f"-s {each}") for each in ("64", "1")})
+        # Not in turn: what 64 clients have left behind would keep the one waiting.
+        runs = {}
+        for each in ("1", "64"):
+            runs |= bench.in_turn({each: timed(bench, server, get("strict"), f"-s {each}")})
         value = ratio(runs["64"], runs["1"], lambda one: one.rate)
         of_all = "batch = 1: requests/s of 64 clients, × one's" + (", theirs" if name == "theirs" else "")
         details = ", ".join(
@@ -364,5 +381,22 @@ def memory(bench: Bench) -> Iterator[Figure]:
 
 ROWS: dict[str, Callable[[Bench], Iterator[Figure]]] = {
     each.__name__: each
-    for each in (one, deep, four, lua, snowflake, count, http, half, slow, batch, flood, names, reload, restart, memory)
+    for each in (
+        one,
+        deep,
+        four,
+        lua,
+        snowflake,
+        count,
+        http,
+        half,
+        slow,
+        processes,
+        batch,
+        flood,
+        names,
+        reload,
+        restart,
+        memory,
+    )
 }
