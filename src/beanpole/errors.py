@@ -39,7 +39,7 @@ class ExitCode(enum.IntEnum):
     UNKNOWN_USER = 33
     WORKER_STUCK = 75
     LOG_CHANGED = 7
-    """What was confirmed is gone from a cluster's log, or a database of the ID service: starting again proves nothing."""
+    """What was confirmed is gone from a cluster's log, or an ID service's database: starting again proves nothing."""
 
     CANNOT_LISTEN = 111
 
