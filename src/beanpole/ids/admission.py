@@ -7,7 +7,8 @@ A request is checked before its numbers are made and counted when they are, in o
 refused. Everything here takes a bounded time and bounded memory, whatever names clients choose.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 from typing import Protocol
 
 from beanpole.ids import limits
@@ -111,12 +112,13 @@ class Admission:
         self.now_s = now_s
         self.monotonic_s = monotonic_s
         self._tallies: dict[Limit, list[Tally]] = {}
+        self._about = lru_cache(limits.NAMES_CACHED)(self._find)
         self.reload(found)
 
     def reload(self, found: Iterable[Limit]) -> None:
         """Take over other limits; one that stays goes on counting."""
         self._tallies = {limit: self._tallies.get(limit) or self._count(limit) for limit in found}
-        self._by_name: dict[Name, list[tuple[Tally, Name]]] = {}
+        self._about.cache_clear()
 
     def _count(self, limit: Limit) -> list[Tally]:
         tallies: list[Tally] = []
@@ -135,31 +137,22 @@ class Admission:
 
         Raises LimitError: they may not.
         """
-        for tally, name in self._about(request):
+        for tally, name in self._about(request.rule.name, request.found["app_name"]):
             tally.check(name, request.count)
 
     def spend(self, request: Request) -> None:
         """Count the numbers of a request that are given."""
-        for tally, name in self._about(request):
+        for tally, name in self._about(request.rule.name, request.found["app_name"]):
             tally.spend(name, request.count)
 
-    def _about(self, request: Request) -> Iterable[tuple[Tally, Name]]:
-        """Return what counts the numbers of a request, and under which name."""
-        if not self._tallies:
-            return ()
-        rule, app = names = request.rule.name, request.found["app_name"]
-        found = self._by_name.get(names)
-        if found is None:
-            found = [
-                (tally, (rule if limit.rule == EACH else "", app if limit.app == EACH else ""))
-                for limit, tallies in self._tallies.items()
-                if limit.is_about(rule, app)
-                for tally in tallies
-            ]
-            if len(self._by_name) >= limits.COUNTERS_MAX:
-                self._by_name.clear()
-            self._by_name[names] = found
-        return found
+    def _find(self, rule: str, app: str) -> Sequence[tuple[Tally, Name]]:
+        """Return what counts an application's numbers of a rule, and under which name."""
+        return [
+            (tally, (rule if limit.rule == EACH else "", app if limit.app == EACH else ""))
+            for limit, tallies in self._tallies.items()
+            if limit.is_about(rule, app)
+            for tally in tallies
+        ]
 
 
 class NewNames:

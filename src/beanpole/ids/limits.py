@@ -97,6 +97,9 @@ COOKIE_S = 3_600
 SOURCES_CACHED = 4_096
 """Addresses of clients of which it is remembered whether a trusted network has them: looking takes microseconds."""
 
+NAMES_CACHED = 1_000
+"""Pairs of a rule and an application of which it is remembered which limits are about them."""
+
 LIMIT_RATE_MIN = 0.001
 """The least rate of a limit, in numbers a second; a quota is for less."""
 
