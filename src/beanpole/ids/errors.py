@@ -47,6 +47,10 @@ class RuleFailedError(NoNumberError):
     """A rule did not make a number: an error in its Lua code, or a result that is none."""
 
 
+class RuleCostError(RuleFailedError):
+    """A rule in Lua was stopped: it took too many steps, too much time or too much memory."""
+
+
 class StorageError(NoNumberError):
     """The reserved numbers are given, and the store reserves no more."""
 

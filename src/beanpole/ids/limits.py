@@ -159,10 +159,22 @@ WIDTH_MAX = 64
 """Characters of a counter in a template: the largest has 63 in the smallest alphabet."""
 
 LUA_INSTRUCTIONS_MAX = 1_000_000
-"""Instructions of Lua for one number, some milliseconds: a rule without end can't stop the service."""
+"""Instructions of Lua for the numbers of a request, some milliseconds: a rule without end can't stop the service."""
 
-LUA_MEMORY_BYTES_MAX = 16_777_216
-"""Bytes of memory of one Lua rule."""
+LUA_MS_MAX = 100
+"""Milliseconds of CPU for the same: an instruction may be long, as one that joins two long texts."""
+
+LUA_LOOK_STEPS = 1_000
+"""Instructions of Lua between two looks at the clock: cheap, and few enough though one may take 0.1 ms."""
+
+LUA_SEARCH_STEPS_MAX = 300_000
+"""Steps, at the worst, of a search that is left to C, a millisecond; one that may take more is counted step by step."""
+
+LUA_MEMORY_BYTES_MAX = 4_194_304
+"""Bytes of memory of one Lua rule, half of which it may keep. One instruction of Lua may copy all of it."""
+
+SALT_BYTES_MAX = 255
+"""Bytes of the salt of a request: it becomes a part of a number, and rules in Lua may search it."""
 
 STORE_RETRY_MS = 500
 """Milliseconds after a failed reservation in which requests are refused before the store is tried again."""

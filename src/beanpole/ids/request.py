@@ -109,6 +109,8 @@ class Reader:
         if "request_id" in found and not isinstance(found["request_id"], str | int):
             raise BadRequestError("request_id must be a string or a whole number")
         salt = to_bytes(salt) if salt and isinstance(salt, str) else b""
+        if len(salt) > limits.SALT_BYTES_MAX:
+            raise BadRequestError(f"salt has more than {limits.SALT_BYTES_MAX} bytes")
         return Request(found, answer, key, rule, count, salt, action in GETS, source)
 
     def _find(self, found: dict[str, Any]) -> tuple[Rule, Key]:

@@ -49,6 +49,17 @@ def test_what_is_a_reply_is_not_answered(tmp_path: Path) -> None:
         for fields in ({"code": 7}, {"message": "x", "data": 1}, {"code": "0", "data": 1}, {"code": True, "data": 1}):
             assert (await world.ask(**fields))["code"] == 0, "it has fields of its own that no reply has together"
 
+
+def test_salt_that_is_too_long_is_refused(tmp_path: Path) -> None:
+    """A pattern that trims it took 1.5 s for 10 KB."""
+
+    async def story(world: World) -> None:
+        for salt in ("s" * limits.SALT_BYTES_MAX, "\xe4" * (limits.SALT_BYTES_MAX // 2)):
+            assert (await world.ask(salt=salt))["code"] == 0
+        for salt in ("s" * (limits.SALT_BYTES_MAX + 1), "\xe4" * (limits.SALT_BYTES_MAX // 2 + 1)):
+            reply = await world.ask(salt=salt)
+            assert (reply["code"], reply["message"]) == (-1, "salt has more than 255 bytes")
+
     play(tmp_path, story)
 
 

@@ -45,6 +45,7 @@ function reset_seconds() return 0 end
 function create_id(counter, now, salt)
     local first = counter:generate_counter()
     if salt == "bad" then error("no") end
+    while salt == "worse" do pcall(string.rep, "", 2^31) end
     return first .. "-" .. counter:generate_counter()
 end
 """
@@ -237,6 +238,8 @@ def test_lua_that_takes_two_and_one_that_fails_after_one(tmp_path: Path) -> None
     async def story(world: World) -> None:
         assert (await world.ask(rule_name="pair"))["data"] == "0-1"
         assert (await world.ask(rule_name="pair", salt="bad"))["message"].startswith("system error")
+        reply = await world.ask(rule_name="pair", salt="worse")
+        assert reply["message"].startswith("system error: rule 'pair' was stopped: too m")
         assert (await world.ask(rule_name="pair"))["data"] == "2-3"
         assert (await world.ask(rule_name="pair", count=3))["data"] == ["4-5", "6-7", "8-9"]
 

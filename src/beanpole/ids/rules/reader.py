@@ -215,7 +215,7 @@ def lua_rule(common: Common, path: Path) -> Rule:
     """Read a rule in Lua."""
     try:
         source = path.read_bytes()
-        code, again = LuaRule(source, path.name), LuaRule(source, path.name)
+        code, again = (LuaRule(source, path.name, common.name) for _ in range(2))
     except OSError as error:
         raise RuleError(f"cannot read {path}: {error.strerror}") from error
     seconds = code.ask("reset_seconds")

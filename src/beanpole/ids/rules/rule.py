@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import Protocol
 
 from beanpole.ids import limits
-from beanpole.ids.errors import NeedRangeError, NoNumberError, RuleError
+from beanpole.ids.errors import NeedRangeError, NoNumberError, RuleCostError, RuleError
 from beanpole.ids.rules.cycle import DAY_S, HOUR_S, Cycle
 from beanpole.ids.rules.sequence import Counting
 from beanpole.ids.rules.template import Template
@@ -93,12 +93,12 @@ def cases(rule: Rule) -> Iterator[tuple[int, int, bytes]]:
 def sample_or_none(make: Maker, value: int, time_s: int, salt: bytes) -> str | None:
     """Return a number, or None if the rule does not want this salt.
 
-    Raises RuleError: it makes none without a salt.
+    Raises RuleError: it makes none without a salt, or takes too long for one.
     """
     try:
         return sample(make, value, time_s, salt)
-    except RuleError:
-        if not salt:
+    except RuleError as error:
+        if not salt or isinstance(error.__cause__, RuleCostError):
             raise
         return None
 
