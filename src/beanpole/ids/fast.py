@@ -23,7 +23,7 @@ from beanpole.limits import IDS_COUNT_MAX, IDS_REQUEST_BYTES_MAX
 
 REQUEST_BYTES_MAX = cython.declare(cython.Py_ssize_t, IDS_REQUEST_BYTES_MAX)
 REPLY_BYTES_MAX = cython.declare(cython.Py_ssize_t, limits.REPLY_BYTES_MAX)
-SALT_BYTES_MAX = cython.declare(cython.Py_ssize_t, 255)
+SALT_BYTES_MAX = cython.declare(cython.Py_ssize_t, limits.SALT_BYTES_MAX)
 COUNT_MAX = cython.declare(int64_t, IDS_COUNT_MAX)
 COUNT_DIGITS_MAX = cython.declare(cython.Py_ssize_t, len(str(IDS_COUNT_MAX)))
 NAMES_MAX = cython.declare(cython.Py_ssize_t, limits.COUNTERS_MAX)

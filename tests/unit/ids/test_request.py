@@ -49,6 +49,8 @@ def test_what_is_a_reply_is_not_answered(tmp_path: Path) -> None:
         for fields in ({"code": 7}, {"message": "x", "data": 1}, {"code": "0", "data": 1}, {"code": True, "data": 1}):
             assert (await world.ask(**fields))["code"] == 0, "it has fields of its own that no reply has together"
 
+    play(tmp_path, story)
+
 
 def test_salt_that_is_too_long_is_refused(tmp_path: Path) -> None:
     """A pattern that trims it took 1.5 s for 10 KB."""
