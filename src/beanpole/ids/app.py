@@ -12,7 +12,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,7 +25,9 @@ from beanpole.ids.config import load
 from beanpole.ids.datagrams import Datagrams
 from beanpole.ids.errors import ClockAheadError, DatabaseLostError, LeaseLostError, RuleError, StorageError
 from beanpole.ids.rules.config import Config
+from beanpole.ids.rules.rule import Rule
 from beanpole.ids.rules.sequence import Clock
+from beanpole.ids.rules.web import Http
 from beanpole.ids.service import Service
 from beanpole.ids.storage.measured import Measured
 from beanpole.ids.storage.store import Store
@@ -124,17 +126,18 @@ class App:
         self.logger.info("stopped", exit_code=int(self.exit_code), **self.service.counts, dropped=self.service.dropped)
         return self.exit_code
 
-    async def open_web(self, place: tuple[str, int], store: Measured, epoch: int, datagrams: Datagrams) -> list[str]:
+    async def open_web(self, http: Http, store: Measured, epoch: int, datagrams: Datagrams) -> list[str]:
         """Serve HTTP; return its addresses.
 
         Raises OSError: it can't be listened on the address; StartError: a package is missing.
         """
         try:
-            from beanpole.ids.http.server import make_server  # noqa: PLC0415 - needed only for HTTP
+            from beanpole.ids.http.make import Node, make_server  # noqa: PLC0415 - needed only for HTTP
         except ImportError as error:
             raise StartError(f"{error.name} is not installed: pip install 'beanpole[ids]'", ExitCode.FAILED) from error
-        self.web = make_server(self.service, store, self.clock, epoch, lambda: datagrams.failed_count)
-        return await self.web.open(*place)
+        node = Node(self.service, store, self.clock, epoch, lambda: datagrams.failed_count, self.reload_and_tell)
+        self.web = make_server(node, http)
+        return await self.web.open(http.host, http.port)
 
     def ended(self, task: "asyncio.Task[None]") -> None:
         """Stop, as a task has ended that only a stop or an error ends."""
@@ -174,12 +177,25 @@ class App:
 
     def reload(self) -> None:
         """Read the rules again, and accept the clock; if anything is wrong with the rules, nothing changes."""
+        with contextlib.suppress(RuleError):
+            self.take_rules()
+
+    async def reload_and_tell(self) -> dict[str, list[str]]:
+        """Do what `reload` does; return the names of rules that were added, changed and removed.
+
+        Raises RuleError: the rules are refused.
+        """
+        return self.take_rules()
+
+    def take_rules(self) -> dict[str, list[str]]:
+        """Do what `reload_and_tell` does."""
+        before = self.service.config.rules
         try:
             config = load(self.path, self.config.offset, self.config.offset % self.config.processes)
             self.service.reload(config)
         except RuleError as error:
             self.logger.warning("reload refused", reason=str(error), effect="the old rules stay, and the old clock")
-            return
+            raise
         self.logger.info("reloaded", rules=sorted(config.rules))
         self.clock.ahead_s_max = config.ahead_s_max
         now_s, steady_s = self.clocks.wall_s(), self.clocks.steady_s()
@@ -188,6 +204,21 @@ class App:
         except ClockAheadError as error:
             self.clock.accept(now_s, steady_s)
             self.logger.warning("clock accepted", ahead_s=error.ahead_s)
+        return differences(before, config.rules)
+
+
+def differences(before: Mapping[str, Rule], after: Mapping[str, Rule]) -> dict[str, list[str]]:
+    """Return the names of rules that were added, changed and removed."""
+
+    def facts(rule: Rule) -> tuple[object, ...]:
+        counting = rule.counting
+        return rule.source, counting.shape, counting.batch, counting.fingerprint
+
+    return {
+        "added": sorted(after.keys() - before.keys()),
+        "changed": sorted(name for name in before.keys() & after.keys() if facts(before[name]) != facts(after[name])),
+        "removed": sorted(before.keys() - after.keys()),
+    }
 
 
 def leased(path: Path, config: Config, node: int) -> Config:

@@ -188,14 +188,36 @@ HTTP_BACKLOG = 1024
 HTTP_HEAD_BYTES_MAX = 16_384
 """Bytes of the first line and the fields of an HTTP request, and of its body."""
 
+HTTP_FIELDS_KEPT_MAX = 1_000
+"""Heads of HTTP requests of which it is remembered what their fields say; and names of hosts, and paths."""
+
+HTTP_FIELDS_KEPT_BYTES_MAX = 2_048
+"""Bytes of such a head; a longer one is read each time."""
+
 HTTP_CONNECTIONS_MAX = 500
-"""HTTP connections at a time; further ones get a 503 and are closed. Half of the usual limit of descriptors."""
+"""HTTP connections at a time; for a further one that is closed which has waited longest for its client. Half of the
+usual limit of descriptors."""
+
+HTTP_CONNECTIONS_PER_SOURCE_DEFAULT = 100
+"""Connections of one client's address at a time, unless the configuration says otherwise; a proxy is one, too."""
+
+HTTP_EXTRA_MAX = 20
+"""Connections above these limits at a time, which get an answer only from /health and /metrics."""
+
+HTTP_HEAD_MS = 5_000
+"""Milliseconds from the first byte of an HTTP request, or from a new connection, to the end of the request's head."""
 
 HTTP_TIMEOUT_MS = 30_000
-"""Milliseconds in which an HTTP request must have come whole, an idle connection included, and then be answered."""
+"""Milliseconds in which a body must have come whole, a request be answered, and an idle connection be used again."""
 
 HTTP_STOP_MS = 2_000
 """Milliseconds that HTTP clients have at a stop to take their last answer."""
+
+HTTP_PAGE_DEFAULT = 100
+"""Counters of a page of a list, unless the client asks for another number."""
+
+HTTP_PAGE_MAX = 1_000
+"""The most of them."""
 
 HEALTH_MS = 1_000
 """Milliseconds for which a health check speaks for later ones: many can't load the database."""

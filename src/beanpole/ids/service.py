@@ -32,6 +32,7 @@ from beanpole.ids.fast import Fast
 from beanpole.ids.original import wire
 from beanpole.ids.request import Answer, BadRequestError, Reader, Request
 from beanpole.ids.rules.config import Config
+from beanpole.ids.rules.rule import Rule
 from beanpole.ids.rules.sequence import Counter, Key
 from beanpole.ids.storage.measured import StoreCalls
 from beanpole.ids.waiting import Waiting
@@ -229,15 +230,7 @@ class Service:
         if counter.durable is None:
             self.refuse(request.found, request.answer, "not exist", room=request.room)
             return True
-        end_s = counter.cycles.end_s(counter.time_s)
-        data = {
-            "counter": counter.last,
-            "node_offset": counter.shape.offset,
-            "remaining": counter.remaining,
-            "reserved": counter.reserved,
-            "resets_at": request.rule.cycle.local(end_s).isoformat() if end_s is not None else None,
-        }
-        request.answer(request.reply("ok", data))
+        request.answer(request.reply("ok", state_of(counter, request.rule)))
         return True
 
     def repeat(self, request: Request) -> bool:
@@ -350,3 +343,15 @@ class Service:
             self.new_names = NewNames(config.new_names_per_s, self.monotonic_s)
         self.config, self.reader = config, Reader(config.rules)
         self.fast.forget()
+
+
+def state_of(counter: Counter, rule: Rule) -> dict[str, Any]:
+    """Return how a counter of a rule stands."""
+    end_s = counter.cycles.end_s(counter.time_s)
+    return {
+        "counter": counter.last,
+        "node_offset": counter.shape.offset,
+        "remaining": counter.remaining,
+        "reserved": counter.reserved,
+        "resets_at": rule.cycle.local(end_s).isoformat() if end_s is not None else None,
+    }

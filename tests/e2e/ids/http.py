@@ -37,11 +37,12 @@ class Web:
         self.url = url
         self.address = (parts.hostname or "", parts.port or 0)
 
-    def get(self, path: str, method: str = "GET", body: bytes | None = None) -> Found:
-        """The response to a request."""
+    def get(self, path: str, method: str = "GET", body: bytes | None = None, **fields: str) -> Found:
+        """The response to a request, which has a mark unless it is not to have one."""
+        fields = {"X-Beanpole": "1"} | {name.replace("_", "-"): value for name, value in fields.items()}
         connection = http.client.HTTPConnection(*self.address, timeout=20)
         try:
-            connection.request(method, path, body)
+            connection.request(method, path, body, {name: value for name, value in fields.items() if value})
             response = connection.getresponse()
             fields = {name.lower(): value for name, value in response.getheaders()}
             return Found(response.status, fields, response.read())
@@ -55,3 +56,8 @@ def web(folder: Path, listen: str = "127.0.0.1:0", config: Path | None = None) -
     config = config or write_rules(folder, more=HTTP.format(listen))
     with running(folder, config) as service:
         yield Web(service, (folder / "ready").read_text().split()[1])
+
+
+def tails(found: Any) -> list[int]:  # noqa: ANN401 - what a response says
+    """The counters of numbers of the rule `order`."""
+    return [int(each[7:]) for each in found["ids"]]

@@ -15,7 +15,7 @@ from tests.e2e.ids.http import Web, web
 pytestmark = pytest.mark.repository
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs/ids.md").read_text()
-CURLS = re.findall(r"^\$ curl 'http://[^/]*(.*)'\n(.*)$", PAGE, re.MULTILINE)
+CURLS = re.findall(r"^\$ curl (?:-X (\w+) )?'http://[^/]*(.*)'\n(.*)$", PAGE, re.MULTILINE)
 EXAMPLES = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 CONFIG = re.findall(r"^```toml\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)[0]
 HTTP = re.findall(r"^```text\n(\[http\]\n.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)[0]
@@ -34,8 +34,8 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Web]:
 
 def test_responses(api: Web) -> None:
     assert len(CURLS) == 3
-    for path, shown in CURLS:
-        assert blank(api.get(path).body.decode()) == blank(shown)
+    for method, path, shown in CURLS:
+        assert blank(api.get(path, method or "GET", X_Beanpole="").body.decode()) == blank(shown)
 
 
 def blank(text: str) -> str:

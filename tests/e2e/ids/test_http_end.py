@@ -37,11 +37,13 @@ def test_request_that_waits_for_the_database_is_answered_before_the_end(tmp_path
                 connection.rollback()
             found = asked.result(20)
         engine.dispose()
-        assert (found.status, found.json()["detail"]) == (503, "storage: stopping")
+        # Which of the two happens depends on what was under way when the signal came.
+        given = found.json().get("ids", [])
+        assert [each[7:] for each in given] == ["000000"] or found.json()["detail"] == "storage: stopping"
         assert found.fields["connection"] == "close"
         assert api.service.popen.wait(10) == 0
     with web(tmp_path, config=tmp_path / "rules.toml") as api:
-        assert api.get("/v1/ids/order/b").json()["ids"][0][7:] == "000000", "there is no gap"
+        assert int(api.get("/v1/ids/order/b").json()["ids"][0][7:]) == len(given), "there is no gap"
 
 
 def waiting(api: Web) -> int:
@@ -62,7 +64,7 @@ def accepts(api: Web) -> bool:
 def test_idle_and_half_sent_requests_hold_up_nothing(tmp_path: Path) -> None:
     with web(tmp_path) as api:
         kept = http.client.HTTPConnection(*api.address, timeout=20)
-        kept.request("GET", "/v1/ids/order/a")
+        kept.request("POST", "/v1/ids/order/a")
         kept.getresponse().read()
         idle = [socket.create_connection(api.address) for _ in range(20)]
         half = socket.create_connection(api.address)

@@ -12,7 +12,7 @@ from prometheus_client import ProcessCollector, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from beanpole.ids.http.routes import OUTCOMES
+from beanpole.ids.http.numbers import OUTCOMES
 from beanpole.ids.rules.sequence import Clock, Counter
 from beanpole.ids.service import Service
 from beanpole.ids.storage.measured import BUCKETS_S, Measured
@@ -98,18 +98,22 @@ class Metrics:
     connection_count: Callable[[], int] = int
     """HTTP connections."""
 
+    refused_count: Callable[[], int] = int
+    """Those that were cut off for others, or came when there were too many."""
+
     http: dict[tuple[str, str], int] = field(default_factory=dict)
     """HTTP requests by path, as the API has it, and status."""
 
     async def page(self) -> bytes:
         """Return everything in the text format of Prometheus."""
         page = Page(list(ProcessCollector(registry=None).collect()))
-        self._rules(page, await self._totals())
+        self._rules(page, await self.totals())
         self._traffic(page)
         self._store(page)
         return generate_latest(page)
 
-    async def _totals(self) -> dict[str, Totals]:
+    async def totals(self) -> dict[str, Totals]:
+        """Return the totals of all rules."""
         seen = {name: Totals() for name in self.service.config.rules}
         for rule, (answered, given) in self.service.counters.unloaded.items():
             seen[rule] = Totals(answered, given)
@@ -166,6 +170,8 @@ class Metrics:
         page.counter("unsent_replies", "Replies that could not be sent over UDP.", self.unsent_count())
         page.gauge("waiting_requests", "Requests that wait for a reservation.", service.waiting.count)
         page.gauge("http_connections", "HTTP connections.", self.connection_count())
+        text = "HTTP connections that were cut off for others, or came when there were too many."
+        page.counter("http_refused_connections", text, self.refused_count())
         page.by(COUNTER, "http_requests", "HTTP requests.", ("path", "status"), self.http.items())
 
     def _store(self, page: Page) -> None:

@@ -16,17 +16,23 @@ PROBLEMS: dict[str, tuple[int, str, str]] = {
     "unknown-path": (404, "Unknown path", "Nothing is served at this path."),
     "unknown-rule": (404, "Unknown rule", "The configuration has no rule of this name."),
     "unused": (404, "Unused", "Nobody has asked for a number of this counter."),
+    "unmarked": (403, "Not marked", "A GET gives numbers only with the field `X-Beanpole`. Send that, or a POST."),
+    "other-site": (403, "Other site", "A browser asks for a page of another site, which `Origin` names."),
+    "not-from-here": (403, "Not from here", "Only networks that the configuration names may ask for this."),
     "wrong-method": (405, "Wrong method", "The path does not take this method; the field `Allow` says which."),
     "late": (408, "Too late", "The request did not come whole in time."),
+    "refused": (409, "Refused", "The configuration has a fault, which `detail` says. Nothing has changed."),
     "exhausted": (409, "Exhausted", "The cycle's numbers are given; `resets_at` says when counting starts again."),
     "too-large": (413, "Too large", "The body is too large. None is needed."),
+    "not-json": (415, "Not JSON", "A body must be a JSON object, with `Content-Type: application/json`."),
+    "unknown-host": (421, "Unknown name", "`Host` is neither an address nor a name that the configuration has."),
     "limited": (429, "Limited", "A limit of the configuration is reached; `retry_s` says when to ask again, if ever."),
     "long-head": (431, "Too large", "The first line and the fields are too large."),
     "failed": (500, "Rule failed", "The rule made no number, or there are too many applications; `detail` says why."),
     "not-http": (501, "Not understood", "The request uses a part of HTTP that is not understood here."),
     "storage": (503, "Storage", "Nothing can be reserved. Ask again, or another node."),
     "clock": (503, "Clock", "The node's clock has jumped ahead and nobody has accepted it. Ask another node."),
-    "busy": (503, "Busy", "Too many connections."),
+    "busy": (503, "Busy", "Too many connections, in all or from one address; see `/health` all the same."),
 }
 """Everything that can go wrong: its name, which `type` ends with, the status, the title, and what it means."""
 
@@ -40,20 +46,61 @@ def thing(*required: str, **properties: dict[str, Any]) -> dict[str, Any]:
     return {"type": "object", "properties": properties, "required": list(required or properties)}
 
 
+STATE: dict[str, dict[str, Any]] = {
+    "counter": WHOLE | {"description": "the number that was given last"},
+    "node_offset": WHOLE,
+    "remaining": WHOLE | {"description": "numbers left in the cycle"},
+    "reserved": WHOLE | {"description": "the highest number that is reserved"},
+    "resets_at": MOMENT,
+}
+"""How a counter stands."""
+
+
+def list_of(schema: dict[str, Any], least: int = 0) -> dict[str, Any]:
+    """Return the schema of a list."""
+    return {"type": "array", "items": schema} | ({"minItems": least} if least else {})
+
+
+def reference(name: str) -> dict[str, Any]:
+    """Return a reference to a schema."""
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
 SCHEMAS = {
-    "Ids": thing(rule=STRING, app=STRING, ids={"type": "array", "items": STRING, "minItems": 1}),
-    "Counter": thing(
+    "Ids": thing(rule=STRING, app=STRING, ids=list_of(STRING, 1)),
+    "Wanted": {
+        "type": "object",
+        "properties": {
+            "count": WHOLE | {"minimum": 1, "maximum": IDS_COUNT_MAX, "default": 1},
+            "request_id": {"type": ["string", "integer"]},
+            "salt": STRING,
+        },
+        "additionalProperties": False,
+    },
+    "Counter": thing(rule=STRING, app=STRING, **STATE),
+    "Counters": thing(
         rule=STRING,
-        app=STRING,
-        counter=WHOLE | {"description": "the number that was given last"},
-        node_offset=WHOLE,
-        remaining=WHOLE | {"description": "numbers left in the cycle"},
-        reserved=WHOLE | {"description": "the highest number that is reserved"},
+        counters=list_of(thing(app=STRING, **STATE)),
+        next={"type": ["string", "null"], "description": "what `after` must be for the next page; null: there is none"},
+    ),
+    "Rule": thing(
+        rule=STRING,
+        kind=STRING | {"description": "template, lua, or the kind of one that begins with the time"},
+        source=STRING | {"description": "the template, or the name of the Lua file"},
+        cycle=STRING,
+        time_zone=STRING,
+        batch=WHOLE,
+        counters=WHOLE | {"description": "counters in memory"},
+        numbers=WHOLE | {"description": "numbers that were given since the start"},
+        cycle_numbers=WHOLE | {"description": "numbers that a cycle of this node has"},
+        remaining=WHOLE | {"description": "those that are left to the application that has the fewest"},
         resets_at=MOMENT,
     ),
+    "Rules": thing(rules=list_of(reference("Rule"))),
+    "Reloaded": thing(added=list_of(STRING), changed=list_of(STRING), removed=list_of(STRING)),
     "Health": thing(
         status={"type": "string", "enum": ["ok", "failing"]},
-        reasons={"type": "array", "items": STRING},
+        reasons=list_of(STRING),
         version=STRING,
         node=WHOLE,
         epoch=WHOLE,
@@ -77,11 +124,6 @@ SCHEMAS = {
 def content(kind: str, schema: dict[str, Any]) -> dict[str, Any]:
     """Return the content of a response."""
     return {kind: {"schema": schema}}
-
-
-def reference(name: str) -> dict[str, Any]:
-    """Return a reference to a schema."""
-    return {"$ref": f"#/components/schemas/{name}"}
 
 
 def problems(*names: str) -> dict[str, Any]:
@@ -123,59 +165,91 @@ QUERY = [
 ]
 
 
+MARK = parameter("X-Beanpole", "header", "any value: says that no page of another site asks", STRING) | {
+    "required": True
+}
+PAGE = [
+    parameter("after", "query", "the application behind which the page begins", STRING),
+    parameter(
+        "limit",
+        "query",
+        "how many counters",
+        WHOLE | {"minimum": 1, "maximum": limits.HTTP_PAGE_MAX, "default": limits.HTTP_PAGE_DEFAULT},
+    ),
+]
+
+
 def operation(
-    name: str, summary: str, responses: dict[str, Any], parameters: Sequence[dict[str, Any]] = ()
+    name: str, summary: str, responses: dict[str, Any], parameters: Sequence[dict[str, Any]] = (), body: str = ""
 ) -> dict[str, Any]:
-    """Return the description of a path and a method."""
-    found = {"operationId": name, "summary": summary} | ({"parameters": [*parameters]} if parameters else {})
+    """Return the description of a path and a method; `body`: the schema of the body that it may have."""
+    found: dict[str, Any] = {"operationId": name, "summary": summary}
+    if parameters:
+        found["parameters"] = [*parameters]
+    if body:
+        found["requestBody"] = {"content": content("application/json", reference(body))}
     return found | {"responses": responses}
 
 
 def document(version: str) -> dict[str, Any]:
     """Return the description as OpenAPI has it."""
-    given = ok("The numbers, each given to nobody else", "application/json", reference("Ids")) | problems(
-        "bad-request",
-        "forbidden",
-        "unknown-rule",
-        "late",
-        "exhausted",
-        "limited",
-        "long-head",
-        "failed",
-        "storage",
-        "clock",
-    )
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Beanpole ID service",
+            "version": version,
+            "description": "Unique, readable numbers that never repeat. Nearly every path is served to everybody.",
+        },
+        "paths": number_paths() | watching_paths(),
+        "components": {"schemas": SCHEMAS},
+    }
+
+
+def number_paths() -> dict[str, Any]:
+    """Return what is said of numbers, rules and counters."""
+    wrong = ("bad-request", "unmarked", "other-site", "unknown-rule", "too-large", "not-json", "unknown-host")
+    names = (*wrong, "forbidden", "late", "exhausted", "limited", "long-head", "failed", "storage", "clock")
+    given = ok("The numbers, each given to nobody else", "application/json", reference("Ids")) | problems(*names)
     counter = ok("How it stands", "application/json", reference("Counter")) | problems(
-        "bad-request", "unknown-rule", "unused", "storage"
+        "bad-request", "unknown-rule", "unused", "unknown-host", "storage"
     )
+    known = problems("bad-request", "unknown-rule", "unknown-host")
+    counters = ok("Those in memory, by name", "application/json", reference("Counters")) | known
+    rules = ok("All of them, by name", "application/json", reference("Rules")) | problems("bad-request", "unknown-host")
+    rule = ok("What it is", "application/json", reference("Rule")) | known
+    reloaded = ok("What has changed", "application/json", reference("Reloaded")) | problems(
+        "bad-request", "other-site", "not-from-here", "refused", "unknown-host"
+    )
+    return {
+        "/v1/ids/{rule}/{app}": {
+            "post": operation("postIds", "Get numbers", given, KEY + QUERY, "Wanted"),
+            "get": operation("getIds", "The same, for programs that only send GET", given, [*KEY, *QUERY, MARK]),
+        },
+        "/v1/counters/{rule}/{app}": {
+            "get": operation("getCounter", "See how a counter stands on this node", counter, KEY)
+        },
+        "/v1/counters/{rule}": {
+            "get": operation("getCounters", "See the counters of a rule on this node", counters, [KEY[0], *PAGE])
+        },
+        "/v1/rules": {"get": operation("getRules", "See all rules", rules)},
+        "/v1/rules/{rule}": {"get": operation("getRule", "See a rule", rule, KEY[:1])},
+        "/v1/reload": {"post": operation("postReload", "Read the rules again, all or none", reloaded)},
+    }
+
+
+def watching_paths() -> dict[str, Any]:
+    """Return what is said of the rest."""
     health = ok("It can", "application/json", reference("Health")) | {
         "503": {"description": "It can't", "content": content("application/json", reference("Health"))}
     }
     metrics = ok("In the text format", "text/plain", STRING)
     description = ok("OpenAPI 3.1", "application/json", {"type": "object"})
     page = ok("A page", "text/html", STRING)
-    repeated = "The same, where something on the way may repeat a GET"
     return {
-        "openapi": "3.1.0",
-        "info": {
-            "title": "Beanpole ID service",
-            "version": version,
-            "description": "Unique, readable numbers that never repeat. Every path is served without authentication.",
-        },
-        "paths": {
-            "/v1/ids/{rule}/{app}": {
-                "get": operation("getIds", "Get numbers", given, KEY + QUERY),
-                "post": operation("postIds", repeated, given, KEY + QUERY),
-            },
-            "/v1/counters/{rule}/{app}": {
-                "get": operation("getCounter", "See how a counter stands on this node", counter, KEY)
-            },
-            "/health": {"get": operation("getHealth", "Ask whether it can give numbers", health)},
-            "/metrics": {"get": operation("getMetrics", "Metrics for Prometheus", metrics)},
-            "/openapi.json": {"get": operation("getDescription", "This description, for programs", description)},
-            "/docs": {"get": operation("getPage", "This description, for people", page)},
-        },
-        "components": {"schemas": SCHEMAS},
+        "/health": {"get": operation("getHealth", "Ask whether it can give numbers", health)},
+        "/metrics": {"get": operation("getMetrics", "Metrics for Prometheus", metrics)},
+        "/openapi.json": {"get": operation("getDescription", "This description, for programs", description)},
+        "/docs": {"get": operation("getPage", "This description, for people", page)},
     }
 
 

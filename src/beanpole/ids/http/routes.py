@@ -1,118 +1,84 @@
-"""What HTTP requests ask for, and how answers look: no sockets, and no parsing of HTTP.
-
-A request for numbers becomes a request of the wire (`wire`) and its reply a response, so that both ways have the same
-rules, limits and codes. Errors are problem details (RFC 9457); their `type` leads to the page that explains them.
-"""
+"""What HTTP requests ask for: no sockets, and no parsing of HTTP."""
 
 import asyncio
-import json
 import re
-from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from dataclasses import dataclass, field
 from functools import partial
-from math import ceil
 from typing import Any
-from urllib.parse import parse_qsl, unquote
+from urllib.parse import unquote
 
+from beanpole.ids import limits
+from beanpole.ids.errors import RuleError
+from beanpole.ids.http.guard import Guard
+from beanpole.ids.http.head import Asked
 from beanpole.ids.http.health import Health
-from beanpole.ids.http.openapi import PROBLEMS, docs_page, document
-from beanpole.ids.original import wire
+from beanpole.ids.http.listing import Listing
+from beanpole.ids.http.numbers import PARAMETERS, Numbers, read_query, serve_counter, to_count
+from beanpole.ids.http.openapi import docs_page, document
+from beanpole.ids.http.response import JSON, TEXT, Answer, ProblemError, Response, problem, to_json
 from beanpole.ids.request import BadRequestError
 from beanpole.ids.service import Service
-from beanpole.limits import IDS_COUNT_MAX, IDS_REQUEST_BYTES_MAX
 
-JSON = "application/json"
-TEXT = "text/plain; version=0.0.4; charset=utf-8"
-"""The text format of Prometheus."""
+Serve = Callable[[Asked, Answer], None]
+Route = tuple[str, tuple[str, ...], Serve]
+"""What is served at a path: its pattern, as the API has it, its methods, and who serves it."""
 
-OUTCOMES = {0: "success", -1: "invalid", -2: "exhausted", -3: "storage", -4: "clock", -5: "limited", -6: "cookie"}
-"""The name of each code of the wire in metrics, and from -2 on that of its problem."""
+Reload = Callable[[], Awaitable[Mapping[str, object]]]
 
+LOOKING = ("GET", "HEAD")
 
-@dataclass(frozen=True, slots=True)
-class Response:
-    """An answer, whole."""
+ALWAYS = frozenset({"/health", "/metrics"})
+"""Paths that are served even if there are too many connections."""
 
-    status: int
-    body: bytes
-    kind: str = JSON
-    fields: tuple[tuple[str, str], ...] = ()
-
-
-Answer = Callable[[Response], None]
-"""Takes the response, now or later."""
-
-Query = dict[str, str]
-
-
-def to_json(status: int, found: object, kind: str = JSON, *fields: tuple[str, str]) -> Response:
-    """Return a response in JSON. It is ASCII, so that a rule's bytes that are no UTF-8 make no bad JSON."""
-    return Response(status, json.dumps(found).encode(), kind, fields)
-
-
-def problem(name: str, detail: str, *fields: tuple[str, str], **more: object) -> Response:
-    """Return the response to what went wrong; `name` is one of `PROBLEMS`."""
-    status, title, _ = PROBLEMS[name]
-    if status == 503:
-        fields = (*fields, ("Retry-After", "1"))
-    found = {"type": f"/docs#{name}", "title": title, "status": status, "detail": detail} | more
-    return to_json(status, found, "application/problem+json", *fields)
-
-
-def read_query(text: str, *known: str) -> Query:
-    """Return the parameters of a request, each once."""
-    found: Query = {}
-    try:
-        pairs = parse_qsl(text, keep_blank_values=True, strict_parsing=bool(text), errors="strict")
-    except ValueError as error:
-        raise BadRequestError(f"the query can't be read: {error}") from error
-    for name, value in pairs:
-        if name not in known:
-            raise BadRequestError(f"unknown parameter {name!r}; known: {', '.join(known) or 'none'}")
-        if name in found:
-            raise BadRequestError(f"{name} is given twice")
-        if "\0" in value:
-            raise BadRequestError(f"{name} contains a NUL")
-        found[name] = value
-    return found
+PAGE_FIELDS = (("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'"),)
+"""The page loads nothing and runs nothing."""
 
 
 def plain(text: str) -> str:
-    """Return a part of a path without its percents."""
+    """Return a part of a path without its percents.
+
+    Raises BadRequestError: it has a NUL; ValueError: it is no UTF-8.
+    """
     found = unquote(text, errors="strict")
     if "\0" in found:
         raise BadRequestError("a name contains a NUL")
     return found
 
 
+@dataclass(slots=True)
 class Routes:
     """The API."""
 
-    def __init__(
-        self,
-        service: Service,
-        health: Health,
-        metrics: Callable[[], Coroutine[Any, Any, bytes]],
-        about: dict[str, object],
-    ) -> None:
-        self.service = service
-        self.health = health
-        self.metrics = metrics
-        self.about = about
-        """What a health check reports as well: version, node, epoch."""
+    service: Service
+    health: Health
+    metrics: Callable[[], Coroutine[Any, Any, bytes]]
+    listing: Listing
+    about: dict[str, object]
+    """What a health check reports as well: version, node, epoch."""
 
-        self.counts: dict[tuple[str, str], int] = {}
-        """Responses by path, as the API has it, and status."""
+    guard: Guard
+    reload: Reload
+    """Reads the rules again; returns what has changed, or raises RuleError if it is refused."""
 
-        described = document(str(about["version"]))
-        self._fixed = {
+    counts: dict[tuple[str, str], int] = field(default_factory=dict)
+    """Responses by path, as the API has it, and status."""
+
+    _known: dict[str, Route] = field(default_factory=dict)
+    """Routes by target."""
+
+    _fixed: dict[str, Response] = field(default_factory=dict)
+    _tasks: set[asyncio.Task[None]] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        described = document(str(self.about["version"]))
+        self._fixed |= {
             "/openapi.json": to_json(200, described),
             "/docs": Response(200, docs_page(described), "text/html; charset=utf-8", PAGE_FIELDS),
             "/": Response(303, b"", JSON, (("Location", "/docs"),)),
         }
-        self._tasks: set[asyncio.Task[None]] = set()
 
-    def handle(self, method: str, target: str, answer: Answer) -> None:
+    def handle(self, asked: Asked, answer: Answer) -> None:
         """Answer a request. HEAD is answered as GET; the connection leaves the body out."""
         pattern = "unknown"
 
@@ -122,91 +88,126 @@ class Routes:
             answer(response)
 
         try:
-            path, _, query = re.sub("^https?://[^/?]*", "", target).partition("?")
-            pattern, methods, serve = self._find(path)
-            if method not in methods:
-                fields = (("Allow", ", ".join(methods)),)
-                count_and_answer(problem("wrong-method", f"{path} takes {' and '.join(methods)}", *fields))
-                return
-            serve(query, count_and_answer)
-        except LookupError:
-            count_and_answer(problem("unknown-path", "there is no such path; see /docs"))
+            self.guard.check(asked)
+            pattern, methods, serve = self._known.get(asked.target) or self._find(asked.target)
+            if asked.method not in methods:
+                allowed = ("Allow", ", ".join(methods))
+                count_and_answer(problem("wrong-method", f"this path takes {' and '.join(methods)}", allowed))
+            elif asked.body and asked.method != "POST":
+                count_and_answer(problem("bad-request", "only a POST has a body"))
+            else:
+                serve(asked, count_and_answer)
+        except ProblemError as error:
+            count_and_answer(error.response)
         except (BadRequestError, ValueError) as error:
             count_and_answer(problem("bad-request", str(error)))
         except Exception as error:  # noqa: BLE001 - the service reports it
             self.service.record_failure(error)
             count_and_answer(problem("failed", "an error of ours; the log has it"))
 
-    def _find(self, path: str) -> tuple[str, tuple[str, ...], Callable[[str, Answer], None]]:
-        """Return what is served at a path: its pattern, its methods, and who serves it."""
-        if path in self._fixed:
-            return path, ("GET", "HEAD"), lambda _, answer: answer(self._fixed[path])
-        if path == "/health":
-            return path, ("GET", "HEAD"), self._serve_health
-        if path == "/metrics":
-            return path, ("GET", "HEAD"), self._serve_metrics
+    def _find(self, target: str) -> Route:
+        """Return the route of a target, and remember it if others may have it, too.
+
+        Raises ProblemError: nothing is served there; BadRequestError, ValueError: the target makes no sense.
+        """
+        path, _, query = re.sub("^https?://[^/?]*", "", target).partition("?")
+        route = self._route(path, query)
+        if "request_id" not in query and len(target) <= limits.NAME_BYTES_MAX:
+            if len(self._known) >= limits.HTTP_FIELDS_KEPT_MAX:
+                self._known.clear()
+            self._known[target] = route
+        return route
+
+    def _route(self, path: str, query: str) -> Route:
+        """Return the route of a path.
+
+        Raises what `_find` does.
+        """
         match path.split("/"):
             case ["", "v1", "ids", rule, app]:
-                return "/v1/ids/{rule}/{app}", ("GET", "POST"), partial(self._ids, plain(rule), plain(app))
+                numbers = Numbers(self.service, plain(rule), plain(app), read_query(query, *PARAMETERS))
+                return "/v1/ids/{rule}/{app}", ("GET", "POST"), numbers.serve
             case ["", "v1", "counters", rule, app]:
-                return "/v1/counters/{rule}/{app}", ("GET", "HEAD"), partial(self._counter, plain(rule), plain(app))
-        raise LookupError(path)
+                read_query(query)
+                return "/v1/counters/{rule}/{app}", LOOKING, partial(self._serve_counter, plain(rule), plain(app))
+            case ["", "v1", "counters", rule]:
+                wanted = read_query(query, "after", "limit")
+                limit = to_count(wanted.get("limit", str(limits.HTTP_PAGE_DEFAULT)), limits.HTTP_PAGE_MAX, "limit")
+                list_counters = partial(self._list_counters, plain(rule), wanted.get("after", ""), limit)
+                return "/v1/counters/{rule}", LOOKING, list_counters
+            case ["", "v1", "rules", rule]:
+                read_query(query)
+                return "/v1/rules/{rule}", LOOKING, partial(self._show_rule, plain(rule))
+        others: dict[str, tuple[tuple[str, ...], Serve]] = {
+            "/v1/rules": (LOOKING, self._list_rules),
+            "/v1/reload": (("POST",), self._reload),
+            "/health": (LOOKING, self._serve_health),
+            "/metrics": (LOOKING, self._serve_metrics),
+        }
+        if path in self._fixed:
+            return path, LOOKING, lambda _, answer: answer(self._fixed[path])
+        if path not in others:
+            raise ProblemError("unknown-path", "there is no such path; see /docs")
+        methods, serve = others[path]
+        if path != "/metrics":  # scrapers may add parameters of their own
+            read_query(query)
+        return path, methods, serve
 
-    # --- Numbers ------------------------------------------------------------------------------------------------------
+    # --- Numbers and rules --------------------------------------------------------------------------------------------
 
-    def _ids(self, rule: str, app: str, text: str, answer: Answer) -> None:
-        query = read_query(text, "count", "request_id", "salt")
-        count = query.pop("count", "1")
-        if not re.fullmatch("[0-9]{1,9}", count) or not 1 <= int(count) <= IDS_COUNT_MAX:
-            raise BadRequestError(f"count must be 1 to {IDS_COUNT_MAX}, not {count!r}")
-        found = {"action": "get", "count": int(count)} | query
-        self._ask(rule, app, found, answer, lambda data: {"rule": rule, "app": app, "ids": data})
+    def _serve_counter(self, rule: str, app: str, asked: Asked, answer: Answer) -> None:
+        serve_counter(self.service, rule, app, answer, asked.source)
 
-    def _counter(self, rule: str, app: str, text: str, answer: Answer) -> None:
-        read_query(text)
-        self._ask(rule, app, {"action": "monitor"}, answer, lambda data: {"rule": rule, "app": app} | data)
+    def _list_rules(self, _: Asked, answer: Answer) -> None:
+        async def send() -> None:
+            answer(to_json(200, {"rules": await self.listing.rules()}))
 
-    def _ask(
-        self,
-        rule: str,
-        app: str,
-        found: dict[str, Any],
-        answer: Answer,
-        show: Callable[[Any], dict[str, Any]],
-    ) -> None:
-        """Ask the service as a datagram would, and answer with what `show` makes of the data."""
-        if rule not in self.service.config.rules:
-            answer(problem("unknown-rule", f"there is no rule {rule!r}"))
-            return
-        data = wire.render(found | {"rule_name": rule, "app_name": app})
-        if len(data) > IDS_REQUEST_BYTES_MAX:
-            raise BadRequestError(f"the request has more than {IDS_REQUEST_BYTES_MAX} bytes")
+        self._later(send(), answer)
 
-        def reply(data: bytes) -> None:
-            replied = json.loads(data.decode("utf-8", "surrogateescape"))
-            if replied["code"] == 0:
-                answer(to_json(200, show(replied["data"])))
-            else:
-                answer(refused(replied))
+    def _show_rule(self, name: str, _: Asked, answer: Answer) -> None:
+        async def send() -> None:
+            found = await self.listing.rule(name)
+            answer(to_json(200, found) if found else problem("unknown-rule", f"there is no rule {name!r}"))
 
-        self.service.receive(data, reply)
+        self._later(send(), answer)
+
+    def _list_counters(self, name: str, after: str, limit: int, _: Asked, answer: Answer) -> None:
+        if name not in self.service.config.rules:
+            raise ProblemError("unknown-rule", f"there is no rule {name!r}")
+
+        async def send() -> None:
+            answer(to_json(200, await self.listing.counters(name, after, limit)))
+
+        self._later(send(), answer)
+
+    def _reload(self, asked: Asked, answer: Answer) -> None:
+        self.guard.check_reload(asked)
+        if asked.body:
+            raise BadRequestError("a reload takes no body")
+
+        async def send() -> None:
+            try:
+                answer(to_json(200, await self.reload()))
+            except RuleError as error:
+                answer(problem("refused", str(error)))
+
+        self._later(send(), answer)
 
     # --- Watching -----------------------------------------------------------------------------------------------------
 
-    def _serve_health(self, text: str, answer: Answer) -> None:
-        read_query(text)
-        self._later(self._send_health(answer), answer)
+    def _serve_health(self, _: Asked, answer: Answer) -> None:
+        async def send() -> None:
+            reasons = await self.health.reasons()
+            found = {"status": "failing" if reasons else "ok", "reasons": reasons} | self.about
+            answer(to_json(503 if reasons else 200, found))
 
-    async def _send_health(self, answer: Answer) -> None:
-        reasons = await self.health.reasons()
-        found = {"status": "failing" if reasons else "ok", "reasons": reasons} | self.about
-        answer(to_json(503 if reasons else 200, found))
+        self._later(send(), answer)
 
-    def _serve_metrics(self, _: str, answer: Answer) -> None:
-        self._later(self._send_metrics(answer), answer)
+    def _serve_metrics(self, _: Asked, answer: Answer) -> None:
+        async def send() -> None:
+            answer(Response(200, await self.metrics(), TEXT))
 
-    async def _send_metrics(self, answer: Answer) -> None:
-        answer(Response(200, await self.metrics(), TEXT))
+        self._later(send(), answer)
 
     def _later(self, work: Coroutine[Any, Any, None], answer: Answer) -> None:
         async def run() -> None:
@@ -219,22 +220,3 @@ class Routes:
         task = asyncio.create_task(run())
         self._tasks.add(task)  # the loop keeps no strong reference
         task.add_done_callback(self._tasks.discard)
-
-
-PAGE_FIELDS = (("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'"),)
-"""The page loads nothing and runs nothing."""
-
-
-def refused(reply: dict[str, Any]) -> Response:
-    """Return the response to a reply without a number."""
-    code, message = reply["code"], reply["message"]
-    name = OUTCOMES[code]
-    if name == "invalid":
-        name = "unused" if message == "not exist" else "bad-request"
-        if message.startswith("system error") and "app_name" not in message:
-            name = "failed"
-        if message.endswith("is not for this application"):
-            name = "forbidden"
-    more = {key: reply[key] for key in ("resets_at", "retry_s") if key in reply}
-    fields = (("Retry-After", str(ceil(reply["retry_s"]))),) if "retry_s" in reply else ()
-    return problem(name, message.removeprefix("system error: "), *fields, code=code, **more)

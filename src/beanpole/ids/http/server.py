@@ -1,269 +1,51 @@
-"""HTTP/1.1 on asyncio, in the event loop that also serves the datagrams: a thin layer over h11.
-
-A connection has one request under way, and one is served in a turn of the loop; the rest stays with the kernel. The
-cost of a client is bounded: a head or body that is too large, a request that does not end, an answer that is not
-read, and a connection too many are all cut off.
-"""
+"""HTTP/1.1 on asyncio, in the event loop that also serves the datagrams: who may connect, and for how long."""
 
 import asyncio
-from collections.abc import Callable
-from http import HTTPStatus
-from importlib.metadata import version
-
-import h11
+import ipaddress
+import itertools
+from collections.abc import Callable, Iterable
 
 from beanpole.ids import limits
-from beanpole.ids.http.health import Health
-from beanpole.ids.http.metrics import Metrics
-from beanpole.ids.http.routes import Response, Routes, problem
-from beanpole.ids.rules.sequence import Clock
-from beanpole.ids.service import Service
-from beanpole.ids.storage.measured import Measured
+from beanpole.ids.http.connection import Connection
+from beanpole.ids.http.head import Heads
+from beanpole.ids.http.routes import Routes
 
-REFUSALS = {431: "long-head", 501: "not-http"}
-"""The problem for what h11 suggests as a status; everything else is a bad request."""
-
-
-class Connection(asyncio.Protocol):
-    """One client."""
-
-    def __init__(self, server: "Server") -> None:
-        self.server = server
-        self._parser = h11.Connection(h11.SERVER, max_incomplete_event_size=limits.HTTP_HEAD_BYTES_MAX)
-        self._request: h11.Request | None = None
-        self._body_bytes = 0
-        self._number = 0
-        """The number of the request, by which a late answer to an earlier one is recognized."""
-
-        self._owes = False
-        """Whether an answer is owed."""
-
-        self._busy = False
-        """Whether `_advance` is at work: it goes on after an answer by itself."""
-
-        self._queued = False
-        """Whether more has come than is served in this turn of the loop; other connections are served first."""
-
-        self._full = False
-        """Whether the client does not read its answers."""
-
-        self._closing = False
-        self._ended = False
-        """Whether the client sends nothing more."""
-
-        self._timer: asyncio.TimerHandle | None = None
-
-    # --- asyncio ------------------------------------------------------------------------------------------------------
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Accept a connection, or answer that there are too many."""
-        assert isinstance(transport, asyncio.Transport) or hasattr(transport, "write"), "a stream"
-        self._transport: asyncio.Transport = transport  # type: ignore[assignment] # uvloop's has no common base
-        self.server.connections.add(self)
-        if len(self.server.connections) > self.server.connections_max:
-            self._respond(problem("busy", "there are too many connections"), close=True)
-        else:
-            self._arm(self.server.timeout_ms)
-
-    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - whatever the reason
-        """Forget a connection; an answer that is owed to it goes nowhere."""
-        self._closing, self._owes = True, False
-        self.server.forget(self)
-        if self._timer:
-            self._timer.cancel()
-
-    def data_received(self, data: bytes) -> None:
-        """Parse bytes; those after the last answer are ignored."""
-        # In pieces, for h11 measures what is incomplete: a head that is too large must not come whole.
-        for start in range(0, len(data), limits.HTTP_HEAD_BYTES_MAX):
-            if not self._closing:
-                self._parser.receive_data(data[start : start + limits.HTTP_HEAD_BYTES_MAX])
-                self._advance()
-
-    def eof_received(self) -> bool:
-        """The client sends no more; an answer that is owed to it is still sent."""
-        self._ended = True
-        if not self._closing:
-            self._parser.receive_data(b"")
-            self._advance()
-        return self._owes or self._queued
-
-    def pause_writing(self) -> None:
-        """Serve and read no more while answers are not read."""
-        self._full = True
-        self._transport.pause_reading()
-
-    def resume_writing(self) -> None:
-        """Go on."""
-        self._full = False
-        if not self._owes:
-            self._transport.resume_reading()
-        self._advance()
-
-    # --- Requests -----------------------------------------------------------------------------------------------------
-
-    def _advance(self) -> None:
-        """Serve one request of what has come; leave the next to the next turn."""
-        if self._busy or self._queued:
-            return
-        self._busy = True
-        number = self._number
-        try:
-            while not self._must_wait() and self._number == number and self._step():
-                pass
-        except h11.RemoteProtocolError as error:
-            name = REFUSALS.get(error.error_status_hint, "bad-request")
-            self._respond(problem(name, str(error)), close=True)
-        finally:
-            self._busy = False
-        if self._number != number and not self._must_wait() and self._parser.trailing_data[0]:
-            self._queued = True
-            self._transport.pause_reading()
-            asyncio.get_running_loop().call_soon(self._go_on)
-
-    def _must_wait(self) -> bool:
-        """Return whether no request can be served now."""
-        return self._owes or self._full or self._closing
-
-    def _go_on(self) -> None:
-        """Serve what was left over."""
-        self._queued = False
-        if not self._must_wait():
-            self._transport.resume_reading()
-            self._advance()
-
-    def _step(self) -> bool:
-        """Handle the next event of h11; return whether there may be more."""
-        event = self._parser.next_event()
-        if event is h11.NEED_DATA or event is h11.PAUSED:
-            if self._parser.they_are_waiting_for_100_continue:
-                self._write(self._parser.send(h11.InformationalResponse(status_code=100, headers=[])))
-            return False
-        if isinstance(event, h11.Request):
-            self._request, self._body_bytes = event, 0
-        elif isinstance(event, h11.Data):
-            self._body_bytes += len(event.data)
-            if self._body_bytes > limits.HTTP_HEAD_BYTES_MAX:
-                self._respond(problem("too-large", "the body is too large; none is needed"), close=True)
-        elif isinstance(event, h11.EndOfMessage):
-            self._serve()
-        elif isinstance(event, h11.ConnectionClosed):
-            self._close()
-        return True
-
-    def _serve(self) -> None:
-        """Let the request be answered, now or later."""
-        assert self._request is not None, "a message begins with its request"
-        self._owes = True
-        self._number += 1
-        number = self._number
-        self._arm(self.server.timeout_ms)
-        method, target = self._request.method.decode("latin-1"), self._request.target.decode("latin-1")
-        self.server.routes.handle(method, target, lambda response: self._answer(number, response))
-        if self._owes:
-            self._transport.pause_reading()
-
-    def _answer(self, number: int, response: Response) -> None:
-        """Answer the request of a number, unless it has been answered or the client is gone."""
-        if self._owes and number == self._number:
-            self._respond(response)
-            self._advance()
-
-    def _respond(self, response: Response, *, close: bool = False) -> None:
-        """Send a response; `close`: no request can follow."""
-        if self._parser.our_state not in {h11.IDLE, h11.SEND_RESPONSE}:
-            self._abort()
-            return
-        close = close or self.server.stopping
-        fields = [
-            ("Content-Type", response.kind),
-            ("Content-Length", str(len(response.body))),
-            ("Cache-Control", "no-store"),
-            ("X-Content-Type-Options", "nosniff"),
-            *response.fields,
-            *([("Connection", "close")] if close else []),
-        ]
-        parser = self._parser
-        reason = HTTPStatus(response.status).phrase
-        head = parser.send(h11.Response(status_code=response.status, headers=fields, reason=reason))
-        is_head = self._request is not None and self._request.method == b"HEAD"
-        body = b"" if is_head else parser.send(h11.Data(data=response.body))
-        was_paused, self._owes = self._owes, False
-        self._write((head or b"") + (body or b"") + (parser.send(h11.EndOfMessage()) or b""))
-        self._request = None
-        if parser.our_state is h11.DONE and parser.their_state is h11.DONE:
-            parser.start_next_cycle()
-            self._arm(self.server.timeout_ms)
-            if was_paused and not self._full:
-                self._transport.resume_reading()
-        else:
-            self._close()
-
-    def _write(self, data: bytes | None) -> None:
-        if data and not self._transport.is_closing():
-            self._transport.write(data)
-
-    # --- Ends ---------------------------------------------------------------------------------------------------------
-
-    def _arm(self, milliseconds: int) -> None:
-        """Set the time in which something must happen."""
-        if self._timer:
-            self._timer.cancel()
-        self._timer = asyncio.get_running_loop().call_later(milliseconds / 1000, self._expire)
-
-    def _expire(self) -> None:
-        """Nothing has happened in time."""
-        if self._closing:
-            self._abort()
-        elif self._owes:
-            self._respond(problem("storage", "no answer in time; a number may be spent"), close=True)
-        elif self._request is not None or self._parser.trailing_data[0]:
-            self._respond(problem("late", "the request did not come whole in time"), close=True)
-        else:
-            self._close()
-
-    def _close(self) -> None:
-        """Send what is written, then an end, and wait for the client's: closed at once, it could lose the answer."""
-        if self._closing:
-            return
-        self._closing = True
-        self._arm(limits.HTTP_STOP_MS)
-        if self._ended:
-            self._transport.close()
-        elif not self._transport.is_closing():
-            self._transport.resume_reading()
-            self._transport.write_eof()
-
-    def _abort(self) -> None:
-        self._closing = True
-        self._transport.abort()
-
-    def stop(self) -> None:
-        """End the connection, after the answer if one is owed."""
-        if not self._owes:
-            self._close()
-
-    def give_up(self) -> None:
-        """End the connection now; a request that still waits gets an error."""
-        if self._owes:
-            self._respond(problem("storage", "stopping"), close=True)
-        self._close()
+SWEEP_S = 0.5
+"""Seconds between two looks for connections whose time is over."""
 
 
 class Server:
-    """All HTTP connections."""
+    """All HTTP connections.
+
+    One that comes when there are too many takes the place of the one that has waited longest for its client, first of
+    those that have never sent a whole request. If all are owed an answer, or its address has too many, it is an extra
+    one, which gets one answer and only from /health or /metrics.
+    """
 
     def __init__(
         self,
         routes: Routes,
         timeout_ms: int = limits.HTTP_TIMEOUT_MS,
         connections_max: int = limits.HTTP_CONNECTIONS_MAX,
+        connections_per_source: int = limits.HTTP_CONNECTIONS_PER_SOURCE_DEFAULT,
     ) -> None:
         self.routes = routes
-        self.timeout_ms = timeout_ms
+        self.heads = Heads()
+        self.timeout_s = timeout_ms / 1000
+        self.head_s = min(timeout_ms, limits.HTTP_HEAD_MS) / 1000
         self.connections_max = connections_max
+        self.connections_per_source = connections_per_source
         self.connections: set[Connection] = set()
+        self.refused_count = 0
+        """Connections that were cut off for others, or were extra ones."""
+
         self.stopping = False
+        self._groups: dict[str, int] = {}
+        """Connections by address."""
+
+        self._ordinals = itertools.count()
+        self._extra_count = 0
+        self._sweeper: asyncio.TimerHandle | None = None
         self._empty = asyncio.Event()
 
     async def open(self, host: str, port: int) -> list[str]:
@@ -272,9 +54,72 @@ class Server:
         Raises OSError: it can't be listened on the address.
         """
         loop = asyncio.get_running_loop()
+        self.time: Callable[[], float] = loop.time
         self._server = await loop.create_server(lambda: Connection(self), host, port, backlog=limits.HTTP_BACKLOG)
         names = [each.getsockname()[:2] for each in self._server.sockets]
         return [f"http://[{name}]:{port}" if ":" in name else f"http://{name}:{port}" for name, port in names]
+
+    # --- Connections --------------------------------------------------------------------------------------------------
+
+    def add(self, connection: Connection) -> None:
+        """A connection has come."""
+        group = connection.group = group_of(connection.source)
+        connection.ordinal = next(self._ordinals)
+        others = self._groups.get(group, 0)
+        ordinary_count = len(self.connections) - self._extra_count
+        self.connections.add(connection)
+        self._groups[group] = others + 1
+        if others >= self.connections_per_source or (
+            ordinary_count >= self.connections_max
+            and not self._cut_off(each for each in self.connections if each is not connection and not each.is_extra)
+        ):
+            self._add_extra(connection)
+        if self._sweeper is None:
+            self._sweep()
+
+    def _add_extra(self, connection: Connection) -> None:
+        """Accept a connection for which there is no place."""
+        connection.is_extra = True
+        self._extra_count += 1
+        self.refused_count += 1
+        if self._extra_count > limits.HTTP_EXTRA_MAX:
+            self._cut_off(each for each in self.connections if each.is_extra)
+
+    def _cut_off(self, connections: Iterable[Connection]) -> bool:
+        """End the connection that has waited longest for its client; return whether there is one."""
+        waiting = [each for each in connections if not each.owes]
+        if not waiting:
+            return False
+        last = min(waiting, key=lambda each: (each.is_used, each.since_s, each.ordinal))
+        self.refused_count += not last.is_extra
+        self.forget(last)
+        last.abort()
+        return True
+
+    def forget(self, connection: Connection) -> None:
+        """A connection has ended."""
+        if connection not in self.connections:
+            return
+        self.connections.discard(connection)
+        self._extra_count -= connection.is_extra
+        self._groups[connection.group] -= 1
+        if not self._groups[connection.group]:
+            del self._groups[connection.group]
+        if self.stopping and not self.connections:
+            self._empty.set()
+
+    def _sweep(self) -> None:
+        """Cut off connections whose time is over, as long as there are any."""
+        self._sweeper = None
+        if self.connections:
+            wait_s = min(SWEEP_S, self.head_s / 4)
+            self._sweeper = asyncio.get_running_loop().call_later(wait_s, self._sweep)
+        now_s = self.time()
+        for each in list(self.connections):
+            if each.until_s <= now_s:
+                each.expire()
+
+    # --- The end ------------------------------------------------------------------------------------------------------
 
     def begin_stop(self) -> None:
         """Accept no connection; requests that have come are answered, then their connections end."""
@@ -288,28 +133,14 @@ class Server:
         for each in list(self.connections):
             each.give_up()
         if self.connections:
-            # Each ends by its own timer at the latest.
+            # Each ends when its time is over at the latest.
             await self._empty.wait()
-
-    def forget(self, connection: Connection) -> None:
-        """A connection has ended."""
-        self.connections.discard(connection)
-        if self.stopping and not self.connections:
-            self._empty.set()
+        if self._sweeper is not None:
+            self._sweeper.cancel()
 
 
-def make_server(
-    service: Service,
-    store: Measured,
-    clock: Clock,
-    epoch: int,
-    unsent_count: Callable[[], int],
-) -> Server:
-    """Return a server, not yet open. `unsent_count`: see `Metrics`."""
-    about: dict[str, object] = {"version": version("beanpole"), "node": service.config.offset, "epoch": epoch}
-    metrics = Metrics(service, store, clock, epoch, version("beanpole"), unsent_count)
-    routes = Routes(service, Health(service, store, store.monotonic_s), metrics.page, about)
-    server = Server(routes)
-    metrics.http = routes.counts
-    metrics.connection_count = lambda: len(server.connections)
-    return server
+def group_of(source: str) -> str:
+    """Return what of an address is one client: all of IPv4, and the network that each client of IPv6 has for itself."""
+    if ":" not in source or source.startswith("::ffff:"):
+        return source
+    return str(ipaddress.IPv6Interface((source.partition("%")[0], 64)).network)

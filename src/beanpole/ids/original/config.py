@@ -7,9 +7,10 @@ from urllib.parse import quote
 
 from beanpole.ids import limits
 from beanpole.ids.errors import RuleError
-from beanpole.ids.rules.config import Config, read_http
+from beanpole.ids.rules.config import Config
 from beanpole.ids.rules.limit import read_limits, read_networks, read_new_names
 from beanpole.ids.rules.reader import Common, Table, lua_rule, read_apps, unique, zone_named
+from beanpole.ids.rules.web import read_http
 
 
 def read_original(found: dict[str, Any] | None, folder: Path) -> Config:

@@ -10,9 +10,8 @@ from beanpole.ids.errors import RuleError
 from beanpole.ids.rules.limit import TRUSTED, Limit, Network, read_limits, read_networks, read_new_names
 from beanpole.ids.rules.reader import Table, read_rule, unique
 from beanpole.ids.rules.rule import Rule
+from beanpole.ids.rules.web import Http, address, read_http
 from beanpole.limits import IDS_PORT_DEFAULT
-
-PORT_MAX = 65535
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +24,8 @@ class Config:
 
     host: str = "127.0.0.1"
     port: int = IDS_PORT_DEFAULT
-    http: tuple[str, int] | None = None
-    """Where HTTP is served, host and port; None: nowhere."""
+    http: Http | None = None
+    """How HTTP is served; None: not at all."""
 
     step: int = 1
     offset: int = 0
@@ -68,15 +67,12 @@ def read_own(found: dict[str, Any], folder: Path, leased: int = 0, process: int 
         [read_rule(Table(each, "a rule"), folder, step, offset, zone) for each in table.take("rule", list, [])]
     )
     host, port = address(table.take("listen", str, f"127.0.0.1:{IDS_PORT_DEFAULT}"))
-    http = read_http(table)
-    if http and http[1] and http[1] + process > PORT_MAX:
-        raise RuleError(f"http: process {process} would have port {http[1] + process}, and {PORT_MAX} is the last")
     config = Config(
         rules=rules,
         database=with_whole_path(table.take("database", str, "sqlite:///ids.db"), folder),
         host=host,
         port=port,
-        http=(http[0], http[1] + process) if http and http[1] else http,
+        http=read_http(table, process),
         step=step,
         offset=offset,
         is_leased=is_leased,
@@ -115,17 +111,6 @@ def refuse_unnumbered(config: Config) -> None:
             )
 
 
-def read_http(table: Table) -> tuple[str, int] | None:
-    """Read where HTTP is served: both forms of a configuration may have a table ``http``."""
-    found = table.optional("http", dict)
-    if found is None:
-        return None
-    http = Table(found, "http")
-    place = address(http.take("listen", str, f"127.0.0.1:{limits.HTTP_PORT_DEFAULT}"))
-    http.end()
-    return place
-
-
 def with_whole_path(database: str, folder: Path) -> str:
     """Return the address of a database; a file counts from the configuration's folder.
 
@@ -134,11 +119,3 @@ def with_whole_path(database: str, folder: Path) -> str:
     kind, slashes, path = database.partition(":///")
     is_file = kind.partition("+")[0] == "sqlite" and path and not path.startswith(":memory:")
     return f"{kind}{slashes}{folder.resolve() / path}" if is_file else database
-
-
-def address(text: str) -> tuple[str, int]:
-    """Split ``HOST:PORT`` or ``[IPV6]:PORT``."""
-    host, colon, port = text.rpartition(":")
-    if not colon or not port.isdecimal() or int(port) > PORT_MAX:
-        raise RuleError(f"listen must be HOST:PORT, not {text!r}")
-    return host.removeprefix("[").removesuffix("]"), int(port)

@@ -198,7 +198,7 @@ def timed_rule(table: Table, name: str, step: int, offset: int) -> Rule:
     window = (reserve_s * 1000 // layout.unit_ms or 1) << layout.sequence_bits
     cycle = Cycle("never", 0, UTC, layout.kind)
     counting = timed.Timing(shape, cycle, window, layout, fingerprint=Fingerprint(digest(layout.kind)))
-    return Rule(name, counting, cycle, make, layout.kind, shared=True)
+    return Rule(name, counting, cycle, make, layout.kind, shared=True, kind=kind)
 
 
 def epoch_of(table: Table) -> int:
@@ -227,11 +227,6 @@ def lua_rule(common: Common, path: Path) -> Rule:
         raise RuleError(f"max_counter() is above 2^53, where numbers of Lua are not exact: {shape.maximum}")
     # Numbers show the zone's time even if counting never starts again.
     fingerprint = common.fingerprint(0, cycle, source.decode("latin-1"), digest(zone_shape(cycle.zone)))
-    rule = Rule(
-        common.name,
-        Counting(shape, cycle, common.batch_for(shape), fingerprint=fingerprint),
-        cycle,
-        code.make,
-        str(path),
-    )
+    counting = Counting(shape, cycle, common.batch_for(shape), fingerprint=fingerprint)
+    rule = Rule(common.name, counting, cycle, code.make, str(path), kind="lua")
     return tried(rule, again.make)

@@ -64,6 +64,9 @@ class Rule:
     plain: Template | None = None
     """The template, if the counter is written in decimal and no check digit follows."""
 
+    kind: str = "template"
+    """What it is: also "lua", or the kind of those that begin with the time."""
+
 
 def sample(make: Maker, value: int, time_s: int, salt: bytes = b"") -> str:
     """Return the number that is made of a value of a counter, and of the values after it if it takes more.

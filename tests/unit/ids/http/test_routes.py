@@ -9,10 +9,15 @@ from urllib.parse import quote
 import pytest
 import uvloop
 
-from beanpole.ids.errors import StorageError
+from beanpole.ids.errors import RuleError, StorageError
+from beanpole.ids.http.guard import Guard
+from beanpole.ids.http.head import Asked, Fields
+from beanpole.ids.http.listing import Listing
 from beanpole.ids.http.openapi import PROBLEMS, document
-from beanpole.ids.http.routes import Response, Routes
+from beanpole.ids.http.response import Response
+from beanpole.ids.http.routes import Routes
 from beanpole.ids.http.server import Server
+from beanpole.ids.rules.web import LOOPBACK
 from beanpole.ids.service import Service
 from tests.unit.ids.http.test_watching import Watched
 from tests.unit.ids.test_service import settle
@@ -41,16 +46,33 @@ PIECES = [
 ]
 
 
+MARKED = Fields(host="127.0.0.1:11311", is_marked=True)
+
+
 class Api(Watched):
     """A service with routes, and the responses that came."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
-        self.routes = Routes(self.service, self.health, self.metrics.page, {"version": "1", "node": 0, "epoch": 1})
+        self.reloaded: dict[str, object] | RuleError = {"added": [], "changed": ["day"], "removed": []}
+        self.routes = self.routes_of(self.service)
 
-    async def get(self, target: str, method: str = "GET") -> Response:
+    def routes_of(self, service: Service) -> Routes:
+        about: dict[str, object] = {"version": "1", "node": 0, "epoch": 1}
+        listing = Listing(service, self.metrics.totals)
+        guard = Guard({"ids.example"}, LOOPBACK)
+        return Routes(service, self.health, self.metrics.page, listing, about, guard, self.reload)
+
+    async def reload(self) -> dict[str, object]:
+        if isinstance(self.reloaded, RuleError):
+            raise self.reloaded
+        return self.reloaded
+
+    async def get(
+        self, target: str, method: str = "GET", fields: Fields = MARKED, body: bytes = b"", source: str = "127.0.0.1"
+    ) -> Response:
         found: list[Response] = []
-        self.routes.handle(method, target, found.append)
+        self.routes.handle(Asked(method, target, fields, body, source), found.append)
         for _ in range(20):
             if not found:
                 await settle()
@@ -69,7 +91,7 @@ def test_error_of_ours_is_an_answer(tmp_path: Path) -> None:
     async def main() -> None:
         api = Api(tmp_path)
         broken = Broken(api.service.config, api.store, api.read_clock, lambda: 0.0, api.failures.append)
-        api.routes = Routes(broken, api.health, api.metrics.page, {"version": "1", "node": 0, "epoch": 1})
+        api.routes = api.routes_of(broken)
         assert (await api.get("/v1/ids/day/a")).status == 500
         assert broken.counts["failed"] == len(api.failures) == 1
         api.keeper.cancel()

@@ -8,8 +8,9 @@ import pytest
 import uvloop
 
 from beanpole.ids import limits
-from beanpole.ids.http.routes import Answer, Response, problem
-from beanpole.ids.http.server import Server
+from beanpole.ids.http.head import Asked
+from beanpole.ids.http.response import Answer, Response, problem
+from beanpole.ids.http.server import Server, group_of
 
 Story = Callable[["World"], Awaitable[None]]
 
@@ -19,10 +20,13 @@ class Stub:
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, str]] = []
+        self.bodies: list[bytes] = []
         self.held: list[Answer] = []
 
-    def handle(self, method: str, target: str, answer: Answer) -> None:
-        self.asked.append((method, target))
+    def handle(self, asked: Asked, answer: Answer) -> None:
+        target = asked.target
+        self.asked.append((asked.method, target))
+        self.bodies.append(asked.body)
         if target == "/held":
             self.held.append(answer)
         elif target == "/big":
@@ -76,17 +80,21 @@ class Peer:
         return data
 
 
-def play(story: Story, timeout_ms: int = 20_000, connections_max: int = 10) -> None:
+def play(story: Story, timeout_ms: int = 20_000, connections_max: int = 10, per_source: int = 100) -> None:
     """Plays a test on a server of its own, which must end well."""
 
     async def main() -> None:
         stub = Stub()
-        server = Server(stub, timeout_ms, connections_max)  # type: ignore[arg-type] # stands for the routes
+        server = Server(stub, timeout_ms, connections_max, per_source)  # type: ignore[arg-type] # stands for the routes
         (address,) = await server.open("127.0.0.1", 0)
-        async with asyncio.timeout(60):
-            await story(World(server, stub, int(address.rpartition(":")[2])))
-            server.begin_stop()
-            await server.finish()
+        try:
+            async with asyncio.timeout(60):
+                await story(World(server, stub, int(address.rpartition(":")[2])))
+                server.begin_stop()
+                await server.finish()
+        finally:  # a loop does not end with what a failed test has left
+            for each in list(server.connections):
+                each.abort()
         assert not server.connections
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
@@ -215,7 +223,16 @@ def test_client_that_is_gone_takes_nothing_with_it() -> None:
         (b"GET / HTTP/1.1\r\n\r\n", 400),  # no Host
         (b"GET / HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n", 400),
         (b"GET / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n", 400),
+        (b"GET / HTTP/1.1\r\nHost: x\r\nHost: y\r\n\r\n", 400),
         (b"GET / HTTP/1.1\r\nHost: x\r\nA b: c\r\n\r\n", 400),
+        (b"GET / HTTP/1.1\r\nHost: x\r\nA: b\nContent-Length: 3\r\n\r\nabc", 400),
+        (b"GET / HTTP/1.1\r\nHost: x\r\nA: b\r\n c\r\n\r\n", 400),
+        (b"GET / RTSP/1.0\r\nHost: x\r\n\r\n", 400),
+        (b"BREW / HTTP/1.1\r\nHost: x\r\n\r\n", 501),
+        (b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400),
+        (b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n0\r\n\r\n", 400),
+        (b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked, chunked\r\n\r\n0\r\n\r\n", 400),
+        (b"POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 501),
         (b"GET / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip\r\n\r\n", 501),
         (b"GET /" + b"x" * 70_000 + b" HTTP/1.1\r\n\r\n", 431),
         (b"GET / HTTP/1.1\r\nHost: x\r\n" + b"A: b\r\n" * 20_000 + b"\r\n", 431),
@@ -251,6 +268,57 @@ def test_body_on_request() -> None:
     play(story)
 
 
+def test_body_in_chunks_is_the_last_request() -> None:
+    async def story(world: World) -> None:
+        head = b"POST /a HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+        peer = await world.connect(head)
+        for piece in (b"2\r\n{}\r", b"\n1;a=b\r\n \r\n0\r\nT: 1\r\n", b"\r\n", get("/b")):
+            peer.writer.write(piece)
+            await asyncio.sleep(0)
+        answer = await peer.rest()
+        assert b"Connection: close" in answer
+        assert answer.endswith(b"/a")
+        assert world.stub.asked == [("POST", "/a")]
+        assert world.stub.bodies == [b"{} "]
+
+    play(story)
+
+
+def test_fields_that_are_known_mean_the_same_behind_another_first_line() -> None:
+    async def story(world: World) -> None:
+        peer = await world.connect()
+        fields = b"Host: x\r\nContent-Length: 2\r\n\r\n{}"
+        for line in (b"POST /a HTTP/1.1", b"POST /b HTTP/1.1", b"PUT /c HTTP/1.1", b"POST http://x/d HTTP/1.1"):
+            peer.writer.write(line + b"\r\n" + fields)
+            assert (await peer.response())[0] == 200
+        assert world.stub.bodies == [b"{}"] * 4
+        assert [method for method, _ in world.stub.asked] == ["POST", "POST", "PUT", "POST"]
+        peer.writer.write(b"POST /e HTTP/1.0\r\n" + fields)
+        assert b"Connection: close" in await peer.rest()
+
+    play(story)
+
+
+def test_offer_of_another_protocol_is_not_taken() -> None:
+    async def story(world: World) -> None:
+        peer = await world.connect(get("/a", "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\n") + get("/b"))
+        assert [(await peer.response())[2] for _ in range(2)] == [b"/a", b"/b"]
+        await peer_end(peer)
+
+    play(story)
+
+
+def test_end_in_the_middle_of_a_request() -> None:
+    async def story(world: World) -> None:
+        for data in (b"GET /a HT", b"POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nab"):
+            peer = await world.connect(get("/first") + data)
+            peer.writer.write_eof()
+            answer = await peer.rest()
+            assert answer.count(b"HTTP/1.1 200 ") == answer.count(b"HTTP/1.1 400 ") == 1
+
+    play(story)
+
+
 def test_slow_clients_are_cut_off() -> None:
     async def story(world: World) -> None:
         idle = await world.connect()
@@ -282,21 +350,62 @@ def test_client_that_takes_no_answers_is_served_no_further_and_cut_off() -> None
     play(story, timeout_ms=100)
 
 
-def test_too_many_connections_are_told_so() -> None:
+def test_unfinished_heads_leave_their_place_to_others() -> None:
+    """The one that has waited longest goes, and before it none that has been served."""
+
     async def story(world: World) -> None:
-        peers = [await world.connect(get("/a")) for _ in range(3)]
-        for peer in peers:
-            await peer.response()
-        extra = await world.connect()
-        assert b"503 Service Unavailable" in await extra.rest()
-        await peer_end(peers.pop())
+        served = await world.connect(get("/a"))
+        await served.response()
+        slow = [await world.connect(b"GET / HTTP/1.1\r\nHo")]
         await world.until(lambda: len(world.server.connections) == 2)
-        peers.append(await world.connect(get("/a")))
-        assert (await peers[-1].response())[0] == 200
-        for peer in peers:
-            await peer_end(peer)
+        slow.append(await world.connect(b"GET / HTTP/1.1\r\nHo"))
+        await world.until(lambda: len(world.server.connections) == 3)
+        other = await world.connect(get("/b"))
+        assert (await other.response())[2] == b"/b"
+        assert await slow[0].rest() == b""
+        for each in (served, slow[1]):
+            each.writer.write(get("/c") if each is served else b"st: x\r\n\r\n")
+            assert (await each.response())[0] == 200
+            await peer_end(each)
+        assert world.server.refused_count == 1
+        await peer_end(other)
 
     play(story, connections_max=3)
+
+
+@pytest.mark.parametrize("limit", ["all", "source"])
+def test_too_many_connections_are_told_so_and_health_is_served(limit: str) -> None:
+    async def story(world: World) -> None:
+        peers = [await world.connect(get("/held")) for _ in range(3)]
+        await world.until(lambda: len(world.stub.held) == 3)
+        extra = await world.connect(get("/a") * 2)
+        assert (await extra.rest()).startswith(b"HTTP/1.1 503 Service Unavailable")
+        for path in ("/health", "/metrics"):
+            extra = await world.connect(get(path) * 2)
+            assert (await extra.rest()).endswith(b"\r\n\r\n" + path.encode()), "one answer"
+        idle = [await world.connect() for _ in range(limits.HTTP_EXTRA_MAX + 1)]
+        assert await idle[0].rest() == b"", "those that ask nothing do not take the place of one that asks"
+        extra = await world.connect(get("/health"))
+        assert (await extra.rest()).endswith(b"/health")
+        assert len(world.server.connections) <= 3 + limits.HTTP_EXTRA_MAX
+        for held, peer in zip(world.stub.held, peers, strict=True):
+            held(Response(200, b"late"))
+            assert (await peer.response())[2] == b"late"
+            await peer_end(peer)
+        await world.until(lambda: len(world.server.connections) <= limits.HTTP_EXTRA_MAX)
+        peer = await world.connect(get("/a"))
+        assert (await peer.response())[0] == (200 if limit == "all" else 503)
+        for each in (peer, *idle):
+            each.writer.close()
+
+    play(story, **{"connections_max" if limit == "all" else "per_source": 3})
+
+
+def test_networks_of_ipv6_are_one_client() -> None:
+    assert group_of("2001:db8::1") == group_of("2001:db8::ffff:0:0:1") != group_of("2001:db8:0:1::1")
+    assert group_of("::ffff:192.0.2.1") != group_of("::ffff:192.0.2.2")
+    assert group_of("fe80::1%eth0") == group_of("fe80::2%eth0")
+    assert group_of("192.0.2.1") != group_of("192.0.2.2")
 
 
 def test_stop_ends_idle_connections_and_answers_what_is_asked() -> None:

@@ -21,7 +21,8 @@ def test_each_process_has_numbers_of_its_own(
     config = load(path, process=process)
     shape = config.rules["r"].counting.shape
     assert (config.step, config.offset) == (shape.step, shape.offset) == expected
-    assert config.http == ("127.0.0.1", 99 + process)
+    assert config.http is not None
+    assert (config.http.host, config.http.port) == ("127.0.0.1", 99 + process)
 
 
 @pytest.mark.parametrize(
