@@ -45,6 +45,7 @@ WITH_A_CLOCK = (
     "src/beanpole/cli/inspect.py",
     "src/beanpole/cli/processes.py",
     "src/beanpole/cli/ids.py",
+    "src/beanpole/cli/ids_export.py",
 )
 """Where time may be read. Everywhere else `now_ns` is an argument, so that tests decide what time it is."""
 

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 CONFIG = click.Path(dir_okay=False, path_type=Path)
 
 
-CLIENT = ("get", "rules", "counters", "reload")
-"""The verbs that ask a service that runs. They need modules that a program which only serves does not have."""
+ELSEWHERE = dict.fromkeys(("get", "rules", "counters", "reload"), "ids_client") | {"export-counters": "ids_export"}
+"""The modules of verbs that need what a program which only serves does not have."""
 
 
 class Verbs(click.Group):
@@ -28,13 +28,14 @@ class Verbs(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of all verbs."""
-        return sorted([*super().list_commands(ctx), *CLIENT])
+        return sorted([*super().list_commands(ctx), *ELSEWHERE])
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Return a verb."""
-        if cmd_name not in CLIENT:
+        if cmd_name not in ELSEWHERE:
             return super().get_command(ctx, cmd_name)
-        command: click.Command = getattr(importlib.import_module("beanpole.cli.ids_client"), cmd_name)
+        module = importlib.import_module(f"beanpole.cli.{ELSEWHERE[cmd_name]}")
+        command: click.Command = getattr(module, cmd_name.replace("-", "_"))
         return command
 
 

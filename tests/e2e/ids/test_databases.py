@@ -135,14 +135,10 @@ def test_leased_nodes_repeat_nothing(database: Database, tmp_path: Path) -> None
     assert len(set(given)) == len(given) == 520
 
 
-def test_original_is_taken_over(mariadb: Database, tmp_path: Path) -> None:
-    """The original's configuration and its table, as it left them."""
-    mariadb.run(
-        ORIGINAL_TABLE,
-        "INSERT INTO counter VALUES (0, 818, UNIX_TIMESTAMP(), 'order', 'a'), (1, 901, UNIX_TIMESTAMP(), 'order', 'a')",
-    )
+def configure_original(folder: Path, mariadb: Database) -> Path:
+    """A configuration of the original, for the first of two nodes."""
     assert mariadb.server
-    (tmp_path / "order.lua").write_text(LUA)
+    (folder / "order.lua").write_text(LUA)
     config = {
         "log_prefix": "x", "log_level": 3, "service_host": "127.0.0.1", "service_port": 0, "id_step": 2, "id_offset": 0,
         "database": {
@@ -151,14 +147,57 @@ def test_original_is_taken_over(mariadb: Database, tmp_path: Path) -> None:
         },
         "rules": [{"name": "order", "lua_file": "order.lua", "batch_save": 100}],
     }  # fmt: skip
-    (tmp_path / "config.json").write_text(json.dumps(config))
-    with running(tmp_path, tmp_path / "config.json") as service:
+    (folder / "config.json").write_text(json.dumps(config))
+    return folder / "config.json"
+
+
+def test_original_is_taken_over(mariadb: Database, tmp_path: Path) -> None:
+    """The original's configuration and its table, as it left them."""
+    mariadb.run(
+        ORIGINAL_TABLE,
+        "INSERT INTO counter VALUES (0, 818, UNIX_TIMESTAMP(), 'order', 'a'), (1, 901, UNIX_TIMESTAMP(), 'order', 'a')",
+    )
+    config = configure_original(tmp_path, mariadb)
+    with running(tmp_path, config) as service:
         assert service.ask()["data"][7:] == "001102"
         assert service.ask(app_name="A")["data"][7:] == "001102", "its database did not tell A from a"
         assert service.ask(app_name="b")["data"][7:] == "000000"
         assert service.end() == 0
-    with running(tmp_path, tmp_path / "config.json") as service:
+    with running(tmp_path, config) as service:
         assert service.ask()["data"][7:] == "001104"
+
+
+def test_way_back_to_the_original(mariadb: Database, tmp_path: Path) -> None:
+    """It goes on above ours, and we go on above it when it is given up again: no number twice."""
+    mariadb.run(ORIGINAL_TABLE)
+    config = configure_original(tmp_path, mariadb)
+    export = [sys.executable, "-m", "beanpole", "ids", "export-counters", str(config)]
+    run = partial(subprocess.run, capture_output=True, text=True, env=environment(), check=False, timeout=60)
+    with running(tmp_path, config) as service:
+        given = service.ask(count=33)["data"]
+        assert service.ask(app_name="it's a")["code"] == -1, "as in the original, a name has no space"
+        assert service.ask(app_name="(é)")["data"][7:] == "000000"
+        done = run(export)
+        assert done.returncode == 10
+        assert "node 0 runs" in done.stderr
+        assert service.end() == 0
+    done = run(export)
+    assert done.returncode == 0, done.stderr
+    mariadb.run(*(each for each in done.stdout.partition("\n")[2].split(";\n") if each))
+    with mariadb.connected() as connection:
+        rows = connection.exec_driver_sql("SELECT node_offset, counter, app_name FROM counter").all()
+        assert sorted((row[0], row[2]) for row in rows) == [(0, "(é)"), (0, "a"), (1, "(é)"), (1, "a")]
+        # What the original does: it adds its step for each number, and has saved a batch ahead.
+        counters = [row.counter for row in rows if row.app_name == "a"]
+        given += [f"{given[0][:7]}{counter + each:06}" for counter in counters for each in range(2, 22, 2)]
+        connection.exec_driver_sql(
+            "UPDATE counter SET counter = counter + 200, update_time = update_time + 1 WHERE app_name = 'a'"
+        )
+        connection.commit()
+    with running(tmp_path, config) as service:
+        given += service.ask(count=100)["data"]
+        assert service.ask(app_name="(é)")["data"][7:] == "000002", "it was not used there"
+    assert len(set(given)) == len(given) == 153
 
 
 def test_killed_database(served: Database, tmp_path: Path) -> None:

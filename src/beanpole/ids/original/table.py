@@ -54,6 +54,18 @@ def marks(connection: sa.Connection, wanted: Mapping[Key, int], step: int) -> di
     return made
 
 
+def newer(found: list[Mark], ours: list[Mark]) -> list[Mark]:
+    """Return the marks above which a counter goes on that the original has, and perhaps we: those of the last user.
+
+    Somebody may have gone back to the original, and come again.
+    """
+    found = [mark for mark in found if all(mark.time_s > each.time_s for each in ours)]
+    if not found or not ours:
+        return found or ours
+    reserved = max(each.reserved for each in [*found, *ours])
+    return [Mark(0, reserved, max(mark.time_s for mark in found), found[0].kind, ours[-1].fingerprints)]
+
+
 def words(number: int, key: Key) -> sa.Select[Any]:
     """Return a row with the names of a counter as the original's database compares them."""
     (rule, rule_cut), (app, app_cut) = spellings(key.rule), spellings(key.app)

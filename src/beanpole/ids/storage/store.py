@@ -212,6 +212,37 @@ class Store:
         else:
             connection.execute(sa.insert(NODES).values(node=self.node, **values))
 
+    def saved(self, *, even_of_running: bool = False) -> dict[Key, Mark]:
+        """Return the marks of all counters above the numbers of all nodes. No node starts while they are read.
+
+        Raises StartError: the database can't be read, has no counters of ours, or a node runs.
+        """
+        try:
+            return self._saved(self._connect(), even_of_running)
+        except LeaseLostError as error:
+            raise StartError(str(error), ExitCode.DATA_DIR_LOCKED) from error
+        except (sa.exc.SQLAlchemyError, StorageError, OSError) as error:
+            raise StartError(f"cannot use the database: {sentence(error)}", ExitCode.FAILED) from error
+        finally:
+            self.close()
+
+    def _saved(self, connection: sa.Connection, even_of_running: bool) -> dict[Key, Mark]:
+        if not sa.inspect(connection).has_table(COUNTERS.name):
+            raise StorageError("it has no counters of ours")
+        connection.commit()
+        wait_s = self._database.timeout_s
+        self._wait_for_lock(connection, START, wait_s, "another process is starting, and does not come to an end")
+        rows: dict[Key, list[Mark]] = {}
+        with connection.begin():
+            nodes = connection.execute(sa.select(NODES.c.node)).scalars().all()
+            for node in [] if even_of_running else nodes:
+                if self._is_running(connection, node):
+                    raise LeaseLostError(f"storage: node {node} runs, and gives numbers: stop it first")
+            for row in connection.execute(sa.select(COUNTERS)):
+                mark = Mark(row.cycle_s, row.reserved, row.time_s, row.kind)
+                rows.setdefault(Key(row.rule, row.app), []).append(mark)
+        return {key: goes_on_from(marks) for key, marks in rows.items()}
+
     def load(self, wanted: Mapping[Key, int]) -> dict[Key, Mark]:
         """Return the marks from which counters go on, without those that are new. Values: see `original.table`.
 
@@ -227,8 +258,9 @@ class Store:
         for row in self._database.find(connection, COUNTERS, list(wanted)):
             all_rows[Key(row.rule, row.app)].append(row)
         marks = {key: self._marks(rows) for key, rows in all_rows.items()}
-        if self.has_original and (new := {key: wanted[key] for key in marks if not marks[key]}):
-            marks |= table.marks(connection, new, self.step)
+        if self.has_original:
+            for key, found in table.marks(connection, wanted, self.step).items():
+                marks[key] = table.newer(found, marks[key])
         return marks
 
     def _marks(self, rows: list[Any]) -> list[Mark]:
