@@ -7,6 +7,8 @@ from beanpole.ids.hand cimport Hand
 from beanpole.ids.scan cimport FIELDS_MAX, Field, Kind, scan, sort
 
 cdef enum:
+    LOW_DIGITS = 4                       # digits that differ between most numbers of a request
+    LOW = 10_000                         # ten to the power of these
     OWN_FIELDS = 3                       # what an answer has besides the request: code, data, message
 
 cdef struct Asked:
@@ -28,8 +30,10 @@ cdef class Fast:
     cdef object counters                 # `Counters`
     cdef object is_free                  # whether nothing limits a rule and an application
     cdef dict forms                      # `dict[bytes, Form]` by rule
-    cdef dict names                      # `dict[bytes, dict[bytes, Hand]]` by rule and application
-    cdef readonly Py_ssize_t name_count  # applications in it
+    cdef int64_t epoch                   # counts what was forgotten; a form of before is not used
+    cdef dict loaded                     # `dict[Key, Counter]`: those of the service
+    cdef dict shared                     # `dict[bytes, dict[bytes, Hand]]` of rules whose applications share a counter
+    cdef readonly Py_ssize_t shared_count  # applications in it
     cdef char *room                      # for an answer that becomes bytes
     cdef Py_ssize_t serve(
         self, const char *data, Py_ssize_t size, char *out, Py_ssize_t room,

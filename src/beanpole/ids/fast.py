@@ -28,6 +28,9 @@ COUNT_MAX = cython.declare(int64_t, IDS_COUNT_MAX)
 COUNT_DIGITS_MAX = cython.declare(cython.Py_ssize_t, len(str(IDS_COUNT_MAX)))
 NAMES_MAX = cython.declare(cython.Py_ssize_t, limits.COUNTERS_MAX)
 
+PAIRS_TEXT = "".join(f"{each:02}" for each in range(100)).encode()
+PAIRS = cython.declare(cython.p_const_char, PAIRS_TEXT)
+
 CODE = cython.declare(cython.p_const_char, b"code")
 DATA = cython.declare(cython.p_const_char, b"data")
 MESSAGE = cython.declare(cython.p_const_char, b"message")
@@ -180,12 +183,55 @@ def put_numbers(
         salt, salt_size = asked.salt.value, asked.salt.value_size
     if asked.count_field is cython.NULL:
         return form.write(at, salt, salt_size, first)
+    at[0] = 0x5B
+    at = form.write(at + 1, salt, salt_size, first)
     i: int64_t
-    for i in range(asked.count):
-        at[0] = 0x2C if i > 0 else 0x5B
-        at = form.write(at + 1, salt, salt_size, first + cython.cast(uint64_t, i * step))
+    if form.width >= LOW_DIGITS:
+        at = put_following(at, form, asked.count - 1, first, step, salt_size)
+    else:
+        for i in range(1, asked.count):
+            at[0] = 0x2C
+            at = form.write(at + 1, salt, salt_size, first + cython.cast(uint64_t, i * step))
     at[0] = 0x5D
     return at + 1
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def put_following(
+    at: cython.p_char, form: Form, count: int64_t, first: uint64_t, step: int64_t, salt_size: cython.Py_ssize_t
+) -> cython.p_char:
+    """Write the numbers that follow one whose text ends here, and return where they end.
+
+    Each is a copy of a text with other low digits. It is not that of the number before it: to read what was just
+    written byte by byte makes the processor wait.
+    """
+    size: cython.Py_ssize_t = form.size_of(salt_size)
+    behind: cython.Py_ssize_t = form.size_behind(salt_size)
+    text: cython.p_char = at - size
+    low: int64_t = cython.cast(int64_t, first % LOW)
+    value: int64_t
+    carry: int64_t
+    digit: cython.p_char
+    for _ in range(count):
+        at[0] = 0x2C
+        memcpy(at + 1, text, size)
+        at += 1 + size
+        digit = at - behind - LOW_DIGITS
+        low += step
+        if low >= LOW:
+            carry = low // LOW
+            low -= carry * LOW
+            text = at - size
+            while carry:
+                digit -= 1
+                value = carry + digit[0] - 48
+                carry = value // 10
+                digit[0] = cython.cast(cython.char, 48 + value - 10 * carry)
+            digit = at - behind - LOW_DIGITS
+        memcpy(digit, PAIRS + 2 * (low // 100), 2)
+        memcpy(digit + 2, PAIRS + 2 * (low % 100), 2)
+    return at
 
 
 @cython.cclass
@@ -204,6 +250,7 @@ class Fast:
         self.waiting = waiting
         self.window = window
         self.counters = counters
+        self.loaded = counters.loaded
         self.is_free = is_free
         self.room = cython.cast(cython.p_char, malloc(REPLY_BYTES_MAX))
         if self.room is cython.NULL:
@@ -216,45 +263,47 @@ class Fast:
     # --- What is known ------------------------------------------------------------------------------------------------
 
     def learn(self, rule: Any, app_name: str, hand: Hand) -> None:
-        """Serve this rule (a `rules.rule.Rule`) and application from now on, with this counter."""
-        app: bytes = app_name.encode("utf-8", "surrogatepass") if rule.shared else hand.key.app
+        """Serve this rule (a `rules.rule.Rule`) and application from now on, with this counter, which is loaded."""
         form: Form = self.forms.get(hand.key.rule)
         if form is None or form.rule is not rule:
-            form = self.forms[hand.key.rule] = Form(rule)
+            form = self.forms[hand.key.rule] = Form(rule, self.epoch)
+        app: bytes = app_name.encode("utf-8", "surrogatepass")
+        is_known: cython.bint = hand.form is form
+        if rule.shared and is_known:
+            is_known = app in self.shared.get(hand.key.rule, ())
+        if is_known or not self.is_free(rule.name, app_name):
+            return
+        if rule.shared:
+            if self.shared_count >= NAMES_MAX:
+                self.forget()
+                return
+            self.shared.setdefault(hand.key.rule, {})[app] = hand
+            self.shared_count += 1
         if hand.form is not form:
             hand.form, hand.block = form, None
-        names: dict = self.names.setdefault(hand.key.rule, {})
-        if names.get(app) is hand or not self.is_free(rule.name, app_name):
-            return
-        if self.name_count >= NAMES_MAX:
-            self.forget()
-            return
-        self.name_count += app not in names
-        names[app] = hand
 
     def forget(self) -> None:
         """Forget all rules and applications: what has been answered so far need not be so again."""
+        self.epoch += 1
         self.forms = {}
-        self.names = {}
-        self.name_count = 0
+        self.shared = {}
+        self.shared_count = 0
 
     def drop(self, hand: Hand) -> None:
-        """Forget a counter that has been unloaded."""
-        names: dict = self.names.get(hand.key.rule)
-        if names is None:
-            return
-        if hand.key.app:
-            self.name_count -= names.pop(hand.key.app, None) is not None
-        else:  # all applications share it
-            self.name_count -= len(names)
-            del self.names[hand.key.rule]
+        """Forget who shares a counter, which has been unloaded."""
+        names: dict = self.shared.pop(hand.key.rule, None)
+        if names is not None:
+            self.shared_count -= len(names)
 
     def find(self, asked):
         """Return the counter of a request; None: it is not known."""
-        names: dict = self.names.get(text_of(asked.rule))
-        if names is None:
-            return None
-        return cython.cast(Hand, names.get(text_of(asked.app)), typecheck=True)
+        rule: bytes = text_of(asked.rule)
+        app: bytes = text_of(asked.app)
+        if self.shared:
+            names: dict = self.shared.get(rule)
+            if names is not None:
+                return cython.cast(Hand, names.get(app), typecheck=True)
+        return cython.cast(Hand, self.loaded.get((rule, app)), typecheck=True)
 
     # --- A request ----------------------------------------------------------------------------------------------------
 
@@ -286,14 +335,16 @@ class Fast:
     def give(self, asked, size_max, out, now_s, monotonic_s):
         """Do what `serve` does, for a request that has been read."""
         hand: Hand = self.find(asked)
-        if hand is None or hand.form is None or (self.waiting and hand.key in self.waiting):
+        if hand is None or hand.form is None:
+            return 0
+        form: Form = cython.cast(Form, hand.form, typecheck=True)
+        if form.epoch != self.epoch or (self.waiting and hand.key in self.waiting):
             return 0
         name: bytes = None
         if asked.id is not cython.NULL:
             name = self.name_of(asked)
             if self.window.find(name, monotonic_s) is not None:
                 return 0
-        form: Form = cython.cast(Form, hand.form, typecheck=True)
         time_s: int64_t = cython.cast(int64_t, now_s)
         if form.is_timed or time_s != hand.opened_s:
             time_s = hand.open(now_s)

@@ -18,6 +18,7 @@ cdef class Block:
 @cython.final
 cdef class Form:
     cdef object rule                     # a Rule
+    cdef int64_t epoch                   # see `Fast.epoch`
     cdef bint is_plain                   # whether C writes the numbers
     cdef bint is_timed                   # whether each request moves the counter with the clock
     cdef bint one_each                   # whether every number has taken one number of the counter so far
@@ -31,6 +32,7 @@ cdef class Form:
     cdef bytes tail
     cdef int prepare(self, int64_t time_s) except -1
     cdef Py_ssize_t size_of(self, Py_ssize_t salt_size) noexcept
+    cdef Py_ssize_t size_behind(self, Py_ssize_t salt_size) noexcept
     cdef char *write(self, char *out, const char *salt, Py_ssize_t salt_size, uint64_t number) noexcept
     cdef bytes make_many(self, uint64_t first, uint64_t left, int64_t count, int64_t time_s, bytes salt, int64_t *used)
     cdef bytes make_one(self, Hand hand, uint64_t first, uint64_t left, int64_t time_s, bytes salt, int64_t *used)

@@ -11,7 +11,7 @@ from typing import Any
 import cython
 import orjson
 from cython.cimports.cpython.bytes import PyBytes_AS_STRING, PyBytes_GET_SIZE
-from cython.cimports.libc.stdint import uint64_t
+from cython.cimports.libc.stdint import int64_t, uint64_t
 from cython.cimports.libc.string import memcpy
 
 from beanpole.ids.errors import NeedRangeError, NoNumberError
@@ -36,9 +36,10 @@ class Block:
 class Form:
     """How the numbers of a rule are made."""
 
-    def __init__(self, rule: Any) -> None:
+    def __init__(self, rule: Any, epoch: int64_t) -> None:
         """`rule`: a `rules.rule.Rule`."""
         self.rule = rule
+        self.epoch = epoch
         self.is_plain = rule.plain is not None
         self.is_timed = rule.counting.layout_kind != ""
         self.one_each = not self.is_timed
@@ -63,6 +64,10 @@ class Form:
         """Return the bytes of each number, with its quotes."""
         salts: cython.Py_ssize_t = salt_size if self.salt_before or self.salt_after else 0
         return len(self.head) + len(self.neck) + len(self.body) + len(self.tail) + self.width + salts
+
+    def size_behind(self, salt_size):
+        """Return the bytes after the counter."""
+        return len(self.body) + len(self.tail) + (salt_size if self.salt_after else 0)
 
     def write(self, out, salt, salt_size, number):
         """Write a number, and return where it ends."""

@@ -22,6 +22,9 @@ BAD_NAME = re.compile(r"[\x00-#%&'<>]")
 GETS = frozenset({"get", "create"})
 """The actions that make numbers; every other asks for the state of a counter."""
 
+NAMES_MAX = 1_000
+"""Rules and applications whose key is remembered."""
+
 Answer = Callable[[bytes], None]
 """Sends a reply."""
 
@@ -89,7 +92,10 @@ class Reader:
     def __init__(self, rules: Mapping[str, Rule]) -> None:
         self.rules = rules
         self._names: dict[tuple[str, str], tuple[Rule, Key]] = {}
-        """Rules and keys by the names in a request; only valid ones."""
+        """Rules and keys by the names in a request; only valid ones, and few: names that come often are known in C."""
+
+        self._rule_names: dict[str, bytes] = {}
+        """What keys have in common, so that many take little memory."""
 
     def read(self, found: dict[str, Any], answer: Answer, source: str = "") -> Request:
         """Return a request.
@@ -127,9 +133,9 @@ class Reader:
             raise BadRequestError("system error: the rule is not for this application")
         if (is_get and is_bad) or len(app) > limits.NAME_BYTES_MAX:
             raise BadRequestError("system error: app_name has a bad character or is too long")
-        key = Key(rule.name.encode(), b"" if rule.shared else app)
+        key = Key(self._rule_names.setdefault(rule.name, rule.name.encode()), b"" if rule.shared else app)
         if is_get and not is_bad:
-            if len(self._names) >= limits.COUNTERS_MAX:
+            if len(self._names) >= NAMES_MAX:
                 self._names.clear()
             self._names[names] = rule, key
         return rule, key

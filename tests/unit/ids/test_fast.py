@@ -401,7 +401,6 @@ def test_a_counter_that_is_unloaded_gives_nothing_more(tmp_path: Path) -> None:
         world.seconds += 3600
         await counters.unload_idle()
         assert not counters.loaded
-        assert world.service.fast.name_count == 0
         assert counter.offer()[1] == 0
         assert answer(world, request()) is None
         assert (await world.ask())["data"].endswith("0002")
@@ -415,10 +414,10 @@ def test_a_counter_that_all_share_is_forgotten_for_all(tmp_path: Path, config: C
             await world.ask(rule_name="flake", app_name=app)
             assert answer(world, request("flake", app_name=app)) is not None
         await world.ask()
-        assert world.service.fast.name_count == 4
+        assert world.service.fast.shared_count == 3
         counters = world.service.counters
         world.service.fast.drop(counters.loaded[Key(b"flake", b"")])
-        assert world.service.fast.name_count == 1
+        assert world.service.fast.shared_count == 0
         assert answer(world, request("flake", app_name="b")) is None
         assert answer(world, request()) is not None
 
@@ -434,6 +433,31 @@ def test_a_request_that_does_not_fit_takes_no_number(tmp_path: Path) -> None:
         assert next(iter(world.service.counters.loaded.values())).last == last + 9
 
     play(tmp_path, story)
+
+
+@pytest.mark.parametrize("step", [1, 7, 9_999, 10_000, 123_456])
+@pytest.mark.parametrize("width", [3, 4, 5, 12])
+def test_each_number_of_a_large_request_is_the_one_before_it_and_the_step(
+    tmp_path: Path, step: int, width: int
+) -> None:
+    (tmp_path / "rules.toml").write_text(
+        f'step = {step}\n[[rule]]\nname = "day"\ntemplate = "<{{counter:0{width}}}{{salt}}>"\nbatch = 100000\n'
+    )
+    most = (10**width - 1) // step
+
+    async def story(world: World) -> None:
+        await world.ask(salt="s")
+        last = 0
+        for count in (1, 2, 700, 1000, 1000, 1000) * 3:
+            if last + count > most:
+                break
+            made = answer(world, request(salt="s", count=count))
+            if made is None:  # what is reserved is not enough
+                made = await world.ask(salt="s", count=count)
+            assert made["data"] == [f"<{(last + each) * step:0{width}}s>" for each in range(1, count + 1)]
+            last += count
+
+    play(tmp_path, story, load(tmp_path / "rules.toml"))
 
 
 def test_texts_made_ahead_take_no_numbers(config: Config) -> None:

@@ -19,6 +19,7 @@ Invariants:
 """
 
 from dataclasses import dataclass, field, replace
+from sys import intern
 from typing import NamedTuple, Protocol
 
 from beanpole.ids import limits
@@ -150,8 +151,7 @@ class Counter(Hand):
     """The numbers of one key on one node. The fields that every request touches are in `Hand`."""
 
     __slots__ = (
-        "attempted", "batch", "cycle_s", "cycles", "durable", "fingerprints", "key", "kind", "layout_kind", "shape",
-        "under_way", "wanted",
+        "attempted", "counting", "cycle_s", "durable", "fingerprints", "key", "kind", "under_way", "wanted",
     )  # fmt: skip
 
     def __init__(self, key: Key, counting: Counting, mark: Mark | None, now_s: int) -> None:
@@ -174,8 +174,7 @@ class Counter(Hand):
         self.attempted: Mark | None = None
         """A range that failed and may be durable nevertheless; the next one must not be below it."""
 
-        self.kind = mark.kind if mark else self.cycles.kind
-        self.layout_kind = counting.layout_kind
+        self.kind = intern(mark.kind if mark else self.cycles.kind)  # which many counters have in common
         try:
             self.fingerprints = self.fingerprints_with(counting)
         except RuleError as error:
@@ -187,10 +186,11 @@ class Counter(Hand):
 
         Raises RuleError: the rule must not be taken over, as numbers could repeat.
         """
-        if counting.layout_kind != self.layout_kind:
+        if counting.layout_kind != self.counting.layout_kind:
             raise RuleError("its kind has changed, and numbers could repeat; give it another name")
         durable = "" if self.durable is None else self.durable.fingerprints
-        return followed(self.fingerprints if self.under_way or self.attempted else durable, counting.fingerprint)
+        record = self.fingerprints if self.under_way or self.attempted else durable
+        return intern(followed(record, counting.fingerprint))
 
     def change(self, counting: Counting, now_s: float) -> None:
         """Take over a changed rule, which `fingerprints_with` has accepted; numbers go on above what is handed out."""
@@ -205,11 +205,26 @@ class Counter(Hand):
         self._follow(int(now_s))
 
     def _count(self, counting: Counting) -> None:
-        shape = self.shape = counting.shape
-        self.cycles, self.batch = counting.cycles, counting.batch
+        self.counting = counting
+        shape = counting.shape
         self.first, self.step, self.maximum = shape.minimum + shape.offset, shape.step, shape.maximum
         self.low_water = low_water(self.batch)
         self.form = self.block = None
+
+    @property
+    def shape(self) -> Shape:
+        """Which numbers there are."""
+        return self.counting.shape
+
+    @property
+    def cycles(self) -> Cycles:
+        """When counting starts again."""
+        return self.counting.cycles
+
+    @property
+    def batch(self) -> int:
+        """How many numbers are reserved at a time."""
+        return self.counting.batch
 
     def _follow(self, now_s: int) -> None:
         # Starts of two kinds of cycle can't be compared: a month's start is long before that of a day in it. So the
