@@ -1,4 +1,4 @@
-"""Limits and cookies over real sockets."""
+"""Limits and cookies over real sockets, and the verbs of the command line that ask a service."""
 
 import asyncio
 import json
@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 import beanpole
+from beanpole.cli.main import main
+from tests.e2e.ids.http import web
 from tests.e2e.ids.process import Ids, running, write_rules
 
 LIMITS = """
@@ -47,3 +49,29 @@ def test_an_address_that_is_not_trusted(tmp_path: Path) -> None:
                 client.get("order", "limited")
             assert no.value.code == -5
             assert 0 < (no.value.retry_s or 0) <= 31 * 86_400
+
+
+def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with web(tmp_path) as api:
+        http = api.url
+
+        def said(*args: str) -> list[str]:
+            assert main(["ids", *args]) == 0
+            return capsys.readouterr().out.splitlines()
+
+        numbers = said("get", "order", "shop", "-n", "1500", "--url", url(api.service))
+        assert [int(each[-6:]) for each in numbers] == list(range(1500))
+        assert said("get", "small", "shop", "--url", url(api.service)) == ["00"]
+        (row,) = [json.loads(each) for each in said("counters", "order", "--url", http, "--json")]
+        assert (row["app"], row["counter"]) == ("shop", 1499)
+        assert said("counters", "small", "shop", "--url", http)[1].startswith("shop\t0\t20\t")
+        rules = [json.loads(each) for each in said("rules", "--url", http, "--json")]
+        assert [each["rule"] for each in rules] == ["order", "small"]
+        config = tmp_path / "rules.toml"
+        config.write_text(config.read_text() + '[[rule]]\nname = "new"\nkind = "uuid7"\n')
+        assert said("reload", "--url", http) == ["reloaded; added: new"]
+        config.write_text("none")
+        assert main(["ids", "reload", "--url", http]) == 1
+        assert str(config) in capsys.readouterr().err, "it says why"
+        assert len(said("get", "new", "shop", "--url", url(api.service))[0]) == 36, "the rules stay"
+        assert main(["ids", "counters", "none", "--url", http]) == 2

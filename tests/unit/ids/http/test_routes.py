@@ -17,9 +17,11 @@ from beanpole.ids.http.openapi import PROBLEMS, document
 from beanpole.ids.http.response import Response
 from beanpole.ids.http.routes import Routes
 from beanpole.ids.http.server import Server
+from beanpole.ids.rules.config import Config
 from beanpole.ids.rules.web import LOOPBACK
 from beanpole.ids.service import Service
 from tests.unit.ids.http.test_watching import Watched
+from tests.unit.ids.test_admission import configure
 from tests.unit.ids.test_service import settle
 
 PIECES = [
@@ -52,8 +54,8 @@ MARKED = Fields(host="127.0.0.1:11311", is_marked=True)
 class Api(Watched):
     """A service with routes, and the responses that came."""
 
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder)
+    def __init__(self, folder: Path, config: Config | None = None) -> None:
+        super().__init__(folder, config)
         self.reloaded: dict[str, object] | RuleError = {"added": [], "changed": ["day"], "removed": []}
         self.routes = self.routes_of(self.service)
 
@@ -94,6 +96,29 @@ def test_error_of_ours_is_an_answer(tmp_path: Path) -> None:
         api.routes = api.routes_of(broken)
         assert (await api.get("/v1/ids/day/a")).status == 500
         assert broken.counts["failed"] == len(api.failures) == 1
+        api.keeper.cancel()
+
+    asyncio.run(main())
+
+
+def test_limits_and_rules_of_others(tmp_path: Path) -> None:
+    """Over TCP a client has proven its address, so none is asked for a cookie."""
+
+    async def main() -> None:
+        limit = '[[limit]]\nrule = "day"\nrate = 8\nburst = 5\n'
+        api = Api(tmp_path, configure(tmp_path, "trusted_networks = []\n" + limit))
+        assert len(json.loads((await api.get("/v1/ids/day/a?count=5", source="203.0.113.5")).body)["ids"]) == 5
+        limited = await api.get("/v1/ids/day/a?count=4")
+        found = json.loads(limited.body)
+        assert (limited.status, found["code"], found["retry_s"]) == (429, -5, 0.5)
+        assert found["detail"] == "limit: rule 'day': 8 numbers a second"
+        assert ("Retry-After", "1") in limited.fields
+        never = await api.get("/v1/ids/day/a?count=6")
+        assert (never.status, "retry_s" in json.loads(never.body)) == (429, False)
+        assert "Retry-After" not in dict(never.fields)
+        other = await api.get("/v1/ids/bound/other")
+        assert (other.status, json.loads(other.body)["detail"]) == (403, "the rule is not for this application")
+        assert (await api.get("/v1/ids/bound/shop")).status == 200
         api.keeper.cancel()
 
     asyncio.run(main())

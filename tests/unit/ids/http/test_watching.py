@@ -9,6 +9,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from beanpole.ids.errors import ClockAheadError, LeaseLostError, StorageError
 from beanpole.ids.http.health import Health
 from beanpole.ids.http.metrics import Metrics
+from beanpole.ids.rules.config import Config
 from beanpole.ids.rules.sequence import Clock, Key
 from beanpole.ids.storage.measured import BUCKETS_S, Measured
 from tests.unit.ids.test_service import World, settle
@@ -19,8 +20,8 @@ Story = Callable[["Watched"], Awaitable[None]]
 class Watched(World):
     """A service whose store is watched; the clock stands still unless a test moves it."""
 
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder)
+    def __init__(self, folder: Path, config: Config | None = None) -> None:
+        super().__init__(folder, config)
         self.measured = self.service.counters.store = Measured(self.store, lambda: self.seconds)
         self.health = Health(self.service, self.measured, lambda: self.seconds)
         self.metrics = Metrics(self.service, self.measured, Clock(0, 0), 7, "1.0", lambda: 3)
