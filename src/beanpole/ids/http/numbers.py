@@ -123,14 +123,14 @@ def serve_counter(service: Service, rule: str, app: str, answer: Answer, source:
 # --- Parameters -------------------------------------------------------------------------------------------------------
 
 
-def read_query(text: str, *known: str) -> dict[str, str]:
-    """Return the parameters of a request, each once.
+def read_query(text: str, *known: str, errors: str = "strict") -> dict[str, str]:
+    """Return the parameters of a request, each once. `errors`: what bytes become that are no UTF-8.
 
     Raises BadRequestError: they make no sense.
     """
     found: dict[str, str] = {}
     try:
-        pairs = parse_qsl(text, keep_blank_values=True, strict_parsing=bool(text), errors="strict")
+        pairs = parse_qsl(text, keep_blank_values=True, strict_parsing=bool(text), errors=errors)
     except ValueError as error:
         raise BadRequestError(f"the query can't be read: {error}") from error
     for name, value in pairs:

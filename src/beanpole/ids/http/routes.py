@@ -131,7 +131,7 @@ class Routes:
                 read_query(query)
                 return "/v1/counters/{rule}/{app}", LOOKING, partial(self._serve_counter, plain(rule), plain(app))
             case ["", "v1", "counters", rule]:
-                wanted = read_query(query, "after", "limit")
+                wanted = read_query(query, "after", "limit", errors="surrogateescape")  # as names of applications are
                 limit = to_count(wanted.get("limit", str(limits.HTTP_PAGE_DEFAULT)), limits.HTTP_PAGE_MAX, "limit")
                 list_counters = partial(self._list_counters, plain(rule), wanted.get("after", ""), limit)
                 return "/v1/counters/{rule}", LOOKING, list_counters

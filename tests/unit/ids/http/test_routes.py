@@ -124,6 +124,29 @@ def test_limits_and_rules_of_others(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
+def test_pages_of_counters_whatever_their_names_are(tmp_path: Path) -> None:
+    """A name may be no UTF-8; the page after it begins behind its bytes."""
+    names = [b"\x80", b"a", b"b/c", b"g\xc3\xb6", b"\xff\xfe"]
+
+    async def main() -> None:
+        api = Api(tmp_path)
+        for name in names:
+            api.service.receive(b'{"action":"get","app_name":"%b","rule_name":"day"}' % name, bytes)
+            await settle()
+        found, after = list[str](), ""
+        for _ in names:
+            target = f"/v1/counters/day?limit=1&after={quote(after, safe='', errors='surrogateescape')}"
+            page = json.loads((await api.get(target)).body)
+            found += [each["app"] for each in page["counters"]]
+            after = page["next"]
+        assert after is None
+        expected = sorted(names)
+        assert [each.encode("utf-8", "surrogateescape") for each in found] == expected
+        api.keeper.cancel()
+
+    asyncio.run(main())
+
+
 def test_random_targets_are_answered_once(tmp_path: Path) -> None:
     async def main() -> None:
         api = Api(tmp_path)
