@@ -24,8 +24,9 @@ from beanpole.ids.errors import (
     RuleFailedError,
     StorageError,
 )
+from beanpole.ids.mark import Mark
 from beanpole.ids.rules.rule import Rule
-from beanpole.ids.rules.sequence import Counter, Key, Mark
+from beanpole.ids.rules.sequence import Counter, Key
 from beanpole.ids.storage.measured import StoreCalls
 from beanpole.ids.waiting import Loads
 

@@ -6,7 +6,8 @@ from pathlib import Path
 
 from beanpole.ids import limits
 from beanpole.ids.errors import DatabaseLostError, StorageError
-from beanpole.ids.rules.sequence import Key, Mark
+from beanpole.ids.mark import Mark
+from beanpole.ids.rules.sequence import Key
 from tests.unit.ids.test_service import MIDNIGHT_S, World, configure, play, settle, until
 
 ROWS_MAX = limits.ROUND_ROWS

@@ -25,7 +25,7 @@ def hand_of(shape: Shape, last: int, reserved: int) -> Hand:
 def test_the_next_number_is_the_one_of_this_node_after_the_last(
     bounds: tuple[int, int], step: int, data: st.DataObject
 ) -> None:
-    minimum, maximum = min(bounds) // step * step, max(*bounds, 1)
+    minimum, maximum = min(*bounds, limits.NUMBER_MAX - 1) // step * step, max(*bounds, 1)
     offset = data.draw(st.integers(0, min(step - 1, maximum - minimum)))
     shape = Shape(minimum, max(maximum, minimum + 1), step, offset)
     reserved = data.draw(st.one_of(st.just(minimum - 1), numbers))

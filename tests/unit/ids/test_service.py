@@ -11,8 +11,9 @@ import pytest
 from beanpole.ids import limits
 from beanpole.ids.config import load
 from beanpole.ids.errors import ClockAheadError, LeaseLostError, StorageError
+from beanpole.ids.mark import Mark
 from beanpole.ids.rules.config import Config
-from beanpole.ids.rules.sequence import Key, Mark
+from beanpole.ids.rules.sequence import Key
 from beanpole.ids.service import Service
 
 RULES = """

@@ -3,7 +3,8 @@
 import asyncio
 from pathlib import Path
 
-from beanpole.ids.rules.sequence import Key, Mark
+from beanpole.ids.mark import Mark
+from beanpole.ids.rules.sequence import Key
 from tests.unit.ids.test_service import HeldStore, World, settle
 
 

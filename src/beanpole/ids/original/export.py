@@ -8,8 +8,9 @@ import re
 import unicodedata
 from collections.abc import Iterator, Mapping
 
+from beanpole.ids.mark import Mark
 from beanpole.ids.rules.rule import Rule
-from beanpole.ids.rules.sequence import Key, Mark
+from beanpole.ids.rules.sequence import Key
 
 NAME_CHARACTERS_MAX = 64
 """Characters that a name has in its table."""

@@ -5,7 +5,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from beanpole.ids.rules.sequence import Key, Mark
+from beanpole.ids.mark import Mark
+from beanpole.ids.rules.sequence import Key
 
 ORIGINAL = sa.table(
     "counter",

@@ -18,13 +18,14 @@ Invariants:
 - A number is handed out only if its range says what its text looks like; see `fingerprint`.
 """
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from sys import intern
 from typing import NamedTuple, Protocol
 
 from beanpole.ids import limits
 from beanpole.ids.errors import ClockAheadError, ExhaustedError, RuleError, RuleFailedError
 from beanpole.ids.hand import Hand
+from beanpole.ids.mark import Mark
 from beanpole.ids.rules.fingerprint import Fingerprint, followed
 
 
@@ -109,42 +110,13 @@ class Counting:
         """How many numbers of a counter a crash leaves as a gap at the most, if each request is for one."""
         return self.batch + max(0, low_water(self.batch))
 
-    def counter(self, key: Key, mark: "Mark | None", now_s: float) -> "Counter":
+    def counter(self, key: Key, mark: Mark | None, now_s: float) -> "Counter":
         """Return a counter that counts so, and goes on from a mark."""
         return Counter(key, self, mark, int(now_s))
 
     def first(self, now_s: float) -> int:  # noqa: ARG002 - only some rules begin with the clock
         """Return the number with which a new counter begins."""
         return self.shape.after(self.shape.minimum - 1)
-
-
-@dataclass(frozen=True, slots=True)
-class Mark:
-    """What is durable of a counter: every number up to `reserved` may have been handed out."""
-
-    cycle_s: int
-    """Start of the cycle."""
-
-    reserved: int
-    """The highest reserved number, or less than the minimum if none is."""
-
-    time_s: int
-    """The latest time that a number showed when this was written; time goes on from there."""
-
-    kind: str
-    """The kind of the cycle; see `Cycles.kind`."""
-
-    fingerprints: str = ""
-    """What numbers have looked like so far; see `fingerprint`."""
-
-    def may_follow(self, old: "Mark") -> bool:
-        """Return whether this may be written over an older mark: (cycle, number) only moves forward.
-
-        Starts of two kinds of cycle can't be compared, but a new cycle begins after all that the old mark has seen.
-        """
-        if self.kind == old.kind:
-            return (self.cycle_s, self.reserved) >= (old.cycle_s, old.reserved)
-        return self.reserved >= old.reserved or self.cycle_s > old.time_s
 
 
 class Counter(Hand):
@@ -317,7 +289,7 @@ class Counter(Hand):
         durable = self.durable
         if durable is None or (durable.cycle_s, durable.kind) != (self.cycle_s, self.kind):
             return None
-        return None if durable.reserved == self.last else replace(durable, reserved=self.last, time_s=self.time_s)
+        return None if durable.reserved == self.last else durable.at(self.last, self.time_s)
 
     @property
     def remaining(self) -> int:

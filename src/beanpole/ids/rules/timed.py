@@ -17,10 +17,11 @@ import hashlib
 import os
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from beanpole.ids.errors import ClockBehindError, RuleError, RuleFailedError
-from beanpole.ids.rules.sequence import Counter, Counting, Key, Mark
+from beanpole.ids.mark import Mark
+from beanpole.ids.rules.sequence import Counter, Counting, Key
 
 CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 """The alphabet of a ULID."""
@@ -162,7 +163,7 @@ class TimedCounter(Counter):
             self.under_way = None
             return None
         tried = [each.reserved for each in (self.durable, self.attempted) if each]
-        self.under_way = replace(mark, reserved=max(upper, *tried)) if tried else replace(mark, reserved=upper)
+        self.under_way = mark.at(max(upper, *tried) if tried else upper, mark.time_s)
         return self.under_way
 
     def check(self) -> None:

@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from beanpole.ids.errors import StorageError
-from beanpole.ids.rules.sequence import Key, Mark
+from beanpole.ids.mark import Mark
+from beanpole.ids.rules.sequence import Key
 
 BUCKETS_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 """Bounds in seconds by which reservations are counted: from a fast disk to a database that is in trouble."""

@@ -25,9 +25,10 @@ from sqlalchemy.dialects import mysql
 from beanpole.errors import ExitCode, StartError
 from beanpole.ids import limits
 from beanpole.ids.errors import LeaseLostError, StorageError
+from beanpole.ids.mark import Mark
 from beanpole.ids.original import table
 from beanpole.ids.rules.fingerprint import merged
-from beanpole.ids.rules.sequence import Key, Mark
+from beanpole.ids.rules.sequence import Key
 from beanpole.ids.storage.database import START, database_at
 
 T = TypeVar("T")

@@ -11,7 +11,8 @@ from typing import Any
 
 from beanpole.ids import limits
 from beanpole.ids.errors import LeaseLostError, StorageError
-from beanpole.ids.rules.sequence import Key, Mark
+from beanpole.ids.mark import Mark
+from beanpole.ids.rules.sequence import Key
 from beanpole.ids.storage.store import Store
 
 

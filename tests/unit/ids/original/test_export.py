@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beanpole.ids.config import load
+from beanpole.ids.mark import Mark
 from beanpole.ids.original.export import folded, script
 from beanpole.ids.rules.rule import Rule
-from beanpole.ids.rules.sequence import Key, Mark
+from beanpole.ids.rules.sequence import Key
 
 DAY_S = 1_795_478_400
 """A midnight of UTC."""

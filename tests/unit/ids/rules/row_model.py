@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
-from beanpole.ids.rules.sequence import Mark
+from beanpole.ids.mark import Mark
 
 
 class RowModel(RuleBasedStateMachine):

@@ -13,9 +13,10 @@ import pytest
 from beanpole.ids import limits
 from beanpole.ids.config import load
 from beanpole.ids.errors import RuleError, RuleFailedError, StorageError
+from beanpole.ids.mark import Mark
 from beanpole.ids.rules.fingerprint import Fingerprint, followed, merged, zone_shape
 from beanpole.ids.rules.rule import Rule
-from beanpole.ids.rules.sequence import Counter, Key, Mark
+from beanpole.ids.rules.sequence import Counter, Key
 from tests.unit.ids.test_service import World
 
 KEY = Key(b"r", b"a")

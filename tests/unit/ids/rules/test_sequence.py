@@ -4,7 +4,8 @@ import pytest
 
 from beanpole.ids import limits
 from beanpole.ids.errors import ClockAheadError, ExhaustedError, NeedRangeError
-from beanpole.ids.rules.sequence import Clock, Counter, Counting, Key, Mark, Shape
+from beanpole.ids.mark import Mark
+from beanpole.ids.rules.sequence import Clock, Counter, Counting, Key, Shape
 from tests.unit.ids.counter import next_number
 
 DAY_S = 86_400

@@ -11,8 +11,9 @@ import pytest
 
 from beanpole.ids.config import load
 from beanpole.ids.errors import ClockBehindError, NeedRangeError, RuleError, RuleFailedError
+from beanpole.ids.mark import Mark
 from beanpole.ids.rules.rule import Rule, preview
-from beanpole.ids.rules.sequence import Counter, Key, Mark
+from beanpole.ids.rules.sequence import Counter, Key
 from beanpole.ids.rules.timed import CROCKFORD, ULID_SEQUENCE_BITS, Timing
 from tests.unit.ids.counter import next_number
 from tests.unit.ids.test_service import World, settle

@@ -5,16 +5,16 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from beanpole.errors import ExitCode, StartError
 from beanpole.ids.errors import LeaseLostError, StorageError
+from beanpole.ids.mark import Mark
 from beanpole.ids.rules.cycle import Cycle
 from beanpole.ids.rules.reader import zone_named
-from beanpole.ids.rules.sequence import Counter, Counting, Key, Mark, Shape
+from beanpole.ids.rules.sequence import Counter, Counting, Key, Shape
 from beanpole.ids.storage.store import Store
 from tests.databases import Database
 from tests.unit.ids.counter import next_number
@@ -309,8 +309,9 @@ def test_table_of_an_older_version_gets_its_new_column(opened: Open, database: D
     database.run("UPDATE beanpole_ids_counter SET reserved = 99")  # as a process of that version beside ours
     mark = load(store)
     assert mark
-    store.reserve([(KEY, replace(mark, reserved=120, fingerprints="a.6.x"))])
-    assert load(store) == replace(mark, reserved=120, fingerprints="a.6.x")
+    changed = Mark(mark.cycle_s, 120, mark.time_s, mark.kind, "a.6.x")
+    store.reserve([(KEY, changed)])
+    assert load(store) == changed
 
 
 def test_fingerprints_of_other_nodes_are_known(opened: Open) -> None:

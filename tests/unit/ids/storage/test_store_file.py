@@ -9,7 +9,7 @@ import pytest
 
 from beanpole.errors import StartError
 from beanpole.ids.errors import DatabaseLostError
-from beanpole.ids.rules.sequence import Mark
+from beanpole.ids.mark import Mark
 from beanpole.ids.storage.store import Store
 from tests.unit.ids.storage.test_store import KEY, load
 

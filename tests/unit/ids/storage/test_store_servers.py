@@ -9,7 +9,8 @@ import pytest
 
 from beanpole.errors import StartError
 from beanpole.ids.errors import LeaseLostError, NeedRangeError, StorageError
-from beanpole.ids.rules.sequence import Key, Mark
+from beanpole.ids.mark import Mark
+from beanpole.ids.rules.sequence import Key
 from beanpole.ids.storage.database import START, database_at
 from beanpole.ids.storage.store import Store
 from tests.databases import Database
