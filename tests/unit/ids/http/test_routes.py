@@ -4,6 +4,7 @@ import asyncio
 import json
 import random
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import pytest
@@ -131,9 +132,10 @@ def test_pages_of_counters_whatever_their_names_are(tmp_path: Path) -> None:
     async def main() -> None:
         api = Api(tmp_path)
         for name in names:
-            api.service.receive(b'{"action":"get","app_name":"%b","rule_name":"day"}' % name, bytes)
+            api.service.receive(b'{"action":"get","app_name":"%b","rule_name":"day"}' % name, lambda _: None)
             await settle()
-        found, after = list[str](), ""
+        found: list[str] = []
+        after: Any = ""
         for _ in names:
             target = f"/v1/counters/day?limit=1&after={quote(after, safe='', errors='surrogateescape')}"
             page = json.loads((await api.get(target)).body)
