@@ -21,6 +21,7 @@ import uvloop
 
 from beanpole.errors import ExitCode, StartError
 from beanpole.ids import limits
+from beanpole.ids.audit import Audit
 from beanpole.ids.config import load
 from beanpole.ids.datagrams import Datagrams
 from beanpole.ids.errors import ClockAheadError, DatabaseLostError, LeaseLostError, RuleError, StorageError
@@ -98,6 +99,7 @@ class App:
         self.service = Service(
             config, measured, lambda: self.clock.read(wall_s(), steady_s()), loop.time, self.log_failure
         )
+        audit = self.open_audit(store.store.epoch)
         try:
             datagrams = Datagrams(self.service)
             port, is_shared = config.port or config.shared_port, config.processes > 1
@@ -123,8 +125,19 @@ class App:
             await self.web.finish()
         datagrams.close()
         await store.close()
+        if audit:
+            audit.close()
         self.logger.info("stopped", exit_code=int(self.exit_code), **self.service.counts, dropped=self.service.dropped)
         return self.exit_code
+
+    def open_audit(self, epoch: int) -> Audit | None:
+        """Begin the audit log, if it is configured."""
+        config = self.config
+        if not config.audit_log:
+            return None
+        audit = Audit(config.audit_log, config.offset, epoch, self.logger, self.clocks.wall_s)
+        self.service.counters.audit = audit.write
+        return audit
 
     async def open_web(self, http: Http, store: Measured, epoch: int, datagrams: Datagrams) -> list[str]:
         """Serve HTTP; return its addresses.

@@ -16,6 +16,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from itertools import islice
 
 from beanpole.ids import limits
+from beanpole.ids.audit import Update, given_back, reserved
 from beanpole.ids.errors import (
     DatabaseLostError,
     LeaseLostError,
@@ -51,6 +52,9 @@ class Counters:
 
         self.may_create: Callable[[Key], NoNumberError | None] = lambda _: None
         """Returns why a counter that the store does not have must not be created; None if it may be."""
+
+        self.audit: Callable[[list[Update]], None] | None = None
+        """Called with what has become durable; None: nobody wants to know."""
 
         self.on_unload: Callable[[Counter], None] = lambda _: None
         """Called for each counter that leaves memory."""
@@ -192,6 +196,8 @@ class Counters:
             for counter, mark in planned:
                 counter.fail(mark)
             raise
+        if self.audit:
+            self.audit([reserved(counter, mark) for counter, mark in planned])
         for counter, mark in planned:
             counter.confirm(mark)
 
@@ -237,10 +243,12 @@ class Counters:
         counters = [self.loaded.pop(key) for key in keys]
         for counter in counters:
             self.on_unload(counter)
-        marks = [(each.key, mark) for each in counters if (mark := each.final_mark()) is not None]
-        if marks:
-            await self.store.give_back(marks)
-        return len(marks)
+        rests = [(each, mark) for each in counters if (mark := each.final_mark()) is not None]
+        if rests:
+            await self.store.give_back([(counter.key, mark) for counter, mark in rests])
+            if self.audit:
+                self.audit([given_back(counter, mark) for counter, mark in rests])
+        return len(rests)
 
     def reload(self, rules: Mapping[str, Rule]) -> None:
         """Take over changed rules, all of them.

@@ -176,6 +176,12 @@ LUA_MEMORY_BYTES_MAX = 4_194_304
 SALT_BYTES_MAX = 255
 """Bytes of the salt of a request: it becomes a part of a number, and rules in Lua may search it."""
 
+AUDIT_WAITING_MAX = 1_000
+"""Transactions whose lines wait for the disk of the audit log; those of further ones are lost."""
+
+AUDIT_STOP_S = 2
+"""Seconds that a stop waits for the disk of the audit log."""
+
 STORE_RETRY_MS = 500
 """Milliseconds after a failed reservation in which requests are refused before the store is tried again."""
 

@@ -328,7 +328,7 @@ class Service:
 
         Raises RuleError: something else has changed, which only a restart takes over.
         """
-        for name in ("processes", "step", "offset", "database", "host", "port", "http"):
+        for name in ("processes", "step", "offset", "database", "host", "port", "http", "audit_log"):
             if getattr(config, name) != getattr(self.config, name):
                 raise RuleError(f"{name} has changed; only a restart takes it over")
         for name, old in self.config.rules.items():

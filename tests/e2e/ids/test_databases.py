@@ -165,6 +165,15 @@ def test_original_is_taken_over(mariadb: Database, tmp_path: Path) -> None:
         assert service.end() == 0
     with running(tmp_path, config) as service:
         assert service.ask()["data"][7:] == "001104"
+        assert service.end() == 0
+    lines = [json.loads(each) for path in sorted(tmp_path.glob("x.*.log")) for each in path.read_text().splitlines()]
+    found = [(each["epoch"], each["event"], each["from"], each["to"]) for each in lines if each["app"] == "a"]
+    assert found == [
+        (1, "reserved", 0, 1300),
+        (1, "given back", 1104, 1300),
+        (2, "reserved", 1104, 1302),
+        (2, "given back", 1106, 1302),
+    ], "as the original logs what it updates"
 
 
 def test_way_back_to_the_original(mariadb: Database, tmp_path: Path) -> None:

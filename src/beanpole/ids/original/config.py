@@ -1,5 +1,6 @@
 """The configuration of the original: a JSON file with rules in Lua."""
 
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -7,10 +8,13 @@ from urllib.parse import quote
 
 from beanpole.ids import limits
 from beanpole.ids.errors import RuleError
-from beanpole.ids.rules.config import Config
+from beanpole.ids.rules.config import Config, read_audit_log
 from beanpole.ids.rules.limit import read_limits, read_networks, read_new_names
 from beanpole.ids.rules.reader import Common, Table, lua_rule, read_apps, unique, zone_named
 from beanpole.ids.rules.web import read_http
+
+LOG_LEVEL_INFO = 3
+"""The original's `log_level`: 1 is error, 2 warning, 3 information."""
 
 
 def read_original(found: dict[str, Any] | None, folder: Path) -> Config:
@@ -41,7 +45,14 @@ def read_original(found: dict[str, Any] | None, folder: Path) -> Config:
         limits=read_limits(table, by_name, "local"),
         trusted_networks=read_networks(table),
         new_names_per_s=read_new_names(table),
+        audit_log=read_log(table, folder),
     )
+
+
+def read_log(table: Table, folder: Path) -> str:
+    """Read where the original logs what it updates; at its level of information and beyond, it is our audit log."""
+    level, path = table.take("log_level", int, 0), read_audit_log(table, "log_prefix", folder)
+    return path if level >= LOG_LEVEL_INFO and path != os.devnull else ""
 
 
 def database_of(table: Table) -> str:

@@ -48,6 +48,9 @@ class Config:
     limits: tuple[Limit, ...] = ()
     """Who gets how many numbers."""
 
+    audit_log: str = ""
+    """The path of the audit log, which the day and ``.log`` follow; empty: there is none."""
+
     trusted_networks: tuple[Network, ...] = TRUSTED
     """Whose addresses are believed without a cookie."""
 
@@ -81,6 +84,7 @@ def read_own(found: dict[str, Any], folder: Path, leased: int = 0, process: int 
         limits=read_limits(table, rules, zone),
         trusted_networks=read_networks(table),
         new_names_per_s=read_new_names(table),
+        audit_log=read_audit_log(table, "audit_log", folder),
     )
     table.end()
     if not is_numbered:
@@ -96,6 +100,12 @@ def read_processes(table: Table, *, is_leased: bool) -> int:
     if processes > 1 and is_leased:
         raise RuleError('processes share the numbers of one offset: write a number, not offset = "lease"')
     return processes
+
+
+def read_audit_log(table: Table, key: str, folder: Path) -> str:
+    """Read the path of the audit log, which counts from the configuration's folder."""
+    path = table.take(key, str, "")
+    return str(folder.resolve() / path) if path else ""
 
 
 def refuse_unnumbered(config: Config) -> None:
