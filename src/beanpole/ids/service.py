@@ -124,6 +124,14 @@ class Service:
         except Exception as error:  # noqa: BLE001 - reported by `fail`
             self.fail(found, answer, error, room)
 
+    def answer_quickly(self, data: bytes) -> bytes | None:
+        """Return the reply to a simple request of someone whose address is proven; None: `receive` must serve it."""
+        try:
+            now_s = self.now_s()
+        except NoNumberError:
+            return None
+        return self.fast.answer(data, now_s, self.monotonic_s())
+
     def fail(self, found: dict[str, Any], answer: Answer, error: Exception, room: int = limits.REPLY_BYTES_MAX) -> None:
         """Record an error of ours, which must end nothing but its request, and answer that there was one."""
         self.record_failure(error)

@@ -19,7 +19,8 @@ LINE = re.compile(rb"(GET|POST|HEAD) (/[A-Za-z0-9/._~!$&'()*+,;=:@%?-]*) HTTP/1\
 
 METHOD = re.compile(rb"[A-Z][A-Z-]* /")
 
-VERSION = re.compile(rb" HTTP/1\.[01]\Z")
+SHAPE = re.compile(rb"[A-Z-]+ [!-~]+ HTTP/1\.[01]")
+"""A first line that may be parsed: llhttp would take more spaces, and other protocols."""
 
 DIGITS = re.compile(rb"[0-9]{1,15}")
 
@@ -159,7 +160,7 @@ def parse(head: bytes, line: bytes) -> tuple[str, Fields]:
         if any(name == b"transfer-encoding" and value.lower() != b"chunked" for name, value in found.fields):
             raise HeadError("no transfer coding but chunked is understood", "not-http") from None
         raise HeadError(f"this is no HTTP request: {error}") from None
-    if not found.has_head or not VERSION.search(line):
+    if not found.has_head or not SHAPE.fullmatch(line):
         raise HeadError("this is no request of HTTP/1.1 or HTTP/1.0")
     is_old = line.endswith(b"0")
     return found.target.decode("latin-1"), fields_of(found.fields, is_old=is_old)

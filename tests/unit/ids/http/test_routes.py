@@ -14,11 +14,13 @@ from beanpole.ids.errors import RuleError, StorageError
 from beanpole.ids.http.guard import Guard
 from beanpole.ids.http.head import Asked, Fields
 from beanpole.ids.http.listing import Listing
+from beanpole.ids.http.numbers import Plan
 from beanpole.ids.http.openapi import PROBLEMS, document
 from beanpole.ids.http.response import Response
 from beanpole.ids.http.routes import Routes
 from beanpole.ids.http.server import Server
 from beanpole.ids.rules.config import Config
+from beanpole.ids.rules.sequence import Key
 from beanpole.ids.rules.web import LOOPBACK
 from beanpole.ids.service import Service
 from tests.unit.ids.http.test_watching import Watched
@@ -165,6 +167,84 @@ def test_random_targets_are_answered_once(tmp_path: Path) -> None:
                 said = json.loads(response.body)
                 assert response.kind == "application/json" or PROBLEMS[said["type"].rpartition("#")[2]]
         assert statuses == {200, 303, 400, 404, 405}
+        api.keeper.cancel()
+
+    asyncio.run(main())
+
+
+def test_reply_that_is_cut_out_is_the_one_that_is_read(tmp_path: Path) -> None:
+    """Whatever way a request goes, the response is the same."""
+
+    class Slow(Service):
+        def answer_quickly(self, data: bytes) -> None:  # noqa: ARG002 - the signature of a service
+            return None
+
+    async def main() -> None:
+        api, other = Api(tmp_path), Api(tmp_path)
+        other.service.__class__ = Slow
+        queries = ["", "?count=3", "?request_id=r", "?request_id=r", "?salt=x", "?salt=%22%5C%0A", "?count=11"]
+        for _ in range(2):  # the first answer teaches the fast path
+            for query in queries:
+                for app in ("a", "gr%C3%B6%C3%9Fe", "b%5C", "c%2F%2Fd", "bad%20name"):
+                    target = f"/v1/ids/day/{app}{query}"
+                    one, two = await api.get(target, "POST"), await other.get(target, "POST")
+                    assert one == two, target
+                    assert json.loads(one.body).get("rule") == ("day" if one.status == 200 else None)
+        quick = api.service.answer_quickly(Plan("day", "a", {}).data)
+        assert quick is not None, "the fast path is used"
+        for each in (api, other):
+            each.keeper.cancel()
+
+    asyncio.run(main())
+
+
+def test_number_that_is_no_utf8_makes_good_json() -> None:
+    reply = b'{"action":"get","app_name":"a","code":0,"count":1,"data":["x\xff"],"message":"success","rule_name":"day"}'
+    body = Plan("day", "a", {}).response(reply).body
+    assert json.loads(body) == {"rule": "day", "app": "a", "ids": ["x\udcff"]}
+    assert body.isascii()
+
+
+def test_counters_are_listed_in_pages_and_in_slices(tmp_path: Path) -> None:
+    async def main() -> None:
+        api = Api(tmp_path)
+        await api.get("/v1/ids/day/a", "POST")
+        (counter,) = api.service.counters.loaded.values()
+        names = [b"%d" % each for each in range(2_500)] + [b"\xff", b"\xff\xfe"]
+        for each in names:
+            api.service.counters.loaded[Key(b"day", each)] = counter
+            api.service.counters.loaded[Key(b"pair", each)] = counter
+        seen: list[bytes] = []
+        after = ""
+        while True:
+            page = json.loads((await api.get(f"/v1/counters/day?limit=700{after}")).body)
+            seen += [each["app"].encode("utf-8", "surrogateescape") for each in page["counters"]]
+            if page["next"] is None:
+                break
+            after = "&after=" + quote(page["next"], errors="surrogateescape")
+        assert seen == sorted([*names, b"a"])
+        turns, listing = 0, asyncio.create_task(api.routes.listing.counters("day", "", 10))
+        while not listing.done():
+            await asyncio.sleep(0)
+            turns += 1
+        assert turns >= 10
+        api.keeper.cancel()
+
+    asyncio.run(main())
+
+
+def test_reload_is_for_some_networks(tmp_path: Path) -> None:
+    async def main() -> None:
+        api = Api(tmp_path)
+        for source in ("192.0.2.1", "::2", "::ffff:192.0.2.1", "fe80::1%lo", ""):
+            response = await api.get("/v1/reload", "POST", source=source)
+            assert (response.status, json.loads(response.body)["type"]) == (403, "/docs#not-from-here")
+        for source in ("127.0.0.2", "::1", "::ffff:127.0.0.1"):
+            response = await api.get("/v1/reload", "POST", source=source)
+            assert json.loads(response.body) == api.reloaded
+        api.reloaded = RuleError("rule 'day': why")
+        response = await api.get("/v1/reload", "POST")
+        assert (response.status, json.loads(response.body)["detail"]) == (409, "rule 'day': why")
         api.keeper.cancel()
 
     asyncio.run(main())
