@@ -73,6 +73,10 @@ class App:
         self.web: Server | None = None
         self.stopping = asyncio.Event()
         self.exit_code = ExitCode.OK
+        self.reloading = asyncio.Lock()
+        self.reloads: set[asyncio.Task[None]] = set()
+        """Reloads that are under way."""
+
         self._silent_until_s = 0.0
         """Until when failed requests are counted and not logged."""
 
@@ -116,7 +120,7 @@ class App:
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR2):
             loop.add_signal_handler(number, self.stopping.set)
         for number in (signal.SIGHUP, signal.SIGUSR1):
-            loop.add_signal_handler(number, self.reload)
+            loop.add_signal_handler(number, self.begin_reload)
         self.ready(addresses)
         self.logger.info("listening", addresses=addresses, pid=os.getpid(), node=config.offset, epoch=store.store.epoch)
         await self.stopping.wait()
@@ -148,7 +152,7 @@ class App:
             from beanpole.ids.http.make import Node, make_server  # noqa: PLC0415 - needed only for HTTP
         except ImportError as error:
             raise StartError(f"{error.name} is not installed: pip install 'beanpole[ids]'", ExitCode.FAILED) from error
-        node = Node(self.service, store, self.clock, epoch, lambda: datagrams.failed_count, self.reload_and_tell)
+        node = Node(self.service, store, self.clock, epoch, lambda: datagrams.failed_count, self.reload)
         self.web = make_server(node, http)
         return await self.web.open(http.host, http.port)
 
@@ -188,28 +192,41 @@ class App:
             self._silent_until_s = now_s + limits.FAILURE_LOG_S
             self.logger.error("request failed", requests=self.service.counts["failed"], exc_info=error)
 
-    def reload(self) -> None:
-        """Read the rules again, and accept the clock; if anything is wrong with the rules, nothing changes."""
-        with contextlib.suppress(RuleError):
-            self.take_rules()
+    def begin_reload(self) -> None:
+        """Begin a reload; the log says what comes of it."""
 
-    async def reload_and_tell(self) -> dict[str, list[str]]:
-        """Do what `reload` does; return the names of rules that were added, changed and removed.
+        async def run() -> None:
+            with contextlib.suppress(RuleError):
+                await self.reload()
 
-        Raises RuleError: the rules are refused.
+        task = asyncio.create_task(run())
+        self.reloads.add(task)
+        task.add_done_callback(self.reloads.discard)
+
+    async def reload(self) -> dict[str, list[str]]:
+        """Read the rules again, and accept the clock; return the names of rules that were added, changed and removed.
+
+        They are read in a thread, and clients are served.
+
+        Raises RuleError: the rules are refused. Nothing changes then.
         """
-        return self.take_rules()
+        async with self.reloading:
+            old = self.service.config
+            try:
+                config = await asyncio.to_thread(
+                    load, self.path, old.offset, old.offset % old.processes, self.service.config.rules
+                )
+                await self.service.reload(config)
+            except RuleError as error:
+                self.logger.warning("reload refused", reason=str(error), effect="the old rules stay, and the old clock")
+                raise
+        changes = differences(old.rules, config.rules)
+        self.logger.info("reloaded", rules=len(config.rules), **changes)
+        self.accept_clock(config)
+        return changes
 
-    def take_rules(self) -> dict[str, list[str]]:
-        """Do what `reload_and_tell` does."""
-        before = self.service.config.rules
-        try:
-            config = load(self.path, self.config.offset, self.config.offset % self.config.processes)
-            self.service.reload(config)
-        except RuleError as error:
-            self.logger.warning("reload refused", reason=str(error), effect="the old rules stay, and the old clock")
-            raise
-        self.logger.info("reloaded", rules=sorted(config.rules))
+    def accept_clock(self, config: Config) -> None:
+        """Accept the clock, because an operator says that it is right."""
         self.clock.ahead_s_max = config.ahead_s_max
         now_s, steady_s = self.clocks.wall_s(), self.clocks.steady_s()
         try:
@@ -217,19 +234,13 @@ class App:
         except ClockAheadError as error:
             self.clock.accept(now_s, steady_s)
             self.logger.warning("clock accepted", ahead_s=error.ahead_s)
-        return differences(before, config.rules)
 
 
 def differences(before: Mapping[str, Rule], after: Mapping[str, Rule]) -> dict[str, list[str]]:
     """Return the names of rules that were added, changed and removed."""
-
-    def facts(rule: Rule) -> tuple[object, ...]:
-        counting = rule.counting
-        return rule.source, counting.shape, counting.batch, counting.fingerprint
-
     return {
         "added": sorted(after.keys() - before.keys()),
-        "changed": sorted(name for name in before.keys() & after.keys() if facts(before[name]) != facts(after[name])),
+        "changed": sorted(name for name in before.keys() & after.keys() if before[name] is not after[name]),
         "removed": sorted(before.keys() - after.keys()),
     }
 

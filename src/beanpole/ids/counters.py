@@ -68,6 +68,12 @@ class Counters:
         self._refills: tuple[dict[Key, None], ...] = ({}, {}, {})
         """Loaded counters to refill: those that requests wait for, those that are at the low-water mark, new ones."""
 
+        self._changed: dict[bytes, Rule] = {}
+        """Rules that reloads have changed, by name."""
+
+        self._touched: set[Key] | None = None
+        """Counters that have changed since a reload has begun that is not done yet; None: there is none."""
+
         self._to_check: list[Key] = []
         """Counters that may be idle."""
 
@@ -139,7 +145,7 @@ class Counters:
             keys |= dict.fromkeys(taken)
         if not keys:
             return
-        counters = [self.loaded[key] for key in keys if key in self.loaded]
+        counters = [counter for key in keys if (counter := self.get(key))]
         with self._noticing():
             if self._resting() is None:
                 await self._reserve(counters)
@@ -179,6 +185,7 @@ class Counters:
         if mark is None and (error := self.may_create(key)) is not None:
             raise error
         self.loaded[key] = rule.counting.counter(key, mark, self.clock_floor_s())
+        self._touch([key])
 
     async def _report(self, keys: Iterable[Key], failed: Mapping[Key, Exception]) -> None:
         for number, key in enumerate(keys, 1):
@@ -190,16 +197,20 @@ class Counters:
         planned = [(each, mark) for each in counters if each.cycle_s >= 0 and (mark := each.plan()) is not None]
         if not planned:
             return
+        keys = [counter.key for counter, _ in planned]
+        self._touch(keys)
         try:
             await self.store.reserve([(counter.key, mark) for counter, mark in planned])
         except BaseException:
             for counter, mark in planned:
                 counter.fail(mark)
+            self._touch(keys)
             raise
         if self.audit:
             self.audit([reserved(counter, mark) for counter, mark in planned])
         for counter, mark in planned:
             counter.confirm(mark)
+        self._touch(keys)
 
     async def unload_idle(self) -> None:
         """Unload all counters that have not been used for a while, and give back what they have reserved.
@@ -250,22 +261,57 @@ class Counters:
                 self.audit([given_back(counter, mark) for counter, mark in rests])
         return len(rests)
 
-    def reload(self, rules: Mapping[str, Rule]) -> None:
-        """Take over changed rules, all of them.
+    # --- Reload -------------------------------------------------------------------------------------------------------
+
+    def get(self, key: Key) -> Counter | None:
+        """Return a loaded counter, which counts as its rule says."""
+        counter = self.loaded.get(key)
+        if counter is not None and (rule := self._changed.get(key.rule)) and counter.counting is not rule.counting:
+            counter.change(rule.counting, self.clock_floor_s())
+        return counter
+
+    async def reload(self, rules: Mapping[str, Rule]) -> None:
+        """Take over changed rules, all of them; nothing has changed until it returns.
+
+        All loaded counters of changed rules are checked, some at a time, and those that have changed since then again.
+        They follow their rule when they are used next (`get`).
 
         Raises RuleError: a loaded counter can't follow its rule; nothing has changed then.
         """
         # What is loaded may belong to a rule that an earlier reload has removed.
-        changes = [(counter, rule) for key, counter in self.loaded.items() if (rule := rules.get(key.rule.decode()))]
-        for counter, rule in changes:
-            try:
-                counter.fingerprints_with(rule.counting)
-            except RuleError as error:
-                raise RuleError(f"rule {rule.name!r}: {error}") from error
-        now_s = self.clock_floor_s()
-        for counter, rule in changes:
-            counter.change(rule.counting, now_s)
+        changed = {name.encode(): rule for name, rule in rules.items() if self.rules.get(name) is not rule}
+        keys = list(self.loaded) if changed else []
+        self._touched = set()
+        try:
+            while len(keys) > limits.RELOAD_TURN:
+                for first in range(0, len(keys), limits.RELOAD_TURN):
+                    self._check(keys[first : first + limits.RELOAD_TURN], changed)
+                    await asyncio.sleep(0)
+                keys, self._touched = list(self._touched), set()
+            self._check([*keys, *self._touched], changed)
+        finally:
+            self._touched = None
+        self._changed |= changed
         self.rules = rules
+
+    def _check(self, keys: Iterable[Key], changed: Mapping[bytes, Rule]) -> None:
+        """Check that counters may follow changed rules.
+
+        Raises RuleError: one may not.
+        """
+        for key in keys:
+            if (rule := changed.get(key.rule)) and (counter := self.loaded.get(key)):
+                try:
+                    counter.fingerprints_with(rule.counting)
+                except RuleError as error:
+                    raise RuleError(f"rule {rule.name!r}: {error}") from error
+
+    def _touch(self, keys: Iterable[Key]) -> None:
+        """Note that what is or may be durable of some counters changes, so a reload has to check them again."""
+        if self._touched is not None:
+            self._touched.update(keys)
+
+    # --- The end ------------------------------------------------------------------------------------------------------
 
     def abandon(self, error: DatabaseLostError) -> None:
         """Give nothing more: what is reserved may be reserved again. `run` ends."""

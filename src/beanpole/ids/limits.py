@@ -106,6 +106,9 @@ LIMIT_RATE_MIN = 0.001
 LIMIT_MAX = 1_000_000_000
 """The largest rate and burst of a limit, in numbers: more than a node makes."""
 
+RELOAD_TURN = 1_000
+"""Counters that a reload checks before the event loop serves others: a millisecond."""
+
 COUNTERS_MAX = 100_000
 """Counters in memory; further names are refused, so that a stranger can't fill it with them."""
 

@@ -197,7 +197,7 @@ class Service:
 
         Raises NoNumberError: it can't be, and waiting does not help.
         """
-        counter = self.counters.loaded.get(request.key)
+        counter = self.counters.get(request.key)
         if not request.is_get:
             return counter is not None and self.monitor(request, counter)
         found, count = request.found, request.count
@@ -263,7 +263,7 @@ class Service:
         if self.waiting.is_full(request.source):
             self.refuse_with(request, StorageError("storage: too many requests wait for it"))
             return
-        if request.key in self.waiting.queues and (counter := self.counters.loaded.get(request.key)):
+        if request.key in self.waiting.queues and (counter := self.counters.get(request.key)):
             # `attempt` said so for the first one.
             counter.wanted = max(counter.wanted, min(counter.wanted + request.number_count, limits.BATCH_MAX))
         self.waiting.add(request)
@@ -278,7 +278,7 @@ class Service:
         line = self.waiting.queues.get(key)
         if line is None:
             return
-        counter = self.counters.loaded.get(key)
+        counter = self.counters.get(key)
         spent = 0
         while True:
             if not line:
@@ -331,8 +331,8 @@ class Service:
 
     # --- Reload -------------------------------------------------------------------------------------------------------
 
-    def reload(self, config: Config) -> None:
-        """Take over changed rules, all of them.
+    async def reload(self, config: Config) -> None:
+        """Take over changed rules, all of them; nothing has changed until it returns. One at a time.
 
         Raises RuleError: something else has changed, which only a restart takes over.
         """
@@ -341,9 +341,10 @@ class Service:
                 raise RuleError(f"{name} has changed; only a restart takes it over")
         for name, old in self.config.rules.items():
             rule = config.rules.get(name)
-            if rule and rule.counting.layout_kind != old.counting.layout_kind:
+            if rule and rule is not old and rule.counting.layout_kind != old.counting.layout_kind:
                 raise RuleError(f"rule {name!r}: its kind has changed, and numbers could repeat; give it another name")
-        self.counters.reload(config.rules)
+        await self.counters.reload(config.rules)
+        # Nothing waits from here on: rules and counters change at once.
         self.admission.reload(config.limits)
         if config.trusted_networks != self.config.trusted_networks:
             self.cookies = self.cookies.trusting(config.trusted_networks)

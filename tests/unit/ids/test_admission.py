@@ -142,11 +142,11 @@ def test_a_reload_keeps_what_was_counted(tmp_path: Path) -> None:
 
     async def story(world: World) -> None:
         await world.ask(count=10)
-        world.service.reload(configure(tmp_path, limit + '[[limit]]\napp = "b"\nrate = 1'))
+        await world.service.reload(configure(tmp_path, limit + '[[limit]]\napp = "b"\nrate = 1'))
         assert (await world.ask())["code"] == -5
-        world.service.reload(configure(tmp_path, limit.replace("10", "11")))
+        await world.service.reload(configure(tmp_path, limit.replace("10", "11")))
         assert (await world.ask())["code"] == 0, "another limit begins again"
-        world.service.reload(configure(tmp_path, ""))
+        await world.service.reload(configure(tmp_path, ""))
         assert world.service.admission.is_free("day", "a")
         assert (await world.ask(count=100))["code"] == 0
 
@@ -165,7 +165,7 @@ def test_no_fast_path_leads_around_a_limit(tmp_path: Path) -> None:
             assert (await world.ask(app_name=app))["code"] == 0
         assert is_fast(b"free")
         assert not is_fast(b"limited")
-        world.service.reload(configure(tmp_path, '[[limit]]\napp = "free"\nrate = 1'))
+        await world.service.reload(configure(tmp_path, '[[limit]]\napp = "free"\nrate = 1'))
         assert not is_fast(b"free")
         assert (await world.ask(app_name="free"))["code"] == 0
         assert (await world.ask(app_name="free"))["code"] == -5

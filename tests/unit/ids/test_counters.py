@@ -314,7 +314,7 @@ def test_new_name_that_two_want_is_paid_by_one(tmp_path: Path) -> None:
         await until(lambda: len(world.replies) == limits.NEW_NAMES_BURST_S + 2)
         assert {each["code"] for each in world.replies} == {0}
         config = replace(world.service.config, new_names_per_s=2)
-        world.service.reload(config)
+        await world.service.reload(config)
         assert (await world.ask("192.0.2.1", app_name="more"))["code"] == 0, "a reload takes another limit over"
 
     play(tmp_path, story, replace(configure(tmp_path), new_names_per_s=1))

@@ -1,23 +1,25 @@
 """The configuration of the original: a JSON file with rules in Lua."""
 
 import os
-from dataclasses import replace
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 from beanpole.ids import limits
 from beanpole.ids.errors import RuleError
-from beanpole.ids.rules.config import Config, read_audit_log
+from beanpole.ids.rules.config import NO_RULES, Config, read_audit_log
 from beanpole.ids.rules.limit import read_limits, read_networks, read_new_names
-from beanpole.ids.rules.reader import Common, Table, lua_rule, read_apps, unique, zone_named
+from beanpole.ids.rules.reader import Common, Table, lua_rule, read_apps, read_code, unique, zone_named
+from beanpole.ids.rules.rule import Rule, read_again
 from beanpole.ids.rules.web import read_http
 
 LOG_LEVEL_INFO = 3
 """The original's `log_level`: 1 is error, 2 warning, 3 information."""
 
 
-def read_original(found: dict[str, Any] | None, folder: Path) -> Config:
+def read_original(found: dict[str, Any] | None, folder: Path, known: Mapping[str, Rule] = NO_RULES) -> Config:
     """Read a configuration of the original. What only its implementation needs is accepted and not used."""
     table = Table(found, "the configuration")
     step, offset = table.take("id_step", int), table.take("id_offset", int)
@@ -25,12 +27,15 @@ def read_original(found: dict[str, Any] | None, folder: Path) -> Config:
     rules = []
     for each in table.take("rules", list):
         rule = Table(each, "a rule of the configuration")
+        written = repr(each)
         name = rule.take("name", str)
         batch = min(max(1, rule.take("batch_save", int, 1)), limits.BATCH_MAX)
         try:
             common = Common(name, step, offset, batch, zone, rule.take("accept", str, ""))
-            made = lua_rule(common, folder / rule.take("lua_file", str))
-            rules.append(replace(made, apps=read_apps(rule)))
+            path, apps = folder / rule.take("lua_file", str), read_apps(rule)
+            code = read_code(path)
+            read = partial(lua_rule, common, path, code, apps)
+            rules.append(read_again(known, name, (written, step, offset, zone, code), read))
         except (RuleError, ValueError) as error:
             raise RuleError(f"rule {name!r}: {error}") from error
     by_name = unique(rules)

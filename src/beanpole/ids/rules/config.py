@@ -3,15 +3,18 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from beanpole.ids import limits
 from beanpole.ids.errors import RuleError
 from beanpole.ids.rules.limit import TRUSTED, Limit, Network, read_limits, read_networks, read_new_names
-from beanpole.ids.rules.reader import Table, read_rule, unique
+from beanpole.ids.rules.reader import Around, Table, read_rule, unique
 from beanpole.ids.rules.rule import Rule
 from beanpole.ids.rules.web import Http, address, read_http
 from beanpole.limits import IDS_PORT_DEFAULT
+
+NO_RULES: Mapping[str, Rule] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +58,10 @@ class Config:
     """Whose addresses are believed without a cookie."""
 
 
-def read_own(found: dict[str, Any], folder: Path, leased: int = 0, process: int = 0) -> Config:
-    """Read our own configuration. `leased`: the number of the node, if it is leased; `process`: which of several."""
+def read_own(
+    found: dict[str, Any], folder: Path, leased: int = 0, process: int = 0, known: Mapping[str, Rule] = NO_RULES
+) -> Config:
+    """Read our own configuration; otherwise as `ids.config.load`."""
     table = Table(found, "the configuration")
     is_numbered, is_leased = "offset" in found, found.get("offset") == "lease"
     step, offset = table.take("step", int, 1), leased if is_leased else table.take("offset", int, 0)
@@ -66,9 +71,8 @@ def read_own(found: dict[str, Any], folder: Path, leased: int = 0, process: int 
         raise RuleError(f"offset must be 0 to {step - 1} with step {step}, not {offset}")
     step, offset = step * processes, offset * processes + process
     zone = table.take("time_zone", str, "UTC")
-    rules = unique(
-        [read_rule(Table(each, "a rule"), folder, step, offset, zone) for each in table.take("rule", list, [])]
-    )
+    around = Around(folder, step, offset, zone, known)
+    rules = unique([read_rule(Table(each, "a rule"), around) for each in table.take("rule", list, [])])
     host, port = address(table.take("listen", str, f"127.0.0.1:{IDS_PORT_DEFAULT}"))
     config = Config(
         rules=rules,

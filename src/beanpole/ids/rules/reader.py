@@ -2,8 +2,11 @@
 
 import os
 import string
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time, tzinfo
+from functools import lru_cache
+from io import BytesIO
 from pathlib import Path
 from typing import Any, TypeVar
 from zoneinfo import ZoneInfo
@@ -14,7 +17,7 @@ from beanpole.ids.rules import timed
 from beanpole.ids.rules.cycle import UNITS, Cycle
 from beanpole.ids.rules.fingerprint import Fingerprint, digest, zone_shape
 from beanpole.ids.rules.lua import LuaRule
-from beanpole.ids.rules.rule import TRIED_FROM_S, Maker, Rule, tried
+from beanpole.ids.rules.rule import TRIED_FROM_S, Maker, Rule, read_again, tried
 from beanpole.ids.rules.sequence import Counting, Shape
 from beanpole.ids.rules.template import Template
 
@@ -55,15 +58,16 @@ class Table:
 
 def unique(rules: list[Rule]) -> dict[str, Rule]:
     """Return rules by name."""
-    names = [rule.name for rule in rules]
-    if not names:
+    if not rules:
         raise RuleError("there is no rule")
-    for name in names:
-        if names.count(name) > 1:
-            raise RuleError(f"there are two rules {name!r}")
-        if not name or len(name.encode()) > limits.NAME_BYTES_MAX:
+    found: dict[str, Rule] = {}
+    for rule in rules:
+        if rule.name in found:
+            raise RuleError(f"there are two rules {rule.name!r}")
+        if not rule.name or len(rule.name.encode()) > limits.NAME_BYTES_MAX:
             raise RuleError(f"the name of a rule has 1 to {limits.NAME_BYTES_MAX} bytes")
-    return {rule.name: rule for rule in rules}
+        found[rule.name] = rule
+    return found
 
 
 def zone_named(name: str) -> tzinfo:
@@ -75,11 +79,16 @@ def zone_named(name: str) -> tzinfo:
                 local = Path("/etc/localtime")
                 if not local.exists():
                     return ZoneInfo("UTC")
-                with local.open("rb") as file:
-                    return ZoneInfo.from_file(file, key="local")
+                return local_zone(local.read_bytes())
         return ZoneInfo(name)
     except (OSError, ValueError, KeyError) as error:
         raise RuleError(f"there is no time zone {name!r}") from error
+
+
+@lru_cache(1)
+def local_zone(data: bytes) -> tzinfo:
+    """Return the zone of a file: the same object for the same content, by which rules are compared."""
+    return ZoneInfo.from_file(BytesIO(data), key="local")
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,21 +115,39 @@ class Common:
         return Fingerprint(digest(shaping, begins), length, digest(begins)[:6], self.accept)
 
 
-def read_rule(table: Table, folder: Path, step: int, offset: int, zone: str) -> Rule:
-    """Read a rule of our own configuration."""
-    name = table.take("name", str)
+@dataclass(frozen=True, slots=True)
+class Around:
+    """What rules of a configuration have in common."""
+
+    folder: Path
+    step: int
+    offset: int
+    zone: str
+    known: Mapping[str, Rule]
+    """Rules that were read before."""
+
+
+def read_rule(table: Table, around: Around) -> Rule:
+    """Read a rule of our own configuration; if nothing of it has changed, return the known one."""
+    written = repr(table.rest)
+    name, step, offset = table.take("name", str), around.step, around.offset
     table.what = f"rule {name!r}"
     try:
-        apps = read_apps(table)
-        if "kind" in table.rest:
-            return replace(timed_rule(table, name, step, offset), apps=apps)
-        place = zone_named(table.take("time_zone", str, zone))
-        common = Common(name, step, offset, table.optional("batch", int), place, table.take("accept", str, ""))
-        lua_file = table.optional("lua", str)
-        if lua_file is not None:
+        place = UTC if "kind" in table.rest else zone_named(table.take("time_zone", str, around.zone))
+        path = around.folder / table.take("lua", str) if "lua" in table.rest and "kind" not in table.rest else None
+        code = b"" if path is None else read_code(path)
+
+        def read() -> Rule:
+            apps = read_apps(table)
+            if "kind" in table.rest:
+                return replace(timed_rule(table, name, step, offset), apps=apps)
+            common = Common(name, step, offset, table.optional("batch", int), place, table.take("accept", str, ""))
+            if path is None:
+                return replace(template_rule(table, common), apps=apps)
             table.end()
-            return replace(lua_rule(common, folder / lua_file), apps=apps)
-        return replace(template_rule(table, common), apps=apps)
+            return lua_rule(common, path, code, apps)
+
+        return read_again(around.known, name, (written, step, offset, place, code), read)
     except (RuleError, ValueError) as error:
         raise RuleError(f"rule {name!r}: {str(error).removeprefix(table.what + ': ')}") from error
 
@@ -162,7 +189,7 @@ def template_rule(table: Table, common: Common) -> Rule:
     template.step = common.step
     fingerprint = common.fingerprint(template.length, cycle, text, alphabet, check)
     counting = Counting(shape, cycle, common.batch_for(shape), fingerprint=fingerprint)
-    return tried(Rule(common.name, counting, cycle, template.make, text, plain=template if template.is_plain else None))
+    return Rule(common.name, counting, cycle, template.make, text, plain=template if template.is_plain else None)
 
 
 def timed_rule(table: Table, name: str, step: int, offset: int) -> Rule:
@@ -211,13 +238,17 @@ def epoch_of(table: Table) -> int:
     raise RuleError(f"epoch must be a date as in epoch = {EPOCH}, or Unix milliseconds, not {found!r}")
 
 
-def lua_rule(common: Common, path: Path) -> Rule:
-    """Read a rule in Lua."""
+def read_code(path: Path) -> bytes:
+    """Read the code of a rule in Lua."""
     try:
-        source = path.read_bytes()
-        code, again = (LuaRule(source, path.name, common.name) for _ in range(2))
+        return path.read_bytes()
     except OSError as error:
         raise RuleError(f"cannot read {path}: {error.strerror}") from error
+
+
+def lua_rule(common: Common, path: Path, source: bytes, apps: frozenset[str] | None = None) -> Rule:
+    """Read a rule in Lua."""
+    code, again = (LuaRule(source, path.name, common.name) for _ in range(2))
     seconds = code.ask("reset_seconds")
     cycle = Cycle("seconds", seconds, common.zone) if seconds > 0 else Cycle("never", 0, common.zone)
     for each in (code, again):
@@ -228,5 +259,5 @@ def lua_rule(common: Common, path: Path) -> Rule:
     # Numbers show the zone's time even if counting never starts again.
     fingerprint = common.fingerprint(0, cycle, source.decode("latin-1"), digest(zone_shape(cycle.zone)))
     counting = Counting(shape, cycle, common.batch_for(shape), fingerprint=fingerprint)
-    rule = Rule(common.name, counting, cycle, code.make, str(path), kind="lua")
+    rule = Rule(common.name, counting, cycle, code.make, str(path), kind="lua", apps=apps)
     return tried(rule, again.make)

@@ -1,12 +1,12 @@
-"""A rule: how it counts, what its numbers look like, and the trial that it has passed.
+"""A rule: how it counts, what its numbers look like, and the trial that a rule in Lua has passed.
 
-The trial makes numbers of many cycles, counters and salts, which must all differ: so it finds Lua that leaves out its
-counter or its date. Lua makes each of them three times, once in a fresh state, and all must be equal: a number that
-depends on chance or on a variable that keeps its value is refused.
+A template is proven; see `template`. The trial makes numbers of many cycles, counters and salts, which must all differ:
+so it finds Lua that leaves out its counter or its date. Lua makes each of them three times, once in a fresh state, and
+all must be equal: a number that depends on chance or on a variable that keeps its value is refused.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Protocol
 
@@ -66,6 +66,15 @@ class Rule:
 
     kind: str = "template"
     """What it is: also "lua", or the kind of those that begin with the time."""
+
+    read_from: tuple[object, ...] = ()
+    """All that it was read from: when that is the same again, so is the rule."""
+
+
+def read_again(known: Mapping[str, Rule], name: str, read_from: tuple[object, ...], read: Callable[[], Rule]) -> Rule:
+    """Return a known rule if it was read from the same, else read it."""
+    old = known.get(name)
+    return old if old is not None and old.read_from == read_from else replace(read(), read_from=read_from)
 
 
 def sample(make: Maker, value: int, time_s: int, salt: bytes = b"") -> str:

@@ -1,7 +1,7 @@
 """Rules that change under their name: numbers that could come again are refused, by a reload and by a start."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from datetime import UTC, datetime, tzinfo
 from importlib.resources import files
 from pathlib import Path
@@ -288,7 +288,7 @@ def test_record_has_an_end() -> None:
 
 # --- Reload -----------------------------------------------------------------------------------------------------------
 
-Story = Callable[[World, Callable[[str], None]], Coroutine[Any, Any, None]]
+Story = Callable[[World, Callable[[str], Awaitable[None]]], Coroutine[Any, Any, None]]
 
 
 def play(folder: Path, story: Story) -> None:
@@ -297,10 +297,10 @@ def play(folder: Path, story: Story) -> None:
     async def main() -> None:
         world = World(folder)
 
-        def reload(text: str) -> None:
+        async def reload(text: str) -> None:
             path = folder / "rules.toml"
             path.write_text("offset = 0\n" + text)
-            world.service.reload(load(path))
+            await world.service.reload(load(path))
 
         await story(world, reload)
         world.service.counters.begin_stop()
@@ -318,15 +318,15 @@ def rule(name: str, text: str) -> str:
 def test_reload_that_is_refused_changes_nothing(tmp_path: Path, other: str, is_first: bool) -> None:
     """A rule that was away for one reload came back as another: half of the reload was done, and it ended nowhere."""
 
-    async def story(world: World, reload: Callable[[str], None]) -> None:
-        reload(rule("x", DAY) + rule("s", 'kind = "snowflake"'))
+    async def story(world: World, reload: Callable[[str], Awaitable[None]]) -> None:
+        await reload(rule("x", DAY) + rule("s", 'kind = "snowflake"'))
         names = ("x", "s") if is_first else ("s", "x")
         for name in names:
             await world.ask(rule_name=name)
-        reload(rule("x", DAY))
+        await reload(rule("x", DAY))
         config, reader = world.service.config, world.service.reader
         with pytest.raises(RuleError, match="'s': its kind has changed"):
-            reload(rule("x", 'template = "N{counter:06}"') + rule("s", other))
+            await reload(rule("x", 'template = "N{counter:06}"') + rule("s", other))
         assert (world.service.config, world.service.reader) == (config, reader)
         assert (await world.ask(rule_name="x"))["data"].endswith("000001")
         world.now_s += 86_400
@@ -336,12 +336,12 @@ def test_reload_that_is_refused_changes_nothing(tmp_path: Path, other: str, is_f
 
 
 def test_start_with_a_changed_rule_refuses_its_numbers_and_no_others(tmp_path: Path) -> None:
-    async def story(world: World, reload: Callable[[str], None]) -> None:
-        reload(rule("x", DAY) + rule("y", DAY))
+    async def story(world: World, reload: Callable[[str], Awaitable[None]]) -> None:
+        await reload(rule("x", DAY) + rule("y", DAY))
         for name in ("x", "y"):
             await world.ask(rule_name=name)
         world.service.counters.loaded.clear()  # as a crash does
-        reload(rule("x", DAY + SHANGHAI) + rule("y", DAY))
+        await reload(rule("x", DAY + SHANGHAI) + rule("y", DAY))
         reply = await world.ask(rule_name="x")
         assert (reply["code"], reply["message"][:27]) == (-1, "system error: its text, cyc")
         assert (await world.ask(rule_name="x", app_name="new"))["code"] == 0, "a name that has no numbers yet"
@@ -353,13 +353,13 @@ def test_start_with_a_changed_rule_refuses_its_numbers_and_no_others(tmp_path: P
 def test_reload_while_the_store_fails(tmp_path: Path) -> None:
     """Nobody knows what a range that failed has made durable."""
 
-    async def story(world: World, reload: Callable[[str], None]) -> None:
-        reload(rule("x", PLAIN))
+    async def story(world: World, reload: Callable[[str], Awaitable[None]]) -> None:
+        await reload(rule("x", PLAIN))
         given = [(await world.ask(rule_name="x"))["data"]]
-        reload(rule("x", 'template = "N{counter:06}"'))
+        await reload(rule("x", 'template = "N{counter:06}"'))
         world.store.error = StorageError("storage: gone")
         assert (await world.ask(rule_name="x"))["code"] == -3
-        reload(rule("x", PLAIN))
+        await reload(rule("x", PLAIN))
         world.store.error, world.seconds = None, world.seconds + 60
         given.append((await world.ask(rule_name="x"))["data"])
         assert given == ["000000", "000001"]

@@ -297,7 +297,7 @@ def test_requests(tmp_path: Path) -> None:
         path = tmp_path / "rules.toml"
         rules = "".join(f'\n[[rule]]\nname = "{kind}"\nkind = "{kind}"\n' for kind in KINDS)
         path.write_text("offset = 0\n" + path.read_text() + rules)
-        world.service.reload(load(path))
+        await world.service.reload(load(path))
         for kind in KINDS:
             given = [(await world.ask(rule_name=kind, app_name=app))["data"] for app in ("a", "b")]
             given += (await world.ask(rule_name=kind, count=1000))["data"]
@@ -306,7 +306,7 @@ def test_requests(tmp_path: Path) -> None:
         assert len(world.store.reserves) == 3
         path.write_text(path.read_text().replace('kind = "ulid"', 'kind = "uuid7"'))
         with pytest.raises(RuleError, match="give it another name"):
-            world.service.reload(load(path))
+            await world.service.reload(load(path))
         world.store.marks[Key(b"ulid", b"")] = Mark(0, 17, 0, "day UTC")
         world.service.counters.loaded.clear()
         reply = await world.ask(rule_name="ulid")
