@@ -7,6 +7,8 @@ cdef class Hand:
     cdef public int64_t first            # the least number of this node
     cdef public int64_t step             # the distance of two numbers of this node
     cdef public int64_t maximum          # no number is above it
+    cdef public int64_t cycle_s          # start of the cycle; -1: none has begun
+    cdef public int64_t wanted           # numbers that callers wait for, all together
     cdef public int64_t time_s           # the latest time that a number may have shown, in Unix seconds
     cdef public int64_t opened_s         # the second for which the counter is open already; -1: none
     cdef public int64_t low_water        # when no more numbers are left of what is reserved, it is time to reserve more

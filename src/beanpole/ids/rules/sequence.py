@@ -123,7 +123,7 @@ class Counter(Hand):
     """The numbers of one key on one node. The fields that every request touches are in `Hand`."""
 
     __slots__ = (
-        "attempted", "counting", "cycle_s", "durable", "fingerprints", "key", "kind", "under_way", "wanted",
+        "attempted", "counting", "durable", "fingerprints", "key", "kind", "under_way",
     )  # fmt: skip
 
     def __init__(self, key: Key, counting: Counting, mark: Mark | None, now_s: int) -> None:
@@ -136,9 +136,6 @@ class Counter(Hand):
         self.cycle_s = mark.cycle_s if mark else -1
         self.time_s = mark.time_s if mark else 0
         self.last = self.reserved = mark.reserved if mark else self.shape.minimum - 1
-        self.wanted = 0
-        """Numbers that callers wait for."""
-
         self.under_way: Mark | None = None
         """The range that the store is asked for."""
 

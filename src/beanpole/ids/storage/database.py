@@ -10,14 +10,17 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
-from typing import IO, Any, ClassVar
+from typing import IO, TYPE_CHECKING, Any, ClassVar
 
 import sqlalchemy as sa
-from sqlalchemy.dialects import mysql, postgresql, sqlite
+from sqlalchemy.dialects import sqlite
 
 from beanpole.errors import ExitCode, StartError
 from beanpole.ids import limits
 from beanpole.ids.errors import DatabaseLostError, StorageError
+
+if TYPE_CHECKING:
+    from sqlalchemy.dialects import postgresql
 
 START = -1
 """The number of the lock that a process holds while it starts. The lock of a node has the number of the node."""
@@ -64,7 +67,9 @@ class Database(ABC):
         where = "" if node is None else "node = :node AND "
         # As text: SQLAlchemy would take longer to build so many conditions than databases to look for them.
         text = sa.text(f"SELECT * FROM {table.name} WHERE {where}(rule, app) IN {self.pairs}")  # noqa: S608 - ours
-        return connection.execute(text.bindparams(PAIRS), {"pairs": pairs, "node": node}).all()
+        # Drivers keep what they have prepared: a few lengths take less memory than all, and are found there.
+        same = [pairs[-1]] * ((1 << (len(pairs) - 1).bit_length()) - len(pairs))
+        return connection.execute(text.bindparams(PAIRS), {"pairs": [*pairs, *same], "node": node}).all()
 
     def check(self, *, is_connected: bool) -> None:  # noqa: B027 - only a file can be lost unnoticed
         """Check that the database is the one that it was.
@@ -201,6 +206,8 @@ class Mysql(Database):
 
     def upsert(self, table: sa.Table) -> sa.Insert:
         """Return an ``INSERT ... ON DUPLICATE KEY``, which the driver sends for many rows at once."""
+        from sqlalchemy.dialects import mysql  # noqa: PLC0415 - megabytes that others need not
+
         statement = mysql.insert(table)
         return statement.on_duplicate_key_update({name: statement.inserted[name] for name in others(table)})
 
@@ -281,6 +288,8 @@ class Postgresql(Database):
 
     def upsert(self, table: sa.Table) -> sa.Insert:
         """Return an ``INSERT ... ON CONFLICT``."""
+        from sqlalchemy.dialects import postgresql  # noqa: PLC0415 - megabytes that others need not
+
         return on_conflict(postgresql.insert(table), table)
 
     def _ours(self, number: int) -> tuple[Any, int]:
@@ -313,7 +322,7 @@ def others(table: sa.Table) -> list[str]:
     return [column.name for column in table.columns if not column.primary_key]
 
 
-def on_conflict(statement: postgresql.Insert | sqlite.Insert, table: sa.Table) -> sa.Insert:
+def on_conflict(statement: "postgresql.Insert | sqlite.Insert", table: sa.Table) -> sa.Insert:
     """Return what inserts rows or updates them, in the words of PostgreSQL and SQLite."""
     updated = {name: statement.excluded[name] for name in others(table)}
     return statement.on_conflict_do_update(index_elements=list(table.primary_key), set_=updated)

@@ -20,7 +20,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import sqlalchemy as sa
-from sqlalchemy.dialects import mysql
 
 from beanpole.errors import ExitCode, StartError
 from beanpole.ids import limits
@@ -36,7 +35,7 @@ T = TypeVar("T")
 LOCK_TRIES_PER_S = 50
 """Attempts to take a lock that another process holds."""
 
-NAME = sa.LargeBinary(limits.NAME_BYTES_MAX).with_variant(mysql.VARBINARY(limits.NAME_BYTES_MAX), "mysql", "mariadb")
+NAME = sa.LargeBinary(limits.NAME_BYTES_MAX).with_variant(sa.VARBINARY(limits.NAME_BYTES_MAX), "mysql", "mariadb")
 NUMBER = sa.BigInteger()
 METADATA = sa.MetaData()
 INNODB: dict[str, Any] = {"mysql_engine": "InnoDB", "mariadb_engine": "InnoDB"}
