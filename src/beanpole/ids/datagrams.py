@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 COUNT = cython.declare(cython.int, limits.RECEIVE_COUNT)
 RECEIVES_MAX = cython.declare(cython.int, limits.RECEIVES_MAX)
+RECEIVE_NS = cython.declare(int64_t, limits.RECEIVE_US * 1_000)
 ORIGINS_MAX = cython.declare(cython.Py_ssize_t, limits.ORIGINS_MAX)
 QUEUED_BYTES = cython.declare(cython.Py_ssize_t, limits.QUEUED_BYTES)
 REPLY_BYTES_MAX = cython.declare(cython.Py_ssize_t, limits.REPLY_BYTES_MAX)
@@ -194,7 +195,9 @@ class Datagrams:
         """Take what the kernel has, serve for a while, and send. The time that numbers show is read once."""
         got: cython.int
         self.read_clock()
-        self.end_ns = posix.monotonic_ns() + self.turn_ns
+        now_ns: int64_t = posix.monotonic_ns()
+        receive_end_ns: int64_t = now_ns + RECEIVE_NS
+        self.end_ns = now_ns + self.turn_ns
         if self.service.cookies is not self.cookies:  # a reload may have changed who is trusted
             self.cookies = self.service.cookies
             self.forget_origins()
@@ -204,7 +207,7 @@ class Datagrams:
                 got = self.fill()
                 if got > 0:
                     self.take(got)
-                if got != COUNT:
+                if got != COUNT or posix.monotonic_ns() >= receive_end_ns:
                     break
             self.serve_waiting()
         finally:
@@ -266,11 +269,12 @@ class Datagrams:
         if origin.source is not origin.key:
             port = origin.key, port
         waiting: Waiting = Waiting.__new__(Waiting)
-        waiting.data = data[:size]
         memcpy(cython.address(waiting.address), address, address_size)
         waiting.address_size = address_size
         waiting.stamp_ns = stamp_ns
-        if not self.fair.add(origin.source, port, waiting, size + QUEUED_BYTES):
+        if self.fair.add(origin.source, port, waiting, size + QUEUED_BYTES):
+            waiting.data = data[:size]
+        else:
             self.dropped["crowded"] += 1
         return 0
 
@@ -279,6 +283,7 @@ class Datagrams:
         waiting: Waiting | None
         wall_ns: int64_t = posix.wall_ns()
         now_ns: int64_t = posix.monotonic_ns()
+        self.end_ns = now_ns + self.turn_ns  # receiving has its own time
         while self.fair.count:
             waiting = self.fair.take()
             if waiting.stamp_ns and wall_ns - waiting.stamp_ns > self.late_ns:

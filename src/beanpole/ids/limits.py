@@ -21,6 +21,9 @@ RECEIVE_COUNT = 64
 RECEIVES_MAX = 32
 """Such calls in a turn: a flood is taken from the kernel faster than it comes, so that nobody waits there behind it."""
 
+RECEIVE_US = 2_000
+"""Microseconds after which no further call is made: long datagrams take longer to receive."""
+
 TURN_US = 1_000
 """Microseconds for which datagrams are served before the event loop serves the database and HTTP."""
 

@@ -157,7 +157,7 @@ def test_who_sends_little_does_not_wait_for_who_sends_much() -> None:
             quiet = connected(world.address)
             quiet.send(b"quiet")
             assert await receive(quiet, 1) == [b"quiet"]
-            assert [data for data, _ in world.echo.served].index(b"quiet") <= 2
+            assert [data for data, _ in world.echo.served].index(b"quiet") <= 8, "one a turn"
             quiet.close()
 
     asyncio.run(story())
