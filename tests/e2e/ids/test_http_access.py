@@ -122,14 +122,19 @@ def test_rules_and_counters(api: Web) -> None:
 def test_reload(api: Web) -> None:
     path = api.service.folder / "rules.toml"
     before = path.read_text()
-    path.write_text(before.replace('name = "small"', 'name = "other"').replace("batch = 100", "batch = 50"))
+    path.write_text(
+        before.replace('name = "small"', 'name = "other"').replace("batch = 100", "batch = 50\nmaximum = 10")
+    )
     assert api.get("/v1/reload").status == 405
     assert api.get("/v1/reload", "POST", Origin="http://evil.example").json()["type"] == "/docs#other-site"
     assert api.get("/v1/reload", "POST", Via="1.1 proxy").json()["type"] == "/docs#not-from-here"
     assert api.get("/v1/ids/other/a").status == 404
+    api.get("/v1/ids/order/a")
     changed = api.get("/v1/reload", "POST").json()
     assert changed == {"added": ["other"], "changed": ["order"], "removed": ["small"]}
     assert api.get("/v1/ids/other/a").status == 200
+    order = api.get("/v1/rules/order").json()
+    assert (order["batch"], order["cycle_numbers"], order["remaining"]) == (50, 11, 10), "also of what is in memory"
     path.write_text(before.replace("{counter:02}", "{counter}"))
     refused = api.get("/v1/reload", "POST")
     assert (refused.status, refused.json()["type"]) == (409, "/docs#refused")

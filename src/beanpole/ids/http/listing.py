@@ -51,7 +51,7 @@ class Listing:
         apps = heapq.nsmallest(limit + 1, apps)
         known, found = self.service.config.rules.get(name), []
         for app in apps[:limit]:
-            counter = loaded.get(Key(rule, app))
+            counter = self.service.counters.get(Key(rule, app))
             if counter is not None and counter.durable is not None and known is not None:
                 found.append({"app": to_text(app)} | state_of(counter, known))
         return {"rule": name, "counters": found, "next": to_text(apps[limit - 1]) if len(apps) > limit else None}

@@ -114,13 +114,16 @@ class Metrics:
 
     async def totals(self) -> dict[str, Totals]:
         """Return the totals of all rules."""
+        counters = self.service.counters
         seen = {name: Totals() for name in self.service.config.rules}
-        for rule, (answered, given) in self.service.counters.unloaded.items():
+        for rule, (answered, given) in counters.unloaded.items():
             seen[rule] = Totals(answered, given)
-        now_s = self.service.counters.clock_floor_s()
+        now_s = counters.clock_floor_s()
         # Not its items: a hundred thousand new pairs would wake the garbage collector for tens of milliseconds.
-        for number, counter in enumerate(list(self.service.counters.loaded.values())):
-            seen.setdefault(counter.key.rule.decode(), Totals()).add(counter, now_s)
+        for number, key in enumerate(list(counters.loaded)):
+            counter = counters.get(key)
+            if counter is not None:
+                seen.setdefault(counter.key.rule.decode(), Totals()).add(counter, now_s)
             if number % SLICE == SLICE - 1:
                 await asyncio.sleep(0)
         return seen
