@@ -11,6 +11,7 @@ instructions and the time of a call and the memory of the state are limited; cat
 help. How: see sandbox.lua, and patterns.lua for what searches in text.
 """
 
+import weakref
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
@@ -21,6 +22,8 @@ from beanpole.ids import limits
 from beanpole.ids.errors import NeedRangeError, RuleCostError, RuleError, RuleFailedError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from beanpole.ids.rules.cycle import Cycle
 
 SANDBOX, PATTERNS = (Path(__file__).with_name(f"{name}.lua").read_bytes() for name in ("sandbox", "patterns"))
@@ -85,7 +88,7 @@ class LuaRule:
                 limits.LUA_SEARCH_STEPS_MAX,
                 self.code,
                 f"={self.file}".encode(),
-                self._offset_s,
+                self._zone(),
                 PATTERNS,
             )
         except lua51.LuaError as error:
@@ -129,7 +132,7 @@ class LuaRule:
             if time_s != self._time_s:
                 assert self.cycle, "the cycle of the rule is set when it is loaded"
                 local = self.cycle.local(time_s)
-                offset_s = self._offset_s(time_s)
+                offset_s = self.offset_s(time_s)
                 self._at(local.year, local.month, local.day, local.hour, local.minute, local.second, time_s, offset_s)
                 self._time_s = time_s
             short, used, *made = self._create(first, self.step, left, count, salt)
@@ -150,7 +153,17 @@ class LuaRule:
         more = "; ask for fewer numbers at a time" if count > 1 else ""
         return RuleCostError(f"system error: rule {self.name!r} was stopped: {why}{more}")
 
-    def _offset_s(self, time_s: float) -> int | bool:
+    def _zone(self) -> "Callable[[float], int | bool]":
+        """Return a function for Lua that does what `offset_s` does. It holds no rule, which would hold the state."""
+        rule = weakref.ref(self)
+
+        def offset_s(time_s: float) -> int | bool:
+            found = rule()
+            return False if found is None else found.offset_s(time_s)
+
+        return offset_s
+
+    def offset_s(self, time_s: float) -> int | bool:
         """Return how many seconds the zone of the rule is ahead of UTC at a moment; False if there is no such moment.
 
         Lua calls it. It raises nothing, and returns what Lua need not allocate: neither could fail there in good order.

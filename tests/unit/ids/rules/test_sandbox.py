@@ -2,6 +2,7 @@
 
 import re
 import time
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from lupa import lua51
 
 from beanpole.ids.errors import NoNumberError, RuleCostError, RuleError
-from beanpole.ids.rules.lua import PATTERNS
+from beanpole.ids.rules.lua import PATTERNS, LuaRule
 from tests.unit.ids.rules.test_reader import DAILY, NOON_S, lua, make
 
 CPU_S_MAX = 10
@@ -122,6 +123,14 @@ def test_memory_that_is_nearly_full_ends_no_process(tmp_path: Path, spare: int) 
         with pytest.raises(RuleCostError, match="'r' was stopped: "):
             make(made_by, salt=b"s" * size)
         assert make(made_by, salt=b"s" * (size % 9)) == f"20261120-000{size % 9}"
+
+
+def test_rule_that_nobody_uses_leaves_memory() -> None:
+    """Its state of Lua held it, and it held the state: each reload left both."""
+    made_by = LuaRule(b"function create_id() return os.date('%Y') end", "r.lua")
+    found = weakref.ref(made_by)
+    del made_by
+    assert found() is None
 
 
 def test_garbage_is_not_kept(tmp_path: Path) -> None:
