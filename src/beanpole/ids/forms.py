@@ -14,7 +14,7 @@ from cython.cimports.cpython.bytes import PyBytes_AS_STRING, PyBytes_GET_SIZE
 from cython.cimports.libc.stdint import int64_t, uint64_t
 from cython.cimports.libc.string import memcpy
 
-from beanpole.ids.errors import NeedRangeError, NoNumberError
+from beanpole.ids.errors import NeedRangeError, NoNumberError, RuleCostError
 
 
 @cython.cfunc
@@ -130,6 +130,8 @@ class Form:
         if size > 1:
             try:
                 return self.rule.make(first, left, size, time_s, salt)
+            except RuleCostError:
+                self.one_each = False  # it takes so long that others would wait for texts that nobody may ask for
             except (NoNumberError, NeedRangeError):
                 pass
         return self.rule.make(first, left, 1, time_s, salt)
