@@ -143,7 +143,7 @@ class Recorder:
     def take_reply(self, data: bytes) -> None:
         """Record the numbers of a reply over UDP."""
         self.counts["replies"] += 1
-        reply = json.loads(data.decode("utf-8", "replace"))
+        reply = json.loads(data.decode("utf-8", "surrogateescape"))  # names that differ in bytes must not become one
         self.counts[f"code {reply['code']}"] += 1
         if reply["code"] == 0 and reply.get("action") in {"get", "create"} and "request_id" not in reply:
             self.take(reply["rule_name"], reply["app_name"], reply["data"])
@@ -351,9 +351,11 @@ def judge(report: Report, found: list[tuple[Numbers, Counter[str]]]) -> None:
         report.counts.update(counts)
         for key, some in numbers.items():
             together[key].extend(some)
-    for some in together.values():
+    for key, some in together.items():
         report.numbers += len(some)
         report.twice += len(some) - len(set(some))
+        if len(some) > len(set(some)):
+            report.counts[f"numbers of {key!r}, of which some came twice"] = len(some)
 
 
 def main() -> None:
