@@ -208,3 +208,21 @@ def test_systemd_hears_when_clients_are_answered(tmp_path: Path) -> None:
         systemd.settimeout(REPLY_TIMEOUT_S)
         with running(tmp_path, write_rules(tmp_path), env={"NOTIFY_SOCKET": str(tmp_path / "notify")}):
             assert systemd.recv(100) == b"READY=1"
+
+
+def test_rule_that_never_ends_holds_up_nobody(tmp_path: Path) -> None:
+    """It was stopped in no function of C: the process answered nobody, and SIGTERM was not seen."""
+    (tmp_path / "evil.lua").write_text(
+        "function min_counter() return 0 end function max_counter() return 9 end function reset_seconds() return 0 end "
+        "function create_id(counter, now, salt) if salt == 'evil' then "
+        "return (('-'):rep(2000):match('(.-)-(.-)-(.-)x'))"
+        " end return counter:generate_counter() end"
+    )
+    with running(tmp_path, write_rules(tmp_path, more='[[rule]]\nname = "evil"\nlua = "evil.lua"')) as service:
+        reply = service.ask(rule_name="evil", salt="evil")
+        assert reply["message"].startswith("system error: rule 'evil' was stopped: too m")
+        assert service.ask()["code"] == 0
+        assert service.ask(rule_name="evil")["data"] == "0"
+        for _ in range(20):
+            service.socket.send(b'{"action":"get","app_name":"a","rule_name":"evil","salt":"evil"}')
+        assert service.end() == 0
