@@ -8,7 +8,7 @@ that contains them is ready to be sent: a request that fails before takes none.
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from math import ceil
 from typing import Any
 
@@ -339,10 +339,7 @@ class Service:
         for name in ("processes", "step", "offset", "database", "host", "port", "http", "audit_log"):
             if getattr(config, name) != getattr(self.config, name):
                 raise RuleError(f"{name} has changed; only a restart takes it over")
-        for name, old in self.config.rules.items():
-            rule = config.rules.get(name)
-            if rule and rule is not old and rule.counting.layout_kind != old.counting.layout_kind:
-                raise RuleError(f"rule {name!r}: its kind has changed, and numbers could repeat; give it another name")
+        await asyncio.to_thread(check_kinds, self.config.rules, config.rules)  # there may be ten thousand
         await self.counters.reload(config.rules)
         # Nothing waits from here on: rules and counters change at once.
         self.admission.reload(config.limits)
@@ -352,6 +349,17 @@ class Service:
             self.new_names = NewNames(config.new_names_per_s, self.monotonic_s)
         self.config, self.reader = config, Reader(config.rules)
         self.fast.forget()
+
+
+def check_kinds(before: Mapping[str, Rule], after: Mapping[str, Rule]) -> None:
+    """Check that rules have kept their kinds.
+
+    Raises RuleError: one has not.
+    """
+    for name, old in before.items():
+        rule = after.get(name)
+        if rule and rule is not old and rule.counting.layout_kind != old.counting.layout_kind:
+            raise RuleError(f"rule {name!r}: its kind has changed, and numbers could repeat; give it another name")
 
 
 def state_of(counter: Counter, rule: Rule) -> dict[str, Any]:
