@@ -16,7 +16,7 @@ local pairs, unpack, concat = pairs, unpack, table.concat
 local ESCAPE, OPEN, CLOSE, SET, SET_END, CARET, DOLLAR = byte("%()[]^$", 1, 7)
 local STAR, PLUS, MINUS, MAYBE, BALANCE, FRONTIER, ZERO, NINE = byte("*+-?bf09", 1, 8)
 local CAPTURES_MAX, POSITION, UNFINISHED = 32, -2, -1
-local LENGTH_MAX, KNOWN_MAX = 100, 100
+local LENGTH_MAX, KNOWN_MAX, ITEM_MAX = 100, 100, 20
 
 local quick, gmatch_quick, known_count = {}, {}, 0
 -- Bytes of the longest text in which C searches quickly, by pattern.
@@ -119,8 +119,14 @@ local function matcher(text, pattern)
     end
 
     local function longest(place, last, item, at)
-        local _, stop = raw_find(text, item .. "*", place)
-        for each = stop + 1, last, -1 do
+        local behind = place
+        if #item <= ITEM_MAX then
+            local _, stop = raw_find(text, item .. "*", place)
+            behind = stop + 1
+        else -- C would compare each character with a long set, and nothing would count it
+            while behind <= text_end and raw_find(text, item, behind) do behind = behind + 1 end
+        end
+        for each = behind, last, -1 do
             local found = match(each, at)
             if found then return found end
         end

@@ -11,7 +11,8 @@
 local steps_max, time_s_max, memory_max, look_steps, quick_steps_max, code, name, offset_at, patterns = ...
 local raw_pcall, error, select, type, tonumber, unpack = pcall, error, select, type, tonumber, unpack
 local raw_time, raw_date, clock, collect = os.time, os.date, os.clock, collectgarbage
-local raw_rep, raw_insert, raw_sort, sub = string.rep, table.insert, table.sort, string.sub
+local raw_rep, raw_format, raw_sort, sub = string.rep, string.format, table.sort, string.sub
+local rawget = rawget
 
 -- What a call may still use. `exceeded`: why it may go on no more; until it has ended, each look ends it again.
 local steps_left, end_s, inside, exceeded = 0, nil, false, nil
@@ -61,6 +62,25 @@ function string.rep(text, count)
     return raw_rep(text, count)
 end
 
+-- A long format has room for a thousand long numbers.
+function string.format(form, ...)
+    if type(form) == "string" and #form > 200 then look() end
+    return raw_format(form, ...)
+end
+
+-- What `#` says of a table with holes may be a thousand times what it holds, and C goes through it all.
+for _, each in ipairs({"insert", "remove", "foreachi"}) do
+    local raw = table[each]
+    table[each] = function(list, ...)
+        if type(list) == "table" and #list > memory_max / 16 then
+            error("bad argument #1 to '" .. each .. "' (a list with holes)", 2)
+        end
+        return raw(list, ...)
+    end
+end
+
+local raw_insert = table.insert
+
 function table.insert(list, place, ...)
     local number = tonumber(place)
     if select("#", ...) > 0 and number and not (number >= 1 and number < 2 ^ 31) then
@@ -81,7 +101,7 @@ local function date(format, given)
     format, given = format or "%c", given or time_s
     if not given then error("a rule has no time before a number is made", 2) end
     if type(format) == "string" and sub(format, 1, 1) == "!" then return raw_date(format, given) end
-    local offset = given == time_s and offset_s or offset_at(given)
+    local offset = given == time_s and offset_s or offset_at(tonumber(given))  -- an object takes memory on its way
     if not offset then error("bad argument #2 to 'date' (no such time)", 2) end
     return raw_date("!" .. format, given + offset)
 end
@@ -140,7 +160,7 @@ setfenv(chunk, env)
 limited(chunk)
 
 local function ask(which)
-    local made = limited(env[which])
+    local made = limited(rawget(env, which))  -- the rule may have made a function of what is not there
     if type(made) ~= "number" then error("it returns a " .. type(made) .. ", not a number", 0) end
     return made
 end
@@ -149,7 +169,7 @@ local function at(...) year, month, day, hour, minute, second, time_s, offset_s 
 
 local function create(first, step, left, count, salt)
     counter_value, counter_step, counters_left, short = first, step, left, false
-    local made, create_id = {}, env.create_id
+    local made, create_id = {}, rawget(env, "create_id")
     begin()
     for i = 1, count do
         local before = counters_left

@@ -18,6 +18,9 @@ from tests.unit.ids.rules.test_reader import DAILY, NOON_S, lua, make
 CPU_S_MAX = 10
 """Far more than any of these takes, and far less than they took."""
 
+HOLES = ", ".join(f"[{2**i}] = 1" for i in range(30))
+"""A table of thirty, whose length is 2^29 to Lua."""
+
 EVIL = (
     # Searches back and forth.
     "return salt:match('^%s*(.-)%s*$') .. ('-'):rep(2000):find('.-.-.-.-b')",
@@ -50,6 +53,11 @@ EVIL = (
     "local t = {} for i = 1, 60000 do t[i] = i end for i = 1, 60000 do t[i] = nil end while true do next(t) end",
     "local s = ('%c'):rep(9999) while true do local t = os.date(s) end",
     "while true do os.time({year = 2^30, month = 2^30, day = 2^30}) end",
+    "local s, t = ('%99.99f'):rep(2000), {} for i = 1, 2000 do t[i] = 1e300 end while true do s:format(unpack(t)) end",
+    f"table.remove({{{HOLES}}}, 1)",
+    f"table.insert({{{HOLES}}}, 1, 1)",
+    "local t = {nil, 1} for i = 0, 28 do t[3 * 2^i] = 1 end table.foreachi(t, select) while true do end",
+    "return (('a'):rep(999999):match('[' .. ('b'):rep(20000) .. 'a]*$'))",
     # Memory.
     "local s = 'x' while true do s = s .. s end",
     "while true do pcall(function() local s = 'x' while true do s = s .. s end end) end",
@@ -91,6 +99,15 @@ def test_evil_rule_ends_with_an_error(tmp_path: Path, body: str) -> None:
             make(made_by, salt=b"evil salt")
         assert make(made_by, salt=b"ab") == "20261120-000ab"
     assert time.process_time() - before_s < CPU_S_MAX
+
+
+def test_functions_that_are_missing_are_not_made() -> None:
+    """Nothing stopped what a rule did when it was looked for."""
+    code = b"setmetatable(_G, {__index = function() for i = 1, 3e9 do end end})"
+    with pytest.raises(RuleError, match="call a nil value"):
+        LuaRule(code, "r.lua").ask("min_counter")
+    with pytest.raises(lua51.LuaError, match="call a nil value"):
+        LuaRule(code, "r.lua")._create(0, 1, 1, 1, b"")  # noqa: SLF001 - the sandbox itself
 
 
 def test_rule_that_is_stopped_begins_afresh(tmp_path: Path) -> None:
