@@ -1,6 +1,7 @@
 """Numbers that C hands out come once, whatever the store, the clock and the process do."""
 
 import asyncio
+import contextlib
 import json
 from pathlib import Path
 from typing import Literal
@@ -10,7 +11,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from beanpole.ids.config import load
-from beanpole.ids.errors import StorageError
+from beanpole.ids.errors import RuleError, StorageError
 from beanpole.ids.rules.config import Config
 from tests.unit.ids.test_service import World, settle
 
@@ -43,7 +44,11 @@ sequence_bits = 2
 reserve_s = 1
 """
 
-Event = tuple[str, str, int] | float | Literal["hold", "release", "fail", "mend", "crash", "stop", "unload", "settle"]
+Event = (
+    tuple[str, str, int]
+    | float
+    | Literal["hold", "release", "fail", "mend", "crash", "stop", "unload", "settle", "reload"]
+)
 
 EVENTS: st.SearchStrategy[Event] = st.one_of(
     st.tuples(
@@ -51,24 +56,42 @@ EVENTS: st.SearchStrategy[Event] = st.one_of(
         st.sampled_from("ab"),
         st.sampled_from([0, 0, 0, 1, 2, 5]),
     ),
-    st.sampled_from(["hold", "release", "fail", "mend", "crash", "stop", "unload", "settle", "settle"]),
+    st.sampled_from(["hold", "release", "fail", "mend", "crash", "stop", "unload", "settle", "settle", "reload"]),
     st.sampled_from([0.001, 0.3, 1, -1, -400, 3_600, 86_400]),
 )
 
 
+CHANGES = (
+    ("batch = 6", "batch = 2"),
+    ("batch = 4", "batch = 1\nmaximum = 50"),
+    ("batch = 9", "minimum = 3"),
+    ("reserve_s = 1", "reserve_s = 2"),
+    ("-{counter:04}", "-{counter:05}"),  # there is no way back from here
+)
+
+
 @pytest.fixture(scope="module")
-def config(tmp_path_factory: pytest.TempPathFactory) -> Config:
+def configs(tmp_path_factory: pytest.TempPathFactory) -> list[Config]:
+    """Configurations that reloads take over, the first one first."""
     path = tmp_path_factory.mktemp("rules") / "rules.toml"
-    path.write_text(RULES)
-    return load(path)
+    text, found = RULES, list[Config]()
+    for old, new in (("", ""), *CHANGES):
+        assert old in text
+        text = text.replace(old, new) if old else text
+        path.write_text(text)
+        found.append(load(path, known=found[-1].rules) if found else load(path))
+    return found
 
 
 class Node:
     """A service that ends and begins again with what its store has."""
 
-    def __init__(self, config: Config) -> None:
-        self.config = config
-        self.world = World(Path(), config)
+    def __init__(self, *configs: Config) -> None:
+        self.configs = configs
+        self.config = configs[0]
+        self.world = World(Path(), self.config)
+        self.reloads = asyncio.Lock()
+        self.reloading: list[asyncio.Task[None]] = []
         self.numbers: list[tuple[str, str, str]] = []
         self.in_c = 0
 
@@ -103,6 +126,8 @@ class Node:
             world.store.error = StorageError("storage: gone") if event == "fail" else None
         elif event == "settle":
             await settle()
+        elif event == "reload":
+            self.reloading.append(asyncio.create_task(self.reload()))
         elif event == "unload":
             if world.store.open.is_set() and not world.store.error:
                 await settle()
@@ -111,12 +136,22 @@ class Node:
             await self.end(is_crash=event == "crash")
             self.begin()
 
+    async def reload(self) -> None:
+        """Take over the next configuration; the first one follows the last, and is refused if numbers could repeat."""
+        async with self.reloads:
+            place = self.configs.index(self.config)
+            config = self.configs[(place + 1) % len(self.configs)]
+            with contextlib.suppress(RuleError):
+                await self.world.service.reload(config)
+                self.config = config
+
     def begin(self) -> None:
         old, self.world = self.world, World(Path(), self.config)
         self.world.store.marks, self.world.now_s, self.world.seconds = dict(old.store.marks), old.now_s, old.seconds
 
     async def end(self, *, is_crash: bool) -> None:
         world = self.world
+        await asyncio.gather(*self.reloading)
         if is_crash:
             world.keeper.cancel()
             await asyncio.gather(world.keeper, return_exceptions=True)
@@ -137,10 +172,12 @@ SOME: list[Event] = [("day", "a", 0)] * 2
 @given(events=st.lists(EVENTS, max_size=60))
 @example(events=[*SOME, "settle", *SOME, "stop", *SOME, "settle", *SOME])
 @example(events=[*SOME, "settle", *SOME, 3_600.0, "unload", *SOME, "settle", *SOME])
+@example(events=[*SOME, "settle", *(["reload", *SOME, "settle"] * 8), "crash", *SOME, "settle", *SOME])
+@example(events=[*SOME, "hold", "reload", "settle", *SOME, "release", *SOME, "reload", *SOME, "crash", *SOME])
 @example(events=[*SOME, "settle", "hold", *(SOME * 5), "crash", *SOME, "settle", *SOME])
-def test_no_number_comes_twice(config: Config, events: list[Event]) -> None:
+def test_no_number_comes_twice(configs: list[Config], events: list[Event]) -> None:
     async def story() -> None:
-        node = Node(config)
+        node = Node(*configs)
         for event in events:
             await node.do(event)
             for counter in node.world.service.counters.loaded.values():
@@ -153,11 +190,11 @@ def test_no_number_comes_twice(config: Config, events: list[Event]) -> None:
     asyncio.run(story())
 
 
-def test_most_of_them_are_answered_in_c(config: Config) -> None:
+def test_most_of_them_are_answered_in_c(configs: list[Config]) -> None:
     """Otherwise the test above would show nothing."""
 
     async def story() -> None:
-        node = Node(config)
+        node = Node(configs[0])
         for rule in ("day", "checked", "flake") * 20:
             node.send(rule, "a", 0)
             await settle()
