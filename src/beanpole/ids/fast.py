@@ -27,6 +27,7 @@ SALT_BYTES_MAX = cython.declare(cython.Py_ssize_t, limits.SALT_BYTES_MAX)
 COUNT_MAX = cython.declare(int64_t, IDS_COUNT_MAX)
 COUNT_DIGITS_MAX = cython.declare(cython.Py_ssize_t, len(str(IDS_COUNT_MAX)))
 NAMES_MAX = cython.declare(cython.Py_ssize_t, limits.COUNTERS_MAX)
+UNPROVEN_FACTOR = cython.declare(cython.Py_ssize_t, limits.UNPROVEN_FACTOR)
 
 PAIRS_TEXT = "".join(f"{each:02}" for each in range(100)).encode()
 PAIRS = cython.declare(cython.p_const_char, PAIRS_TEXT)
@@ -317,7 +318,7 @@ class Fast:
     def serve(self, data, size, out, room, now_s, monotonic_s, is_trusted):
         """Answer a request; return the bytes of the answer, or 0: it is not simple, and is the service's.
 
-        Someone who is not trusted gets one number, and not more than three times the bytes of the request.
+        Someone who is not trusted gets one number, in not more than `limits.UNPROVEN_FACTOR` times the request's bytes.
         """
         asked: Asked
         if size > REQUEST_BYTES_MAX or not read(cython.address(asked), data, size):
@@ -326,7 +327,7 @@ class Fast:
         if not is_trusted:
             if asked.count > 1:
                 return 0
-            size_max = min(size_max, 3 * size)
+            size_max = min(size_max, UNPROVEN_FACTOR * size)
         try:
             return self.give(cython.address(asked), size_max, out, now_s, monotonic_s)
         except Exception:  # noqa: BLE001 - the service meets it again, and answers with it

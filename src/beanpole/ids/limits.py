@@ -170,8 +170,8 @@ LUA_INSTRUCTIONS_MAX = 1_000_000
 LUA_MS_MAX = 100
 """Milliseconds of CPU for the same: an instruction may be long, as one that joins two long texts."""
 
-LUA_LOOK_STEPS = 1_000
-"""Instructions of Lua between two looks at the clock: cheap, and few enough though one may take 0.1 ms."""
+LUA_LOOK_STEPS = 250
+"""Instructions of Lua between two looks at the clock: cheap, and few enough though one may take half a millisecond."""
 
 LUA_SEARCH_STEPS_MAX = 300_000
 """Steps, at the worst, of a search that is left to C, a millisecond; one that may take more is counted step by step."""
