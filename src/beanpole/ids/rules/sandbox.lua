@@ -11,7 +11,7 @@
 local steps_max, time_s_max, memory_max, look_steps, quick_steps_max, code, name, offset_at, patterns = ...
 local raw_pcall, error, select, type, tonumber, unpack = pcall, error, select, type, tonumber, unpack
 local raw_time, raw_date, clock, collect = os.time, os.date, os.clock, collectgarbage
-local raw_rep, raw_format, raw_sort, sub = string.rep, string.format, table.sort, string.sub
+local raw_rep, raw_sort, sub = string.rep, table.sort, string.sub
 local rawget = rawget
 
 -- What a call may still use. `exceeded`: why it may go on no more; until it has ended, each look ends it again.
@@ -62,12 +62,6 @@ function string.rep(text, count)
     return raw_rep(text, count)
 end
 
--- A long format has room for a thousand long numbers.
-function string.format(form, ...)
-    if type(form) == "string" and #form > 200 then look() end
-    return raw_format(form, ...)
-end
-
 -- What `#` says of a table with holes may be a thousand times what it holds, and C goes through it all.
 for _, each in ipairs({"insert", "remove", "foreachi"}) do
     local raw = table[each]
@@ -77,6 +71,12 @@ for _, each in ipairs({"insert", "remove", "foreachi"}) do
         end
         return raw(list, ...)
     end
+end
+
+-- A format of a thousand long numbers takes long.
+local function few(list, from, to)
+    if (tonumber(to) or #list) - (tonumber(from) or 1) > 250 then error("too many results to unpack", 2) end
+    return unpack(list, from or 1, to or #list)
 end
 
 local raw_insert = table.insert
@@ -109,7 +109,7 @@ end
 local env = {
     assert = assert, error = error, getmetatable = getmetatable, ipairs = ipairs, next = next, pairs = pairs,
     rawequal = rawequal, rawget = rawget, rawset = rawset, select = select, setmetatable = setmetatable,
-    tonumber = tonumber, tostring = tostring, type = type, unpack = unpack, _VERSION = _VERSION,
+    tonumber = tonumber, tostring = tostring, type = type, unpack = few, _VERSION = _VERSION,
     string = string, math = math, table = table, print = function() end,
     pcall = function(...) return checked(raw_pcall(...)) end,
     xpcall = xpcall,

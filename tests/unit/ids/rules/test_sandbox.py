@@ -107,7 +107,7 @@ def test_functions_that_are_missing_are_not_made() -> None:
     with pytest.raises(RuleError, match="call a nil value"):
         LuaRule(code, "r.lua").ask("min_counter")
     with pytest.raises(lua51.LuaError, match="call a nil value"):
-        LuaRule(code, "r.lua")._create(0, 1, 1, 1, b"")  # noqa: SLF001 - the sandbox itself
+        LuaRule(code, "r.lua")._create(0, 1, 1, 1, b"")
 
 
 def test_rule_that_is_stopped_begins_afresh(tmp_path: Path) -> None:
