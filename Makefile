@@ -197,7 +197,7 @@ $(VENV)/.done-run: $(BUILD_FILES) | $(VENV)/.done-tools
 
 $(VENV)/.done-ids: $(BUILD_FILES) | $(VENV)/.done-run
 	@$(SAY) "Installing what the ID service needs"
-	@$(PIP_INSTALL) $$($(REQUIREMENTS) ids)
+	@$(PIP_INSTALL) $$($(REQUIREMENTS) ids ids-databases)
 	@touch $@
 
 $(VENV)/.done-cluster: $(BUILD_FILES) | $(VENV)/.done-run

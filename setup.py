@@ -40,11 +40,16 @@ OPTIMIZED = {
 CORES = len(os.sched_getaffinity(0))
 
 CHOICE = os.environ.get("BEANPOLE_COMPILE", "all")
-"""What is compiled: `all`; `ids` or `queue`, which is what is not of `ids`; or `no`."""
+"""What is compiled: `all`; `queue`, which is what is not of `ids`; `ids`, with what its verbs share; or `no`."""
+
+SHARED = re.compile(r"beanpole\.(client\.roundtrip|protocol\.(arguments|buffer|commands|extensions|replies|wire))")
+"""What is of the queue, and imported by the verbs of ``beanpole ids`` too."""
 
 
 def is_chosen(name: str) -> bool:
     """Whether a module is compiled."""
+    if CHOICE == "ids" and SHARED.fullmatch(name):
+        return True
     return CHOICE in ("all", "ids" if name.startswith("beanpole.ids.") else "queue")
 
 
