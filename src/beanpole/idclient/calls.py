@@ -57,6 +57,8 @@ def read_url(url: str) -> list[Node]:
     nodes = [Node(each[1].strip("[]"), int(each[2] or IDS_PORT_DEFAULT)) for each in found if each]
     if scheme != "ids" or len(nodes) != len(found):
         raise ArgumentError(f"ids://host:port,host:port, not {url!r}")
+    if not all(1 <= each.port <= 65535 for each in nodes):
+        raise ArgumentError(f"a port is 1 to 65535, not as in {url!r}")
     return nodes
 
 

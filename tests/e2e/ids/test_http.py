@@ -68,7 +68,8 @@ def test_request_id_gets_the_same_numbers_again(api: Web) -> None:
 
 
 def test_counter(api: Web) -> None:
-    assert api.get("/v1/counters/order/a").json()["type"] == "/docs#unused"
+    unused = api.get("/v1/counters/order/a").json()
+    assert (unused["type"], unused["detail"]) == ("/docs#unused", "nobody has a number of this counter")
     api.get("/v1/ids/order/a?count=3")
     found = api.get("/v1/counters/order/a").json()
     assert (found["rule"], found["app"], found["counter"], found["remaining"]) == ("order", "a", 2, 999_997)

@@ -221,6 +221,9 @@ def test_urls() -> None:
     for wrong in ("", "ids://", "ids://a,", "http://a", "ids:a", "ids://a:x", "ids://a/b", "ids://u@a", "ids://::1"):
         with pytest.raises(ArgumentError, match="ids://host:port"):
             read_url(wrong)
+    for wrong in ("ids://a:0", "ids://a:1,b:65536"):
+        with pytest.raises(ArgumentError, match="a port is 1 to 65535"):
+            read_url(wrong)
 
 
 def test_first_node_is_any() -> None:

@@ -69,9 +69,10 @@ def refused(reply: dict[str, Any]) -> Response:
             name = "failed"
         if message.endswith("is not for this application"):
             name = "forbidden"
+    detail = "nobody has a number of this counter" if name == "unused" else message.removeprefix("system error: ")
     more = {key: reply[key] for key in ("resets_at", "retry_s") if key in reply}
     fields = (("Retry-After", str(ceil(reply["retry_s"]))),) if "retry_s" in reply else ()
-    return problem(name, message.removeprefix("system error: "), *fields, code=code, **more)
+    return problem(name, detail, *fields, code=code, **more)
 
 
 class Numbers:

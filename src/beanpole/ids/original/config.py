@@ -21,6 +21,8 @@ LOG_LEVEL_INFO = 3
 
 def read_original(found: dict[str, Any] | None, folder: Path, known: Mapping[str, Rule] = NO_RULES) -> Config:
     """Read a configuration of the original. What only its implementation needs is accepted and not used."""
+    if found is None:
+        raise RuleError("it is no JSON object")
     table = Table(found, "the configuration")
     step, offset = table.take("id_step", int), table.take("id_offset", int)
     zone = zone_named("local")

@@ -27,6 +27,9 @@ EPOCH = date(2020, 1, 1)
 
 T = TypeVar("T")
 
+CALLED = {str: "a string", int: "a whole number", list: "a list", dict: "a table", bool: "true or false"}
+"""What people call the types of values."""
+
 
 class Table:
     """A table of a configuration. Each key is taken once, with its type."""
@@ -43,7 +46,7 @@ class Table:
         if value is None:
             raise RuleError(f"{self.what} lacks {key}")
         if type(value) is not kind:
-            raise RuleError(f"{self.what}: {key} must be of type {kind.__name__}, not {value!r}")
+            raise RuleError(f"{self.what}: {key} must be {CALLED.get(kind, kind.__name__)}, not {value!r}")
         return value
 
     def optional(self, key: str, kind: type[T]) -> T | None:
@@ -175,6 +178,8 @@ def read_cycle(table: Table, key: str, zone: tzinfo) -> Cycle:
 
 def template_rule(table: Table, common: Common) -> Rule:
     """Read a rule that is a template."""
+    if "template" not in table.rest:
+        raise RuleError("it needs a template, a kind or a lua")
     text = table.take("template", str)
     cycle = read_cycle(table, "cycle", common.zone)
     alphabet = table.take("alphabet", str, string.digits)

@@ -70,7 +70,9 @@ class Shape:
             raise ValueError(f"offset must be 0 to {self.step - 1} with step {self.step}, not {self.offset}")
         if self.minimum % self.step:
             # Else another minimum would give this node numbers of its neighbours.
-            raise ValueError(f"minimum must be a multiple of step {self.step}, not {self.minimum}")
+            raise ValueError(
+                f"minimum must be a multiple of {self.step}, which is step times processes, not {self.minimum}"
+            )
         if self.minimum + self.offset > self.maximum:
             raise ValueError(f"no number of offset {self.offset} is between {self.minimum} and {self.maximum}")
 

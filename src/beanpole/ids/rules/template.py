@@ -49,8 +49,10 @@ def fields_of(template: str) -> list[tuple[str, str, int]]:
                 parts.append((literal, "", 0))
             elif name == "salt" and not spec and not conversion:
                 parts.append((literal, name, 0))
+            elif name not in TIMES and name not in {"counter", "salt"}:
+                raise RuleError(f"there is no field {name!r}; there are counter, salt, {', '.join(TIMES)}")
             elif conversion or not spec or not spec.startswith("0") or not spec.isdecimal() or not spec.strip("0"):
-                raise RuleError(f"the field {name!r} needs a width, as in {{{name or 'counter'}:06}}")
+                raise RuleError(f"the field {name!r} needs a width, as in {{{name}:02}}")
             elif len(spec) > len(str(limits.WIDTH_MAX)) + 1 or int(spec) > limits.WIDTH_MAX:
                 raise RuleError(f"the field {name!r} can be {limits.WIDTH_MAX} wide at the most, not {spec[:20]}")
             else:
@@ -114,8 +116,6 @@ class Template:
         for _, name, width in self.parts:
             if name in TIMES and width not in TIMES[name][0]:
                 raise RuleError(f"{{{name}}} can be {' or '.join(map(str, TIMES[name][0]))} wide, not {width}")
-            if name not in TIMES and name not in {"counter", "salt", ""}:
-                raise RuleError(f"there is no field {name!r}; there are counter, salt, {', '.join(TIMES)}")
         if names.count("counter") != 1 or names.count("salt") > 1:
             raise RuleError("a template has {counter} once, and {salt} once or not at all")
         self.width = next(width for _, name, width in self.parts if name == "counter")

@@ -84,6 +84,8 @@ def test_template_makes(tmp_path: Path, text: str, value: int, expected: str) ->
         ('template = "{counter:0999999999}"', "can be 64 wide at the most"),
         ('template = "{counter:00}"', "needs a width"),
         ('template = "{counter.x:03}"', "no field"),
+        ('template = "{yeer}{counter:03}"', "no field 'yeer'"),
+        ('template = "{}"', "no field ''"),
         ('template = "{year:03}{counter:03}"', "wide"),
         ('template = "{counter:03}"\ncycle = "year"', "cycle must be"),
         ('template = "{counter:03}"\ncycle = -1', "cycle must be"),
@@ -93,9 +95,9 @@ def test_template_makes(tmp_path: Path, text: str, value: int, expected: str) ->
         ('template = "{counter:03}"\nbatch = 0', "batch must be"),
         ('template = "{counter:03}"\ntime_zone = "Mars"', "no time zone"),
         ('template = "{counter:03}"\nsteps = 3', "unknown key 'steps'"),
-        ('template = "{counter:03}"\nmaximum = "9"', "type int"),
+        ('template = "{counter:03}"\nmaximum = "9"', "must be a whole number"),
         ('lua = "absent.lua"', "cannot read"),
-        ("", "lacks template"),
+        ("", "it needs a template, a kind or a lua"),
     ],
 )
 def test_rule_is_refused_with_the_reason(tmp_path: Path, text: str, reason: str) -> None:
@@ -343,10 +345,10 @@ def test_original_configuration() -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("{", "must be a table"),
+        ("{", "is no JSON object"),
         ("{}", "lacks id_step"),
         ('{"id_step": 1, "id_offset": 0, "rules": []}', "no rule"),
-        ('{"id_step": "1"}', "id_step must be of type int"),
+        ('{"id_step": "1"}', "id_step must be a whole number"),
     ],
 )
 def test_original_configuration_is_refused(tmp_path: Path, text: str, reason: str) -> None:
