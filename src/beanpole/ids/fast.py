@@ -37,6 +37,8 @@ DATA = cython.declare(cython.p_const_char, b"data")
 MESSAGE = cython.declare(cython.p_const_char, b"message")
 ZERO = cython.declare(cython.p_const_char, b"0")
 SUCCESS = cython.declare(cython.p_const_char, b"success")
+NOTHING = cython.declare(cython.p_const_char, b"")
+"""Where no bytes are copied from: NULL is not allowed there either (C11, 7.24.1)."""
 
 
 @cython.cfunc
@@ -116,7 +118,7 @@ def read(asked: cython.pointer(Asked), data: cython.p_const_char, size: cython.P
     own[0].key, own[0].key_size = CODE, 4
     own[0].kind, own[0].value, own[0].value_size = Kind.WHOLE, ZERO, 1
     own[1].key, own[1].key_size = DATA, 4
-    own[1].kind, own[1].value, own[1].value_size = Kind.WORD, cython.NULL, 0
+    own[1].kind, own[1].value, own[1].value_size = Kind.WORD, NOTHING, 0
     own[2].key, own[2].key_size = MESSAGE, 7
     own[2].kind, own[2].value, own[2].value_size = Kind.TEXT, SUCCESS, 7
     asked.field_count = found + 3
@@ -178,7 +180,7 @@ def put_numbers(
     at: cython.p_char, form: Form, asked: cython.pointer(Asked), first: uint64_t, step: int64_t
 ) -> cython.p_char:
     """Write the numbers of a plain template, and return where they end."""
-    salt: cython.p_const_char = cython.NULL
+    salt: cython.p_const_char = NOTHING
     salt_size: cython.Py_ssize_t = 0
     if asked.salt is not cython.NULL:
         salt, salt_size = asked.salt.value, asked.salt.value_size
