@@ -245,7 +245,7 @@ $(VENV)/.done-compiled $(VENV)/.done-compiled-ids $(VENV)/.done-compiled-queue: 
 	@mkdir -p build
 	@BEANPOLE_COMPILE=$(CHOICE) BEANPOLE_PROGRESS=3 $(VENV)/bin/python setup.py --quiet build_ext --inplace 3>&1 > build/compile.log 2>&1 || { \
 	  cat build/compile.log >&2; exit 1; }
-	@touch $@
+	@touch $@ $(if $(filter all,$(CHOICE)),$@-ids $@-queue)
 
 $(VENV)/.done-build $(VENV)/.done-build-ids $(VENV)/.done-build-queue: \
   $(BUILD_FILES) $(HEADERS) $(COMPILED) $(VENV)/.done-headers $(VENV)/.done-options
