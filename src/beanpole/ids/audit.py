@@ -33,8 +33,12 @@ class Update(NamedTuple):
 def reserved(counter: Counter, mark: Mark) -> Update:
     """Return what a range has that is durable now, and not confirmed yet."""
     before = counter.durable
-    is_same = before is not None and (before.cycle_s, before.kind) == (mark.cycle_s, mark.kind)
-    last = before.reserved if before and is_same else counter.shape.minimum - 1
+    if before is not None and (before.cycle_s, before.kind) == (mark.cycle_s, mark.kind):
+        last = before.reserved
+    elif (counter.cycle_s, counter.kind) == (mark.cycle_s, mark.kind):
+        last = max(counter.last, counter.reserved)  # above what another kind of cycle, or id_server, has given
+    else:
+        last = counter.shape.minimum - 1
     return Update("reserved", counter.key, mark.cycle_s, counter.shape.after(last), mark.reserved)
 
 

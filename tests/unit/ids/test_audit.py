@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from beanpole.ids import limits
-from beanpole.ids.audit import Audit, Update
+from beanpole.ids.audit import Audit, Update, reserved
+from beanpole.ids.mark import Mark
 from beanpole.ids.rules.sequence import Key
 from tests.e2e.process import wait_until
 from tests.unit.ids.test_service import MIDNIGHT_S, World, play
@@ -101,5 +102,19 @@ def test_counters_report_what_is_durable(tmp_path: Path) -> None:
         await world.keeper
         await world.service.counters.stop()
         assert found[-1] == Update("given back", key, MIDNIGHT_S, batch + 3, found[-2].last)
+
+    play(tmp_path, story)
+
+
+def test_range_above_what_the_original_has_given_begins_there(tmp_path: Path) -> None:
+    async def story(world: World) -> None:
+        key = Key(b"day", b"taken over")
+        theirs = Mark(0, 4300, MIDNIGHT_S, "of the original")
+        counter = world.service.config.rules["day"].counting.counter(key, theirs, MIDNIGHT_S)
+        counter.open(MIDNIGHT_S)
+        counter.need(1)
+        mark = counter.plan()
+        assert mark is not None
+        assert reserved(counter, mark) == Update("reserved", key, MIDNIGHT_S, 4301, mark.reserved)
 
     play(tmp_path, story)
