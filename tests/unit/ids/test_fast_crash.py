@@ -243,3 +243,28 @@ def test_a_rule_that_takes_long_is_not_made_ahead(tmp_path: Path) -> None:
     stopped = calls.index(max(calls))
     assert calls[stopped] > 1
     assert set(calls[stopped + 1 :]) == {1}
+
+
+@pytest.mark.parametrize(("step", "offset", "count"), [(1, 0, 1), (3, 2, 2), (1_000_000, 7, 1), (64, 63, 5)])
+def test_up_to_the_largest_number_each_comes_once(tmp_path: Path, step: int, offset: int, count: int) -> None:
+    """Above it nothing has a sign: 64 bits hold what comes next, and it must not be taken for a small number."""
+    top = 2**63 - 1
+    low = (top // step - 40) * step
+    rule = f'[[rule]]\nname = "top"\ntemplate = "{{counter:019}}"\nminimum = {low}\nbatch = 5\n'
+    (tmp_path / "rules.toml").write_text(f"step = {step}\noffset = {offset}\n{rule}")
+    config = load(tmp_path / "rules.toml")
+
+    async def story() -> None:
+        node = Node(config)
+        for number in range(60):
+            node.send("top", "a", count)
+            await settle()
+            if number % 9 == 8:
+                await node.do("stop")
+        await node.end(is_crash=False)
+        given = [int(each) for _, _, each in node.numbers]
+        all_ = list(range(low + offset, top + 1, step))
+        assert given == all_[: len(all_) // count * count]
+        assert node.in_c > 0
+
+    asyncio.run(story())
