@@ -70,7 +70,9 @@ class Progress:
         compiled = {path for path, place in self.modules.items() if self.is_new(place)}
         translated = {path for path in self.modules if self.is_new(self.translated / path.with_suffix(".c"))}
         if self.expected is None:  # nobody knows yet how many
-            return f"Compiled {len(compiled)} of {len(translated | compiled)} modules that have changed, {elapsed:.0f} s"
+            return (
+                f"Compiled {len(compiled)} of {len(translated | compiled)} modules that have changed, {elapsed:.0f} s"
+            )
         done = TRANSLATING * self.share(translated) + (1 - TRANSLATING) * self.share(compiled)
         total = elapsed + (1 - done) * ((1 - done) * self.expected + elapsed)
         return (
