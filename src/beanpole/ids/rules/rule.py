@@ -85,7 +85,9 @@ def sample(make: Maker, value: int, time_s: int, salt: bytes = b"") -> str:
     try:
         return make(value, limits.BATCH_MAX, 1, time_s, salt)[0][0]
     except (NoNumberError, NeedRangeError) as error:
-        raise RuleError(str(error) or f"it takes more than {limits.BATCH_MAX} counters a number") from error
+        raise RuleError(
+            str(error).removeprefix("system error: ") or f"it takes more than {limits.BATCH_MAX} counters a number"
+        ) from error
 
 
 def cases(rule: Rule) -> Iterator[tuple[int, int, bytes]]:
