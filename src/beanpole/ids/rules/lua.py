@@ -86,6 +86,7 @@ class LuaRule:
                 limits.LUA_MEMORY_BYTES_MAX,
                 limits.LUA_LOOK_STEPS,
                 limits.LUA_SEARCH_STEPS_MAX,
+                limits.REPLY_BYTES_MAX,
                 self.code,
                 f"={self.file}".encode(),
                 self._zone(),

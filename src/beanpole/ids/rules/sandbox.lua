@@ -8,7 +8,7 @@
 -- a moment, and the code of patterns.lua. Returns `ask`, `at`, `create` and
 -- a function that collects garbage.
 
-local steps_max, time_s_max, memory_max, look_steps, quick_steps_max, code, name, offset_at, patterns = ...
+local steps_max, time_s_max, memory_max, look_steps, quick_steps_max, id_bytes_max, code, name, offset_at, patterns = ...
 local raw_pcall, error, select, type, tonumber, unpack = pcall, error, select, type, tonumber, unpack
 local raw_time, raw_date, clock, collect = os.time, os.date, os.clock, collectgarbage
 local raw_rep, raw_sort, sub = string.rep, table.sort, string.sub
@@ -182,6 +182,7 @@ local function create(first, step, left, count, salt)
         end
         if not fine or exceeded then fail(id) end
         local kind = type(id)
+        if kind == "string" and #id > id_bytes_max then fail("a number of more than " .. id_bytes_max .. " bytes") end
         made[i] = (kind == "string" or kind == "number") and id or false
     end
     return short, left - counters_left, unpack(made)

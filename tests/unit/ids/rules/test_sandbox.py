@@ -2,6 +2,7 @@
 
 import re
 import time
+import tracemalloc
 import weakref
 from pathlib import Path
 from typing import Any
@@ -108,6 +109,18 @@ def test_functions_that_are_missing_are_not_made() -> None:
         LuaRule(code, "r.lua").ask("min_counter")
     with pytest.raises(lua51.LuaError, match="call a nil value"):
         LuaRule(code, "r.lua")._create(0, 1, 1, 1, b"")
+
+
+def test_number_that_fits_into_no_reply_is_not_copied(tmp_path: Path) -> None:
+    """A thousand times one text takes little memory of Lua, and took gigabytes of ours."""
+    made_by = lua(
+        tmp_path, f"local made = {DAILY[7:]} if salt == 'evil' then return ('x'):rep(1000000) end return made"
+    )
+    tracemalloc.start()
+    with pytest.raises(NoNumberError, match="a number of more than 65507 bytes"):
+        made_by.make(0, 1000, 100, NOON_S, b"evil")
+    assert tracemalloc.get_traced_memory()[1] < 10_000_000
+    tracemalloc.stop()
 
 
 def test_rule_that_is_stopped_begins_afresh(tmp_path: Path) -> None:
