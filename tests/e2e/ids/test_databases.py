@@ -169,7 +169,7 @@ def test_original_is_taken_over(mariadb: Database, tmp_path: Path) -> None:
     lines = [json.loads(each) for path in sorted(tmp_path.glob("x.*.log")) for each in path.read_text().splitlines()]
     found = [(each["epoch"], each["event"], each["from"], each["to"]) for each in lines if each["app"] == "a"]
     assert found == [
-        (1, "reserved", 0, 1300),
+        (1, "reserved", 1102, 1300),
         (1, "given back", 1104, 1300),
         (2, "reserved", 1104, 1302),
         (2, "given back", 1106, 1302),

@@ -5,6 +5,7 @@ import json
 import signal
 import socket
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -36,7 +37,7 @@ def is_alive(pid: int) -> bool:
 
 
 def numbers(service: Ids, rule: str = "order") -> list[str]:
-    """A number for each of many sockets. What a process does not answer because it has just ended is asked again."""
+    """A number for each of many sockets."""
     request = json.dumps({"action": "get", "app_name": "a", "rule_name": rule}).encode()
     found = []
     for _ in range(SOCKETS):
@@ -147,7 +148,16 @@ def test_a_start_fails_as_a_whole(
         config = write_rules(tmp_path, more=TWO)
         if isinstance(other, socket.socket):
             config.write_text(config.read_text().replace(".1:0", f".1:{other.getsockname()[1]}"))
-        command = ["beanpole", "ids", "serve", str(config), "--ready-file", str(tmp_path / "never")]
+        command = [
+            sys.executable,
+            "-m",
+            "beanpole",
+            "ids",
+            "serve",
+            str(config),
+            "--ready-file",
+            str(tmp_path / "never"),
+        ]
         done = subprocess.run(
             command, env=environment(), capture_output=True, timeout=START_TIMEOUT_S + STOP_TIMEOUT_S, check=False
         )

@@ -17,6 +17,7 @@ print(*(n for n, m in sys.modules.items() if n.startswith("beanpole.") and (m.__
 """
 
 
+@pytest.mark.repository
 def test_what_verbs_import_is_compiled_for_them(monkeypatch: pytest.MonkeyPatch) -> None:
     chosen: set[str] = set()
 
