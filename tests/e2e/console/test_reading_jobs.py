@@ -5,7 +5,6 @@ from collections.abc import Iterator
 import pytest
 
 from beanpole.client import Client, JobInfo
-from beanpole.console import limits
 from beanpole.console.reading.jobs import Found, JobFilter, find, highest_id, pages
 from beanpole.console.servers import Server as Seen
 from tests.e2e.console.looking import look
@@ -13,12 +12,6 @@ from tests.servers import HOST, Server, beanpole_server, beanstalkd_server
 
 COUNT = 1_200
 """Jobs of the tube: more than a piece has."""
-
-
-@pytest.fixture(autouse=True)
-def patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No page ends before its time because the machine is busy."""
-    monkeypatch.setattr(limits, "SEARCH_MS", 60_000)
 
 
 @pytest.fixture(scope="module", params=[beanpole_server, beanstalkd_server], ids=["beanpole", "beanstalkd"])
