@@ -181,7 +181,7 @@ def finish_load(client: "subprocess.Popen[str]", cpu_ns: int = 0) -> Load:
 
 
 def load(server: Server, request: str, options: str) -> Load:
-    """Run the client, and measure what the server uses meanwhile."""
+    """Run the client, and measure what the server uses while it runs."""
     before_ns = server.cpu_ns()
     client = start_load(server, request, options)
     text, _ = client.communicate()

@@ -124,7 +124,7 @@ def test_all_end_when_a_node_is_lost(tmp_path: Path) -> None:
 
 
 def taken_port(_folder: Path) -> contextlib.closing[socket.socket]:
-    """A port that another program shares with whoever wants to."""
+    """A port that another program has bound and allows others to bind, too."""
     other = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
     other.bind(("127.0.0.1", 0))

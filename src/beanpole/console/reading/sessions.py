@@ -72,7 +72,7 @@ class Look:
     """Why there are none, as a sentence for people."""
 
     def waiting_for(self, tube: str) -> "Waiting":
-        """Who waits for jobs of a tube, the longest first."""
+        """The sessions that wait for jobs of a tube, the longest first."""
         waiting = [each for each in self.sessions if each.waiting is not None]
         found = sorted((each for each in waiting if tube in each.watched), key=lambda each: -(each.waiting or 0))
         unknown = any(tube not in each.watched and each.watched_count > len(each.watched) for each in waiting)
@@ -98,7 +98,7 @@ class FoundSessions:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """Who waits for jobs of a tube."""
+    """The sessions that wait for jobs of a tube."""
 
     sessions: list[SessionInfo] = field(default_factory=list)
     """Those that have waited longest first."""
@@ -162,5 +162,5 @@ async def of_number(server: Server, wanted: SessionFilter, number: int) -> Found
 
 
 async def who_waits(server: Server, tube: str) -> Waiting:
-    """Returns who waits for jobs of a tube. Raises AwayError, and what a client does."""
+    """Returns the sessions that wait for jobs of a tube. Raises AwayError, and what a client does."""
     return (await look(server)).waiting_for(tube)

@@ -71,7 +71,7 @@ def local(to: str) -> str:
 
 
 def page(request: Request, shown: dict[str, Any], status: int = 200) -> Response:
-    """The page, whoever asks."""
+    """The login page, which everybody may see."""
     view = View(request, request.app.state.console, visitor_of(request))
     return render.page(view, SCREEN, shown, status)
 

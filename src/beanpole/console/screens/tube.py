@@ -1,4 +1,4 @@
-"""One tube: how it is, the jobs that come next, its rules, who waits for it, and whether and why it is closed."""
+"""One tube: its state, its next jobs, its rules, the sessions that wait for it, and if it is closed, why."""
 
 import asyncio
 from collections.abc import Awaitable
