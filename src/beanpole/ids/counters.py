@@ -2,8 +2,9 @@
 
 One task, `run`, calls the store, in rounds: it reserves ranges, loads the marks of counters, and gives back what idle
 ones have left, each in a transaction of a bounded number of rows. Ranges of counters that are in use come before those
-of new ones, so many new names delay others by a round. After each call it reports the counters that it has dealt with,
-so that requests which wait for them are served again. A slow store therefore delays only requests that need it.
+of new ones, so many new names delay others by a round. After each call the requests that wait for its counters are
+served, some in a turn of the event loop, while the next round goes on. A slow store therefore delays only requests that
+need it, and a crowd that waits for one counter delays no other counter.
 
 A counter that has been idle for a while is unloaded and its unused range given back. It leaves memory before the store
 is called: a request for it that arrives in the meantime waits, so no number of that range is handed out.
@@ -12,7 +13,7 @@ is called: a request for it that arrives in the meantime waits, so no number of 
 import asyncio
 import contextlib
 import math
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 
 from beanpole.ids import limits
@@ -41,14 +42,15 @@ class Counters:
         store: StoreCalls,
         now_s: Callable[[], float],
         monotonic_s: Callable[[], float],
-        on_done: Callable[[Key, Exception | None], Awaitable[None]],
+        on_done: Callable[[Key, Exception | None, int], bool],
     ) -> None:
         self.rules = rules
         self.store = store
         self.now_s = now_s
         self.monotonic_s = monotonic_s
         self.on_done = on_done
-        """Called after a round for each counter that was wanted, with the error if it could not be loaded."""
+        """Called after a round for each counter that was wanted, with the error if it could not be loaded, and how
+        many requests may be served; returns whether there are more, so that it is called again."""
 
         self.may_create: Callable[[Key], NoNumberError | None] = lambda _: None
         """Returns why a counter that the store does not have must not be created; None if it may be."""
@@ -67,6 +69,9 @@ class Counters:
         self._loads = Loads()
         self._refills: tuple[dict[Key, None], ...] = ({}, {}, {})
         """Loaded counters to refill: those that requests wait for, those that are at the low-water mark, new ones."""
+
+        self._done: dict[Key, Exception | None] = {}
+        """Counters whose requests are being served, in turn, and why they could not be loaded."""
 
         self._changed: dict[bytes, Rule] = {}
         """Rules that reloads have changed, by name."""
@@ -123,7 +128,7 @@ class Counters:
 
         Raises LeaseLostError: another process has the node; the service must end.
         """
-        while (is_wanted := bool(self._loads) or any(self._refills)) or not self.stopping:
+        while (is_wanted := bool(self._loads) or any(self._refills)) or self._done or not self.stopping:
             if not is_wanted and not self._to_check:
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(limits.IDLE_S):
@@ -149,7 +154,7 @@ class Counters:
         with self._noticing():
             if self._resting() is None:
                 await self._reserve(counters)
-        await self._report(keys, {})
+        await self._report(dict.fromkeys(keys))
 
     async def _load(self) -> None:
         """Load counters that are wanted, and create those of new names."""
@@ -157,7 +162,7 @@ class Counters:
         if not wanted:
             return
         absent = {key: rule for key in wanted if key not in self.loaded and (rule := self._rule(key))}
-        failed: dict[Key, Exception] = {}
+        done: dict[Key, Exception | None] = dict.fromkeys(wanted)
         with self._noticing():
             if absent and self._resting() is None:
                 marks = await self.store.load({key: rule.counting.batch for key, rule in absent.items()})
@@ -165,8 +170,8 @@ class Counters:
                     try:
                         self._add(key, marks.get(key), create=wanted[key])
                     except Exception as error:  # noqa: BLE001 - reported to the requests for this counter
-                        failed[key] = error
-        await self._report(wanted, failed)
+                        done[key] = error
+        await self._report(done)
 
     def _rule(self, key: Key) -> Rule | None:
         return self.rules.get(key.rule.decode())
@@ -187,11 +192,27 @@ class Counters:
         self.loaded[key] = rule.counting.counter(key, mark, self.clock_floor_s())
         self._touch([key])
 
-    async def _report(self, keys: Iterable[Key], failed: Mapping[Key, Exception]) -> None:
-        for number, key in enumerate(keys, 1):
-            await self.on_done(key, failed.get(key))
-            if not number % limits.WAITING_TURN:
-                await asyncio.sleep(0)
+    async def _report(self, done: Mapping[Key, Exception | None]) -> None:
+        """Let the requests be served that wait for counters; return when each counter has had its turn."""
+        if done and not self._done:
+            asyncio.get_running_loop().call_soon(self._report_some)
+        self._done |= done
+        for _ in range(0, len(self._done), limits.WAITING_TURN):
+            await asyncio.sleep(0)
+
+    def _report_some(self) -> None:
+        """Let some of them be served, of each counter the same number, before the event loop does other work."""
+        share = max(1, limits.WAITING_TURN // len(self._done))
+        try:
+            for key in list(islice(self._done, limits.WAITING_TURN)):
+                error = self._done.pop(key)
+                if self.on_done(key, error, share):
+                    self._done[key] = error
+        finally:
+            if self._done:
+                asyncio.get_running_loop().call_soon(self._report_some)
+            else:
+                self._work.set()
 
     async def _reserve(self, counters: list[Counter]) -> None:
         planned = [(each, mark) for each in counters if each.cycle_s >= 0 and (mark := each.plan()) is not None]
@@ -237,6 +258,7 @@ class Counters:
             for key in checked
             if (counter := self.loaded.get(key)) is not None
             and counter.time_s < before_s
+            and key not in self._done
             and not any(key in refills for refills in self._refills)
         ]
         for key in idle:

@@ -269,33 +269,33 @@ class Service:
         self.waiting.add(request)
         self.counters.want(request.key, create=request.is_get, source=request.source)
 
-    async def _serve_waiting(self, key: Key, error: Exception | None) -> None:
+    def _serve_waiting(self, key: Key, error: Exception | None, most: int) -> bool:
         """Serve the requests that waited for a counter, or answer with the error that it could not be loaded.
 
-        In their order, until one must wait again. An error of ours ends its request and not the task of the
-        counters, and so not the process.
+        In their order, until one must wait again, or as many are served as may be: then there are more, and it returns
+        True. An error of ours ends its request.
         """
         line = self.waiting.queues.get(key)
         if line is None:
-            return
+            return False
         counter = self.counters.get(key)
         spent = 0
-        while True:
-            if not line:
-                del self.waiting.queues[key]
-                return
+        while spent < most:
             if counter is not None:
                 counter.wanted = 0
             if not self._is_served(line.first, error):
                 break
             spent += 1 + line.first.number_count // limits.WAITING_NUMBERS
             self.waiting.drop_first(line)
-            if spent >= limits.WAITING_TURN:
-                spent = 0
-                await asyncio.sleep(0)
+            if not line:
+                del self.waiting.queues[key]
+                return False
+        else:
+            return True
         if counter is not None:  # they share the next range
             counter.wanted += min(line.number_count - line.first.number_count, limits.BATCH_MAX)
         self.counters.want(key, create=line.number_count > 0, source=line.first.source)
+        return False
 
     def _is_served(self, request: Request, error: Exception | None) -> bool:
         """Answer a request that has waited; return whether it has its answer, and need not wait again."""

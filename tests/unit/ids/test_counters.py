@@ -197,6 +197,27 @@ def test_other_work_goes_on_while_many_are_served(tmp_path: Path) -> None:
     play(tmp_path, story)
 
 
+def test_crowd_that_waits_for_a_counter_delays_no_other(tmp_path: Path) -> None:
+    """Until thousands of one counter were served, half a second, no other got a range: others ran out of numbers."""
+
+    async def story(world: World) -> None:
+        await world.ask(app_name="other")
+        world.store.open.clear()
+        for seq in range(3_000):
+            world.send(rule_name="single", seq=seq)
+        world.store.open.set()
+        before = len(world.replies)
+        await until(lambda: len(world.replies) > before)
+        world.send(app_name="other", count=10)  # more than it has left
+        seen = len(world.replies)
+        await until(lambda: any(each["app_name"] == "other" for each in world.replies[seen:]))
+        assert len(world.replies) < seen + 10 * limits.WAITING_TURN
+        await until(lambda: len(world.replies) == before + 3_001)
+        assert [each["seq"] for each in world.replies if "seq" in each] == list(range(3_000))
+
+    play(tmp_path, story)
+
+
 def test_idle_counters_are_unloaded_in_slices(tmp_path: Path) -> None:
     """A hundred thousand at once held up everybody, and the store."""
 
