@@ -18,7 +18,9 @@ from beanpole.ids.rules.sequence import Key
 @lru_cache(limits.WAITING_MAX)
 def network_of(source: str) -> str:
     """Return what one client has of the addresses: all of a /64 of IPv6, and itself of IPv4."""
-    return str(ip_network(f"{source}/64", strict=False)) if ":" in source else source
+    if ":" not in source or source.startswith("::ffff:"):
+        return source
+    return str(ip_network(f"{source.partition('%')[0]}/64", strict=False))
 
 
 class Line:

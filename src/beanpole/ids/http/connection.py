@@ -1,8 +1,8 @@
 """One HTTP connection: bytes become requests, one at a time, and responses bytes.
 
-A connection has one request under way, and one is served in a turn of the loop; the rest stays with the kernel. The
-cost of a client is bounded: a head or body that is too large, a request that does not end, an answer that is not
-read, and a connection too many are all cut off.
+A connection has one request under way, and what has come is read when its turn comes (`turns`); the rest stays with the
+kernel. The cost of a client is bounded: a head or body that is too large, a request that does not end, an answer that
+is not read, and a connection too many are all cut off.
 """
 
 import asyncio
@@ -38,8 +38,8 @@ class Connection(asyncio.Protocol):
         self.ordinal = 0
         """How many connections there were before it."""
 
-        self.group = ""
-        """What is limited: the address, or the network that a client of IPv6 has for itself."""
+        self.group = b""
+        """What is limited, and has its turn: the address, or the network that a client of IPv6 has for itself."""
 
         self.is_extra = False
         """Whether there were too many connections when it came: it gets one answer, and only from some paths."""
@@ -78,7 +78,7 @@ class Connection(asyncio.Protocol):
         """Whether another request may follow this one."""
 
         self._queued = False
-        """Whether more has come than is served in this turn of the loop; other connections are served first."""
+        """Whether it waits for its turn."""
 
         self._full = False
         """Whether the client does not read its answers."""
@@ -110,12 +110,14 @@ class Connection(asyncio.Protocol):
         """Take bytes; those after the last answer are ignored."""
         if not self._closing:
             self._rest = self._rest + data if self._rest else data
-            self._advance()
+            if len(self._rest) > limits.HTTP_HEAD_BYTES_MAX:
+                self._pause()
+            self._queue()
 
     def eof_received(self) -> bool:
         """The client sends no more; what it has asked for is still answered."""
         self._ended = True
-        self._advance()
+        self._queue()
         return not self._closing
 
     def pause_writing(self) -> None:
@@ -126,13 +128,20 @@ class Connection(asyncio.Protocol):
     def resume_writing(self) -> None:
         """Go on."""
         self._full = False
-        self._advance()
+        self._queue()
 
     # --- Requests -----------------------------------------------------------------------------------------------------
 
-    def _advance(self) -> None:
+    def _queue(self) -> None:
+        """Let what has come wait for its turn."""
+        if not (self._queued or self.owes or self._full or self._closing):
+            self._queued = True
+            self.server.requests.add(self.group, self.ordinal, self)
+
+    def take_turn(self) -> None:
         """Serve one request of what has come, if it is whole."""
-        if self.owes or self._full or self._closing or self._queued:
+        self._queued = False
+        if self._closing or self._full:
             return
         try:
             asked = self._next()
@@ -243,16 +252,10 @@ class Connection(asyncio.Protocol):
             return
         self._await_client(self.server.timeout_s)
         if self._rest:
-            self._queued = True
             self._pause()
-            asyncio.get_running_loop().call_soon(self._go_on)
+            self._queue()
         elif self._paused:
             self._resume()
-
-    def _go_on(self) -> None:
-        """Serve what was left over."""
-        self._queued = False
-        self._advance()
 
     # --- Waiting and ends ---------------------------------------------------------------------------------------------
 

@@ -1,14 +1,16 @@
 """HTTP/1.1 on asyncio, in the event loop that also serves the datagrams: who may connect, and for how long."""
 
 import asyncio
-import ipaddress
 import itertools
 from collections.abc import Callable, Iterable
 
 from beanpole.ids import limits
+from beanpole.ids.fair import Fair
 from beanpole.ids.http.connection import Connection
 from beanpole.ids.http.head import Heads
 from beanpole.ids.http.routes import Routes
+from beanpole.ids.http.turns import Turns
+from beanpole.ids.waiting import network_of
 
 SWEEP_S = 0.5
 """Seconds between two looks for connections whose time is over."""
@@ -40,7 +42,10 @@ class Server:
         """Connections that were cut off for others, or were extra ones."""
 
         self.stopping = False
-        self._groups: dict[str, int] = {}
+        self.requests = Turns(Connection.take_turn, Fair(), connections_max + limits.HTTP_EXTRA_MAX)
+        """Connections on which something has come."""
+
+        self._groups: dict[bytes, int] = {}
         """Connections by address."""
 
         self._ordinals = itertools.count()
@@ -63,7 +68,7 @@ class Server:
 
     def add(self, connection: Connection) -> None:
         """A connection has come."""
-        group = connection.group = group_of(connection.source)
+        group = connection.group = network_of(connection.source).encode()
         connection.ordinal = next(self._ordinals)
         others = self._groups.get(group, 0)
         ordinary_count = len(self.connections) - self._extra_count
@@ -137,10 +142,3 @@ class Server:
             await self._empty.wait()
         if self._sweeper is not None:
             self._sweeper.cancel()
-
-
-def group_of(source: str) -> str:
-    """Return what of an address is one client: all of IPv4, and the network that each client of IPv6 has for itself."""
-    if ":" not in source or source.startswith("::ffff:"):
-        return source
-    return str(ipaddress.IPv6Interface((source.partition("%")[0], 64)).network)

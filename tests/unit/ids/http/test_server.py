@@ -10,7 +10,8 @@ import uvloop
 from beanpole.ids import limits
 from beanpole.ids.http.head import Asked
 from beanpole.ids.http.response import Answer, Response, problem
-from beanpole.ids.http.server import Server, group_of
+from beanpole.ids.http.server import Server
+from beanpole.ids.waiting import network_of
 
 Story = Callable[["World"], Awaitable[None]]
 
@@ -402,10 +403,10 @@ def test_too_many_connections_are_told_so_and_health_is_served(limit: str) -> No
 
 
 def test_networks_of_ipv6_are_one_client() -> None:
-    assert group_of("2001:db8::1") == group_of("2001:db8::ffff:0:0:1") != group_of("2001:db8:0:1::1")
-    assert group_of("::ffff:192.0.2.1") != group_of("::ffff:192.0.2.2")
-    assert group_of("fe80::1%eth0") == group_of("fe80::2%eth0")
-    assert group_of("192.0.2.1") != group_of("192.0.2.2")
+    assert network_of("2001:db8::1") == network_of("2001:db8::ffff:0:0:1") != network_of("2001:db8:0:1::1")
+    assert network_of("::ffff:192.0.2.1") != network_of("::ffff:192.0.2.2")
+    assert network_of("fe80::1%eth0") == network_of("fe80::2%eth0")
+    assert network_of("192.0.2.1") != network_of("192.0.2.2")
 
 
 def test_stop_ends_idle_connections_and_answers_what_is_asked() -> None:

@@ -1,0 +1,53 @@
+"""Work for HTTP clients, a piece at a time: sources in turn, for as long as their work takes, as datagrams are served.
+
+However many connections have something to do, the event loop comes back to the datagrams after a millisecond.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from beanpole.ids import limits
+from beanpole.ids.fair import Fair
+
+T = TypeVar("T")
+
+
+class Turns(Generic[T]):
+    """What waits to be done, some of it in each turn of the event loop."""
+
+    def __init__(self, do: Callable[[T], None], fair: Fair, most: int) -> None:
+        """`do`: does a piece of work. `fair`: says whose is next. `most`: pieces in a turn of the loop."""
+        self._do = do
+        self._fair = fair
+        self._most = most
+        self._is_due = False
+
+    def add(self, source: bytes, flow: object, work: T, weight: int = 0) -> bool:
+        """Let a piece of work wait for the turn of its source and, within it, of its flow; whether there was room."""
+        if not self._fair.add(source, flow, work, weight):
+            return False
+        if not self._is_due:
+            self._is_due = True
+            asyncio.get_running_loop().call_soon(self._turn)
+        return True
+
+    def _turn(self) -> None:
+        """Do what is next until the turn is over, one piece at least."""
+        fair, do = self._fair, self._do
+        now_ns = time.monotonic_ns()
+        end_ns = now_ns + limits.TURN_US * 1_000
+        try:
+            for _ in range(self._most):
+                if (work := fair.take()) is None:
+                    break
+                do(work)
+                before_ns, now_ns = now_ns, time.monotonic_ns()
+                fair.charge(now_ns - before_ns)
+                if now_ns >= end_ns:
+                    break
+        finally:
+            self._is_due = fair.count > 0
+            if self._is_due:
+                asyncio.get_running_loop().call_soon(self._turn)
