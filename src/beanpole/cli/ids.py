@@ -119,18 +119,23 @@ class Moment(click.ParamType[int]):
 )
 @click.option("--rate", type=Rate(), help="Numbers a second: show when the range runs out.")
 def check(config: Path, at_s: int | None, rate: float | None) -> int:
-    """Verify the rules of CONFIG, as `serve` does before it starts; show the first, next and last number of each.
+    """Verify CONFIG, as `serve` does before it starts; show the first, next and last number of each rule.
+
+    The database isn't asked, so it need not be there; only its address and driver are verified.
 
     Below them: how many numbers a cycle has, the rate at which they last until its end, and what a crash costs.
     """
     need_extra()
+    from beanpole.ids import limits
     from beanpole.ids.config import load
     from beanpole.ids.rules.rule import preview
+    from beanpole.ids.storage.database import database_at
 
     if at_s is None:
         at_s = int(time.time())
     try:
         found = load(config)
+        database_at(found.database, limits.STORE_TIMEOUT_S)
         for name, rule in found.rules.items():
             numbers = "  ".join(f"{which} {number}" for which, number in preview(rule, at_s).items())
             print(f"{name}: {numbers}")

@@ -73,6 +73,36 @@ def test_check_ends_as_serve_does(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert "beanpole: " in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("address", "reason"),
+    [
+        ("sqlite://", "what is in memory is forgotten"),
+        (
+            "sqlite+aiosqlite:///ids.db",
+            "sqlite+aiosqlite is no kind of database that can be used; write sqlite:///FILE",
+        ),
+        ("oracle://x/y", "oracle is no kind of database that can be used"),
+        ("nonsense", "write sqlite:///FILE"),
+        ("mysql+pymysql://host:port/ids", "there is no number where one must be: 'port'"),
+        ("mysql+pymysql://host/ids?read_timeout=x", "there is no number where one must be: 'x'"),
+    ],
+)
+def test_check_refuses_an_address_of_a_database_as_serve_does(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], address: str, reason: str
+) -> None:
+    path = tmp_path / "rules.toml"
+    path.write_text(f'listen = "127.0.0.1:0"\ndatabase = "{address}"\n{DAILY}')
+    said = []
+    for verb in ("check", "serve"):
+        assert main(["ids", verb, str(path)]) == 5
+        printed = capsys.readouterr()
+        assert printed.out == ""
+        said.append(printed.err)
+    assert said[0] == said[1]
+    assert "cannot use the database: " in said[0]
+    assert reason in said[0]
+
+
 def test_help_is_whole(capsys: pytest.CaptureFixture[str]) -> None:
     for arguments in ([], ["serve"], ["check"]):
         assert main(["ids", *arguments, "--help"]) == 0

@@ -28,7 +28,16 @@ START = -1
 MAX_TIMEOUT = "4294967295"
 """The longest time in milliseconds that every version lets a commit wait for a replica: 49 days."""
 
-DRIVERS = {"mysql": "mysql+pymysql", "mariadb": "mariadb+pymysql", "postgresql": "postgresql+psycopg"}
+DRIVERS = {
+    "sqlite": "sqlite+pysqlite",
+    "mysql": "mysql+pymysql",
+    "mariadb": "mariadb+pymysql",
+    "postgresql": "postgresql+psycopg",
+}
+"""Kinds of databases, and the drivers that their time-outs are made for."""
+
+FORM = "sqlite:///FILE, or KIND://USER:PASSWORD@HOST/NAME with one of " + ", ".join(list(DRIVERS.values())[1:])
+"""What an address looks like."""
 
 
 PAIRS: sa.BindParameter[Any] = sa.bindparam("pairs", expanding=True)
@@ -103,7 +112,7 @@ class Sqlite(Database):
         if not url.database or url.database == ":memory:" or url.database.startswith("file:"):
             raise StartError(
                 f"cannot use the database: {url} is no file, and what is in memory is forgotten; write sqlite:///FILE",
-                ExitCode.FAILED,
+                ExitCode.USAGE,
             )
         super().__init__(url, timeout_s, "SERIALIZABLE", timeout=timeout_s)
         self._path = Path(url.database).resolve()
@@ -348,22 +357,22 @@ def impatient_connection(timeout_s: int) -> Any:  # noqa: ANN401 - a class of a 
 
 
 def database_at(address: str, timeout_s: int) -> Database:
-    """Return the database at an address of SQLAlchemy; no call of it takes more than `timeout_s`.
+    """Return the database at an address of SQLAlchemy; no call of it takes more than `timeout_s`. It isn't asked yet.
 
-    Raises StartError: there is no such kind of database, or its driver is not installed.
+    Raises StartError: the address makes no sense, or the driver of that kind of database is not installed.
     """
     try:
         url = sa.make_url(address)
         kind = url.get_backend_name()
+        if url.drivername not in {kind, DRIVERS.get(kind)} or kind not in DRIVERS:
+            raise sa.exc.ArgumentError(f"{url.drivername} is no kind of database that can be used")
         if kind == "sqlite":
             return Sqlite(url, timeout_s)
-        if kind not in DRIVERS or url.drivername not in {kind, DRIVERS[kind]}:
-            known = ", ".join(["sqlite", *DRIVERS.values()])
-            raise StartError(f"cannot use the database: {url.drivername} is none of {known}", ExitCode.FAILED)
         url = url.set(drivername=DRIVERS[kind])
         return Postgresql(url, timeout_s) if kind == "postgresql" else Mysql(url, timeout_s)
     except ImportError as error:
         reason = f"{error.name} is not installed: pip install 'beanpole[ids-databases]'"
         raise StartError(f"cannot use the database: {reason}", ExitCode.FAILED) from error
-    except sa.exc.ArgumentError as error:
-        raise StartError(f"cannot use the database: {error}", ExitCode.FAILED) from error
+    except (sa.exc.ArgumentError, ValueError) as error:
+        reason = str(error).replace("invalid literal for int() with base 10", "there is no number where one must be")
+        raise StartError(f"cannot use the database: {reason}; write {FORM}", ExitCode.USAGE) from error
