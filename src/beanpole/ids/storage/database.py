@@ -362,17 +362,21 @@ def database_at(address: str, timeout_s: int) -> Database:
     Raises StartError: the address makes no sense, or the driver of that kind of database is not installed.
     """
     try:
-        url = sa.make_url(address)
-        kind = url.get_backend_name()
-        if url.drivername not in {kind, DRIVERS.get(kind)} or kind not in DRIVERS:
-            raise sa.exc.ArgumentError(f"{url.drivername} is no kind of database that can be used")
-        if kind == "sqlite":
-            return Sqlite(url, timeout_s)
-        url = url.set(drivername=DRIVERS[kind])
-        return Postgresql(url, timeout_s) if kind == "postgresql" else Mysql(url, timeout_s)
+        return database_of(sa.make_url(address), timeout_s)
     except ImportError as error:
         reason = f"{error.name} is not installed: pip install 'beanpole[ids-databases]'"
         raise StartError(f"cannot use the database: {reason}", ExitCode.FAILED) from error
     except (sa.exc.ArgumentError, ValueError) as error:
         reason = str(error).replace("invalid literal for int() with base 10", "there is no number where one must be")
         raise StartError(f"cannot use the database: {reason}; write {FORM}", ExitCode.USAGE) from error
+
+
+def database_of(url: sa.URL, timeout_s: int) -> Database:
+    """Return the database of a URL. Raises ArgumentError, ValueError, ImportError: see `database_at`."""
+    kind = url.get_backend_name()
+    if url.drivername not in {kind, DRIVERS.get(kind)} or kind not in DRIVERS:
+        raise sa.exc.ArgumentError(f"{url.drivername} is no kind of database that can be used")
+    if kind == "sqlite":
+        return Sqlite(url, timeout_s)
+    url = url.set(drivername=DRIVERS[kind])
+    return Postgresql(url, timeout_s) if kind == "postgresql" else Mysql(url, timeout_s)
