@@ -98,6 +98,12 @@ class Database(ABC):
     def unlock(self, connection: sa.Connection, number: int) -> None:
         """Give a lock back."""
 
+    def sentence(self, error: BaseException) -> str:
+        """Return the first line of what a database or the system says."""
+        if isinstance(error, OSError) and error.filename:
+            return f"{error.filename}: {error.strerror}"
+        return str(getattr(error, "orig", None) or error).partition("\n")[0]
+
     def close(self) -> None:
         """Give back what does not end with the connection."""
         self.engine.dispose()
@@ -181,6 +187,11 @@ class Sqlite(Database):
         """Close the file, which unlocks it."""
         self._files.pop(number).close()
 
+    def sentence(self, error: BaseException) -> str:
+        """Return what SQLite says, and of which file, if that can't be used."""
+        text = super().sentence(error)
+        return f"{self._path}: {text}; {ADVICE[text]}" if text in ADVICE else text
+
     def close(self) -> None:
         """Give all locks back."""
         super().close()
@@ -189,6 +200,13 @@ class Sqlite(Database):
             self._file = None
         for number in list(self._files):
             self.unlock(None, number)
+
+
+ADVICE = dict.fromkeys(
+    ("unable to open database file", "attempt to write a readonly database"),
+    "its folder must be there, and this user must be able to write there and into the file",
+) | {"file is not a database": "write another name, or put a backup there"}
+"""What helps with errors of SQLite."""
 
 
 class Mysql(Database):
@@ -220,6 +238,14 @@ class Mysql(Database):
 
         statement = mysql.insert(table)
         return statement.on_duplicate_key_update({name: statement.inserted[name] for name in others(table)})
+
+    def sentence(self, error: BaseException) -> str:
+        """Return what the driver or the server says; PyMySQL's errors are pairs of a number and a text."""
+        match getattr(getattr(error, "orig", None), "args", ()):
+            case (int(number), str(text)):
+                first = text.partition("\n")[0]
+                return f"{first} (error {number})"
+        return super().sentence(error)
 
     def _name(self, number: int) -> Any:  # noqa: ANN401 - an expression of SQL
         # A name has up to 64 characters, like that of a database.

@@ -121,11 +121,14 @@ class Store:
             raise StartError(str(error), ExitCode.DATA_DIR_LOCKED) from error
         except (sa.exc.SQLAlchemyError, StorageError, OSError) as error:
             self.close()
-            raise StartError(f"cannot use the database: {sentence(error)}", ExitCode.FAILED) from error
+            raise StartError(f"cannot use the database: {self._database.sentence(error)}", ExitCode.FAILED) from error
 
     def _connect(self) -> sa.Connection:
         """Return a new connection, which is ours until it is dropped."""
-        connection = self._database.engine.connect()
+        try:
+            connection = self._database.engine.connect()
+        except TypeError as error:
+            raise StorageError(f"the driver knows no such parameter in the address: {error}") from error
         self._connection = connection
         self._has_lock = False
         self._database.prepare(connection)
@@ -222,7 +225,7 @@ class Store:
         except LeaseLostError as error:
             raise StartError(str(error), ExitCode.DATA_DIR_LOCKED) from error
         except (sa.exc.SQLAlchemyError, StorageError, OSError) as error:
-            raise StartError(f"cannot use the database: {sentence(error)}", ExitCode.FAILED) from error
+            raise StartError(f"cannot use the database: {self._database.sentence(error)}", ExitCode.FAILED) from error
         finally:
             self.close()
 
@@ -334,7 +337,7 @@ class Store:
                 return self._attempt(work, is_held)
         except sa.exc.SQLAlchemyError as error:
             self._drop()
-            raise StorageError(f"storage: {sentence(error)}") from error
+            raise StorageError(f"storage: {self._database.sentence(error)}") from error
         except LeaseLostError:
             raise
         except StorageError:
@@ -396,8 +399,3 @@ def goes_on_from(marks: list[Mark]) -> Mark:
     of_one_kind = len({mark.kind for mark in marks}) == 1
     reserved = latest.reserved if of_one_kind else max(mark.reserved for mark in marks)
     return Mark(latest.cycle_s, reserved, max(mark.time_s for mark in marks), latest.kind, latest.fingerprints)
-
-
-def sentence(error: BaseException) -> str:
-    """Return the first line of what a database says."""
-    return str(getattr(error, "orig", None) or error).partition("\n")[0]

@@ -284,6 +284,31 @@ def test_database_that_is_not_there(tmp_path: Path) -> None:
     gc.collect()  # PyMySQL's socket, while its warning is ignored
 
 
+@pytest.mark.parametrize(
+    ("address", "reason"),
+    [
+        (
+            "sqlite:///{folder}/no/ids.db",
+            "{folder}/no/ids.db: unable to open database file; its folder must be there, and this user must be able",
+        ),
+        ("sqlite:///{folder}/text", "{folder}/text: file is not a database; write another name"),
+        ("sqlite:///{folder}/a.db", "{folder}/a.db.start: Is a directory"),
+        ("mysql://x@127.0.0.1:1/x", "Can't connect to MySQL server on '127.0.0.1' ([Errno 111] Connection refused)"),
+        (
+            "mysql://x@127.0.0.1:1/x?foo=1",
+            "the driver knows no such parameter in the address: Connection.__init__() got",
+        ),
+    ],
+)
+def test_database_that_cannot_be_used_is_a_sentence(tmp_path: Path, address: str, reason: str) -> None:
+    (tmp_path / "text").write_text("This is a text, which is longer than the head of a file of SQLite would be. " * 20)
+    (tmp_path / "a.db.start").mkdir()
+    with pytest.raises(StartError) as caught:
+        Store(address.format(folder=tmp_path), 0, 1).open()
+    gc.collect()  # PyMySQL's socket, while its warning is ignored
+    assert str(caught.value).startswith("cannot use the database: " + reason.format(folder=tmp_path))
+
+
 def test_other_paths_to_the_same_file_have_the_same_lock(tmp_path: Path) -> None:
     """Hole 12, with a link."""
     (tmp_path / "real").mkdir()
