@@ -16,7 +16,7 @@ numbers = st.one_of(
 
 def hand_of(shape: Shape, last: int, reserved: int) -> Hand:
     hand = Hand()
-    hand.first, hand.step, hand.maximum = shape.minimum + shape.offset, shape.step, shape.maximum
+    hand.first, hand.step, hand.maximum = shape.first, shape.step, shape.maximum
     hand.last, hand.reserved = last, reserved
     return hand
 
@@ -25,8 +25,8 @@ def hand_of(shape: Shape, last: int, reserved: int) -> Hand:
 def test_the_next_number_is_the_one_of_this_node_after_the_last(
     bounds: tuple[int, int], step: int, data: st.DataObject
 ) -> None:
-    minimum, maximum = min(*bounds, limits.NUMBER_MAX - 1) // step * step, max(*bounds, 1)
-    offset = data.draw(st.integers(0, min(step - 1, maximum - minimum)))
+    minimum, maximum = min(*bounds, limits.NUMBER_MAX - 1), max(*bounds, 1)
+    offset = (minimum + data.draw(st.integers(0, min(step - 1, maximum - minimum)))) % step
     shape = Shape(minimum, max(maximum, minimum + 1), step, offset)
     reserved = data.draw(st.one_of(st.just(minimum - 1), numbers))
     last = data.draw(st.one_of(st.just(minimum - 1), st.integers(-1, reserved)))

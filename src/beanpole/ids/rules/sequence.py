@@ -68,17 +68,17 @@ class Shape:
             raise ValueError(f"step must be 1 to {limits.STEP_MAX}, not {self.step}")
         if not 0 <= self.offset < self.step:
             raise ValueError(f"offset must be 0 to {self.step - 1} with step {self.step}, not {self.offset}")
-        if self.minimum % self.step:
-            # Else another minimum would give this node numbers of its neighbours.
-            raise ValueError(
-                f"minimum must be a multiple of {self.step}, which is step times processes, not {self.minimum}"
-            )
-        if self.minimum + self.offset > self.maximum:
+        if self.first > self.maximum:
             raise ValueError(f"no number of offset {self.offset} is between {self.minimum} and {self.maximum}")
+
+    @property
+    def first(self) -> int:
+        """The first number. The minimum doesn't change whose a number is: another one may come with a reload."""
+        return self.minimum + (self.offset - self.minimum) % self.step
 
     def after(self, value: int) -> int:
         """Return the first number above a value."""
-        first = self.minimum + self.offset
+        first = self.first
         return first if value < first else value + self.step - (value - first) % self.step
 
     def remaining(self, value: int) -> int:
@@ -178,7 +178,7 @@ class Counter(Hand):
     def _count(self, counting: Counting) -> None:
         self.counting = counting
         shape = counting.shape
-        self.first, self.step, self.maximum = shape.minimum + shape.offset, shape.step, shape.maximum
+        self.first, self.step, self.maximum = shape.first, shape.step, shape.maximum
         self.low_water = low_water(self.batch)
         self.form = self.block = None
 

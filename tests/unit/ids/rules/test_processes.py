@@ -25,6 +25,15 @@ def test_each_process_has_numbers_of_its_own(
     assert (config.http.host, config.http.port) == ("127.0.0.1", 99 + process)
 
 
+@pytest.mark.repository
+def test_example_may_have_several_processes(tmp_path: Path) -> None:
+    example = Path(__file__).parents[4] / "examples/ids/rules.toml"
+    path = tmp_path / "rules.toml"
+    path.write_text("processes = 2\n" + example.read_text())
+    first, second = (load(path, process=process).rules["invoice"].counting.first(0) for process in range(2))
+    assert {first, second} == {1, 2}
+
+
 @pytest.mark.parametrize(
     ("text", "reason"),
     [

@@ -171,13 +171,28 @@ def test_changed_step_goes_on_above_everything_reserved(step: int, offset: int, 
         (5, 5, 1, 0),
         (-1, 9, 1, 0),
         (0, 9, 20, 11),
-        (1, 9, 2, 0),
         (0, 2**63, 1, 0),
     ],
 )
 def test_shape_that_makes_no_sense_is_refused(minimum: int, maximum: int, step: int, offset: int) -> None:
     with pytest.raises(ValueError, match=r"must be|no number"):
         Shape(minimum, maximum, step, offset)
+
+
+@pytest.mark.parametrize("minimum", range(7))
+@pytest.mark.parametrize("step", [1, 2, 3, 5])
+def test_each_number_is_one_nodes_whatever_the_minimum_is(minimum: int, step: int) -> None:
+    found: list[int] = []
+    for offset in range(step):
+        shape = Shape(minimum, 40, step, offset)
+        mine = [shape.first]
+        while len(mine) < shape.remaining(minimum - 1):
+            mine.append(shape.after(mine[-1]))
+        assert {each % step for each in mine} == {offset}
+        assert shape.after(minimum - 1) == mine[0]
+        assert shape.after(mine[-1]) > 40
+        found += mine
+    assert sorted(found) == list(range(minimum, 41))
 
 
 def test_step_above_127_counts_up() -> None:

@@ -71,7 +71,7 @@ class Sequence(RowModel):
     def time_passes(self, seconds: int) -> None:
         self.now_s = max(0, self.now_s + seconds)
 
-    @rule(length_s=st.sampled_from([SHORT_S, LONG_S]), maximum=st.integers(20, 80), minimum=st.sampled_from([0, 12]))
+    @rule(length_s=st.sampled_from([SHORT_S, LONG_S]), maximum=st.integers(20, 80), minimum=st.integers(0, 12))
     def reload(self, length_s: int, maximum: int, minimum: int) -> None:
         self.length_s = length_s
         self.shape = replace(self.shape, minimum=minimum, maximum=maximum)
