@@ -217,7 +217,7 @@ class Mysql(Database):
         super().__init__(url, timeout_s, "REPEATABLE READ", **waits)
 
     def prepare(self, connection: sa.Connection) -> None:
-        """Limit how long a statement waits, and refuse values that would be cut."""
+        """Limit how long a statement waits, refuse values that would be cut, and have tables made with transactions."""
         if connection.exec_driver_sql("SELECT @@GLOBAL.read_only").scalar():
             raise StorageError("storage: the server is read-only, as a replica is: set read_only to 0 to promote it")
         refuse_lax_replication(connection)
@@ -228,7 +228,7 @@ class Mysql(Database):
                 "and numbers would repeat; set it to 1"
             )
         connection.exec_driver_sql(
-            "SET SESSION sql_mode = 'STRICT_ALL_TABLES',"
+            "SET SESSION sql_mode = 'STRICT_ALL_TABLES', SESSION default_storage_engine = InnoDB,"
             f" SESSION innodb_lock_wait_timeout = {self.timeout_s}, SESSION wait_timeout = {limits.STORE_IDLE_S}"
         )
 

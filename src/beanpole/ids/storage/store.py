@@ -38,7 +38,6 @@ LOCK_TRIES_PER_S = 50
 NAME = sa.LargeBinary(limits.NAME_BYTES_MAX).with_variant(sa.VARBINARY(limits.NAME_BYTES_MAX), "mysql", "mariadb")
 NUMBER = sa.BigInteger()
 METADATA = sa.MetaData()
-INNODB: dict[str, Any] = {"mysql_engine": "InnoDB", "mariadb_engine": "InnoDB"}
 
 NODES = sa.Table(
     "beanpole_ids_node",
@@ -46,7 +45,6 @@ NODES = sa.Table(
     sa.Column("node", sa.Integer, primary_key=True, autoincrement=False),
     *(sa.Column(name, NUMBER, nullable=False) for name in ("epoch", "generation", "step")),
     sa.Column("writes", NUMBER, nullable=False, server_default="0"),
-    **INNODB,
 )
 
 COUNTERS = sa.Table(
@@ -60,7 +58,6 @@ COUNTERS = sa.Table(
     sa.Column("texts", sa.String(limits.RECORD_MAX), nullable=False, server_default=""),
     # The primary key begins with the node, and a counter is looked for in the rows of all nodes.
     sa.Index("beanpole_ids_counter_names", "rule", "app"),
-    **INNODB,
 )
 
 

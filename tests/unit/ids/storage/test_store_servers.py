@@ -172,6 +172,20 @@ def test_server_that_may_lose_commits_with_its_machine_is_refused(mariadb: Datab
             )
 
 
+def test_tables_have_transactions_whatever_the_server_makes_by_default(mariadb: Database) -> None:
+    mariadb.run_alone("SET GLOBAL default_storage_engine = MyISAM")
+    try:
+        with opener(mariadb) as opened:
+            opened()
+        with mariadb.connected() as connection:
+            found = connection.exec_driver_sql(
+                "SELECT engine FROM information_schema.tables WHERE table_schema = DATABASE()"
+            )
+            assert set(found.scalars()) == {"InnoDB"}
+    finally:
+        mariadb.run_alone("SET GLOBAL default_storage_engine = InnoDB")
+
+
 def refused(database: Database, reason: str) -> None:
     """A store can't be opened, for this reason."""
     with opener(database) as opened, pytest.raises(StartError, match=reason):
