@@ -380,14 +380,14 @@ class Fast:
             i += 1
         data = put_fields(asked, out, 0, i + 1)
         if form.is_plain:
-            data_end = put_numbers(data, form, asked, first, hand.step)
+            data_end = put_numbers(data, form, asked, first, hand.bounds.step)
         else:
             memcpy(data, PyBytes_AS_STRING(made), PyBytes_GET_SIZE(made))
             data_end = data + PyBytes_GET_SIZE(made)
         out = put_fields(asked, data_end, i + 1, asked.field_count)
         out[0] = 0x7D
         # The numbers are taken. Before: what may fail and then leaves them where they are.
-        if cython.cast(int64_t, left) - used <= hand.low_water and not self.counters.unavailable():
+        if cython.cast(int64_t, left) - used <= hand.bounds.low_water and not self.counters.unavailable():
             self.counters.want(hand.key, create=False)
         self.counts["requests"] += 1
         self.counts["numbers"] += asked.count

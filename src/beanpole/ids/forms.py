@@ -101,7 +101,7 @@ class Form:
         """Return the next number of a counter; otherwise as `make_many`."""
         size: uint64_t = 1
         place: uint64_t
-        step: uint64_t = hand.step
+        step: uint64_t = hand.bounds.step
         if self.one_each and hand.block is not None:
             block: Block = cython.cast(Block, hand.block, typecheck=True)
             if block.form is self and block.time_s == time_s and block.salt == salt and first >= block.first:

@@ -227,7 +227,7 @@ class Service:
         self.counts["numbers"] += count
         if "request_id" in found:
             self.window.keep(request.name, data, self.monotonic_s())
-        if left - used <= counter.low_water and not self.counters.unavailable():
+        if left - used <= counter.bounds.low_water and not self.counters.unavailable():
             self.counters.want(counter.key, create=False)
         self.fast.learn(request.rule, found["app_name"], counter)
         request.answer(reply)

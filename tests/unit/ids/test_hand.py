@@ -4,7 +4,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from beanpole.ids import limits
-from beanpole.ids.hand import Hand
+from beanpole.ids.hand import Bounds, Hand
 from beanpole.ids.rules.sequence import Shape
 
 numbers = st.one_of(
@@ -16,7 +16,7 @@ numbers = st.one_of(
 
 def hand_of(shape: Shape, last: int, reserved: int) -> Hand:
     hand = Hand()
-    hand.first, hand.step, hand.maximum = shape.first, shape.step, shape.maximum
+    hand.bounds = Bounds(shape.first, shape.step, shape.maximum, 0)
     hand.last, hand.reserved = last, reserved
     return hand
 

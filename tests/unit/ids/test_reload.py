@@ -114,9 +114,9 @@ def test_counters_are_checked_some_at_a_time(tmp_path: Path) -> None:
         await world.service.reload(read(tmp_path, rule("a", PLAIN + "\nmaximum = 99999")))
         assert turns >= 5, "the client was served between them"
         task.cancel()
-        assert {each.maximum for each in counters.loaded.values()} == {999_999}, "they follow when they are used"
+        assert {each.shape.maximum for each in counters.loaded.values()} == {999_999}, "they follow when they are used"
         assert (await world.ask(rule_name="a", app_name="7"))["data"] == "000000"
-        assert counters.loaded[Key(b"a", b"7")].maximum == 99_999
+        assert counters.loaded[Key(b"a", b"7")].shape.maximum == 99_999
 
     play(tmp_path, story)
 

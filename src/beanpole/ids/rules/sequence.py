@@ -19,12 +19,13 @@ Invariants:
 """
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 from sys import intern
 from typing import NamedTuple, Protocol
 
 from beanpole.ids import limits
 from beanpole.ids.errors import ClockAheadError, ExhaustedError, RuleError, RuleFailedError
-from beanpole.ids.hand import Hand
+from beanpole.ids.hand import Bounds, Hand
 from beanpole.ids.mark import Mark
 from beanpole.ids.rules.fingerprint import Fingerprint, followed
 
@@ -125,7 +126,7 @@ class Counter(Hand):
     """The numbers of one key on one node. The fields that every request touches are in `Hand`."""
 
     __slots__ = (
-        "attempted", "counting", "durable", "fingerprints", "key", "kind", "under_way",
+        "attempted", "counting", "durable", "fingerprints", "key", "under_way",
     )  # fmt: skip
 
     def __init__(self, key: Key, counting: Counting, mark: Mark | None, now_s: int) -> None:
@@ -145,12 +146,12 @@ class Counter(Hand):
         self.attempted: Mark | None = None
         """A range that failed and may be durable nevertheless; the next one must not be below it."""
 
-        self.kind = intern(mark.kind if mark else self.cycles.kind)  # which many counters have in common
         try:
             self.fingerprints = self.fingerprints_with(counting)
         except RuleError as error:
             raise RuleFailedError(f"system error: {error}") from error
-        self._follow(now_s)
+        if mark:
+            self._follow(mark.kind, now_s)
 
     def fingerprints_with(self, counting: Counting) -> str:
         """Return what a range must say from which numbers of a changed rule are handed out.
@@ -171,15 +172,15 @@ class Counter(Hand):
             self.fingerprints, self.reserved = fingerprints, self.last
         shape, old = counting.shape, self.shape
         assert (shape.step, shape.offset) == (old.step, old.offset), "a node keeps its numbers"
+        kind = self.kind
         self._count(counting)
         self.opened_s = -1
-        self._follow(int(now_s))
+        self._follow(kind, int(now_s))
 
     def _count(self, counting: Counting) -> None:
         self.counting = counting
         shape = counting.shape
-        self.first, self.step, self.maximum = shape.first, shape.step, shape.maximum
-        self.low_water = low_water(self.batch)
+        self.bounds = bounds(shape.first, shape.step, shape.maximum, low_water(counting.batch))
         self.form = self.block = None
 
     @property
@@ -193,17 +194,22 @@ class Counter(Hand):
         return self.counting.cycles
 
     @property
+    def kind(self) -> str:
+        """The kind of its cycles."""
+        return self.counting.cycles.kind
+
+    @property
     def batch(self) -> int:
         """How many numbers are reserved at a time."""
         return self.counting.batch
 
-    def _follow(self, now_s: int) -> None:
+    def _follow(self, kind: str, now_s: int) -> None:
+        """Go on from a cycle of a kind that the rule may have no more."""
         # Starts of two kinds of cycle can't be compared: a month's start is long before that of a day in it. So the
         # current cycle of the new kind inherits what is reserved, and no number of today comes again today.
-        if self.kind != self.cycles.kind:
+        if kind != self.kind:
             self.time_s = max(now_s, self.time_s)
             self.cycle_s = self.cycles.start_s(self.time_s)
-            self.kind = self.cycles.kind
             for mark in (self.durable, self.attempted):
                 if mark:
                     self._skip(mark)
@@ -245,7 +251,7 @@ class Counter(Hand):
             return None
         assert self.cycle_s >= 0, "open the counter first"
         available = self.available
-        if available >= self.wanted and available > self.low_water:
+        if available >= self.wanted and available > self.bounds.low_water:
             return None
         first = self.shape.after(max(self.last, self.reserved))
         if first > self.shape.maximum:
@@ -305,6 +311,12 @@ class Counter(Hand):
         if self.last < self.reserved:
             assert self.durable, "a range is in use and nothing is durable"
             assert self.reserved <= self.durable.reserved, "a range is in use that is not durable"
+
+
+@lru_cache(limits.BOUNDS_CACHED)
+def bounds(first: int, step: int, maximum: int, low_water: int) -> Bounds:
+    """Return bounds, the same ones for the same numbers: many counters have them in common."""
+    return Bounds(first, step, maximum, low_water)
 
 
 def low_water(batch: int) -> int:

@@ -130,7 +130,7 @@ class TimedCounter(Counter):
         if position < 0:
             raise ClockBehindError("clock: it is before the rule's epoch")
         self._now = max(self._now, position)
-        self.last = max(self.last, min(position - 1, self.maximum))
+        self.last = max(self.last, min(position - 1, self.shape.maximum))
         self.cycle_s = 0
         self.time_s = max(self.time_s, int(now_s))
         return self.time_s

@@ -271,9 +271,9 @@ def test_idle_time_leaves_the_window_behind(tmp_path: Path) -> None:
     counter.open(NOW_S)
     reserve(counter)
     counter.open(NOW_S + 0.4)
-    assert counter.available > counter.low_water
+    assert counter.available > counter.bounds.low_water
     counter.open(NOW_S + 0.6)
-    assert 0 < counter.available < counter.low_water, "it is time to reserve more, before the window is over"
+    assert 0 < counter.available < counter.bounds.low_water, "it is time to reserve more, before the window is over"
     counter.open(NOW_S + 60)
     with pytest.raises(NeedRangeError):
         next_number(counter)
