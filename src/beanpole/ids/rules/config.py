@@ -64,8 +64,10 @@ def read_own(
     """Read our own configuration; otherwise as `ids.config.load`."""
     table = Table(found, "the configuration")
     is_numbered, is_leased = "offset" in found, found.get("offset") == "lease"
-    step, offset = table.take("step", int, 1), leased if is_leased else table.take("offset", int, 0)
+    step, offset = table.take("step", int, 1), leased if is_leased else found.get("offset", 0)
     table.rest.pop("offset", None)
+    if type(offset) is not int:
+        raise RuleError(f'offset must be a whole number or "lease", not {offset!r}')
     processes = read_processes(table, is_leased=is_leased)
     if processes > 1 and not 0 <= offset < step:
         raise RuleError(f"offset must be 0 to {step - 1} with step {step}, not {offset}")

@@ -409,6 +409,14 @@ def test_snowflake_needs_the_number_of_its_node(tmp_path: Path, offset: str) -> 
             load(path)
 
 
+@pytest.mark.parametrize("offset", ['"free"', '"0"', "1.5"])
+def test_offset_is_a_number_or_leased(tmp_path: Path, offset: str) -> None:
+    path = tmp_path / "rules.toml"
+    path.write_text(f'offset = {offset}\n[[rule]]\nname = "a"\nkind = "ulid"\n')
+    with pytest.raises(RuleError, match='offset must be a whole number or "lease", not ' + offset.replace('"', "'")):
+        load(path)
+
+
 def test_other_rules_need_no_number_of_a_node(tmp_path: Path) -> None:
     path = tmp_path / "rules.toml"
     path.write_text('[[rule]]\nname = "a"\nkind = "ulid"\n[[rule]]\nname = "b"\ntemplate = "snowflake {counter:03}"')
@@ -416,7 +424,7 @@ def test_other_rules_need_no_number_of_a_node(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["x", "", 'listen = "x"', 'offset = "rent"', "rule = 1", "[[rule]]\nname = 1", "rulez = 1"]
+    "text", ["x", "", 'listen = "x"', "rule = 1", "[[rule]]\nname = 1", "rulez = 1"]
 )
 def test_own_configuration_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "rules.toml"
