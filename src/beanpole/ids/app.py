@@ -14,8 +14,9 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +29,6 @@ from beanpole.ids.config import load
 from beanpole.ids.datagrams import Datagrams
 from beanpole.ids.errors import ClockAheadError, DatabaseLostError, LeaseLostError, RuleError, StorageError
 from beanpole.ids.rules.config import Config
-from beanpole.ids.rules.rule import Rule
 from beanpole.ids.rules.sequence import Clock
 from beanpole.ids.rules.web import Http
 from beanpole.ids.service import Service
@@ -212,7 +212,7 @@ class App:
         task.add_done_callback(self.reloads.discard)
 
     async def reload(self) -> dict[str, list[str]]:
-        """Read the rules again, and accept the clock; return the names of rules that were added, changed and removed.
+        """Read the rules again, and accept the clock; return what has changed, as `differences` does.
 
         They are read in a thread, and clients are served.
 
@@ -226,7 +226,7 @@ class App:
                 config = await asyncio.to_thread(
                     load, self.path, old.offset, old.offset % old.processes, self.service.config.rules
                 )
-                changes = await asyncio.to_thread(differences, old.rules, config.rules)
+                changes = await asyncio.to_thread(differences, old, config)
                 await self.service.reload(config)
                 gc.freeze()
             except RuleError as error:
@@ -234,7 +234,8 @@ class App:
                 raise
             finally:
                 gc.enable()
-            self.logger.info("reloaded", rules=len(config.rules), **{name: len(each) for name, each in changes.items()})
+            counts = {name: len(each) for name, each in changes.items()}
+            self.logger.info("reloaded", rules=len(config.rules), **counts | {"settings": changes["settings"]})
             self.accept_clock(config)
             unused = list(old.rules.values())
             del old
@@ -254,12 +255,23 @@ class App:
             self.logger.warning("clock accepted", ahead_s=error.ahead_s)
 
 
-def differences(before: Mapping[str, Rule], after: Mapping[str, Rule]) -> dict[str, list[str]]:
-    """Return the names of rules that were added, changed and removed."""
+SETTINGS = {
+    "limit": attrgetter("limits"),
+    "trusted_networks": attrgetter("trusted_networks"),
+    "new_names_per_s": attrgetter("new_names_per_s"),
+    "clock_ahead_s_max": attrgetter("ahead_s_max"),
+}
+"""What a reload takes over besides rules, by its name in the configuration."""
+
+
+def differences(before: Config, after: Config) -> dict[str, list[str]]:
+    """Return the names of rules that were added, changed and removed, and of settings that have changed."""
+    old, new = before.rules, after.rules
     return {
-        "added": sorted(after.keys() - before.keys()),
-        "changed": sorted(name for name in before.keys() & after.keys() if before[name] is not after[name]),
-        "removed": sorted(before.keys() - after.keys()),
+        "added": sorted(new.keys() - old.keys()),
+        "changed": sorted(name for name in old.keys() & new.keys() if old[name] is not new[name]),
+        "removed": sorted(old.keys() - new.keys()),
+        "settings": [name for name, value in SETTINGS.items() if value(before) != value(after)],
     }
 
 

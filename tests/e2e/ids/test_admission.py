@@ -68,8 +68,11 @@ def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
         rules = [json.loads(each) for each in said("rules", "--url", http, "--json")]
         assert [each["rule"] for each in rules] == ["order", "small"]
         config = tmp_path / "rules.toml"
-        config.write_text(config.read_text() + '[[rule]]\nname = "new"\nkind = "uuid7"\n')
-        assert said("reload", "--url", http) == ["reloaded; added: new"]
+        more = '[[rule]]\nname = "new"\nkind = "uuid7"\n[[limit]]\nrule = "new"\nrate = 9\n'
+        config.write_text('trusted_networks = ["127.0.0.1"]\n' + config.read_text() + more)
+        assert said("reload", "--url", http) == ["reloaded; added: new; settings: limit, trusted_networks"]
+        assert '"settings": ["limit", "trusted_networks"]' in api.service.messages()
+        assert said("reload", "--url", http) == ["reloaded"]
         config.write_text("none")
         assert main(["ids", "reload", "--url", http]) == 1
         assert str(config) in capsys.readouterr().err, "it says why"

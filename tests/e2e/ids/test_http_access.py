@@ -131,7 +131,7 @@ def test_reload(api: Web) -> None:
     assert api.get("/v1/ids/other/a").status == 404
     api.get("/v1/ids/order/a")
     changed = api.get("/v1/reload", "POST").json()
-    assert changed == {"added": ["other"], "changed": ["order"], "removed": ["small"]}
+    assert changed == {"added": ["other"], "changed": ["order"], "removed": ["small"], "settings": []}
     assert api.get("/v1/ids/other/a").status == 200
     order = api.get("/v1/rules/order").json()
     assert (order["batch"], order["cycle_numbers"], order["remaining"]) == (50, 11, 10), "also of what is in memory"

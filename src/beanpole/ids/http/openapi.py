@@ -97,7 +97,9 @@ SCHEMAS = {
         resets_at=MOMENT,
     ),
     "Rules": thing(rules=list_of(reference("Rule"))),
-    "Reloaded": thing(added=list_of(STRING), changed=list_of(STRING), removed=list_of(STRING)),
+    "Reloaded": thing(
+        added=list_of(STRING), changed=list_of(STRING), removed=list_of(STRING), settings=list_of(STRING)
+    ),
     "Health": thing(
         status={"type": "string", "enum": ["ok", "failing"]},
         reasons=list_of(STRING),

@@ -59,7 +59,7 @@ class Api(Watched):
 
     def __init__(self, folder: Path, config: Config | None = None) -> None:
         super().__init__(folder, config)
-        self.reloaded: dict[str, object] | RuleError = {"added": [], "changed": ["day"], "removed": []}
+        self.reloaded: dict[str, object] | RuleError = {"added": [], "changed": ["day"], "removed": [], "settings": []}
         self.routes = self.routes_of(self.service)
 
     def routes_of(self, service: Service) -> Routes:

@@ -423,9 +423,7 @@ def test_other_rules_need_no_number_of_a_node(tmp_path: Path) -> None:
     assert set(load(path).rules) == {"a", "b"}
 
 
-@pytest.mark.parametrize(
-    "text", ["x", "", 'listen = "x"', "rule = 1", "[[rule]]\nname = 1", "rulez = 1"]
-)
+@pytest.mark.parametrize("text", ["x", "", 'listen = "x"', "rule = 1", "[[rule]]\nname = 1", "rulez = 1"])
 def test_own_configuration_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "rules.toml"
     path.write_text(text)
