@@ -24,6 +24,9 @@ Serve = Callable[[Asked, Answer], None]
 Route = tuple[str, tuple[str, ...], Serve]
 """What is served at a path: its pattern, as the API has it, its methods, and who serves it."""
 
+Make = Callable[[str], Serve]
+"""Returns who serves a query."""
+
 Reload = Callable[[], Awaitable[Mapping[str, object]]]
 
 LOOKING = ("GET", "HEAD")
@@ -44,6 +47,12 @@ def plain(text: str) -> str:
     if "\0" in found:
         raise BadRequestError("a name contains a NUL")
     return found
+
+
+def unasked(serve: Serve, query: str) -> Serve:
+    """Return who serves a path without parameters. Raises BadRequestError: there are some."""
+    read_query(query)
+    return serve
 
 
 @dataclass(slots=True)
@@ -108,50 +117,59 @@ class Routes:
     def _find(self, target: str) -> Route:
         """Return the route of a target, and remember it if others may have it, too.
 
-        Raises ProblemError: nothing is served there; BadRequestError, ValueError: the target makes no sense.
+        Raises ProblemError: nothing is served there.
         """
         path, _, query = re.sub("^https?://[^/?]*", "", target).partition("?")
-        route = self._route(path, query)
+        pattern, methods, make = self._route(path)
+        try:
+            route = pattern, methods, make(query)
+        except (BadRequestError, ValueError) as error:
+            refusal = problem("bad-request", str(error))
+            return pattern, methods, lambda _, answer: answer(refusal)
         if "request_id" not in query and len(target) <= limits.NAME_BYTES_MAX:
             if len(self._known) >= limits.HTTP_FIELDS_KEPT_MAX:
                 self._known.clear()
             self._known[target] = route
         return route
 
-    def _route(self, path: str, query: str) -> Route:
-        """Return the route of a path.
-
-        Raises what `_find` does.
-        """
+    def _route(self, path: str) -> tuple[str, tuple[str, ...], Make]:
+        """Return what is served at a path. Raises ProblemError: nothing is."""
         match path.split("/"):
             case ["", "v1", "ids", rule, app]:
-                numbers = Numbers(self.service, plain(rule), plain(app), read_query(query, *PARAMETERS))
-                return "/v1/ids/{rule}/{app}", ("GET", "POST"), numbers.serve
+                return "/v1/ids/{rule}/{app}", ("GET", "POST"), partial(self._numbers, rule, app)
             case ["", "v1", "counters", rule, app]:
-                read_query(query)
-                return "/v1/counters/{rule}/{app}", LOOKING, partial(self._serve_counter, plain(rule), plain(app))
+                return "/v1/counters/{rule}/{app}", LOOKING, partial(self._counter, rule, app)
             case ["", "v1", "counters", rule]:
-                wanted = read_query(query, "after", "limit", errors="surrogateescape")  # as names of applications are
-                limit = to_count(wanted.get("limit", str(limits.HTTP_PAGE_DEFAULT)), limits.HTTP_PAGE_MAX, "limit")
-                list_counters = partial(self._list_counters, plain(rule), wanted.get("after", ""), limit)
-                return "/v1/counters/{rule}", LOOKING, list_counters
+                return "/v1/counters/{rule}", LOOKING, partial(self._counters, rule)
             case ["", "v1", "rules", rule]:
-                read_query(query)
-                return "/v1/rules/{rule}", LOOKING, partial(self._show_rule, plain(rule))
-        others: dict[str, tuple[tuple[str, ...], Serve]] = {
-            "/v1/rules": (LOOKING, self._list_rules),
-            "/v1/reload": (("POST",), self._reload),
-            "/health": (LOOKING, self._serve_health),
-            "/metrics": (LOOKING, self._serve_metrics),
+                return "/v1/rules/{rule}", LOOKING, partial(self._rule, rule)
+        others: dict[str, tuple[tuple[str, ...], Make]] = {
+            "/v1/rules": (LOOKING, partial(unasked, self._list_rules)),
+            "/v1/reload": (("POST",), partial(unasked, self._reload)),
+            "/health": (LOOKING, partial(unasked, self._serve_health)),
+            "/metrics": (LOOKING, lambda _: self._serve_metrics),  # scrapers may add parameters of their own
         }
         if path in self._fixed:
-            return path, LOOKING, lambda _, answer: answer(self._fixed[path])
+            return path, LOOKING, lambda _: lambda _, answer: answer(self._fixed[path])
         if path not in others:
             raise ProblemError("unknown-path", "there is no such path; see /docs")
-        methods, serve = others[path]
-        if path != "/metrics":  # scrapers may add parameters of their own
-            read_query(query)
-        return path, methods, serve
+        return path, *others[path]
+
+    # --- What is served with a query; each raises BadRequestError or ValueError if something makes no sense -----------
+
+    def _numbers(self, rule: str, app: str, query: str) -> Serve:
+        return Numbers(self.service, plain(rule), plain(app), read_query(query, *PARAMETERS)).serve
+
+    def _counter(self, rule: str, app: str, query: str) -> Serve:
+        return unasked(partial(self._serve_counter, plain(rule), plain(app)), query)
+
+    def _counters(self, rule: str, query: str) -> Serve:
+        wanted = read_query(query, "after", "limit", errors="surrogateescape")  # as names of applications are
+        limit = to_count(wanted.get("limit", str(limits.HTTP_PAGE_DEFAULT)), limits.HTTP_PAGE_MAX, "limit")
+        return partial(self._list_counters, plain(rule), wanted.get("after", ""), limit)
+
+    def _rule(self, rule: str, query: str) -> Serve:
+        return unasked(partial(self._show_rule, plain(rule)), query)
 
     # --- Numbers and rules --------------------------------------------------------------------------------------------
 

@@ -127,6 +127,27 @@ def test_limits_and_rules_of_others(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
+def test_what_is_refused_counts_for_its_path(tmp_path: Path) -> None:
+    async def main() -> None:
+        api = Api(tmp_path)
+        for pattern, targets in {
+            "/v1/ids/{rule}/{app}": ("/v1/ids/day/a?count=0", "/v1/ids/day/a?x=1", "/v1/ids/%ff/a", "/v1/ids/%00/a"),
+            "/v1/counters/{rule}/{app}": ("/v1/counters/day/a?count=1",),
+            "/v1/counters/{rule}": ("/v1/counters/day?limit=0", "/v1/counters/%00"),
+            "/v1/rules/{rule}": ("/v1/rules/day?x=1",),
+            "/v1/rules": ("/v1/rules?x=1",),
+            "/health": ("/health?x",),
+        }.items():
+            for target in targets:
+                assert (await api.get(target)).status == 400
+            assert api.routes.counts.pop((pattern, "400")) == len(targets)
+        assert (await api.get("/v2")).status == 404
+        assert api.routes.counts == {("unknown", "404"): 1}
+        api.keeper.cancel()
+
+    asyncio.run(main())
+
+
 def test_pages_of_counters_whatever_their_names_are(tmp_path: Path) -> None:
     """A name may be no UTF-8; the page after it begins behind its bytes."""
     names = [b"\x80", b"a", b"b/c", b"g\xc3\xb6", b"\xff\xfe"]
