@@ -64,6 +64,8 @@ def test_names_of_the_service_are_known(tmp_path: Path) -> None:
         (b'{"count":true}', "application/json", 400, "count must be 1 to 1000"),
         (b'{"count":"1"}', "application/json", 400, "count must be 1 to 1000"),
         (b'{"count":1e2}', "application/json", 400, "count must be 1 to 1000"),
+        (b'{"count":1,"count":5}', "application/json", 400, "count is given twice"),
+        (b'{"salt":"7","s\\u0061lt":"8"}', "application/json", 400, "salt is given twice"),
         (b'{"salt":1}', "application/json", 400, "salt must be a string"),
         (b'{"salt":"\\u0000"}', "application/json", 400, "NUL"),
         (b'{"request_id":null}', "application/json", 400, "request_id must be a string or a whole number"),
@@ -90,6 +92,7 @@ def test_body_that_is_read(api: Web) -> None:
     assert (twice.status, twice.json()["detail"]) == (400, "count is given twice, in the query and in the body")
     assert api.get(path, "GET", b"{}", Content_Type=kind).status == 400
     assert tails(api.get(path).json()) == [6]
+    assert tails(api.get(path, "POST", b'{"request_id":"count:1","count":1}', Content_Type=kind).json()) == [7]
 
 
 # --- Rules and counters -----------------------------------------------------------------------------------------------

@@ -25,6 +25,9 @@ OUTCOMES = {0: "success", -1: "invalid", -2: "exhausted", -3: "storage", -4: "cl
 
 PARAMETERS = ("count", "request_id", "salt")
 
+MEMBERS = json.JSONDecoder(object_pairs_hook=list)
+"""Reads the members of an object one by one: orjson has the last one of a name."""
+
 
 class Plan:
     """A request for numbers, as it goes to the service, and what its reply looks like if it has them."""
@@ -167,6 +170,10 @@ def read_body(asked: Asked) -> dict[str, object]:
             without_nul(name, value)
         elif name == "salt" or type(value) is not int:
             raise BadRequestError(f"{name} must be a string" + (" or a whole number" if name != "salt" else ""))
+    if asked.body.count(b":") > len(found):  # no member is an object, so each has one, or more in its string
+        names = [name for name, _ in MEMBERS.decode(asked.body.decode())]
+        if twice := [name for name in found if names.count(name) > 1]:
+            raise BadRequestError(f"{twice[0]} is given twice")
     return found
 
 
