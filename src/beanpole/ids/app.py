@@ -10,6 +10,7 @@ import contextlib
 import ctypes
 import gc
 import os
+import resource
 import signal
 import socket
 import sys
@@ -115,7 +116,7 @@ class App:
             port, is_shared = config.port or config.shared_port, config.processes > 1
             addresses = [udp_address(*datagrams.open(config.host, port, is_shared=is_shared)[:2])]
             if config.http:
-                addresses += await self.open_web(config.http, measured, store.store.epoch, datagrams)
+                addresses += self.open_web(config.http, measured, store.store.epoch, datagrams)
         except OSError as error:
             await store.close()
             raise StartError(f"cannot listen: {error.strerror or error}", ExitCode.CANNOT_LISTEN) from error
@@ -151,7 +152,7 @@ class App:
         self.service.counters.audit = audit.write
         return audit
 
-    async def open_web(self, http: Http, store: Measured, epoch: int, datagrams: Datagrams) -> list[str]:
+    def open_web(self, http: Http, store: Measured, epoch: int, datagrams: Datagrams) -> list[str]:
         """Serve HTTP; return its addresses.
 
         Raises OSError: it can't be listened on the address; StartError: a package is missing.
@@ -162,7 +163,7 @@ class App:
             raise StartError(f"{error.name} is not installed: pip install 'beanpole[ids]'", ExitCode.FAILED) from error
         node = Node(self.service, store, self.clock, epoch, lambda: datagrams.failed_count, self.reload)
         self.web = make_server(node, http)
-        return await self.web.open(http.host, http.port)
+        return self.web.open(http.host, http.port)
 
     def ended(self, task: "asyncio.Task[None]") -> None:
         """Stop, as a task has ended that only a stop or an error ends."""
@@ -297,6 +298,14 @@ def give_memory_back() -> None:
         libc.malloc_trim(0)
 
 
+def raise_descriptor_limit() -> None:
+    """Allow as many open files as connections may need, if the system lets us; else some will have to wait."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = limits.DESCRIPTORS if hard == resource.RLIM_INFINITY else min(limits.DESCRIPTORS, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
 def udp_address(host: str, port: int) -> str:
     """Return how an address of UDP is written."""
     return f"udp:[{host}]:{port}" if ":" in host else f"udp:{host}:{port}"
@@ -341,6 +350,7 @@ def serve(
     Raises StartError: it can't start.
     """
     found = config or read(path)
+    raise_descriptor_limit()
 
     async def main() -> ExitCode:
         return await App(path, found, logger, ready, clocks).run()

@@ -196,7 +196,8 @@ class Datagrams:
         got: cython.int
         self.read_clock()
         now_ns: int64_t = posix.monotonic_ns()
-        receive_end_ns: int64_t = now_ns + RECEIVE_NS
+        # As long as the rest of the loop has taken, so that the kernel's buffer does not fill up.
+        receive_end_ns: int64_t = now_ns + max(RECEIVE_NS, now_ns - self.left_ns)
         self.end_ns = now_ns + self.turn_ns
         if self.service.cookies is not self.cookies:  # a reload may have changed who is trusted
             self.cookies = self.service.cookies
@@ -213,6 +214,7 @@ class Datagrams:
         finally:
             self.in_turn = False
         self.flush()
+        self.left_ns = posix.monotonic_ns()
         if self.fair.count:
             self.goes_on = True
             self.loop.call_soon(self.go_on)

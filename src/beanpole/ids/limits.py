@@ -18,11 +18,12 @@ SOCKET_BYTES = 20_971_520
 RECEIVE_COUNT = 64
 """Datagrams that one system call receives or sends: as many cost little more for each than thousands would."""
 
-RECEIVES_MAX = 32
+RECEIVES_MAX = 128
 """Such calls in a turn: a flood is taken from the kernel faster than it comes, so that nobody waits there behind it."""
 
 RECEIVE_US = 2_000
-"""Microseconds after which no further call is made: long datagrams take longer to receive."""
+"""Microseconds after which no further call is made, or as many as the loop has taken for other work if that is more:
+long datagrams take longer to receive."""
 
 TURN_US = 1_000
 """Microseconds for which datagrams are served before the event loop serves the database and HTTP."""
@@ -194,11 +195,27 @@ AUDIT_STOP_S = 2
 STORE_RETRY_MS = 500
 """Milliseconds after a failed reservation in which requests are refused before the store is tried again."""
 
+DESCRIPTORS = 4_096
+"""Open files that are asked for: connections over HTTP, those that wait to be let in, and some more."""
+
 HTTP_PORT_DEFAULT = 11311
 """The TCP port of the ID service's HTTP, if it is served."""
 
 HTTP_BACKLOG = 1024
 """HTTP connections that the kernel queues before they are accepted."""
+
+HTTP_ACCEPT_COUNT = 128
+"""HTTP connections that are accepted before the event loop does other work: a millisecond."""
+
+HTTP_ARRIVALS_MAX = 512
+"""HTTP connections of one source that are accepted and wait to be let in, less when there are many sources: more than
+one may have at a time."""
+
+HTTP_ARRIVAL_US = 100
+"""Microseconds that it takes to let a connection in: it is for a source what as much time for its requests is."""
+
+HTTP_ACCEPT_AGAIN_S = 0.1
+"""Seconds after which connections are accepted again when there were no descriptors left for them."""
 
 HTTP_HEAD_BYTES_MAX = 16_384
 """Bytes of the first line and the fields of an HTTP request, and of its body."""

@@ -30,9 +30,9 @@ HEADS: dict[tuple[int, str], bytes] = {}
 class Connection(asyncio.Protocol):
     """One client."""
 
-    def __init__(self, server: "Server") -> None:
+    def __init__(self, server: "Server", source: str) -> None:
         self.server = server
-        self.source = ""
+        self.source = source
         """The client's IP address."""
 
         self.ordinal = 0
@@ -96,8 +96,6 @@ class Connection(asyncio.Protocol):
         """Accept a connection."""
         assert isinstance(transport, asyncio.Transport) or hasattr(transport, "write"), "a stream"
         self._transport: asyncio.Transport = transport  # type: ignore[assignment] # uvloop's has no common base
-        peer = transport.get_extra_info("peername")
-        self.source = peer[0] if peer else ""
         self._await_client(self.server.head_s)
         self.server.add(self)
 

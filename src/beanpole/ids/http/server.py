@@ -8,6 +8,7 @@ from beanpole.ids import limits
 from beanpole.ids.fair import Fair
 from beanpole.ids.http.connection import Connection
 from beanpole.ids.http.head import Heads
+from beanpole.ids.http.listener import Listener
 from beanpole.ids.http.routes import Routes
 from beanpole.ids.http.turns import Turns
 from beanpole.ids.waiting import network_of
@@ -38,13 +39,12 @@ class Server:
         self.connections_max = connections_max
         self.connections_per_source = connections_per_source
         self.connections: set[Connection] = set()
-        self.refused_count = 0
-        """Connections that were cut off for others, or were extra ones."""
-
         self.stopping = False
-        self.requests = Turns(Connection.take_turn, Fair(), connections_max + limits.HTTP_EXTRA_MAX)
+        self.requests = Turns(Connection.take_turn, Fair())
         """Connections on which something has come."""
 
+        self._refused_count = 0
+        self._listener = Listener(lambda source: Connection(self, source))
         self._groups: dict[bytes, int] = {}
         """Connections by address."""
 
@@ -53,16 +53,18 @@ class Server:
         self._sweeper: asyncio.TimerHandle | None = None
         self._empty = asyncio.Event()
 
-    async def open(self, host: str, port: int) -> list[str]:
+    def open(self, host: str, port: int) -> list[str]:
         """Listen; return the addresses.
 
         Raises OSError: it can't be listened on the address.
         """
-        loop = asyncio.get_running_loop()
-        self.time: Callable[[], float] = loop.time
-        self._server = await loop.create_server(lambda: Connection(self), host, port, backlog=limits.HTTP_BACKLOG)
-        names = [each.getsockname()[:2] for each in self._server.sockets]
-        return [f"http://[{name}]:{port}" if ":" in name else f"http://{name}:{port}" for name, port in names]
+        self.time: Callable[[], float] = asyncio.get_running_loop().time
+        return self._listener.open(host, port)
+
+    @property
+    def refused_count(self) -> int:
+        """Connections that were cut off for others, or were extra ones, or too many to wait."""
+        return self._refused_count + self._listener.refused_count
 
     # --- Connections --------------------------------------------------------------------------------------------------
 
@@ -81,12 +83,14 @@ class Server:
             self._add_extra(connection)
         if self._sweeper is None:
             self._sweep()
+        if self.stopping:
+            connection.stop()
 
     def _add_extra(self, connection: Connection) -> None:
         """Accept a connection for which there is no place."""
         connection.is_extra = True
         self._extra_count += 1
-        self.refused_count += 1
+        self._refused_count += 1
         if self._extra_count > limits.HTTP_EXTRA_MAX:
             self._cut_off(each for each in self.connections if each.is_extra)
 
@@ -96,7 +100,7 @@ class Server:
         if not waiting:
             return False
         last = min(waiting, key=lambda each: (each.is_used, each.since_s, each.ordinal))
-        self.refused_count += not last.is_extra
+        self._refused_count += not last.is_extra
         self.forget(last)
         last.abort()
         return True
@@ -129,7 +133,7 @@ class Server:
     def begin_stop(self) -> None:
         """Accept no connection; requests that have come are answered, then their connections end."""
         self.stopping = True
-        self._server.close()
+        self._listener.close()
         for each in list(self.connections):
             each.stop()
 

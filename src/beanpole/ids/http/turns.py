@@ -17,11 +17,11 @@ T = TypeVar("T")
 class Turns(Generic[T]):
     """What waits to be done, some of it in each turn of the event loop."""
 
-    def __init__(self, do: Callable[[T], None], fair: Fair, most: int) -> None:
-        """`do`: does a piece of work. `fair`: says whose is next. `most`: pieces in a turn of the loop."""
+    def __init__(self, do: Callable[[T], None], fair: Fair, least_us: int = 0) -> None:
+        """`do`: does a piece of work. `fair`: says whose is next. `least_us`: what a piece takes, with what follows."""
         self._do = do
         self._fair = fair
-        self._most = most
+        self._least_ns = least_us * 1_000
         self._is_due = False
 
     def add(self, source: bytes, flow: object, work: T, weight: int = 0) -> bool:
@@ -36,17 +36,15 @@ class Turns(Generic[T]):
     def _turn(self) -> None:
         """Do what is next until the turn is over, one piece at least."""
         fair, do = self._fair, self._do
+        left_ns = limits.TURN_US * 1_000
         now_ns = time.monotonic_ns()
-        end_ns = now_ns + limits.TURN_US * 1_000
         try:
-            for _ in range(self._most):
-                if (work := fair.take()) is None:
-                    break
+            while left_ns > 0 and (work := fair.take()) is not None:
                 do(work)
                 before_ns, now_ns = now_ns, time.monotonic_ns()
-                fair.charge(now_ns - before_ns)
-                if now_ns >= end_ns:
-                    break
+                cost_ns = max(now_ns - before_ns, self._least_ns)
+                fair.charge(cost_ns)
+                left_ns -= cost_ns
         finally:
             self._is_due = fair.count > 0
             if self._is_due:

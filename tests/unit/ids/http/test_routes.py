@@ -342,7 +342,7 @@ def test_random_bytes_never_break_a_connection(tmp_path: Path, seed: int) -> Non
         problems: list[object] = []
         asyncio.get_running_loop().set_exception_handler(lambda _, context: problems.append(context))
         server = Server(api.routes)
-        (address,) = await server.open("127.0.0.1", 0)
+        (address,) = server.open("127.0.0.1", 0)
         port, chance = int(address.rpartition(":")[2]), random.Random(seed)
         for _ in range(150):
             answer = await one(chance, port)

@@ -1,6 +1,7 @@
 """HTTP connections, over real sockets, with routes and time-outs of the test's."""
 
 import asyncio
+import itertools
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
@@ -49,11 +50,11 @@ class World:
         writer.write(data)
         return Peer(reader, writer)
 
-    async def until(self, condition: Callable[[], object]) -> None:
+    async def until(self, condition: Callable[[], object], pause_s: float = 0.005) -> None:
         for _ in range(2000):
             if condition():
                 return
-            await asyncio.sleep(0.005)
+            await asyncio.sleep(pause_s)
         raise AssertionError("waited in vain")
 
 
@@ -87,7 +88,7 @@ def play(story: Story, timeout_ms: int = 20_000, connections_max: int = 10, per_
     async def main() -> None:
         stub = Stub()
         server = Server(stub, timeout_ms, connections_max, per_source)  # type: ignore[arg-type] # stands for the routes
-        (address,) = await server.open("127.0.0.1", 0)
+        (address,) = server.open("127.0.0.1", 0)
         try:
             async with asyncio.timeout(60):
                 await story(World(server, stub, int(address.rpartition(":")[2])))
@@ -166,12 +167,15 @@ def test_answer_may_come_later_and_holds_back_what_is_behind_it() -> None:
     play(story)
 
 
-def test_requests_that_are_sent_all_at_once_leave_others_their_turn() -> None:
+def test_requests_that_are_sent_all_at_once_leave_others_their_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By this clock, each request takes the time of a turn."""
+    readings = itertools.count(0, limits.TURN_US * 1_000)
+
     async def story(world: World) -> None:
         one, two = await world.connect(), await world.connect(get("/first"))
         await two.response()
         one.writer.write(get("/a") * 2000)
-        await world.until(lambda: len(world.stub.asked) > 1)
+        await world.until(lambda: len(world.stub.asked) > 1, 0)
         two.writer.write(get("/b"))
         assert (await two.response())[2] == b"/b"
         assert len(world.stub.asked) < 1000
@@ -179,6 +183,7 @@ def test_requests_that_are_sent_all_at_once_leave_others_their_turn() -> None:
         await peer_end(one)
         await peer_end(two)
 
+    monkeypatch.setattr("time.monotonic_ns", lambda: next(readings))
     play(story)
 
 

@@ -1,0 +1,105 @@
+"""Connections as they come: all are taken from the kernel at once, and let in by turns of their sources.
+
+The kernel has one line for all, in which a client that opens thousands of connections a second would stand before
+everybody else. Here it stands in a line of its own; when that is full, its next connections are closed.
+"""
+
+import asyncio
+import contextlib
+import errno
+import socket
+from collections.abc import Callable
+
+from beanpole.ids import limits
+from beanpole.ids.fair import Fair
+from beanpole.ids.http.turns import Turns
+from beanpole.ids.waiting import network_of
+
+OUT_OF_RESOURCES = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
+"""Errors of accept(2) that the next call would have, too."""
+
+
+class Listener:
+    """The sockets that are listened on."""
+
+    def __init__(
+        self, protocol: Callable[[str], asyncio.Protocol], waiting_max: int = limits.HTTP_ARRIVALS_MAX
+    ) -> None:
+        """`protocol`: makes that of a connection from an address. `waiting_max`: how many may wait of a source."""
+        self.refused_count = 0
+        """Connections that were closed as too many of their source waited."""
+
+        self._protocol = protocol
+        self._fair = Fair(waiting_max, waiting_max)
+        self._turns = Turns(self._let_in, self._fair, limits.HTTP_ARRIVAL_US)
+        self._sockets: list[socket.socket] = []
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def open(self, host: str, port: int) -> list[str]:
+        """Listen; return the addresses.
+
+        Raises OSError: it can't be listened on one.
+        """
+        self._loop = asyncio.get_running_loop()
+        try:
+            for family, kind, protocol, _, address in socket.getaddrinfo(
+                host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+            ):
+                found = socket.socket(family, kind, protocol)
+                self._sockets.append(found)
+                found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                if family == socket.AF_INET6:
+                    found.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+                found.bind(address)
+                found.listen(limits.HTTP_BACKLOG)
+                found.setblocking(False)
+        except OSError:
+            self.close()
+            raise
+        for each in self._sockets:
+            self._loop.add_reader(each, self._accept, each)
+        names = [each.getsockname()[:2] for each in self._sockets]
+        return [f"http://[{name}]:{port}" if ":" in name else f"http://{name}:{port}" for name, port in names]
+
+    def close(self) -> None:
+        """Listen no more, and close the connections that wait."""
+        for each in self._sockets:
+            with contextlib.suppress(RuntimeError):  # there is no loop yet
+                self._loop.remove_reader(each)
+            each.close()
+        self._sockets.clear()
+        while (waiting := self._fair.take()) is not None:
+            waiting[0].close()
+
+    def _accept(self, listening: socket.socket) -> None:
+        """Take the connections that the kernel has."""
+        for _ in range(limits.HTTP_ACCEPT_COUNT):
+            try:
+                found, address = listening.accept()
+            except BlockingIOError:
+                return
+            except OSError as error:
+                if error.errno in OUT_OF_RESOURCES:
+                    self._loop.remove_reader(listening)
+                    self._loop.call_later(limits.HTTP_ACCEPT_AGAIN_S, self._accept_again, listening)
+                    return
+                continue  # that connection has ended
+            found.setblocking(False)
+            if not self._turns.add(network_of(address[0]).encode(), None, (found, address[0]), 1):
+                self.refused_count += 1
+                found.close()
+
+    def _accept_again(self, listening: socket.socket) -> None:
+        """Accept connections again if it is still listened."""
+        if listening in self._sockets:
+            self._loop.add_reader(listening, self._accept, listening)
+
+    def _let_in(self, arrival: tuple[socket.socket, str]) -> None:
+        """Begin to serve a connection."""
+        task = self._loop.create_task(self._connect(*arrival))
+        self._tasks.add(task)  # the loop keeps no strong reference
+        task.add_done_callback(self._tasks.discard)
+
+    async def _connect(self, found: socket.socket, source: str) -> None:
+        with contextlib.suppress(OSError):  # the client has gone
+            await self._loop.connect_accepted_socket(lambda: self._protocol(source), found)
