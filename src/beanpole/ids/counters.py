@@ -202,7 +202,7 @@ class Counters:
 
     def _report_some(self) -> None:
         """Let some of them be served, of each counter the same number, before the event loop does other work."""
-        share = max(1, limits.WAITING_TURN // len(self._done))
+        share = max(1, limits.WAITING_TURN // max(1, len(self._done)))
         try:
             for key in list(islice(self._done, limits.WAITING_TURN)):
                 error = self._done.pop(key)
@@ -213,6 +213,11 @@ class Counters:
                 asyncio.get_running_loop().call_soon(self._report_some)
             else:
                 self._work.set()
+
+    def serve(self, key: Key, most: int) -> None:
+        """Let some requests that wait for a counter be served now, if it is done."""
+        if key in self._done and not self.on_done(key, self._done[key], most):
+            del self._done[key]
 
     async def _reserve(self, counters: list[Counter]) -> None:
         planned = [(each, mark) for each in counters if each.cycle_s >= 0 and (mark := each.plan()) is not None]

@@ -268,6 +268,7 @@ class Service:
             counter.wanted = max(counter.wanted, min(counter.wanted + request.number_count, limits.BATCH_MAX))
         self.waiting.add(request)
         self.counters.want(request.key, create=request.is_get, source=request.source)
+        self.counters.serve(request.key, 2)  # so that a line becomes shorter, however fast others join it
 
     def _serve_waiting(self, key: Key, error: Exception | None, most: int) -> bool:
         """Serve the requests that waited for a counter, or answer with the error that it could not be loaded.

@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from beanpole.ids import limits
+from beanpole.ids.config import load
 from beanpole.ids.errors import DatabaseLostError, StorageError
 from beanpole.ids.mark import Mark
 from beanpole.ids.rules.sequence import Key
@@ -216,6 +217,26 @@ def test_crowd_that_waits_for_a_counter_delays_no_other(tmp_path: Path) -> None:
         assert [each["seq"] for each in world.replies if "seq" in each] == list(range(3_000))
 
     play(tmp_path, story)
+
+
+def test_line_comes_to_an_end_however_fast_others_join_it(tmp_path: Path) -> None:
+    """While more came in each turn of the loop than were served, all had to stand in line, and most were refused."""
+
+    async def story(world: World) -> None:
+        world.store.open.clear()
+        for seq in range(1_000):
+            world.send(rule_name="long", seq=seq)
+        world.store.open.set()
+        await until(lambda: world.replies)
+        for seq in range(1_000, 2_000):
+            world.send(rule_name="long", seq=seq)
+        assert not world.service.waiting.queues
+        assert [each["seq"] for each in world.replies] == list(range(2_000))
+
+    configure(tmp_path)
+    path = tmp_path / "rules.toml"
+    path.write_text(path.read_text().replace('012}"\nbatch = 1', '012}"\nbatch = 10000'))
+    play(tmp_path, story, load(path))
 
 
 def test_idle_counters_are_unloaded_in_slices(tmp_path: Path) -> None:
