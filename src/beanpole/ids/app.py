@@ -161,7 +161,9 @@ class App:
             from beanpole.ids.http.make import Node, make_server  # noqa: PLC0415 - needed only for HTTP
         except ImportError as error:
             raise StartError(f"{error.name} is not installed: pip install 'beanpole[ids]'", ExitCode.FAILED) from error
-        node = Node(self.service, store, self.clock, epoch, lambda: datagrams.failed_count, self.reload)
+        node = Node(
+            self.service, store, self.clock, epoch, lambda: datagrams.failed_count, self.reload, time.monotonic_ns
+        )
         self.web = make_server(node, http)
         return self.web.open(http.host, http.port)
 

@@ -227,7 +227,7 @@ def test_line_comes_to_an_end_however_fast_others_join_it(tmp_path: Path) -> Non
         for seq in range(1_000):
             world.send(rule_name="long", seq=seq)
         world.store.open.set()
-        await until(lambda: world.replies)
+        await until(lambda: bool(world.replies))
         for seq in range(1_000, 2_000):
             world.send(rule_name="long", seq=seq)
         assert not world.service.waiting.queues

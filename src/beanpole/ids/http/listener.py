@@ -23,7 +23,10 @@ class Listener:
     """The sockets that are listened on."""
 
     def __init__(
-        self, protocol: Callable[[str], asyncio.Protocol], waiting_max: int = limits.HTTP_ARRIVALS_MAX
+        self,
+        protocol: Callable[[str], asyncio.Protocol],
+        now_ns: Callable[[], int],
+        waiting_max: int = limits.HTTP_ARRIVALS_MAX,
     ) -> None:
         """`protocol`: makes that of a connection from an address. `waiting_max`: how many may wait of a source."""
         self.refused_count = 0
@@ -31,7 +34,7 @@ class Listener:
 
         self._protocol = protocol
         self._fair = Fair(waiting_max, waiting_max)
-        self._turns = Turns(self._let_in, self._fair, limits.HTTP_ARRIVAL_US)
+        self._turns = Turns(self._let_in, self._fair, now_ns, limits.HTTP_ARRIVAL_US)
         self._sockets: list[socket.socket] = []
         self._tasks: set[asyncio.Task[None]] = set()
 

@@ -32,6 +32,9 @@ class Node:
     reload: Reload
     """Reads the rules again; see `Routes`."""
 
+    now_ns: Callable[[], int]
+    """The monotonic clock, in nanoseconds."""
+
 
 def make_server(node: Node, http: Http) -> Server:
     """Return a server, not yet open."""
@@ -41,7 +44,7 @@ def make_server(node: Node, http: Http) -> Server:
     health, listing = Health(service, store, store.monotonic_s), Listing(service, metrics.totals)
     guard = Guard(http.names, http.reload_from)
     routes = Routes(service, health, metrics.page, listing, about, guard, node.reload)
-    server = Server(routes, connections_per_source=http.connections_per_source)
+    server = Server(routes, node.now_ns, connections_per_source=http.connections_per_source)
     metrics.http = routes.counts
     metrics.connection_count = lambda: len(server.connections)
     metrics.refused_count = lambda: server.refused_count

@@ -28,6 +28,7 @@ class Server:
     def __init__(
         self,
         routes: Routes,
+        now_ns: Callable[[], int],
         timeout_ms: int = limits.HTTP_TIMEOUT_MS,
         connections_max: int = limits.HTTP_CONNECTIONS_MAX,
         connections_per_source: int = limits.HTTP_CONNECTIONS_PER_SOURCE_DEFAULT,
@@ -40,11 +41,11 @@ class Server:
         self.connections_per_source = connections_per_source
         self.connections: set[Connection] = set()
         self.stopping = False
-        self.requests = Turns(Connection.take_turn, Fair())
+        self.requests = Turns(Connection.take_turn, Fair(), now_ns)
         """Connections on which something has come."""
 
         self._refused_count = 0
-        self._listener = Listener(lambda source: Connection(self, source))
+        self._listener = Listener(lambda source: Connection(self, source), now_ns)
         self._groups: dict[bytes, int] = {}
         """Connections by address."""
 

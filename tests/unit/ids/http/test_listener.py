@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import socket
+import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 
@@ -22,7 +23,7 @@ class World:
 
     def __init__(self, waiting_max: int) -> None:
         self.let_in: list[str] = []
-        self.listener = Listener(self._protocol, waiting_max)
+        self.listener = Listener(self._protocol, time.monotonic_ns, waiting_max)
         (address,) = self.listener.open("127.0.0.1", 0)
         self.port = int(address.rpartition(":")[2])
         self.clients: list[socket.socket] = []

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import random
+import time
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -341,7 +342,7 @@ def test_random_bytes_never_break_a_connection(tmp_path: Path, seed: int) -> Non
         api = Api(tmp_path)
         problems: list[object] = []
         asyncio.get_running_loop().set_exception_handler(lambda _, context: problems.append(context))
-        server = Server(api.routes)
+        server = Server(api.routes, time.monotonic_ns)
         (address,) = server.open("127.0.0.1", 0)
         port, chance = int(address.rpartition(":")[2]), random.Random(seed)
         for _ in range(150):

@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
@@ -82,12 +83,18 @@ class Peer:
         return data
 
 
-def play(story: Story, timeout_ms: int = 20_000, connections_max: int = 10, per_source: int = 100) -> None:
+def play(
+    story: Story,
+    timeout_ms: int = 20_000,
+    connections_max: int = 10,
+    per_source: int = 100,
+    now_ns: Callable[[], int] = time.monotonic_ns,
+) -> None:
     """Plays a test on a server of its own, which must end well."""
 
     async def main() -> None:
         stub = Stub()
-        server = Server(stub, timeout_ms, connections_max, per_source)  # type: ignore[arg-type] # stands for the routes
+        server = Server(stub, now_ns, timeout_ms, connections_max, per_source)  # type: ignore[arg-type] # stands for the routes
         (address,) = server.open("127.0.0.1", 0)
         try:
             async with asyncio.timeout(60):
@@ -167,7 +174,7 @@ def test_answer_may_come_later_and_holds_back_what_is_behind_it() -> None:
     play(story)
 
 
-def test_requests_that_are_sent_all_at_once_leave_others_their_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_requests_that_are_sent_all_at_once_leave_others_their_turn() -> None:
     """By this clock, each request takes the time of a turn."""
     readings = itertools.count(0, limits.TURN_US * 1_000)
 
@@ -183,8 +190,7 @@ def test_requests_that_are_sent_all_at_once_leave_others_their_turn(monkeypatch:
         await peer_end(one)
         await peer_end(two)
 
-    monkeypatch.setattr("time.monotonic_ns", lambda: next(readings))
-    play(story)
+    play(story, now_ns=lambda: next(readings))
 
 
 def test_client_that_sends_all_and_ends_gets_all() -> None:
@@ -404,7 +410,7 @@ def test_too_many_connections_are_told_so_and_health_is_served(limit: str) -> No
         for each in (peer, *idle):
             each.writer.close()
 
-    play(story, **{"connections_max" if limit == "all" else "per_source": 3})
+    play(story, connections_max=3 if limit == "all" else 10, per_source=3 if limit == "source" else 100)
 
 
 def test_networks_of_ipv6_are_one_client() -> None:

@@ -3,23 +3,21 @@
 import asyncio
 import itertools
 
-import pytest
-
 from beanpole.ids import limits
 from beanpole.ids.fair import Fair
 from beanpole.ids.http.turns import Turns
 
+READINGS = itertools.count(0, limits.TURN_US * 1_000 // 2)
 
-@pytest.fixture(autouse=True)
-def clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    readings = itertools.count(0, limits.TURN_US * 1_000 // 2)
-    monkeypatch.setattr("time.monotonic_ns", lambda: next(readings))
+
+def now_ns() -> int:
+    return next(READINGS)
 
 
 def test_loop_comes_back_after_a_turn_of_work() -> None:
     async def main() -> None:
         done: list[int] = []
-        work = Turns(done.append, Fair())
+        work = Turns(done.append, Fair(), now_ns)
         for number in range(10):
             work.add(b"a", number, number)
         for turn in range(1, 6):
@@ -36,7 +34,7 @@ def test_loop_comes_back_after_a_turn_of_work() -> None:
 def test_work_that_takes_longer_than_it_seems_has_its_time() -> None:
     async def main() -> None:
         done: list[int] = []
-        work = Turns(done.append, Fair(), limits.TURN_US)
+        work = Turns(done.append, Fair(), now_ns, limits.TURN_US)
         work.add(b"a", 1, 1)
         work.add(b"a", 2, 2)
         await asyncio.sleep(0)
@@ -50,7 +48,7 @@ def test_work_that_takes_longer_than_it_seems_has_its_time() -> None:
 def test_sources_have_turns_however_much_others_have_to_do() -> None:
     async def main() -> None:
         done: list[bytes] = []
-        work = Turns(done.append, Fair())
+        work = Turns(done.append, Fair(), now_ns)
         for number in range(100):
             work.add(b"many", number, b"many")
         await asyncio.sleep(0)
@@ -73,7 +71,7 @@ def test_what_fails_ends_nothing_else() -> None:
                 raise ValueError
 
         asyncio.get_running_loop().set_exception_handler(lambda _, context: errors.append(context["exception"]))
-        work = Turns(do, Fair())
+        work = Turns(do, Fair(), now_ns)
         for number in range(3):
             work.add(b"a", number, number)
         for _ in range(3):
