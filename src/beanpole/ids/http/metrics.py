@@ -8,13 +8,17 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
+from prometheus_client import ProcessCollector, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
+
 from beanpole.ids.http.numbers import OUTCOMES
-from beanpole.ids.http.process import own_metrics
 from beanpole.ids.rules.sequence import Clock, Counter
 from beanpole.ids.service import Service
 from beanpole.ids.storage.measured import BUCKETS_S, Measured
 
-GAUGE, COUNTER, HISTOGRAM = "gauge", "counter", "histogram"
+Kind = type[GaugeMetricFamily] | type[CounterMetricFamily]
+GAUGE, COUNTER = GaugeMetricFamily, CounterMetricFamily
 
 SLICE = 500
 """Counters that are read before requests are served again: less than a millisecond."""
@@ -44,62 +48,37 @@ class Totals:
         self.least = left if self.least is None else min(left, self.least)
 
 
-class Page:
-    """One answer to a scrape, in the text format of Prometheus."""
+@dataclass(slots=True)
+class Page(Collector):
+    """One answer to a scrape."""
 
-    def __init__(self) -> None:
-        self.lines: list[str] = []
+    families: list[Metric] = field(default_factory=list)
 
-    def text(self) -> str:
-        """Return all of it."""
-        return "\n".join([*self.lines, ""])
-
-    def head(self, kind: str, name: str, help_text: str) -> None:
-        """Begin a family."""
-        self.lines += (f"# HELP {name} {help_text}", f"# TYPE {name} {kind}")
-
-    def line(self, name: str, labels: Iterable[tuple[str, str]], value: float) -> None:
-        """Add a sample."""
-        text = ",".join(f'{label}="{escaped(of)}"' for label, of in labels)
-        self.lines.append(f"{name}{{{text}}} {value}" if text else f"{name} {value}")
+    def collect(self) -> Iterable[Metric]:
+        """Return what was found."""
+        return self.families
 
     def gauge(self, name: str, help_text: str, value: float) -> None:
         """Add a number that goes up and down."""
-        self.by(GAUGE, name, help_text, (), [((), value)])
+        self.families.append(GaugeMetricFamily("beanpole_ids_" + name, help_text, value=value))
 
     def counter(self, name: str, help_text: str, value: float) -> None:
         """Add a number that only grows."""
-        self.by(COUNTER, name, help_text, (), [((), value)])
+        self.families.append(CounterMetricFamily("beanpole_ids_" + name, help_text, value=value))
 
     def by(
         self,
-        kind: str,
+        kind: Kind,
         name: str,
         help_text: str,
         labels: tuple[str, ...],
         values: Iterable[tuple[tuple[str, ...], float]],
     ) -> None:
         """Add a family with labels."""
-        name = f"beanpole_ids_{name}{'_total' * (kind == COUNTER)}"
-        self.head(kind, name, help_text)
+        family = kind("beanpole_ids_" + name, help_text, labels=labels)
         for names, value in values:
-            self.line(name, zip(labels, names, strict=True), value)
-
-    def histogram(self, name: str, help_text: str, counts: Iterable[tuple[str, int]], total: float) -> None:
-        """Add values of which is known how many are in each bucket, by its upper bound, and what all are together."""
-        name = "beanpole_ids_" + name
-        self.head(HISTOGRAM, name, help_text)
-        below = 0
-        for bound, count in counts:
-            below += count
-            self.line(f"{name}_bucket", [("le", bound)], below)
-        self.line(f"{name}_sum", (), total)
-        self.line(f"{name}_count", (), below)
-
-
-def escaped(text: str) -> str:
-    """Return the value of a label as it is written."""
-    return text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
+            family.add_metric(names, value)
+        self.families.append(family)
 
 
 @dataclass(slots=True)
@@ -127,14 +106,11 @@ class Metrics:
 
     async def page(self) -> bytes:
         """Return everything in the text format of Prometheus."""
-        page = Page()
-        for each in own_metrics():
-            page.head(each.kind, each.name, each.help)
-            page.line(each.name, (), each.value)
+        page = Page(list(ProcessCollector(registry=None).collect()))
         self._rules(page, await self.totals())
         self._traffic(page)
         self._store(page)
-        return page.text().encode()
+        return generate_latest(page)
 
     async def totals(self) -> dict[str, Totals]:
         """Return the totals of all rules."""
@@ -170,7 +146,7 @@ class Metrics:
         shapes = {name: rule.counting.shape for name, rule in rules.items()}
         numbers = {name: shape.remaining(shape.minimum - 1) for name, shape in shapes.items()}
         ends = {name: rule.cycle.end_s(now_s) for name, rule in rules.items()}
-        by_rule: tuple[tuple[str, str, str, Mapping[str, int | None]], ...] = (
+        by_rule: tuple[tuple[Kind, str, str, Mapping[str, int | None]], ...] = (
             (COUNTER, "numbers", "Numbers that were given.", each("given")),
             (GAUGE, "counters", "Applications whose counters are in memory.", each("counters")),
             (GAUGE, "counters_exhausted", "Those of them whose cycle has no number left.", each("exhausted")),
@@ -203,11 +179,16 @@ class Metrics:
 
     def _store(self, page: Page) -> None:
         store, config = self.store, self.service.config
-        buckets = zip((*map(str, BUCKETS_S), "+Inf"), store.within, strict=True)
-        page.histogram("reservation_seconds", "Transactions that reserved ranges.", buckets, store.seconds)
+        buckets, sum_up = [], 0
+        for bound, count in zip((*map(str, BUCKETS_S), "+Inf"), store.within, strict=True):
+            sum_up += count
+            buckets.append((bound, sum_up))
+        family = HistogramMetricFamily("beanpole_ids_reservation_seconds", "Transactions that reserved ranges.")
+        family.add_metric((), buckets, store.seconds)
+        page.families.append(family)
         page.counter("reserved_ranges", "Ranges that were reserved.", store.range_count)
         page.counter("storage_failures", "Calls of the database that failed.", store.failed_count)
-        page.gauge("storage_failing", "1 if the last call of the database failed.", int(bool(store.failure)))
+        page.gauge("storage_failing", "1 if the last call of the database failed.", bool(store.failure))
         page.counter("clock_back", "Readings of a clock that had gone back.", self.clock.back_count)
         page.gauge("lease_epoch", "Raised by each start of this node.", self.epoch)
         info = (self.version, str(config.offset), str(config.step))

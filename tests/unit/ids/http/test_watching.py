@@ -8,7 +8,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from beanpole.ids.errors import ClockAheadError, LeaseLostError, StorageError
 from beanpole.ids.http.health import Health
-from beanpole.ids.http.metrics import COUNTER, Metrics, Page
+from beanpole.ids.http.metrics import Metrics
 from beanpole.ids.rules.config import Config
 from beanpole.ids.rules.sequence import Clock, Key
 from beanpole.ids.storage.measured import BUCKETS_S, Measured
@@ -154,19 +154,6 @@ def test_counters_that_are_forgotten_stay_counted(tmp_path: Path) -> None:
         assert (found["requests_total"], found["numbers_total"], found["counters"]) == (1, 4, 0)
 
     play(tmp_path, story)
-
-
-def test_labels_and_numbers_are_read_as_they_were_written() -> None:
-    names = ('a "b"', "back\\slash", "two\nlines", "{},=", "größe")
-    page = Page()
-    page.by(
-        COUNTER, "numbers", "Numbers.", ("rule", "app"), (((name, ""), 2**53 - at) for at, name in enumerate(names))
-    )
-    (family,) = text_string_to_metric_families(page.text())
-    assert (family.name, family.type, family.documentation) == ("beanpole_ids_numbers", "counter", "Numbers.")
-    assert [(each.labels["rule"], each.value) for each in family.samples] == [
-        (name, 2**53 - at) for at, name in enumerate(names)
-    ]
 
 
 def test_many_counters_are_looked_at_in_slices(tmp_path: Path) -> None:
