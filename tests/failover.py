@@ -27,7 +27,8 @@ def blocks(language: str) -> list[str]:
 
 
 INI, SETTINGS, SQL = blocks("ini")[0], blocks("toml")[0], blocks("sql")
-IS_WRITABLE, PROMOTE = blocks("sh")
+IS_WRITABLE, PROMOTE, COPY, LOAD = blocks("sh")
+START = "systemctl start mariadb\n"
 HAPROXY = next(each for each in blocks("text") if "haproxy.cfg" in each)
 
 
@@ -53,7 +54,8 @@ class Replicated(DatabaseServer):
         self.flags = [f"--defaults-file={self.folder}/cnf", f"--port={self.port}"]
         text = replaced(INI, ("server_id = 1", f"server_id = {self.number}"), ("0.0.0.0", HOST))  # noqa: S104 - replaced
         (self.folder / "cnf").write_text(text)
-        (self.folder / ".my.cnf").write_text(f"[client]\nuser = root\nsocket = {self.folder}/socket\n")
+        client, backup = f"[client]\nuser = root\nsocket = {self.folder}/socket\n", f"[mysqld]\ndatadir = {self.data}\n"
+        (self.folder / ".my.cnf").write_text(client + backup)
         super().start()
 
     def run(self, *statements: str) -> list[dict[str, object]]:
@@ -75,18 +77,55 @@ class Replicated(DatabaseServer):
         """Whether a replica follows."""
         return self.run("SHOW STATUS LIKE 'Rpl_semi_sync_master_clients'")[0]["Value"] == "1"
 
+    def replication_error(self) -> str:
+        """Why this replica receives nothing."""
+        return str(self.run("SHOW SLAVE STATUS")[0]["Last_IO_Error"])
+
+    def purge(self) -> None:
+        """Removes all binary logs but a new one; a checkpoint may need the others for a moment."""
+        self.run("FLUSH BINARY LOGS")
+        newest = self.run("SHOW BINARY LOGS")[-1]["Log_name"]
+
+        def has_one() -> bool:
+            self.run(f"PURGE BINARY LOGS TO '{newest}'")
+            return len(self.run("SHOW BINARY LOGS")) == 1
+
+        wait_until(has_one, "the others are purged")
+
     def promote(self) -> "subprocess.CompletedProcess[str]":
         """Promotes this replica with the page's script."""
+        return self.execute(PROMOTE)
+
+    def execute(self, script: str) -> "subprocess.CompletedProcess[str]":
+        """Runs a script on the machine of this server."""
         environment = os.environ | {"HOME": str(self.folder)}
         return subprocess.run(
-            ["sh", "-c", PROMOTE], env=environment, capture_output=True, text=True, check=False, timeout=START_TIMEOUT_S
+            ["sh", "-c", script], env=environment, capture_output=True, text=True, check=False, timeout=START_TIMEOUT_S
         )
 
     def empty(self) -> None:
         """Begins with an empty data directory."""
         assert self.process is None
-        self.data.rename(self.folder / f"data.old.{time.monotonic_ns()}")
+        self.remove()
         self.install()
+
+    def remove(self) -> None:
+        """Moves the data directory away."""
+        self.data.rename(self.folder / f"data.old.{time.monotonic_ns()}")
+
+    def load_copy_of(self, primary: "Replicated") -> None:
+        """Begins with a copy of another server, as the page says."""
+        program("mariadb-backup") or missing_peer("mariadb-backup")
+        self.remove()
+        copy = "/var/backups/ids", str(self.folder / "copy")
+        owner = self.folder.stat()
+        chown = "mysql:mysql /var/lib/mysql", f"{owner.st_uid}:{owner.st_gid} {self.data}"
+        load, follow = replaced(LOAD, copy, chown).split(START)
+        for server, script in (primary, replaced(COPY, copy)), (self, load), (self, follow):
+            if script is follow:
+                self.start()
+            done = server.execute(script)
+            assert done.returncode == 0, done.stderr
 
 
 def statements(text: str) -> list[str]:

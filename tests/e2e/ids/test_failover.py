@@ -133,6 +133,31 @@ def test_failover_repeats_nothing(servers: Pair, begin: Callable[[], Client]) ->
     assert all(each.startswith(("storage: ", "clock: ")) for each in refusals), refusals
 
 
+def test_old_primary_comes_back_with_a_copy(servers: Pair, begin: Callable[[], Client]) -> None:
+    """The new one lacks its first binary logs. Commits wait for a replica, and must not hold up the copy for ever."""
+    client = begin()
+    client.goes_on()
+    primary, replica = servers.primary, servers.replica
+    replica.purge()
+    primary.kill()
+    done = replica.promote()
+    assert done.returncode == 0, done.stderr
+    wait_until(lambda: client.refusals, "what was reserved is given")
+    primary.empty()
+    primary.start()
+    primary.follow(replica)
+    wait_until(lambda: "Could not find GTID state" in primary.replication_error(), "it needs a copy")
+    primary.kill()
+    primary.load_copy_of(replica)
+    primary.follow(replica)
+    servers.primary, servers.replica = replica, primary
+    client.goes_on()
+    assert primary.run("SELECT @@read_only AS it") == [{"it": 1}]
+    assert replica.run("SELECT @@rpl_semi_sync_master_enabled AS it") == [{"it": 1}]
+    numbers = client.end()
+    assert all(len(set(each)) == len(each) for each in numbers.values())
+
+
 def test_commit_waits_for_the_replica(servers: Pair, begin: Callable[[], Client]) -> None:
     """Without a replica nothing more is reserved, however long that takes."""
     client = begin()
