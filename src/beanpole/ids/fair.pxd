@@ -20,6 +20,7 @@ cdef class Source:
     cdef bytes address                   # its key among the sources
     cdef dict flows                      # Flow by port; only those that have something
     cdef Rota rota                       # the same ones
+    cdef Py_ssize_t byte_count
     cdef int64_t credit_ns               # what it may still cost before it is the next source's turn
 
 @cython.final

@@ -7,9 +7,9 @@ What had nothing waiting is served before what has been served and has more, in 
 the other. So a client that sends one request and waits for the reply waits for one item, and not for a round.
 
 Bytes are shared in the same way: a source may have waiting what all may have divided by the sources, and a port what
-its source may have divided by the source's ports. Who has more loses what it sends next, and nobody else does. A port
-that has nothing waiting may always have one item. Shares shrink as sources come, and what waits already stays, so all
-together may have four times as much.
+its source may have divided by the source's ports. Who has more loses what it sends next, and nobody else does. Shares
+shrink as others come, and what waits already stays; and a port that has nothing waiting may have one item. So a source
+may have twice its share, however many ports it has, and all together four times as much.
 
 This module knows no datagrams and reads no clock.
 """
@@ -70,7 +70,7 @@ class Fair:
         source_bytes: cython.Py_ssize_t = limits.QUEUE_SOURCE_BYTES,
         bytes_max: cython.Py_ssize_t = limits.QUEUE_BYTES,
     ) -> None:
-        """`source_bytes`: what one source may have waiting at the most. `bytes_max`: what all may have together."""
+        """`source_bytes`: the share of a source at the most. `bytes_max`: what all may have together."""
         self.source_bytes = source_bytes
         self.bytes_max = bytes_max
         self.sources = {}
@@ -86,16 +86,18 @@ class Fair:
         if source is None:
             source = self.sources[address] = Source(address)
             self.rota.fresh.append(source)
+        room: cython.Py_ssize_t = min(self.source_bytes, self.bytes_max // len(self.sources))
+        if source.byte_count and source.byte_count + byte_count > 2 * room:
+            return False
         flow = source.flows.get(port)
         if flow is None:
             flow = source.flows[port] = Flow(port)
             source.rota.fresh.append(flow)
-        else:
-            room: cython.Py_ssize_t = min(self.source_bytes, self.bytes_max // len(self.sources))
-            if flow.byte_count + byte_count > room // len(source.flows):
-                return False
+        elif flow.byte_count + byte_count > room // len(source.flows):
+            return False
         flow.items.append((item, byte_count))
         flow.byte_count += byte_count
+        source.byte_count += byte_count
         self.byte_count += byte_count
         self.count += 1
         return True
@@ -119,6 +121,7 @@ class Fair:
         flow = source.rota.next()
         item, byte_count = flow.items.popleft()
         flow.byte_count -= byte_count
+        source.byte_count -= byte_count
         if flow.items:
             source.rota.rest.append(flow)
         else:

@@ -35,7 +35,8 @@ FAIR_DEBT_MS_MAX = 5
 """Milliseconds by which a source can have had more than its share: one request may take longer than that."""
 
 QUEUE_SOURCE_BYTES = 4_194_304
-"""Bytes of requests that one source may have waiting: thousands, which is more than are served in half a second."""
+"""Bytes of requests that one source may have waiting, or twice as many from many ports: thousands of requests, which is
+more than are served in half a second."""
 
 QUEUE_BYTES = 16_777_216
 """Bytes of waiting requests that sources share; up to four times as much while their number grows."""
