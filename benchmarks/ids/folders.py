@@ -1,5 +1,6 @@
 """Configurations and databases of the services that are measured."""
 
+import re
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -62,6 +63,12 @@ def write_rules(folder: Path, rules: str = "", more: str = "") -> None:
     """The configuration, with more rules, and more of what is above them."""
     (folder / "order.lua").write_text(LUA)
     (folder / "rules.toml").write_text(RULES.format(folder=folder, more=more) + rules)
+
+
+def change_template(folder: Path, rule: str) -> None:
+    """Let the numbers of a rule begin with one character more."""
+    path = folder / "rules.toml"
+    path.write_text(re.sub(f'(name = "{rule}"\ntemplate = ")', r"\1O", path.read_text()))
 
 
 def many_rules(count: int, maximum: int) -> str:

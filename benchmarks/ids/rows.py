@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from benchmarks.ids.folders import NAMED, fill, many_rules, write_rules
+from benchmarks.ids.folders import NAMED, change_template, fill, many_rules, write_rules
 from benchmarks.ids.programs import (
     ROOT,
     Load,
@@ -321,8 +321,7 @@ def names(bench: Bench) -> Iterator[Figure]:
 
 
 def reloaded_s(server: Server) -> float:
-    """Change all of many rules and reload them; return how long that took."""
-    write_rules(server.folder, many_rules(MANY_RULES, 2000))
+    """Reload rules that have changed; return how long that took."""
     begun = time.monotonic()
     server.process.send_signal(signal.SIGHUP)
     while '"reloaded"' not in server.messages():
@@ -332,16 +331,22 @@ def reloaded_s(server: Server) -> float:
     return time.monotonic() - begun
 
 
+def beside_reload(server: Server, what: str, name: str) -> Iterator[Figure]:
+    """How long a reload takes, and what a quiet client measures beside it."""
+    quiet, seconds = quiet_beside(server, "template", partial(reloaded_s, server))
+    yield Figure(f"a reload {what}{name}", seconds, "s", 0 if name else 2)
+    details = f"greatest {quiet.max_us / 1000:.1f} ms, {quiet.lost} of {quiet.sent} lost"
+    yield Figure(f"a client beside it: p99{name}", quiet.p99_us / 1000, "ms", 0 if name else 10, details=details)
+
+
 def reload(bench: Bench) -> Iterator[Figure]:
     """Many rules are read at a start, and again when all have changed."""
     for name, checkout in bench.checkouts().items():
         begun = time.monotonic()
         server = bench.server(many_rules(MANY_RULES, 1000), checkout)
         yield Figure(f"a start with {MANY_RULES} rules{name}", time.monotonic() - begun, "s", 0 if name else 2)
-        quiet, seconds = quiet_beside(server, "template", partial(reloaded_s, server))
-        yield Figure(f"a reload with {MANY_RULES} changed rules{name}", seconds, "s", 0 if name else 2)
-        details = f"greatest {quiet.max_us / 1000:.1f} ms, {quiet.lost} of {quiet.sent} lost"
-        yield Figure(f"a client beside it: p99{name}", quiet.p99_us / 1000, "ms", 0 if name else 10, details=details)
+        write_rules(server.folder, many_rules(MANY_RULES, 2000))
+        yield from beside_reload(server, f"with {MANY_RULES} changed rules", name)
 
 
 # --- Many counters ----------------------------------------------------------------------------------------------------
@@ -367,7 +372,7 @@ def restart(bench: Bench) -> Iterator[Figure]:
 
 
 def memory(bench: Bench) -> Iterator[Figure]:
-    """100 000 counters."""
+    """100 000 counters, and a reload with another template of theirs."""
     for name, checkout in bench.checkouts().items():
         server = filled(bench, 99_990, checkout)
         base = server.resident_bytes() / MIB
@@ -377,6 +382,10 @@ def memory(bench: Bench) -> Iterator[Figure]:
             f"{base:.0f} MiB before; {found.done} answered in {found.seconds:.1f} s, {found.refused} of them refused"
         )
         yield Figure(f"memory with 100 000 counters{name}", value, "MiB", 0 if name else 100e6 / MIB, details=details)
+        change_template(server.folder, "small")
+        yield from beside_reload(server, "with 100 000 counters", name)
+        value = server.resident_bytes() / MIB
+        yield Figure(f"memory after it{name}", value, "MiB", 0 if name else 100e6 / MIB)
 
 
 ROWS: dict[str, Callable[[Bench], Iterator[Figure]]] = {

@@ -245,6 +245,7 @@ class App:
             while unused:  # to free them all at once would take long
                 del unused[-limits.RELOAD_TURN :]
                 await asyncio.sleep(0)
+            give_memory_back()
         return changes
 
     def accept_clock(self, config: Config) -> None:
@@ -293,7 +294,7 @@ def leased(path: Path, config: Config, node: int) -> Config:
 
 
 def give_memory_back() -> None:
-    """Return to the system what the start has freed, 4 MB, and let threads share the rest, where glibc manages it."""
+    """Return to the system what a start or a reload has freed, 4 MB. Let threads share the rest: glibc does neither."""
     libc = ctypes.CDLL(None)
     if hasattr(libc, "malloc_trim"):
         libc.mallopt(M_ARENA_MAX, 1)  # else the thread of the store has memory of its own

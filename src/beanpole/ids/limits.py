@@ -105,8 +105,8 @@ SOURCES_CACHED = 4_096
 NAMES_CACHED = 1_000
 """Pairs of a rule and an application of which it is remembered which limits are about them."""
 
-BOUNDS_CACHED = 1_000
-"""Ranges of numbers that counters share: without it each would have 48 bytes of its own."""
+COMMON_CACHED = 1_000
+"""Ranges and records that are remembered, because counters have them in common: else each would make its own."""
 
 LIMIT_RATE_MIN = 0.001
 """The least rate of a limit, in numbers a second; a quota is for less."""

@@ -96,6 +96,7 @@ def merged(mine: Iterable[str], others: Iterable[str]) -> str:
     return render(known.values())
 
 
+@lru_cache(limits.COMMON_CACHED)
 def followed(record: str, new: Fingerprint) -> str:
     """Return the record of a counter whose numbers have a new fingerprint from now on.
 

@@ -313,7 +313,7 @@ class Counter(Hand):
             assert self.reserved <= self.durable.reserved, "a range is in use that is not durable"
 
 
-@lru_cache(limits.BOUNDS_CACHED)
+@lru_cache(limits.COMMON_CACHED)
 def bounds(first: int, step: int, maximum: int, low_water: int) -> Bounds:
     """Return bounds, the same ones for the same numbers: many counters have them in common."""
     return Bounds(first, step, maximum, low_water)
