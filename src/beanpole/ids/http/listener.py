@@ -48,17 +48,10 @@ class Listener:
             for family, kind, protocol, _, address in socket.getaddrinfo(
                 host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
             ):
-                found = socket.socket(family, kind, protocol)
-                self._sockets.append(found)
-                found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                if family == socket.AF_INET6:
-                    found.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-                found.bind(address)
-                found.listen(limits.HTTP_BACKLOG)
-                found.setblocking(False)
-        except OSError:
+                self._sockets.append(listening_socket(family, kind, protocol, address))
+        except OSError as error:
             self.close()
-            raise
+            raise OSError(error.errno, f"HTTP on {host}:{port}: {error.strerror or error}") from error
         for each in self._sockets:
             self._loop.add_reader(each, self._accept, each)
         names = [each.getsockname()[:2] for each in self._sockets]
@@ -67,8 +60,7 @@ class Listener:
     def close(self) -> None:
         """Listen no more, and close the connections that wait."""
         for each in self._sockets:
-            with contextlib.suppress(RuntimeError):  # there is no loop yet
-                self._loop.remove_reader(each)
+            self._loop.remove_reader(each)
             each.close()
         self._sockets.clear()
         while (waiting := self._fair.take()) is not None:
@@ -106,3 +98,22 @@ class Listener:
     async def _connect(self, found: socket.socket, source: str) -> None:
         with contextlib.suppress(OSError):  # the client has gone
             await self._loop.connect_accepted_socket(lambda: self._protocol(source), found)
+
+
+def listening_socket(family: int, kind: int, protocol: int, address: tuple[object, ...]) -> socket.socket:
+    """Return a socket that is listened on.
+
+    Raises OSError: it can't be.
+    """
+    found = socket.socket(family, kind, protocol)
+    try:
+        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            found.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)  # IPv4 has a socket of its own
+        found.bind(address)
+        found.listen(limits.HTTP_BACKLOG)
+        found.setblocking(False)
+    except BaseException:
+        found.close()
+        raise
+    return found

@@ -126,3 +126,12 @@ def test_listener_that_is_closed_lets_nobody_in() -> None:
         assert world.let_in == []
 
     play(story)
+
+
+def test_address_that_is_in_use_is_named() -> None:
+    async def story(world: World) -> None:
+        other = Listener(lambda _: asyncio.Protocol(), time.monotonic_ns)
+        with pytest.raises(OSError, match=f"HTTP on 127.0.0.1:{world.port}: Address already in use"):
+            other.open("127.0.0.1", world.port)
+
+    play(story)
