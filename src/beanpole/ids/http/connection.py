@@ -6,8 +6,11 @@ is not read, and a connection too many are all cut off.
 """
 
 import asyncio
+from array import array
+from fcntl import ioctl
 from functools import partial
 from http import HTTPStatus
+from termios import TIOCOUTQ
 from typing import TYPE_CHECKING
 
 from beanpole.ids import limits
@@ -304,9 +307,22 @@ class Connection(asyncio.Protocol):
         self._transport.abort()
 
     def stop(self) -> None:
-        """End the connection, after the answer if one is owed."""
-        if not self.owes:
+        """End the connection, after the answer if one is owed; at once if the client's machine has all answers."""
+        if self.owes:
+            return
+        if self.has_sent_all():
+            self._closing = True
+            self._transport.close()
+        else:
             self._end()
+
+    def has_sent_all(self) -> bool:
+        """Whether the client's machine has confirmed all that was written."""
+        if self._transport.is_closing() or self._transport.get_write_buffer_size():
+            return False
+        waiting = array("i", [0])
+        ioctl(self._transport.get_extra_info("socket").fileno(), TIOCOUTQ, waiting)  # SIOCOUTQ of a socket
+        return not waiting[0]
 
     def give_up(self) -> None:
         """End the connection now; a request that still waits gets an error."""

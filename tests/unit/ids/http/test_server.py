@@ -441,6 +441,36 @@ def test_stop_ends_idle_connections_and_answers_what_is_asked() -> None:
     play(story)
 
 
+def test_stop_does_not_wait_for_clients_that_keep_idle_connections() -> None:
+    async def story(world: World) -> None:
+        served = await world.connect(get("/a"))
+        await served.response()
+        idle, half = await world.connect(), await world.connect(b"GET /a HT")
+        await world.until(lambda: len(world.server.connections) == 3)
+        await world.until(lambda: all(each.has_sent_all() for each in world.server.connections))
+        world.server.time = lambda: 0.0  # nobody's time is over
+        world.server.begin_stop()
+        await world.until(lambda: not world.server.connections)
+        for each in (served, idle, half):
+            assert await each.rest() == b""
+
+    play(story)
+
+
+def test_stop_lets_clients_take_what_was_sent() -> None:
+    async def story(world: World) -> None:
+        peer = await world.connect()
+        peer.writer.transport.pause_reading()  # type: ignore[attr-defined] # a stream's transport can
+        peer.writer.write(get("/big") * 100)
+        await world.until(lambda: any(each._full for each in world.server.connections))
+        world.server.begin_stop()
+        peer.writer.transport.resume_reading()  # type: ignore[attr-defined] # see above
+        answer = await peer.rest()
+        assert len(answer) > 1_000_000 * answer.count(b"200 OK") > 0
+
+    play(story)
+
+
 def test_problems_carry_what_clients_need() -> None:
     response = problem("storage", "why", code=-3)
     assert (response.status, response.kind) == (503, "application/problem+json")
