@@ -305,9 +305,14 @@ def beside_load(server: Server, rule: str, request: str, options: str) -> tuple[
 
 def flood(bench: Bench) -> Iterator[Figure]:
     """A client that sends as much as it can, from another address."""
-    for what, request in (("", get("template")), (" of counts", get("template", count=COUNT))):
-        for name, server in bench.servers().items():
-            quiet, details = beside_load(server, "template", request, f"-s 64 -r 1e9 -t {2 * bench.seconds}")
+    for name, server in bench.servers().items():
+        floods = (
+            ("", get("template"), "-s 64 -r 1e9"),
+            (" of counts", get("template", count=COUNT), "-s 64 -r 1e9"),
+            (" over HTTP", post("template", server.http_port), "-s 100"),
+        )
+        for what, request, options in floods:
+            quiet, details = beside_load(server, "template", request, f"{options} -t {2 * bench.seconds}")
             of_all = f"a client beside a flood{what}: p99" + (", theirs" if name == "theirs" else "")
             yield Figure(of_all, quiet.p99_us / 1000, "ms", 0 if name == "theirs" else 20, details=details)
 
