@@ -44,18 +44,26 @@ class Listener:
         Raises OSError: it can't be listened on one.
         """
         self._loop = asyncio.get_running_loop()
+        failure: OSError | None = None
         try:
-            for family, kind, protocol, _, address in socket.getaddrinfo(
-                host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-            ):
-                self._sockets.append(listening_socket(family, kind, protocol, address))
+            names = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+            names = list(dict.fromkeys(names))  # one may be in /etc/hosts twice
+            for family, kind, protocol, _, address in names:
+                try:
+                    self._sockets.append(listening_socket(family, kind, protocol, address))
+                except OSError as error:
+                    if error.errno != errno.EAFNOSUPPORT:  # else this system has no IPv6
+                        raise
+                    failure = error
+            if failure and not self._sockets:
+                raise failure
         except OSError as error:
             self.close()
             raise OSError(error.errno, f"HTTP on {host}:{port}: {error.strerror or error}") from error
         for each in self._sockets:
             self._loop.add_reader(each, self._accept, each)
-        names = [each.getsockname()[:2] for each in self._sockets]
-        return [f"http://[{name}]:{port}" if ":" in name else f"http://{name}:{port}" for name, port in names]
+        bound = [each.getsockname()[:2] for each in self._sockets]
+        return [f"http://[{name}]:{port}" if ":" in name else f"http://{name}:{port}" for name, port in bound]
 
     def close(self) -> None:
         """Listen no more, and close the connections that wait."""

@@ -135,3 +135,23 @@ def test_address_that_is_in_use_is_named() -> None:
             other.open("127.0.0.1", world.port)
 
     play(story)
+
+
+def test_name_that_has_an_address_twice_or_one_that_the_system_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """/etc/hosts may name an address twice, and `localhost` is in it with one of IPv6 also where there is no IPv6."""
+    family, stream, tcp = socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP
+    unknown, here = (1_000, stream, tcp, "", ("::1", 0)), (family, stream, tcp, "", ("127.0.0.1", 0))
+    found = [unknown, here, here]
+
+    async def open_listener() -> int:
+        listener = Listener(lambda _: asyncio.Protocol(), time.monotonic_ns)
+        try:
+            return len(listener.open("localhost", 0))
+        finally:
+            listener.close()
+
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
+    assert asyncio.run(open_listener()) == 1
+    found[:] = [unknown]
+    with pytest.raises(OSError, match="not supported"):
+        asyncio.run(open_listener())
