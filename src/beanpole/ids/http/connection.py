@@ -151,6 +151,8 @@ class Connection(asyncio.Protocol):
             return
         if asked is not None:
             self._serve(asked)
+        elif self.server.stopping:
+            self.stop()
         elif not self._ended:
             self._resume()
         elif self._rest or self._head is not None:
@@ -283,6 +285,8 @@ class Connection(asyncio.Protocol):
             self.abort()
         elif self.owes:
             self._refuse("storage", "no answer in time; a number may be spent")
+        elif self._queued:
+            pass  # what has come may be whole: its turn shows it
         elif self._rest or self._head is not None:
             self._refuse("late", "the request did not come whole in time")
         else:
@@ -307,8 +311,11 @@ class Connection(asyncio.Protocol):
         self._transport.abort()
 
     def stop(self) -> None:
-        """End the connection, after the answer if one is owed; at once if the client's machine has all answers."""
-        if self.owes:
+        """End the connection, after the answer if one is owed; at once if the client's machine has all answers.
+
+        One on which something has come, which may be a request, ends in its turn.
+        """
+        if self.owes or self._queued:
             return
         if self.has_sent_all():
             self._closing = True
@@ -325,8 +332,8 @@ class Connection(asyncio.Protocol):
         return not waiting[0]
 
     def give_up(self) -> None:
-        """End the connection now; a request that still waits gets an error."""
-        if self.owes:
+        """End the connection now; a request that still waits, also for its turn, gets an error."""
+        if (self.owes or self._queued) and not self._closing:
             self._refuse("storage", "stopping")
         self._end()
 

@@ -420,57 +420,6 @@ def test_networks_of_ipv6_are_one_client() -> None:
     assert network_of("192.0.2.1") != network_of("192.0.2.2")
 
 
-def test_stop_ends_idle_connections_and_answers_what_is_asked() -> None:
-    async def story(world: World) -> None:
-        idle = await world.connect(get("/a"))
-        await idle.response()
-        asked, lost = await world.connect(get("/held")), await world.connect(get("/held"))
-        await world.until(lambda: len(world.stub.held) == 2)
-        world.server.begin_stop()
-        assert await idle.rest() == b""
-        with pytest.raises(OSError, match=r"refused|reset|Connect"):
-            await world.connect()
-        world.stub.held[0](Response(200, b"last"))
-        answer = await asked.rest()
-        assert answer.endswith(b"last")
-        assert b"Connection: close" in answer
-        finishing = asyncio.create_task(world.server.finish())
-        assert b"503 Service" in await lost.rest()
-        await finishing
-
-    play(story)
-
-
-def test_stop_does_not_wait_for_clients_that_keep_idle_connections() -> None:
-    async def story(world: World) -> None:
-        served = await world.connect(get("/a"))
-        await served.response()
-        idle, half = await world.connect(), await world.connect(b"GET /a HT")
-        await world.until(lambda: len(world.server.connections) == 3)
-        await world.until(lambda: all(each.has_sent_all() for each in world.server.connections))
-        world.server.time = lambda: 0.0  # nobody's time is over
-        world.server.begin_stop()
-        await world.until(lambda: not world.server.connections)
-        for each in (served, idle, half):
-            assert await each.rest() == b""
-
-    play(story)
-
-
-def test_stop_lets_clients_take_what_was_sent() -> None:
-    async def story(world: World) -> None:
-        peer = await world.connect()
-        peer.writer.transport.pause_reading()  # type: ignore[attr-defined] # a stream's transport can
-        peer.writer.write(get("/big") * 100)
-        await world.until(lambda: any(each._full for each in world.server.connections))
-        world.server.begin_stop()
-        peer.writer.transport.resume_reading()  # type: ignore[attr-defined] # see above
-        answer = await peer.rest()
-        assert len(answer) > 1_000_000 * answer.count(b"200 OK") > 0
-
-    play(story)
-
-
 def test_problems_carry_what_clients_need() -> None:
     response = problem("storage", "why", code=-3)
     assert (response.status, response.kind) == (503, "application/problem+json")
