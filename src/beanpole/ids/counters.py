@@ -73,6 +73,9 @@ class Counters:
         self._done: dict[Key, Exception | None] = {}
         """Counters whose requests are being served, in turn, and why they could not be loaded."""
 
+        self._reports = False
+        """Whether the event loop is going to call `_report_some`."""
+
         self._changed: dict[bytes, Rule] = {}
         """Rules that reloads have changed, by name."""
 
@@ -194,9 +197,10 @@ class Counters:
 
     async def _report(self, done: Mapping[Key, Exception | None]) -> None:
         """Let the requests be served that wait for counters; return when each counter has had its turn."""
-        if done and not self._done:
-            asyncio.get_running_loop().call_soon(self._report_some)
         self._done |= done
+        if done and not self._reports:
+            self._reports = True
+            asyncio.get_running_loop().call_soon(self._report_some)
         for _ in range(0, len(self._done), limits.WAITING_TURN):
             await asyncio.sleep(0)
 
@@ -209,7 +213,8 @@ class Counters:
                 if self.on_done(key, error, share):
                     self._done[key] = error
         finally:
-            if self._done:
+            self._reports = bool(self._done)
+            if self._reports:
                 asyncio.get_running_loop().call_soon(self._report_some)
             else:
                 self._work.set()

@@ -239,6 +239,29 @@ def test_line_comes_to_an_end_however_fast_others_join_it(tmp_path: Path) -> Non
     play(tmp_path, story, load(path))
 
 
+def test_crowd_has_one_share_of_a_turn_whatever_was_done_before(tmp_path: Path) -> None:
+    """If the last one in another line was served as it came, just before, the crowd had two, as long as it lasted."""
+
+    async def story(world: World) -> None:
+        counters, served = world.service.counters, list[Key]()
+
+        def is_served(key: Key, _error: Exception | None, _most: int) -> bool:
+            served.append(key)
+            return key == key_of("crowd") and len(served) < 7
+
+        counters.on_done = is_served
+        other = asyncio.create_task(counters._report({key_of("other"): None}))
+        asyncio.get_running_loop().call_soon(counters.serve, key_of("other"), 1)
+        crowd = asyncio.create_task(counters._report({key_of("crowd"): None}))
+        await until(lambda: len(served) > 1)
+        for turn in range(1, 6):
+            assert served == [key_of("other")] + [key_of("crowd")] * turn
+            await asyncio.sleep(0)
+        await asyncio.gather(other, crowd)
+
+    play(tmp_path, story)
+
+
 def test_idle_counters_are_unloaded_in_slices(tmp_path: Path) -> None:
     """A hundred thousand at once held up everybody, and the store."""
 
