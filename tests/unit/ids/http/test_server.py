@@ -51,6 +51,11 @@ class World:
         writer.write(data)
         return Peer(reader, writer)
 
+    def pass_time(self) -> None:
+        """Lets all wait for longer than they may; what they do then is done at the next look for such."""
+        read_clock = self.server.time
+        self.server.time = lambda: read_clock() + 1_000
+
     async def until(self, condition: Callable[[], object], pause_s: float = 0.005) -> None:
         for _ in range(2000):
             if condition():
@@ -85,7 +90,6 @@ class Peer:
 
 def play(
     story: Story,
-    timeout_ms: int = 20_000,
     connections_max: int = 10,
     per_source: int = 100,
     now_ns: Callable[[], int] = time.monotonic_ns,
@@ -94,7 +98,7 @@ def play(
 
     async def main() -> None:
         stub = Stub()
-        server = Server(stub, now_ns, timeout_ms, connections_max, per_source)  # type: ignore[arg-type] # stands for the routes
+        server = Server(stub, now_ns, 20_000, connections_max, per_source)  # type: ignore[arg-type] # stands for the routes
         (address,) = server.open("127.0.0.1", 0)
         try:
             async with asyncio.timeout(60):
@@ -219,7 +223,7 @@ def test_client_that_is_gone_takes_nothing_with_it() -> None:
         peer = await world.connect(get("/held"))
         await world.until(lambda: world.stub.held)
         peer.writer.transport.abort()
-        await asyncio.sleep(0.01)
+        await peer.writer.wait_closed()
         world.stub.held[0](Response(200, b"late"))
         other = await world.connect(get("/a", "Connection: close\r\n"))
         assert (await other.rest()).endswith(b"/a")
@@ -337,6 +341,10 @@ def test_slow_clients_are_cut_off() -> None:
         slow_head = await world.connect(b"GET / HTTP/1.1\r\nHo")
         slow_body = await world.connect(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nab")
         unanswered = await world.connect(get("/held"))
+        await world.until(lambda: world.stub.held and len(world.server.connections) == 4)
+        await world.until(lambda: sum(each._has_begun for each in world.server.connections) == 1)
+        await world.until(lambda: sum(each._head is not None for each in world.server.connections) == 1)
+        world.pass_time()
         assert await idle.rest() == b""
         assert (await slow_head.rest()).startswith(b"HTTP/1.1 408 ")
         assert (await slow_body.rest()).startswith(b"HTTP/1.1 408 ")
@@ -344,7 +352,7 @@ def test_slow_clients_are_cut_off() -> None:
         await world.until(lambda: not world.server.connections)
         world.stub.held[0](Response(200, b"too late"))
 
-    play(story, timeout_ms=100)
+    play(story)
 
 
 def test_client_that_takes_no_answers_is_served_no_further_and_cut_off() -> None:
@@ -355,11 +363,12 @@ def test_client_that_takes_no_answers_is_served_no_further_and_cut_off() -> None
         (connection,) = world.server.connections
         await world.until(lambda: connection._full)
         assert not connection._transport.is_reading(), "it can't fill our memory either"
+        world.pass_time()
         await world.until(lambda: not world.server.connections)
         assert len(world.stub.asked) < 100
         peer.writer.close()
 
-    play(story, timeout_ms=100)
+    play(story)
 
 
 def test_unfinished_heads_leave_their_place_to_others() -> None:
