@@ -75,22 +75,17 @@ RULE_COLUMNS = ("rule", "kind", "source", "cycle", "counters", "numbers", "remai
 COUNTER_COLUMNS = ("app", "counter", "remaining", "reserved", "resets_at")
 """What a table shows of a counter."""
 
-NODES = click.Option(
-    ["--url"],
+URL = functools.partial(click.Option, ["--url"], show_default=True, show_envvar=True)
+NODES = URL(
     type=Nodes(),
     default=f"ids://127.0.0.1:{IDS_PORT_DEFAULT}",
-    show_default=True,
     envvar="BEANPOLE_IDS_URL",
-    show_envvar=True,
     help="The nodes of the service: HOST, HOST:PORT, ids://HOST:PORT,HOST:PORT.",
 )
-HTTP = click.Option(
-    ["--url"],
+HTTP = URL(
     type=HttpUrl(),
     default=f"http://127.0.0.1:{HTTP_PORT_DEFAULT}",
-    show_default=True,
     envvar="BEANPOLE_IDS_HTTP_URL",
-    show_envvar=True,
     help="The HTTP of a node, which its configuration must have: HOST, HOST:PORT, http://HOST:PORT.",
 )
 

@@ -6,7 +6,6 @@ import re
 import signal
 import socket
 import threading
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,20 +17,6 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.e2e.ids.http import Web, tails, web
 from tests.e2e.ids.process import running, write_rules
 from tests.e2e.process import wait_until
-
-
-@pytest.fixture
-def api(tmp_path: Path) -> Iterator[Web]:
-    """A service with HTTP."""
-    with web(tmp_path) as started:
-        yield started
-
-
-@pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Web]:
-    """A service of all tests that leave it as it was."""
-    with web(tmp_path_factory.mktemp("shared")) as started:
-        yield started
 
 
 def execute(api: Web, statement: str) -> None:
