@@ -279,6 +279,11 @@ class Connection(asyncio.Protocol):
         self.since_s = self.server.time()
         self.until_s = self.since_s + seconds
 
+    @property
+    def awaits_client(self) -> bool:
+        """Whether no answer is owed, and nothing that has come waits for its turn."""
+        return self._closing or not (self.owes or self._queued)
+
     def expire(self) -> None:
         """Nothing has happened in time."""
         if self._closing or self._full:
@@ -315,7 +320,7 @@ class Connection(asyncio.Protocol):
 
         One on which something has come, which may be a request, ends in its turn.
         """
-        if self.owes or self._queued:
+        if not self.awaits_client:
             return
         if self.has_sent_all():
             self._closing = True
@@ -333,7 +338,7 @@ class Connection(asyncio.Protocol):
 
     def give_up(self) -> None:
         """End the connection now; a request that still waits, also for its turn, gets an error."""
-        if (self.owes or self._queued) and not self._closing:
+        if not self.awaits_client:
             self._refuse("storage", "stopping")
         self._end()
 

@@ -5,7 +5,6 @@ everybody else. Here it stands in a line of its own; when that is full, its next
 """
 
 import asyncio
-import contextlib
 import errno
 import socket
 from collections.abc import Callable
@@ -104,8 +103,10 @@ class Listener:
         task.add_done_callback(self._tasks.discard)
 
     async def _connect(self, found: socket.socket, source: str) -> None:
-        with contextlib.suppress(OSError):  # the client has gone
+        try:
             await self._loop.connect_accepted_socket(lambda: self._protocol(source), found)
+        except OSError:  # the client has gone
+            found.close()
 
 
 def listening_socket(family: int, kind: int, protocol: int, address: tuple[object, ...]) -> socket.socket:

@@ -97,7 +97,7 @@ class Server:
 
     def _cut_off(self, connections: Iterable[Connection]) -> bool:
         """End the connection that has waited longest for its client; return whether there is one."""
-        waiting = [each for each in connections if not each.owes]
+        waiting = [each for each in connections if each.awaits_client]
         if not waiting:
             return False
         last = min(waiting, key=lambda each: (each.is_used, each.since_s, each.ordinal))

@@ -94,6 +94,23 @@ def test_request_that_waits_for_its_turn_did_not_come_late() -> None:
     play(story)
 
 
+def test_connection_whose_request_waits_for_its_turn_does_not_give_its_place_up() -> None:
+    async def story(world: World) -> None:
+        turns = hold_turns(world)
+        first = await world.connect(get("/a"))
+        await world.until(lambda: turns)
+        second = await world.connect(get("/b"))
+        await world.until(lambda: len(turns) == 2)
+        assert [each.is_extra for each in turns] == [False, True]
+        for each in turns:
+            each.take_turn()
+        assert (await first.response())[2] == b"/a"
+        assert b"there are too many connections" in await second.rest()
+        await peer_end(first)
+
+    play(story, connections_max=1)
+
+
 def hold_turns(world: World) -> list[Connection]:
     """Connections whose turn has come only when the test says so."""
     found: list[Connection] = []
