@@ -106,7 +106,7 @@ NAMES_CACHED = 1_000
 """Pairs of a rule and an application of which it is remembered which limits are about them."""
 
 COMMON_CACHED = 1_000
-"""Ranges and records that are remembered, because counters have them in common: else each would make its own."""
+"""Ranges, records and texts that are remembered, because counters have them in common: else each would make its own."""
 
 LIMIT_RATE_MIN = 0.001
 """The least rate of a limit, in numbers a second; a quota is for less."""

@@ -1,8 +1,18 @@
 """What is durable of a counter. Each one in memory has a mark: its numbers are fields of C. Pure: no I/O, no clock."""
 
+from functools import lru_cache
+
+import cython
 from cython.cimports.libc.stdint import int64_t
 
+from beanpole.ids import limits
 
+shared = lru_cache(limits.COMMON_CACHED)(lambda *texts: texts)
+"""Returns some texts as one object, the same one each time: many marks have them in common."""
+
+
+@cython.no_gc  # it refers to texts only
+@cython.cclass
 class Mark:
     """Every number up to `reserved` may have been handed out; time goes on from `time_s`. A mark does not change."""
 
@@ -12,8 +22,17 @@ class Mark:
         self.cycle_s = cycle_s
         self.reserved = reserved
         self.time_s = time_s
-        self.kind = kind
-        self.fingerprints = fingerprints
+        self.texts = shared(kind, fingerprints)
+
+    @property
+    def kind(self) -> str:
+        """The kind of the cycle; see `Cycles.kind`."""
+        return self.texts[0]
+
+    @property
+    def fingerprints(self) -> str:
+        """What numbers have looked like so far; see `fingerprint`."""
+        return self.texts[1]
 
     def __eq__(self, other: object, /) -> bool:
         return isinstance(other, Mark) and self.values() == other.values()
