@@ -4,6 +4,7 @@ The page is made from the description, so both say the same; a test compares the
 """
 
 from collections.abc import Iterable, Sequence
+from html import escape
 from typing import Any
 
 from beanpole.ids import limits
@@ -272,8 +273,6 @@ def table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
 
 def docs_page(found: dict[str, Any]) -> bytes:
     """Return a page that shows a description."""
-    from html import escape  # noqa: PLC0415 - half a megabyte, the names of all characters, for readers of this page
-
     info = found["info"]
     parts = [
         f"<!doctype html><html lang=en><meta charset=utf-8><title>{escape(info['title'])}</title>",

@@ -4,7 +4,7 @@ import asyncio
 import re
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import partial
 from typing import Any
 from urllib.parse import unquote
 
@@ -76,18 +76,15 @@ class Routes:
     _known: dict[str, Route] = field(default_factory=dict)
     """Routes by target."""
 
-    _fixed: dict[str, Callable[[], Response]] = field(default_factory=dict)
+    _fixed: dict[str, Response] = field(default_factory=dict)
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        version = str(self.about["version"])
-        # Made when somebody asks for them: most services run for months without.
+        described = document(str(self.about["version"]))
         self._fixed |= {
-            "/openapi.json": cache(lambda: to_json(200, document(version))),
-            "/docs": cache(
-                lambda: Response(200, docs_page(document(version)), "text/html; charset=utf-8", PAGE_FIELDS)
-            ),
-            "/": lambda: Response(303, b"", JSON, (("Location", "/docs"),)),
+            "/openapi.json": to_json(200, described),
+            "/docs": Response(200, docs_page(described), "text/html; charset=utf-8", PAGE_FIELDS),
+            "/": Response(303, b"", JSON, (("Location", "/docs"),)),
         }
 
     def handle(self, asked: Asked, answer: Answer) -> None:
@@ -153,7 +150,7 @@ class Routes:
             "/metrics": (LOOKING, lambda _: self._serve_metrics),  # scrapers may add parameters of their own
         }
         if path in self._fixed:
-            return path, LOOKING, lambda _: lambda _, answer: answer(self._fixed[path]())
+            return path, LOOKING, lambda _: lambda _, answer: answer(self._fixed[path])
         if path not in others:
             raise ProblemError("unknown-path", "there is no such path; see /docs")
         return path, *others[path]
