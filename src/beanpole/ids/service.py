@@ -263,10 +263,9 @@ class Service:
         if self.waiting.is_full(request.source):
             self.refuse_with(request, StorageError("storage: too many requests wait for it"))
             return
-        if request.key in self.waiting.queues and (counter := self.counters.get(request.key)):
-            # `attempt` said so for the first one.
-            counter.wanted = max(counter.wanted, min(counter.wanted + request.number_count, limits.BATCH_MAX))
-        self.waiting.add(request)
+        line = self.waiting.add(request)
+        if counter := self.counters.get(request.key):
+            counter.wanted = max(counter.wanted, min(line.number_count, limits.BATCH_MAX))
         self.counters.want(request.key, create=request.is_get, source=request.source)
         self.counters.serve(request.key, 2)  # so that a line becomes shorter, however fast others join it
 
@@ -282,21 +281,19 @@ class Service:
         counter = self.counters.get(key)
         spent = 0
         while spent < most:
-            if counter is not None:
-                counter.wanted = 0
+            if counter is not None:  # they share the next range
+                counter.wanted = min(line.number_count, limits.BATCH_MAX)
             if not self._is_served(line.first, error):
-                break
+                self.counters.want(key, create=line.number_count > 0, source=line.first.source)
+                return False
             spent += 1 + line.first.number_count // limits.WAITING_NUMBERS
             self.waiting.drop_first(line)
             if not line:
                 del self.waiting.queues[key]
+                if counter is not None:
+                    counter.wanted = 0
                 return False
-        else:
-            return True
-        if counter is not None:  # they share the next range
-            counter.wanted += min(line.number_count - line.first.number_count, limits.BATCH_MAX)
-        self.counters.want(key, create=line.number_count > 0, source=line.first.source)
-        return False
+        return True
 
     def _is_served(self, request: Request, error: Exception | None) -> bool:
         """Answer a request that has waited; return whether it has its answer, and need not wait again."""

@@ -69,14 +69,15 @@ class Waiting:
         waiting = self._by_source.get(network_of(source), 0)
         return self.count >= limits.WAITING_MAX or waiting >= limits.WAITING_SOURCE_MAX
 
-    def add(self, request: Request) -> None:
-        """Let a request wait behind others for the same counter."""
+    def add(self, request: Request) -> Line:
+        """Let a request wait behind others for the same counter; return the line that it is in."""
         source = network_of(request.source)
         if (line := self.queues.get(request.key)) is None:
             line = self.queues[request.key] = Line()
         line.add(request, source)
         self.count += 1
         self._by_source[source] = self._by_source.get(source, 0) + 1
+        return line
 
     def drop_first(self, line: Line) -> None:
         """End the waiting of the first request of a line, which stays in `queues` also when it is empty."""
