@@ -50,7 +50,7 @@ cdef class Datagrams:
     cdef bint flushes                    # so is a flush
     cdef bint is_writing                 # the loop says when the socket is writable
     cdef int64_t end_ns                  # when the turn ends, on the monotonic clock
-    cdef int64_t left_ns                 # when the last turn ended
+    cdef int64_t left_ns                 # when the last turn ended, if more waited then; 0: nothing did
     cdef dict origins                    # Origin by key
     cdef Origin last_origin              # that of the last datagram: many come from one address
     cdef object cookies                  # the service's, whose trust `origins` has; a reload brings others

@@ -196,8 +196,10 @@ class Datagrams:
         got: cython.int
         self.read_clock()
         now_ns: int64_t = posix.monotonic_ns()
-        # As long as the rest of the loop has taken, so that the kernel's buffer does not fill up.
-        receive_end_ns: int64_t = now_ns + max(RECEIVE_NS, now_ns - self.left_ns)
+        # As long as the rest of the loop has taken, so that the kernel's buffer does not fill up. If nothing waited, it
+        # may have slept since, and a flood that begins then must not hold HTTP up for as long.
+        rest_ns: int64_t = now_ns - self.left_ns if self.left_ns else 0
+        receive_end_ns: int64_t = now_ns + max(RECEIVE_NS, rest_ns)
         self.end_ns = now_ns + self.turn_ns
         if self.service.cookies is not self.cookies:  # a reload may have changed who is trusted
             self.cookies = self.service.cookies
@@ -214,8 +216,9 @@ class Datagrams:
         finally:
             self.in_turn = False
         self.flush()
-        self.left_ns = posix.monotonic_ns()
+        self.left_ns = 0
         if self.fair.count:
+            self.left_ns = posix.monotonic_ns()
             self.goes_on = True
             self.loop.call_soon(self.go_on)
         return 0
