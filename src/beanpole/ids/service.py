@@ -283,10 +283,11 @@ class Service:
         while spent < most:
             if counter is not None:  # they share the next range
                 counter.wanted = min(line.number_count, limits.BATCH_MAX)
+            before = self.counts["numbers"]
             if not self._is_served(line.first, error):
                 self.counters.want(key, create=line.number_count > 0, source=line.first.source)
                 return False
-            spent += 1 + line.first.number_count // limits.WAITING_NUMBERS
+            spent += 1 + (self.counts["numbers"] - before) // limits.WAITING_NUMBERS  # a refusal has none
             self.waiting.drop_first(line)
             if not line:
                 del self.waiting.queues[key]

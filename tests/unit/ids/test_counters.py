@@ -262,6 +262,23 @@ def test_crowd_has_one_share_of_a_turn_whatever_was_done_before(tmp_path: Path) 
     play(tmp_path, story)
 
 
+def test_refusals_of_large_requests_take_no_longer_than_others(tmp_path: Path) -> None:
+    """They cost what their numbers would have: a stop during a flood of them took five seconds."""
+
+    async def story(world: World) -> None:
+        world.store.open.clear()
+        world.store.error = StorageError("storage: gone")
+        for seq in range(1_000):
+            world.send(rule_name="long", count=1_000, seq=seq)
+        world.store.open.set()
+        await until(lambda: bool(world.replies))
+        for _ in range(1_000 // limits.WAITING_TURN):
+            await asyncio.sleep(0)
+        assert [(each["code"], each["seq"]) for each in world.replies] == [(-3, seq) for seq in range(1_000)]
+
+    play(tmp_path, story)
+
+
 def test_idle_counters_are_unloaded_in_slices(tmp_path: Path) -> None:
     """A hundred thousand at once held up everybody, and the store."""
 
