@@ -252,6 +252,10 @@ HTTP_PAGE_DEFAULT = 100
 HTTP_PAGE_MAX = 1_000
 """The most of them."""
 
+HTTP_PAGES_WAITING_MAX = 128
+"""Requests of one source for metrics and lists that wait, less when there are many sources: more than it may have
+connections. They are answered one at a time."""
+
 HEALTH_MS = 1_000
 """Milliseconds for which a health check speaks for later ones: many can't load the database."""
 

@@ -16,6 +16,7 @@ from beanpole.ids.http.health import Health
 from beanpole.ids.http.listing import Listing
 from beanpole.ids.http.numbers import PARAMETERS, Numbers, read_query, serve_counter, to_count
 from beanpole.ids.http.openapi import docs_page, document
+from beanpole.ids.http.pages import Pages
 from beanpole.ids.http.response import JSON, TEXT, Answer, ProblemError, Response, problem, to_json
 from beanpole.ids.request import BadRequestError
 from beanpole.ids.service import Service
@@ -78,6 +79,7 @@ class Routes:
 
     _fixed: dict[str, Response] = field(default_factory=dict)
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
+    _pages: Pages = field(default_factory=Pages)
 
     def __post_init__(self) -> None:
         described = document(str(self.about["version"]))
@@ -176,25 +178,28 @@ class Routes:
     def _serve_counter(self, rule: str, app: str, asked: Asked, answer: Answer) -> None:
         serve_counter(self.service, rule, app, answer, asked.source)
 
-    def _list_rules(self, _: Asked, answer: Answer) -> None:
+    def _list_rules(self, asked: Asked, answer: Answer) -> None:
         async def send() -> None:
-            answer(to_json(200, {"rules": await self.listing.rules()}))
+            async with self._pages.turn(asked.source):
+                answer(to_json(200, {"rules": await self.listing.rules()}))
 
         self._later(send(), answer)
 
-    def _show_rule(self, name: str, _: Asked, answer: Answer) -> None:
+    def _show_rule(self, name: str, asked: Asked, answer: Answer) -> None:
         async def send() -> None:
-            found = await self.listing.rule(name)
+            async with self._pages.turn(asked.source):
+                found = await self.listing.rule(name)
             answer(to_json(200, found) if found else problem("unknown-rule", f"there is no rule {name!r}"))
 
         self._later(send(), answer)
 
-    def _list_counters(self, name: str, after: str, limit: int, _: Asked, answer: Answer) -> None:
+    def _list_counters(self, name: str, after: str, limit: int, asked: Asked, answer: Answer) -> None:
         if name not in self.service.config.rules:
             raise ProblemError("unknown-rule", f"there is no rule {name!r}")
 
         async def send() -> None:
-            answer(to_json(200, await self.listing.counters(name, after, limit)))
+            async with self._pages.turn(asked.source):
+                answer(to_json(200, await self.listing.counters(name, after, limit)))
 
         self._later(send(), answer)
 
@@ -221,9 +226,10 @@ class Routes:
 
         self._later(send(), answer)
 
-    def _serve_metrics(self, _: Asked, answer: Answer) -> None:
+    def _serve_metrics(self, asked: Asked, answer: Answer) -> None:
         async def send() -> None:
-            answer(Response(200, await self.metrics(), TEXT))
+            async with self._pages.turn(asked.source):
+                answer(Response(200, await self.metrics(), TEXT))
 
         self._later(send(), answer)
 
@@ -231,6 +237,8 @@ class Routes:
         async def run() -> None:
             try:
                 await work
+            except ProblemError as error:
+                answer(error.response)
             except Exception:
                 answer(problem("failed", "an error of ours; the log has it"))
                 raise
