@@ -74,6 +74,8 @@ def test_each_is_answered_once_and_no_number_comes_twice(tmp_path: Path, seed: i
         assert sorted(each["seq"] for each in world.replies) == list(range(1, deeds.sent_count + 1))
         numbers = numbers_of(world)
         assert len(set(numbers)) == len(numbers) > 0
+        used = [each for each in world.service.counters.loaded.values() if each.given_count]
+        assert all(each.last <= world.store.marks[each.key].reserved for each in used), "a start must go on above them"
         assert not world.failures
         world.store.error = None
 
