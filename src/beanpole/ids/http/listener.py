@@ -26,12 +26,17 @@ class Listener:
         protocol: Callable[[str], asyncio.Protocol],
         now_ns: Callable[[], int],
         waiting_max: int = limits.HTTP_ARRIVALS_MAX,
+        make_room: Callable[[], bool] = lambda: False,
     ) -> None:
-        """`protocol`: makes that of a connection from an address. `waiting_max`: how many may wait of a source."""
+        """`protocol`: makes that of a connection from an address. `waiting_max`: how many may wait of a source.
+
+        `make_room`: ends a connection, as there is no descriptor left for another one; whether there was one to end.
+        """
         self.refused_count = 0
         """Connections that were closed as too many of their source waited."""
 
         self._protocol = protocol
+        self._make_room = make_room
         self._fair = Fair(waiting_max, waiting_max)
         self._turns = Turns(self._let_in, self._fair, now_ns, limits.HTTP_ARRIVAL_US)
         self._sockets: list[socket.socket] = []
@@ -83,7 +88,8 @@ class Listener:
             except OSError as error:
                 if error.errno in OUT_OF_RESOURCES:
                     self._loop.remove_reader(listening)
-                    self._loop.call_later(limits.HTTP_ACCEPT_AGAIN_S, self._accept_again, listening)
+                    wait_s = 0 if self._make_room() else limits.HTTP_ACCEPT_AGAIN_S
+                    self._loop.call_later(wait_s, self._accept_again, listening)
                     return
                 continue  # that connection has ended
             found.setblocking(False)

@@ -22,7 +22,8 @@ class Server:
 
     One that comes when there are too many takes the place of the one that has waited longest for its client, first of
     those that have never sent a whole request. If all are owed an answer, or its address has too many, it is an extra
-    one, which gets one answer and only from /health or /metrics.
+    one, which gets one answer and only from /health or /metrics. Without a
+    descriptor for it, one is ended that waits for its client.
     """
 
     def __init__(
@@ -45,7 +46,9 @@ class Server:
         """Connections on which something has come."""
 
         self._refused_count = 0
-        self._listener = Listener(lambda source: Connection(self, source), now_ns)
+        self._listener = Listener(
+            lambda source: Connection(self, source), now_ns, make_room=lambda: self._cut_off(self.connections)
+        )
         self._groups: dict[bytes, int] = {}
         """Connections by address."""
 

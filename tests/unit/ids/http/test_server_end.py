@@ -1,6 +1,8 @@
 """The end of HTTP connections: at a stop, and when their time is over."""
 
 import asyncio
+import errno
+import socket
 
 import pytest
 
@@ -109,6 +111,33 @@ def test_connection_whose_request_waits_for_its_turn_does_not_give_its_place_up(
         await peer_end(first)
 
     play(story, connections_max=1)
+
+
+def test_connection_without_a_descriptor_takes_the_place_of_an_idle_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It waited until idle ones had had their time, which a client that opens others makes for ever."""
+    accept = socket.socket.accept
+
+    async def story(world: World) -> None:
+        def accept_or_fail(listening: socket.socket) -> object:
+            if len(world.server.connections) >= 2:
+                raise OSError(errno.EMFILE, "Too many open files")
+            return accept(listening)
+
+        world.server.time = lambda: 0.0  # nobody's time is over
+        idle = [await world.connect()]
+        await world.until(lambda: len(world.server.connections) == 1)
+        idle.append(await world.connect())
+        await world.until(lambda: len(world.server.connections) == 2)
+        monkeypatch.setattr(socket.socket, "accept", accept_or_fail)
+        peer = await world.connect(get("/a"))
+        await world.until(lambda: world.stub.asked)
+        assert (await peer.response())[2] == b"/a"
+        assert await idle[0].rest() == b""
+        assert len(world.server.connections) == 2
+        for each in (peer, idle[1]):
+            await peer_end(each)
+
+    play(story)
 
 
 def hold_turns(world: World) -> list[Connection]:
