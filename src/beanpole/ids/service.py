@@ -316,7 +316,10 @@ class Service:
             return True
         request.rule = rule
         if request.key not in self.counters.loaded and not request.is_get:
-            self.refuse(request.found, request.answer, "not exist", room=request.room)
+            if failure := self.counters.unavailable():  # nobody knows whether it exists
+                self.refuse_with(request, failure)
+            else:
+                self.refuse(request.found, request.answer, "not exist", room=request.room)
             return True
         try:
             if self.attempt(request):

@@ -204,6 +204,20 @@ def test_store_that_fails_refuses_what_is_not_reserved(tmp_path: Path) -> None:
     play(tmp_path, story)
 
 
+def test_counter_that_could_not_be_looked_up_may_exist(tmp_path: Path) -> None:
+    """It was said not to exist when the store had failed."""
+
+    async def story(world: World) -> None:
+        async def fail(_: object) -> dict[Key, Mark]:
+            raise StorageError("storage: gone")
+
+        world.store.load = fail  # type: ignore[method-assign, assignment]
+        reply = await world.ask(action="monitor")
+        assert (reply["code"], reply["message"]) == (-3, "storage: gone")
+
+    play(tmp_path, story)
+
+
 def test_midnight_between_two_requests(tmp_path: Path) -> None:
     """Hole 7: the date and the counter came from two readings of the clock."""
 
