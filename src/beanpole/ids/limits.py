@@ -212,8 +212,8 @@ HTTP_ARRIVALS_MAX = 512
 """HTTP connections of one source that are accepted and wait to be let in, less when there are many sources: more than
 one may have at a time."""
 
-HTTP_ARRIVAL_US = 100
-"""Microseconds that it takes to let a connection in: it is for a source what as much time for its requests is."""
+HTTP_ARRIVAL_US = 300
+"""Microseconds that it takes to let a connection in, serve and close it: for its source as much time for requests."""
 
 HTTP_ACCEPT_AGAIN_S = 0.1
 """Seconds after which connections are accepted again when there were no descriptors left for them."""

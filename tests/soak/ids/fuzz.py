@@ -1,7 +1,8 @@
 """`python -m tests.soak.ids.fuzz`: datagrams and HTTP of strangers for ten minutes, and a client beside them.
 
 Two processes send what `hostile` makes, as fast as they can: one datagrams from many sockets, the other bytes over many
-connections, whole, in pieces, or never finished. They record the numbers that they get. Beside them the rules are
+connections, whole, in pieces, or never finished. They record the numbers that they get. Strangers are on machines of
+their own, so these two have the processors only while nobody else wants them. Beside them the rules are
 reloaded, a client in C asks a thousand times a second, and another one asks for numbers and for the health.
 
 The service must live, answer the quiet clients, repeat no number, and log no error of ours. That the quiet client's p99
@@ -12,6 +13,7 @@ import argparse
 import http.client
 import json
 import multiprocessing
+import os
 import random
 import re
 import signal
@@ -88,6 +90,9 @@ end
 
 GETS = ("order", "order", "order", "lua", "flake", "strict", "limited")
 UDP_SOCKETS = 64
+LOWEST = 19
+"""The priority of strangers, as nice(2) counts."""
+
 CONNECTIONS = 64
 BURST = 32
 RELOAD_S = 5.0
@@ -177,6 +182,7 @@ def request(chance: random.Random) -> bytes:
 
 def send_datagrams(port: int, seed: int, ending: Event, results: "Queue[tuple[Numbers, Counter[str]]]") -> None:
     """Say that it begins, then send and read until told to end."""
+    os.nice(LOWEST)
     chance, recorder = random.Random(seed), Recorder()
     sockets = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(UDP_SOCKETS)]
     for each in sockets:
@@ -248,6 +254,7 @@ class Connection:
 
 def send_http(port: int, seed: int, ending: Event, results: "Queue[tuple[Numbers, Counter[str]]]") -> None:
     """Say that it begins, then open, use and close connections until told to end."""
+    os.nice(LOWEST)
     chance, recorder = random.Random(seed), Recorder()
     connections: list[Connection | None] = [None] * CONNECTIONS
     results.put(({}, Counter(strangers=1)))
