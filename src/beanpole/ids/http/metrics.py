@@ -13,6 +13,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 
 from beanpole.ids.http.numbers import OUTCOMES
+from beanpole.ids.rules.rule import Rule
 from beanpole.ids.rules.sequence import Clock, Counter
 from beanpole.ids.service import Service
 from beanpole.ids.storage.measured import BUCKETS_S, Measured
@@ -107,10 +108,12 @@ class Metrics:
     async def page(self) -> bytes:
         """Return everything in the text format of Prometheus."""
         page = Page(list(ProcessCollector(registry=None).collect()))
-        self._rules(page, await self.totals())
         self._traffic(page)
         self._store(page)
-        return generate_latest(page)
+        totals, refused = await self.totals(), dict(self.service.refused)
+        now_s = self.service.counters.clock_floor_s()
+        # In a thread: ten thousand rules are a hundred thousand lines, and nobody else must wait for them.
+        return await asyncio.to_thread(write, page, self.service.config.rules, totals, refused, now_s)
 
     async def totals(self) -> dict[str, Totals]:
         """Return the totals of all rules."""
@@ -127,42 +130,6 @@ class Metrics:
             if number % SLICE == SLICE - 1:
                 await asyncio.sleep(0)
         return seen
-
-    def _rules(self, page: Page, seen: dict[str, Totals]) -> None:
-        def each(attribute: str) -> dict[str, int | None]:
-            return {name: getattr(totals, attribute) for name, totals in seen.items()}
-
-        rules = self.service.config.rules
-        outcomes = {(name, OUTCOMES[0]): rule.answered for name, rule in seen.items()}
-        outcomes |= {(rule, OUTCOMES[code]): count for (rule, code), count in self.service.refused.items()}
-        page.by(
-            COUNTER,
-            "requests",
-            "Requests that were answered. The rule is empty if there is none of that name.",
-            ("rule", "outcome"),
-            outcomes.items(),
-        )
-        now_s = self.service.counters.clock_floor_s()
-        shapes = {name: rule.counting.shape for name, rule in rules.items()}
-        numbers = {name: shape.remaining(shape.minimum - 1) for name, shape in shapes.items()}
-        ends = {name: rule.cycle.end_s(now_s) for name, rule in rules.items()}
-        by_rule: tuple[tuple[Kind, str, str, Mapping[str, int | None]], ...] = (
-            (COUNTER, "numbers", "Numbers that were given.", each("given")),
-            (GAUGE, "counters", "Applications whose counters are in memory.", each("counters")),
-            (GAUGE, "counters_exhausted", "Those of them whose cycle has no number left.", each("exhausted")),
-            (GAUGE, "held_numbers", "Reserved and not given: what a crash would lose as a gap.", each("held")),
-            (
-                GAUGE,
-                "remaining_numbers",
-                "Numbers left in the cycle to the application that has the fewest.",
-                each("least"),
-            ),
-            (GAUGE, "cycle_numbers", "Numbers that a cycle of this node has in all.", numbers),
-            (GAUGE, "cycle_end_timestamp_seconds", "When counting starts again; absent if it never does.", ends),
-        )
-        for kind, name, text, values in by_rule:
-            known = (((rule,), value) for rule, value in values.items() if value is not None)
-            page.by(kind, name, text, ("rule",), known)
 
     def _traffic(self, page: Page) -> None:
         service = self.service
@@ -193,3 +160,43 @@ class Metrics:
         page.gauge("lease_epoch", "Raised by each start of this node.", self.epoch)
         info = (self.version, str(config.offset), str(config.step))
         page.by(GAUGE, "info", "What this is.", ("version", "node", "step"), [(info, 1)])
+
+
+def write(
+    page: Page, rules: Mapping[str, Rule], seen: dict[str, Totals], refused: Mapping[tuple[str, int], int], now_s: int
+) -> bytes:
+    """Return a page with its rules: what is known of them, requests without a number by rule and code, the time."""
+
+    def each(attribute: str) -> dict[str, int | None]:
+        return {name: getattr(totals, attribute) for name, totals in seen.items()}
+
+    outcomes = {(name, OUTCOMES[0]): rule.answered for name, rule in seen.items()}
+    outcomes |= {(rule, OUTCOMES[code]): count for (rule, code), count in refused.items()}
+    page.by(
+        COUNTER,
+        "requests",
+        "Requests that were answered. The rule is empty if there is none of that name.",
+        ("rule", "outcome"),
+        outcomes.items(),
+    )
+    shapes = {name: rule.counting.shape for name, rule in rules.items()}
+    numbers = {name: shape.remaining(shape.minimum - 1) for name, shape in shapes.items()}
+    ends = {name: rule.cycle.end_s(now_s) for name, rule in rules.items()}
+    by_rule: tuple[tuple[Kind, str, str, Mapping[str, int | None]], ...] = (
+        (COUNTER, "numbers", "Numbers that were given.", each("given")),
+        (GAUGE, "counters", "Applications whose counters are in memory.", each("counters")),
+        (GAUGE, "counters_exhausted", "Those of them whose cycle has no number left.", each("exhausted")),
+        (GAUGE, "held_numbers", "Reserved and not given: what a crash would lose as a gap.", each("held")),
+        (
+            GAUGE,
+            "remaining_numbers",
+            "Numbers left in the cycle to the application that has the fewest.",
+            each("least"),
+        ),
+        (GAUGE, "cycle_numbers", "Numbers that a cycle of this node has in all.", numbers),
+        (GAUGE, "cycle_end_timestamp_seconds", "When counting starts again; absent if it never does.", ends),
+    )
+    for kind, name, text, values in by_rule:
+        known = (((rule,), value) for rule, value in values.items() if value is not None)
+        page.by(kind, name, text, ("rule",), known)
+    return generate_latest(page)

@@ -1,14 +1,17 @@
 """Health and metrics of a service whose store a test holds up, breaks or loses."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import threading
+from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 
+import pytest
+from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
 from beanpole.ids.errors import ClockAheadError, LeaseLostError, StorageError
 from beanpole.ids.http.health import Health
-from beanpole.ids.http.metrics import Metrics
+from beanpole.ids.http.metrics import Metrics, Page
 from beanpole.ids.rules.config import Config
 from beanpole.ids.rules.sequence import Clock, Key
 from beanpole.ids.storage.measured import BUCKETS_S, Measured
@@ -171,4 +174,22 @@ def test_many_counters_are_looked_at_in_slices(tmp_path: Path) -> None:
         assert scrape.result()["counters"] == 5_001
         assert turns >= 10
 
+    play(tmp_path, story)
+
+
+def test_page_is_written_beside_the_event_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With ten thousand rules it held up everybody."""
+    threads: list[threading.Thread] = []
+    read = Page.collect
+
+    def read_and_note(page: Page) -> Iterable[Metric]:
+        threads.append(threading.current_thread())
+        return read(page)
+
+    async def story(world: Watched) -> None:
+        await world.metrics.page()
+        (thread,) = threads
+        assert thread is not threading.current_thread()
+
+    monkeypatch.setattr(Page, "collect", read_and_note)
     play(tmp_path, story)
