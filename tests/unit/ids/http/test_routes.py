@@ -26,7 +26,7 @@ from beanpole.ids.rules.web import LOOPBACK
 from beanpole.ids.service import Service
 from tests.unit.ids.http.test_watching import Watched
 from tests.unit.ids.test_admission import configure
-from tests.unit.ids.test_service import settle
+from tests.unit.ids.test_service import settle, until
 
 PIECES = [
     *(
@@ -79,9 +79,7 @@ class Api(Watched):
     ) -> Response:
         found: list[Response] = []
         self.routes.handle(Asked(method, target, fields, body, source), found.append)
-        for _ in range(20):
-            if not found:
-                await settle()
+        await until(lambda: bool(found))
         assert len(found) == 1, f"{method} {target!r} has {len(found)} answers"
         return found[0]
 
