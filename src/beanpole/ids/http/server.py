@@ -22,8 +22,8 @@ class Server:
 
     One that comes when there are too many takes the place of the one that has waited longest for its client, first of
     those that have never sent a whole request. If all are owed an answer, or its address has too many, it is an extra
-    one, which gets one answer and only from /health or /metrics. Without a
-    descriptor for it, one is ended that waits for its client.
+    one, which gets one answer and only from /health or /metrics. If no descriptor is left for a connection, another is
+    ended that waits for its client.
     """
 
     def __init__(
