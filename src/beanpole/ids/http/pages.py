@@ -14,7 +14,7 @@ from beanpole.ids.waiting import network_of
 
 
 class Pages:
-    """Who makes such an answer, and who waits until it is made."""
+    """The answer that is being made, and the clients that wait for theirs."""
 
     def __init__(self) -> None:
         self._fair = Fair(limits.HTTP_PAGES_WAITING_MAX, limits.HTTP_PAGES_WAITING_MAX)
