@@ -60,6 +60,9 @@ class DatabaseServer:
         self._as_whom = as_whom()
         if self._as_whom:
             os.chown(folder, self._as_whom["user"], self._as_whom["group"])
+        self.tmpdir = f"--tmpdir={folder}"
+        """A MariaDB that starts, even only to make its data, removes the temporary tables of others in one folder."""
+
         self.flags = ["--no-defaults", "--skip-networking", "--skip-log-bin"]
         """How MariaDB is started; the first flag says which configuration it reads."""
 
@@ -69,7 +72,7 @@ class DatabaseServer:
     def install(self) -> None:
         """Makes the folder of the data."""
         if self.name == "mariadb":
-            flags = ["--no-defaults", f"--datadir={self.data}", "--auth-root-authentication-method=normal"]
+            flags = ["--no-defaults", f"--datadir={self.data}", "--auth-root-authentication-method=normal", self.tmpdir]
         else:
             flags = ["--pgdata", str(self.data), "--username=beanpole", "--auth=trust", "--no-sync", "--locale=C"]
             flags.append("--encoding=UTF8")
@@ -87,8 +90,7 @@ class DatabaseServer:
         """Starts the server; it answers when this returns."""
         assert self.process is None
         flags = [*self.flags, f"--datadir={self.data}", f"--socket={self.folder}/socket"]
-        flags += ["--innodb-buffer-pool-size=16M", f"--pid-file={self.folder}/pid"]
-        flags.append(f"--tmpdir={self.folder}")  # a server that starts removes what others left, or have, in theirs
+        flags += ["--innodb-buffer-pool-size=16M", f"--pid-file={self.folder}/pid", self.tmpdir]
         if self.name == "postgresql":
             flags = [
                 "-D",
