@@ -3,7 +3,7 @@
 import asyncio
 import socket
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 import pytest
 from starlette.applications import Starlette
@@ -120,6 +120,25 @@ async def until(condition: Callable[[], bool]) -> None:
         await asyncio.sleep(0.01)
 
 
+async def begun(port: int, path: bytes, *, limit: int = 65_536) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """A connection on which an answer has begun; another one, if a busy machine took so long that it was cut off."""
+    while True:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=limit)
+        writer.write(b"GET %b HTTP/1.1\r\nHost: localhost\r\n\r\n" % path)
+        with suppress(ConnectionResetError):
+            if await reader.read(1):
+                return reader, writer
+        writer.close()
+
+
+async def answered(port: int, data: bytes) -> bytes:
+    """What a server answers; it is asked again if a busy machine took so long that it cut the connection off."""
+    async with asyncio.timeout(REPLY_TIMEOUT_S):
+        while not (answer := await ask(port, data)):
+            pass
+    return answer
+
+
 async def ask(port: int, data: bytes, *, until_end: bool = True) -> bytes:
     """What a server answers until it closes the connection, or the first of it."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -144,9 +163,9 @@ def test_who_sends_nothing_or_half_a_request_is_cut_off() -> None:
             assert await ask(port, b"") == b""
             assert await ask(port, GET[:-2]) == b""
             assert await ask(port, POST + b"half") == b""
-            assert (await ask(port, POST + b"a whole one")).startswith(b"HTTP/1.1 200 ")
-            assert (await ask(port, GET)).startswith(b"HTTP/1.1 200 ")
-            assert (await ask(port, GET + GET[:20])).count(b"HTTP/1.1 200 ") == 1
+            assert (await answered(port, POST + b"a whole one")).startswith(b"HTTP/1.1 200 ")
+            assert (await answered(port, GET)).startswith(b"HTTP/1.1 200 ")
+            assert (await answered(port, GET + GET[:20])).count(b"HTTP/1.1 200 ") == 1
 
     asyncio.run(main())
 
@@ -155,10 +174,8 @@ def test_who_sends_nothing_or_half_a_request_is_cut_off() -> None:
 def test_who_does_not_read_is_cut_off(path: bytes) -> None:
     async def main() -> None:
         async with serving(Log()) as (server, port):
-            reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1)
-            writer.write(b"GET %b HTTP/1.1\r\nHost: localhost\r\n\r\n" % path)
             async with asyncio.timeout(REPLY_TIMEOUT_S):
-                await until(lambda: bool(server.server_state.tasks))
+                reader, writer = await begun(port, path, limit=1)
                 await until(lambda: not server.server_state.connections and not server.server_state.tasks)
             writer.close()
             assert reader.at_eof() is False
@@ -169,11 +186,10 @@ def test_who_does_not_read_is_cut_off(path: bytes) -> None:
 def test_a_stream_goes_on_while_it_is_read() -> None:
     async def main() -> None:
         async with serving(Log()) as (_, port):
-            reader, writer = await asyncio.open_connection("127.0.0.1", port)
-            writer.write(b"GET /ticking HTTP/1.1\r\nHost: localhost\r\n\r\n")
             loop = asyncio.get_running_loop()
-            until_s = loop.time() + 5 * Impatient.request_s
             async with asyncio.timeout(REPLY_TIMEOUT_S):
+                reader, writer = await begun(port, b"/ticking")
+                until_s = loop.time() + 5 * Impatient.request_s
                 while loop.time() < until_s:
                     assert await reader.readline()
             writer.close()
@@ -183,7 +199,7 @@ def test_a_stream_goes_on_while_it_is_read() -> None:
 
 def test_one_connection_too_many_is_closed_at_once() -> None:
     async def main() -> None:
-        async with serving(Log()) as (_, port):
+        async with serving(Log(), Patient) as (_, port):
             busy = [await asyncio.open_connection("127.0.0.1", port) for _ in range(3)]
             async with asyncio.timeout(REPLY_TIMEOUT_S):
                 for reader, writer in busy:
@@ -195,7 +211,7 @@ def test_one_connection_too_many_is_closed_at_once() -> None:
                     writer.close()
                 answer = b""
                 while not answer:
-                    answer = await ask(port, GET)
+                    answer = await ask(port, GET, until_end=False)
             assert answer.startswith(b"HTTP/1.1 200 ")
 
     asyncio.run(main())
@@ -234,7 +250,7 @@ async def ended(reader: asyncio.StreamReader) -> bool:
 def test_what_is_no_request_is_refused_and_not_logged() -> None:
     async def main() -> Log:
         log = Log()
-        async with serving(log) as (_, port):
+        async with serving(log, Patient) as (_, port):
             for data in (
                 b"\x16\x03\x01\x02\x00\r\n\r\n",
                 b"GET\r\n\r\n",
@@ -250,8 +266,9 @@ def test_what_is_no_request_is_refused_and_not_logged() -> None:
 def test_a_fault_of_ours_is_logged() -> None:
     async def main() -> Log:
         log = Log()
-        async with serving(log) as (_, port):
-            assert (await ask(port, GET.replace(b"/short", b"/broken", 1))).startswith(b"HTTP/1.1 500 ")
+        async with serving(log, Patient) as (_, port):
+            answer = await ask(port, GET.replace(b"/short", b"/broken", 1), until_end=False)
+            assert answer.startswith(b"HTTP/1.1 500 ")
         return log
 
     assert asyncio.run(main()).lines == [("error", "request failed")]
@@ -278,7 +295,7 @@ def test_a_stop_waits_for_nobody(path: bytes) -> None:
 
 def test_client_that_says_no_more_has_its_answers_and_the_end() -> None:
     async def ask() -> bytes:
-        async with serving(Log()) as (_, port):
+        async with serving(Log(), Patient) as (_, port):
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             writer.write(b"GET /late HTTP/1.1\r\nHost: localhost\r\n\r\n" * 2)
             writer.write_eof()
