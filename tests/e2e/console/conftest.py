@@ -5,15 +5,16 @@ from collections.abc import Iterator
 import pytest
 
 from beanpole.console import limits
+from tests.e2e.console.patient import PATIENCE
 from tests.e2e.console.process import Console, console, url_of
 from tests.servers import Server
 
 
 @pytest.fixture(autouse=True)
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No list that is made in the test's process ends early because the machine is busy."""
-    monkeypatch.setattr(limits, "SEARCH_MS", 60_000)
-    monkeypatch.setattr(limits, "LOOK_MS", 60_000)
+    """What is made in the test's process does not end early because the machine is busy."""
+    for name, value in PATIENCE.items():
+        monkeypatch.setattr(limits, name, value)
 
 
 @pytest.fixture(scope="module")

@@ -113,14 +113,17 @@ def url_of(server: Server, name: str) -> str:
 
 
 @contextmanager
-def console(*flags: str) -> Iterator[Console]:
-    """A running console, which must still run at the end, or have been stopped."""
+def console(*flags: str, patient: bool = True) -> Iterator[Console]:
+    """A running console, which must still run at the end, or have been stopped.
+
+    It waits for servers longer than one that people use does, but for who wants to see how that one does.
+    """
     with tempfile.TemporaryDirectory() as folder:
         ready, messages = Path(folder, "ready"), Path(folder, "messages")
         command = [
             sys.executable,
             "-m",
-            "beanpole",
+            "tests.e2e.console.patient" if patient else "beanpole",
             "console",
             "--http",
             f"{HOST}:0",

@@ -24,7 +24,7 @@ def test_a_server_that_hangs_is_down_until_it_answers_again() -> None:
     with (
         beanpole_server() as server,
         beanpole_server() as other,
-        console("--url", url_of(server, "one"), "--url", url_of(other, "two")) as served,
+        console("--url", url_of(server, "one"), "--url", url_of(other, "two"), patient=False) as served,
     ):
         served.wait_for(lambda found: up(found, "one"), "the server is there")
         server.signal(signal.SIGSTOP)
@@ -32,14 +32,15 @@ def test_a_server_that_hangs_is_down_until_it_answers_again() -> None:
             served.wait_for(lambda found: not up(found, "one"), "the server is away")
             found = served.scrape_once()
             assert named(found, "one") == {"beanpole_up"}
-            assert up(found, "two") == 1
             assert served.get("/health").status == 503
             assert "one: away: no answer within 1 s" in served.get("/health?server=one").text
-            assert served.get("/health?server=two").status == 200
+            # The other may be slow on a busy machine, too.
+            served.wait_for(lambda found: up(found, "two") and not up(found, "one"), "the other server is there")
+            wait_until(lambda: served.get("/health?server=two").status == 200, "the other server is well")
         finally:
             server.signal(signal.SIGCONT)
         served.wait_for(lambda found: up(found, "one"), "the server is back")
-        assert served.get("/health").status == 200
+        wait_until(lambda: served.get("/health").status == 200, "both are well")
         assert "no answer within 1 s" in served.messages.read_text()
         assert "server back" in served.messages.read_text()
 
