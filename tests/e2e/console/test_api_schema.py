@@ -12,4 +12,5 @@ def test_the_api_keeps_to_its_own_description(config: str) -> None:
         done = fuzz(served, "--phases=fuzzing", "--max-examples=3", "--generation-deterministic", config=config)
         assert done.returncode == 0, done.stdout + done.stderr
         assert f"Tested: {len(OPERATIONS)}\n" in done.stdout
-        assert not config or "404" not in done.stdout, done.stdout
+        said = done.stdout.replace(f":{served.port}/", "/")  # which may have these digits
+        assert not config or "404" not in said, done.stdout
