@@ -160,7 +160,7 @@ ON_BOTH: list[tuple[str, str, About, Given]] = [
 
 ON_OURS: list[tuple[str, str, About, Given]] = [
     ("move-ids", "move", ("ready", "buried"), Given(to="move-ids-to")),
-    ("change-ids", "change", ("ready", "delayed"), Given(priority=1, delay=12.25, ttr=9, expire=5_000)),
+    ("change-ids", "change", ("ready", "delayed"), Given(priority=1, delay=1_200.25, ttr=9, expire=5_000)),
     ("change-filter", "change", None, Given(body=LINES, ttr=9)),
     ("change-binary", "change", None, text(BINARY)),
     ("change-dash", "change", ("ready",), text(b"-")),
@@ -173,7 +173,7 @@ ON_OURS: list[tuple[str, str, About, Given]] = [
         "put-key",
         "put",
         Tube("put-key"),
-        Given(body=b"x", key="k'1", taken="replace", until="reserve", delay=0.5),
+        Given(body=b"x", key="k'1", taken="replace", until="reserve", delay=1_000.5),
     ),
     ("put-expire", "put", Tube("put-expire"), Given(body=b"x", expire=900)),
     ("set-rules", "set-rules", Pattern("set-rules-*"), Given(rules="attempts: 7\nrate: 5/s burst 3\n")),
@@ -206,9 +206,8 @@ def test_a_resumed_tube(ours: Servers) -> None:
             assert client.stats_tube("resumed").pause_time_left == 0
 
 
-def test_jobs_put_since_are_left_alone_by_the_command_too(ours: Servers) -> None:
-    server, _ = ours
-    with client_of(server) as client:
+def test_jobs_put_since_are_left_alone_by_the_command_too() -> None:
+    with beanpole_server() as server, client_of(server) as client:
         client.put_many([b"x"] * 3, tube="since")
         made = act(server, lambda world: world.dry("delete", Filter("since", "ready")))
         later = client.put(b"later", tube="since")
