@@ -15,6 +15,7 @@ from beanpole.console.limits import ACTIONS_AT_ONCE as AT_ONCE
 from beanpole.console.security.visitors import Visitor
 from tests.e2e.console.acting import ANNE, World, act, buried, client_of, ids_in
 from tests.servers import HOST, REPLY_TIMEOUT_S, Server, beanpole_server, beanstalkd_server
+from tests.unit.console.test_serving import until
 
 COUNT = 2 * PIECE + 200
 """Jobs that are three pieces."""
@@ -222,13 +223,14 @@ def test_a_worker_keeps_the_jobs_that_it_takes_in_between(server: Server, tube: 
 
             made = await world.dry("delete", Filter(tube, "ready"))
             working = asyncio.create_task(work())
-            run = await world.begin(made, COUNT)
-            await run.wait(REPLY_TIMEOUT_S)
+            async with asyncio.timeout(REPLY_TIMEOUT_S):
+                await until(lambda: bool(taken))
+                run = await world.begin(made, COUNT)
+                await run.wait(REPLY_TIMEOUT_S)
+                there = set(ids_in(client, tube, "reserved"))
+                await until(lambda: taken >= there)  # an answer may be on its way
             working.cancel()
             await asyncio.gather(working, return_exceptions=True)
-            there = set(ids_in(client, tube, "reserved"))
-            assert taken
-            assert taken >= there
             assert set(ids_in(client, tube, "ready")) <= set(ids)
             assert run.done == COUNT - len(taken)
             assert run.refused.total() + run.gone <= len(taken)
