@@ -147,7 +147,8 @@ def test_a_cookie_needs_the_token_of_the_form_and_our_origin(server: Server, ser
         done = served.post("/actions", sent, **cookie, **origin)
         assert done.headers["location"].startswith("/actions/")
         wait_until(lambda: ids_in(client, "cookie", "ready") == ids[2:], "the jobs are deleted")
-    assert f'"target": "jobs {ids[0]}, {ids[1]}"' in served.messages.read_text()
+    line = f'"target": "jobs {ids[0]}, {ids[1]}"'
+    wait_until(lambda: line in served.messages.read_text(), "the console has heard of it, and says so")
     assert TOKEN not in served.messages.read_text()
 
 

@@ -135,7 +135,7 @@ def test_beanstalkd_shows_what_it_can_and_says_what_it_lacks(one: Server) -> Non
         assert rows(page)[1] == ["default", "1"]
         assert alone.get("/busy.jsonl").body == b""
         assert "who is connected needs list-sessions" in alone.get("/sessions").text
+        wait_until(lambda: ["default", "plain", "1"] in rows(both.get("/busy").text), "it is seen here too")
         page = both.get("/busy").text
-        assert ["default", "plain", "1"] in rows(page)
         assert [row[1] for row in rows(page) if row[0].startswith("w2")] == ["one"]
         assert [row[2] for row in rows(both.get("/sessions?text=w2").text)[1:]] == ["one"]

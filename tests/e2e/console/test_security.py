@@ -15,7 +15,7 @@ from beanpole.errors import ExitCode
 from tests.e2e.cli.conftest import run
 from tests.e2e.console.person import KIND, Person, person
 from tests.e2e.console.process import Answer, Console, connected, console, url_of
-from tests.e2e.console.test_served import console_of
+from tests.e2e.console.test_served import console_of, pid_of
 from tests.e2e.process import serving
 from tests.servers import HOST, REPLY_TIMEOUT_S, Server, beanpole_server
 
@@ -198,7 +198,7 @@ def test_a_server_passes_its_flags_on(tokens: Path) -> None:
         served = console_of(process)
         assert served.get("/").status == 401
         assert person(served, ANN).get("/").status == 200
-        pid = process.events("console started")[0]["pid"]
+        pid = pid_of(process)
         assert b"--http-hide-bodies" in Path(f"/proc/{pid}/cmdline").read_bytes()
 
 

@@ -39,7 +39,7 @@ def test_server_under_load_is_measured() -> None:
         assert found["beanpole_up", frozenset({("server", name)})] == 1
         assert found["beanpole_connections", frozenset({("server", name), ("kind", "open")})] == 1
         for path in ("/health", "/ready", "/leader"):
-            assert served.get(path).status == 200, path
+            wait_until(lambda path=path: served.get(path).status == 200, path)  # type: ignore[misc]
         process.signal(signal.SIGUSR1)
         wait_until(lambda: served.get("/ready").status == 503, "it drains")
 
