@@ -5,9 +5,11 @@ process id. Servers listen on 127.0.0.1 on a port of their own, so that any numb
 A peer that is not installed skips a test on a user's machine and fails it in CI: see `missing_peer`.
 """
 
+import contextlib
 import errno
 import os
 import re
+import secrets
 import shutil
 import signal
 import socket
@@ -32,6 +34,9 @@ STOP_TIMEOUT_S = 60.0
 
 REPLY_TIMEOUT_S = 60.0
 """How long a test waits for a reply that must come."""
+
+PORTS_OF_SYSTEM = 1024
+"""Ports below are not for everybody."""
 
 PORT_ATTEMPTS = 5
 """A free port can be taken by somebody else before beanstalkd binds it; it then exits and another port is tried."""
@@ -162,10 +167,17 @@ def _start(command: list[str], output: "IO[bytes] | int") -> "subprocess.Popen[b
 
 
 def free_port() -> int:
-    """A port that nobody has now; somebody else may take it before it is bound."""
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        return int(probe.getsockname()[1])
+    """A port that nobody has now, and that the kernel gives to nobody who binds port 0 or connects.
+
+    Only another caller of this may still take it before it is bound.
+    """
+    lowest = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    while True:
+        # Where the kernel gives away almost all ports, one of those must do.
+        port = secrets.choice(range(lowest // 2, lowest)) if lowest > 2 * PORTS_OF_SYSTEM else 0
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind((HOST, port))
+            return int(probe.getsockname()[1])
 
 
 def _answers(process: "subprocess.Popen[bytes]", server: Server) -> bool:

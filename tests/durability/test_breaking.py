@@ -6,6 +6,7 @@ from pathlib import Path
 from tests.durability.kept import assert_kept, facts, jobs_count, keeping, kill, put, put_line, terminate
 from tests.durability.shim import Switches
 from tests.e2e.process import wait_until
+from tests.servers import REPLY_TIMEOUT_S
 
 SEGMENT = ("-s", "65536")
 
@@ -52,7 +53,7 @@ def test_hundred_thousand_puts_in_flight(tmp_path: Path) -> None:
             client.socket.setblocking(False)
             with contextlib.suppress(BlockingIOError):
                 client.fill()
-            client.socket.settimeout(20)
+            client.socket.settimeout(REPLY_TIMEOUT_S)
         client.expect(b"".join(b"INSERTED %d\r\n" % id for id in range(1, count + 1)))
         kill(process)
     with keeping(tmp_path, *SEGMENT) as process, process.connect() as client:

@@ -12,7 +12,7 @@ from beanpole.errors import ExitCode
 from tests.durability.kept import assert_kept, facts, keeping, kill, put, starting, terminate
 from tests.durability.shim import Switches
 from tests.e2e.process import start_in_vain, wait_until
-from tests.servers import HOST, beanstalkd_server, peer
+from tests.servers import HOST, STOP_TIMEOUT_S, beanstalkd_server, free_port, peer
 
 SEGMENT = ("-s", "65536")
 
@@ -41,7 +41,7 @@ def test_beanstalkd_and_beanpole_refuse_each_other(tmp_path: Path) -> None:
     other = tmp_path / "other"
     with keeping(other):
         command = [peer("beanstalkd"), "-l", HOST, "-p", "0", "-b", str(other)]
-        done = subprocess.run(command, capture_output=True, timeout=10, check=False)
+        done = subprocess.run(command, capture_output=True, timeout=STOP_TIMEOUT_S, check=False)
         assert done.returncode == ExitCode.DATA_DIR_LOCKED
 
 
@@ -105,9 +105,7 @@ def test_port_opens_when_recovery_is_done(tmp_path: Path, switches: Switches) ->
     with keeping(log) as process, process.connect() as client:
         jobs = {put(client, b"x"): b"x"}
         kill(process)
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     with switches.holding_syncs(), starting(log, port=port, env=switches.env) as process:
         wait_until(switches.sync_count, "recovery has come to its first sync")
         assert not process.ready_file.exists()

@@ -9,6 +9,7 @@ import pytest
 from tests.durability.kept import facts, keeping, kill, put, put_line, terminate
 from tests.durability.shim import Switches
 from tests.e2e.process import Client, serving, wait_until
+from tests.servers import REPLY_TIMEOUT_S
 
 
 def assert_silent(client: Client) -> None:
@@ -16,7 +17,7 @@ def assert_silent(client: Client) -> None:
     client.socket.setblocking(False)
     with pytest.raises(BlockingIOError):
         client.socket.recv(1)
-    client.socket.settimeout(20)
+    client.socket.settimeout(REPLY_TIMEOUT_S)
 
 
 @pytest.mark.parametrize(

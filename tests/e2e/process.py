@@ -90,7 +90,8 @@ class Process:
     def events(self, event: str = "") -> list[dict[str, object]]:
         """The log lines, or those of one event; a warning of the command line is none."""
         text = self.output if event else self.messages
-        found = [json.loads(line) for line in text.splitlines() if line.startswith("{")]
+        whole = text[: text.rfind("\n") + 1]  # the last line may be half-written yet
+        found = [json.loads(line) for line in whole.splitlines() if line.startswith("{")]
         return [line for line in found if event in ("", line["event"])]
 
     def wait_ready(self) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.process import Client, Process, healthy, serving
+from tests.servers import REPLY_TIMEOUT_S
 
 MIB = 1 << 20
 BIG = 10_000_000
@@ -114,7 +115,7 @@ def unix_client() -> Iterator[tuple[Process, Client]]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "socket")
         with serving("-l", f"unix:{path}") as process, socket.socket(socket.AF_UNIX) as connection:
-            connection.settimeout(10)
+            connection.settimeout(REPLY_TIMEOUT_S)
             connection.connect(str(path))
             yield process, Client(connection)
 

@@ -105,7 +105,8 @@ def test_the_first_fifteen_minutes(tmp_path: Path) -> None:
             (tmp_path / "mails.py").write_text(module)
             until_stopped.enter_context(terminal.running(terminal.last_line(work), messages))
             terminal.run("bash", "-e", "-c", terminal.last_line(put))
-            wait_until(lambda: "sent to" in messages.read_text(), "the first job is done")
+            # The whole line: print writes it word by word.
+            wait_until(lambda: "sent to you@example.org\n" in messages.read_text(), "the first job is done")
             assert sorted(without_times(messages.read_text().replace(terminal.port, "11300"))) == sorted(
                 logged.splitlines()
             )

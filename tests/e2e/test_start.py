@@ -1,7 +1,6 @@
 """Starting: flags, environment, the TOML file, which of them wins, and one clear line for every mistake."""
 
 import resource
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +9,7 @@ import pytest
 
 import beanpole
 from tests.e2e.process import Outcome, healthy, serving, start_in_vain, wait_until
-from tests.servers import HOST
+from tests.servers import HOST, free_port
 
 USAGE, UNKNOWN_USER, CANNOT_LISTEN = 5, 33, 111
 
@@ -215,9 +214,7 @@ def test_file_of_the_log_that_is_a_directory_is_named(tmp_path: Path) -> None:
 
 def test_client_connects_before_the_server_is_ready() -> None:
     """Without a directory the port is open before most of the server is imported."""
-    with socket.socket() as taken:
-        taken.bind((HOST, 0))
-        port = taken.getsockname()[1]
+    port = free_port()
     code = f"import sys, beanpole.server.early as early; early.listen(['-l', '{HOST}', '-p', '{port}'], {{}});"
     code += f"import socket; socket.create_connection(('{HOST}', {port})).close();"
     code += "sys.exit(any(name in sys.modules for name in ('asyncio', 'click', 'structlog', 'uvloop')))"

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 
 from beanpole.engine import limits
 from beanpole.server import limits as server_limits
-from tests.e2e.process import Process
+from tests.e2e.process import Process, wait_until
 
 OTHERS = 20
 COMMANDS_PER_TURN = server_limits.SHARE_COST_NS // server_limits.COMMAND_COST_NS
@@ -111,7 +111,7 @@ def test_connections_that_wake_each_other_in_chains(process: Process) -> None:
             client.send(b"watch c%d\r\nignore default\r\nuse c%d\r\n" % (number, (number + 1) % count))
             client.expect(b"WATCHING 2\r\nWATCHING 1\r\nUSING c%d\r\n" % ((number + 1) % count))
             client.send(b"reserve\r\nput 0 0 60 4\r\nnext\r\n" * 3)
-        assert process.statistic("current-waiting") == count
+        wait_until(lambda: process.statistic("current-waiting") == count, "all wait")
         with process.connect() as starter:
             starter.send(b"use c0\r\nput 0 0 60 5\r\nfirst\r\n")
             starter.expect(b"USING c0\r\n")
