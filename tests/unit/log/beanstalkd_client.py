@@ -68,15 +68,16 @@ class Seen:
     counts: tuple[int, int, int, int, int]
 
 
-def ask_all(server: Server, ids: range) -> tuple[dict[int, Seen], dict[int, dict[str, str]]]:
-    """What a server knows of jobs: what it should agree on with the reader, and all of `stats-job`."""
-    seen, stats = {}, {}
+def ask_all(server: Server, ids: range) -> tuple[dict[int, Seen], dict[int, dict[str, str]], dict[int, int]]:
+    """What a server knows of jobs: what it should agree on with the reader, all of `stats-job`, and when it said so."""
+    seen, stats, asked_ns = {}, {}, {}
     with Client(server) as client:
         for id in ids:
             words = client.ask(f"peek {id}")
             if words[0] != "FOUND":
                 continue
             row = stats[id] = client.stats(f"stats-job {id}")
+            asked_ns[id] = time.time_ns()
             reserves, timeouts, releases, buries, kicks = (
                 int(row[key]) for key in ("reserves", "timeouts", "releases", "buries", "kicks")
             )
@@ -85,7 +86,7 @@ def ask_all(server: Server, ids: range) -> tuple[dict[int, Seen], dict[int, dict
             counts = reserves, timeouts, releases, buries, kicks
             numbers = int(row["pri"]), int(row["delay"]), int(row["ttr"])
             seen[id] = Seen(row["tube"], row["state"], words[3].encode("latin-1"), *numbers, counts)
-    return seen, stats
+    return seen, stats, asked_ns
 
 
 def as_seen(job: BinlogJob, now_ns: int) -> Seen:
@@ -100,12 +101,11 @@ def compare_with_beanstalkd(folder: Path, jobs: dict[int, BinlogJob], next_id: i
     copy = folder.with_name(folder.name + "-copy")
     shutil.copytree(folder, copy)
     with beanstalkd_server("-b", str(copy), "-f", "0", "-s", "1000000") as server:
-        seen, stats = ask_all(server, range(1, next_id + 5))
-        now_ns = time.time_ns()
+        seen, stats, asked_ns = ask_all(server, range(1, next_id + 5))
     shutil.rmtree(copy)
-    assert {id: as_seen(job, now_ns) for id, job in jobs.items()} == seen
+    assert {id: as_seen(job, asked_ns.get(id, 0)) for id, job in jobs.items()} == seen
     for id, row in stats.items():
-        job = jobs[id]
+        job, now_ns = jobs[id], asked_ns[id]
         assert abs((now_ns - job.created_at_ns) // 1_000_000_000 - int(row["age"])) <= 2
         if row["state"] == "delayed":
             assert abs((job.deadline_at_ns - now_ns) // 1_000_000_000 - int(row["time-left"])) <= 2

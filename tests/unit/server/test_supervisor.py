@@ -74,6 +74,7 @@ class House:
                 reader, writer = await asyncio.open_connection(*self.address)
                 line = await reader.readline()
                 writer.close()
+                await writer.wait_closed()  # its descriptor is free only then
                 if line:  # empty: it was killed before it answered
                     found: dict[str, object] = json.loads(line)
                     return found
@@ -168,7 +169,7 @@ def test_console_that_is_killed_is_started_again_and_leaves_nothing() -> None:
                 assert not is_alive(pid)
             assert len(set(pids)) == 21
             await found.until(lambda: len(found.events("console started")) == 21)
-            assert descriptors() == before
+            await found.until(lambda: descriptors() == before)
             ends = found.events("console ended")
             assert [each["reason"] for each in ends] == ["SIGKILL"] * 20
             assert found.engine.session_count == 0
