@@ -13,7 +13,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -148,13 +148,15 @@ class DatabaseServer:
     def signal(self, number: int) -> None:
         """Sends a signal to all processes of the server; PostgreSQL has one for each connection."""
         assert self.process is not None
+        assert self.process.poll() is None, "the server ended by itself"
         first = self.process.pid
+        os.kill(first, signal.SIGSTOP)  # so that it starts no process that nobody knows of
+        while Path(f"/proc/{first}/stat").read_text().rpartition(")")[2].split()[0] not in "TZ":
+            time.sleep(0.001)
         children = Path(f"/proc/{first}/task/{first}/children").read_text().split()
-        for pid in (first, *map(int, children)):
-            try:
+        for pid in (*map(int, children), first):
+            with suppress(ProcessLookupError):
                 os.kill(pid, number)
-            except ProcessLookupError:
-                assert pid != first, "the server ended by itself"
 
     def kill(self) -> None:
         """Ends the server as a crash does."""

@@ -14,7 +14,7 @@ from tests.e2e.process import Client, Process, healthy, wait_until
 
 CONNECTIONS = 30
 SECONDS = 2.0
-STEPS_MAX = 20_000
+STEPS_MIN, STEPS_MAX = 200, 20_000
 
 WORDS = [
     b"put ", b"reserve", b"reserve-with-timeout ", b"reserve-job ", b"delete ", b"release ", b"bury ", b"kick ",
@@ -99,14 +99,12 @@ def end(chance: random.Random, client: Client) -> None:
         client.socket.close()
 
 
-def drive(process: Process, chance: random.Random) -> int:
-    """Sends random pieces for a while; returns how many."""
+def drive(process: Process, chance: random.Random) -> None:
+    """Sends random pieces for a while, and some of them however long that takes."""
     clients: list[Client] = []
-    give_up_at = time.monotonic() + SECONDS
-    steps = 0
-    while steps < STEPS_MAX:
-        steps += 1
-        if time.monotonic() > give_up_at:
+    end_at = time.monotonic() + SECONDS
+    for step in range(STEPS_MAX):
+        if step > STEPS_MIN and time.monotonic() > end_at:
             break
         if len(clients) < CONNECTIONS:
             clients.append(process.connect(wait_accepted=False))
@@ -129,7 +127,6 @@ def drive(process: Process, chance: random.Random) -> int:
             end(chance, client)
     for client in clients:
         client.socket.close()
-    return steps
 
 
 @pytest.mark.parametrize("flags", [(), ("--one-reply-per-send",)], ids=["default", "one-reply-per-send"])
@@ -138,7 +135,7 @@ def test_random_bytes_leave_nothing_behind(flags: tuple[str, ...]) -> None:
     with healthy(*flags) as process:
         with process.connect():
             before = process.descriptor_count()
-        assert drive(process, random.Random(seed)) > 100, f"seed {seed}"
+        drive(process, random.Random(seed))
         wait_until(lambda: process.statistic("current-connections") == 1, f"sessions are left, seed {seed}")
         assert process.statistic("current-jobs-reserved") == 0, f"seed {seed}"
         assert process.statistic("current-waiting") == 0, f"seed {seed}"
