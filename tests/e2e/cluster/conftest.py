@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -50,10 +51,37 @@ class Cluster:
         """Waits until all of some nodes have said that they lead, or could."""
 
         def alive() -> set[object]:
-            status = run("cluster", "status", self.url, "--json").objects[0]
-            return {each["node"] for each in status["nodes"] if each["role"] in {"leader", "follower"}}
+            return {each["node"] for each in self.nodes() if each["role"] in {"leader", "follower"}}
 
         wait_until(lambda: set(names) <= alive(), f"{names} are alive")
+
+    def status(self) -> dict[str, Any]:
+        """What `status` says when the node that leads is alive: a busy machine may let it be late to say that."""
+        found: list[Done] = []
+
+        def is_led() -> bool:
+            found.append(run("cluster", "status", self.url, "--json"))
+            return found[-1].code == 0
+
+        wait_until(is_led, "a node leads")
+        return found[-1].objects[0]
+
+    def nodes(self) -> list[dict[str, Any]]:
+        """What the nodes say of themselves: up to a second ago."""
+        nodes: list[dict[str, Any]] = run("cluster", "status", self.url, "--json").objects[0]["nodes"]
+        return nodes
+
+    def set_silence(self, silence_ms: int, *names: str) -> None:
+        """Sets the silence limit for nodes that start, and for these, which connect again."""
+        self.database.run(f"update beanpole.setting set value = '{silence_ms}' where name = 'silence_ms'")  # noqa: S608
+        for name in names:
+            self.disconnect(name)
+
+    def disconnect(self, name: str) -> None:
+        """Ends the connections of a node to PostgreSQL."""
+        self.database.run(
+            f"select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'beanpole {name}'"  # noqa: S608
+        )
 
     def count(self, table: str, condition: str) -> int:
         """How many rows of a table there are."""

@@ -53,8 +53,8 @@ def test_follower_says_what_it_is_and_the_next_leader_what_it_has(cluster: Clust
         assert not jobs_in(found)
         assert found["beanpole_cluster_epoch", frozenset({("server", "b")})] == 1
         assert ("beanpole_cluster_lag_bytes", frozenset({("server", "b")})) in found
-        assert role(scraped(a), "a") == "leader"
-        assert jobs_in(scraped(a))
+        wait_until(lambda: role(scraped(a), "a") == "leader", "a leads")
+        wait_until(lambda: jobs_in(scraped(a)), "the jobs of a are shown")
         ready, leader = (console_of(b).get(path) for path in ("/ready", "/leader"))
         assert (ready.status, ready.text) == (200, f"b: follows {HOST}:{a.port}\n")
         assert leader.status == 503

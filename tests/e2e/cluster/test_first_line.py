@@ -9,8 +9,7 @@ def line_of(cluster: Cluster, epoch_more: int = 0) -> bytes:
     """The first line for the leader, or for one of a later epoch."""
     with cluster.database.connected() as connection:
         values: dict[str, str] = dict(connection.exec_driver_sql("select name, value from beanpole.setting").fetchall())
-    status = cluster("status", "--json").objects[0]
-    return hello(str(values["cluster"]), int(str(status["epoch"])) + epoch_more)
+    return hello(str(values["cluster"]), int(cluster.status()["epoch"]) + epoch_more)
 
 
 def test_first_lines(cluster: Cluster) -> None:

@@ -191,7 +191,8 @@ def test_a_leader_with_the_address_of_another_cluster_hands_over(
             cluster.node("b") as b,  # ready means that it leads
         ):
             cluster.wait_leader("b")
-            assert "does not lead this cluster" in str(b.events("leader is not reached")[0]["reason"])
+            reasons = [str(line["reason"]) for line in b.events("leader is not reached")]
+            assert any("does not lead this cluster" in each for each in reasons), reasons
 
 
 def test_a_leader_whose_name_does_not_resolve_is_a_log_line(cluster: Cluster) -> None:
@@ -218,26 +219,31 @@ def test_clients_are_sent_away_while_nothing_is_confirmed(cluster: Cluster) -> N
 
 
 def test_clients_of_a_follower_are_sent_away_while_no_leader_is_reached(cluster: Cluster) -> None:
-    cluster.init(5000)
-    with cluster.node("a") as a, cluster.node("b", "--cluster-wait", "1") as b:
-        a.signal(signal.SIGKILL)
-        wait_until(lambda: b.events("clients sent away"), "b gives up")
-        with b.connect(wait_accepted=False) as client:
-            client.send(b"list-tube-used\r\n")
-            assert client.rest() == b""
-        cluster.wait_leader("b")
-        ask(b, (b"list-tube-used\r\n", b"USING default\r\n"))
+    cluster.init(500)
+    with cluster.node("a") as a:
+        cluster.set_silence(600_000)  # so that b does not lead before it has been looked at
+        with cluster.node("b", "--cluster-wait", "1") as b:
+            a.signal(signal.SIGKILL)
+            wait_until(lambda: b.events("clients sent away"), "b gives up")
+            with b.connect(wait_accepted=False) as client:
+                client.send(b"list-tube-used\r\n")
+                assert client.rest() == b""
+            cluster.set_silence(500, "b")
+            cluster.wait_leader("b")
+            wait_until(lambda: serves(b), "it serves clients again")
 
 
 def test_clients_are_sent_away_while_no_leader_is_known(cluster: Cluster) -> None:
     cluster.init(500)
     with cluster.node("a", "--cluster-wait", "1") as a, a.connect() as client:
-        cluster.database.run("update beanpole.setting set value = '5000' where name = 'silence_ms'")
+        cluster.set_silence(600_000)  # so that it does not lead again before it has been looked at
         cluster.database.run("insert into beanpole.step_down values (1, '*')")
         assert client.rest() == b"", "it does not lead any more"
         with a.connect(wait_accepted=False) as another:
             assert another.rest() == b""
-        assert a.events("clients sent away")[0]["reason"] == "no leader is known"
+        wait_until(lambda: a.events("clients sent away"), "it says so")
+        assert a.events("clients sent away")[-1]["reason"] == "no leader is known"
+        cluster.set_silence(500, "a")
         wait_until(lambda: serves(a), "it serves clients again")
         assert len(a.events("leading")) >= 2
 
@@ -286,9 +292,7 @@ def test_a_node_waits_for_a_postgresql_that_is_not_there(tmp_path: Path) -> None
 def test_a_node_says_that_postgresql_is_reached_again(cluster: Cluster) -> None:
     cluster.init()
     with cluster.node("a"), cluster.node("b") as b:
-        cluster.database.run(
-            "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'beanpole b'"
-        )
+        cluster.disconnect("b")
         wait_until(lambda: b.events("PostgreSQL is reached again"), "b goes on")
         assert [line["event"] for line in b.events() if "PostgreSQL is" in str(line["event"])] == [
             "PostgreSQL is not reached",

@@ -101,8 +101,9 @@ def test_of_two_processes_with_a_name_the_one_that_is_alive_or_leads_is_shown(cl
 
     async def take_turns() -> None:
         assert await report(first, "leader", 1) == (first, "leader")
+        cluster.database.run("update beanpole.node set seen = seen + interval '1 hour'")  # however long this takes
         assert await report(second, "follower", 1) == (first, "leader"), "it is alive"
-        cluster.database.run("update beanpole.node set seen = seen - interval '4 seconds'")
+        cluster.database.run("update beanpole.node set seen = seen - interval '1 hour 4 seconds'")
         assert await report(second, "follower", 1) == (second, "follower"), "it was silent"
         assert await report(first, "follower", 1) == (second, "follower")
         assert await report(first, "leader", 2) == (first, "leader"), "it leads"

@@ -19,13 +19,12 @@ CLOSED = 5
 
 def roles(cluster: Cluster) -> dict[str, str]:
     """What the nodes say that they are: up to a second ago."""
-    return {each["node"]: each["role"] for each in cluster("status", "--json").objects[0]["nodes"]}
+    return {each["node"]: each["role"] for each in cluster.nodes()}
 
 
 def lags(cluster: Cluster) -> list[int]:
     """How many rows the nodes are behind; -1 for one that has said nothing yet."""
-    nodes = cluster("status", "--json").objects[0]["nodes"]
-    return [-1 if each["lag_rows"] is None else each["lag_rows"] for each in nodes]
+    return [-1 if each["lag_rows"] is None else each["lag_rows"] for each in cluster.nodes()]
 
 
 def ask(process: Process, *conversation: tuple[bytes, bytes]) -> None:
@@ -87,7 +86,7 @@ def test_status_shows_who_leads_and_how_far_the_others_are(cluster: Cluster) -> 
     cluster.init()
     with cluster.node("a") as a, cluster.node("b"):
         cluster.wait_alive("a", "b")
-        status = cluster("status", "--json").objects[0]
+        status = cluster.status()
         assert (status["leader"], status["epoch"]) == ("a", 1)
         assert status["address"] == f"127.0.0.1:{a.port}"
         wait_until(lambda: roles(cluster) == {"a": "leader", "b": "follower"}, "both say what they are")
@@ -158,9 +157,9 @@ def test_step_down_needs_somebody_who_can_lead(cluster: Cluster) -> None:
 def test_step_down_lets_the_named_node_lead(cluster: Cluster) -> None:
     cluster.init(30_000)
     # The first leader is known only after the silence limit, so a short one is set for it.
-    cluster.database.run("update beanpole.setting set value = '500' where name = 'silence_ms'")
+    cluster.set_silence(500)
     with cluster.node("a") as a:
-        cluster.database.run("update beanpole.setting set value = '30000' where name = 'silence_ms'")
+        cluster.set_silence(30_000)
         with cluster.node("b") as b, cluster.node("c") as c:
             cluster.wait_alive("a", "b", "c")
             ask(a, (b"put 0 0 60 1\r\nx\r\n", b"INSERTED 1\r\n"))
