@@ -22,7 +22,7 @@ from tests.e2e.console.process import console, url_of
 from tests.e2e.process import serving, wait_until
 from tests.ops.checks import ALERTS, BOARD, CLUSTER, EPOCH, LAGS, PLAIN, Run, threshold
 from tests.ops.files import OPS, ROOT, alerts, panels
-from tests.ops.load import ENDS, LATE, MAIL, ORPHANS, PUT, SERVER, TUBES, Load
+from tests.ops.load import ENDS, IDLE, LATE, MAIL, ORPHANS, PUT, SERVER, TUBES, Load
 from tests.ops.prometheus import Peer, Prometheus, listening_peer, prometheus
 from tests.servers import HOST, Server, beanstalkd_server
 
@@ -87,20 +87,30 @@ def ended(found: Prometheus, at_s: float) -> dict[tuple[str, str], float]:
     return {(labels["tube"], labels["outcome"]): value for labels, value in values}
 
 
+LAST = f'beanpole_tube_waiting{{server="{SERVER}",tube="{IDLE}"}} == 1'
+"""What the load does last, some milliseconds behind the last end of a job."""
+
+OFTEN = f'count_over_time(beanpole_job_ends_total{{server="{SERVER}",tube="{MAIL}",outcome="deleted"}}[5m]) > 12'
+"""More samples than what is extrapolated needs."""
+
 WARM = {(MAIL, "deleted"): 1, (LATE, "deleted"): 1}
 """The ends of jobs before the load."""
 
 
 def moment_after_the_load(found: Prometheus) -> float:
-    """A moment at which Prometheus has seen everything, and nothing was away."""
+    """A moment at which Prometheus has seen everything, and nothing was away.
+
+    So often that what it extrapolates is within `NEARLY`: by 1.1 times the time between two samples at each end.
+    """
     expected = {key: count + WARM.get(key, 0) for key, count in ENDS.items()}
     moments: list[float] = []
 
-    def is_whole() -> bool:
+    def is_whole() -> object:
         moments.append(time.time())
         away = found.values("up == 0 or beanpole_up == 0", moments[-1])
         up = found.values("beanpole_up", moments[-1])
-        return not away and len(up) == 4 and ended(found, moments[-1]) == expected
+        ends = ended(found, moments[-1]) == expected and found.values(LAST, moments[-1])
+        return not away and len(up) == 4 and ends and found.values(OFTEN, moments[-1])
 
     wait_until(is_whole, "the load is seen", WAIT_S)
     return moments[-1]
