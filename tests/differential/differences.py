@@ -53,7 +53,10 @@ OF_A_LOG = {"file"}
 """What depends on the log, which not every side has."""
 
 RUNNING = {"age", "time-left", "pause-time-left"}
-"""What changes by itself; all times in the conversations are so long that it is 0 in both or in none. Age is 0 or 1."""
+"""What changes by itself; all times in the conversations are so long that it is 0 in both or in none. Age is short."""
+
+SHORT_S = 500
+"""More than a conversation takes on any machine, and less than what is left of the shortest of its times."""
 
 OWN_KEYS = (
     {"beanpole-version", "durability", "cluster-role", "cluster-epoch", "cluster-lag", "cluster-sends-away"}
@@ -102,7 +105,7 @@ def normal_statistics(lines: Lines) -> Lines:
     if any(key == "pid" for key, _ in lines):
         return [(key, SAME if key in VOLATILE else value) for key, value in lines]
     lines = [(key, SAME if key in OF_A_LOG else value) for key, value in lines]
-    return [(key, str(int(value) > 1) if key in RUNNING else value) for key, value in lines]
+    return [(key, str(int(value) > SHORT_S) if key in RUNNING else value) for key, value in lines]
 
 
 def normal_reply(reply: bytes, ordinals: dict[int, int]) -> str:

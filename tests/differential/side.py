@@ -11,6 +11,7 @@ import time
 from typing import TYPE_CHECKING
 
 from tests.differential.differences import normal_reply
+from tests.servers import REPLY_TIMEOUT_S
 
 if TYPE_CHECKING:
     from beanpole.testing.world import World
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 ID_DIGITS = 12
 """Ids are sent with leading zeros, so that a command is as long for every server."""
 
-MISSING_S = 5.0
+MISSING_S = REPLY_TIMEOUT_S
 """How long a reply may take before it counts as missing."""
 
 ROUND_TRIPS = 3

@@ -48,8 +48,8 @@ def test_every_number_survives(tmp_path: Path, end: Callable[[Process], object])
 def test_reserved_jobs_become_ready(tmp_path: Path, end: Callable[[Process], object]) -> None:
     with keeping(tmp_path) as process, process.connect() as client:
         jobs = {put(client, b"%d" % i, ttr_s=1): b"%d" % i for i in range(3)}
-        for id, body in jobs.items():
-            client.ask(b"reserve\r\n", b"RESERVED %d 1\r\n%b\r\n" % (id, body))
+        for id, body in jobs.items():  # by their ids: a time to run may have ended before the last of them
+            client.ask(b"reserve-job %d\r\n" % id, b"RESERVED %d 1\r\n%b\r\n" % (id, body))
         end(process)
     with keeping(tmp_path) as process, process.connect() as client:
         assert facts(client)["current-jobs-ready"] == "3"

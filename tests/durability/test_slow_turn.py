@@ -5,11 +5,10 @@ from pathlib import Path
 
 from tests.durability.kept import keeping, put_line
 from tests.durability.shim import Switches
+from tests.durability.test_policies import is_quiet
 from tests.e2e.process import Client, wait_until
 
 SYNC_S = 0.1
-TRIES = 50
-"""A line that a busy machine causes keeps others away for a second."""
 
 
 def put_slowly(client: Client, switches: Switches) -> None:
@@ -25,11 +24,15 @@ def put_slowly(client: Client, switches: Switches) -> None:
 
 def test_a_slow_sync_for_the_only_client_is_reported(tmp_path: Path, switches: Switches) -> None:
     with keeping(tmp_path / "log", env=switches.env) as process, process.connect() as client:
-        for _ in range(TRIES):
+        wait_until(lambda: is_quiet(switches, client), "what is begun at a start is synced")
+        found: list[dict[str, object]] = []
+
+        def is_reported() -> bool:  # a line that a busy machine causes keeps others away for a second
             put_slowly(client, switches)
-            found = [line for line in process.events("slow turn") if line["reason"] == "sync"]
-            if found:
-                break
+            found[:] = [line for line in process.events("slow turn") if line["reason"] == "sync"]
+            return bool(found)
+
+        wait_until(is_reported, "a slow sync is reported")
         line = found[0]
         host, port = client.socket.getsockname()
         assert line["connection"] == f"{host}:{port}"
