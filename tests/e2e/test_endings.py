@@ -93,7 +93,8 @@ def found(job_id: int) -> bytes:
 @pytest.fixture(autouse=True)
 def clean(process: Process) -> Iterator[None]:
     """Each test leaves no session, no descriptor and no job."""
-    with process.connect():
+    with process.connect() as client:
+        wait_until(lambda: client.statistic("current-connections") == 1, "those of the test before are closed")
         before = process.descriptor_count()
     yield
     wait_until(lambda: process.statistic("current-connections") == 1, "its sessions are closed")
