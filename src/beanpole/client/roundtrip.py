@@ -7,7 +7,7 @@ it in :mod:`~beanpole.client.sync`.
 import cython
 from cython.cimports.beanpole.posix import MSG_DONTWAIT, MSG_NOSIGNAL, MSG_PEEK, recv, send
 from cython.cimports.beanpole.protocol.wire import Reply, ReplyReader
-from cython.cimports.cpython.exc import PyErr_SetFromErrno
+from cython.cimports.cpython.exc import PyErr_CheckSignals, PyErr_SetFromErrno
 from cython.cimports.libc.errno import EAGAIN, EINTR, errno
 
 WHOLE = -1
@@ -25,7 +25,9 @@ def is_over(fd: cython.int) -> bool:
 
 
 def round_trip(fd: cython.int, data: bytes, count: cython.Py_ssize_t, reader: ReplyReader, replies: list[Reply]) -> int:
-    """Send commands, receive once, and append the replies that are whole. Raise OSError, and what the reader does.
+    """Send commands, receive once, and append the replies that are whole.
+
+    Raise OSError, what the reader does, and what the handler of a signal does.
 
     Return WHOLE or LATE, or else how many bytes were sent: then the caller goes on with the rest, and with receiving.
     """
@@ -42,6 +44,7 @@ def round_trip(fd: cython.int, data: bytes, count: cython.Py_ssize_t, reader: Re
         PyErr_SetFromErrno(OSError)
     if sent < size:
         return sent
+    PyErr_CheckSignals()  # one that came while others had the interpreter would wake nobody in recv()
     with cython.nogil:
         came = recv(fd, cython.address(buffer[0]), 16384, 0)
     if came < 0:
