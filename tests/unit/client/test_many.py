@@ -123,7 +123,7 @@ def test_a_cancelled_reserve_ends_with_cancel_reserve_where_the_server_has_it(an
     script += [(b"delete 1\r\n", b"DELETED\r\n")] if lives else []
 
     async def scene(address: tuple[str, int]) -> None:
-        async with AsyncClient(address, timeout=20 if lives else 0.05, backoff=Backoff(attempts=1)) as client:
+        async with AsyncClient(address, timeout=20 if lives else 1, backoff=Backoff(attempts=1)) as client:
             await client.features()
             task = asyncio.create_task(client.reserve())
             await asyncio.to_thread(sent.wait, 20)

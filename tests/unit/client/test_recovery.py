@@ -171,7 +171,7 @@ def test_patience_ends(make: Maker) -> None:
     with Peer([INSERTED, *make.asking, (b"reserve\r\n", CLOSE)]) as peer:
         client = make(peer.address, backoff=FAST, patience=0.1)
         client.put("x")
-        with pytest.raises(CannotConnectError, match=r"can't connect to .*; the connection was lost 0\.\d s ago"):
+        with pytest.raises(CannotConnectError, match=r"can't connect to .*; the connection was lost \d+\.\d s ago"):
             client.reserve()
         with pytest.raises(CannotConnectError, match="lost"):
             client.watch("t")
