@@ -180,6 +180,18 @@ def free_port() -> int:
             return int(probe.getsockname()[1])
 
 
+@contextmanager
+def kept_port() -> Iterator[int]:
+    """A port that nobody else gets as long as the block runs, whether or not a server of the test listens there.
+
+    It is bound and does not listen: so it is refused to who wants just any port, and not to who names it.
+    """
+    with socket.socket() as bound:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind((HOST, 0))
+        yield int(bound.getsockname()[1])
+
+
 def _answers(process: "subprocess.Popen[bytes]", server: Server) -> bool:
     """Waits until a server answers; false when the process ends instead.
 

@@ -48,6 +48,18 @@ def wait_until(condition: Callable[[], object], what: str, timeout_s: float = RE
         time.sleep(POLL_S)
 
 
+def written_to(terminal: int) -> bytes:
+    """All that was written to a terminal, given our end of it, after everybody has closed the other end.
+
+    It comes in pieces, also when the writer is long gone.
+    """
+    found = b""
+    with contextlib.suppress(OSError):  # EIO: that is the end
+        while piece := os.read(terminal, 1 << 16):
+            found += piece
+    return found
+
+
 def set_limits(limits: Mapping[int, int]) -> None:
     """Sets limits of resources for this process."""
     for which, value in limits.items():

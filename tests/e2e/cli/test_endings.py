@@ -166,7 +166,7 @@ def test_closed_stream(cli: Cli, client: Client[bytes], tube: str, closed: str) 
     done = subprocess.run(["bash", "-c", f'"$@" {closed}', "-", *verb], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.count("\n") == (0 if closed == "2>&-" else 1)
-    assert client.stats_tube(tube).current_jobs_ready == 1
+    wait_until(lambda: client.stats_tube(tube).current_jobs_ready == 1, "given back")
 
 
 def test_unix_socket(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from beanpole import Client, NotFoundError
 from tests.e2e.cli.conftest import Cli, command
+from tests.e2e.process import wait_until, written_to
 
 
 def lacks(cli: Cli, client: Client[bytes], *needs: str) -> bool:
@@ -178,7 +179,7 @@ def test_why_a_job_died(cli: Cli, client: Client[bytes], tube: str) -> None:
     ours, theirs = pty.openpty()
     subprocess.run(command("peek", dead, "--url", cli.url), stdout=subprocess.DEVNULL, stderr=theirs, check=True)
     os.close(theirs)
-    said = os.read(ours, 65536).decode().splitlines()
+    said = written_to(ours).decode().splitlines()
     os.close(ours)
     assert said[0].startswith(f"beanpole: job {dead} of {tube}: buried")
     assert said[-2:] == ["  - failed: ValueError: no", "      in line \\x1b 3"]
@@ -247,6 +248,9 @@ def test_sessions(cli: Cli, client: Client[bytes], tube: str) -> None:
     assert mine["waiting"] is None
     [line] = [each for each in cli("sessions").lines if f"\t{tube}\t" in each and each.split("\t")[9] == "1"]
     assert line.split("\t")[2] == "a\\xadb \U0001f41d"
-    names = [each["name"] for each in cli("sessions", "--json").objects]
-    assert sum(f":{os.getpid()} " in name for name in names) == 1, "the command itself"
+
+    def named_by_us() -> int:
+        return sum(f":{os.getpid()} " in each["name"] for each in cli("sessions", "--json").objects)
+
+    wait_until(lambda: named_by_us() == 1, "the command itself, and none of those before it")
     client.delete(job)

@@ -100,10 +100,10 @@ def test_kick_of_a_tube_whose_name_is_a_number(cli: Cli, client: Client[bytes]) 
 
 @pytest.mark.parametrize("state", ["ready", "delayed", "buried"])
 def test_hold_keeps_a_job_and_gives_it_back(cli: Cli, client: Client[bytes], state: str) -> None:
-    id = client.put(b"x", priority=4, ttr=1, delay=100 if state == "delayed" else 0)
+    id = client.put(b"x", priority=4, ttr=2, delay=100 if state == "delayed" else 0)
     if state == "buried":
         client.bury(client.reserve_job(id), priority=4)
-    cli("hold", id, "--for", 2)
+    cli("hold", id, "--for", 3)
     stats = client.stats_job(id)
     assert (stats.state, stats.pri, stats.timeouts) == (state, 4, 0)
 

@@ -9,6 +9,7 @@ import pytest
 
 from beanpole import Client
 from tests.e2e.cli.conftest import Cli
+from tests.e2e.process import written_to
 
 
 def test_peek_by_id_and_by_tube(cli: Cli, client: Client[bytes], tube: str) -> None:
@@ -39,7 +40,7 @@ def test_peek_of_nothing(cli: Cli, client: Client[bytes], tube: str) -> None:
 def test_stats(cli: Cli, client: Client[bytes], tube: str) -> None:
     id = client.put(b"x", ttr=77)
     [server] = cli("stats", "--json").objects
-    assert server["current-jobs-ready"] == client.stats().current_jobs_ready
+    assert server["total-jobs"] == client.stats().total_jobs > 0
     assert server["draining"] is False
     assert isinstance(server["rusage-utime"], float)
     assert cli("stats", tube, "--json").objects[0]["total-jobs"] == 1
@@ -82,7 +83,7 @@ def test_table_on_a_terminal(cli: Cli, client: Client[bytes], tube: str, wide: s
     ours, theirs = pty.openpty()
     assert cli.process("jobs", tube, "--bodies", stdout=theirs).code == 0
     os.close(theirs)
-    shown = os.read(ours, 65536).decode()
+    shown = written_to(ours).decode()
     os.close(ours)
     assert "─" in shown
     assert "\\x1b[31mred" in shown

@@ -117,8 +117,8 @@ def test_exec_of_all_jobs_needs_a_way_out(cli: Cli, client: Client[bytes], tube:
 
 
 def test_exec_touches_while_the_command_runs(cli: Cli, client: Client[bytes], tube: str) -> None:
-    id = client.put(b"x", ttr=1)
-    done = cli.process("reserve", tube, "--exec", "sleep 2.5; exit 1", "--bury")
+    id = client.put(b"x", ttr=2)
+    done = cli.process("reserve", tube, "--exec", "sleep 3.5; exit 1", "--bury")
     assert done.code == 1
     assert client.stats_job(id).timeouts == 0
 

@@ -13,6 +13,7 @@ from click.testing import CliRunner, Result
 from beanpole.cli import wal as verb
 from beanpole.cli.main import cli, main
 from beanpole.log.format import Kind
+from tests.e2e.process import written_to
 from tests.unit.log import real_log
 from tests.unit.log.real_log import ALIVE, JOB_COUNT, contents, copy, place_of, places, segment_names
 
@@ -189,7 +190,7 @@ def test_progress_is_shown_on_a_terminal_only(written: Path) -> None:
     ours, theirs = pty.openpty()
     shown = subprocess.run([sys.executable, "-c", small], stdout=subprocess.PIPE, stderr=theirs, check=True)
     os.close(theirs)
-    assert b"Checking" in os.read(ours, 65536)
+    assert b"Checking" in written_to(ours)
     os.close(ours)
     assert b"Checking" not in shown.stdout
     quiet = subprocess.run([sys.executable, "-c", small], capture_output=True, check=True)
