@@ -53,34 +53,40 @@ def as_json(*arguments: str, url: str, code: int = 0) -> Any:  # noqa: ANN401 - 
 class Terminal:
     """A process in a terminal, and what it has written there."""
 
-    def __init__(self, popen: "subprocess.Popen[bytes]", master: int, slave: int) -> None:
+    def __init__(self, popen: "subprocess.Popen[bytes]", master: int, slave: int, mode_before: list[Any]) -> None:
         self.popen = popen
         self.slave = slave
+        self.mode_before = mode_before
+        """How the terminal treated what is typed before the process began."""
         self._master = master
-        self._seen = ""
+        self._seen = b""
 
     def press(self, keys: str) -> None:
         """Types keys; what was written until now counts no more."""
-        self._seen = ""
+        self._seen = b""
         os.write(self._master, keys.encode())
 
     def resize(self, rows: int, columns: int) -> None:
         """Changes the size of the window."""
-        self._seen = ""
+        self._seen = b""
         fcntl.ioctl(self.slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
         self.popen.send_signal(signal.SIGWINCH)
 
     def wait_for(self, pattern: str) -> None:
         """Waits until what was written since the last key has a text, without what colours and moves."""
         give_up_at = time.monotonic() + REPLY_TIMEOUT_S
-        while not re.search(pattern, self._seen):
-            assert time.monotonic() < give_up_at, f"waited in vain for {pattern!r}; there was:\n{self._seen[-5000:]}"
+        while not re.search(pattern, seen := self.seen()):
+            assert time.monotonic() < give_up_at, f"waited in vain for {pattern!r}; there was:\n{seen[-5000:]}"
             self.read(0.1)
+
+    def seen(self) -> str:
+        """What was written since the last key, without what colours and moves: a piece may end within such a thing."""
+        return ESCAPES.sub("", self._seen.decode(errors="replace"))
 
     def read(self, timeout_s: float) -> None:
         """Takes in what is written."""
         if select.select([self._master], [], [], timeout_s)[0]:
-            self._seen += ESCAPES.sub("", os.read(self._master, 1 << 16).decode(errors="replace"))
+            self._seen += os.read(self._master, 1 << 16)
 
     def mode(self) -> list[Any]:
         """How the terminal treats what is typed."""
@@ -99,6 +105,7 @@ def terminal(*arguments: str, url: str, term: str = "xterm", encoding: str = "ut
     """A command in a terminal of 30 lines with 120 characters."""
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 120, 0, 0))
+    mode_before = termios.tcgetattr(slave)
     popen = subprocess.Popen(
         [*PROGRAM, *arguments, "--url", url],
         stdin=slave,
@@ -108,7 +115,7 @@ def terminal(*arguments: str, url: str, term: str = "xterm", encoding: str = "ut
         start_new_session=True,
     )
     try:
-        yield Terminal(popen, master, slave)
+        yield Terminal(popen, master, slave, mode_before)
     finally:
         if popen.poll() is None:
             popen.kill()

@@ -115,13 +115,17 @@ def looked_at(server: Server, meanwhile: Callable[[], object]) -> dict[str, Find
 
 def test_storm_of_deadline_soon(server: Server) -> None:
     with Client(server.connect()) as worker:
-        worker.ask(b"put 0 0 1 1\r\nx\r\n", b"INSERTED 1\r\n")
+        worker.ask(b"put 0 0 1000 1\r\nx\r\n", b"INSERTED 1\r\n")
         worker.ask(b"reserve\r\n", b"RESERVED 1 1\r\nx\r\n")
-        worker.ask(b"touch 1\r\n", b"TOUCHED\r\n")
         storm = 100
 
         def ask_again_and_again() -> None:
-            worker.ask(b"reserve\r\n" * storm, b"DEADLINE_SOON\r\n" * storm)
+            """In one piece: the second job has a second from its reserve to its delete."""
+            first, last = b"put 0 0 1 1\r\ny\r\nreserve\r\n", b"delete 2\r\n"
+            worker.ask(
+                first + b"reserve\r\n" * storm + last,
+                b"INSERTED 2\r\nRESERVED 2 1\r\ny\r\n" + b"DEADLINE_SOON\r\n" * storm + b"DELETED\r\n",
+            )
 
         found = looked_at(server, ask_again_and_again)
     assert found["empty-reserves"].severity is Severity.WARNING

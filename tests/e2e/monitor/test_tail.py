@@ -90,7 +90,7 @@ def test_jobs_as_they_come_and_workers_get_them(server: Server, tmp_path: Path) 
             assert {client.reserve(0).body for _ in range(2)} == {"before", "one"}
             tail.interrupt()
             assert tail.notes == ""
-        assert "beanpole-tail" not in " ".join(client.tubes()), "the probe leaves nothing"
+        wait_until(lambda: "beanpole-tail" not in " ".join(client.tubes()), "the probe leaves nothing")
 
 
 def test_missed_jobs_are_counted(server: Server, tmp_path: Path) -> None:
