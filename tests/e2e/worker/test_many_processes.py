@@ -159,7 +159,7 @@ def test_pauses_grow_when_a_process_can_not_start_any_more(beanpole: Server, tmp
         (tmp_path / "handlers.py").write_text("this is wrong")
         os.kill(max(pids(worker)), signal.SIGTERM)
         worker.wait_event("worker process ", 3)
-        assert [line["in_s"] for line in worker.events("worker process ")] == [0, 1, 2]
+        assert [line["in_s"] for line in worker.events("worker process ")][:3] == [0, 1, 2]
         (tmp_path / "handlers.py").write_text(MODULE)
         worker.wait_event("worker started", 3)
         assert worker.stop() == 0

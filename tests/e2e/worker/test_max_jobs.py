@@ -52,7 +52,7 @@ def test_who_stops_it_then_waits_for_the_time_of_grace_only(shop: Shop) -> None:
     shop.client.put("x")
     try:
         with shop.open(worker):
-            wait_until(lambda: worker.counters.running, "it runs")
+            wait_until(lambda: shop.events("stopping"), "it runs, and was the last one")
         assert worker.counters.released == 1
         said = [(line["running"], line["grace_s"], line["why"]) for line in shop.events("stopping")]
         assert said == [(1, None, "max_jobs"), (1, 0.05, "stop")]

@@ -45,7 +45,12 @@ def test_the_numbers_are_those_of_all_handlers_wherever_they_run(beanpole: Serve
             client.put("x", tube=tube)
         client.put("fail", tube="thread")
         client.put("sleep 100", tube="loop")
-        wait_until(lambda: sum(ended(samples(worker), "done").values()) == 5, "5 jobs done")
+
+        def is_settled() -> bool:
+            found = samples(worker)
+            return sum(ended(found, "done").values()) == 5 and found["beanpole_worker_slots_in_use",] == 1
+
+        wait_until(is_settled, "5 jobs done, and one that runs")
         found = samples(worker)
         assert ended(found, "done") == {"loop": 1, "thread": 2, "process": 2}
         assert ended(found, "retried") == {"thread": 1}

@@ -19,6 +19,11 @@ def is_alive(pid: int) -> bool:
         return False
 
 
+def pid_in(file: Path) -> int:
+    """The number that a process has written to a file; 0: it has not yet, or is about to."""
+    return int(file.read_text() or 0) if file.exists() else 0
+
+
 @pytest.mark.parametrize(
     ("body", "error"),
     [
@@ -67,7 +72,7 @@ def test_a_process_that_takes_too_long_is_killed(shop: Shop, tmp_path: Path) -> 
     with shop.open(worker):
         wait_until(lambda: worker.counters.done == 1, "another process works on")
     assert "TimeoutError" in shop.events("job failed")[0]["error"]
-    assert not is_alive(int((tmp_path / "pid").read_text()))
+    assert not is_alive(pid_in(tmp_path / "pid"))
 
 
 def test_a_process_ends_with_the_worker(shop: Shop, tmp_path: Path) -> None:
@@ -75,8 +80,8 @@ def test_a_process_ends_with_the_worker(shop: Shop, tmp_path: Path) -> None:
     worker.handler(shop.tube, process=True)(in_process)
     shop.client.put_many([f"do {tmp_path / 'idle'}", f"hang {tmp_path / 'busy'}"])
     with shop.open(worker):
-        wait_until(lambda: worker.counters.done == 1 and (tmp_path / "busy").exists(), "one is done, one runs")
-        pids = [int((tmp_path / name).read_text()) for name in ("idle", "busy")]
+        wait_until(lambda: worker.counters.done == 1 and pid_in(tmp_path / "busy"), "one is done, one runs")
+        pids = [pid_in(tmp_path / name) for name in ("idle", "busy")]
     wait_until(lambda: not any(map(is_alive, pids)), "both are gone")
     assert shop.tube_is(ready=1)
 

@@ -1,7 +1,6 @@
 """The worker as a process: signals, deaths, servers that come and go, and jobs that survive all of it."""
 
 import contextlib
-import os
 import random
 import signal
 import subprocess
@@ -15,7 +14,7 @@ import pytest
 from beanpole import Client, ConnectionLostError
 from tests.e2e.process import environment, serving, wait_until
 from tests.e2e.worker.program import MODULE, Program, program
-from tests.servers import HOST, START_TIMEOUT_S, STOP_TIMEOUT_S, Server, beanpole_server
+from tests.servers import HOST, START_TIMEOUT_S, STOP_TIMEOUT_S, Server, kept_port
 
 TUBES = ("loop", "thread", "process")
 
@@ -135,12 +134,10 @@ def test_a_worker_that_is_killed_gives_its_jobs_back(
 
 
 def is_alive(pid: int) -> bool:
-    """Whether there is a process."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
+    """Whether a process runs; one that nobody has waited for yet does not."""
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    return False
 
 
 def test_a_job_that_kills_its_worker_is_buried_in_the_end(
@@ -176,9 +173,7 @@ def test_a_handler_that_forks_does_not_make_two_workers(
 
 
 def test_a_worker_waits_for_its_server(tmp_path: Path) -> None:
-    with beanpole_server() as gone:
-        port = gone.port
-    with program(tmp_path, port) as worker:
+    with kept_port() as port, program(tmp_path, port) as worker:
         worker.wait_event("no connection")
         with serving("-l", HOST, "-p", str(port), listen=False), Client((HOST, port)) as client:
             client.put("x", tube="thread")
@@ -188,19 +183,22 @@ def test_a_worker_waits_for_its_server(tmp_path: Path) -> None:
         assert len(worker.events("connected again")) == 1
 
 
+def logged(folder: Path, port: int) -> tuple[str, ...]:
+    """The flags of a server that keeps its jobs in a folder, on a port that it has again after its death."""
+    return ("-b", str(folder / "data"), "-l", HOST, "-p", str(port))
+
+
 def test_a_server_that_starts_again_loses_no_job(tmp_path: Path) -> None:
     """Nor does the worker delete what it began before: that is done again."""
-    flags = ("-b", str(tmp_path / "data"), "-l", HOST)
-    with serving(*flags, "-p", "0", listen=False) as server:
-        port = server.port
+    with kept_port() as port, serving(*logged(tmp_path, port), listen=False) as server:
         with Client((HOST, port)) as client:
-            client.put("sleep 1", tube="thread", ttr=1)
-            client.put("sleep 1", tube="loop", ttr=1)
+            client.put("sleep 3", tube="thread", ttr=2)
+            client.put("sleep 3", tube="loop", ttr=2)
         with program(tmp_path, port) as worker:
             worker.wait_ledger("begin", 2)
             server.signal(signal.SIGKILL)
             server.wait_exit()
-            with serving(*flags, "-p", str(port), listen=False), Client((HOST, port)) as client:
+            with serving(*logged(tmp_path, port), listen=False), Client((HOST, port)) as client:
                 wait_until(lambda: client.stats().cmd_delete == 2, "both are done")
                 assert client.stats().current_jobs_reserved == 0
             assert worker.stop() == 0
@@ -212,10 +210,9 @@ def test_a_server_that_starts_again_loses_no_job(tmp_path: Path) -> None:
 
 def test_a_server_that_forgot_its_jobs_keeps_those_that_have_their_ids_now(tmp_path: Path) -> None:
     """A job that was begun before must not be deleted over a new connection: the id is another job's."""
-    with serving() as server:
-        port = server.port
+    with kept_port() as port, serving("-l", HOST, "-p", str(port), listen=False) as server:
         with Client((HOST, port)) as client:
-            assert client.put("sleep 1", tube="thread") == 1
+            assert client.put("sleep 3", tube="thread") == 1
         with program(tmp_path, port) as worker:
             worker.wait_ledger("begin")
             server.stop()
@@ -223,7 +220,7 @@ def test_a_server_that_forgot_its_jobs_keeps_those_that_have_their_ids_now(tmp_p
                 assert client.put("precious", tube="elsewhere") == 1
                 worker.wait_event("connected again")
                 worker.wait_event("job lost")
-                assert worker.ledger("end") == ["sleep 1"]
+                assert worker.ledger("end") == ["sleep 3"]
                 assert client.peek(1).body == "precious"
             assert worker.stop() == 0
 
@@ -237,22 +234,23 @@ def test_no_job_is_lost_while_workers_and_servers_are_killed(tmp_path: Path) -> 
     bodies = [f"{chance.choice(('do', 'fail', 'sleep 0.01'))} {number}" for number in range(400)]
     bodies = [body.replace("sleep 0.01 ", "sleep 0.0") for body in bodies]
     deaths = 0
-    with contextlib.ExitStack() as servers:
-        server = servers.enter_context(serving("-b", str(tmp_path / "data")))
-        port = server.port
-        put(port, bodies)
-        for _ in range(4):
+    with kept_port() as port, contextlib.ExitStack() as servers:
+        server = servers.enter_context(serving(*logged(tmp_path, port), listen=False))
+        rounds = [bodies[start : start + 80] for start in range(0, 400, 80)]
+        for some in rounds[:4]:
+            put(port, some)  # so that there is work to be killed at, however late that is noticed
             with program(tmp_path, port) as worker, program(tmp_path, port):
                 count = len(worker.ledger("end"))
                 wait_until(lambda count=count: len(worker.ledger("end")) >= count + 40, "they work")  # type: ignore[misc]
             deaths += 2
+        put(port, rounds[4])
         with program(tmp_path, port) as worker:
             count = len(worker.ledger("end"))
             wait_until(lambda: len(worker.ledger("end")) >= count + 20, "it works")
             server.signal(signal.SIGKILL)
             server.wait_exit()
             deaths += 1
-            servers.enter_context(serving("-b", str(tmp_path / "data"), "-l", HOST, "-p", str(port), listen=False))
+            servers.enter_context(serving(*logged(tmp_path, port), listen=False))
             wait_until(lambda: is_empty(port), "all is done", 60.0)
             assert worker.stop() == 0
             ended = Counter(worker.ledger("end"))
@@ -311,14 +309,21 @@ def test_what_is_no_worker_is_one_clear_error(tmp_path: Path, target: str, code:
     assert ("Traceback" in done.stderr) == (code == 1)
 
 
+def save(file: Path, text: str) -> None:
+    """Changes a file at once, so that nobody sees it half-written, or changed twice."""
+    new = file.with_suffix(".new")
+    new.write_text(text)
+    new.replace(file)
+
+
 def test_reload_starts_a_worker_again_when_a_file_changes(
     beanpole: Server, client: Client[str], tmp_path: Path
 ) -> None:
     with program(tmp_path, beanpole.port, "--reload", "--log-format", "json") as worker:
         worker.wait_event("worker started")
-        (tmp_path / "handlers.py").write_text("this is wrong")
+        save(tmp_path / "handlers.py", "this is wrong")
         wait_until(lambda: "can't be imported" in worker.messages, "the mistake is shown")
-        (tmp_path / "handlers.py").write_text(MODULE.replace('"end"', '"finish"'))
+        save(tmp_path / "handlers.py", MODULE.replace('"end"', '"finish"'))
         worker.wait_event("worker started", 2)
         client.put("x", tube="thread")
         worker.wait_ledger("finish")

@@ -24,14 +24,14 @@ def test_a_handler_may_take_longer_than_the_ttr(shop: Shop) -> None:
     @worker.handler(f"{shop.tube}-loop")
     async def slow(task: Task[str]) -> None:
         calls.append(task.body)
-        await asyncio.sleep(2.2)
+        await asyncio.sleep(3.3)
 
     @worker.handler(f"{shop.tube}-thread")
     def slow_thread(task: Task[str]) -> None:
         calls.append(task.body)
-        time.sleep(2.2)
+        time.sleep(3.3)
 
-    ids = [shop.client.put("x", ttr=1, tube=f"{shop.tube}-{place}") for place in ("loop", "thread")]
+    ids = [shop.client.put("x", ttr=2, tube=f"{shop.tube}-{place}") for place in ("loop", "thread")]
     with shop.open(worker):
         wait_until(lambda: worker.counters.running == 2, "both run")
         assert [shop.client.stats_job(id).state for id in ids] == ["reserved", "reserved"]
@@ -107,10 +107,10 @@ def test_a_job_is_not_done_twice_at_the_same_time(shop: Shop) -> None:
 
     with shop.open(worker):
         wait_until(lambda: shop.client.stats_tube(shop.tube).current_waiting == 3, "all slots wait")
-        shop.client.put("x", ttr=1)
+        shop.client.put("x", ttr=2)
         wait_until(lambda: begun, "the handler runs")
         shop.server.signal(signal.SIGSTOP)
-        time.sleep(1.2)  # the TTR is over, whatever the server has read before
+        time.sleep(2.2)  # the TTR is over, whatever the server has read before
         shop.server.signal(signal.SIGCONT)
         wait_until(lambda: worker.counters.lost == 1, "lost")
         wait_until(lambda: worker.counters.reserved == 2, "the job came again")
@@ -152,22 +152,20 @@ def test_a_thread_that_takes_too_long_occupies_its_slot_until_it_ends(shop: Shop
     done: list[str] = []
     worker = shop.worker(2)
 
-    @worker.handler(shop.tube, timeout=0.1, backoff=lambda _: 60)
-    def work(task: Task[str]) -> None:
-        if task.body == "hang":
-            go_on.wait(20)
-        done.append(task.body)
+    worker.handler(shop.tube, timeout=0.1, backoff=lambda _: 60)(lambda _: go_on.wait(20))
+    quick = f"{shop.tube}-quick"
+    worker.handler(quick)(lambda task: done.append(task.body))  # which may take its time
 
     shop.client.put("hang")
     with shop.open(worker):
         shop.wait_tube(delayed=1)
         wait_until(lambda: shop.events("a handler runs on"), "that is logged")
         assert worker.counters.running == 1
-        shop.client.put_many(["1", "2", "3"])
+        shop.client.put_many(["1", "2", "3"], tube=quick)
         wait_until(lambda: done == ["1", "2", "3"], "the other slot goes on")
         go_on.set()
         wait_until(lambda: worker.counters.running == 0, "it has ended")
-        shop.client.put_many(["4", "5"])
+        shop.client.put_many(["4", "5"], tube=quick)
         wait_until(lambda: worker.counters.done == 5, "both slots go on")
     assert shop.tube_is(delayed=1)
     assert worker.counters.failed == 1
@@ -190,11 +188,9 @@ def test_a_worker_whose_slots_all_hang_gives_up(shop: Shop) -> None:
 def test_a_worker_goes_on_when_a_slot_is_free_again(shop: Shop) -> None:
     go_on = [threading.Event(), threading.Event()]
     worker = shop.worker(2, stuck_timeout=20)
-
-    @worker.handler(shop.tube, timeout=0.05, backoff=lambda _: 60)
-    def work(task: Task[str]) -> None:
-        if task.body:
-            go_on[int(task.body)].wait(20)
+    worker.handler(shop.tube, timeout=0.05, backoff=lambda _: 60)(lambda task: go_on[int(task.body)].wait(20))
+    quick = f"{shop.tube}-quick"
+    worker.handler(quick)(lambda _: None)  # which may take its time
 
     shop.client.put_many(["0", "1"])
     with shop.open(worker):
@@ -202,7 +198,7 @@ def test_a_worker_goes_on_when_a_slot_is_free_again(shop: Shop) -> None:
             wait_until(lambda time_=time_: len(shop.events("all slots")) == time_, "all hang")  # type: ignore[misc]
             go_on[0].set()
             wait_until(lambda: worker.counters.running == 1, "one is free")
-            shop.client.put("")
+            shop.client.put("", tube=quick)
             wait_until(lambda time_=time_: worker.counters.done == time_, "it goes on")  # type: ignore[misc]
             go_on[0].clear()
             shop.client.put("0")
@@ -217,7 +213,7 @@ def test_a_job_is_not_begun_again_while_its_first_handler_hangs(shop: Shop) -> N
     go_on = threading.Event()
     worker = shop.worker(3)
 
-    @worker.handler(shop.tube, timeout=0.1, backoff=exponential(0, 0), max_attempts=5)
+    @worker.handler(shop.tube, timeout=0.2, backoff=exponential(0, 0), max_attempts=5)
     def work(task: Task[str]) -> None:
         begun.append(task.attempt)
         go_on.wait(20)
@@ -234,7 +230,7 @@ def test_a_job_is_not_begun_again_while_its_first_handler_hangs(shop: Shop) -> N
         wait_until(lambda: worker.counters.running == 0, "the first one has ended")
         shop.client.kick(1)
         wait_until(lambda: worker.counters.done == 1, "done")
-    assert len(begun) == 2
+    assert len(begun) >= 2, "again; more often if even that took too long, on a busy machine"
 
 
 @pytest.mark.parametrize("server", ["beanpole"], indirect=True)
