@@ -42,7 +42,7 @@ def test_nothing_stays_and_nothing_else_is_touched(server: Server, programme: st
 def test_jobs_that_connections_hold_go_as_well(server: Server) -> None:
     with library.Client((HOST, server.port)) as client:
         run(server, Group(2, 5, 10, "prd", held=50, name=new_name()))
-        assert client.tubes() == ["default"]
+        wait_until(lambda: client.tubes() == ["default"], "the load is gone")
 
 
 def test_name_that_begins_another_is_refused(server: Server) -> None:
@@ -50,7 +50,7 @@ def test_name_that_begins_another_is_refused(server: Server) -> None:
         client.put("x", tube="mail-and-more")
         with pytest.raises(SetupError, match="mail-and-more begins with mail"):
             run(server, Group(name="mail"))
-        assert client.tubes() == ["default", "mail-and-more"]
+        wait_until(lambda: client.tubes() == ["default", "mail-and-more"], "nothing else is there")
 
 
 def test_server_that_takes_no_jobs(server: Server) -> None:
@@ -89,7 +89,7 @@ def test_interrupted_run_is_cleaned_up(beanpole: Server, tmp_path: Path, number:
         finally:
             runner.kill()
             runner.wait()
-        assert client.tubes() == ["default"]
+        wait_until(lambda: client.tubes() == ["default"], "nothing is left")
     assert said.read_text() == ""
 
 

@@ -119,8 +119,10 @@ def test_conversation_by_hand(pair: tuple[Load, socket.socket]) -> None:
     assert peer.recv(1000) == b"put 1024 0 86400 3\r\nxxx\r\nreserve\r\n"
 
 
-def test_delete_names_the_reserved_job(pair: tuple[Load, socket.socket]) -> None:
-    load, peer = pair
+def test_delete_names_the_reserved_job() -> None:
+    ours, peer = socket.socketpair()
+    load = Load()  # with the usual patience: the other end is a thread, which may wait for its turn
+    load.add(Group(body_bytes=3), [(ours, [])])
     received: list[bytes] = []
     answers = {b"pu": b"INSERTED 41\r\n", b"re": b"RESERVED 18446744073709551615 3\r\nabc\r\n", b"de": b"DELETED\r\n"}
 
@@ -134,6 +136,7 @@ def test_delete_names_the_reserved_job(pair: tuple[Load, socket.socket]) -> None
     load.run(10, commands_max=3)
     load.close()
     thread.join()
+    peer.close()
     assert received[1:] == [b"reserve\r\n", b"delete 18446744073709551615\r\n"]
 
 
