@@ -184,7 +184,7 @@ def free_port() -> int:
 def kept_port() -> Iterator[int]:
     """A port that nobody else gets as long as the block runs, whether or not a server of the test listens there.
 
-    It is bound and does not listen: so it is refused to who wants just any port, and not to who names it.
+    It is bound and does not listen: a program that wants just any port does not get it, one that names it does.
     """
     with socket.socket() as bound:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
