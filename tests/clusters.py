@@ -12,6 +12,9 @@ from tests.servers import Server
 SILENCE_MS = 500
 """How long the first node waits until it leads."""
 
+PATIENCE_MS = 600_000
+"""How long the second one waits: it must not lead because the first has no processor for a moment."""
+
 
 @contextmanager
 def clustered_server(
@@ -28,5 +31,6 @@ def clustered_server(
         cluster.init(SILENCE_MS, "-z", str(body_bytes_max))
         node = stack.enter_context(cluster.node("a", *flags))
         if follower:
+            cluster.set_silence(PATIENCE_MS)
             node = stack.enter_context(cluster.node("b", *flags))
         yield Server("follower" if follower else "leader", node.pid, node.port)

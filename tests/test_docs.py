@@ -22,7 +22,7 @@ from beanpole.cli.main import cli
 from beanpole.protocol import commands, extensions
 from benchmarks import charts
 from tests.cli_reference import commands as cli_commands
-from tests.servers import START_TIMEOUT_S, STOP_TIMEOUT_S, peer
+from tests.servers import REPLY_TIMEOUT_S, START_TIMEOUT_S, STOP_TIMEOUT_S, peer
 
 pytestmark = pytest.mark.repository
 
@@ -131,7 +131,7 @@ def test_readme_make_serve_ids(tmp_path: Path) -> None:
         make_serve(tmp_path, 2, IDS_DATA=str(data), IDS_FLAGS=flags) as port,
         socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client,
     ):
-        client.settimeout(10)
+        client.settimeout(REPLY_TIMEOUT_S)
         client.connect(("127.0.0.1", int(port)))
         client.send(b'{"action":"get","app_name":"shop","rule_name":"order"}')
         assert b'"code":0' in client.recv(4096)

@@ -1,5 +1,6 @@
 """The console of a node: what it says of a node that follows, leads, and can't prove that it leads."""
 
+import functools
 import http.client
 import re
 import signal
@@ -14,6 +15,7 @@ from tests.e2e.console.test_served import console_of
 from tests.e2e.process import COMMAND, Process, environment, wait_until
 from tests.servers import HOST, START_TIMEOUT_S
 
+READY_2 = re.compile(r">Ready<.*?>2<", re.DOTALL)
 HTTP = ("--http", f"{HOST}:0")
 
 
@@ -75,6 +77,24 @@ def asks(process: Process, path: str, method: str = "GET", body: object = None) 
         return {}
 
 
+def page(process: Process, path: str) -> str:
+    """A page of a node's console; nothing while it is started again."""
+    try:
+        return console_of(process).get(path, Authorization=f"Bearer {TOKEN}").text
+    except (OSError, http.client.HTTPException):
+        return ""
+
+
+def has_tubes(process: Process, node: str, names: set[str]) -> bool:
+    """Whether a node's console lists some tubes."""
+    return {each["name"] for each in asks(process, f"/servers/{node}/tubes").get("items", [])} >= names
+
+
+def has_job_1(process: Process, node: str) -> bool:
+    """Whether a node's console lists job 1 and no other in its tube."""
+    return [each["id"] for each in asks(process, f"/servers/{node}/tubes/of-b/jobs").get("items", [])] == [1]
+
+
 def test_follower_s_console_asks_the_leader_for_jobs(cluster: Cluster, tmp_path: Path) -> None:
     cluster.init()
     tokens = tmp_path / "tokens"
@@ -89,16 +109,14 @@ def test_follower_s_console_asks_the_leader_for_jobs(cluster: Cluster, tmp_path:
         with a.connect() as client:
             client.ask(b"peek 1\r\n", b"FOUND 1 1\r\nx\r\n")
         for node, process in followers.items():
-            tubes = asks(process, f"/servers/{node}/tubes")["items"]
-            assert {each["name"] for each in tubes} >= {"of-b", "of-c"}
-            assert [each["id"] for each in asks(process, f"/servers/{node}/tubes/of-b/jobs")["items"]] == [1]
-            pages = {path: console_of(process).get(path, Authorization=f"Bearer {TOKEN}") for path in ("/", "/tubes")}
-            assert "of-b" in pages["/tubes"].text
-            assert re.search(r">Ready<.*?>2<", pages["/"].text, re.DOTALL)
+            wait_until(functools.partial(has_tubes, process, node, {"of-b", "of-c"}), f"{node} lists the tubes")
+            wait_until(functools.partial(has_job_1, process, node), f"{node} lists the job")
+            wait_until(lambda p=process: "of-b" in page(p, "/tubes"), f"{node} shows the tubes")  # type: ignore[misc]
+            wait_until(lambda p=process: READY_2.search(page(p, "/")), f"{node} shows both jobs")  # type: ignore[misc]
         every = [f"--url={node}=beanstalk://{HOST}:{each.port}" for node, each in {"a": a, **followers}.items()]
         with console(*every) as served:
             wait_until(lambda: served.get("/health").status == 200, "all nodes answer")
-            assert re.search(r">Ready<.*?>2<", served.get("/").text, re.DOTALL)
+            wait_until(lambda: READY_2.search(served.get("/").text), "both jobs are counted once")
             assert served.get("/tubes").text.count("of-b</a>") == 1
             assert len(served.get("/tubes.jsonl").body.splitlines()) == 3
         a.signal(signal.SIGTERM)
