@@ -190,7 +190,7 @@ def send_datagrams(port: int, seed: int, ending: Event, results: "Queue[tuple[Nu
         each.connect(("127.0.0.1", port))
         each.setblocking(False)
     results.put(({}, Counter(strangers=1)))
-    while not ending.is_set():
+    while not (ending.is_set() and recorder.counts["datagrams"]):  # it may have had no processor until then
         one = chance.choice(sockets)
         for _ in range(BURST):
             with suppress(OSError):  # the buffer is full, or the datagram is too large
@@ -258,7 +258,7 @@ def send_http(port: int, seed: int, ending: Event, results: "Queue[tuple[Numbers
     chance, recorder = random.Random(seed), Recorder()
     connections: list[Connection | None] = [None] * CONNECTIONS
     results.put(({}, Counter(strangers=1)))
-    while not ending.is_set():
+    while not (ending.is_set() and recorder.counts["HTTP requests"]):  # see above
         place = chance.randrange(CONNECTIONS)
         connection = connections[place]
         if connection is None:
