@@ -9,7 +9,7 @@ from beanpole import Client
 from tests.browser.watched import Tab, tab_of
 from tests.browser.world import World, url_of
 from tests.e2e.console.process import console
-from tests.servers import HOST, beanpole_server
+from tests.servers import HOST, beanpole_server, kept_port
 
 LIVE = "[data-live-state]"
 
@@ -58,8 +58,8 @@ def test_hidden_page_closes_its_stream(tab: Tab) -> None:
 
 
 def test_open_page_says_that_the_console_is_gone_and_comes_back_with_it(chromium: Browser) -> None:
-    with beanpole_server() as server, ExitStack() as first:
-        flags = ("--url", f"here=beanstalk://{HOST}:{server.port}")
+    with beanpole_server() as server, kept_port() as port, ExitStack() as first:
+        flags = ("--url", f"here=beanstalk://{HOST}:{server.port}", "--http", f"{HOST}:{port}")
         served = first.enter_context(console(*flags))
         with tab_of(chromium, url_of(served)) as tab:
             tab.allowed.append("ERR_")
@@ -72,7 +72,7 @@ def test_open_page_says_that_the_console_is_gone_and_comes_back_with_it(chromium
             before = page.locator("main").inner_text()
             with Client((HOST, server.port), None) as client:
                 client.put(b"since then")
-            with console(*flags, "--http", f"{HOST}:{served.port}"):
+            with console(*flags):
                 expect(banner).to_be_hidden()
                 expect(page.locator(LIVE)).to_have_text("live")
                 wait_for_change(tab, before)
