@@ -9,10 +9,13 @@ MARKUP = (
     "<img src=x onerror=alert(1)>",
     "\"><svg onload=alert(1)><a href='javascript:alert(1)'>",
     "</title></textarea></script><script>alert(1)</script>",
-    "{{ 7 * 191 }}{% for x in (1,) %}${alert(1)}{% endfor %}",
+    "{{ 7919 * 104729 }}{% for x in (1,) %}${alert(1)}{% endfor %}",
     "&lt;b&gt; &amp;amp; <!-- <b> -->",
 )
-"""What would run or show as markup in a page that forgets to escape; 1337 in one that evaluates."""
+"""What would run or show as markup in a page that forgets to escape, or evaluates."""
+
+EVALUATED = str(7919 * 104729)
+"""What a page has then that evaluates: no port and no time has so many digits."""
 
 BODIES = (
     *(text.encode() for text in MARKUP),

@@ -9,6 +9,7 @@ from playwright.sync_api import Browser, expect
 from tests.browser import hostile
 from tests.browser.watched import WAIT_MS, Tab, tab_of
 from tests.browser.world import HELD, World
+from tests.e2e.process import wait_until
 
 ERROR = "TimeoutError: bank.example.org did not answer"
 
@@ -111,7 +112,13 @@ def written(world: World) -> Iterator[int]:
             client.fail_job(client.reserve(timeout=0), f"{reason}\n{reason}", dead=True)
             client.put(b"x", tube="odd")
             client.reserve(timeout=0)
+        wait_until(lambda: len(seen_in("odd", world)) == len(hostile.MARKUP), "the console has a new sample")
         yield len(hostile.MARKUP)
+
+
+def seen_in(tube: str, world: World) -> list[str]:
+    """The failures of a tube that the console sees."""
+    return world.console.get(f"/failures.jsonl?tube={tube}", Authorization=f"Bearer {world.token}").text.splitlines()
 
 
 @pytest.mark.parametrize("width", [1280, 390])

@@ -34,7 +34,7 @@ def check_markup(page: Page) -> None:
     """Fails if a page has markup that is not its own."""
     assert page.locator("script").count() == SCRIPTS, page.url
     assert page.locator(MARKUP).count() == 0, page.url
-    assert "1337" not in page.locator("main").inner_text(), page.url
+    assert hostile.EVALUATED not in page.locator("main").inner_text(), page.url
 
 
 def links_of(page: Page) -> list[str]:

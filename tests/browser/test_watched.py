@@ -1,10 +1,12 @@
 """The watch over a page sees what it is there to see: a test that can't fail proves nothing."""
 
+import time
+
 import pytest
 from playwright.sync_api import Browser
 
 from tests.browser.test_screens import complaints_of
-from tests.browser.watched import tab_of
+from tests.browser.watched import WAIT_MS, tab_of
 from tests.browser.world import World
 
 FAULTS = {
@@ -19,7 +21,10 @@ FAULTS = {
 def test_fault_is_a_complaint(markup: str, chromium: Browser, world: World) -> None:
     with tab_of(chromium, world.url) as tab:
         tab.page.set_content(markup)
-        assert any(FAULTS[markup] in each for each in tab.complaints), tab.complaints
+        give_up_at = time.monotonic() + WAIT_MS / 1000
+        while not any(FAULTS[markup] in each for each in tab.complaints):
+            assert time.monotonic() < give_up_at, tab.complaints
+            tab.page.wait_for_timeout(10)
         with pytest.raises(AssertionError):
             tab.check()
         tab.allowed.append("")
