@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from tests.e2e.ids.process import Ids, running, write_rules
+from tests.servers import REPLY_TIMEOUT_S
 
 HTTP = '[http]\nlisten = "{}"'
 
@@ -40,7 +41,7 @@ class Web:
     def get(self, path: str, method: str = "GET", body: bytes | None = None, **fields: str) -> Found:
         """The response to a request, which has a mark unless it is not to have one."""
         fields = {"X-Beanpole": "1"} | {name.replace("_", "-"): value for name, value in fields.items()}
-        connection = http.client.HTTPConnection(*self.address, timeout=20)
+        connection = http.client.HTTPConnection(*self.address, timeout=REPLY_TIMEOUT_S)
         try:
             connection.request(method, path, body, {name: value for name, value in fields.items() if value})
             response = connection.getresponse()

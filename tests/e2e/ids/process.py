@@ -5,18 +5,23 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from tests.e2e.ids.clocked import COMMAND
+from tests.e2e.ids import clocked, patient
+from tests.e2e.ids.patient import PATIENT
 from tests.e2e.process import environment, wait_until
 from tests.servers import REPLY_TIMEOUT_S, START_TIMEOUT_S, STOP_TIMEOUT_S
 
+ZONE = "UTC" if datetime.now(UTC).hour < 12 else "Etc/GMT+12"
+"""A time zone in which the day does not end while tests run: they count the numbers of a day."""
+
 RULES = """
 listen = "127.0.0.1:0"
+time_zone = "{zone}"
 database = "sqlite:///{folder}/ids.db"
 {more}
 
@@ -64,23 +69,32 @@ class Ids:
         return self.popen.wait(STOP_TIMEOUT_S)
 
 
-def write_rules(folder: Path, batch: int = 100, more: str = "") -> Path:
+def write_rules(folder: Path, batch: int = 100, more: str = "", zone: str = ZONE) -> Path:
     """A configuration."""
     path = folder / "rules.toml"
-    path.write_text(RULES.format(folder=folder, batch=batch, more=more))
+    path.write_text(RULES.format(folder=folder, batch=batch, more=more, zone=zone))
     return path
 
 
 @contextmanager
 def running(
-    folder: Path, config: Path, *, has_own_clock: bool = False, env: Mapping[str, str] | None = None
+    folder: Path,
+    config: Path,
+    *,
+    has_own_clock: bool = False,
+    env: Mapping[str, str] | None = None,
+    limits: Mapping[str, int] = PATIENT,
 ) -> Iterator[Ids]:
-    """A service that answers; it is killed if the test has not ended it. Its own clock is that of `clocked`."""
+    """A service that answers; it is killed if the test has not ended it. Its own clock is that of `clocked`.
+
+    `limits`: those that are not the service's own; see `patient`.
+    """
     ready_file = folder / "ready"
     ready_file.unlink(missing_ok=True)
-    command = [sys.executable, "-m", "beanpole", "ids", "serve", str(config), "--ready-file", str(ready_file)]
+    program = ["beanpole", "ids", "serve", str(config), "--ready-file", str(ready_file)]
     if has_own_clock:
-        command = [*COMMAND, str(config), str(folder)]
+        program = [clocked.__file__, str(config), str(folder)]
+    command = [*patient.COMMAND, json.dumps(dict(limits)), *program]
     with (folder / "messages").open("ab") as output:
         popen = subprocess.Popen(command, stdout=output, stderr=output, env=environment(env))
     try:
@@ -95,6 +109,21 @@ def running(
         if popen.poll() is None:
             popen.kill()
             popen.wait()
+
+
+def answers(service: Ids, seq: str) -> bool:
+    """Whether the service gives a number, of an application whose numbers no flood has used up.
+
+    The request may be lost: the kernel drops what comes while the service's buffer is full.
+    """
+    service.socket.settimeout(1)
+    try:
+        reply = service.ask(seq=seq, app_name=seq)
+        while reply.get("seq") != seq:  # an earlier one, of which the answer was late
+            reply = json.loads(service.socket.recv(70_000))
+    except TimeoutError:
+        return False
+    return bool(reply["code"] == 0)
 
 
 def hammer(service: Ids, goes_on: Callable[[list[str]], bool], rule: str = "order") -> list[str]:

@@ -8,8 +8,10 @@ import pytest
 
 import beanpole
 from beanpole.cli.main import main
+from beanpole.idclient.calls import BaseClient
 from tests.e2e.ids.http import web
 from tests.e2e.ids.process import Ids, running, write_rules
+from tests.servers import REPLY_TIMEOUT_S
 
 LIMITS = """
 trusted_networks = []
@@ -30,7 +32,7 @@ def test_an_address_that_is_not_trusted(tmp_path: Path) -> None:
     """Our clients prove theirs, and get what others get; a datagram with a forged source gets little."""
 
     async def get_many() -> list[str]:
-        async with beanpole.AsyncIdClient.from_url(url(service)) as client:
+        async with beanpole.AsyncIdClient.from_url(url(service), timeout=REPLY_TIMEOUT_S) as client:
             return await client.get_many("order", "a", 1500)
 
     with running(tmp_path, write_rules(tmp_path, more=LIMITS)) as service:
@@ -40,7 +42,7 @@ def test_an_address_that_is_not_trusted(tmp_path: Path) -> None:
             assert json.loads(answered)["code"] == -6
             assert len(answered) <= 3 * len(asked)
             assert service.ask()["data"].endswith(f"{number:06}"), "nothing was spent"
-        with beanpole.IdClient.from_url(url(service)) as client:
+        with beanpole.IdClient.from_url(url(service), timeout=REPLY_TIMEOUT_S) as client:
             given = client.get_many("order", "a", 1500)
             given += asyncio.run(get_many())
             assert sorted(int(each[-6:]) for each in given) == list(range(3, 3003))
@@ -51,7 +53,15 @@ def test_an_address_that_is_not_trusted(tmp_path: Path) -> None:
             assert 0 < (no.value.retry_s or 0) <= 31 * 86_400
 
 
-def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def be_patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets clients wait for as long as a busy machine may take."""
+    defaults = BaseClient.__init__.__kwdefaults__
+    assert defaults
+    monkeypatch.setitem(defaults, "timeout", REPLY_TIMEOUT_S)
+
+
+def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    be_patient(monkeypatch)
     with web(tmp_path) as api:
         http = api.url
 

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,13 +25,17 @@ def service(tmp_path: Path) -> Iterator[Ids]:
         yield started
 
 
+PATIENCE: dict[str, Any] = {"timeout": REPLY_TIMEOUT_S, "rounds": 1}
+"""For clients that need not show what they do about silence: by themselves they give up after a second and a half."""
+
+
 def url(*services: Ids) -> str:
     """The URL of nodes."""
     return "ids://" + ",".join("{}:{}".format(*each.socket.getpeername()[:2]) for each in services)
 
 
 def test_blocking(service: Ids) -> None:
-    with beanpole.IdClient.from_url(url(service)) as client:
+    with beanpole.IdClient.from_url(url(service), **PATIENCE) as client:
         assert client.get("order", "a")[7:] == "000000"
         assert [each[7:] for each in client.get_many("order", "a", 2)] == ["000001", "000002"]
         assert len(set(client.get_many("order", "a", 2500))) == 2500
@@ -49,7 +54,7 @@ def test_blocking(service: Ids) -> None:
 
 def test_asyncio(service: Ids) -> None:
     async def main() -> None:
-        async with beanpole.AsyncIdClient.from_url(url(service)) as client:
+        async with beanpole.AsyncIdClient.from_url(url(service), **PATIENCE) as client:
             given = await asyncio.gather(*(client.get("order", "a") for _ in range(300)))
             given += await client.get_many("order", "a", 1500)
             numbers = client.range("order", "a", 100)
@@ -67,11 +72,11 @@ def test_ipv6(tmp_path: Path) -> None:
     config.write_text(config.read_text().replace("127.0.0.1:0", "[::1]:0"))
     with running(tmp_path, config):
         port = (tmp_path / "ready").read_text().split()[0].rpartition(":")[2]
-        with beanpole.IdClient.from_url(f"ids://[::1]:{port}") as client:
+        with beanpole.IdClient.from_url(f"ids://[::1]:{port}", **PATIENCE) as client:
             assert client.get("order", "a")[7:] == "000000"
 
         async def main() -> str:
-            async with beanpole.AsyncIdClient(("::1", int(port))) as client:
+            async with beanpole.AsyncIdClient(("::1", int(port)), **PATIENCE) as client:
                 return await client.get("order", "a")
 
         assert asyncio.run(main())[7:] == "000001"
@@ -114,11 +119,11 @@ def lossy(service: Ids) -> Iterator[tuple[str, int]]:
 def test_lost_replies_lose_no_number(service: Ids) -> None:
     """Hole 19: what is asked for again is the same number, so there is no gap."""
     with lossy(service) as address:
-        with beanpole.IdClient(address, timeout=0.1, rounds=50) as client:
+        with beanpole.IdClient(address, timeout=0.1, rounds=600) as client:
             given = [client.get("order", "a") for _ in range(20)]
 
         async def main() -> list[str]:
-            async with beanpole.AsyncIdClient(address, timeout=0.1, rounds=50) as client:
+            async with beanpole.AsyncIdClient(address, timeout=0.1, rounds=600) as client:
                 return [await client.get("order", "a") for _ in range(20)]
 
         given += asyncio.run(main())
@@ -140,8 +145,7 @@ def two_nodes(folder: Path) -> Iterator[list[Ids]]:
 def test_one_node_dies_and_clients_go_on(tmp_path: Path) -> None:
     with two_nodes(tmp_path) as nodes:
         clients = [
-            beanpole.IdClient.from_url(url(*nodes), timeout=REPLY_TIMEOUT_S, rounds=1, chance=chance)
-            for chance in (lambda: 0.0, lambda: 0.9)
+            beanpole.IdClient.from_url(url(*nodes), **PATIENCE, chance=chance) for chance in (lambda: 0.0, lambda: 0.9)
         ]
         ranges = [each.range("order", "a", 20) for each in clients]
         given = [client.get("order", "a") for client in clients]
@@ -165,9 +169,10 @@ def test_one_node_dies_and_clients_go_on(tmp_path: Path) -> None:
 FORKING = """
 import os, sys
 from pathlib import Path
+from typing import Any
 import beanpole
 
-client = beanpole.IdClient.from_url(sys.argv[1])
+client = beanpole.IdClient.from_url(sys.argv[1], timeout=60)
 numbers = client.range("order", "a", 100)
 print(numbers.next_id(), client.get("order", "a"), flush=True)
 children = []
@@ -192,7 +197,7 @@ def test_forked_processes_share_no_number(service: Ids, tmp_path: Path) -> None:
         [sys.executable, "-W", "error", "-c", FORKING, url(service), str(folder)],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=2 * REPLY_TIMEOUT_S,
         check=False,
     )
     assert done.returncode == 0, done.stderr

@@ -9,8 +9,10 @@ from functools import partial
 from pathlib import Path
 
 from tests.databases import Database
+from tests.e2e.ids.patient import BLIND, IMPATIENT
 from tests.e2e.ids.process import Ids, hammer, running, write_rules
 from tests.e2e.process import environment, wait_until
+from tests.servers import START_TIMEOUT_S, STOP_TIMEOUT_S
 from tests.unit.ids.storage.test_store import ORIGINAL_TABLE
 
 LUA = """
@@ -34,7 +36,9 @@ def configure(folder: Path, database: Database, batch: int = 100, more: str = ""
 def start(config: Path) -> "subprocess.CompletedProcess[str]":
     """A start that is expected to fail."""
     command = [sys.executable, "-m", "beanpole", "ids", "serve", str(config)]
-    return subprocess.run(command, capture_output=True, text=True, env=environment(), check=False, timeout=30)
+    return subprocess.run(
+        command, capture_output=True, text=True, env=environment(), check=False, timeout=START_TIMEOUT_S
+    )
 
 
 def until_refused(service: Ids) -> tuple[list[str], dict[str, object]]:
@@ -181,7 +185,9 @@ def test_way_back_to_the_original(mariadb: Database, tmp_path: Path) -> None:
     mariadb.run(ORIGINAL_TABLE)
     config = configure_original(tmp_path, mariadb)
     export = [sys.executable, "-m", "beanpole", "ids", "export-counters", str(config)]
-    run = partial(subprocess.run, capture_output=True, text=True, env=environment(), check=False, timeout=60)
+    run = partial(
+        subprocess.run, capture_output=True, text=True, env=environment(), check=False, timeout=START_TIMEOUT_S
+    )
     with running(tmp_path, config) as service:
         given = service.ask(count=33)["data"]
         assert service.ask(app_name="it's a")["code"] == -1, "as in the original, a name has no space"
@@ -240,7 +246,7 @@ def test_killed_database(served: Database, tmp_path: Path) -> None:
 def test_hanging_database(served: Database, tmp_path: Path) -> None:
     """Who needs nothing of it does not wait for it; who does is refused after a while."""
     assert served.server
-    with running(tmp_path, configure(tmp_path, served)) as service:
+    with running(tmp_path, configure(tmp_path, served), limits=IMPATIENT) as service:
         given = service.ask(count=10)["data"]
         service.ask(app_name="b")
         with served.server.frozen():
@@ -255,10 +261,10 @@ def test_hanging_database(served: Database, tmp_path: Path) -> None:
 
 
 def test_owner_of_a_lost_node_ends(database: Database, tmp_path: Path) -> None:
-    with running(tmp_path, configure(tmp_path, database)) as service:
+    with running(tmp_path, configure(tmp_path, database), limits=BLIND) as service:
         service.ask()
         database.run("UPDATE beanpole_ids_node SET epoch = epoch + 1")
         assert len({service.ask()["data"] for _ in range(40)}) == 40
         service.socket.send(b'{"action":"get","app_name":"new","rule_name":"order"}')
-        assert service.popen.wait(10) == 10
+        assert service.popen.wait(STOP_TIMEOUT_S) == 10
         assert "taken over" in service.messages()

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.e2e.ids.patient import IMPATIENT
 from tests.e2e.ids.process import Ids, running
 from tests.e2e.process import wait_until
 from tests.failover import Pair, pair
@@ -69,6 +70,10 @@ class Client(threading.Thread):
 
         wait_until(has_more, "numbers go on")
 
+    def was_refused(self, reason: str) -> bool:
+        """Whether a number was refused for a reason; more refusals come while this looks."""
+        return any(reason in each for each in tuple(self.refusals))
+
     def end(self) -> dict[tuple[str, str], list[str]]:
         """Stops it; returns what it has got."""
         self.stopping.set()
@@ -85,7 +90,7 @@ def begin(tmp_path: Path, servers: Pair) -> Iterator[Callable[[], Client]]:
 
         def begin() -> Client:
             folder = Path(tempfile.mkdtemp(dir=tmp_path))
-            client = Client(ends.enter_context(running(folder, config)))
+            client = Client(ends.enter_context(running(folder, config, limits=IMPATIENT)))
             ends.callback(client.end)
             return client
 
@@ -196,7 +201,7 @@ def test_promoted_replica_that_lacks_commits_is_refused(servers: Pair, begin: Ca
     client.goes_on()
     primary.kill()
     replica.run(*asynchronous, "SET GLOBAL read_only = off")
-    wait_until(lambda: any("the database has lost what it had" in each for each in client.refusals), "it is refused")
+    wait_until(lambda: client.was_refused("the database has lost what it had"), "it is refused")
     replica.kill()
     primary.start()
     primary.run(*asynchronous, "SET GLOBAL read_only = off")

@@ -12,6 +12,7 @@ import sqlalchemy as sa
 from tests.e2e.ids.http import Web, web
 from tests.e2e.ids.test_http import execute
 from tests.e2e.process import wait_until
+from tests.servers import REPLY_TIMEOUT_S, STOP_TIMEOUT_S
 
 
 def test_owner_of_a_lost_node_tells_who_waits_and_ends(tmp_path: Path) -> None:
@@ -20,7 +21,7 @@ def test_owner_of_a_lost_node_tells_who_waits_and_ends(tmp_path: Path) -> None:
         with contextlib.suppress(OSError, http.client.HTTPException):  # it may have found the loss by itself
             found = api.get("/v1/ids/order/new")
             assert (found.status, found.json()["type"]) == (503, "/docs#storage")
-        assert api.service.popen.wait(10) == 10
+        assert api.service.popen.wait(STOP_TIMEOUT_S) == 10
 
 
 def test_request_that_waits_for_the_database_is_answered_before_the_end(tmp_path: Path) -> None:
@@ -35,13 +36,13 @@ def test_request_that_waits_for_the_database_is_answered_before_the_end(tmp_path
                 api.service.popen.send_signal(signal.SIGTERM)
                 wait_until(lambda: not accepts(api), "no connection is accepted")
                 connection.rollback()
-            found = asked.result(20)
+            found = asked.result(REPLY_TIMEOUT_S)
         engine.dispose()
         # Which of the two happens depends on what was under way when the signal came.
         given = found.json().get("ids", [])
         assert [each[7:] for each in given] == ["000000"] or found.json()["detail"] == "storage: stopping"
         assert found.fields["connection"] == "close"
-        assert api.service.popen.wait(10) == 0
+        assert api.service.popen.wait(STOP_TIMEOUT_S) == 0
     with web(tmp_path, config=tmp_path / "rules.toml") as api:
         assert int(api.get("/v1/ids/order/b").json()["ids"][0][7:]) == len(given), "there is no gap"
 
@@ -63,7 +64,7 @@ def accepts(api: Web) -> bool:
 
 def test_idle_and_half_sent_requests_hold_up_nothing(tmp_path: Path) -> None:
     with web(tmp_path) as api:
-        kept = http.client.HTTPConnection(*api.address, timeout=20)
+        kept = http.client.HTTPConnection(*api.address, timeout=REPLY_TIMEOUT_S)
         kept.request("POST", "/v1/ids/order/a")
         kept.getresponse().read()
         idle = [socket.create_connection(api.address) for _ in range(20)]

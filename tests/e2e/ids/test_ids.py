@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from tests.e2e.ids.process import Ids, running, write_rules
+from tests.e2e.ids.process import Ids, answers, running, write_rules
 from tests.e2e.process import environment, wait_until
-from tests.servers import REPLY_TIMEOUT_S
+from tests.servers import REPLY_TIMEOUT_S, START_TIMEOUT_S
 
 
 @pytest.fixture
@@ -155,7 +155,7 @@ def test_never_deaf(service: Ids) -> None:
             data[chance.randrange(len(data))] = chance.randrange(256)
         sender.sendto(bytes(data[: chance.randrange(len(data) + 1)]), address)
     sender.close()
-    wait_until(lambda: service.ask(seq=2)["code"] == 0, "it still answers")
+    wait_until(lambda: answers(service, "after"), "it still answers")
     assert service.end() == 0
     assert '"dropped"' in service.messages()
 
@@ -177,11 +177,13 @@ def test_reply_that_does_not_fit_takes_no_number(service: Ids) -> None:
 
 def check(path: Path, *flags: str) -> "subprocess.CompletedProcess[str]":
     command = [sys.executable, "-m", "beanpole", "ids", "check", str(path), *flags]
-    return subprocess.run(command, capture_output=True, text=True, env=environment(), check=False, timeout=30)
+    return subprocess.run(
+        command, capture_output=True, text=True, env=environment(), check=False, timeout=START_TIMEOUT_S
+    )
 
 
 def test_check(tmp_path: Path) -> None:
-    path = write_rules(tmp_path)
+    path = write_rules(tmp_path, zone="UTC")
     done = check(path, "--rate", "100", "--at", "1795500000")
     assert done.returncode == 0, done.stderr
     assert "order: first O261124000000  next O261124000001  last O261124999999" in done.stdout

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -51,9 +52,14 @@ def numbers(service: Ids, rule: str = "order") -> list[str]:
     return found
 
 
+def log(service: Ids) -> list[dict[str, Any]]:
+    """The lines of the log, without one that is being written."""
+    return [json.loads(line) for line in service.messages().splitlines(keepends=True) if line.endswith("\n")]
+
+
 def logged(service: Ids, event: str) -> int:
     """How often something stands in the log."""
-    return sum(json.loads(line)["event"] == event for line in service.messages().splitlines())
+    return sum(line["event"] == event for line in log(service))
 
 
 def test_processes_share_numbers_and_each_is_a_node(tmp_path: Path) -> None:
@@ -74,7 +80,7 @@ def test_processes_share_numbers_and_each_is_a_node(tmp_path: Path) -> None:
 
 def all_processes(service: Ids) -> list[int]:
     """All processes that have ever served."""
-    return [line["pid"] for line in map(json.loads, service.messages().splitlines()) if line["event"] == "listening"]
+    return [line["pid"] for line in log(service) if line["event"] == "listening"]
 
 
 def test_a_process_that_is_killed_is_started_again_and_no_number_comes_twice(tmp_path: Path) -> None:
