@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     Address = tuple[Any, ...]
 
 
+PATIENT_MS = 120_000
+"""For what waits while a busy machine does something else."""
+
+
 class Echo:
     """Answers a datagram with itself; `x` is an error, `n` nothing, and `l...` is answered when the test says so."""
 
@@ -77,7 +81,7 @@ class World:
 
     def __init__(self, host: str = "127.0.0.1", **more: int) -> None:
         self.echo = Echo()
-        self.datagrams = Datagrams(cast("Service", self.echo), **more)
+        self.datagrams = Datagrams(cast("Service", self.echo), **{"late_ms": PATIENT_MS} | more)
         self.address = self.datagrams.open(host, 0)
         reachable = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - what a test binds
         self.client = connected((reachable, *self.address[1:]))
@@ -101,7 +105,7 @@ class Pipe:
         self.client.connect(str(folder / "server"))
         self.client.setblocking(False)
         self.echo = Echo()
-        self.datagrams = Datagrams(cast("Service", self.echo))
+        self.datagrams = Datagrams(cast("Service", self.echo), late_ms=PATIENT_MS)
         self.datagrams.attach(server)
 
     async def let_wait(self) -> "Answer":
@@ -314,7 +318,7 @@ def test_clock_that_has_jumped_is_refused_as_by_the_service(tmp_path: Path) -> N
 
         service = Service(configure(tmp_path), HeldStore(), now_s, lambda: 0.0)
         keeper = asyncio.create_task(service.counters.run())
-        datagrams = Datagrams(service)
+        datagrams = Datagrams(service, late_ms=PATIENT_MS)
         with connected(datagrams.open("127.0.0.1", 0)) as client:
             codes = []
             for error in (None, None, ClockAheadError(9_999), None):
@@ -336,7 +340,7 @@ def test_two_nodes_do_not_answer_each_other(tmp_path: Path) -> None:
         config = configure(tmp_path)
         services = [Service(config, HeldStore(), lambda: MIDNIGHT_S, lambda: 0.0) for _ in range(2)]
         keepers = [asyncio.create_task(each.counters.run()) for each in services]
-        first, second = (Datagrams(each) for each in services)
+        first, second = (Datagrams(each, late_ms=PATIENT_MS) for each in services)
         address = first.open("127.0.0.1", 0)
         second.open("127.0.0.1", 0)
         get = b'{"action":"get","app_name":"a","rule_name":"day"}'

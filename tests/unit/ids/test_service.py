@@ -136,11 +136,9 @@ async def settle() -> None:
 
 async def until(is_so: Callable[[], bool]) -> None:
     """Lets the keeper work until something is so."""
-    for _ in range(100_000):
-        if is_so():
-            return
-        await asyncio.sleep(0)
-    raise AssertionError("it never is")
+    async with asyncio.timeout(60):  # of turns there may be any number, while a thread has to do something
+        while not is_so():  # noqa: ASYNC110 - it is the loop that is waited for
+            await asyncio.sleep(0)
 
 
 Story = Callable[[World], Coroutine[Any, Any, None]]

@@ -13,8 +13,6 @@ import uvloop
 from beanpole.ids import limits
 from beanpole.ids.http.listener import Listener
 
-TURNS_MAX = 10_000
-
 Story = Callable[["World"], Awaitable[None]]
 
 
@@ -39,11 +37,9 @@ class World:
         return found
 
     async def until(self, condition: Callable[[], object], pause_s: float = 0) -> None:
-        for _ in range(TURNS_MAX):
-            if condition():
-                return
-            await asyncio.sleep(pause_s)
-        raise AssertionError("waited in vain")
+        async with asyncio.timeout(60):  # not turns: the kernel may take thousands of them to deliver something
+            while not condition():  # noqa: ASYNC110 - it is the loop that is waited for
+                await asyncio.sleep(pause_s)
 
 
 def play(story: Story, waiting_max: int = 1_000) -> None:

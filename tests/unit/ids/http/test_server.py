@@ -57,11 +57,9 @@ class World:
         self.server.time = lambda: read_clock() + 1_000
 
     async def until(self, condition: Callable[[], object], pause_s: float = 0.005) -> None:
-        for _ in range(2000):
-            if condition():
-                return
-            await asyncio.sleep(pause_s)
-        raise AssertionError("waited in vain")
+        async with asyncio.timeout(50):  # less than `play` waits for all
+            while not condition():  # noqa: ASYNC110 - it is the loop that is waited for
+                await asyncio.sleep(pause_s)
 
 
 class Peer:
