@@ -115,13 +115,14 @@ def test_a_refusal(capsys: pytest.CaptureFixture[str], fields: dict[str, Any], c
 
 
 def test_nobody_answers(capsys: pytest.CaptureFixture[str]) -> None:
-    where = f"127.0.0.1:{closed_port()[1]}"
-    for verb, variable in ((["get", "order", "shop"], "BEANPOLE_IDS_URL"), (["rules"], "BEANPOLE_IDS_HTTP_URL")):
-        assert main(["ids", *verb, "--url", where]) == 4
-        said = capsys.readouterr().err
-        assert where in said
-        assert "Connection refused" in said
-        assert variable in said
+    with closed_port() as (_, port):
+        where = f"127.0.0.1:{port}"
+        for verb, variable in ((["get", "order", "shop"], "BEANPOLE_IDS_URL"), (["rules"], "BEANPOLE_IDS_HTTP_URL")):
+            assert main(["ids", *verb, "--url", where]) == 4
+            said = capsys.readouterr().err
+            assert where in said
+            assert "Connection refused" in said
+            assert variable in said
 
 
 @pytest.mark.parametrize(

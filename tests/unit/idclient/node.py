@@ -58,12 +58,27 @@ def node(script: Script) -> Iterator[FakeNode]:
         started.close()
 
 
-def closed_port() -> tuple[str, int]:
-    """An address at which nobody listens."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.bind(("127.0.0.1", 0))
-        address: tuple[str, int] = probe.getsockname()
-        return address
+@contextmanager
+def closed_port() -> Iterator[tuple[str, int]]:
+    """An address at which nobody listens, over UDP or over TCP, nor can: it is taken.
+
+    The socket of UDP is connected to itself, so the kernel refuses others; that of TCP does not listen.
+    """
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp:
+        udp.bind(("127.0.0.1", 0))
+        address: tuple[str, int] = udp.getsockname()
+        udp.connect(address)
+        with socket.socket() as tcp:
+            try:
+                tcp.bind(address)
+                is_free = True
+            except OSError:  # somebody has this port of TCP
+                is_free = False
+            if is_free:
+                yield address
+                return
+        with closed_port() as other:
+            yield other
 
 
 def reply(asked: Asked, **fields: object) -> bytes:
