@@ -20,8 +20,11 @@ from tests.databases import Database
 from tests.unit.ids.counter import next_number
 
 KEY = Key(b"order", b"shop")
-TIMEOUT_S = 2
-"""Seconds that a store waits for a database here. libpq makes two of one."""
+PATIENT_S = 60
+"""Seconds that a store waits for a database here, which a busy machine may hold up."""
+
+HASTY_S = 4
+"""The same, where the database does not answer."""
 
 DAY = Cycle("day", 0, zone_named("UTC"))
 ORIGINAL_TABLE = """
@@ -31,6 +34,15 @@ rule_name varchar(64) NOT NULL, app_name varchar(64) NOT NULL, PRIMARY KEY (node
 Open = Callable[..., Store]
 
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")  # PyMySQL's, when it can't connect
+
+
+def patiently(seconds: float) -> None:
+    """Sleeps longer between two looks at a lock: a server that is busy notices late that a connection was closed."""
+    time.sleep(10 * seconds)
+
+
+def hastily(seconds: float) -> None:
+    """Does not sleep, where the lock is and stays another's."""
 
 
 @pytest.fixture
@@ -45,8 +57,10 @@ def opener(database: Database) -> Iterator[Open]:
     """Opens stores of a database, and closes them."""
     stores: list[Store] = []
 
-    def open_store(node: int | None = 0, step: int = 1, sleep: Callable[[float], None] = time.sleep) -> Store:
-        stores.append(Store(database.url, node, step, TIMEOUT_S, sleep))
+    def open_store(
+        node: int | None = 0, step: int = 1, sleep: Callable[[float], None] = patiently, timeout_s: int = PATIENT_S
+    ) -> Store:
+        stores.append(Store(database.url, node, step, timeout_s, sleep))
         stores[-1].open()
         return stores[-1]
 
@@ -109,7 +123,7 @@ def test_second_process_is_refused(opened: Open) -> None:
     """Hole 12: two processes with one configuration shared 82 of 200 numbers."""
     opened()
     with pytest.raises(StartError, match="node 0 is in use"):
-        opened()
+        opened(sleep=hastily)
     opened(1, 1)
 
 
@@ -119,7 +133,7 @@ def test_leased_node_is_the_first_that_is_free(opened: Open) -> None:
     numbers = counter(stores[1])
     assert take(numbers, stores[1], 2) == [1, 4]
     with pytest.raises(StartError, match="all 3 numbers of nodes are in use") as refused:
-        opened(None, 3)
+        opened(None, 3, hastily)
     assert refused.value.exit_code == ExitCode.DATA_DIR_LOCKED
     stores[1].close()
     again = opened(None, 3)
@@ -129,7 +143,12 @@ def test_leased_node_is_the_first_that_is_free(opened: Open) -> None:
 
 def test_leased_node_waits_for_the_end_of_a_process_that_was_killed(opened: Open) -> None:
     store = opened(None, 1)
-    assert opened(None, 1, lambda _: store.close()).node == 0
+
+    def sleep(seconds: float) -> None:
+        store.close()
+        patiently(seconds)
+
+    assert opened(None, 1, sleep).node == 0
 
 
 def test_owner_that_lost_its_node_writes_nothing_more(opened: Open, database: Database) -> None:
@@ -196,7 +215,7 @@ def test_nodes_that_have_counted_by_different_cycles(opened: Open) -> None:
 def test_another_step_beside_running_nodes_is_refused(opened: Open) -> None:
     opened(0, 1)
     with pytest.raises(StartError, match="node 0 runs with step 1"):
-        opened(1, 2)
+        opened(1, 2, hastily)
 
 
 def test_failed_database_is_found_again(opened: Open, database: Database) -> None:

@@ -16,7 +16,18 @@ from beanpole.ids.storage.store import Store
 from tests.databases import Database
 from tests.e2e.process import wait_until
 from tests.unit.ids.counter import next_number
-from tests.unit.ids.storage.test_store import KEY, ORIGINAL_TABLE, Open, counter, load, opener, take
+from tests.unit.ids.storage.test_store import (
+    HASTY_S,
+    KEY,
+    ORIGINAL_TABLE,
+    Open,
+    counter,
+    hastily,
+    load,
+    opener,
+    patiently,
+    take,
+)
 
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")  # PyMySQL's, when it can't connect
 
@@ -76,7 +87,7 @@ def test_server_is_killed_and_comes_back(served: Database, opened_there: Open) -
     given += take(numbers, store, 30)
     assert given == list(range(130)), "who lost its connection while it did nothing notices nothing"
     with pytest.raises(StartError, match="in use"):
-        opened_there()
+        opened_there(sleep=hastily)
 
 
 def test_what_was_committed_before_a_crash_of_the_server_stays(served: Database, opened_there: Open) -> None:
@@ -90,7 +101,7 @@ def test_what_was_committed_before_a_crash_of_the_server_stays(served: Database,
 
 def test_server_that_hangs_is_given_up(served: Database, opened_there: Open) -> None:
     assert served.server
-    store = opened_there()
+    store = opened_there(timeout_s=HASTY_S)
     numbers = counter(store)
     given = take(numbers, store, 7)
     numbers.need(50)
@@ -108,7 +119,7 @@ def test_server_that_hangs_is_given_up(served: Database, opened_there: Open) -> 
 def test_row_that_somebody_holds_is_not_waited_for(database: Database) -> None:
     """A transaction that does not end, of an operator for example."""
     with opener(database) as opened:
-        store = opened()
+        store = opened(timeout_s=HASTY_S)
         take(counter(store), store)
         with database.connected() as other:
             other.exec_driver_sql("UPDATE beanpole_ids_node SET step = 1")
@@ -198,7 +209,7 @@ def refused(database: Database, reason: str) -> None:
 def test_two_that_start_at_once_with_different_steps(database: Database) -> None:
     """Hole 13: each found nobody else, and both went on with numbers of their own step."""
     with opener(database) as opened:
-        ends = at_once(lambda: opened(0, 2), lambda: opened(1, 3))
+        ends = at_once(lambda: opened(0, 2, time.sleep), lambda: opened(1, 3, time.sleep))
         assert sorted(map(bool, ends)) == [False, True], ends
         assert "stop all nodes" in str(next(filter(None, ends)))
 
@@ -209,7 +220,7 @@ def test_start_with_another_step_waits_for_nodes_that_end(database: Database) ->
 
         def sleep(seconds: float) -> None:
             ending.close()
-            time.sleep(seconds)
+            patiently(seconds)
 
         assert opened(1, 3, sleep).generation == ending.generation + 1
 
@@ -254,7 +265,7 @@ def test_connection_that_only_the_server_sees(served: Database, opened_there: Op
     assert lost
     assert take(counter(store), store, 15) == list(range(15))
     with pytest.raises(StartError, match="in use"):
-        opened_there()
+        opened_there(sleep=hastily)
     lost.close()
 
     def has_lock_again() -> bool:
@@ -263,7 +274,7 @@ def test_connection_that_only_the_server_sees(served: Database, opened_there: Op
 
     wait_until(has_lock_again, "the server notices the end of a connection, and who asks next has the lock")
     with pytest.raises(StartError, match="in use"):
-        opened_there()
+        opened_there(sleep=hastily)
     assert served.server
 
 
