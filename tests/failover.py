@@ -16,7 +16,7 @@ import sqlalchemy as sa
 
 from tests.databases import DatabaseServer, as_whom, program
 from tests.e2e.process import wait_until
-from tests.servers import HOST, START_TIMEOUT_S, free_port, missing_peer, stop_process
+from tests.servers import HOST, START_TIMEOUT_S, kept_port, missing_peer, stop_process
 
 PAGE = (Path(__file__).parents[1] / "docs/ids-ha.md").read_text()
 
@@ -43,14 +43,13 @@ def replaced(text: str, *pairs: tuple[str, str]) -> str:
 class Replicated(DatabaseServer):
     """A server with the page's configuration, and an address of its own."""
 
-    def __init__(self, folder: Path, number: int) -> None:
+    def __init__(self, folder: Path, number: int, port: int) -> None:
         self.number = number
-        self.port = 0
+        self.port = port
         super().__init__("mariadb", folder)
 
     def start(self) -> None:
-        """Starts the server, if need be on another port, as somebody may have taken its own."""
-        self.port = self.port or free_port()
+        """Starts the server."""
         self.flags = [f"--defaults-file={self.folder}/cnf", f"--port={self.port}"]
         text = replaced(INI, ("server_id = 1", f"server_id = {self.number}"), ("0.0.0.0", HOST))  # noqa: S104 - replaced
         (self.folder / "cnf").write_text(text)
@@ -156,7 +155,7 @@ def pair() -> Iterator[Pair]:
         for number in (1, 2):
             place = folder / str(number)
             place.mkdir()
-            servers.append(Replicated(place, number))
+            servers.append(Replicated(place, number, ends.enter_context(kept_port())))
             ends.callback(servers[-1].stop)
             servers[-1].start()
         primary, replica = servers
@@ -165,6 +164,20 @@ def pair() -> Iterator[Pair]:
         wait_until(primary.has_replica, "the replica follows")
         ends.enter_context(haproxy(folder, servers))
         yield Pair(folder, servers)
+
+
+def leads_to_the_primary(folder: Path) -> bool:
+    """Whether HAProxy knows the replica for what it is: until its first look, it leads to both servers in turn."""
+    url = f"mysql+pymysql://ids:secret@localhost/ids?unix_socket={folder}/ids"
+    engine = sa.create_engine(url, poolclass=sa.NullPool)
+    try:
+        for _ in range(4):
+            with engine.connect() as connection:
+                if connection.exec_driver_sql("SELECT @@read_only").scalar():
+                    return False
+    except sa.exc.OperationalError:  # the replica does not know the user yet
+        return False
+    return True
 
 
 @contextmanager
@@ -189,6 +202,7 @@ def haproxy(folder: Path, servers: list[Replicated]) -> Iterator[None]:
     try:
         wait_until(lambda: process.poll() is not None or (folder / "ids").exists(), "HAProxy listens")
         assert process.poll() is None, (folder / "messages").read_text()
+        wait_until(lambda: leads_to_the_primary(folder), "HAProxy has found out who is the replica")
         yield
     finally:
         stop_process(process)
