@@ -39,7 +39,7 @@ PORTS_OF_SYSTEM = 1024
 """Ports below are not for everybody."""
 
 PORT_ATTEMPTS = 5
-"""A free port can be taken by somebody else before beanstalkd binds it; it then exits and another port is tried."""
+"""A free port can be taken by somebody else before a server binds it; it then exits and another port is tried."""
 
 
 @dataclass(frozen=True)
@@ -124,17 +124,14 @@ def beanstalkd_version() -> str:
 def beanstalkd_server(*flags: str) -> Iterator[Server]:
     """A running beanstalkd."""
     program = peer("beanstalkd")
-    for _ in range(PORT_ATTEMPTS):
-        port = free_port()
+    with kept_port() as port:
         process = _start([program, "-l", HOST, "-p", str(port), *flags], subprocess.DEVNULL)
         try:
             server = Server("beanstalkd", process.pid, port)
-            if _answers(process, server):
-                yield server
-                return
+            assert _answers(process, server), f"beanstalkd did not start; it ended with {process.poll()}"
+            yield server
         finally:
             stop_process(process)
-    raise AssertionError(f"beanstalkd did not start on any of {PORT_ATTEMPTS} ports")
 
 
 @contextmanager
