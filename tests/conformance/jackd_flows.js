@@ -97,7 +97,9 @@ const flows = {
     const id = await producer.put('for whoever waits')
     const job = await waiting
     assert.strictEqual(String(job.id), String(id))
-    await client.disconnect()
+    const closed = new Promise((resolve) => client.socket.once('close', resolve))
+    await client.disconnect() // sends a quit; the server closes when it has seen that
+    await closed
     assert.strictEqual(text(await producer.peekReady()), 'for whoever waits')
     await producer.delete(id)
     await producer.disconnect()

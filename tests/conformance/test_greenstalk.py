@@ -110,10 +110,10 @@ def test_delays(connect: Connect) -> None:
 
 def test_time_to_run_and_deadline_soon(connect: Connect) -> None:
     client, other = connect(use="ttr", watch="ttr"), connect(watch="ttr")
-    job_id = client.put(b"", ttr=1)
+    job_id = client.put(b"", ttr=3)  # time enough to ask again, on any machine and through a cluster
     client.reserve(timeout=0)
     with pytest.raises(greenstalk.DeadlineSoonError):
-        client.reserve(timeout=0)
+        client.reserve(timeout=20)
     job = other.reserve(timeout=20)
     assert job.id == job_id
     assert other.stats_job(job_id)["timeouts"] == 1

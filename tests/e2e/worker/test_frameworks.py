@@ -160,7 +160,7 @@ def test_fastapi_puts_in_a_request_and_works_beside_it(tmp_path: Path, beanpole:
         assert "Application shutdown complete" in app.messages
         assert "Traceback" not in app.messages
     with Client((HOST, beanpole.port)) as client:
-        assert client.stats().current_jobs_reserved == 0
+        wait_until(lambda: client.stats().current_jobs_reserved == 0, "nothing is held")
         left = client.stats().current_jobs_ready
     assert left + app.messages.count("last.png is") == 1
 
