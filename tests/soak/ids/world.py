@@ -119,14 +119,18 @@ class Node:
         """The end of what it has logged."""
         return (self.folder / "messages").read_text(errors="replace")[-3000:]
 
+    def failures(self) -> int:
+        """How often a stop could not give back what was reserved."""
+        return (self.folder / "messages").read_text(errors="replace").count("ranges not given back")
+
     def end(self, number: int) -> None:
         """Ends the process with a signal."""
         assert self.popen
-        before = self.said().count("ranges not given back")
+        before = self.failures()
         self.popen.send_signal(number)
         self.popen.wait(START_TIMEOUT_S)
         assert self.popen.returncode in ACCEPTABLE, f"exit code {self.popen.returncode}:\n{self.said()}"
-        gave_back = number == signal.SIGTERM and self.said().count("ranges not given back") == before
+        gave_back = number == signal.SIGTERM and self.failures() == before
         self.losses += not gave_back
 
     def check(self) -> None:
