@@ -325,7 +325,7 @@ def run(folder: Path, seconds: float, seed: int) -> Report:
     config.write_text(RULES.format(folder=folder))
     (folder / "order.lua").write_text(LUA)
     recorder = Recorder()
-    with running(folder, config) as service:
+    with running(folder, config, limits={}) as service:
         web_port = int((folder / "ready").read_text().split()[1].rpartition(":")[2].rstrip("/"))
         server = Server(service.popen, service.socket.getpeername()[1], web_port, folder)
         service.socket.settimeout(1)
