@@ -169,7 +169,6 @@ def test_one_node_dies_and_clients_go_on(tmp_path: Path) -> None:
 FORKING = """
 import os, sys
 from pathlib import Path
-from typing import Any
 import beanpole
 
 client = beanpole.IdClient.from_url(sys.argv[1], timeout=60)
