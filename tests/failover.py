@@ -99,7 +99,12 @@ class Replicated(DatabaseServer):
         """Runs a script on the machine of this server."""
         environment = os.environ | {"HOME": str(self.folder)}
         return subprocess.run(
-            ["sh", "-c", script], env=environment, capture_output=True, text=True, check=False, timeout=START_TIMEOUT_S
+            ["sh", "-c", script],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=3 * START_TIMEOUT_S,
         )
 
     def empty(self) -> None:

@@ -9,7 +9,8 @@ from functools import partial
 from pathlib import Path
 
 from tests.databases import Database
-from tests.e2e.ids.patient import BLIND, IMPATIENT
+from tests.e2e.ids import patient
+from tests.e2e.ids.patient import BLIND, IMPATIENT, PATIENT
 from tests.e2e.ids.process import Ids, hammer, running, write_rules
 from tests.e2e.process import environment, wait_until
 from tests.servers import START_TIMEOUT_S, STOP_TIMEOUT_S
@@ -35,7 +36,8 @@ def configure(folder: Path, database: Database, batch: int = 100, more: str = ""
 
 def start(config: Path) -> "subprocess.CompletedProcess[str]":
     """A start that is expected to fail."""
-    command = [sys.executable, "-m", "beanpole", "ids", "serve", str(config)]
+    limits = PATIENT | {"STORE_LOCK_WAIT_S": 1}  # a lock that is another's stays so
+    command = [*patient.COMMAND, json.dumps(limits), "beanpole", "ids", "serve", str(config)]
     return subprocess.run(
         command, capture_output=True, text=True, env=environment(), check=False, timeout=START_TIMEOUT_S
     )

@@ -13,6 +13,7 @@ from tests.e2e.ids.patient import IMPATIENT
 from tests.e2e.ids.process import Ids, running
 from tests.e2e.process import wait_until
 from tests.failover import Pair, pair
+from tests.servers import REPLY_TIMEOUT_S
 
 RULES = """
 listen = "127.0.0.1:0"
@@ -68,7 +69,7 @@ class Client(threading.Thread):
         def has_more() -> bool:
             return all(len(each) > count + 50 for each, count in zip(self.given.values(), before, strict=True))
 
-        wait_until(has_more, "numbers go on")
+        wait_until(has_more, "numbers go on", 3 * REPLY_TIMEOUT_S)  # each commit is on two disks
 
     def was_refused(self, reason: str) -> bool:
         """Whether a number was refused for a reason; more refusals come while this looks."""
