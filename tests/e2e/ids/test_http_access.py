@@ -33,7 +33,7 @@ def test_names_of_the_service_are_known(tmp_path: Path) -> None:
             assert (found.status, found.json()["type"]) == (421, "/docs#unknown-host"), name
         for name in ("ids.example", "IDS.EXAMPLE.:80", "localhost:1", "[::1]:1", "192.0.2.1"):
             assert api.get("/v1/rules", Host=name).status == 200
-        assert healthy(api, Host="evil.example"), "what checks it may use any name"
+        healthy(api, "evil.example")  # what checks it may use any name
 
 
 @pytest.mark.parametrize(
