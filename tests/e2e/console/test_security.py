@@ -306,15 +306,20 @@ def test_who_has_not_logged_in_learns_nothing(server: Server, tokens: Path) -> N
 def test_wrong_tokens_wait_and_nobody_else_does(served: Console) -> None:
     for _ in range(4):
         assert served.get("/", Authorization="Bearer a-wrong-token-of-mine").status == 401
-    answers: list[Answer] = []
-    fifth = threading.Thread(target=lambda: answers.append(Person(served).post("/login", {"token": "wrong"})))
-    fifth.start()  # it waits for four seconds
-    assert person(served, ANN).get("/").status == 200
-    assert served.get("/", Authorization=BEARER).status == 200
-    assert answers == []
-    fifth.join()
-    assert answers[0].status == 401
-    assert b"not known" in answers[0].body
+
+    def others_are_first() -> bool:
+        answers: list[Answer] = []
+        next_one = threading.Thread(target=lambda: answers.append(Person(served).post("/login", {"token": "wrong"})))
+        next_one.start()  # it waits for four or five seconds
+        assert person(served, ANN).get("/").status == 200
+        assert served.get("/", Authorization=BEARER).status == 200
+        was_last = not answers
+        next_one.join()
+        assert answers[0].status == 401
+        assert b"not known" in answers[0].body
+        return was_last
+
+    assert any(others_are_first() for _ in range(5))  # on a very busy machine they may need as long
 
 
 def test_forms_that_are_none_or_too_long_are_refused(served: Console) -> None:
