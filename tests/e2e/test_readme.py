@@ -25,7 +25,9 @@ pytestmark = pytest.mark.repository
 README = (Path(__file__).resolve().parents[2] / "README.md").read_text()
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", README.partition("## Install")[0], re.MULTILINE | re.DOTALL)
 AGES = re.compile(r"(?<= 65536 )\d+|[\d.]+(?= s ago)")
-SENT = re.compile("^sent to", re.MULTILINE)
+LATER = re.compile(r"[abc]@example\.org")
+"""Whom the later mails go to. Three threads print that, word by word, so there may be no whole line of it."""
+
 REASON = "is no address"
 RESTARTED_S = 60.0
 """Time for what has a delay of ten seconds, and is done in three."""
@@ -114,9 +116,9 @@ def test_the_first_fifteen_minutes(tmp_path: Path) -> None:
             assert words(terminal.run("bash", "-e", "-c", look)) == words(seen)
             wait_until(lambda: REASON in terminal.page("/failures"), "the console knows why")
             terminal.run("bash", "-e", "-c", put_more)
-        assert "sent to a" not in messages.read_text()
+        assert not LATER.search(messages.read_text())
         with terminal.serving(server):
-            wait_until(lambda: len(SENT.findall(messages.read_text())) == 4, "no job is lost", RESTARTED_S)
+            wait_until(lambda: len(LATER.findall(messages.read_text())) == 3, "no job is lost", RESTARTED_S)
             assert terminal.run("beanpole", "kick", "mails") == "1 of mails kicked\n"
 
 
