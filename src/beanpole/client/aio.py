@@ -5,7 +5,7 @@ calls at the same time are a pipeline by themselves. A reserve that waits makes 
 for its end, as the server reads no further: give a worker that waits a client of its own.
 
 Between the encoding of a command and its sending nothing is awaited: the session knows what the connection uses. Both
-are done by who has the turn of the link.
+are done by the task that has the turn of the link.
 """
 
 import asyncio

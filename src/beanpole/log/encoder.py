@@ -108,7 +108,7 @@ class Encoder(Records):
         return self.job_dropped(job)
 
     def job_reserved(self, job):
-        """Write who has a job until when: that a client has it, and how often one had."""
+        """Write that a client has a job, until when, and how often it was reserved."""
         at: cython.p_uchar = self.begin(RESERVED_RECORD)
         at[FRAME] = Kind.RESERVED
         put_u64(at + FRAME + 1, job.id)

@@ -116,7 +116,7 @@ def url_of(server: Server, name: str) -> str:
 def console(*flags: str, patient: bool = True) -> Iterator[Console]:
     """A running console, which must still run at the end, or have been stopped.
 
-    It waits for servers longer than one that people use does, but for who wants to see how that one does.
+    It waits for servers longer than a console does outside tests, unless a test is about that wait (`patient=False`).
     """
     with tempfile.TemporaryDirectory() as folder:
         ready, messages = Path(folder, "ready"), Path(folder, "messages")

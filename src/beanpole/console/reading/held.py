@@ -29,7 +29,7 @@ HOLDER = re.compile(
     r'(?: \((?P<peer>[^"]*?)(?:, )?(?P<name>"(?:[^"\\]|\\.)*")?\))?'
     r", last heard of (?P<silent>[\d.]+) s ago; (?P<left>[\d.]+) s of"
 )
-"""What `explain` says of who holds a job. It is written for people: where it does not fit, `stats-job` is asked."""
+"""How `explain` names the holder of a job. It is written for people: where it does not fit, `stats-job` is asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +222,7 @@ async def timed(client: "AsyncClient[bytes]", jobs: list[JobInfo]) -> list[HeldJ
 
 
 def holder_of(job: JobInfo, said: Explanation) -> HeldJob | None:
-    """What an explanation says of who holds a job; None: nothing that is understood."""
+    """The holder of a job that an explanation names, or None if it can't be read."""
     found = next((HOLDER.match(each.text) for each in said.reasons if each.word == "reserved"), None)
     if found is None:
         return None

@@ -139,6 +139,6 @@ def unauthorized(sentence: str) -> HTTPException:
 
 
 async def slow_down(access: Access, request: Request) -> None:
-    """Makes who has tried a wrong token wait."""
+    """Makes an address that has tried a wrong token wait."""
     with idling(request):
         await asyncio.sleep(access.attempts.wrong(request.client.host if request.client else ""))

@@ -54,7 +54,7 @@ class Snapshot:
 
     def __init__(self, path: Path, *, is_ours: bool = False) -> None:
         self.path = path
-        # A process loses its lock when it closes any descriptor of the file (fcntl(2)), so who has it must not ask.
+        # A process loses its lock when it closes any descriptor of the file (fcntl(2)), so its holder must not ask.
         self.holder = None if is_ours else lock_holder(path)
         self.files: dict[str, int] = {}
         self.last = (-1, b"")
