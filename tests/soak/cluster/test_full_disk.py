@@ -1,6 +1,6 @@
 """The disk of PostgreSQL's primary is full, and has space again."""
 
-import contextlib
+import socket
 import tempfile
 import time
 from pathlib import Path
@@ -21,9 +21,22 @@ DISK_BYTES = 192 << 20
 """Enough for an empty database and its write-ahead log."""
 
 
+DELETES = 300
+"""More than there is room for in the pages that the database has begun: while a row fits there, a reply is right."""
+
+
 def impatient(folder: Path, url: str, name: str) -> NodeProcess:
     """Return a node that keeps clients for two seconds which it can't serve."""
     return NodeProcess(folder, url, name, "--cluster-wait", "2")
+
+
+def is_answered(connection: socket.socket, command: bytes) -> bool:
+    """Whether a reply comes before the node closes the connection."""
+    try:
+        connection.sendall(command + b"\r\n")
+        return connection.recv(100) != b""
+    except (BrokenPipeError, ConnectionResetError):  # it may close before it has read the command
+        return False
 
 
 def test_replies_wait_while_the_disk_of_the_primary_is_full() -> None:
@@ -39,17 +52,13 @@ def test_replies_wait_while_the_disk_of_the_primary_is_full() -> None:
                 with new_cluster(pair, folder, impatient) as cluster:
                     leader = leader_of(cluster.nodes)
                     with leader.connect(WAIT_S) as connection:
-                        put = Client.ask(connection, b"put 0 0 60 1\r\nx\r\n")
+                        puts = [Client.ask(connection, b"put 0 0 600 1\r\nx\r\n") for _ in range(DELETES)]
                         assert not disk.run(f"cat /dev/zero > {filler}"), "the disk has no end"
                         give_up_at = time.monotonic() + WAIT_S
                         while b"No space left on device" not in leader.messages.read_bytes():
                             assert time.monotonic() < give_up_at, "the disk is not full"
                             time.sleep(0.02)
-                        connection.sendall(b"delete %d\r\n" % int(put.split()[1]))
-                        count = cluster.standing_still()
-                        with contextlib.suppress(ConnectionResetError):  # it may close before it has read the command
-                            assert connection.recv(100) == b"", "a delete was answered"
-                    assert len(cluster.history.answered_s) == count
+                        assert not all(is_answered(connection, b"delete " + put.split()[1]) for put in puts)
                     assert disk.run(f"rm {filler}")
                     cluster.answered()
                     verdict = cluster.finish()
