@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from tests.servers import HOST, REPLY_TIMEOUT_S, START_TIMEOUT_S, STOP_TIMEOUT_S
 
@@ -58,6 +58,12 @@ def written_to(terminal: int) -> bytes:
         while piece := os.read(terminal, 1 << 16):
             found += piece
     return found
+
+
+def log_lines(text: str) -> list[dict[str, Any]]:
+    """What a program has logged as JSON, among what it has written; the last line may be half-written yet."""
+    whole = text[: text.rfind("\n") + 1]
+    return [json.loads(line) for line in whole.splitlines() if line.startswith("{")]
 
 
 def set_limits(limits: Mapping[int, int]) -> None:
@@ -101,9 +107,7 @@ class Process:
 
     def events(self, event: str = "") -> list[dict[str, object]]:
         """The log lines, or those of one event; a warning of the command line is none."""
-        text = self.output if event else self.messages
-        whole = text[: text.rfind("\n") + 1]  # the last line may be half-written yet
-        found = [json.loads(line) for line in whole.splitlines() if line.startswith("{")]
+        found = log_lines(self.output if event else self.messages)
         return [line for line in found if event in ("", line["event"])]
 
     def wait_ready(self) -> None:

@@ -3,7 +3,6 @@
 The handlers keep a ledger: a file to which each appends what it begins and ends, and which survives any death.
 """
 
-import json
 import signal
 import subprocess
 import sys
@@ -12,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.e2e.process import environment, wait_until
+from tests.e2e.process import environment, log_lines, wait_until
 from tests.servers import HOST, START_TIMEOUT_S, STOP_TIMEOUT_S
 
 MODULE = '''
@@ -89,9 +88,7 @@ class Program:
 
     def events(self, event: str) -> list[dict[str, Any]]:
         """What was logged about an event."""
-        whole = self.messages.rpartition("\n")[0]  # the last line may not be written to its end
-        lines = [json.loads(line) for line in whole.splitlines() if line.startswith("{")]
-        return [line for line in lines if line["event"].startswith(event)]
+        return [line for line in log_lines(self.messages) if line["event"].startswith(event)]
 
     def ledger(self, word: str) -> list[str]:
         """The bodies of the jobs that handlers have begun, or ended."""
