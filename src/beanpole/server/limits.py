@@ -129,7 +129,10 @@ LEADER_CONNECT_S = 2.0
 """Seconds that connecting to the leader's address may take."""
 
 LEADER_ANSWER_S = 1.0
-"""Seconds in which a node that does not lead has closed a connection for the leader; else it is taken for it."""
+"""Seconds in which a node that does not lead has closed a connection for the leader.
+
+One that keeps it open for longer is taken for the leader.
+"""
 
 LEADER_RETRY_S = 0.025
 """Seconds until a node that could not connect to the leader's address tries again, the first time."""
