@@ -123,7 +123,7 @@ class ClusterServer(Server):
             return
         try:
             async with asyncio.timeout(log_limits.HALT_S):
-                await admin.note_stop(self.settings.cluster, self.node.writer, loss)
+                await admin.note_stop(self.settings.cluster, self.node.writer, loss, self.node.era, self.node.cluster)
         except (BeanpoleError, OSError) as error:
             self.logger.warning("the stop was not reported to PostgreSQL", reason=str(error) or "no answer")
 

@@ -130,6 +130,11 @@ class Database:
         await self.tell()
         return len(places) - len(kept)
 
+    def accept_loss(self) -> None:
+        """Let nodes go on with what is there."""
+        self.halted = ""
+        self.settings = replace(self.settings, era=self.settings.era + 1)
+
     async def tell(self) -> None:
         """Let those look who wait for something to change."""
         async with self.changed:
@@ -325,10 +330,18 @@ class FakeStore:
             raise ChangedError(self.database.halted)
         return nodes, ""
 
-    async def halt(self, reason: str) -> None:
+    async def halt(self, reason: str, era: int) -> None:
         """See Store."""
         await self.trip()
-        self.database.halted = self.database.halted or reason
+        if era >= self.database.settings.era:
+            self.database.halted = self.database.halted or reason
+
+    async def is_current(self) -> bool:
+        """See Store."""
+        await self.trip()
+        if self.database.halted:
+            raise ChangedError(self.database.halted)
+        return self.database.settings == self.settings
 
     def sever(self) -> None:
         """See Store."""

@@ -206,7 +206,7 @@ def test_nodes_stop_when_confirmed_rows_are_gone(seed: int) -> None:
         await asyncio.sleep(1.0)
         assert node.task is not None
         assert node.task.done(), "a node that is started again goes on"
-        world.database.halted = ""  # accept-loss
+        world.database.accept_loss()
         for node in world.nodes:
             node.start()
         await settle(world)

@@ -359,15 +359,18 @@ async def ask_nodes(store: OperatorStore, timeout_s: float) -> list[Answer]:
     return answers
 
 
-async def note_stop(conninfo: str, writer: bytes, loss: str) -> None:
-    """Note that a node has stopped; and why no node may go on, if it saw that what was confirmed is gone."""
+async def note_stop(conninfo: str, writer: bytes, loss: str, era: int, cluster: str) -> None:
+    """Note that a node has stopped; and why no node may go on, if it saw that what was confirmed is gone.
+
+    That counts in its cluster, and in the era of what it knew.
+    """
     connection = await connect(conninfo, "stop")
     async with connection:
         with errors_translated():
             await connection.execute(b"set synchronous_commit = local")  # a standby may be what is missing
             await connection.execute(schema.STOP.encode(), [STOPPED, writer])
             if loss:
-                await connection.execute(schema.LOSS.encode(), [loss])
+                await connection.execute(schema.LOSS.encode(), [loss, era, cluster])
 
 
 async def loss(conninfo: str) -> str:
@@ -377,15 +380,19 @@ async def loss(conninfo: str) -> str:
 
 
 async def accept_loss(conninfo: str) -> str:
-    """Let the cluster go on with what is there; return what was lost.
+    """Let the cluster go on with what is there, and begin an era; return what was lost.
 
     Raises:
         RefusedError: nothing is known to be lost.
     """
     async with opened(conninfo, writes=True) as store:
-        found = await query(store, schema.ACCEPT_LOSS)
-        if not found:
-            raise RefusedError("nothing is known to be lost; there is nothing to accept")
+        with errors_translated():
+            async with store.connection.transaction():
+                await store.connection.execute(schema.LOCK_SETTINGS.encode())
+                found = await query(store, schema.ACCEPT_LOSS)
+                if not found:
+                    raise RefusedError("nothing is known to be lost; there is nothing to accept")
+                await store.connection.execute(schema.NEXT_ERA.encode())
         return str(found[0][0])
 
 

@@ -17,7 +17,16 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from beanpole.log import limits
 from beanpole.log.postgres.schema import SCHEMA
-from beanpole.log.postgres.store import BusyError, ChangedError, GoneError, LostError, RefusedError, Server, Settings
+from beanpole.log.postgres.store import (
+    BusyError,
+    ChangedError,
+    GoneError,
+    LostError,
+    NoClusterError,
+    RefusedError,
+    Server,
+    Settings,
+)
 from beanpole.log.postgres.tasks import within
 
 CONNECT_TIMEOUT_S = 2
@@ -204,15 +213,18 @@ async def read_settings(
     """Return what is set for the cluster.
 
     Raises:
-        RefusedError: there is no cluster in this database, or it has lost something and waits for a person.
+        NoClusterError: there is no cluster in this database.
+        ChangedError: it has lost something and waits for a person.
+        RefusedError: this program can't work with it.
     """
+    nothing = NoClusterError("there is no cluster in this database; make one with `beanpole cluster init`")
     try:
         cursor = await connection.execute(f"select name, value from {SCHEMA}.setting".encode())
     except (psycopg.errors.UndefinedTable, psycopg.errors.InvalidSchemaName) as error:
-        raise RefusedError("there is no cluster in this database; make one with `beanpole cluster init`") from error
+        raise nothing from error
     values: dict[str, str] = dict(await cursor.fetchall())
     if "cluster" not in values:
-        raise RefusedError("there is no cluster in this database; make one with `beanpole cluster init`")
+        raise nothing
     if not for_operator and "loss" in values:
         raise ChangedError(
             f"acknowledged jobs were lost, and nobody has looked: {values['loss']}; "
@@ -234,5 +246,6 @@ async def read_settings(
         silence_ms=int(values["silence_ms"]),
         segment_bytes=int(values["segment_bytes"]),
         body_bytes_max=int(values["body_bytes_max"]),
+        era=int(values.get("era", 0)),
     )
     return settings, values

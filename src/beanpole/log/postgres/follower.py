@@ -14,7 +14,16 @@ from beanpole.log.postgres.clock import Clock
 from beanpole.log.postgres.leader import Leading
 from beanpole.log.postgres.replica import Replica
 from beanpole.log.postgres.rows import Place, Row, RowKind
-from beanpole.log.postgres.store import BusyError, GoneError, LossError, LostError, OpenStore, RewoundError, Store
+from beanpole.log.postgres.store import (
+    BusyError,
+    ChangedError,
+    GoneError,
+    LossError,
+    LostError,
+    OpenStore,
+    RewoundError,
+    Store,
+)
 from beanpole.log.postgres.tasks import watched
 
 
@@ -50,6 +59,9 @@ class Following:
     known: Row | None = None
     """A row that was confirmed, as this process knew before it began to read: it must be found again."""
 
+    era: int = 0
+    """The era of what this process knows of the log."""
+
     store: Store | None = None
     replica: Replica | None = None
     heard_ns: int = 0
@@ -80,20 +92,9 @@ class Following:
         """
         while True:
             try:
-                store = self.store = self.store or await self.connect()
-                replica = self.replica = self.replica or await self.begin(store)
-                is_behind = await self.poll(store, replica)
-                if self.is_unreachable:
-                    self.is_unreachable = False
-                    self.observer.reachable()
-                if is_behind:
-                    continue
-                if self.may_stand(replica):
-                    leading = await self.stand(replica, store)
-                    if leading is not None:
-                        return leading
-                    continue
-                await asyncio.sleep(limits.POLL_NAMED_S if self.is_named(replica.tip) else limits.POLL_S)
+                leading = await self.advance()
+                if leading is not None:
+                    return leading
             except GoneError as error:
                 self.observer.starts_over(str(error))
                 if self.replica is not None:
@@ -108,9 +109,30 @@ class Following:
                 await self.disconnect()
                 await asyncio.sleep(limits.RECONNECT_S)
 
+    async def advance(self) -> Leading | None:
+        """Take the rows that are there; if there are none, stand for leader when it is time, else wait for a moment."""
+        store = self.store = self.store or await self.connect()
+        try:
+            replica = self.replica = self.replica or await self.begin(store)
+            is_behind = await self.poll(store, replica)
+        except (ChangedError, GoneError):
+            if await self.is_current(store):
+                raise
+            return None
+        if self.is_unreachable:
+            self.is_unreachable = False
+            self.observer.reachable()
+        if is_behind:
+            return None
+        if self.may_stand(replica):
+            return await self.stand(replica, store)
+        await asyncio.sleep(limits.POLL_NAMED_S if self.is_named(replica.tip) else limits.POLL_S)
+        return None
+
     async def connect(self) -> Store:
         """Open a connection; silence begins to count again."""
         store = await self.open_store()
+        self.enter(store.settings.era)
         self.heard_ns = self.clock.now_ns()
         # Of rows that come late by a new connection less time is counted than has passed. If this node has counted no
         # other, that is still nearer than its wall clock.
@@ -118,8 +140,29 @@ class Following:
         self.newest = None
         return store
 
+    def enter(self, era: int) -> None:
+        """Know nothing of an earlier era any more: that it is gone was accepted."""
+        if era > self.era and (self.known or self.replica):
+            self.observer.starts_over("rows were lost, and `beanpole cluster accept-loss` has accepted that")
+            self.known = self.replica = None
+            self.is_caught_up = False
+            self.known_epoch = 0
+        self.era = max(era, self.era)
+
+    async def is_current(self, store: Store) -> bool:
+        """Whether what is set for the cluster is still what a connection found; else it is closed.
+
+        What was read before is of the same era then, and of the same cluster.
+        """
+        if await watched(store.is_current(), store, self.open_store):
+            return True
+        await self.disconnect()
+        return False
+
     async def stand(self, replica: Replica, store: Store) -> Leading | None:
-        """Stand for leader; None: another node was faster."""
+        """Stand for leader; None: another node was faster, or something else is set for the cluster now."""
+        if not await self.is_current(store):
+            return None
         leading = self.make_leading(replica, store)
         self.store = None
         try:

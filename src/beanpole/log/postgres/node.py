@@ -26,9 +26,11 @@ from beanpole.log.postgres.store import (
     LEADER,
     READING,
     BusyError,
+    ChangedError,
     GoneError,
     LossError,
     LostError,
+    NoClusterError,
     NodeState,
     OpenStore,
     Settings,
@@ -105,7 +107,10 @@ class Node:
         """The log's clock minus the monotonic one, when it led last; None: it never did."""
 
         self.cluster = ""
-        """The cluster's id, when its log was found."""
+        """The cluster's id, when it was found."""
+
+        self.era = 0
+        """The era of what this process knows of the log."""
 
         self.known_epoch = 0
         """The epoch of the leader that was reported last."""
@@ -131,12 +136,32 @@ class Node:
             await self.halt(str(error))
             raise
 
+    async def open(self) -> Store:
+        """Open a connection to the cluster that this node knows, once it has found one.
+
+        Raises:
+            ChangedError: the database has another cluster now, or none.
+        """
+        gone = f"the tables of cluster {self.cluster}, with all of its jobs, were dropped"
+        try:
+            store = await self.open_store()
+        except NoClusterError as error:
+            if self.cluster:
+                raise ChangedError(f"{gone}; restore them, or make a cluster with `beanpole cluster init`") from error
+            raise
+        found = store.settings.cluster
+        if found != (self.cluster or found):
+            await store.close()
+            raise ChangedError(f"{gone}, and the database has another cluster now, {found}: start this node again")
+        self.cluster = found
+        return store
+
     async def halt(self, reason: str) -> None:
         """Stop the other nodes too, if the server can be reached."""
         with contextlib.suppress(BeanpoleError, TimeoutError):
             async with asyncio.timeout(limits.HALT_S):
-                store = await self.open_store()
-                await store.halt(f"{self.note['node']}: {reason}")
+                store = await self.open()
+                await store.halt(f"{self.note['node']}: {reason}", self.era)
                 await store.close()
 
     async def follow_and_lead(self) -> None:
@@ -144,7 +169,7 @@ class Node:
         while True:
             began_ns = self.clock.now_ns()
             self.following = Following(
-                self.open_store,
+                self.open,
                 name=self.note["node"],
                 clock=self.clock,
                 make_replica=self.make_replica,
@@ -152,10 +177,12 @@ class Node:
                 observer=self.observer,
                 known=self.known,
                 known_epoch=self.known_epoch,
+                era=self.era,
             )
             try:
                 leading = await self.following.run()
             finally:
+                self.era = self.following.era
                 await self.following.disconnect()
             self.following, self.leading = None, leading
             seconds = (self.clock.now_ns() - began_ns) / 1e9
@@ -166,6 +193,7 @@ class Node:
     async def lead(self, leading: Leading) -> None:
         """Lead until another node does."""
         began: Row | None = None
+        self.known_epoch = 0
         try:
             self.service.lead(leading.replica.engine, leading)
             await leading.run()
@@ -193,7 +221,7 @@ class Node:
         store = leading.store
         with contextlib.suppress(LostError, GoneError, BusyError):
             while self.clock.now_ns() < until_ns:
-                _, rows = await watched(store.read(leading.tip, 1), store, self.open_store)
+                _, rows = await watched(store.read(leading.tip, 1), store, self.open)
                 if rows:
                     return rows[0]
                 await asyncio.sleep(limits.POLL_NAMED_S)
@@ -207,8 +235,8 @@ class Node:
                 try:
                     if store is not None and self.is_replaced(store):
                         raise LostError("another server was promoted")
-                    store = store or await self.open_store()
-                    self.nodes, successor = await watched(store.report(self.state()), store, self.open_store)
+                    store = store or await self.open()
+                    self.nodes, successor = await watched(store.report(self.state()), store, self.open)
                     self.has_reported = True
                     self.look_at_nodes(successor)
                 except (LostError, BusyError, GoneError):
@@ -299,7 +327,6 @@ class Node:
 
     def make_replica(self, store: Store, first: Row) -> Replica:
         """Return an engine that has applied the first row of the log."""
-        self.cluster = store.settings.cluster
         replica = Replica(store.settings, first, self.make_engine, self.clock.now_ns())
         replica.offset_ns = self.offset_ns
         return replica
@@ -309,6 +336,4 @@ class Node:
         stall = Stall(self.clock, self.observer)
         is_named = self.following is not None and self.following.is_named(replica.tip)
         self.keeps_lead_until_ns = self.clock.now_ns() + limits.KEEP_LEAD_NS if is_named else 0
-        return Leading(
-            replica, store, self.open_store, note=self.note, writer=self.writer, clock=self.clock, stall=stall
-        )
+        return Leading(replica, store, self.open, note=self.note, writer=self.writer, clock=self.clock, stall=stall)

@@ -32,6 +32,7 @@ from beanpole.log.postgres.store import (
     ChangedError,
     GoneError,
     LostError,
+    NoClusterError,
     NodeState,
     RefusedError,
     Server,
@@ -269,10 +270,19 @@ class PostgresStore:
             raise ChangedError(halted)
         return nodes, successor
 
-    async def halt(self, reason: str) -> None:
+    async def halt(self, reason: str, era: int) -> None:
         """See Store."""
         with errors_translated():
-            await self.connection.execute(schema.LOSS.encode(), [reason])
+            await self.connection.execute(schema.LOSS.encode(), [reason, era, self.settings.cluster])
+
+    async def is_current(self) -> bool:
+        """See Store."""
+        try:
+            with errors_translated():
+                settings, _ = await read_settings(self.connection)
+        except NoClusterError:
+            return False
+        return settings == self.settings
 
     async def nodes(self) -> list[NodeState]:
         """Return what all nodes have said of themselves."""

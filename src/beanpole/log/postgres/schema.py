@@ -39,9 +39,25 @@ NODES = f"select {NODE_COLUMNS}, extract(epoch from clock_timestamp() - seen)::f
 
 STOP = f"update {SCHEMA}.node set role = %s where writer = %s"
 
-LOSS = f"insert into {SCHEMA}.setting values ('loss', %s) on conflict do nothing"
+ERA = f"coalesce((select value::bigint from {SCHEMA}.setting where name = 'era'), 0)"
+
+LOSS = f"""
+insert into {SCHEMA}.setting
+select 'loss', %s where {ERA} <= %s and exists (select from {SCHEMA}.setting where (name, value) = ('cluster', %s))
+on conflict do nothing
+"""
+"""Halts the cluster, unless it is another, or the loss was accepted."""
+
+LOCK_SETTINGS = f"lock table {SCHEMA}.setting in share row exclusive mode"
+"""Lets others read what is set. What changes it waits, and begins when this transaction has ended."""
 
 ACCEPT_LOSS = f"delete from {SCHEMA}.setting where name = 'loss' returning value"
+
+NEXT_ERA = f"""
+insert into {SCHEMA}.setting values ('era', greatest({ERA} + 1, extract(epoch from clock_timestamp())::bigint)::text)
+on conflict (name) do update set value = excluded.value
+"""
+"""Begins an era. Its number is about the time in seconds: when the database is set back, none is used again."""
 
 CLOSE = f"insert into {SCHEMA}.setting values ('closed', %s) on conflict (name) do update set value = excluded.value"
 """Its commit waits for the standbys, and so for all that was committed before."""

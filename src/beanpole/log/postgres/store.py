@@ -51,6 +51,10 @@ class RefusedError(StoreError):
     """The server refuses this work for a reason that an operator must mend; the text says how."""
 
 
+class NoClusterError(RefusedError):
+    """There is no cluster in the database."""
+
+
 class NoLeaderError(RefusedError):
     """No node leads that could do it."""
 
@@ -94,6 +98,8 @@ class Settings:
 
     segment_bytes: int
     body_bytes_max: int
+    era: int = 0
+    """Grows with each loss that is accepted: what a node knows of an earlier era need not be there; 0: none was."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,8 +186,15 @@ class Store(Protocol):
             ChangedError: the cluster was halted.
         """
 
-    async def halt(self, reason: str) -> None:
-        """Stop all nodes of the cluster, until an operator lets it go on."""
+    async def halt(self, reason: str, era: int) -> None:
+        """Stop all nodes of the cluster, until an operator lets it go on; do nothing if it is in a later era."""
+
+    async def is_current(self) -> bool:
+        """Whether what is set for the cluster is what it was when this was opened.
+
+        Raises:
+            ChangedError: the cluster was halted.
+        """
 
     def sever(self) -> None:
         """Cut the connection: what is under way on it fails with LostError."""
@@ -193,5 +206,5 @@ class Store(Protocol):
 OpenStore = Callable[[], Awaitable[Store]]
 """Opens a connection. Raise LostError if there is none to be had now, RefusedError if there never will be.
 
-Raise ChangedError if the cluster was halted.
+Raise ChangedError if the cluster was halted, NoClusterError if the database has none.
 """

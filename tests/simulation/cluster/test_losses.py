@@ -1,0 +1,142 @@
+"""The rules of a cluster about losses that an operator has accepted, and about what is there in place of its log."""
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from beanpole.log.postgres.rows import Place, first_row
+from beanpole.log.postgres.store import ChangedError, LossError
+from tests.simulation.cluster.database import Database, Entry
+from tests.simulation.cluster.test_main_path import leader_of
+from tests.simulation.cluster.test_rules import put, run, until
+from tests.simulation.cluster.world import SimulatedNode, World
+
+SLEEP_S = 100.0
+
+
+def lose(database: Database, count: int) -> None:
+    """Lose the last rows, with no promotion: connections stay, as when somebody deletes them."""
+    places = [Place(number, row) for number in sorted(database.tables) for row in sorted(database.tables[number])]
+    for place in places[-count:]:
+        del database.tables[place.segment][place.row]
+
+
+async def lose_and_accept(world: World, *, promotes: bool) -> None:
+    """Lose rows that were confirmed, and let the nodes that are awake go on when they have stopped."""
+    asleep = {name for name, until_s in world.loop.paused_until_s.items() if until_s > world.loop.time()}
+    awake = [node for node in world.nodes if node.name not in asleep]
+    if promotes:
+        await world.database.promote(lost_rows=5)
+    else:
+        lose(world.database, 5)
+    await until(world, lambda: all(node.task is not None and node.task.done() for node in awake))
+    for node in awake:
+        assert node.task is not None
+        assert isinstance(node.task.exception(), ChangedError)
+    assert world.database.halted
+    world.database.accept_loss()
+    for node in awake:
+        node.start()
+
+
+@pytest.mark.parametrize("promotes", [True, False])
+@pytest.mark.parametrize("led", [True, False])
+def test_node_that_slept_over_an_accepted_loss_starts_over(promotes: bool, led: bool) -> None:
+    """What it knows is of before: the nodes that go on must not be stopped by it."""
+
+    async def main(world: World) -> None:
+        leader = await leader_of(world)
+        sleeper = leader if led else next(node for node in world.nodes if node is not leader)
+        await put(leader, leader.connect())
+        await asyncio.sleep(2.5)
+        world.loop.pause(sleeper.name, SLEEP_S)
+        if led:
+            leader = await leader_of(world, sleeper)
+        await lose_and_accept(world, promotes=promotes)
+        leader = await leader_of(world, sleeper)
+        id = await put(leader, leader.connect())
+        await asyncio.sleep(SLEEP_S)
+        assert not world.database.halted
+        assert all(node.task is not None and not node.task.done() for node in world.nodes)
+        assert world.leaders() == [leader]
+        await until(world, lambda: sleeper.node.following is not None and sleeper.node.following.replica is not None)
+        await until(world, lambda: id in sleeper.state())
+
+    run(main)
+
+
+def test_loss_after_an_accepted_one_stops_the_nodes_again() -> None:
+    async def main(world: World) -> None:
+        leader = await leader_of(world)
+        await put(leader, leader.connect())
+        await asyncio.sleep(1.0)
+        await lose_and_accept(world, promotes=True)
+        leader = await leader_of(world)
+        await put(leader, leader.connect())
+        await asyncio.sleep(1.0)
+        await world.database.promote(lost_rows=2)
+        await until(world, lambda: all(node.task is not None and node.task.done() for node in world.nodes))
+        assert world.database.halted
+
+    run(main)
+
+
+def test_loss_is_none_of_a_later_era() -> None:
+    """A node may stand still between its look at the rows and the word that it leaves."""
+
+    async def main(world: World) -> None:
+        leader = await leader_of(world)
+        before = leader.node.era
+        world.database.accept_loss()
+        leader.node.era = before
+        await leader.node.halt("rows are gone")
+        assert not world.database.halted
+
+    run(main)
+
+
+def test_server_that_is_set_back_to_before_an_accepted_loss_stops_the_nodes() -> None:
+    """The era goes back with it."""
+
+    async def main(world: World) -> None:
+        leader, database = await leader_of(world), world.database
+        await put(leader, leader.connect())
+        await asyncio.sleep(1.0)
+        backup, settings = {number: dict(table) for number, table in database.tables.items()}, database.settings
+        await lose_and_accept(world, promotes=True)
+        leader = await leader_of(world)
+        await put(leader, leader.connect())
+        await asyncio.sleep(1.0)
+        database.tables, database.settings = backup, settings
+        await database.promote()
+        await until(world, lambda: all(node.task is not None and node.task.done() for node in world.nodes))
+        assert database.halted
+
+    run(main)
+
+
+@pytest.mark.parametrize("closes", [True, False])
+def test_nodes_stop_when_another_cluster_is_made_in_their_place(closes: bool) -> None:
+    """Each says so, and none of them takes the new log for one that has lost something."""
+
+    async def main(world: World) -> None:
+        leader, database = await leader_of(world), world.database
+        await put(leader, leader.connect())
+        await asyncio.sleep(2.5)
+        database.tables = {1: {0: Entry(first_row(b"\1" * 16), replicated=True, visible=True)}}
+        database.settings = replace(database.settings, cluster="d")
+        if closes:
+            await database.promote()
+        await until(world, lambda: all(node.task is not None and node.task.done() for node in world.nodes))
+        for node in world.nodes:
+            assert node.task is not None
+            error = node.task.exception()
+            assert isinstance(error, ChangedError)
+            assert not isinstance(error, LossError)
+            assert "another cluster" in str(error)
+        assert not database.halted
+        fresh = SimulatedNode(world, "fresh")
+        await until(world, lambda: fresh.turn is not None)
+
+    run(main)
