@@ -96,5 +96,10 @@ class Visit:
         return (tube for _, tube in self.tubes() if tube.current_jobs_ready and self.watching(tube) <= 0)
 
 
+def jobs_in(stats: "Stats | StatsTube") -> int:
+    """The jobs of a server or a tube, in whatever state."""
+    return sum(getattr(stats, f"current_jobs_{state}") for state in ("ready", "reserved", "delayed", "buried"))
+
+
 Check = Callable[[Visit], Iterator[Finding]]
 """Checks a visit for one kind of trouble, which its docstring names."""

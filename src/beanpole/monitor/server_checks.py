@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from beanpole.monitor.findings import Finding, Severity, Visit
+from beanpole.monitor.findings import Finding, Severity, Visit, jobs_in
 from beanpole.monitor.units import count, duration, plural, rate, size
 
 FILES_WARNING = 0.8
@@ -89,7 +89,7 @@ def log_stopped(visit: Visit) -> Iterator[Finding]:
 
 def durability(visit: Visit) -> Iterator[Finding]:
     """Jobs are not safe from a crash, or from a loss of power."""
-    jobs = sum(getattr(visit.server, f"current_jobs_{state}") for state in ("ready", "reserved", "delayed", "buried"))
+    jobs = jobs_in(visit.server)
     policy = str(visit.server.get("durability", ""))
     if visit.server.get("cluster-role"):
         if policy == "local":

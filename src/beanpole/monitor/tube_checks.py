@@ -3,11 +3,12 @@
 One finding names all tubes that it is about: a thousand tubes in the same trouble are one trouble.
 """
 
+import re
 from collections.abc import Iterator
-from difflib import get_close_matches
+from itertools import zip_longest
 from typing import TYPE_CHECKING
 
-from beanpole.monitor.findings import Finding, Severity, Visit
+from beanpole.monitor.findings import Finding, Severity, Visit, jobs_in
 from beanpole.monitor.sampling import OLDEST
 from beanpole.monitor.units import DAY_S, HOUR_S, MINUTE_S, count, duration, plural, rate
 
@@ -28,6 +29,17 @@ TIMEOUTS_OF_A_JOB = 3
 
 PAUSE_S = HOUR_S
 """Seconds of a pause, past or requested, after which it may have been forgotten."""
+
+UNUSED_S = HOUR_S
+"""Uptime, in seconds, from which a tube into which no job was put counts as one that nobody puts into."""
+
+EDITED_LETTERS = 5
+"""Letters of a word, the longer of two, from which one edit more probably is a typo than another word."""
+
+WORD = re.compile(r"[^\W_]+")
+"""A part of a tube's name between signs."""
+
+NUMBER = re.compile(r"\d+")
 
 Troubled = list[tuple[int, str, str]]
 """How bad it is, the name of the tube, and the line of evidence."""
@@ -187,18 +199,52 @@ def growing(visit: Visit) -> Iterator[Finding]:
 
 
 def waiting_in_vain(visit: Visit) -> Iterator[Finding]:
-    """Workers that wait on tubes that nobody puts into, perhaps as the name is not right."""
+    """Workers that wait on tubes that nobody puts into, perhaps as the name is not right.
+
+    Counts of puts begin with the server: a tube that has jobs is in use, and shortly after a start no count says that
+    one is not.
+    """
     lonely = [tube.name for tube in visit.lonely() if tube.name not in visit.dead_tubes]
     misspelt: Troubled = []
     unused: Troubled = []
     for _, tube in visit.tubes():
-        if tube.current_waiting and not tube.current_using and not tube.total_jobs:
-            line = f"{plural(tube.current_waiting, 'worker')} waiting, no job ever put"
-            close = get_close_matches(tube.name, lonely, 1)
-            if close:
-                misspelt.append((tube.current_waiting, tube.name, f"{line}; {close[0]} has jobs and no workers"))
-            else:
+        if tube.current_waiting and not tube.current_using and not tube.total_jobs and not jobs_in(tube):
+            waiting = plural(tube.current_waiting, "worker")
+            line = f"{waiting} waiting, no job put since the server started {duration(visit.server.uptime)} ago"
+            near = next((name for name in lonely if nearly_the_same(tube.name, name)), None)
+            if near is not None:
+                misspelt.append((tube.current_waiting, tube.name, f"{line}; {near} has jobs and no workers"))
+            elif visit.server.uptime >= UNUSED_S:
                 unused.append((tube.current_waiting, tube.name, line))
     advice = "Compare the names of the tubes in producers and workers."
     yield from finding(Severity.WARNING, "workers wait on a tube whose name is nearly another's", advice, misspelt)
     yield from finding(Severity.NOTE, "workers wait on tubes that nobody puts into", advice, unused)
+
+
+# --- Names ------------------------------------------------------------------------------------------------------------
+
+
+def nearly_the_same(one: str, other: str) -> bool:
+    """Whether one name of two different ones may be a typo of the other.
+
+    They differ in upper and lower case and in signs alone, or in one edit of one word: a letter more, less, other, or
+    two that changed places. Not in numbers, nor in a short word: `export-278` and `export-279` are two names, as are
+    `shop-a` and `shop-b`.
+    """
+    if NUMBER.findall(one) != NUMBER.findall(other):
+        return False
+    words, others = WORD.findall(one.casefold()), WORD.findall(other.casefold())
+    if "".join(words) == "".join(others):
+        return True
+    different = [(a, b) for a, b in zip_longest(words, others, fillvalue="") if a != b]
+    return len(different) == 1 and is_one_edit(*different[0])
+
+
+def is_one_edit(one: str, other: str) -> bool:
+    """Whether one edit makes a word of another, and the longer one is not short."""
+    short, long = sorted((one, other), key=len)
+    if len(long) < EDITED_LETTERS:
+        return False
+    same = next((at for at, (a, b) in enumerate(zip(short, long, strict=False)) if a != b), len(short))
+    short, long = short[same:], long[same:]
+    return short == long[1:] or short[1:] == long[1:] or (short[:2] == long[1::-1] and short[2:] == long[2:])

@@ -138,6 +138,10 @@ def test_growing() -> None:
     assert told(tube_checks.growing, restarted) == []
 
 
+LONG_UP = 2 * 3600
+"""Uptime after which a count of no puts says something."""
+
+
 def test_waiting_in_vain() -> None:
     rows = [
         row("emails", current_jobs_ready=4),
@@ -146,7 +150,59 @@ def test_waiting_in_vain() -> None:
         row("used", current_waiting=1, current_watching=1, current_using=1),
         row("done", current_waiting=1, current_watching=1, total_jobs=9),
     ]
-    assert told(tube_checks.waiting_in_vain, seen(*rows)) == [
-        (Severity.WARNING, ("email",)),
-        (Severity.NOTE, ("later",)),
-    ]
+    made = visit(after=sample(*rows, stats=server(uptime=LONG_UP), at_s=2))
+    assert told(tube_checks.waiting_in_vain, made) == [(Severity.WARNING, ("email",)), (Severity.NOTE, ("later",))]
+    _, unused = tube_checks.waiting_in_vain(made)
+    assert unused.evidence == ("later: 1 worker waiting, no job put since the server started 2h00m ago",)
+
+
+@pytest.mark.parametrize("state", ["ready", "reserved", "delayed", "buried"])
+def test_nobody_waits_in_vain_where_jobs_are(state: str) -> None:
+    """Counts begin again when a server starts; the jobs of its log are there."""
+    waits = row("mail", current_waiting=1, current_watching=1, **{f"current_jobs_{state}": 1})
+    lonely = row("mails", current_jobs_ready=1)
+    assert not told(tube_checks.waiting_in_vain, seen(waits, lonely))
+
+
+@pytest.mark.parametrize(("uptime", "is_told"), [(3599, False), (3600, True)])
+def test_no_puts_say_nothing_soon_after_a_start(uptime: int, *, is_told: bool) -> None:
+    after = sample(row("nightly", current_waiting=1), stats=server(uptime=uptime), at_s=2)
+    assert told(tube_checks.waiting_in_vain, visit(after=after)) == [(Severity.NOTE, ("nightly",))] * is_told
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "are_near"),
+    [
+        ("email", "emails", True),
+        ("mail", "mails", True),
+        ("emails", "emials", True),
+        ("invoice", "envoice", True),
+        ("Emails", "emails", True),
+        ("send-mail", "send_mail", True),
+        ("sendMail", "send.mail", True),
+        ("export-278", "export_278", True),
+        ("dead-mail", "dead-mails", True),
+        ("shop/orders/new", "shop/order/new", True),
+        # Letters in common:
+        ("report", "export-278", False),
+        ("report", "export", False),
+        ("import", "export", False),
+        ("emails", "emails-dead", False),
+        ("order", "orders-eu", False),
+        # One edit, but in a number or in a short word, where it means another thing:
+        ("export-278", "export-279", False),
+        ("worker1", "worker12", False),
+        ("worker", "worker2", False),
+        ("shard-1-11", "shard-11-1", False),
+        ("shop-a", "shop-b", False),
+        ("mail-de", "mail-dk", False),
+        ("test", "text", False),
+        ("job", "jobs", False),
+        # Two edits:
+        ("emails", "smail", False),
+        ("shop/orders/late", "shop/order/later", False),
+    ],
+)
+def test_names_that_are_typos_of_each_other(one: str, other: str, *, are_near: bool) -> None:
+    assert tube_checks.nearly_the_same(one, other) is are_near
+    assert tube_checks.nearly_the_same(other, one) is are_near
