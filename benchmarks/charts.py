@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
 PICTURES = Path("docs/pictures")
 PAGE = Path("docs/performance.md")
-KEPT = ("name", "ours", "theirs", "own_ratio", "their_own_ratio")
+KEPT = ("name", "ours", "theirs", "against", "own_ratio", "their_own_ratio")
 """What is kept of a row of a run: its medians. Its title is in the row itself."""
 
 HEADS = {"speed": "Without a log", "durable": "With a log"}
@@ -68,13 +68,24 @@ def keep(run: Result) -> tuple[str, Result]:
     """Return the table that a run is of, and what is kept of it."""
     names = {row["name"] for row in run["rows"]}
     table = next(table for table in HEADS if names == {row.name for row in TABLES[table]})
-    rows = [{key: row[key] for key in KEPT if row[key] is not None} for row in run["rows"]]
+    rows = [{key: row[key] for key in KEPT if row.get(key) is not None} for row in run["rows"]]
     return table, {"machine": run["machine"], "rows": rows}
+
+
+def kept_run(name: str) -> Result:
+    """Return the run that is kept under a name."""
+    run: Result = json.loads((RESULTS / f"{name}.json").read_text())
+    return run
+
+
+def rows_of(run: Result) -> dict[str, Result]:
+    """Return the rows of a run by their names."""
+    return {row["name"]: row for row in run["rows"]}
 
 
 def results(name: str) -> dict[str, Result]:
     """Return the rows that are kept under a name, by their own names."""
-    return {row["name"]: row for row in json.loads((RESULTS / f"{name}.json").read_text())["rows"]}
+    return rows_of(kept_run(name))
 
 
 def percent(value: float) -> str:
@@ -82,14 +93,15 @@ def percent(value: float) -> str:
     return f"{100 * value:.{0 if value >= 0.095 else 1}f} %"
 
 
-def cpu_chart() -> Chart:
-    """Return the chart of the home page: the processor time of a command."""
-    speed, forks = results("speed"), results("fork")
+def cpu_chart(run: Result) -> Chart:
+    """Return the chart of the home page: the processor time of a command, of the servers that one run has measured."""
+    rows = rows_of(run)
+    servers = {"theirs": "beanstalkd", "against": run["machine"].get("against"), "ours": "Beanpole"}
+    measured = [kind for kind in servers if all(kind in rows[name] for name in IN_FLIGHT)]
     groups = []
     for name, label in IN_FLIGHT.items():
-        ours, fork = speed[name]["ours"] / speed[name]["theirs"], forks[name]["fork"] / forks[name]["theirs"]
-        shares = (("theirs", "beanstalkd", 1.0), ("fork", "antikirra", fork), ("ours", "Beanpole", ours))
-        groups.append(Group(label, tuple(Bar(kind, who, value, percent(value)) for kind, who, value in shares)))
+        shares = [(kind, rows[name][kind] / rows[name]["theirs"]) for kind in measured]
+        groups.append(Group(label, tuple(Bar(kind, servers[kind], value, percent(value)) for kind, value in shares)))
     return Chart(
         "Processor time of a command",
         ("50 connections put, reserve and delete;", "beanstalkd = 100 %, less is better"),
@@ -170,7 +182,7 @@ def overview() -> str:
 
 def pictures() -> dict[Path, str]:
     """Return every picture that this program draws."""
-    drawn = {"cpu": draw(cpu_chart()), "crowd": draw(load_chart()), "durable": draw(durable_chart())}
+    drawn = {"cpu": draw(cpu_chart(kept_run("speed"))), "crowd": draw(load_chart()), "durable": draw(durable_chart())}
     return {PICTURES / f"{name}.svg": svg for name, svg in (drawn | {"overview": overview()}).items()}
 
 
@@ -190,7 +202,7 @@ def quotient(value: float | None) -> str:
 
 def machine(name: str) -> str:
     """Return on what, when and how the results were measured."""
-    facts = json.loads((RESULTS / f"{name}.json").read_text())["machine"]
+    facts = kept_run(name)["machine"]
     return "; ".join(f"{key}: {value}" for key, value in facts.items()) + "."
 
 

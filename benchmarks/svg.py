@@ -31,7 +31,7 @@ text { font: 22px system-ui, sans-serif; fill: #1f2328 }
 .page { fill: #ffffff; stroke: #d1d9e0 }
 .ours { fill: #2e7d32 }
 .theirs { fill: #8c959f }
-.fork { fill: #bf8700 }
+.against { fill: #bf8700 }
 .box { fill: #eef6ee; stroke: #2e7d32; stroke-width: 2 }
 .frame { fill: none; stroke: #2e7d32; stroke-width: 2; stroke-dasharray: 6 5 }
 .line { fill: none; stroke: #59636e; stroke-width: 2.5 }
@@ -42,7 +42,7 @@ text { fill: #e6e9ef }
 .page { fill: #1e2129; stroke: #3d444d }
 .ours { fill: #66bb6a }
 .theirs { fill: #848d97 }
-.fork { fill: #d4a72c }
+.against { fill: #d4a72c }
 .box { fill: #23302a; stroke: #66bb6a }
 .frame { stroke: #66bb6a }
 .line { stroke: #a8b0bd }
@@ -56,7 +56,7 @@ class Bar:
     """One bar: whose it is, how long, and what is written behind it."""
 
     kind: str
-    """Its class: `ours`, `theirs` or `fork`."""
+    """Its class: `ours`, `theirs` or `against`."""
     name: str
     value: float
     text: str

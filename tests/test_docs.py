@@ -246,13 +246,44 @@ def test_the_charts_and_tables_show_the_results_that_are_kept() -> None:
         assert (ROOT / path).read_text() == svg, f"{path}: {repair}"
 
 
+def test_the_pictures_are_described_by_their_figures() -> None:
+    chart = charts.cpu_chart(charts.kept_run("speed"))
+    shares = [bar.text for group in chart.groups for bar in group.bars if bar.kind != "theirs"]
+    for text in ((ROOT / "README.md").read_text(), page("performance.md")):
+        line = next(line for line in text.splitlines() if "cpu.svg" in line)
+        assert re.findall(r"[\d.]+ %", line)[1:] == shares, f"describe cpu.svg by {shares}: {line}"
+
+
+def test_a_chart_compares_what_one_run_has_measured() -> None:
+    """Another server has bars when it was measured beside the two, and in every row."""
+    row = {"ours": 1.0, "theirs": 4.0}
+    rows = [row | {"name": name, "against": 2.0} for name in charts.IN_FLIGHT]
+
+    def bars(rows: list[dict[str, object]], **machine: str) -> list[tuple[str, str, str]]:
+        groups = charts.cpu_chart({"machine": machine, "rows": rows}).groups
+        return [(bar.kind, bar.name, bar.text) for bar in groups[0].bars]
+
+    two = [("theirs", "beanstalkd", "100 %"), ("ours", "Beanpole", "25 %")]
+    assert bars(rows, against="fork") == [two[0], ("against", "fork", "50 %"), two[1]]
+    assert bars([row | {"name": name} for name in charts.IN_FLIGHT]) == two
+    assert bars([*rows[:2], row | {"name": rows[2]["name"]}], against="fork") == two
+
+
 def test_a_run_of_the_benchmark_is_kept_by_its_medians() -> None:
     rows: list[dict[str, object]] = [
-        {"name": row.name, "title": row.title, "ours": 2.0, "theirs": 4.0, "own_ratio": None, "samples": {}}
+        {
+            "name": row.name,
+            "title": row.title,
+            "ours": 2.0,
+            "theirs": 4.0,
+            "own_ratio": None,
+            "against": 3.0,
+            "samples": {},
+        }
         for row in ROWS
     ]
     machine = {"date": "today"}
     table, kept = charts.keep({"machine": machine, "rows": [row | {"their_own_ratio": 1.5} for row in rows]})
     assert (table, kept["machine"]) == ("speed", machine)
-    assert kept["rows"][0] == {"name": ROWS[0].name, "ours": 2.0, "theirs": 4.0, "their_own_ratio": 1.5}
+    assert kept["rows"][0] == {"name": ROWS[0].name, "ours": 2.0, "theirs": 4.0, "against": 3.0, "their_own_ratio": 1.5}
     assert {row.name for name in charts.HEADS for row in TABLES[name]} == set(charts.WHAT)

@@ -4,6 +4,7 @@ import datetime as dt
 import os
 import platform
 import subprocess
+from collections.abc import Iterable
 from pathlib import Path
 
 
@@ -35,7 +36,7 @@ def version_of(command: tuple[str, ...]) -> str:
     return answer.stdout.strip()
 
 
-def describe(theirs: tuple[str, ...]) -> dict[str, str]:
+def describe(others: Iterable[tuple[str, ...]]) -> dict[str, str]:
     """All of it, in the order in which it is printed."""
     return {
         "date": dt.datetime.now(dt.UTC).strftime("%Y-%m-%d %H:%M UTC"),
@@ -44,5 +45,5 @@ def describe(theirs: tuple[str, ...]) -> dict[str, str]:
         "load average before": f"{os.getloadavg()[0]:.2f}",
         "kernel": platform.release(),
         "Python": platform.python_version(),
-        "compared with": version_of(theirs),
+        "compared with": "; ".join(map(version_of, others)) or "nothing",
     }

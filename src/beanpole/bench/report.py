@@ -21,9 +21,13 @@ OTHERS_BUSY_MAX = 0.25
 """Share of a core that everything else on the machine may use before the figures carry a warning."""
 
 
+SERVERS = ("ours", "theirs", "against")
+"""Who can be measured: our server, beanstalkd, and a third one that is asked for by its program."""
+
+
 @dataclass
 class Outcome:
-    """All samples of a row, by who was measured ("ours", "theirs") and what ("scenario", "baseline")."""
+    """All samples of a row, by who was measured (one of SERVERS) and what ("scenario", "baseline")."""
 
     row: Row
     samples: dict[tuple[str, str], list[Sample]] = field(default_factory=dict)
@@ -126,12 +130,12 @@ COLUMNS: tuple[Figure, ...] = ("rate", "p50_us", "p99_us", "p999_us", "cpu_us")
 
 
 def figures_table(outcomes: Iterable[Outcome]) -> list[tuple[str, ...]]:
-    """Everything that was measured of each server, a line each; then the ratio of the two."""
+    """Everything that was measured of each server, a line each; then the ratio of ours and beanstalkd."""
     lines = []
     for outcome in outcomes:
         for what in ("scenario", "baseline"):
             name = outcome.row.name + ("" if what == "scenario" else " (baseline)")
-            for who in ("ours", "theirs"):
+            for who in SERVERS:
                 if (who, what) in outcome.samples:
                     lines.append((name, who, *figure_cells(outcome, who, what)))
                 elif (who, what) in outcome.failures:
@@ -188,6 +192,7 @@ def as_json(outcomes: Iterable[Outcome], machine: dict[str, str]) -> dict[str, A
                 "asked": str(outcome.row.ask or ""),
                 "ours": outcome.median("ours"),
                 "theirs": outcome.median("theirs"),
+                "against": outcome.median("against"),
                 "ratio": outcome.against_theirs(),
                 "own_ratio": outcome.against_own("ours"),
                 "their_own_ratio": outcome.against_own("theirs"),

@@ -1,6 +1,7 @@
 """Runs a benchmark from start to end: chooses rows, alternates the servers, prints the tables.
 
-For every row and round: our server, then beanstalkd, each freshly started; then the row's baseline in the same way.
+For every row and round: our server, then beanstalkd, then another one if asked for, each freshly started; then the
+row's baseline in the same way.
 What cannot be measured (beanstalkd takes minutes to make 100 000 tubes, say) is named in the table and skipped.
 """
 
@@ -56,6 +57,8 @@ class Options:
     ours: str = ""
     """Our server's command line as a template (see `server`); empty: the server of this installation."""
     theirs: str = ""
+    against: Path | None = None
+    """The program of another server that takes beanstalkd's options; None: there is no third."""
     data_dir: Path | None = None
     """Where the servers' logs are written; None: the system's temporary directory."""
     json_file: Path | None = None
@@ -88,13 +91,15 @@ def choose(options: Options) -> list[Row]:
 
 
 def contestants(options: Options, say: Callable[[str], None]) -> list[Contestant]:
-    """Who is measured: ours, and beanstalkd if it is there."""
+    """Who is measured: ours, beanstalkd if it is there, and the server that was asked for besides."""
     theirs = tuple(shlex.split(options.theirs)) or THEIRS
     found = [Contestant("ours", tuple(shlex.split(options.ours)) or OURS, ours=True)]
     if installed(theirs):
         found.append(Contestant("theirs", theirs, ours=False))
     else:
         say(HOW_TO_INSTALL.format(program=theirs[0]))
+    if options.against is not None:
+        found.append(Contestant("against", (str(options.against.absolute()), *THEIRS[1:]), ours=False))
     return found
 
 
@@ -160,7 +165,10 @@ def main(options: Options, say: Callable[[str], None] = say_on_stderr) -> int:
         return 2
     players = contestants(options, say)
     size = f"median of {options.rounds_wanted} rounds of {options.seconds_wanted:g} s"
-    facts = machine.describe(players[-1].command) | {"each figure": size + (", smaller set-ups" * options.quick)}
+    facts = machine.describe([each.command for each in players if not each.ours])
+    if options.against is not None:
+        facts["against"] = options.against.name
+    facts |= {"each figure": size + (", smaller set-ups" * options.quick)}
     outcomes: list[Outcome] = []
     interrupted = False
     try:

@@ -19,6 +19,7 @@ CYCLES = {"put": "p", "put+delete": "pd", "put+reserve": "pr", "put+reserve+dele
 """What each connection does again and again, as the programme of a load."""
 
 FILE = click.Path(dir_okay=False, allow_dash=True, path_type=Path)
+PROGRAM = click.Path(exists=True, dir_okay=False, executable=True, path_type=Path)
 FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 EPILOG = """\b
 Exit codes:
@@ -79,6 +80,12 @@ COMMANDS = "{ready_file} or {host} {port} are filled in."
 @click.option("--seconds", type=Duration(0.05, 600), help="Length of each measured load (2s).")
 @click.option("--ours", default="", metavar="COMMAND", help=f"Our server; {COMMANDS}")
 @click.option("--theirs", default="", metavar="COMMAND", help="The other server, likewise.")
+@click.option(
+    "--against",
+    type=PROGRAM,
+    metavar="PATH",
+    help="A third server, measured in turn with the two: a program that takes beanstalkd's options.",
+)
 @click.option("--data-dir", type=FOLDER, help="Where logs are written.")
 @click.option("--json", "json_file", type=FILE, help="Every sample, to this file; with --url, - is standard output.")
 @click.option("--markdown", is_flag=True, help="Tables in Markdown.")

@@ -37,6 +37,7 @@ COMPARING = {
     "rounds",
     "ours",
     "theirs",
+    "against",
     "data_dir",
     "markdown",
     "check",

@@ -66,6 +66,12 @@ def test_failure_is_named_where_figures_would_be() -> None:
     assert {len(line) for line in lines} == {len(report.FIGURES_HEAD)}
 
 
+def test_another_server_has_a_line_of_its_own() -> None:
+    lines = report.figures_table([outcome_of(None, ours=[2.0], theirs=[8.0], against=[5.0])])
+    assert [line[1] for line in lines] == ["ours", "theirs", "against", "ratio"]
+    assert dict(zip(report.FIGURES_HEAD, lines[2], strict=True))["CPU µs"] == "5.00"
+
+
 def test_figures_end_with_ratios() -> None:
     lines = report.figures_table([outcome_of(None, ours=[2.0], theirs=[8.0])])
     ratios = dict(zip(report.FIGURES_HEAD, lines[-1], strict=True))

@@ -78,6 +78,26 @@ def test_without_beanstalkd_the_user_is_told_how_to_get_it() -> None:
     assert "apt-get install beanstalkd" in said[0]
 
 
+def test_another_server_is_measured_in_the_same_run(tmp_path: Path) -> None:
+    """In each round after the two, under the name of its program, and so in what is saved."""
+    fork = tmp_path / "fork"
+    fork.symlink_to(peer("beanstalkd"))
+    saved, said = tmp_path / "out.json", []
+    options = run.Options(only=("start",), rounds=2, ours=THEIRS, against=fork, json_file=saved, data_dir=tmp_path)
+    assert run.main(options, said.append) == 0
+    assert [line.split(", ")[1] for line in said] == ["ours", "theirs", "against"] * 2
+    read = json.loads(saved.read_text())
+    assert (read["rows"][0]["failures"], read["machine"]["against"]) == ({}, "fork")
+    assert {"ours", "theirs", "against"} <= read["rows"][0].keys()
+    assert len(read["rows"][0]["samples"]["against scenario"]) == 2
+
+
+def test_program_to_measure_against_must_be_there(tmp_path: Path) -> None:
+    result = CliRunner().invoke(bench, ["--against", str(tmp_path / "nobody")])
+    assert result.exit_code == 2
+    assert "nobody' does not exist" in result.output
+
+
 LOGGED = ("-b", "{data}", "-F")
 
 
