@@ -13,6 +13,7 @@ import pytest
 
 from beanpole.client import Client
 from tests.e2e.console.process import Answer, Console, console, url_of
+from tests.e2e.console.test_live import live
 from tests.e2e.process import environment
 from tests.servers import HOST, REPLY_TIMEOUT_S, Server, beanpole_server, beanstalkd_server
 
@@ -47,6 +48,18 @@ def pages(seen: Console, path: str) -> list[Answer]:
     return found
 
 
+def bury_two(client: "Client[bytes]") -> None:
+    """Leaves two buried jobs in the tube `buried`, one of which has a reason, if the server can keep one."""
+    client.watch("buried")
+    first, second = (client.put(name, tube="buried") for name in (b"first", b"second"))
+    client.reserve_job(first)
+    if "fail-job" in client.features():
+        client.fail_job(first, "no such address <b>\nsecond line", dead=True)
+    else:
+        client.bury(first)
+    client.bury(client.reserve_job(second))
+
+
 @pytest.fixture(scope="module", params=[beanpole_server, beanstalkd_server], ids=["beanpole", "beanstalkd"])
 def server(request: pytest.FixtureRequest) -> Iterator[Server]:
     """A server with jobs; no test changes it."""
@@ -60,6 +73,8 @@ def server(request: pytest.FixtureRequest) -> Iterator[Server]:
             client.bury(client.reserve_job(client.put(b"nobody can do it", tube="mail")))
             for body in HOSTILE.values():
                 client.put(body, tube="hostile")
+            client.put(b"later", 5, 3_600, 60, tube="later")
+            bury_two(client)
         yield running
 
 
@@ -87,6 +102,42 @@ def test_states_are_counted(seen: Console) -> None:
         assert re.search(rf"{state} +{count} ", tabs), tabs
     assert len(numbers(answer)) == 1
     assert "nobody can do it" in answer.text
+
+
+@pytest.mark.parametrize(
+    ("query", "location"),
+    [
+        ("tube=empty", None),
+        ("tube=nothing", None),
+        ("tube=buried", "/jobs?tube=buried&state=buried"),
+        ("tube=buried&text=x&state=", "/jobs?tube=buried&text=x&state=buried"),
+        ("tube=buried&state=ready", None),
+        ("tube=buried&after=7", None),
+        ("tube=later", "/jobs?tube=later&state=delayed"),
+        ("tube=mail", None),
+    ],
+)
+def test_list_without_a_state_leads_to_the_first_that_has_jobs(seen: Console, query: str, location: str | None) -> None:
+    answer = seen.get(f"/jobs?{query}")
+    assert answer.headers.get("location") == location
+    assert answer.status == (200 if location is None else 303)
+
+
+def test_live_page_stays_in_the_state_that_it_shows(seen: Console) -> None:
+    with live(seen, "/jobs?tube=buried") as page:
+        assert page.status == 200
+        tabs = page.wait_for("aria-current")
+    assert re.search(r"state=ready[^>]* aria-current", tabs), tabs
+
+
+def test_list_of_buried_jobs_says_why(server: Server, seen: Console) -> None:
+    page = seen.get("/jobs?tube=buried&state=buried").text
+    assert ('<th scope="col">Why</th>' in page) == (server.name == "beanpole")
+    if server.name == "beanpole":
+        assert "no such address &lt;b&gt;" in page
+        assert "second line" not in page
+        assert "(buried, no reason given)" in page
+    assert '<th scope="col">Why</th>' not in seen.get("/jobs?tube=mail").text
 
 
 def test_search_says_how_far_it_looked(seen: Console) -> None:

@@ -90,6 +90,7 @@ def test_a_tube_says_why_it_is_closed_and_what_comes_next(seen: Console, server:
     text = page(seen, "/tubes/mail")
     assert "Paused for" in text
     assert "&lt;script&gt;0" in text
+    assert ("(buried, no reason given)" in text) == is_ours(server)
     if is_ours(server):
         assert '<span class="badge warn">closed</span>' in text
         assert '<span class="badge warn">paused</span>' in text

@@ -422,6 +422,18 @@ async def explained(client: "AsyncClient[bytes]", kept: Kept, jobs: list[JobInfo
     return [Failure(job, tube_of(job), whys[job.id]) for job in jobs if job.id in whys]
 
 
+async def first_lines(server: Server, jobs: list[JobInfo]) -> dict[int, str]:
+    """The first line of why jobs of a list have failed, by id: of those that have, where the server says it.
+
+    Raises AwayError, and what a client does.
+    """
+    failed = [each for each in jobs if has_failed(each)]
+    client = await server.client()
+    if not failed or not await says_why(client):
+        return {}
+    return {each.job.id: each.why.line for each in await explained(client, await kept_of(server), failed)}
+
+
 def why_of(said: Explanation) -> Why:
     """What an explanation says of a failure: the words of the worker, and the end of the sentence about the death."""
     sentences = {each.word: each.text for each in said.reasons}

@@ -12,6 +12,7 @@ from beanpole.console import limits
 from beanpole.console.actions.action import Ids
 from beanpole.console.actions.verbs import VERBS, Verb, missing
 from beanpole.console.live.streams import MEDIA_TYPE
+from beanpole.console.reading import failures
 from beanpole.console.reading.bodies import preview, visible
 from beanpole.console.reading.export import record_of
 from beanpole.console.reading.jobs import STATES, Found, JobFilter, find, pages
@@ -34,26 +35,25 @@ async def show(view: View) -> dict[str, Any]:
     wanted = filter_of(view.query)
     if wanted is None:
         return {"wanted": None, "tubes": await some_tubes(view)}
-    context: dict[str, Any] = {
-        "wanted": wanted,
-        "states": STATES,
-        "orders": ORDERS,
-        "counts": await counts(view, wanted),
-    }
+    counted = await counts(view, wanted)
+    context: dict[str, Any] = {"wanted": wanted, "states": STATES, "orders": ORDERS, "counts": counted}
     if MEDIA_TYPE in view.request.headers.get("accept", ""):
         return context  # only the counts are sent again
+    to_state(view, counted)
     found = await find(view.server, wanted, bodies=limits.BODY_SHOWN_BYTES)
     verbs, lacking = await verbs_of(view.server, wanted.state, found.jobs)
+    whys = await failures.first_lines(view.server, found.jobs)
     return {
         **context,
         "found": found,
-        "rows": [(job, preview(job.body), visible(job.key or "")) for job in found.jobs],
+        "rows": [(job, preview(job.body), visible(job.key or ""), whys.get(job.id, "")) for job in found.jobs],
         "hides_bodies": view.server.hide_bodies,
         "verbs": [(each.name, each.text) for each in verbs],
         "lacking": lacking,
-        "total": total_of(wanted, found, context["counts"]),
+        "total": total_of(wanted, found, counted),
         "counters": [name for name in COUNTERS if any(getattr(job, name) for job in found.jobs)],
         "has_keys": any(job.key for job in found.jobs),
+        "has_whys": bool(whys),
         "has_died": any(job.died is not None for job in found.jobs),
         "has_bodies": any(job.body for job in found.jobs),
         "has_sizes": any(job.size is not None for job in found.jobs),
@@ -90,6 +90,18 @@ def to_job(view: View) -> None:
         raise HTTPException(303, headers={"Location": links.job_url(view, view.server.name, number)})
 
 
+def to_state(view: View, counted: Mapping[str, int] | None) -> None:
+    """Leads to the first state that has jobs, if none was asked for and the first of all has none.
+
+    An address that goes on in a list, `after`, stays in it. Raises HTTPException: there is such a state.
+    """
+    if counted is None or view.query.get("state") or view.query.get("after"):
+        return
+    state = next((each for each in STATES if counted[each]), STATES[0])
+    if state != STATES[0]:
+        raise HTTPException(303, headers={"Location": links.url(view, state=state)})
+
+
 def filter_of(query: Mapping[str, str]) -> JobFilter | None:
     """The filter in an address; None: it names no tube. Raises HTTPException for what makes no sense."""
     tube = query.get("tube", "")
@@ -99,7 +111,7 @@ def filter_of(query: Mapping[str, str]) -> JobFilter | None:
         wire.tube_name(tube)
     except ArgumentError as error:
         raise HTTPException(400, str(error)) from None
-    state, order, text = query.get("state") or "ready", query.get("order") or "id", query.get("text", "")
+    state, order, text = query.get("state") or STATES[0], query.get("order") or "id", query.get("text", "")
     if state not in STATES:
         raise HTTPException(400, f"the state is one of {', '.join(STATES)}, not {state!r}")
     if order not in dict(ORDERS):

@@ -12,7 +12,7 @@ from beanpole.client.errors import NotFoundError, UnsupportedError
 from beanpole.console.errors import AwayError
 from beanpole.console.live.rates import UNKNOWN
 from beanpole.console.live.seen import Seen, see
-from beanpole.console.reading import jobs, rules, sessions
+from beanpole.console.reading import failures, jobs, rules, sessions
 from beanpole.console.reading.bodies import preview
 from beanpole.console.screens import drawn
 from beanpole.console.screens.links import NAMELESS
@@ -64,8 +64,8 @@ class Next:
     """The next jobs of a state."""
 
     state: str
-    jobs: list[tuple[Any, str]]
-    """Each with the beginning of its body."""
+    jobs: list[tuple[Any, str, str]]
+    """Each with the beginning of its body, and why it failed, if it has."""
     count: int
     missing: str = ""
 
@@ -99,7 +99,8 @@ async def following(seen: Seen, tube: StatsTube, state: jobs.State) -> Next:
     found = await known(jobs.find(seen.server, wanted, bodies=BODY_BYTES), None)
     if found is None:
         return Next(state, [], count, "the server does not answer")
-    return Next(state, [(job, preview(job.body)) for job in found.jobs], count, found.missing)
+    whys = await known(failures.first_lines(seen.server, found.jobs), {})
+    return Next(state, [(job, preview(job.body), whys.get(job.id, "")) for job in found.jobs], count, found.missing)
 
 
 async def explained(seen: Seen, name: str) -> tuple[Explanation | None, str]:
