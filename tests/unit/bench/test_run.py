@@ -82,7 +82,8 @@ def test_another_server_is_measured_in_the_same_run(tmp_path: Path) -> None:
     """In each round after the two, under the name of its program, and so in what is saved."""
     fork = tmp_path / "fork"
     fork.symlink_to(peer("beanstalkd"))
-    saved, said = tmp_path / "out.json", []
+    saved = tmp_path / "out.json"
+    said: list[str] = []
     options = run.Options(only=("start",), rounds=2, ours=THEIRS, against=fork, json_file=saved, data_dir=tmp_path)
     assert run.main(options, said.append) == 0
     assert [line.split(", ")[1] for line in said] == ["ours", "theirs", "against"] * 2
