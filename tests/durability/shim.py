@@ -81,10 +81,10 @@ def impossible(what: str) -> NoReturn:
     pytest.skip(what)
 
 
-def compile_shim(folder: Path) -> Path:
-    """Compiles the library; returns its path."""
+def compile_shim(folder: Path, text: str = SOURCE) -> Path:
+    """Compiles a library that is loaded before libc; returns its path."""
     source, library = folder / "shim.c", folder / "shim.so"
-    source.write_text(SOURCE)
+    source.write_text(text)
     try:
         done = subprocess.run(
             ["cc", "-shared", "-fPIC", "-o", library, source, "-ldl"], capture_output=True, text=True, check=False

@@ -56,6 +56,8 @@ class Simulation:
 
         self.history: History | None = None
         self.least_step = 0
+        self.power_cuts = 0
+        self.kills = 0
 
     def run(self) -> None:
         for _ in range(self.rng.randint(2, 6)):
@@ -124,8 +126,10 @@ class Simulation:
     def end_process(self, kill: float) -> None:
         """Ends the process, at times by a loss of power."""
         if self.rng.random() < kill:
+            self.kills += 1
             self.disk.kill()
         else:
+            self.power_cuts += 1
             self.disk.lose_power()
             self.clock.offset_ns += self.clock.now_ns - NS_PER_S
             self.clock.now_ns = NS_PER_S
@@ -329,10 +333,12 @@ class Simulation:
             life.send(client, b"touch", b"touch %d" % id, id)
 
 
-def simulate(seed: int, *, extensions: bool = False, limits: bool = False) -> None:
+def simulate(seed: int, *, extensions: bool = False, limits: bool = False) -> Simulation:
     """Runs one seed. Raises AssertionError, in a line that says how to run it again."""
     try:
-        Simulation(seed, extensions=extensions, limits=limits).run()
+        simulation = Simulation(seed, extensions=extensions, limits=limits)
+        simulation.run()
     except Exception as error:
         what = str(error).replace("\n", " ") if isinstance(error, AssertionError) else repr(error)
         raise AssertionError(f"seed {seed}: {what} (again: SIMULATION_SEED={seed} pytest tests/simulation)") from error
+    return simulation

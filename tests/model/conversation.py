@@ -1,0 +1,494 @@
+"""Random conversations with the engine and the model at once: every reply is the same, byte for byte.
+
+Hypothesis invents them and, when one fails, shrinks it to the shortest that still does. After every rule the engine
+checks its own invariants as well. Time moves by jumps: to a moment at which something is due, just before it, just
+after it, or far beyond several of them.
+"""
+
+import operator
+from typing import Any
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from beanpole.testing.world import START_NS, World
+from tests.model.bookkeeping import NEVER, SECOND
+from tests.model.compare import compare_stats
+from tests.model.extensions import said
+from tests.model.many import RESTING
+from tests.model.model import NEEDS, Model
+
+NAMES = "abcd"
+OBSERVER = "o"
+TUBES = ["default", "t", "u", "v"]
+STEPS = 50
+"""How many rules a conversation has at the most."""
+
+JUMPS_NS = (-SECOND - 1, -SECOND, -SECOND + 1, -1, 0, 1, 1000, 3 * SECOND)
+"""Where time may jump to, seen from the next moment at which something is due."""
+
+tubes = st.sampled_from(TUBES)
+ids = st.integers(0, 5)
+"""Which job: 0 is the last one put, 1 the one before, and so on."""
+
+pris = st.sampled_from([0, 1, 1023, 1024, 2**32 - 1])
+delays = st.sampled_from([0, 0, 1, 2, 5])
+bodies = st.sampled_from(["", "x", "two\r\nlines", "quit\r\n", "\x00\xff"])
+options = st.fixed_dictionaries({}, optional={"pri": pris, "delay": st.sampled_from([0, 1, 2, 0.5])})
+changes = st.fixed_dictionaries(
+    {}, optional={"tube": tubes, "ttr": st.sampled_from([0, 1, 60]), "expire": st.sampled_from([0, 0.5, 2, 5])}
+)
+keys = st.sampled_from("kl")
+keyed = st.builds(
+    operator.or_,
+    st.builds(operator.or_, options, changes),
+    st.fixed_dictionaries(
+        {"key": keys},
+        optional={"taken": st.sampled_from(["keep", "replace"]), "until": st.sampled_from(["delete", "reserve"])},
+    ),
+)
+looks = ["peek-ready", "peek-delayed", "peek-buried", "list-tubes-watched", "list-tube-used"]
+
+puts = st.tuples(st.just("put"), pris, delays, st.sampled_from([0, 1, 2, 3, 60]), bodies)
+commands = st.one_of(
+    puts,
+    st.tuples(st.just("put"), st.just(0), st.just(0), st.just(60), st.just("y")),
+    st.tuples(st.just("reserve-with-timeout"), st.sampled_from([0, 0, 0, 1, 2, 4])),
+    st.tuples(st.sampled_from(["reserve-job", "delete", "touch", "kick-job", "peek"]), ids),
+    st.tuples(st.just("release"), ids, pris, delays),
+    st.tuples(st.just("bury"), ids, pris),
+    st.tuples(st.just("kick"), st.integers(0, 3)),
+    st.tuples(st.sampled_from(["use", "watch", "ignore"]), tubes),
+    st.tuples(st.just("pause-tube"), tubes, st.sampled_from([0, 1, 3])),
+    st.tuples(st.sampled_from(looks)),
+    st.tuples(st.just("put-job"), bodies, st.builds(operator.or_, options, changes)),
+    st.tuples(
+        st.just("snooze-job"), ids, st.sampled_from([0, 0.5, 2]), st.fixed_dictionaries({}, optional={"pri": pris})
+    ),
+    st.tuples(st.just("fail-job"), ids, bodies, options),
+    st.tuples(st.just("change-job"), ids, st.builds(operator.or_, options, changes)),
+    st.tuples(st.just("change-body"), ids, bodies),
+    st.tuples(st.just("reserve-many"), st.sampled_from([1, 2, 5]), st.sampled_from([0, 0, 1, 0.5])),
+    st.builds(
+        lambda verb, some: (verb, *some),
+        st.sampled_from(["delete-many", "touch-many"]),
+        st.lists(ids, min_size=1, max_size=4),
+    ),
+    st.tuples(st.just("cancel-reserve")),
+    st.tuples(st.just("put-job"), bodies, keyed),
+    st.tuples(st.just("find-job"), tubes, keys),
+)
+
+states = st.sampled_from(RESTING)
+pages = [{}, {"after": 3}, {"bodies": 2}, {"order": "next", "bodies": 5}, {"after": 2, "bodies": 100}]
+for_many = st.one_of(
+    st.tuples(st.just("clear-tube"), tubes, states),
+    st.tuples(st.just("clear-tube"), tubes),
+    st.tuples(st.just("move-jobs"), tubes, states, st.integers(0, 3), st.fixed_dictionaries({"to": tubes})),
+    st.tuples(st.just("move-jobs"), tubes, states, st.integers(0, 3), st.just({})),
+    st.tuples(st.just("list-sessions"), st.sampled_from([{"limit": 2}, {"after": 1}])),
+    st.tuples(st.just("name-session"), st.sampled_from(["w", "a: b #c", '"\\', "\xc2\xa0\xe2\x80\xa8"])),
+    st.tuples(
+        st.sampled_from(["stats-tubes", "stats-histograms"]), st.sampled_from([{"limit": 2}, {"after": "default"}])
+    ),
+    st.tuples(st.just("list-jobs"), tubes, states, st.integers(1, 4), st.sampled_from(pages)),
+    st.tuples(st.just("list-jobs"), tubes, st.just("reserved"), st.just(5), st.just({})),
+)
+
+patterns = st.sampled_from(["*", "t", "t*", "u", "default", "d*"])
+texts = st.sampled_from(
+    [
+        "",
+        "attempts: 1\n",
+        "attempts: 2\ndead: u\n",
+        "dead: v\n",
+        "attempts: 1\ndead: t\nbackoff: 2 factor 1 max 2\n",
+        "backoff: 0.5 factor 3 max 9\n",
+        "expire: 1\n",
+        "attempts: 1\ndead: u\nunique: body\n",
+        "unique: body until reserve\n",
+        "unique: body replace\n",
+        "expire: 2 dead\n",
+        "attempts: 2\ndead: u\nexpire: 0.5 dead\n",
+        *("", "jobs-max: 1\n", "bytes-max: 3\n", "jobs-max: 2\nbytes-max: 9\n", "concurrency: 1\n", "concurrency: 2\n"),
+        *("rate: 1/s burst 1\n", "rate: 3/s burst 2\n", "rate: 60/m burst 1\nconcurrency: 1\n"),
+        "jobs-max: 3\nrate: 2/s burst 2\nconcurrency: 2\n",
+        "attempts: 2\ndead: u\nconcurrency: 1\n",
+    ]
+)
+for_rules = st.one_of(
+    st.tuples(st.just("set-rules"), patterns, texts),
+    st.tuples(st.just("set-rules"), patterns, texts),
+    st.tuples(st.just("drop-rules"), patterns),
+    st.tuples(st.just("get-rules"), tubes),
+    st.tuples(st.just("list-rules"), st.sampled_from([{"after": "*"}, {"after": "d*"}])),
+)
+
+
+def bury(id: int, pri: int) -> list[tuple[Any, ...]]:
+    """Buries a job that is not reserved."""
+    return [("reserve-job", id), ("bury", id, pri)]
+
+
+def phrase_of(shape: str, id: int, pri: int, tube: str) -> list[tuple[Any, ...]]:
+    """Commands that make more sense together than chance would bring about."""
+    phrases: dict[str, list[tuple[Any, ...]]] = {
+        "delay": [("put", pri, 1 + id % 3, 2, "x"), ("put", 0, 2, 3, "y")],
+        "finish": [("reserve-job", id), ("delete", id)],
+        "bury": bury(id, pri),
+        "bury two": [("use", tube), ("put", pri, 0, 9, ""), ("put", 5, 0, 9, ""), *bury(1, pri), *bury(0, 5)],
+        "both kinds": [("use", tube), ("put", 5, 0, 9, ""), ("put", pri, 3, 9, ""), *bury(1, pri), ("kick", 1)],
+        "kick": [("use", tube), ("kick", 1 + id % 3)],
+        "move": [("use", tube), ("watch", tube), ("ignore", "default")],
+        "watch all": [*(("watch", other) for other in TUBES), ("ignore", tube)],
+        "leave": [("use", "default"), ("ignore", tube), ("reserve-job", 0), ("delete", 0), ("use", tube)],
+        "hold and wait": [("reserve-job", id), ("reserve-with-timeout", 1 + id)],
+        "snooze": [("reserve-job", id), ("snooze-job", id, 0.5 * (pri % 4), {})],
+        "fail": [("reserve-job", id), ("fail-job", id, "why", {"delay": pri % 3})],
+        "die": [("reserve-job", id), ("fail-job", id, "why", {"dead": "now"}), ("list-jobs", tube, "buried", 5, {})],
+        "fail twice": [("reserve-job", id), ("release", id, pri, 0), ("reserve-job", id), ("fail-job", id, "", {})],
+        "fail rules": [
+            *[("set-rules", tube, "attempts: 1\ndead: v\n"), ("put-job", "x", {"tube": tube, "key": "k"})],
+            *[("reserve-job", 0), ("release", 0, pri, 0), ("move-jobs", "v", "ready", 1, {})],
+        ],
+        "rise": [("reserve-job", id), ("fail-job", id, "", {"dead": "now"}), ("move-jobs", tube, "buried", 9, {})],
+        "change held": [("reserve-job", id), ("change-job", id, {"ttr": 2}), ("touch", id)],
+        "change": [("change-job", id, {"tube": tube, "pri": pri}), ("change-body", id, "longer")],
+        "many": [("watch", tube), ("reserve-many", 1 + id, 0), ("touch-many", 0, id), ("delete-many", id, 1)],
+        "many and cancel": [
+            ("watch", tube),
+            ("reserve-many", 1 + id, 1 + id),
+            ("cancel-reserve",),
+            ("list-tube-used",),
+        ],
+        "change buried": [*bury(id, pri), *bury(id + 1, pri), ("change-job", id, {"tube": tube, "pri": 3})],
+        "take": [("use", tube), ("put-job", "x", {"key": "k"}), ("put-job", "y", {"key": "k", "taken": "replace"})],
+        "supersede": [
+            *[("put-job", "x", {"tube": tube, "key": "k", "ttr": 1 + id}), ("reserve-job", 0)],
+            *[("put-job", "y", {"tube": tube, "key": "k", "taken": "replace"}), ("find-job", tube, "k")],
+        ],
+        "bury key": [("put-job", "x", {"key": "k"}), *bury(0, pri), ("put-job", "z", {"key": "k"}), ("kick", 2)],
+        "free key": [
+            *[("put-job", "x", {"tube": tube, "key": "k", "until": "reserve"}), ("reserve-job", 0)],
+            *[("put-job", "y", {"tube": tube, "key": "k"}), ("release", 1, pri, 0)],
+        ],
+        "expire": [
+            *[("put-job", "x", {"tube": tube, "expire": 1 + id, "delay": pri % 3}), ("reserve-job", id)],
+            *[("release", id, pri, id), ("kick-job", 0), ("put-job", "y", {"expire": 0.5, "key": "k"})],
+        ],
+        "unique": [
+            *[("set-rules", tube, "unique: body\n" if pri % 2 else "unique: body replace\n"), ("use", tube)],
+            *[("put", pri, id % 2, 9, "x"), ("reserve-job", 0), ("put", 5, 0, 9, "x"), ("release", id % 2, pri, 0)],
+            *[("put-job", "two\r\nlines", {}), ("change-body", 0, "x"), ("put", 1, 0, 9, "two\r\nlines")],
+        ],
+        "bury what expires": [
+            *[("put-job", "x", {"tube": tube, "expire": 1, "ttr": 2}), *bury(0, pri), ("kick-job", id)],
+        ],
+        "hold what expires": [
+            *[("put-job", "x", {"expire": 1, "ttr": 1 + id, "key": "k"}), ("reserve-job", 0)],
+            *[("put-job", "y", {"expire": 2, "key": "l"}), ("change-job", id, {"expire": 1, "tube": tube})],
+        ],
+        "move key": [("put-job", "x", {"tube": tube, "key": "k"}), ("change-job", id, {"tube": tube})],
+        "tie": [("put", pri, 0, 2 + id, ""), ("reserve-job", 0), ("reserve-with-timeout", 1 + id)],
+    }
+    return phrases[shape]
+
+
+shapes = st.sampled_from(
+    ["delay", "finish", "bury", "bury two", "both kinds", "kick", "move", "watch all", "leave", "hold and wait", "tie"],
+)
+changing_shapes = st.sampled_from(
+    [
+        "snooze",
+        "fail",
+        "die",
+        "rise",
+        "fail twice",
+        "fail rules",
+        "change held",
+        "change",
+        "change buried",
+        "many",
+        "many and cancel",
+    ]
+)
+key_shapes = st.sampled_from(["take", "supersede", "bury key", "free key", "move key"])
+time_shapes = st.sampled_from(["expire", "bury what expires", "hold what expires", "unique"])
+lost = st.sampled_from(["quit", "disconnect", "half-close"])
+
+
+def bytes_of(verb: str, *words: Any) -> bytes:  # noqa: ANN401 - numbers and names
+    """A command as a client sends it."""
+    if verb == "put":
+        *numbers, body = words
+        return f"put {' '.join(map(str, numbers))} {len(body)}\r\n{body}\r\n".encode("latin-1")
+    return said(verb, *words)
+
+
+class Conversation(RuleBasedStateMachine):
+    """The engine in its world, the model, and connections to both."""
+
+    def __init__(self, world: Any = None, model: Model | None = None) -> None:  # noqa: ANN401 - or a server's
+        super().__init__()
+        self.world: Any = world or World()
+        self.model = model or Model(START_NS)
+        self.sessions: dict[str, Any] = {}
+        self.unsent: dict[str, bytes] = {}
+        """The rest of a command that has been sent in part; the model gets it when it is complete."""
+
+        self.incomplete: dict[str, tuple[Any, ...]] = {}
+
+    @initialize()
+    def begin(self) -> None:
+        for name in NAMES[:3]:
+            self.connect(name)
+        self.world.connect(OBSERVER)
+        self.observer = self.model.connect()
+
+    @rule(name=st.sampled_from(NAMES))
+    def connect(self, name: str) -> None:
+        if name not in self.sessions:
+            self.world.connect(name)
+            self.sessions[name] = self.model.connect()
+
+    @rule(data=st.data(), tube=tubes, some=st.lists(puts, min_size=1, max_size=3))
+    def put(self, data: st.DataObject, tube: str, some: list[tuple[Any, ...]]) -> None:
+        self.say(self.choose(data), [("use", tube), *some])
+
+    @rule(
+        data=st.data(),
+        shape=st.one_of(shapes, shapes, changing_shapes, key_shapes, time_shapes),
+        id=ids,
+        pri=pris,
+        tube=tubes,
+    )
+    def say_phrase(self, data: st.DataObject, shape: str, id: int, pri: int, tube: str) -> None:
+        self.say(self.choose(data), phrase_of(shape, id, pri, tube))
+
+    @rule(data=st.data(), some=st.lists(commands, min_size=1, max_size=3))
+    def say_anything(self, data: st.DataObject, some: list[tuple[Any, ...]]) -> None:
+        self.say(self.choose(data), some)
+
+    @rule(data=st.data(), command=for_many)
+    def say_of_many(self, data: st.DataObject, command: tuple[Any, ...]) -> None:
+        self.say(self.choose(data), [command])
+
+    @rule(data=st.data(), command=for_rules)
+    def say_rules(self, data: st.DataObject, command: tuple[Any, ...]) -> None:
+        self.say(self.choose(data), [command])
+
+    @rule(data=st.data(), pattern=patterns, text=texts, tube=tubes, timeout=st.sampled_from([0, 1, 4]))
+    def limit(self, data: st.DataObject, pattern: str, text: str, tube: str, timeout: int) -> None:
+        """Rules for a tube that has jobs, and somebody who waits for more of them than the rules let go."""
+        worker, other = self.choose(data), self.choose(data)
+        self.say(worker, [("set-rules", pattern, text), ("use", tube), *[("put", 5, 0, 2, "x")] * 3])
+        self.say(other, [("watch", tube), ("reserve-many", 2, 0), ("reserve-with-timeout", timeout)])
+
+    @rule(data=st.data(), command=commands)
+    def send_in_part(self, data: st.DataObject, command: tuple[Any, ...]) -> None:
+        name = self.choose(data)
+        if name not in self.unsent:
+            [command] = self.with_ids([command])
+            sent = bytes_of(*command)
+            cut = data.draw(st.integers(1, len(sent) - 1))
+            self.unsent[name], self.incomplete[name] = sent[cut:], command
+            self.deliver(name, sent[:cut], [])
+
+    @rule(names=st.permutations(NAMES), tube=tubes, timeout=st.sampled_from([1, 2, 4]))
+    def wait_in_line(self, names: list[str], tube: str, timeout: int) -> None:
+        for name in names[:3]:
+            if name in self.sessions and name not in self.unsent and not self.sessions[name].waiting:
+                self.say(name, [("watch", tube), ("reserve-with-timeout", timeout)])
+
+    @rule(data=st.data(), tube=tubes, pri=pris)
+    def kick_for_waiting(self, data: st.DataObject, tube: str, pri: int) -> None:
+        """Two buried jobs, of which the later may be the better, somebody who waits, and a kick."""
+        worker, manager = self.choose(data), self.choose(data)
+        self.say(manager, phrase_of("bury two", 0, pri, tube))
+        self.say(worker, [("watch", tube), ("reserve-with-timeout", 1)])
+        self.say(manager, [("kick", 2)])
+
+    @rule(data=st.data())
+    def wait_for_ever(self, data: st.DataObject) -> None:
+        self.say(self.choose(data), [("reserve",), ("list-tube-used",)])
+
+    @rule(
+        names=st.permutations(NAMES),
+        tube=tubes,
+        how=st.sampled_from(["reserve", "reserve-many"]),
+        cancels=st.booleans(),
+    )
+    def wait_for_many(self, names: list[str], tube: str, how: str, *, cancels: bool) -> None:
+        """Somebody waits, perhaps with a cancel behind, and somebody else puts two jobs."""
+        worker, producer, *_ = [name for name in names if name in self.sessions] * 2 or ["", ""]
+        if worker and worker not in self.unsent:
+            self.say(worker, [("watch", tube), ("reserve-many", 2, 4) if how == "reserve-many" else ("reserve",)])
+            if cancels:
+                self.say(worker, [("cancel-reserve",)])
+        if producer and producer != worker:
+            self.say(producer, [("use", tube), ("put", 1, 0, 9, "x"), ("put", 0, 0, 9, "y")])
+
+    @rule(data=st.data(), how=lost)
+    def lose(self, data: st.DataObject, how: str) -> None:
+        name = self.choose(data)
+        session = self.sessions[name]
+        if how == "quit" and name not in self.unsent:
+            self.deliver(name, b"quit\r\nlist-tube-used\r\n", [("quit",), ("list-tube-used",)])
+        elif how == "half-close":
+            self.world.resumed.clear()
+            self.world.half_close(name)
+            self.model.half_close(session)
+            self.follow(name)
+        elif how == "disconnect":
+            self.world.resumed.clear()
+            self.world.disconnect(name)
+            self.model.quit(session)
+            self.forget(name)
+            self.follow("")
+
+    @rule(jump=st.sampled_from(JUMPS_NS))
+    def wait_for_deadline(self, jump: int) -> None:
+        if (deadline := self.model.next_deadline()) < NEVER:
+            self.jump_to(deadline + jump)
+
+    @rule(duration=st.sampled_from([1, SECOND // 2, SECOND, 2 * SECOND, 10 * SECOND]))
+    def wait(self, duration: int) -> None:
+        self.jump_to(self.world.now_ns + duration)
+
+    @precondition(lambda self: self.model.last_id > 4)
+    @rule()
+    def drain(self) -> None:
+        self.world.drain()
+        self.model.draining = True
+
+    @invariant()
+    def same(self) -> None:
+        self.world.check()
+        for name, session in list(self.sessions.items()):
+            got, wanted = self.world.output(name), session.out.encode("latin-1")
+            assert got == wanted, f"{name} got {got!r}, the model says {wanted!r}"
+            session.out = ""
+            closed = session not in self.model.sessions
+            assert self.world.is_closed(name) == closed, f"{name} is closed on one side only"
+            if closed:
+                self.world.disconnect(name)
+                self.forget(name)
+        due_ns, armed_ns = self.model.next_deadline(), self.world.engine.next_deadline_ns
+        assert due_ns >= NEVER or 0 <= armed_ns <= due_ns, f"due at {due_ns}, the engine wakes up at {armed_ns}"
+        self.observe()
+
+    def observe(self) -> None:
+        """Compares all that a client can find out, so that a mistake shows at the step that made it."""
+        for command in [*self.seen(), ("stats",)]:
+            self.world.send(OBSERVER, bytes_of(*command))
+            self.observer.todo.append(command)
+            self.model.run(self.observer)
+            got, wanted = self.world.output(OBSERVER), self.observer.out.encode("latin-1")
+            self.observer.out = ""
+            if command == ("stats",):
+                compare_stats(got, wanted)
+            else:
+                assert got == wanted, f"{command}: {got!r}, the model says {wanted!r}"
+
+    def seen(self) -> list[tuple[Any, ...]]:
+        """What a client can find out, but for `stats`."""
+        seen: list[tuple[Any, ...]] = [("list-tubes",), *(("stats-tube", tube) for tube in TUBES)]
+        seen += [(verb, max(self.model.last_id - id, 0)) for id in range(6) for verb in ("stats-job", "explain")]
+        seen += [("explain-tube", tube) for tube in TUBES]
+        return [*seen, ("stats-tubes", {}), ("stats-histograms", {}), ("list-sessions", {})]
+
+    # --- what rules share ---
+
+    def choose(self, data: st.DataObject) -> str:
+        """A session, rather one that does not wait: to one that does, anything can be said, but nothing happens."""
+        if not self.sessions:
+            self.connect("a")
+        free = [name for name in sorted(self.sessions) if not self.sessions[name].waiting]
+        return data.draw(st.sampled_from(free * 9 + sorted(self.sessions)))
+
+    def say(self, name: str, some: list[tuple[Any, ...]]) -> None:
+        """Sends whole commands, unless a quit that waited has closed the connection earlier in the same rule."""
+        if self.sessions[name] not in self.model.sessions:
+            return
+        some = self.with_ids(some)
+        sent = self.unsent.pop(name, b"") + b"".join(bytes_of(*command) for command in some)
+        if earlier := self.incomplete.pop(name, None):
+            some = [earlier, *some]
+        self.deliver(name, sent, some)
+
+    def deliver(self, name: str, sent: bytes, some: list[tuple[Any, ...]]) -> None:
+        self.world.resumed.clear()
+        self.world.send(name, sent)
+        self.sessions[name].todo += some
+        self.follow(name)
+
+    def jump_to(self, now_ns: int) -> None:
+        if now_ns >= self.world.now_ns:
+            self.world.resumed.clear()
+            self.world.tick(now_ns - self.world.now_ns)
+            before = list(self.model.buried)
+            self.model.tick(now_ns)
+            self.bury_as_the_engine([job for job in self.model.buried if job not in before])
+            self.world.settle()
+            self.follow("")
+
+    def bury_as_the_engine(self, jobs: list[Any]) -> None:
+        """Lets jobs that died at the same time lie in the order in which the engine has buried them."""
+        for tube in sorted({job.tube for job in jobs if len(jobs) > 1}):
+            command = ("list-jobs", tube, "buried", 1000, {"order": "next"})
+            got = self.look(command)
+            order = [int(line.split()[1]) for line in got.split(b"\r\n") if line.startswith(b"JOB ")]
+            places = [place for place, job in enumerate(self.model.buried) if job in jobs and job.tube == tube]
+            moved = sorted((self.model.buried[place] for place in places), key=lambda job: order.index(job.id))
+            for place, job in zip(places, moved, strict=True):
+                self.model.buried[place] = job
+            self.observer.todo.append(command)
+            self.model.run(self.observer)
+            wanted, self.observer.out = self.observer.out.encode("latin-1"), ""
+            assert got == wanted, f"{command}: {got!r}, the model says {wanted!r}"
+
+    def look(self, command: tuple[Any, ...]) -> bytes:
+        """What the server answers the observer, whom nobody wakes, so that nobody else goes on yet."""
+        observer = self.world.connections[OBSERVER]
+        observer.receive(self.world.now_ns, bytes_of(*command))
+        while observer.pending:
+            observer.resume(self.world.now_ns)
+        return bytes(observer.take_output())
+
+    def follow(self, name: str) -> None:
+        """Lets the model run the sessions that the world ran, in the same order: that order is the server's choice."""
+        for other in [name, *self.world.resumed]:
+            if other in self.sessions:
+                self.model.run(self.sessions[other])
+        stuck = [other for other, session in self.sessions.items() if session.todo and not session.waiting]
+        assert not stuck, f"the commands of {stuck} were not resumed"
+
+    def forget(self, name: str) -> None:
+        for kept in (self.sessions, self.unsent, self.incomplete):
+            kept.pop(name, None)
+
+    def with_ids(self, some: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+        """Commands as they are sent: with the ids of the jobs that they are about."""
+        last_id, sent = self.model.last_id, []
+        for verb, *words in some:
+            last_id += verb in {"put", "put-job"}
+            if verb in NEEDS:
+                words[0] = max(last_id - words[0], 0)
+            elif verb in {"delete-many", "touch-many"}:
+                words[:] = [max(last_id - word, 0) for word in words]
+            sent.append((verb, *words))
+        return sent
+
+
+def converse(machine: type[Conversation], count: int) -> None:
+    """Invents so many conversations, and has all of them. Raises AssertionError with the shortest one that fails."""
+    wanted = settings(max_examples=count, stateful_step_count=STEPS, deadline=None)
+    run_state_machine_as_test(machine, settings=settings(wanted, suppress_health_check=list(HealthCheck)))
