@@ -13,7 +13,8 @@
 #   CLUSTER_FLAGS='leader'  what `make cluster` does, instead of asking
 #   PYTEST='-k heap -x'     more arguments for pytest; -n 0 runs the tests one by one, in this process
 #   BENCH_FLAGS='--help'    the arguments of `make bench`
-#   SOAK_S=600              how long `make soak-cluster` and `make test-api` take, in seconds
+#   SOAK_S=600              how long each `make soak-...` and `make test-api` take, in seconds
+#   SOAK_FLAGS='--seed 7'   run the seed of a soak again that failed
 #   SOAK_WITH=patroni       let Patroni and etcd promote standbys there, instead of the soak itself
 #   ENVIRONMENT=/a/venv     test what is installed in that environment, and build nothing
 
@@ -34,6 +35,7 @@ CLUSTER_FLAGS ?=
 BENCH_FLAGS ?=
 PYTEST ?=
 SOAK_S ?= 600
+SOAK_FLAGS ?=
 JACKD := jackd@2.2.2
 PARALLEL := -n $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1) --dist loadgroup
 
@@ -66,7 +68,7 @@ endif
 serve: ALONG := $(if $(strip $(HTTP_FLAGS)),$(VENV)/.done-console)
 serve-ids: ALONG := $(VENV)/.done-ids
 cluster: ALONG := $(VENV)/.done-cluster
-test test-fast test-browser test-api pictures soak-cluster lint bench bench-cluster bench-ids man: ALONG := $(VENV)/.done-dev
+test test-fast test-browser test-api pictures soak-model soak-power soak-cluster lint bench bench-cluster bench-ids man: ALONG := $(VENV)/.done-dev
 SAY ?= echo
 
 # pip leaves bytecode to the first import, which has to write it then: else each start of a program compiles again.
@@ -80,7 +82,7 @@ REQUIREMENTS := $(VENV)/bin/python -c 'import sys, tomllib; \
            **project["project"]["optional-dependencies"]}; \
   print(*(line.replace(" ", "") for name in sys.argv[1:] for line in lists[name]))'
 
-.PHONY: help wheels serve serve-ids cluster build test test-fast test-browser test-api pictures soak-cluster lint format bench bench-cluster bench-ids docs man deb test-packages peers clean FORCE
+.PHONY: help wheels serve serve-ids cluster build test test-fast test-browser test-api pictures soak-model soak-power soak-cluster lint format bench bench-cluster bench-ids docs man deb test-packages peers clean FORCE
 .DEFAULT_GOAL := help
 
 help: ## list the verbs
@@ -115,6 +117,12 @@ test-api: $(TESTABLE) ## build, and try the API of the console against its own o
 
 pictures: $(TESTABLE) ## build, and take the pictures of the console in docs/pictures, of a server at work
 	@exec $(BIN)/python -m tests.browser.pictures
+
+soak-model: $(TESTABLE) ## build, and compare a server with the reference model, reply by reply, for SOAK_S seconds
+	@exec $(BIN)/python -m tests.soak.model $(SOAK_S) $(SOAK_FLAGS)
+
+soak-power: $(TESTABLE) ## build, and cut the power of the simulated disk again and again for SOAK_S seconds
+	@exec $(BIN)/python -m tests.soak.power $(SOAK_S) $(SOAK_FLAGS)
 
 soak-cluster: $(TESTABLE) ## build, and let nodes and databases of a cluster fail for SOAK_S seconds
 	@exec $(BIN)/python -m tests.soak.cluster $(SOAK_S) $(addprefix --with ,$(SOAK_WITH))

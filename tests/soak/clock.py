@@ -1,0 +1,67 @@
+"""A clock for a real server that only a test moves: a library, loaded before libc, that reads the time from a file.
+
+Every clock of the process shows it, and no timer of the server fires: it looks at the clock when somebody sends a
+command. So what becomes due, and between which two commands, is not a matter of how busy a machine is.
+"""
+
+import mmap
+import struct
+from pathlib import Path
+
+from tests.durability.shim import compile_shim
+
+SOURCE = r"""
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/timerfd.h>
+#include <time.h>
+#include <unistd.h>
+
+static volatile int64_t *shown;
+
+static void begin(void) {
+    int fd = open(getenv("CLOCK_FILE"), O_RDONLY | O_CLOEXEC);
+    void *at = mmap(NULL, sizeof *shown, PROT_READ, MAP_SHARED, fd, 0);
+    if (fd < 0 || at == MAP_FAILED) abort();
+    close(fd);
+    shown = at;
+}
+
+int clock_gettime(clockid_t clock, struct timespec *now) {
+    (void)clock;
+    if (!shown) begin();
+    int64_t ns = *shown;
+    now->tv_sec = ns / 1000000000;
+    now->tv_nsec = ns % 1000000000;
+    return 0;
+}
+
+int timerfd_settime(int fd, int flags, const struct itimerspec *wanted, struct itimerspec *before) {
+    (void)fd, (void)flags, (void)wanted, (void)before;
+    return 0;
+}
+"""
+
+
+class Clock:
+    """The clock of servers that are started with `env`. It ends with the process that made it."""
+
+    def __init__(self, folder: Path, now_ns: int) -> None:
+        path = folder / "clock"
+        path.write_bytes(bytes(8))
+        with path.open("r+b") as file:
+            self.memory = mmap.mmap(file.fileno(), 8)
+        self.now_ns = now_ns
+        self.env = {"LD_PRELOAD": str(compile_shim(folder, SOURCE)), "CLOCK_FILE": str(path)}
+
+    @property
+    def now_ns(self) -> int:
+        """What it shows."""
+        return int(struct.unpack("=q", self.memory[:8])[0])
+
+    @now_ns.setter
+    def now_ns(self, now_ns: int) -> None:
+        self.memory[:8] = struct.pack("=q", now_ns)

@@ -1,0 +1,278 @@
+"""The reference model as a client of a real server over TCP, for as long as is asked for.
+
+python -m tests.soak.model [SECONDS] [--seed N]
+
+Each seed is some conversations of several connections, which Hypothesis invents, pipelined where nobody waits: every
+reply is the one that the model gives. The server's clock is the test's (`tests.soak.clock`), so nothing happens by
+itself. Of a failure the shortest conversation is printed that still fails, and the seed.
+"""
+
+import re
+import signal
+import tempfile
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, ClassVar
+
+import hypothesis
+from hypothesis import strategies as st
+from hypothesis.stateful import invariant
+
+from beanpole.testing.world import START_NS
+from tests.durability.kept import kill
+from tests.e2e.process import Client, serving
+from tests.model.bookkeeping import Thing
+from tests.model.compare import compare_stats
+from tests.model.conversation import OBSERVER, Conversation, bytes_of, converse
+from tests.model.model import Model
+from tests.soak.clock import Clock
+from tests.soak.seeds import arguments, say, seeds
+
+CONVERSATIONS = 20
+"""Of one seed."""
+
+PATIENCE_S = 20.0
+"""How long the server may take until it says what the model says."""
+
+PEER = rb"127\.0\.0\.1:\d+"
+OF_THE_SERVER = re.compile(rb"^( *(?:turn|turn-commands|sync)): [\d ]+$", re.MULTILINE)
+"""Times that a server takes itself, of which the model knows nothing."""
+
+
+def plain(reply: bytes) -> bytes:
+    """A reply without what the model can't know: who is at the other end, and what the server measures of itself."""
+    if not reply.startswith(b"OK "):
+        return reply
+    text = reply.partition(b"\r\n")[2]
+    text = re.sub(rb'"%b"' % PEER, b'""', text)
+    text = re.sub(rb" \(%b\)" % PEER, b"", re.sub(rb"\(%b, " % PEER, b"(", text))
+    return OF_THE_SERVER.sub(rb"\1:", text)
+
+
+def replies(client: Client, count: int) -> list[bytes]:
+    """The next replies on a connection, without what belongs to this server alone."""
+    found = []
+    for _ in range(count):
+        line = client.line()
+        words, reply = line.split(), line
+        if words[:1] in ([b"OK"], [b"FOUND"], [b"RESERVED"]):
+            reply += client.take(int(words[-1]) + 2)
+        elif words[:1] == [b"JOBS"]:
+            for _ in range(int(words[1])):
+                frame = client.line()
+                reply += frame + client.take(int(frame.split()[2]) + 2)
+        found.append(plain(reply))
+    return found
+
+
+class Script(Client):
+    """The replies of the model, read as those of a server are."""
+
+    def __init__(self, text: str) -> None:
+        self.received = text.encode("latin-1")
+
+    def fill(self) -> bool:
+        """There is no more."""
+        return False
+
+
+def replies_in(text: str) -> list[bytes]:
+    """The replies that stand in what the model has said."""
+    script, found = Script(text), []
+    while script.received:
+        found += replies(script, 1)
+    return found
+
+
+class WakingModel(Model):
+    """The model, which remembers in which order it ended the waiting of sessions."""
+
+    def __init__(self, now: int) -> None:
+        super().__init__(now)
+        self.woken: list[Thing] = []
+
+    def answer(self, session: Thing, reply: str) -> None:
+        """Answers, and takes note of those who waited."""
+        if session.waiting:
+            self.woken.append(session)
+        super().answer(session, reply)
+
+
+class RealWorld:
+    """A server and named connections to it, in place of the world that tests have in their own process."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.clock = clock
+        self.clients: dict[str, Client] = {}
+        self.resumed: list[str] = []
+        self.stack = ExitStack()
+        clock.now_ns = START_NS
+        self.process = self.stack.enter_context(serving(env=clock.env))
+
+    @property
+    def now_ns(self) -> int:
+        """What the server's clock shows."""
+        return self.clock.now_ns
+
+    def connect(self, name: str) -> None:
+        """Opens a connection."""
+        self.clients[name] = self.process.connect(wait_accepted=False)
+        self.clients[name].socket.settimeout(PATIENCE_S)
+
+    def send(self, name: str, data: bytes) -> None:
+        """Sends bytes."""
+        self.clients[name].send(data)
+
+    def half_close(self, name: str) -> None:
+        """Says that no more will be sent."""
+        self.clients[name].half_close()
+
+    def disconnect(self, name: str) -> None:
+        """Resets a connection: after an end in good order the server would do what it has buffered."""
+        self.clients.pop(name).reset()
+
+    def drain(self) -> None:
+        """Enters drain mode."""
+        self.process.signal(signal.SIGUSR1)
+
+    def tick(self, duration_ns: int) -> None:
+        """Lets time pass."""
+        self.clock.now_ns += duration_ns
+
+    def settle(self) -> None:
+        """Does nothing: a server goes on by itself."""
+
+    def close(self) -> None:
+        """Ends the server."""
+        kill(self.process)
+        for client in self.clients.values():
+            client.socket.close()
+        self.stack.close()
+
+
+class RealConversation(Conversation):
+    """The model and a server, and connections to both.
+
+    Only the model knows who goes on when several sessions are woken at once: those first that were woken first.
+    """
+
+    clock: ClassVar[Clock]
+    command_count: ClassVar = 0
+    model: WakingModel
+
+    def __init__(self) -> None:
+        super().__init__(RealWorld(self.clock), WakingModel(START_NS))
+
+    def teardown(self) -> None:
+        """Ends the server."""
+        RealConversation.command_count += sum(n for key, n in self.model.counts.items() if key.startswith("cmd-"))
+        self.world.close()
+
+    @invariant()
+    def same(self) -> None:
+        """Every reply is the same, and no connection is open on one side only."""
+        self.keep_up()
+        for name, session in list(self.sessions.items()):
+            client: Client = self.world.clients[name]
+            wanted, session.out = replies_in(session.out), ""
+            got = replies(client, len(wanted))
+            assert got == wanted, f"{name} got {got!r}, the model says {wanted!r}"
+            if session not in self.model.sessions:
+                rest = client.rest()
+                assert not rest, f"{name} got {rest!r} before its end, and the model says nothing"
+                self.world.disconnect(name)
+                self.forget(name)
+            else:
+                client.socket.setblocking(False)
+                try:
+                    extra = client.socket.recv(1000)
+                    raise AssertionError(f"{name} got {extra!r}, the model says nothing")
+                except BlockingIOError:
+                    client.socket.settimeout(PATIENCE_S)
+        self.observe()
+
+    def keep_up(self) -> None:
+        """Waits until the server has done what the model has: until its `stats` say the same."""
+        give_up_at = time.monotonic() + PATIENCE_S
+        while True:
+            got, wanted = self.asked([("stats",)])
+            try:
+                compare_stats(got[0], wanted[0])
+            except AssertionError:
+                if time.monotonic() > give_up_at:
+                    raise
+            else:
+                return
+
+    def observe(self) -> None:
+        """Compares all that a client can find out, asked for at once."""
+        commands = self.seen()
+        for command, got, wanted in zip(commands, *self.asked(commands), strict=True):
+            assert got == wanted, f"{command}: {got!r}, the model says {wanted!r}"
+
+    def asked(self, commands: list[tuple[Any, ...]]) -> tuple[list[bytes], list[bytes]]:
+        """What the server answers the observer, and the model."""
+        self.world.send(OBSERVER, b"".join(bytes_of(*command) for command in commands))
+        self.observer.todo += commands
+        self.model.run(self.observer)
+        wanted, self.observer.out = replies_in(self.observer.out), ""
+        return replies(self.world.clients[OBSERVER], len(commands)), wanted
+
+    def look(self, command: tuple[Any, ...]) -> bytes:
+        """What the server answers the observer alone."""
+        self.world.send(OBSERVER, bytes_of(*command))
+        [reply] = replies(self.world.clients[OBSERVER], 1)
+        return reply
+
+    def choose(self, data: st.DataObject) -> str:
+        """A session that does not wait: it is not known when the server reads what is sent to one that does."""
+        free = [name for name in sorted(self.sessions) if not self.sessions[name].waiting]
+        if not free and self.sessions:
+            name = min(self.sessions)
+            self.world.half_close(name)
+            self.model.half_close(self.sessions[name])
+            self.follow(name)
+            self.same()
+        if not free:
+            free = ["a"]
+            self.connect(free[0])
+        return str(data.draw(st.sampled_from(free)))
+
+    def say(self, name: str, some: list[tuple[Any, ...]]) -> None:
+        """Sends whole commands, but to one who waits nothing except that it waits no more."""
+        session = self.sessions[name]
+        if not session.waiting or (some == [("cancel-reserve",)] and not session.todo and name not in self.unsent):
+            super().say(name, some)
+
+    def deliver(self, name: str, sent: bytes, some: list[tuple[Any, ...]]) -> None:
+        """Sends bytes, and waits until the server has done what they say."""
+        super().deliver(name, sent, some)
+        self.keep_up()
+
+    def jump_to(self, now_ns: int) -> None:
+        """Lets time pass, unless somebody would go on in the same turn as the observer asks."""
+        if not any(session.todo for session in self.sessions.values()):
+            super().jump_to(now_ns)
+
+    def follow(self, name: str) -> None:
+        """Lets the model run a session, and those that are woken, in the order in which they are."""
+        if name in self.sessions:
+            self.model.run(self.sessions[name])
+        while self.model.woken:
+            session = self.model.woken.pop(0)
+            if session in self.model.sessions:
+                self.model.run(session)
+
+
+def main() -> None:
+    """Run; an assertion says what went wrong."""
+    with tempfile.TemporaryDirectory(prefix="beanpole-") as folder:
+        RealConversation.clock = Clock(Path(folder), START_NS)
+        for seed in seeds(arguments(__doc__).parse_args()):
+            converse(hypothesis.seed(seed)(RealConversation), CONVERSATIONS)
+            say(f"seed {seed}: {RealConversation.command_count} commands answered as the model says, so far")
+
+
+if __name__ == "__main__":
+    main()
