@@ -84,6 +84,9 @@ CLUSTER_FORMAT = 4
 CLUSTER_FORMAT_EXTENSIONS = 4
 """The format from which the extensions are served: a node that reads less would stop at what they write."""
 
+JOB_IDS_SKIPPED = 1_000_000
+"""Job ids that a leader passes over when rows may be gone: more than were given to jobs in what is lost, one hopes."""
+
 CLUSTER_BODY_BYTES_MAX = 8_388_608
 """The largest body in a cluster: a body alone is a row, and a row must be confirmed within the silence limit."""
 

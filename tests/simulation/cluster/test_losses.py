@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from beanpole.log.limits import JOB_IDS_SKIPPED
 from beanpole.log.postgres.rows import Place, first_row
 from beanpole.log.postgres.store import ChangedError, LossError
 from tests.simulation.cluster.database import Database, Entry
@@ -112,6 +113,39 @@ def test_server_that_is_set_back_to_before_an_accepted_loss_stops_the_nodes() ->
         await database.promote()
         await until(world, lambda: all(node.task is not None and node.task.done() for node in world.nodes))
         assert database.halted
+
+    run(main)
+
+
+@pytest.mark.parametrize("accepts", [True, False])
+def test_ids_of_jobs_that_were_lost_are_not_used_again(accepts: bool) -> None:
+    """By a standby without them, or by a backup, to which the server was set back while no node ran."""
+
+    async def main(world: World) -> None:
+        leader, database = await leader_of(world), world.database
+        await put(leader, leader.connect())
+        await asyncio.sleep(1.0)
+        backup = {number: dict(table) for number, table in database.tables.items()}
+        client = leader.connect()
+        ids = [await put(leader, client) for _ in range(20)]
+        if accepts:
+            database.tables = backup
+            await lose_and_accept(world, promotes=False)
+        else:
+            for node in world.nodes:
+                await node.kill()
+            database.tables = backup
+            await database.promote()
+            for node in world.nodes:
+                node.start()
+        leader = await leader_of(world)
+        client = leader.connect()
+        first = await put(leader, client)
+        assert max(ids) < first <= max(ids) + JOB_IDS_SKIPPED
+        await asyncio.sleep(1.0)
+        await leader.kill()
+        other = await leader_of(world, leader)
+        assert await put(other, other.connect()) == first + 1, "it knows of the ids that were passed over"
 
     run(main)
 

@@ -27,7 +27,7 @@ from beanpole.log.postgres.maintenance import Maintenance
 from beanpole.log.postgres.replica import Replica
 from beanpole.log.postgres.rows import Place, Row, RowKind, pack_note, row_behind
 from beanpole.log.postgres.stall import Stall
-from beanpole.log.postgres.store import BusyError, GoneError, LostError, OpenStore, Store
+from beanpole.log.postgres.store import BusyError, GoneError, LostError, OpenStore, Store, origin_of
 from beanpole.log.postgres.tasks import run_beside, watched
 
 
@@ -167,7 +167,7 @@ class Leading(Log):
             await watched(work, self.store, self.open_store, self.note_wait)
         header = segment_header(
             place.segment,
-            replica.engine.next_job_id,
+            self.next_job_id(),
             self.clocks(),
             records.salt,
             records.accounts.first_segment,
@@ -269,8 +269,18 @@ class Leading(Log):
 
     def noted(self, records: bytes) -> bytes:
         """Return records behind what this node says of itself, and of the server that it works with."""
-        server = self.store.server
-        return pack_note({**self.note, "system": server.system, "timeline": str(server.timeline)}, records)
+        return pack_note({**self.note, **origin_of(self.store)}, records)
+
+    def next_job_id(self) -> int:
+        """Return the id from which this leader goes on, as its EPOCH row tells the others.
+
+        Where rows may be gone it is far ahead, as their jobs had ids too: on a server that was promoted or restored
+        from a backup, and in a new era.
+        """
+        origin = origin_of(self.store)
+        last = {**origin, "era": "0", **self.replica.leader}
+        is_other = any(last[key] != value for key, value in origin.items())
+        return int(self.replica.engine.next_job_id) + (limits.JOB_IDS_SKIPPED if is_other else 0)
 
     def row_behind(self, kind: RowKind, data: bytes) -> Row:
         """Return a row of ours behind the tip."""

@@ -203,6 +203,12 @@ class Store(Protocol):
         """Close the connection."""
 
 
+def origin_of(store: Store) -> dict[str, str]:
+    """Return what a leader says in its rows of the log that it writes: on which server, and in which era."""
+    server = store.server
+    return {"system": server.system, "timeline": str(server.timeline), "era": str(store.settings.era)}
+
+
 OpenStore = Callable[[], Awaitable[Store]]
 """Opens a connection. Raise LostError if there is none to be had now, RefusedError if there never will be.
 

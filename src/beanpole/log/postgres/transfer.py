@@ -31,7 +31,7 @@ from beanpole.log.postgres.digest import Copy, digest_of
 from beanpole.log.postgres.hosts import OperatorStore, opened
 from beanpole.log.postgres.replica import Replica
 from beanpole.log.postgres.rows import Place, Row, RowKind, new_writer, pack_note, row_behind
-from beanpole.log.postgres.store import RefusedError, Settings
+from beanpole.log.postgres.store import RefusedError, Settings, origin_of
 from beanpole.log.replay import Replay
 from beanpole.log.tools.inspect import empty_replay, survey
 from beanpole.log.tools.snapshot import Snapshot
@@ -132,6 +132,7 @@ class ImportWriter:
         self.total_bytes = replay.records.accounts.live_bytes
         self.records = Encoder(Accounts(store.settings.segment_bytes, unlimited=True), wants_reservations=True)
         self.writer = new_writer()
+        self.note = {**NOTE, **origin_of(store)}
         self.row_count = 0
         self.bytes = 0
         self.loop = asyncio.get_running_loop()
@@ -145,7 +146,7 @@ class ImportWriter:
         header = segment_header(
             place.segment, self.engine.next_job_id, self.clock, records.salt, place.segment, settings.segment_bytes
         )
-        await self.add(RowKind.EPOCH, pack_note(NOTE, header))
+        await self.add(RowKind.EPOCH, pack_note(self.note, header))
         records.open_segment(place.segment, settings.segment_bytes, len(header), records.salt)
 
     def flush(self) -> None:
@@ -158,7 +159,7 @@ class ImportWriter:
         while records.unwritten_bytes >= least_bytes:
             data, _, ended = records.take_row(limits.ROW_BYTES)
             if not ended and self.tip.next_place.row == 0:
-                await self.add(RowKind.HEAD, pack_note(NOTE, data))
+                await self.add(RowKind.HEAD, pack_note(self.note, data))
             else:
                 await self.add(RowKind.END if ended else RowKind.RECORDS, data)
 
