@@ -2,7 +2,8 @@
 
 import asyncio
 import functools
-from collections.abc import Iterator
+import select
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -354,6 +355,43 @@ def test_verbs_that_write_say_that_nothing_is_confirmed(cluster: Cluster, tmp_pa
     cluster.database.run("update beanpole.setting set value = 'quorum' where name = 'durability'")
     for verb in (["accept-loss", "--yes"], ["step-down"], ["upgrade"], ["export", tmp_path / "jobs"]):
         assert "synchronous_standby_names is ''" in cluster(*verb, code=1).err
+
+
+@pytest.fixture
+def set_fsync(cluster: Cluster) -> Iterator[Callable[[str], None]]:
+    """Sets what a commit waits for on the disk, by a reload; in the end it is on."""
+
+    def set_to(value: str) -> None:
+        cluster.database.run_alone(f"alter system set fsync = {value}")
+        cluster.database.run_alone("select pg_reload_conf()")
+        with cluster.database.connected("AUTOCOMMIT") as connection:
+            wait_until(lambda: connection.exec_driver_sql("show fsync").scalar() == value, "it is set")
+
+    yield set_to
+    set_to("on")
+
+
+def test_nothing_is_confirmed_while_the_server_syncs_nothing(
+    cluster: Cluster, set_fsync: Callable[[str], None]
+) -> None:
+    """A reload is enough for that. The nodes wait: none ends, and nobody is told that a job is safe."""
+    cluster.init()
+    with cluster.node("a", "--cluster-wait", "600") as a:
+        cluster.set_silence(600_000)  # so that b does not lead
+        with cluster.node("b") as b, a.connect() as client:
+            client.ask(b"put 0 0 60 1\r\nx\r\n", b"INSERTED 1\r\n")
+            set_fsync("off")
+            client.send(b"put 0 0 60 1\r\ny\r\n")
+            wait_until(lambda: "fsync = off" in str(a.events("nothing is confirmed")), "it says why")
+            warnings = cluster("status", "--json").objects[0]["warnings"]
+            assert any("fsync = off" in each for each in warnings)
+            assert "fsync = off" in cluster("upgrade", code=1).err
+            assert not select.select([client.socket], [], [], 0)[0], "it is answered"
+            cluster.disconnect("b")
+            wait_until(lambda: "fsync = off" in str(b.events("PostgreSQL is not reached")), "b waits as well")
+            set_fsync("on")
+            client.expect(b"INSERTED 2\r\n")
+            wait_until(lambda: b.events("PostgreSQL is reached again"), "b goes on")
 
 
 @pytest.fixture

@@ -55,6 +55,7 @@ BUSY_CLASSES = ("53", "55")
 GONE = "42P01"
 
 ADVICE = (
+    ("fsync = off", "set fsync = on; where it was off for a while run `sync` on the server's machine before"),
     (
         "password authentication failed|no password supplied",
         "see the user in the URL, and its line in ~/.pgpass or PGPASSWORD",
@@ -173,7 +174,7 @@ async def check_durability(connection: psycopg.AsyncConnection, durability: str)
     assert row is not None
     names = str(row[0])
     if row[1] != "on":
-        raise RefusedError("the server has fsync = off: it would lose what it confirmed; set fsync = on")
+        raise BusyError("the server has fsync = off: it would lose what it confirmed; set fsync = on")
     if durability != "quorum":
         return names
     if not names.strip() or "*" in names:

@@ -1,7 +1,7 @@
 """The rows in PostgreSQL.
 
 Appends go by libpq's own calls, prepared and binary, in a pipeline: the statement behind an append reads again what a
-commit waited for, because names that were emptied let a waiting commit succeed without a warning.
+commit waited for, because names that were emptied let a waiting commit succeed without a warning. So does fsync = off.
 """
 
 import asyncio
@@ -47,7 +47,7 @@ ROWS_AT_ONCE = 1024
 LOCK_TIMEOUT_MS = 100
 """Milliseconds that making or dropping a table waits for a lock: behind it every append would wait."""
 
-NAMES = b"select current_setting('synchronous_standby_names') = $1"
+APPROVED = f"select {schema.is_approved('$1')}".encode()
 
 INT8 = struct.Struct(">q")
 INT2 = struct.Struct(">h")
@@ -76,8 +76,8 @@ class PostgresStore:
             statement = b"append_%d_%d" % (row.place.segment, tip.place.segment)
             if statement not in self.prepared:
                 await self.prepare(statement, schema.append(row.place.segment, tip.place.segment).encode())
-                if b"names" not in self.prepared:
-                    await self.prepare(b"names", NAMES)
+                if b"approved" not in self.prepared:
+                    await self.prepare(b"approved", APPROVED)
             names = self.names.encode()
             values = [
                 INT8.pack(row.place.row),
@@ -98,14 +98,15 @@ class PostgresStore:
             connection.enter_pipeline_mode()
             connection.send_query_prepared(statement, values, TEXT_LAST, 1)
             connection.pipeline_sync()
-            connection.send_query_prepared(b"names", [names], [0], 1)
+            connection.send_query_prepared(b"approved", [names], [0], 1)
             connection.pipeline_sync()
             appended, approved = await self.results(2)
             connection.exit_pipeline_mode()
         is_there = appended.ntuples == 1
         as_approved = approved.get_value(0, 0) == b"\x01"
         if self.warning or not as_approved:
-            raise LostError(self.warning or f"synchronous_standby_names is not {self.names!r} any more")
+            changed = f"fsync = off, or synchronous_standby_names is not {self.names!r} any more"
+            raise LostError(self.warning or changed)
         return is_there
 
     async def prepare(self, name: bytes, text: bytes) -> None:

@@ -101,6 +101,14 @@ select coalesce((select successor from {SCHEMA}.step_down where epoch = %s), '')
 """To whom the leader of an epoch is asked to hand over, and why all nodes must stop; empty: neither."""
 
 
+def is_approved(names: str) -> str:
+    """Return what asks whether a commit waits for the standbys that were approved, and for the disk.
+
+    A reload of the server's configuration changes either.
+    """
+    return f"current_setting('synchronous_standby_names') = {names} and current_setting('fsync') = 'on'"
+
+
 def table(segment: int) -> str:
     """Return the name of a segment's table."""
     return f"{SCHEMA}.log_{segment}"
@@ -149,11 +157,12 @@ def insert(segment: int) -> str:
 def append(row_segment: int, tip_segment: int) -> str:
     """Return the statement that appends a row behind the tip, if that is still there and nothing is behind it.
 
-    The key forbids two rows at a place, the select a gap. Names that a commit would not wait for forbid it too.
+    The key forbids two rows at a place, the select a gap. Nothing is appended while a commit would wait for less than
+    was approved.
     """
     return f"""
     insert into {table(row_segment)} ({COLUMNS})
     select $1, $2, $3, $4, $5, $6, $7, $8, $9 from {table(tip_segment)}
-    where row = $10 and hash = $11 and current_setting('synchronous_standby_names') = $12
+    where row = $10 and hash = $11 and {is_approved("$12")}
     on conflict do nothing returning 1
     """
