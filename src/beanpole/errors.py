@@ -73,7 +73,7 @@ class CommandError(BeanpoleError):
 
 
 class ReplyError(CommandError):
-    """The server has answered, and the answer is no. The connection is as good as before."""
+    """The server has answered, and the answer is no. The connection is as good as before, where it is not said."""
 
 
 class BadFormatError(ReplyError):

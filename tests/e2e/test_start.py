@@ -224,7 +224,8 @@ def test_client_connects_before_the_server_is_ready() -> None:
 def test_limits_of_tubes_and_connections() -> None:
     with serving("--tubes-max", "2", "--connections-max", "2") as process, process.connect() as client:
         client.ask(b"use a\r\nuse a\r\nwatch a\r\n", b"USING a\r\nUSING a\r\nWATCHING 2\r\n")
-        client.ask(b"use b\r\nwatch b\r\n", b"OUT_OF_MEMORY\r\nOUT_OF_MEMORY\r\n")
+        with process.connect() as crowded:
+            crowded.ask(b"use b\r\nlist-tube-used\r\n", b"OUT_OF_MEMORY\r\n")
         client.ask(b"list-tube-used\r\nignore a\r\nuse default\r\n", b"USING a\r\nWATCHING 1\r\nUSING default\r\n")
         client.ask(b"use b\r\n", b"USING b\r\n")
         with process.connect(wait_accepted=False) as second, process.connect(wait_accepted=False) as third:

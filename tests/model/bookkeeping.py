@@ -37,7 +37,7 @@ class Bookkeeping:
         self.jobs: dict[int, Thing] = {}
         self.buried: list[Thing] = []
         self.sessions: list[Thing] = []
-        self.tubes = ["default"]
+        self.tubes, self.tubes_max = ["default"], NEVER
         self.pauses: dict[str, tuple[int, int]] = {}  # tube: (seconds, until when)
         self.counts: Counter[str] = Counter()
         self.tube_counts: dict[str, Counter[str]] = defaultdict(Counter)
@@ -49,6 +49,10 @@ class Bookkeeping:
         self.sessions.append(Thing(used="default", watched=["default"], until=NEVER, **begin))
         self.counts["total-connections"] += 1
         return self.sessions[-1]
+
+    def is_one_too_many(self, tube: str) -> bool:
+        """Whether there would be more tubes than there may be with this one."""
+        return tube not in self.tubes and len(self.tubes) >= self.tubes_max
 
     def open_tube(self, tube: str) -> str:
         self.tubes += [tube] if tube not in self.tubes else []
@@ -63,10 +67,14 @@ class Bookkeeping:
             self.tube_counts.pop(tube, None)
 
     def use(self, session: Thing, tube: str) -> str:
+        if self.is_one_too_many(tube):
+            return "OUT_OF_MEMORY"
         session.used = self.open_tube(tube)
         return f"USING {tube}"
 
     def watch(self, session: Thing, tube: str) -> str:
+        if self.is_one_too_many(tube):
+            return "OUT_OF_MEMORY"
         session.watched += [self.open_tube(tube)] if tube not in session.watched else []
         return f"WATCHING {len(session.watched)}"
 

@@ -19,6 +19,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from beanpole.limits import TUBES_MAX
 from beanpole.testing.world import START_NS, World
 from tests.model.bookkeeping import NEVER, SECOND
 from tests.model.compare import compare_stats
@@ -246,12 +247,18 @@ class Conversation(RuleBasedStateMachine):
 
         self.incomplete: dict[str, tuple[Any, ...]] = {}
 
-    @initialize()
-    def begin(self) -> None:
+    @initialize(tubes_max=st.sampled_from([NEVER, NEVER, 3]))
+    def begin(self, tubes_max: int) -> None:
+        self.limit_tubes(tubes_max)
         for name in NAMES[:3]:
             self.connect(name)
         self.world.connect(OBSERVER)
         self.observer = self.model.connect()
+
+    def limit_tubes(self, tubes_max: int) -> None:
+        """Lets there be so many tubes."""
+        self.model.tubes_max = tubes_max
+        self.world.engine.tubes_max = min(tubes_max, TUBES_MAX)
 
     @rule(name=st.sampled_from(NAMES))
     def connect(self, name: str) -> None:

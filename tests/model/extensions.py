@@ -59,7 +59,9 @@ class Extensions(ManyJobs, ABC):
         session.producer = True
         if self.draining:
             return "DRAINING"
-        tube = self.open_tube(options.get("tube", session.used))
+        tube = options.get("tube", session.used)
+        if not (is_one_too_many := self.is_one_too_many(tube)):
+            self.open_tube(tube)
         pri, delay, ttr = options.get("pri", 65536), options.get("delay", 0), options.get("ttr", 60)
         key, until = options.get("key"), options.get("until", "delete")
         rule = self.rules_of(tube).get("unique", "").split() if key is None else []
@@ -72,6 +74,8 @@ class Extensions(ManyJobs, ABC):
         replaced = holder if holder and holder.state != "reserved" else None
         if self.is_full(tube, 0 if replaced else 1, len(body) - (len(replaced.body) if replaced else 0)):
             return self.refuse(tube)
+        if is_one_too_many:
+            return "OUT_OF_MEMORY"
         self.tally("puts-merged" if merges else "jobs-replaced", tube, bool(replaced))
         if holder and holder.state != "reserved":
             holder.pri, holder.ttr, holder.body, holder.until_what = pri, max(ttr, 1), body, until
@@ -127,12 +131,13 @@ class Extensions(ManyJobs, ABC):
         unchangeable = {"reserved": {"tube", "pri", "delay"}, "buried": {"delay", "expire"}}.get(job.state, set())
         if unchangeable & set(options):
             return "NOT_FOUND"
-        if job.state != "buried" and options.get("tube", job.tube) != job.tube:
-            holder = self.holder(options["tube"], None if job.freed else wanted(job))
+        target = options.get("tube", job.tube)
+        if job.state != "buried" and target != job.tube:
+            holder = self.holder(target, None if job.freed else wanted(job))
             if holder:
                 return f"EXISTS {holder.id}"
-        target = options.get("tube", job.tube)
-        if target != job.tube and self.is_full(target, job.state != "buried", len(job.body)):
+        is_full = target != job.tube and self.is_full(target, job.state != "buried", len(job.body))
+        if is_full or self.is_one_too_many(target):
             return "OUT_OF_MEMORY"
         job.pri, job.ttr = options.get("pri", job.pri), max(options.get("ttr", job.ttr), 1)
         if "expire" in options:

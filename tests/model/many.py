@@ -82,7 +82,7 @@ class ManyJobs(Failures, ABC):
         done = 0
         for job in moved[:bound]:
             target = options["to"] if "to" in options else job.died[0]
-            if target != tube and self.is_full(target, 1, len(job.body)):
+            if self.is_one_too_many(target) or (target != tube and self.is_full(target, 1, len(job.body))):
                 break
             done += 1
             job.kicks += job.died is not None

@@ -69,6 +69,8 @@ class Model(Extensions, Explaining, Listing):
             if reply := getattr(self, verb.replace("-", "_"))(session, *words) if found else "NOT_FOUND":
                 session.verb = "bad-format" if reply == "BAD_FORMAT" else verb
                 self.answer(session, reply)
+            if reply == "OUT_OF_MEMORY" and verb in {"use", "watch"}:  # what is sent behind is meant for that tube
+                self.quit(session)
             self.forget_tubes()
             self.serve()
         if session.half_closed and not session.todo and session in self.sessions:

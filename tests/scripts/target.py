@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from beanpole.conformance.script import Script
 from beanpole.conformance.target import ServerTarget, Target
 from tests.servers import REPLY_TIMEOUT_S, beanpole_server, beanstalkd_server
 
@@ -45,15 +46,18 @@ class EngineTarget:
 
 
 @contextmanager
-def open_target(kind: str, body_bytes_max: int, patience_s: float = REPLY_TIMEOUT_S) -> Iterator[Target]:
+def open_target(kind: str, script: Script, patience_s: float = REPLY_TIMEOUT_S) -> Iterator[Target]:
     """A fresh target: "engine", "beanpole" or "beanstalkd"; a server that owes a reply is waited for so long."""
     if kind == "engine":
         from beanpole.testing.world import World  # noqa: PLC0415 - the other targets must not need the compiled engine
 
-        yield EngineTarget(World(body_bytes_max))
+        yield EngineTarget(World(script.body_bytes_max, script.tubes_max))
         return
     open_server = {"beanpole": beanpole_server, "beanstalkd": beanstalkd_server}[kind]
-    with open_server("-z", str(body_bytes_max)) as server:
+    options = ["-z", str(script.body_bytes_max)]
+    if "tubes-max" in script.settings:
+        options += ["--tubes-max", str(script.tubes_max)]
+    with open_server(*options) as server:
         target = ServerTarget(server.connect, server.drain, patience_s, SETTLE_S)
         try:
             yield target

@@ -44,9 +44,7 @@ def run(script: Script, kind: str) -> Problem | None:
     """Runs a script against a fresh target."""
     is_retried = kind == "beanstalkd" and "beanstalkd retried" in script.settings
     for _ in range(BEANSTALKD_TRIES if is_retried else LATE_TRIES):
-        with open_target(
-            kind, script.body_bytes_max, BEANSTALKD_PATIENCE_S if is_retried else REPLY_TIMEOUT_S
-        ) as target:
+        with open_target(kind, script, BEANSTALKD_PATIENCE_S if is_retried else REPLY_TIMEOUT_S) as target:
             began_s = time.monotonic()
             outcome = Run(script, target, exact=kind == "engine").outcome()
             took_s = time.monotonic() - began_s

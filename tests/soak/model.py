@@ -164,6 +164,9 @@ class RealConversation(Conversation):
     def __init__(self) -> None:
         super().__init__(RealWorld(self.clock), WakingModel(START_NS))
 
+    def limit_tubes(self, tubes_max: int) -> None:
+        """Does nothing: a server has its limit from its start."""
+
     def teardown(self) -> None:
         """Ends the server."""
         RealConversation.command_count += sum(n for key, n in self.model.counts.items() if key.startswith("cmd-"))

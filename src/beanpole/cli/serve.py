@@ -366,7 +366,8 @@ log_format = option(
     type=click.IntRange(1),
     metavar="N",
     default=limits.TUBES_MAX,
-    help="Tubes that there may be; use and watch of one more are answered with OUT_OF_MEMORY.  [default: no limit]",
+    help="Tubes that there may be; use and watch of one more are answered with OUT_OF_MEMORY, and end the connection."
+    "  [default: no limit]",
 )
 @option(
     "--connections-max",

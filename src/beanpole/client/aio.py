@@ -17,14 +17,14 @@ from beanpole.client import batch
 from beanpole.client.aio_link import Link
 from beanpole.client.base import BaseClient, Given, Options, Tubes
 from beanpole.client.commands import Awaiting
-from beanpole.client.errors import ConnectionLostError, TimedOutError, UnsupportedError
+from beanpole.client.errors import ConnectionLostError, TimedOutError, TooManyTubesError, UnsupportedError
 from beanpole.client.job import Job
 from beanpole.client.pipeline import AsyncPipeline
 from beanpole.client.plan import Plan, run_call
 from beanpole.client.recovery import Retry, waiting
 from beanpole.client.result import Queue
-from beanpole.client.session import CANCELLED, Using, check_prefix
-from beanpole.errors import UnexpectedReplyError
+from beanpole.client.session import CANCELLED, ENDING, Using
+from beanpole.errors import BeanpoleError, UnexpectedReplyError
 
 if TYPE_CHECKING:
     from beanpole.client.address import Address
@@ -227,13 +227,17 @@ class AsyncClient(BaseClient[B], Awaiting, Generic[B]):
             raise
         used = self._session.used
         replies: list[Reply] = []
-        await link.wait(link.send(data, count, call.wait_s, replies))
+        sent = link.send(data, count, call.wait_s, replies)
         try:
-            for reply in replies[:-1]:
-                check_prefix(reply)
+            try:
+                await link.wait(sent)
+            except ConnectionLostError:  # perhaps as one of the commands in front was refused
+                self._session.check_prefixes(replies[: count - 1], call.data, used)
+                raise
+            self._session.check_prefixes(replies[:-1], call.data, used)
             return self._session.finish(call, replies[-1], used)
-        except UnexpectedReplyError as error:
-            link.fail(error)
+        except ENDING as error:
+            link.fail(lost_with(error))
             raise
 
     async def _run_batch(self, plan: Plan[T], call: "Call[T] | None" = None, *, waits: bool = False) -> T:
@@ -259,8 +263,8 @@ class AsyncClient(BaseClient[B], Awaiting, Generic[B]):
             except StopIteration as end:
                 value: T = end.value
                 return value
-            except UnexpectedReplyError as error:
-                link.fail(error)
+            except ENDING as error:
+                link.fail(lost_with(error))
                 raise
 
     def _notice_end(self) -> None:
@@ -278,7 +282,7 @@ class AsyncClient(BaseClient[B], Awaiting, Generic[B]):
             self._notice_end()
             if self._link is None:
                 if call is not None:
-                    self._session.check_held(call)
+                    self._session.prepare(call)
                 self._link = await self._dial_until_connected(call)
             return self._link
 
@@ -319,9 +323,18 @@ class AsyncClient(BaseClient[B], Awaiting, Generic[B]):
             commands = self._greeting()
             if commands:
                 replies: list[Reply] = []
-                await made.exchange(b"".join(commands), len(commands), 0, replies)
+                try:
+                    await made.exchange(b"".join(commands), len(commands), 0, replies)
+                except ConnectionLostError:  # perhaps as one of them was refused
+                    self._session.greeted(commands, replies)
+                    raise
                 self._session.greeted(commands, replies)
         except BaseException as error:
             made.fail(ConnectionLostError(f"the connection was not set up: {error}"))
             raise
         return made
+
+
+def lost_with(error: "UnexpectedReplyError | TooManyTubesError") -> BeanpoleError:
+    """What other calls on the connection are told that an answer to one call has ended."""
+    return error if isinstance(error, UnexpectedReplyError) else ConnectionLostError(f"the server closed it: {error}")

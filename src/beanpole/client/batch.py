@@ -13,16 +13,17 @@ from beanpole.client.about import About, about, named
 from beanpole.client.errors import (
     BatchError,
     BodyError,
+    ConnectionLostError,
     DeadlineSoonError,
     NotFoundError,
     TimedOutError,
     UnsupportedError,
 )
 from beanpole.client.job import Job, job_id
-from beanpole.client.plan import Broken, Plan, Shipment, ask, exchange, has, run_call
+from beanpole.client.plan import Plan, Shipment, ask, exchange, has, run_call
 from beanpole.client.result import Queue, Result
 from beanpole.client.ruling import Rules, pattern_bytes
-from beanpole.client.session import INSERTED, USED, Session, check_prefix, refusal_of
+from beanpole.client.session import ENDING, INSERTED, USED, Session, refusal_of
 from beanpole.errors import ArgumentError, BeanpoleError, UnexpectedReplyError
 from beanpole.limits import RESERVE_TIMEOUT_S_MAX
 from beanpole.protocol import wire
@@ -70,7 +71,7 @@ def put_many(
         broken = yield shipment
         replies = shipment.replies
         if prefix and replies:
-            check_prefix(replies.pop(0))
+            session.check_prefixes([replies.pop(0)], b"put\r\n", session.used)
         ids += [reply.number for reply in replies if reply.word == INSERTED]
         if broken is not None or any(reply.word != INSERTED for reply in replies):
             done: list[object] = [*ids[: len(ids) - sum(reply.word == INSERTED for reply in replies)]]
@@ -248,7 +249,7 @@ def run_alone(session: Session[Any], call: "Call[Any]", result: Result[Any]) -> 
         result.succeed((yield from run_call(session, call)))
     except BeanpoleError as error:
         result.fail(error)
-        if isinstance(error, Broken):
+        if isinstance(error, (ConnectionLostError, *ENDING)):
             raise
 
 
@@ -258,25 +259,27 @@ def settle(
     replies: list[Reply],
     broken: BeanpoleError | None,
 ) -> None:
-    """Gives each result its value or error. Raises UnexpectedReplyError when an answer belongs to no command."""
+    """Gives each result its value or error.
+
+    Raises UnexpectedReplyError when an answer belongs to no command, and TooManyTubesError when a tube was refused.
+    """
     at, came = 0, len(replies)
-    unexpected: UnexpectedReplyError | None = None
+    ending: BeanpoleError | None = None
     for call, result, count, used in batch:
         at += count
-        if at > came:
-            assert broken is not None, "a reply is missing, and the connection is not broken"
-            result.fail(broken)
-            continue
         try:
-            for reply in replies[at - count : at - 1]:
-                check_prefix(reply)
-            result.succeed(session.finish(call, replies[at - 1], used))
+            session.check_prefixes(replies[at - count : at - 1], call.data, used)
+            if at > came:
+                assert broken is not None, "a reply is missing, and the connection is not broken"
+                result.fail(broken)
+            else:
+                result.succeed(session.finish(call, replies[at - 1], used))
         except BeanpoleError as error:
             result.fail(error)
-            if unexpected is None and isinstance(error, UnexpectedReplyError):
-                unexpected = error
-    if unexpected is not None:
-        raise unexpected
+            if ending is None and isinstance(error, ENDING):
+                ending = error
+    if ending is not None:
+        raise ending
 
 
 def _failure(results: list[object], broken: BeanpoleError | None) -> BatchError:

@@ -18,6 +18,7 @@
     │   │   │   └── JobLostError     the connection that had reserved the job was lost
     │   │   ├── NotIgnoredError      NOT_IGNORED
     │   │   ├── OutOfMemoryError     OUT_OF_MEMORY
+    │   │   │   └── TooManyTubesError  the same to use or watch; the connection is closed
     │   │   ├── RulesError           BAD_RULES; carries the number of the line, and what is wrong with it
     │   │   ├── TimedOutError        TIMED_OUT
     │   │   ├── UnknownCommandError  UNKNOWN_COMMAND
@@ -92,6 +93,16 @@ class NotIgnoredError(ReplyError):
 
 class OutOfMemoryError(ReplyError):
     """``OUT_OF_MEMORY``: the server has no memory or no space for the job; try again later."""
+
+
+class TooManyTubesError(OutOfMemoryError):
+    """``OUT_OF_MEMORY`` to ``use`` or ``watch``: the server has as many tubes as it may have. The connection is closed.
+
+    What was sent behind was not executed, and jobs that were reserved over the connection are ready again.
+    """
+
+    def __init__(self, message: str = "OUT_OF_MEMORY: the server has as many tubes as its --tubes-max allows") -> None:
+        super().__init__(message)
 
 
 class TimedOutError(ReplyError):

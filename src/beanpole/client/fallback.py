@@ -7,11 +7,11 @@ half done, as each function says. A tube that is not there is not made, and the 
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from beanpole.client.errors import OutOfMemoryError
+from beanpole.client.errors import OutOfMemoryError, TooManyTubesError
 from beanpole.client.extensions import ID_MAX
 from beanpole.client.job import JobInfo
-from beanpole.client.plan import Plan, exchange
-from beanpole.client.session import Session, check_prefix, error_of
+from beanpole.client.plan import Plan, Shipment, exchange
+from beanpole.client.session import Session, error_of
 from beanpole.client.stats import Stats, StatsJob, StatsTube
 from beanpole.protocol import wire
 from beanpole.protocol.replies import Word
@@ -33,10 +33,13 @@ PEEKS = {"ready": b"peek-ready", "delayed": b"peek-delayed", "buried": b"peek-bu
 def in_tube(session: Session[Any], tube: str, *commands: bytes) -> Plan["list[Reply]"]:
     """Sends commands that use a tube, and returns their replies."""
     prefix = session.prefix(tube)
-    replies = yield from exchange(prefix + b"".join(commands), len(commands) + bool(prefix))
-    if prefix:
-        check_prefix(replies[0])
-    return replies[-len(commands) :]
+    shipment = Shipment(prefix + b"".join(commands), len(commands) + bool(prefix))
+    broken = yield shipment
+    # A refusal of the tube may be what broke the connection.
+    session.check_prefixes(shipment.replies[: bool(prefix)], commands[0], session.used)
+    if broken is not None:
+        raise broken
+    return shipment.replies[-len(commands) :]
 
 
 def one(*words: object) -> Plan["Reply"]:
@@ -117,6 +120,8 @@ def move(session: Session[Any], tube: str, state: str, to: str, bound: int) -> P
         job = StatsJob.parse(expect(stats, Word.OK).body)
         try:
             yield from copy(session, job, found.body, to)
+        except TooManyTubesError:
+            raise  # the connection is closed, and the job is ready again
         except OutOfMemoryError:
             break
         finally_gone = yield from one(b"delete", job.id)

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from beanpole.client.about import about, named
 from beanpole.client.errors import ConnectionLostError, UnsupportedError
-from beanpole.client.session import LIST_EXTENSIONS, Session, check_prefix
+from beanpole.client.session import LIST_EXTENSIONS, Session
 from beanpole.errors import BeanpoleError, UnexpectedReplyError
 from beanpole.protocol.wire import Call, Reply
 
@@ -90,10 +90,13 @@ def run_call(session: Session[Any], call: "Call[T]") -> Plan[T]:
     if missing is None:
         data, count = session.encode(call)
         used = session.used
-        replies = yield from exchange(data, count, call.wait_s, reserves=call.data.startswith(b"reserve-many"))
-        for reply in replies[:-1]:
-            check_prefix(reply)
-        return session.finish(call, replies[-1], used)
+        shipment = Shipment(data, count, call.wait_s, reserves=call.data.startswith(b"reserve-many"))
+        broken = yield shipment
+        # A refusal of the tube may be what broke the connection.
+        session.check_prefixes(shipment.replies[: count - 1], call.data, used)
+        if broken is not None:
+            raise broken
+        return session.finish(call, shipment.replies[-1], used)
     if call.instead is None:
         raise UnsupportedError(missing)
     try:

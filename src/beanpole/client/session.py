@@ -53,6 +53,8 @@ RESERVED = int(Word.RESERVED)
 JOBS = int(Word.JOBS)
 CANCELLED = int(Word.CANCELLED)
 NOT_FOUND = int(Word.NOT_FOUND)
+OUT_OF_MEMORY = int(Word.OUT_OF_MEMORY)
+WATCHING = int(Word.WATCHING)
 OK = int(Word.OK)
 JOB = int(Word.JOB)
 
@@ -79,6 +81,9 @@ ERRORS: dict[int, tuple[type[ReplyError], str]] = {
     Word.UNKNOWN_COMMAND: (errors.UnknownCommandError, "UNKNOWN_COMMAND: the server does not know the command"),
 }
 """The answers that say no to any command that they are given to."""
+
+ENDING = (UnexpectedReplyError, errors.TooManyTubesError)
+"""The errors behind which a connection can't be used any more, though the server has answered."""
 
 
 def error_of(reply: Reply) -> BeanpoleError:
@@ -116,6 +121,8 @@ class Session(Generic[B]):
         """Whether the server of this connection was given the name, or has no names."""
         self.using = using
         """The tube that the client wants to use."""
+        self.refused = ""
+        """The last tube that the server has not let it use; empty: none."""
         self.watching = dict.fromkeys(watching)
         """The tubes that the client wants to watch, in the order of their watch; the values mean nothing."""
         self.used = DEFAULT_TUBE
@@ -152,6 +159,15 @@ class Session(Generic[B]):
             self.held.clear()
             for id in list(self.lost)[: -limits.LOST_JOBS_MAX]:
                 del self.lost[id]
+
+    def prepare(self, call: "Call[Any]") -> None:
+        """Gets ready for a call for which there is no connection yet. Raises JobLostError.
+
+        A ``use`` takes the place of a tube that was refused, with which no connection can begin.
+        """
+        self.check_held(call)
+        if call.uses is not None and self.using == self.refused:
+            self.using = call.uses
 
     def greeting(self) -> list[bytes]:
         """The commands that bring a new connection to the state that the client wants; none of them may fail."""
@@ -220,12 +236,15 @@ class Session(Generic[B]):
     # --- In ---
 
     def greeted(self, commands: list[bytes], replies: list[Reply]) -> None:
-        """Takes the answers to the greeting. Raises UnexpectedReplyError if one of its commands was not done."""
-        for command, reply in zip(commands, replies, strict=True):
+        """Takes the answers to the greeting, as far as they came.
+
+        Raises UnexpectedReplyError or TooManyTubesError if one of its commands was not done.
+        """
+        for command, reply in zip(commands, replies, strict=False):
             if command == LIST_EXTENSIONS:
                 self.listed(reply, self.connection)
             else:
-                check_prefix(reply)
+                self.check_prefixes([reply], command, self.used)
 
     def listed(self, reply: Reply, connection: int) -> None:
         """Takes the answer to ``list-extensions`` of a connection; one that came too late says nothing of the next.
@@ -244,12 +263,24 @@ class Session(Generic[B]):
         `used` is the tube that the connection used for it, if calls were encoded since.
         """
         if reply.word != call.expected and reply.word not in call.also:
-            if call.uses is not None:
-                check_prefix(reply)  # the connection is not what it is taken for: it has to end
+            if call.uses is not None or (call.expected == WATCHING and reply.word == OUT_OF_MEMORY):
+                self.check_prefixes([reply], call.data, used or self.used)  # the connection is not what it seems
             if reply.word == NOT_FOUND:
                 self.check_held(call)
             raise named(error_of(reply), about(call.data, used or self.used, self.watching))
         return call.take(reply) if call.take is not None else None  # type: ignore[return-value]
+
+    def check_prefixes(self, replies: Iterable[Reply], data: bytes, used: str) -> None:
+        """Raises if a ``use``, ``watch`` or ``name-session`` that the client sent on its own was not done.
+
+        Then the connection is no good. They stood in front of a command (`data`), for which a tube is used.
+        """
+        for reply in replies:
+            if reply.word == OUT_OF_MEMORY:
+                self.refused = used
+                raise named(errors.TooManyTubesError(), about(data, used))
+            if reply.word not in {Word.USING, Word.WATCHING, Word.NAMED}:
+                raise UnexpectedReplyError(f"use, watch, ignore or name-session was answered with {reply!r}")
 
     def is_lost(self, id: int) -> bool:
         """Whether a job was held over a connection that has ended, and was not reserved again."""
@@ -304,12 +335,3 @@ class Using:
 
     def __exit__(self, *_: object) -> None:
         self._session.using = self._before.pop()
-
-
-def check_prefix(reply: Reply) -> None:
-    """Raises if a ``use``, ``watch`` or ``name-session`` that the client sent on its own was not done.
-
-    Then the connection is no good.
-    """
-    if reply.word not in {Word.USING, Word.WATCHING, Word.NAMED}:
-        raise UnexpectedReplyError(f"use, watch, ignore or name-session was answered with {reply!r}")

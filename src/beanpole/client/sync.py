@@ -27,7 +27,7 @@ from beanpole.client.plan import Broken, Plan, run_call
 from beanpole.client.recovery import Retry
 from beanpole.client.result import Queue
 from beanpole.client.roundtrip import LATE, WHOLE, is_over, round_trip
-from beanpole.client.session import DEFAULT_TUBE, Using, check_prefix
+from beanpole.client.session import DEFAULT_TUBE, ENDING, Using
 from beanpole.errors import UnexpectedReplyError
 from beanpole.limits import CLIENT_RECEIVE_BYTES as RECEIVE_BYTES
 from beanpole.protocol import wire
@@ -328,17 +328,20 @@ class Client(BaseClient[B], Blocking, Generic[B]):
             data, count = SIGN_OF_LIFE + data, count + 1
         replies: list[Reply] = []
         try:
-            link.exchange(data, count, call.wait_s, replies)
+            try:
+                link.exchange(data, count, call.wait_s, replies)
+            except ConnectionLostError:  # perhaps as one of the commands in front was refused
+                self._session.check_prefixes(replies[: count - 1], call.data, self._session.used)
+                raise
             if count > 1:
-                for reply in replies[:-1]:
-                    check_prefix(reply)
+                self._session.check_prefixes(replies[:-1], call.data, self._session.used)
         except BaseException as error:
             link.worked = link.worked or bool(replies)
             self._break(error)
             raise
         try:
             return self._session.finish(call, replies[-1])
-        except UnexpectedReplyError as error:
+        except ENDING as error:
             self._break(error)
             raise
 
@@ -364,7 +367,7 @@ class Client(BaseClient[B], Blocking, Generic[B]):
         except StopIteration as end:
             value: T = end.value
             return value
-        except UnexpectedReplyError as error:
+        except ENDING as error:
             self._break(error)
             raise
 
@@ -375,7 +378,7 @@ class Client(BaseClient[B], Blocking, Generic[B]):
                 return self._link
             self._break(ConnectionLostError("the server closed it"))
         if call is not None:
-            self._session.check_held(call)
+            self._session.prepare(call)
         pauses = iter(()) if self._is_tried_once(call) else self._backoff.pauses()
         while True:
             failures: list[tuple[Address, OSError]] = []
@@ -401,7 +404,11 @@ class Client(BaseClient[B], Blocking, Generic[B]):
             commands = self._greeting()
             if commands:
                 replies: list[Reply] = []
-                link.exchange(b"".join(commands), len(commands), 0, replies)
+                try:
+                    link.exchange(b"".join(commands), len(commands), 0, replies)
+                except ConnectionLostError:  # perhaps as one of them was refused
+                    self._session.greeted(commands, replies)
+                    raise
                 self._session.greeted(commands, replies)
         except BaseException:
             link.close()

@@ -103,6 +103,8 @@ def reason_for_own_server(script: Script) -> str:
         return reason
     if "max-job-size" in script.settings:
         return f"bodies have at most {script.body_bytes_max} bytes there"
+    if "tubes-max" in script.settings:
+        return f"there may be {script.tubes_max} tubes"
     if reason := script.settings.get("only engine", ""):
         return f"its clock must stand still: {reason}"
     if any(step.kind == "drain" for step in script.steps):

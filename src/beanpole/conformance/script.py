@@ -29,6 +29,7 @@ Lines that begin with `#` are comments. Some at the top tell the runner somethin
     # clause: put               the heading of docs/protocol.md that says what is tested
     # own server: reason        where a server that others use, or have used, will not do
     # max-job-size: 10          the server's limit (beanstalkd's -z)
+    # tubes-max: 2              so many tubes may there be (--tubes-max), which beanstalkd does not limit
     # not beanstalkd: reason    where Beanpole differs on purpose
     # beanstalkd retried: reason  where it fails now and then by a mistake of its own
     # beanstalkd 1.13 only: r   where beanstalkd 1.12 behaves otherwise, for this reason
@@ -40,6 +41,8 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from beanpole.limits import TUBES_MAX
+
 SCRIPTS = sorted(Path(__file__).with_name("scripts").glob("*.txt"))
 """The files of all scripts."""
 
@@ -48,7 +51,8 @@ SILENT = re.compile(r"(?P<name>[a-z])-")
 DONE = re.compile(r"(?P<name>[a-z]) (?P<kind>connects|disconnects|half-closes|is closed)")
 PASSED = re.compile(r"\+ (?P<seconds>[0-9.]+)s")
 SETTINGS = (
-    "clause|own server|max-job-size|not engine|not beanstalkd|beanstalkd retried|beanstalkd 1.13 only|only engine"
+    "clause|own server|max-job-size|tubes-max"
+    "|not engine|not beanstalkd|beanstalkd retried|beanstalkd 1.13 only|only engine"
 )
 SETTING = re.compile(rf"# (?P<key>{SETTINGS}): (?P<value>.+)")
 REPEATED = re.compile(r"\{(?P<text>[^{}]+)\*(?P<count>\d+)\}")
@@ -87,6 +91,11 @@ class Script:
     def body_bytes_max(self) -> int:
         """The largest body that the server takes."""
         return int(self.settings.get("max-job-size", "65535"))
+
+    @property
+    def tubes_max(self) -> int:
+        """How many tubes there may be."""
+        return int(self.settings.get("tubes-max", TUBES_MAX))
 
 
 def data_of(text: str) -> bytes:

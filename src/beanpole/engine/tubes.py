@@ -2,6 +2,7 @@
 
 import cython
 from cython.cimports.beanpole.engine.records import Room
+from cython.cimports.beanpole.engine.session import Session
 from cython.cimports.beanpole.engine.tube import Tube, Watch
 from cython.cimports.beanpole.protocol.commands import Verb
 from cython.cimports.beanpole.protocol.replies import Word
@@ -13,9 +14,20 @@ SECOND_NS = cython.declare(int64_t, 1_000_000_000)
 def use(engine, session, name):
     """use: where put and its like work from now on."""
     if engine.too_many_tubes(name):
-        return session.out.word(Word.OUT_OF_MEMORY)
+        return turn_away(session)
     engine.switch_used(session, engine.open_tube(name))
     return reply_used(session)
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def turn_away(session: Session) -> cython.int:
+    """Refuse a tube, and run nothing of what the client has sent behind: it was meant for that tube.
+
+    It would put jobs into the tube used before, or reserve those of the tubes watched before.
+    """
+    session.quitting = True
+    return session.out.word(Word.OUT_OF_MEMORY)
 
 
 def reply_used(session):
@@ -26,7 +38,7 @@ def reply_used(session):
 def watch(engine, session, name):
     """watch: one more tube to reserve from."""
     if engine.too_many_tubes(name):
-        return session.out.word(Word.OUT_OF_MEMORY)
+        return turn_away(session)
     tube: Tube = engine.open_tube(name)
     if tube not in session.watch_of:
         engine.add_watch(session, tube)

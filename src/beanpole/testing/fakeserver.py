@@ -84,7 +84,8 @@ class FakeServer:
     wrong where another thread or task is about to say something, for the server can't know of it.
 
     `patience` is how many seconds (of the real clock) :meth:`advance` waits for a client that it has woken.
-    `body_bytes_max` is the largest body, as ``beanpole serve -z`` sets it. With `extensions` it is a server that knows
+    `body_bytes_max` is the largest body, as ``beanpole serve -z`` sets it, and `tubes_max` how many tubes there may be,
+    as ``--tubes-max`` does. With `extensions` it is a server that knows
     the commands which beanstalkd lacks; without, clients have to do without them.
     """
 
@@ -94,11 +95,12 @@ class FakeServer:
         auto_advance: bool = False,
         patience: float = 1.0,
         body_bytes_max: int = limits.BODY_BYTES_MAX_DEFAULT,
+        tubes_max: int = limits.TUBES_MAX,
         extensions: bool = False,
     ) -> None:
         self._auto_advance = auto_advance
         self._patience_s = patience
-        self._world = World(body_bytes_max, extensions=extensions)
+        self._world = World(body_bytes_max, tubes_max, extensions=extensions)
         self._changed = threading.Condition()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._count = 0

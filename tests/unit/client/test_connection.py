@@ -22,6 +22,7 @@ from beanpole import (
     NotFoundError,
     Pool,
     TimedOutError,
+    TooManyTubesError,
     UnexpectedReplyError,
 )
 from tests.unit.client.peer import ALIVE, CLOSE, RESET, SILENCE, Maker, Peer, Steps
@@ -227,7 +228,7 @@ def test_use_that_fails_ends_the_connection(make: Maker) -> None:
     script: Steps = [(b"use a\r\n", b"OUT_OF_MEMORY\r\n")]
     with Peer(script, [(b"use a\r\n", b"USING a\r\n"), (PUT, b"INSERTED 1\r\n")]) as peer:
         client = make(peer.address)
-        with pytest.raises(UnexpectedReplyError):
+        with pytest.raises(TooManyTubesError):
             client.use("a")
         assert client.put("x") == 1
         client.close()
