@@ -229,6 +229,12 @@ def test_the_guide_to_the_cluster_shows_the_files_of_the_example() -> None:
         assert (ROOT / "examples/cluster" / name).read_text() in page("cluster.md"), f"{name} differs"
 
 
+def test_other_pages_lead_to_what_a_client_does_at_a_restart() -> None:
+    """One page says it, which tests/e2e/client/test_restart.py holds, and tests/e2e/test_systemd.py for sockets."""
+    assert "\n## When the connection breaks\n" in page("client.md")
+    assert "](client.md#when-the-connection-breaks)" in page("systemd.md")
+
+
 def test_every_variable_works() -> None:
     names = set(re.findall(r"`(BEANPOLE_[A-Z_]+)`", page("operations.md")))
     assert len(names) >= 10, "the variables are not where this test looks for them"

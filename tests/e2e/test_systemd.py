@@ -7,12 +7,14 @@ import socket
 import stat
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
 
-from tests.e2e.process import COMMAND, Client, serving
+import beanpole
+from tests.e2e.process import COMMAND, Client, serving, wait_until
 from tests.servers import HOST, REPLY_TIMEOUT_S
 
 LAUNCHER = """
@@ -43,6 +45,12 @@ def talk(family: socket.AddressFamily, address: str | tuple[str, int]) -> None:
         Client(connection).ask(b"use a\r\n", b"USING a\r\n")
 
 
+def unread_bytes(port: int) -> int:
+    """What has come to the connections of a port and was not read (proc(5), /proc/net/tcp)."""
+    lines = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    return sum(int(each[4].partition(":")[2], 16) for each in lines if each[1].endswith(f":{port:04X}"))
+
+
 @contextmanager
 def bound(path: Path) -> Iterator[tuple[socket.socket, socket.socket]]:
     """A TCP and a Unix socket that listen already."""
@@ -71,6 +79,33 @@ def test_client_that_came_before_the_server_is_answered(tmp_path: Path) -> None:
         early.sendall(b"use a\r\n")
         with serving(command=launcher(tcp), pass_fds=(tcp.fileno(),), listen=False):
             Client(early).expect(b"USING a\r\n")
+
+
+def test_a_restart_refuses_no_connection_and_the_client_goes_on_as_its_guide_says(tmp_path: Path) -> None:
+    """`reserve` waits for the next server, and so does who connects between the two; an unanswered `put` raises."""
+    with bound(tmp_path / "socket") as (tcp, _), ExitStack() as stack:
+        fds, address = (tcp.fileno(),), tcp.getsockname()
+        log = ("-b", str(tmp_path / "log"))
+        first = stack.enter_context(serving(*log, command=launcher(tcp), pass_fds=fds, listen=False))
+        consumer, producer = (stack.enter_context(beanpole.Client(address, watch="a", use="a")) for _ in range(2))
+        threads = stack.enter_context(ThreadPoolExecutor(2))
+        reserved = threads.submit(consumer.reserve)
+        wait_until(lambda: producer.stats().current_waiting == 1, "the consumer waits")
+        first.signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, first.pid, os.WSTOPPED | os.WNOWAIT)
+        put = threads.submit(producer.put, "lost")
+        wait_until(lambda: unread_bytes(address[1]), "the put has come to the server's socket")
+        first.signal(signal.SIGKILL)
+        with pytest.raises(beanpole.ConnectionLostError) as caught:
+            put.result(REPLY_TIMEOUT_S)
+        assert caught.value.outcome_unknown
+        early = stack.enter_context(socket.create_connection(address))
+        early.settimeout(REPLY_TIMEOUT_S)
+        early.sendall(b"use a\r\n")
+        first.wait_exit()
+        with serving(*log, command=launcher(tcp), pass_fds=fds, listen=False):
+            Client(early).ask(b"put 0 0 60 4\r\nnext\r\n", b"USING a\r\nINSERTED 1\r\n")
+            assert reserved.result(REPLY_TIMEOUT_S).body == "next"
 
 
 def test_listen_is_ignored_with_a_warning(tmp_path: Path) -> None:
