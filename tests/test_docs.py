@@ -19,6 +19,7 @@ import beanpole
 from beanpole.bench.rows import ROWS
 from beanpole.bench.run import TABLES
 from beanpole.cli.main import cli
+from beanpole.client.job import KINDS as JOB_FIELDS
 from beanpole.protocol import commands, extensions
 from benchmarks import charts
 from tests.cli_reference import commands as cli_commands
@@ -195,6 +196,12 @@ def test_every_verb_is_documented() -> None:
         if not re.search(rf"^{re.escape(verb)}( (to=)?<[a-z]+>)*( \.\.\.)?⏎$", text, re.MULTILINE)
     ]
     assert not lacking, f"docs/protocol.md does not show how to say {lacking}"
+
+
+def test_every_field_of_a_job_is_one_that_servers_send() -> None:
+    text = page("protocol.md")
+    unknown = [name for name in JOB_FIELDS if f" {name}=<" not in text and f"`{name}`" not in text]
+    assert not unknown, f"docs/protocol.md knows no {unknown} of a job"
 
 
 def test_every_name_is_in_the_python_reference() -> None:

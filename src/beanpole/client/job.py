@@ -40,8 +40,6 @@ class JobInfo:
     """When it died, in Unix seconds."""
     size: int | None = None
     """Bytes of its body, in a list, where `body` may be cut."""
-    schedule: str | None = None
-    scheduled: float | None = None
     body: bytes = field(default=b"", repr=False)
     """The beginning of its body, as the server keeps it, if the list was to have it."""
 
@@ -74,10 +72,10 @@ Kind = Callable[[str], int | float | str]
 
 KINDS: dict[str, tuple[str, Kind]] = {
     "from": ("origin", str),
-    **{name: (name, str) for name in ("tube", "state", "key", "schedule")},
+    **{name: (name, str) for name in ("tube", "state", "key")},
     **{name: (name, int) for name in ("pri", "ttr", "reserves", "timeouts", "releases", "buries", "kicks")},
     **{name: (name, int) for name in ("attempt", "attempts", "size")},
-    **{name: (name, seconds) for name in ("age", "delay", "died", "scheduled")},
+    **{name: (name, seconds) for name in ("age", "delay", "died")},
 }
 """The fields of a JOB on the wire: what they are called here, and what each is."""
 
