@@ -222,7 +222,10 @@ def test_a_rule_for_some_applications(tmp_path: Path) -> None:
         ("[[limit]]\nquota = 1", "beside a per"),
         ('[[limit]]\nquota = 0\nper = "day"', "quota must be"),
         ('[[limit]]\nrate = 1\nper = "day"', "per must be beside a quota"),
-        ('[[limit]]\nquota = 1\nper = "week"', "per must be never, month, day, hour or a number of seconds"),
+        (
+            '[[limit]]\nquota = 1\nper = "decade"',
+            "per must be never, year, month, week, day, hour or a number of seconds",
+        ),
         ('[[limit]]\nrule = "dya"\nrate = 1', "there is no rule 'dya'"),
         ("[[limit]]\nrate = 1\nruel = 1", "unknown key 'ruel'"),
         ('trusted_networks = ["10.0.0.1/8"]', "trusted_networks must be networks"),

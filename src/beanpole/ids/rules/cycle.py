@@ -1,4 +1,4 @@
-"""Cycles: counting starts again each month, day, hour or number of seconds, in a time zone.
+"""Cycles: counting starts again each year, month, week, day, hour or number of seconds, in a time zone.
 
 A cycle is named by the second at which it starts. It is computed from the local time that a number shows, not from
 seconds alone: where clocks go back, the local hour that comes twice belongs to the cycle that it named first. So two
@@ -9,11 +9,14 @@ import calendar
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Final
 
-UNITS: Final = ("never", "month", "day", "hour", "seconds")
-"""What a cycle can be; `seconds` comes with their number."""
+UNITS: Final = ("never", "year", "month", "week", "day", "hour", "seconds")
+"""What a cycle can be; `seconds` comes with their number. A week is that of ISO 8601: it begins on Monday."""
 
 DAY_S: Final = 86_400
 HOUR_S: Final = 3_600
+
+LENGTHS_S: Final = {"week": 7 * DAY_S, "day": DAY_S, "hour": HOUR_S}
+"""How long a unit is on the clock of the wall, where that is always the same."""
 
 
 class Cycle:
@@ -48,18 +51,23 @@ class Cycle:
         if self.unit == "never":
             return None
         floor = self._floor(self.local(now_s).replace(tzinfo=None, fold=0))
-        if self.unit == "month":
+        if self.unit == "year":
+            after = floor.replace(year=floor.year + 1)
+        elif self.unit == "month":
             after = (floor + timedelta(days=32)).replace(day=1)
         else:
-            after = floor + timedelta(seconds={"day": DAY_S, "hour": HOUR_S}.get(self.unit, self.seconds))
+            after = floor + timedelta(seconds=LENGTHS_S.get(self.unit, self.seconds))
         return int(after.replace(tzinfo=self.zone).timestamp())
 
     def _floor(self, local: datetime) -> datetime:
         """Return the local time with which the cycle of a local time begins; both without their zone."""
+        if self.unit == "year":
+            return local.replace(month=1, day=1, hour=0, minute=0, second=0)
         if self.unit == "month":
             return local.replace(day=1, hour=0, minute=0, second=0)
-        if self.unit == "day":
-            return local.replace(hour=0, minute=0, second=0)
+        if self.unit in {"week", "day"}:
+            begun = timedelta(days=local.weekday() if self.unit == "week" else 0)
+            return local.replace(hour=0, minute=0, second=0) - begun
         if self.unit == "hour":
             return local.replace(minute=0, second=0)
         shown_s = calendar.timegm(local.timetuple())

@@ -105,7 +105,7 @@ def is_number(value: object) -> bool:
 MEANINGS = {
     "rate": f"numbers a second, from {limits.LIMIT_RATE_MIN} to {limits.LIMIT_MAX}",
     "burst": f"numbers from 1 to {limits.LIMIT_MAX}, beside a rate",
-    "quota": f"numbers from 1 to {limits.NUMBER_MAX}, beside a per that is month, day, hour or seconds",
+    "quota": f"numbers from 1 to {limits.NUMBER_MAX}, beside a per that is year, month, week, day, hour or seconds",
     "per": "beside a quota",
 }
 """What the keys of a limit must be."""

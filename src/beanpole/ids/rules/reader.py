@@ -172,7 +172,7 @@ def read_cycle(table: Table, key: str, zone: tzinfo) -> Cycle:
     if type(unit) is int and unit > 0:
         unit, seconds = "seconds", unit
     if unit not in UNITS or (unit == "seconds" and not seconds):
-        raise RuleError(f"{key} must be never, month, day, hour or a number of seconds, not {unit!r}")
+        raise RuleError(f"{key} must be {', '.join(UNITS[:-1])} or a number of seconds, not {unit!r}")
     return Cycle(unit, seconds, zone)
 
 

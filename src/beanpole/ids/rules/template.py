@@ -20,15 +20,30 @@ TIMES: dict[str, tuple[tuple[int, ...], Callable[[datetime], int]]] = {
     "month": ((2,), lambda local: local.month),
     "day": ((2,), lambda local: local.day),
     "yday": ((3,), lambda local: local.timetuple().tm_yday),
+    "week": ((2,), lambda local: local.isocalendar().week),
+    "week_year": ((1, 2, 4), lambda local: local.isocalendar().year),
     "hour": ((2,), lambda local: local.hour),
     "minute": ((2,), lambda local: local.minute),
     "second": ((2,), lambda local: local.second),
 }
-"""The fields of time, the widths that each may have, and its value. A year of 1 or 2 digits is the end of the year."""
+"""The fields of time, the widths that each may have, and its value. A year of 1 or 2 digits is the end of the year.
+
+Weeks are those of ISO 8601: the first days of a year may belong to the last week of the year before, and its last days
+to the first week of the next. `week_year` is the year to which the week belongs."""
 
 SHOWN = {
     "never": (),
+    "year": (("year",),),
     "month": (("year",), ("month", "yday")),
+    # `week_year` and `week`, or a date. Not `year` and `week`: 2024-12-30 and 2024-01-01 are both of a week 1.
+    "week": (
+        ("week_year", "year"),
+        ("week", "year"),
+        ("week_year", "month", "yday"),
+        ("week", "month", "yday"),
+        ("week_year", "day", "yday"),
+        ("week", "day", "yday"),
+    ),
     "day": (("year",), ("month", "yday"), ("day", "yday")),
     "hour": (("year",), ("month", "yday"), ("day", "yday"), ("hour",)),
     "minute": (("year",), ("month", "yday"), ("day", "yday"), ("hour",), ("minute",)),
