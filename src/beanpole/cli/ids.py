@@ -149,6 +149,7 @@ def check(config: Path, at_s: int | None, rate: float | None) -> int:
 def outlook(rule: "Rule", at_s: int, rate: float | None) -> Iterator[str]:
     """Describe how long the numbers of a rule last from a moment on, and what a crash costs."""
     from beanpole.ids import limits
+    from beanpole.limits import IDS_COUNT_MAX
 
     shape, cycle = rule.counting.shape, rule.cycle
     first = rule.counting.first(at_s)
@@ -176,9 +177,15 @@ def outlook(rule: "Rule", at_s: int, rate: float | None) -> Iterator[str]:
             yield f"at {rate:g}/s: {text}; the cycle ends {moment(end_s, cycle.zone)}"
     if layout is None:
         whole = "all" if end_s is None else "a cycle"
-        yield f"a crash costs an application up to {cost} numbers, {cost / left:.2%} of {whole}"
+        waiting = "those that its waiting requests ask for"
+        if rule.counting.batch == 1:
+            yield f"a crash costs an application {waiting}: each client's last `count`, up to {IDS_COUNT_MAX}"
+        else:
+            yield f"a crash costs an application up to {cost} numbers, {cost / left:.2%} of {whole}, or {waiting}"
         if cost * 100 > left * limits.CRASH_PERCENT_MAX:
             yield f"warning: that is more than {limits.CRASH_PERCENT_MAX}%; a smaller batch costs less"
+        if shape.step > 1:
+            yield f"numbers of this node are {shape.step} apart: those between them are other nodes', and may be gaps"
         yield f"fingerprint {rule.counting.fingerprint.digest}"
 
 

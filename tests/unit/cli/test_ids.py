@@ -21,7 +21,7 @@ DAILY = '[[rule]]\nname = "r"\ntemplate = "O{year:02}{month:02}{day:02}{counter:
                 "r: first 000  next 001  last 999",
                 "1000 numbers in all",
                 "2026-11-21 12:08:20+00:00",
-                "a crash costs an application up to 15 numbers, 1.50% of all\n",
+                "a crash costs an application up to 15 numbers, 1.50% of all, or those that its waiting requests ask for\n",
             ],
         ),
         (
@@ -36,10 +36,19 @@ DAILY = '[[rule]]\nname = "r"\ntemplate = "O{year:02}{month:02}{day:02}{counter:
             'template = "{year:04}{yday:03}{hour:02}{counter:01}"\ncycle = 3600\nbatch = 5',
             "1",
             [
-                "a crash costs an application up to 7 numbers, 70.00% of a cycle\n",
+                "a crash costs an application up to 7 numbers, 70.00% of a cycle, or those that its waiting",
                 "warning: that is more than 10%; a smaller batch costs less\n",
                 "10 numbers each 3600 s of UTC, enough for 0.00278/s",
                 "at 1/s: runs out after 10 s, 2026-11-21 12:00:10+00:00; the cycle ends 2026-11-21 13:00:00+00:00",
+            ],
+        ),
+        (
+            'template = "{year:04}-{counter:05}"\ncycle = "year"\nbatch = 1',
+            "0.001",
+            [
+                "100000 numbers each year of UTC",
+                "a crash costs an application those that its waiting requests ask for: each client's last `count`, up to "
+                "1000\n",
             ],
         ),
         (
@@ -63,6 +72,16 @@ def test_check_says_how_long_numbers_last(
     printed = capsys.readouterr().out
     for each in expected:
         assert each in printed
+
+
+def test_check_says_that_nodes_share_numbers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Invoices of two nodes were promised without gaps, and each node has every second number."""
+    path = tmp_path / "rules.toml"
+    path.write_text(f"step = 2\n{DAILY}batch = 1\n")
+    assert main(["ids", "check", str(path), "--at", AT]) == 0
+    assert "numbers of this node are 2 apart: those between them are other nodes', and may be gaps\n" in (
+        capsys.readouterr().out
+    )
 
 
 @pytest.mark.parametrize("rule", ['template = "{counter:03}"\ncycle = "day"', 'kind = "snowflake"\nepoch = 2026-12-01'])
