@@ -19,7 +19,7 @@ from stubs import SOURCE, stub
 
 HOT = re.compile(
     r"beanpole\.(protocol\..*|engine\.(changing|engine|expiring|expiryqueue|extension|frame|heap|histogram|job|jobtable|keyed|keys|kick|limiting|many|putting|tags|times|tube|tubelist|tubes|session|sessionlist|walk|work)"
-    r"|log\.(accounts|encoder)|server\.connection|ids\.(datagrams|fair|fast|forms|hand|outbox|scan))"
+    r"|log\.(accounts|encoder)|server\.connection|ids\.(datagrams|fair|fast|forms|hand|origin|outbox|scan|tallies))"
 )
 """What runs for every command, where a check of each attribute for None costs 6 % of a put, reserve and delete."""
 

@@ -90,9 +90,10 @@ class Header:
         elif found := re.match(r"cdef class (\w+)(?:\((\w+)\))?:", code):
             self.where = found[1]
             bases = ", ".join(each for each in (found[2], told) if each)
-            if found[2] in self.modules:  # what the base class declares is not for Python code here either
+            base = self  # what the base class declares is not for Python code here either
+            if found[2] in self.modules:
                 base = Header(SOURCE.joinpath(*self.modules[found[2]].split(".")).with_suffix(".pxd"))
-                self.hidden |= {(found[1], method) for where, method in base.hidden if where == found[2]}
+            self.hidden |= {(found[1], method) for where, method in base.hidden if where == found[2]}
             self.classes[self.where] = ["@final"] * ("cython.final" in decorators) + [
                 f"class {found[1]}({bases}):".replace("()", "")
             ]

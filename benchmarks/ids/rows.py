@@ -4,8 +4,10 @@ What is compared runs in turn, round by round, and a ratio is the median of thos
 does then meets all of them alike.
 """
 
+import json
 import os
 import signal
+import socket
 import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -35,6 +37,20 @@ T = TypeVar("T")
 FLOODER = "-b 127.0.0.2"
 QUIET = "-r 1000 -t 120 -f 50000000"
 """A client that asks 1000 times a second, until it is ended."""
+
+LIMITED = """
+[[rule]]
+name = "limited"
+template = "O{year:02}{month:02}{day:02}{counter:012}"
+cycle = "day"
+batch = 500000
+
+[[limit]]
+rule = "limited"
+app = "*"
+rate = 1000000000
+"""
+"""A rule like the template, with a limit that no load reaches."""
 
 COUNT = 1000
 COMMITS_S = 2.0
@@ -201,6 +217,34 @@ def lua(bench: Bench) -> Iterator[Figure]:
 def snowflake(bench: Bench) -> Iterator[Figure]:
     """A rule that begins with the time."""
     yield from beside_template(bench, "snowflake", "snowflake")
+
+
+def limited(bench: Bench) -> Iterator[Figure]:
+    """Requests under a rate of each application, and with a cookie."""
+    server = bench.server(LIMITED)
+    runs = bench.in_turn({each: timed(bench, server, get(each), "-s 4 -w 4") for each in ("limited", "template")})
+    yield times("CPU a request under a limit, × one under none", runs["limited"], runs["template"], 1.5)
+    server = bench.server(more="trusted_networks = []")
+    requests = {"shown": get("template", cookie=f'"{cookie_of(server)}"'), "none": get("template")}
+    warm(server, requests["shown"])  # the name is new, so the first request needs a cookie
+    runs = bench.in_turn({name: timed(bench, server, each, "-s 4 -w 4") for name, each in requests.items()})
+    yield times("CPU a request with a cookie, × one without", runs["shown"], runs["none"], 1.5)
+
+
+def times(what: str, some: list[Load], others: list[Load], at_most: float) -> Figure:
+    """How much more CPU requests take than others."""
+    mine, other = (median(each, lambda one: one.cpu_us) for each in (some, others))
+    value = ratio(some, others, lambda one: one.cpu_us)
+    return Figure(what, value, "×", at_most, details=f"{mine:.1f} µs, {other:.1f} µs")
+
+
+def cookie_of(server: Server) -> str:
+    """The cookie of our address."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
+        client.settimeout(RELOAD_TIMEOUT_S)
+        client.connect(("127.0.0.1", server.port))
+        client.send(get("template", count=2).encode().replace(b"########", b"1"))
+        return str(json.loads(client.recv(65_536))["cookie"])
 
 
 def count(bench: Bench) -> Iterator[Figure]:
@@ -401,6 +445,7 @@ ROWS: dict[str, Callable[[Bench], Iterator[Figure]]] = {
         four,
         lua,
         snowflake,
+        limited,
         count,
         http,
         half,

@@ -51,8 +51,12 @@ class Cookies:
         """Return whether that is a cookie of the address, of this hour or the one before."""
         if not isinstance(cookie, str) or not cookie.isascii():
             return False
+        return any(hmac.compare_digest(cookie.encode(), each) for each in self.all_good(source))
+
+    def all_good(self, source: str) -> list[bytes]:
+        """Return the cookies of an address: of this hour and of the one before."""
         hour = self._hour()
-        return any(hmac.compare_digest(cookie, self._of(source, each)) for each in (hour, hour - 1))
+        return [self._of(source, each).encode() for each in (hour, hour - 1)]
 
     def _hour(self) -> int:
         return int(self.monotonic_s() // limits.COOKIE_S)

@@ -5,14 +5,8 @@ from libc.stdint cimport int64_t
 from beanpole cimport posix
 from beanpole.ids.fair cimport Fair
 from beanpole.ids.fast cimport Fast
+from beanpole.ids.origin cimport Origin
 from beanpole.ids.outbox cimport Outbox
-
-@cython.final
-cdef class Origin:
-    cdef bytes key                       # its address, as the kernel has it, without the port
-    cdef bytes source                    # whose turn it is when it is its turn: see `source_of`
-    cdef str text                        # its address, as people write it; "" if it has none
-    cdef bint is_trusted                 # what it may ask for needs no cookie
 
 @cython.final
 cdef class Answer:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import cython
 from cython.cimports.beanpole import posix
 from cython.cimports.beanpole.ids.fair import Fair
+from cython.cimports.beanpole.ids.origin import Origin
 from cython.cimports.beanpole.ids.outbox import Outbox
 from cython.cimports.libc.errno import EAGAIN
 from cython.cimports.libc.errno import errno as last_error
@@ -26,6 +27,7 @@ from cython.cimports.libc.stdlib import calloc, free
 from cython.cimports.libc.string import memcmp, memcpy
 
 from beanpole.ids import limits
+from beanpole.ids.origin import to_text
 from beanpole.limits import IDS_REQUEST_BYTES_MAX
 
 if TYPE_CHECKING:
@@ -46,19 +48,11 @@ DATA_BYTES = cython.declare(cython.Py_ssize_t, IDS_REQUEST_BYTES_MAX + 1)
 STRIDE = cython.declare(cython.Py_ssize_t, (IDS_REQUEST_BYTES_MAX // 4096 + 1) * 4096 + 64)
 """Bytes between two datagrams in memory: a line of the cache more than pages, so that not all have the same lines."""
 
-MAPPED = bytes(10) + b"\xff\xff"
-"""What an address of IPv4 begins with in IPv6."""
-
 ANY = frozenset({"0.0.0.0", "::"})  # noqa: S104 - the names of every address, not one that is bound
 """What a socket is bound to that is bound to all addresses."""
 
 ANCILLARY_BYTES = cython.declare(cython.Py_ssize_t, 64)
 """Bytes for what the kernel says of a datagram: a head of 16, and the time."""
-
-
-@cython.cclass
-class Origin:
-    """A client's address without its port."""
 
 
 @cython.freelist(64)
@@ -312,7 +306,7 @@ class Datagrams:
                 return 0
             if self.is_fast and size <= REQUEST_BYTES_MAX:
                 written: cython.Py_ssize_t = self.fast.serve(
-                    data, size, self.outbox.room(), REPLY_BYTES_MAX, self.now_s, self.monotonic_s, origin.is_trusted
+                    data, size, self.outbox.room(), REPLY_BYTES_MAX, self.now_s, self.monotonic_s, origin
                 )
                 if written:
                     self.outbox.add(written, address, address_size)
@@ -355,12 +349,7 @@ class Datagrams:
         if origin is None:
             if len(self.origins) >= ORIGINS_MAX:
                 self.forget_origins()
-            origin = Origin.__new__(Origin)
-            origin.key = key
-            origin.source = source_of(key)
-            origin.text = to_text(key)
-            origin.is_trusted = self.cookies.is_trusted(origin.text)
-            self.origins[key] = origin
+            origin = self.origins[key] = Origin(key, to_text(key), self.cookies)
         self.last_origin = origin
         return origin
 
@@ -436,17 +425,3 @@ def stamp_of(header: cython.pointer[posix.msghdr]) -> int64_t:
         return 0
     memcpy(cython.address(stamp), posix.CMSG_DATA(ancillary), cython.sizeof(posix.timespec))
     return stamp.tv_sec * cython.cast(int64_t, 1_000_000_000) + stamp.tv_nsec
-
-
-def source_of(key: bytes) -> bytes:
-    """Return what one client has of the addresses: its own of IPv4, and of IPv6 a network of 64 bits."""
-    return key[:8] if len(key) == 16 and not key.startswith(MAPPED) else key
-
-
-def to_text(key: bytes) -> str:
-    """Return an address as people write it. One of IPv4 in IPv6 is written as such, as that is whose it is."""
-    if not key:
-        return ""
-    if len(key) == 16 and key.startswith(MAPPED):
-        key = key[12:]
-    return socket.inet_ntop(socket.AF_INET if len(key) == 4 else socket.AF_INET6, key)

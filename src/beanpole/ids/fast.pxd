@@ -4,6 +4,7 @@ from libc.stdint cimport int64_t, uint64_t
 
 from beanpole.ids.forms cimport Form
 from beanpole.ids.hand cimport Hand
+from beanpole.ids.origin cimport Origin
 from beanpole.ids.scan cimport FIELDS_MAX, Field, Kind, scan, sort
 
 cdef enum:
@@ -19,6 +20,7 @@ cdef struct Asked:
     Field *app                           # app_name
     Field *salt                          # NULL: none
     Field *id                            # request_id; NULL: none
+    Field *cookie                        # NULL: none
     Field *count_field                   # count; NULL: none, and the answer is no list
     int64_t count
 
@@ -28,7 +30,7 @@ cdef class Fast:
     cdef dict waiting                    # requests that wait, by key
     cdef object window                   # `Window`
     cdef object counters                 # `Counters`
-    cdef object is_free                  # whether nothing limits a rule and an application
+    cdef object allowance                # returns what the limits say of a rule
     cdef dict forms                      # `dict[bytes, Form]` by rule
     cdef int64_t epoch                   # counts what was forgotten; a form of before is not used
     cdef dict loaded                     # `dict[Key, Counter]`: those of the service
@@ -37,10 +39,10 @@ cdef class Fast:
     cdef char *room                      # for an answer that becomes bytes
     cdef Py_ssize_t serve(
         self, const char *data, Py_ssize_t size, char *out, Py_ssize_t room,
-        double now_s, double monotonic_s, bint is_trusted,
+        double now_s, double monotonic_s, Origin origin,
     ) except -1
     cdef Py_ssize_t give(
-        self, Asked *asked, Py_ssize_t size_max, char *out, double now_s, double monotonic_s
+        self, Asked *asked, Py_ssize_t size_max, char *out, double now_s, double monotonic_s, Origin origin
     ) except -1
     cdef Hand find(self, Asked *asked)
-    cdef bytes name_of(self, Asked *asked)
+    cdef bytes name_of(self, Asked *asked, Origin origin)

@@ -18,6 +18,8 @@ from cython.cimports.libc.string import memcmp, memcpy
 from beanpole.ids import limits
 from beanpole.ids.forms import Form
 from beanpole.ids.hand import Hand
+from beanpole.ids.origin import Origin
+from beanpole.ids.tallies import Allowance
 from beanpole.ids.window import name_of
 from beanpole.limits import IDS_COUNT_MAX, IDS_REQUEST_BYTES_MAX
 
@@ -100,16 +102,17 @@ def read_field(asked: cython.pointer(Asked), field: cython.pointer(Field)) -> cy
     if is_key(field, b"action"):
         asked.action = field
         return is_text(field.value, field.value_size, b"get") or is_text(field.value, field.value_size, b"create")
-    return not (
-        is_key(field, b"code") or is_key(field, b"data") or is_key(field, b"message") or is_key(field, b"cookie")
-    )
+    if is_key(field, b"cookie"):
+        asked.cookie = field
+        return field.kind == Kind.TEXT
+    return not (is_key(field, b"code") or is_key(field, b"data") or is_key(field, b"message"))
 
 
 @cython.cfunc
 @cython.exceptval(check=False)
 def read(asked: cython.pointer(Asked), data: cython.p_const_char, size: cython.Py_ssize_t) -> cython.bint:
     """Read a request, and put the fields of its answer in order; return whether it is simple."""
-    asked.action = asked.rule = asked.app = asked.salt = asked.id = asked.count_field = cython.NULL
+    asked.action = asked.rule = asked.app = asked.salt = asked.id = asked.count_field = asked.cookie = cython.NULL
     asked.count = 1
     found: cython.Py_ssize_t = scan(data, size, asked.fields)
     if found < 0:
@@ -247,14 +250,14 @@ class Fast:
         waiting: dict[Any, Any],
         window: Any,
         counters: Any,
-        is_free: Callable[[str, str], bool],
+        allowance: Callable[[str], Allowance | None],
     ) -> None:
         self.counts = counts
         self.waiting = waiting
         self.window = window
         self.counters = counters
         self.loaded = counters.loaded
-        self.is_free = is_free
+        self.allowance = allowance
         self.room = cython.cast(cython.p_char, malloc(REPLY_BYTES_MAX))
         if self.room is cython.NULL:
             raise MemoryError
@@ -269,12 +272,13 @@ class Fast:
         """Serve this rule (a `rules.rule.Rule`) and application from now on, with this counter, which is loaded."""
         form: Form = self.forms.get(hand.key.rule)
         if form is None or form.rule is not rule:
-            form = self.forms[hand.key.rule] = Form(rule, self.epoch)
+            form = Form(rule, self.epoch, self.allowance(rule.name))
+            self.forms[hand.key.rule] = form
         app: bytes = app_name.encode("utf-8", "surrogatepass")
         is_known: cython.bint = hand.form is form
         if rule.shared and is_known:
             is_known = app in self.shared.get(hand.key.rule, ())
-        if is_known or not self.is_free(rule.name, app_name):
+        if is_known:
             return
         if rule.shared:
             if self.shared_count >= NAMES_MAX:
@@ -310,32 +314,36 @@ class Fast:
 
     # --- A request ----------------------------------------------------------------------------------------------------
 
-    def answer(self, data: bytes, now_s: cython.double, monotonic_s: cython.double) -> bytes | None:
-        """Return the answer to a request of someone who is trusted; None: it is not simple, and is the service's."""
+    def answer(self, data: bytes, now_s: cython.double, monotonic_s: cython.double, origin: Origin) -> bytes | None:
+        """Return the answer to a request; None: it is not simple, and is the service's."""
         size: cython.Py_ssize_t = self.serve(
-            PyBytes_AS_STRING(data), PyBytes_GET_SIZE(data), self.room, REPLY_BYTES_MAX, now_s, monotonic_s, True
+            PyBytes_AS_STRING(data), PyBytes_GET_SIZE(data), self.room, REPLY_BYTES_MAX, now_s, monotonic_s, origin
         )
         return PyBytes_FromStringAndSize(self.room, size) if size else None
 
-    def serve(self, data, size, out, room, now_s, monotonic_s, is_trusted):
+    def serve(self, data, size, out, room, now_s, monotonic_s, origin):
         """Answer a request; return the bytes of the answer, or 0: it is not simple, and is the service's.
 
-        Someone who is not trusted gets one number, in not more than `limits.UNPROVEN_FACTOR` times the request's bytes.
+        Someone who is not trusted, and shows no cookie, gets one number, in not more than `limits.UNPROVEN_FACTOR`
+        times the request's bytes.
         """
         asked: Asked
         if size > REQUEST_BYTES_MAX or not read(cython.address(asked), data, size):
             return 0
         size_max: cython.Py_ssize_t = min(room, REPLY_BYTES_MAX)
-        if not is_trusted:
+        cookie: cython.pointer(Field) = asked.cookie
+        if not origin.is_trusted and (
+            cookie is cython.NULL or not origin.has_shown(cookie.value, cookie.value_size, monotonic_s)
+        ):
             if asked.count > 1:
                 return 0
             size_max = min(size_max, UNPROVEN_FACTOR * size)
         try:
-            return self.give(cython.address(asked), size_max, out, now_s, monotonic_s)
+            return self.give(cython.address(asked), size_max, out, now_s, monotonic_s, origin)
         except Exception:  # noqa: BLE001 - the service meets it again, and answers with it
             return 0
 
-    def give(self, asked, size_max, out, now_s, monotonic_s):
+    def give(self, asked, size_max, out, now_s, monotonic_s, origin):
         """Do what `serve` does, for a request that has been read."""
         hand: Hand = self.find(asked)
         if hand is None or hand.form is None:
@@ -345,8 +353,13 @@ class Fast:
             return 0
         name: bytes = None
         if asked.id is not cython.NULL:
-            name = self.name_of(asked)
+            name = self.name_of(asked, origin)
             if self.window.find(name, monotonic_s) is not None:
+                return 0
+        app: bytes = b""
+        if form.allowance is not None:
+            app = text_of(asked.app)
+            if not form.allowance.has_room(app, asked.count, now_s, monotonic_s):
                 return 0
         time_s: int64_t = cython.cast(int64_t, now_s)
         if form.is_timed or time_s != hand.opened_s:
@@ -392,16 +405,19 @@ class Fast:
         self.counts["requests"] += 1
         self.counts["numbers"] += asked.count
         hand.give(first, used, asked.count)
+        if form.allowance is not None:
+            form.allowance.spend(app, asked.count, now_s, monotonic_s)
         if name is not None:
             self.window.keep(name, PyBytes_FromStringAndSize(data, data_end - data), monotonic_s)
         return size
 
-    def name_of(self, asked):
+    def name_of(self, asked, origin):
         """Return what `Request.name` says of this request."""
         kind: bytes = b"s" if asked.id.kind == Kind.TEXT else b"i"
         return name_of(
             text_of(asked.rule),
             text_of(asked.app),
+            origin.name,
             text_of(asked.salt) if asked.salt is not cython.NULL else b"",
             text_of(asked.count_field) if asked.count_field is not cython.NULL else b"",
             kind + text_of(asked.id),

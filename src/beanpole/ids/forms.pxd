@@ -3,6 +3,7 @@ cimport cython
 from libc.stdint cimport int64_t, uint64_t
 
 from beanpole.ids.hand cimport Hand
+from beanpole.ids.tallies cimport Allowance
 
 cdef enum:
     BLOCK_MAX = 32                       # texts of a block; they are lost when the second is over
@@ -18,6 +19,7 @@ cdef class Block:
 @cython.final
 cdef class Form:
     cdef object rule                     # a Rule
+    cdef Allowance allowance             # what the limits say of it; None: none is about it
     cdef int64_t epoch                   # see `Fast.epoch`
     cdef bint is_plain                   # whether C writes the numbers
     cdef bint is_timed                   # whether each request moves the counter with the clock

@@ -15,6 +15,7 @@ from cython.cimports.libc.stdint import int64_t, uint64_t
 from cython.cimports.libc.string import memcpy
 
 from beanpole.ids.errors import NeedRangeError, NoNumberError, RuleCostError
+from beanpole.ids.tallies import Allowance
 
 
 @cython.cfunc
@@ -36,9 +37,10 @@ class Block:
 class Form:
     """How the numbers of a rule are made."""
 
-    def __init__(self, rule: Any, epoch: int64_t) -> None:
+    def __init__(self, rule: Any, epoch: int64_t, allowance: Allowance | None) -> None:
         """`rule`: a `rules.rule.Rule`."""
         self.rule = rule
+        self.allowance = allowance
         self.epoch = epoch
         self.is_plain = rule.plain is not None
         self.is_timed = rule.counting.layout_kind != ""

@@ -102,9 +102,6 @@ COOKIE_S = 3_600
 SOURCES_CACHED = 4_096
 """Addresses of clients of which it is remembered whether a trusted network has them: looking takes microseconds."""
 
-NAMES_CACHED = 1_000
-"""Pairs of a rule and an application of which it is remembered which limits are about them."""
-
 COMMON_CACHED = 1_000
 """Ranges, records and texts that are remembered, because counters have them in common: else each would make its own."""
 
@@ -113,6 +110,9 @@ LIMIT_RATE_MIN = 0.001
 
 LIMIT_MAX = 1_000_000_000
 """The largest rate and burst of a limit, in numbers: more than a node makes."""
+
+LIMIT_NAMES_MAX = 100_000
+"""Names that a limit tells apart at a time; further ones are refused, as a limit that forgot one would give more."""
 
 RELOAD_TURN = 1_000
 """Counters that a reload checks before the event loop serves others: a millisecond."""

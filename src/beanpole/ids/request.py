@@ -57,12 +57,13 @@ class Request:
 
     @property
     def name(self) -> bytes:
-        """What is equal for a repetition of the request. Without a `count` it differs, as the answer is no list."""
+        """What is equal for a repetition by its address. Without a `count` it differs, as the answer is no list."""
         found = self.found
         id_, count = found["request_id"], found.get("count")
         return name_of(
             to_bytes(found["rule_name"]),
             to_bytes(found["app_name"]),
+            self.source.encode(),
             self.salt,
             str(count).encode() if count is not None else b"",
             b"s" + to_bytes(id_) if isinstance(id_, str) else f"i{id_}".encode(),

@@ -29,6 +29,7 @@ from beanpole.ids.errors import (
     StorageError,
 )
 from beanpole.ids.fast import Fast
+from beanpole.ids.origin import Origin
 from beanpole.ids.original import wire
 from beanpole.ids.request import Answer, BadRequestError, Reader, Request
 from beanpole.ids.rules.config import Config
@@ -79,7 +80,7 @@ class Service:
         self.dropped = dict.fromkeys(DROPPED, 0)
         """Datagrams that were not answered, by reason."""
 
-        self.fast = Fast(self.counts, self.waiting.queues, self.window, self.counters, self.admission.is_free)
+        self.fast = Fast(self.counts, self.waiting.queues, self.window, self.counters, self.admission.allowance)
         """Serves simple requests for what `attempt` has answered once."""
 
         self.counters.on_unload = self.fast.drop
@@ -124,13 +125,13 @@ class Service:
         except Exception as error:  # noqa: BLE001 - reported by `fail`
             self.fail(found, answer, error, room)
 
-    def answer_quickly(self, data: bytes) -> bytes | None:
-        """Return the reply to a simple request of someone whose address is proven; None: `receive` must serve it."""
+    def answer_quickly(self, data: bytes, source: str) -> bytes | None:
+        """Return the reply to a simple request of an address that is proven; None: `receive` must serve it."""
         try:
             now_s = self.now_s()
         except NoNumberError:
             return None
-        return self.fast.answer(data, now_s, self.monotonic_s())
+        return self.fast.answer(data, now_s, self.monotonic_s(), Origin(b"", source, None))
 
     def fail(self, found: dict[str, Any], answer: Answer, error: Exception, room: int = limits.REPLY_BYTES_MAX) -> None:
         """Record an error of ours, which must end nothing but its request, and answer that there was one."""

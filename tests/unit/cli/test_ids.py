@@ -21,7 +21,7 @@ DAILY = '[[rule]]\nname = "r"\ntemplate = "O{year:02}{month:02}{day:02}{counter:
                 "r: first 000  next 001  last 999",
                 "1000 numbers in all",
                 "2026-11-21 12:08:20+00:00",
-                "a crash costs an application up to 15 numbers, 1.50% of all, or those that its waiting requests ask for\n",
+                "a crash costs an application up to 15 numbers, 1.50% of all, or those that its waiting requests ask",
             ],
         ),
         (
@@ -47,8 +47,7 @@ DAILY = '[[rule]]\nname = "r"\ntemplate = "O{year:02}{month:02}{day:02}{counter:
             "0.001",
             [
                 "100000 numbers each year of UTC",
-                "a crash costs an application those that its waiting requests ask for: each client's last `count`, up to "
-                "1000\n",
+                "a crash costs an application those that its waiting requests ask for: each client's last `count`, up",
             ],
         ),
         (

@@ -1,6 +1,5 @@
 """Limits by rule and application, rules that are bound to applications, and what of a configuration says so."""
 
-import itertools
 import json
 from fractions import Fraction
 from pathlib import Path
@@ -10,12 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beanpole.ids import limits
-from beanpole.ids.admission import Admission, Rate
+from beanpole.ids.admission import Admission
 from beanpole.ids.config import load
 from beanpole.ids.errors import LimitError, RuleError, StorageError
 from beanpole.ids.rules.config import Config
 from beanpole.ids.rules.limit import Limit
-from tests.unit.ids.test_service import MIDNIGHT_S, Story, World, play
+from beanpole.ids.tallies import Rate
+from tests.unit.ids.test_service import MIDNIGHT_S, NOBODY, Story, World, play
 
 RULES = """
 {more}
@@ -53,8 +53,6 @@ def playing(folder: Path, more: str, story: Story) -> None:
 
 def test_rate_of_an_application(tmp_path: Path) -> None:
     async def story(world: World) -> None:
-        assert not world.service.admission.is_free("day", "shop")
-        assert world.service.admission.is_free("day", "b")
         assert (await world.ask(app_name="shop", count=20))["code"] == 0
         refused = await world.ask(app_name="shop", seq=7)
         assert refused == {
@@ -147,51 +145,76 @@ def test_a_reload_keeps_what_was_counted(tmp_path: Path) -> None:
         await world.service.reload(configure(tmp_path, limit.replace("10", "11")))
         assert (await world.ask())["code"] == 0, "another limit begins again"
         await world.service.reload(configure(tmp_path, ""))
-        assert world.service.admission.is_free("day", "a")
+        assert world.service.admission.allowance("day") is None
         assert (await world.ask(count=100))["code"] == 0
 
     playing(tmp_path, limit, story)
 
 
-def test_no_fast_path_leads_around_a_limit(tmp_path: Path) -> None:
-    """Neither for a name with a limit, nor for one that gets its limit by a reload."""
-    asked = b'{"action":"get","app_name":"%b","rule_name":"day"}'
+def test_fast_path_counts_for_limits(tmp_path: Path) -> None:
+    """Requests under a limit cost three to four times as much as others, as C answered none of them."""
+    asked = b'{"action":"get","app_name":"%b","rule_name":"%b","count":%d}'
 
     async def story(world: World) -> None:
-        def is_fast(app: bytes) -> bool:
-            return world.service.fast.answer(asked % app, float(world.now_s), world.seconds) is not None
+        def is_fast(app: bytes, count: int = 1, rule: bytes = b"day") -> bool:
+            data = asked % (app, rule, count)
+            return world.service.fast.answer(data, float(world.now_s), world.seconds, NOBODY) is not None
 
         for app in ("free", "limited"):
-            assert (await world.ask(app_name=app))["code"] == 0
-        assert is_fast(b"free")
+            for rule in ("day", "bound"):
+                await world.ask(app_name=app, rule_name=rule)
+        assert is_fast(b"free", 50)
+        assert is_fast(b"limited", 7)
+        assert is_fast(b"limited", 1, b"bound"), "the tenth, for both rules share the limit"
         assert not is_fast(b"limited")
+        assert (await world.ask(app_name="limited"))["code"] == -5
+        assert is_fast(b"free"), "others go on"
+        world.seconds += 0.1
+        assert is_fast(b"limited"), "the bucket has one again"
+        assert (await world.ask(app_name="limited"))["code"] == -5, "both ways count with one tally"
         await world.service.reload(configure(tmp_path, '[[limit]]\napp = "free"\nrate = 1'))
-        assert not is_fast(b"free")
+        assert not is_fast(b"free"), "a limit that comes by a reload holds for names that are known"
         assert (await world.ask(app_name="free"))["code"] == 0
         assert (await world.ask(app_name="free"))["code"] == -5
         assert not is_fast(b"free")
 
-    playing(tmp_path, '[[limit]]\napp = "limited"\nrate = 100', story)
+    rules = RULES.replace('["shop", "a b"]', '["free", "limited"]')
+    (tmp_path / "limited.toml").write_text(rules.format(more='[[limit]]\napp = "limited"\nrate = 10'))
+    play(tmp_path, story, load(tmp_path / "limited.toml"))
+
+
+def test_fast_path_counts_for_quotas(tmp_path: Path) -> None:
+    asked = b'{"action":"get","app_name":"shop","rule_name":"day"}'
+
+    async def story(world: World) -> None:
+        await world.ask(app_name="shop")
+        made = [
+            world.service.fast.answer(asked, float(now_s), world.seconds, NOBODY) is not None
+            for now_s in (MIDNIGHT_S, MIDNIGHT_S + 1, MIDNIGHT_S + 2, MIDNIGHT_S + 3)
+        ]
+        assert made == [True, True, False, False]
+        refused = await world.ask(app_name="shop")
+        assert (refused["code"], refused["message"].rpartition(", ")[2]) == (-5, "3 are given")
+
+    playing(tmp_path, '[[limit]]\napp = "*"\nquota = 3\nper = "day"', story)
 
 
 def test_names_of_strangers_take_bounded_memory(tmp_path: Path) -> None:
     """A bucket that is full again is forgotten; where too many are not, further names are refused."""
-    seconds = 0.0
     config = configure(tmp_path, '[[limit]]\napp = "*"\nrate = 2\nburst = 4')
-    admission = Admission(config.limits, lambda: MIDNIGHT_S, lambda: seconds)
+    admission = Admission(config.limits, lambda: MIDNIGHT_S, lambda: 0.0)
     ((tally,),) = admission._tallies.values()
-    for number in range(limits.COUNTERS_MAX):
-        tally.check(("", str(number)), 1)
-        tally.spend(("", str(number)), 1)
-    tally.check(("", "0"), 1)
+    for number in range(limits.LIMIT_NAMES_MAX):
+        tally.check((b"", b"%d" % number), 1, MIDNIGHT_S, 0.0)
+        tally.give((b"", b"%d" % number), 1, MIDNIGHT_S, 0.0)
+    tally.check((b"", b"0"), 1, MIDNIGHT_S, 0.0)
     with pytest.raises(LimitError, match="too many names") as refused:
-        tally.check(("", "new"), 1)
+        tally.check((b"", b"new"), 1, MIDNIGHT_S, 0.0)
     assert refused.value.retry_s == 2
-    seconds = 2.0
-    tally.check(("", "new"), 4)
-    tally.spend(("", "0"), 4)
+    tally.check((b"", b"new"), 4, MIDNIGHT_S, 2.0)
+    tally.give((b"", b"0"), 4, MIDNIGHT_S, 2.0)
     with pytest.raises(LimitError, match="2 numbers a second"):
-        tally.check(("", "0"), 1)
+        tally.check((b"", b"0"), 1, MIDNIGHT_S, 2.0)
 
 
 def test_a_rule_for_some_applications(tmp_path: Path) -> None:
@@ -264,7 +287,7 @@ def test_a_full_bucket_gives_its_burst_however_long_the_machine_is_up() -> None:
     limit = Limit(None, None, 3, 7)
     for uptime_s in (0.1, 1e3 + 0.3, 1e6 + 0.7, 4e7 + 0.9):
         for part in range(100):
-            Rate(limit, itertools.repeat(uptime_s + part * 0.37).__next__).check(("", ""), 7)
+            Rate(limit).check((b"", b""), 7, 0.0, uptime_s + part * 0.37)
 
 
 @pytest.mark.parametrize("apps", ["[]", "[1]", "'shop'"])
@@ -277,24 +300,24 @@ def test_bad_names_of_applications_are_refused(tmp_path: Path, apps: str) -> Non
 @given(
     st.integers(1, 64),
     st.integers(1, 64),
-    st.lists(st.tuples(st.integers(0, 400), st.sampled_from("ab"), st.integers(1, 70)), max_size=60),
+    st.lists(st.tuples(st.integers(0, 400), st.sampled_from([b"a", b"b"]), st.integers(1, 70)), max_size=60),
 )
-def test_a_rate_is_a_bucket_for_each_name(rate: int, burst: int, asked: list[tuple[int, str, int]]) -> None:
+def test_a_rate_is_a_bucket_for_each_name(rate: int, burst: int, asked: list[tuple[int, bytes, int]]) -> None:
     """Against a bucket whose content is computed with fractions, over times in which names are forgotten."""
     seconds = Fraction(0)
-    tally = Rate(Limit(None, "*", rate, burst), lambda: float(seconds))
-    held: dict[str, tuple[Fraction, Fraction]] = {}
+    tally = Rate(Limit(None, "*", rate, burst))
+    held: dict[bytes, tuple[Fraction, Fraction]] = {}
     for ticks, name, count in asked:
         seconds += Fraction(ticks, 64)
         content, since = held.get(name, (Fraction(burst), seconds))
         content = min(Fraction(burst), content + (seconds - since) * rate)
         if content >= count:
-            tally.check(("", name), count)
-            tally.spend(("", name), count)
+            tally.check((b"", name), count, 0.0, float(seconds))
+            tally.give((b"", name), count, 0.0, float(seconds))
             content -= count
         else:
             with pytest.raises(LimitError) as refused:
-                tally.check(("", name), count)
+                tally.check((b"", name), count, 0.0, float(seconds))
             retry_s = None if count > burst else pytest.approx(float((count - content) / rate))
             assert refused.value.retry_s == retry_s
         held[name] = content, seconds

@@ -9,6 +9,7 @@ import pytest
 from beanpole.ids import limits
 from beanpole.ids.config import load
 from beanpole.ids.cookie import Cookies
+from beanpole.ids.origin import Origin
 from beanpole.ids.rules.limit import TRUSTED
 from tests.unit.ids.test_service import World, play, settle
 
@@ -156,3 +157,29 @@ def test_which_networks_are_trusted(source: str, is_trusted: bool) -> None:
     cookies = cookies.trusting(())
     assert not cookies.is_trusted(source)
     assert cookies.is_good(cookie, source)
+
+
+def test_cookie_is_seen_on_the_fast_path(tmp_path: Path) -> None:
+    """Requests with a cookie cost three to four times as much as others, as C answered none of them."""
+
+    async def story(world: World) -> None:
+        service, seconds = world.service, world.seconds
+        cookie = (await ask(world, count=2))["cookie"]
+        await ask(world, count=2, cookie=cookie)
+        stranger, other = (Origin(b"", text, service.cookies) for text in (STRANGER, "203.0.113.6"))
+
+        def is_fast(origin: Origin, shown: object, seconds: float = seconds) -> bool:
+            fields = {"action": "get", "app_name": "a", "cookie": shown, "count": 3, "rule_name": "day"}
+            data = json.dumps(fields).encode()
+            reply = service.fast.answer(data, world.now_s, seconds, origin)
+            assert reply is None or json.loads(reply).items() >= fields.items(), "it comes back as all that was sent"
+            return reply is not None
+
+        assert is_fast(stranger, cookie)
+        assert not is_fast(other, cookie)
+        for bad in (cookie[:-1], cookie + "0", cookie[:-1] + "?", "", 7, None, [cookie]):
+            assert not is_fast(stranger, bad)
+        assert is_fast(stranger, cookie, seconds + limits.COOKIE_S)
+        assert not is_fast(stranger, cookie, seconds + 2 * limits.COOKIE_S)
+
+    play(tmp_path, story)

@@ -9,7 +9,7 @@ from beanpole.ids.config import load
 from beanpole.ids.errors import DatabaseLostError, StorageError
 from beanpole.ids.mark import Mark
 from beanpole.ids.rules.sequence import Key
-from tests.unit.ids.test_service import MIDNIGHT_S, World, configure, play, settle, until
+from tests.unit.ids.test_service import MIDNIGHT_S, NOBODY, World, configure, play, settle, until
 
 ROWS_MAX = limits.ROUND_ROWS
 ROWS_IN_USE = ROWS_MAX - limits.ROUND_ROWS_NEW
@@ -411,7 +411,10 @@ def test_nothing_is_given_after_the_database_is_lost(tmp_path: Path) -> None:
         world.service.counters.abandon(DatabaseLostError("storage: the file is gone"))
         reply = await world.ask()
         assert (reply["code"], reply["message"]) == (-3, "storage: the file is gone")
-        assert world.service.fast.answer(b'{"action":"get","app_name":"a","rule_name":"day"}', MIDNIGHT_S, 0.0) is None
+        assert (
+            world.service.fast.answer(b'{"action":"get","app_name":"a","rule_name":"day"}', MIDNIGHT_S, 0.0, NOBODY)
+            is None
+        )
         world.store.open.set()
         await world.keeper
         assert [(each["app_name"], each["code"]) for each in world.replies] == [("a", 0), ("a", -3), ("waits", -3)]

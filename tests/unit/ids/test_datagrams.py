@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, Self, cast
 import pytest
 
 from beanpole.ids import limits
-from beanpole.ids.datagrams import Datagrams, source_of, to_text
+from beanpole.ids.datagrams import Datagrams
 from beanpole.ids.errors import ClockAheadError
+from beanpole.ids.origin import source_of, to_text
 from beanpole.ids.service import DROPPED, Service
 from tests.unit.ids.test_service import MIDNIGHT_S, HeldStore, configure
 

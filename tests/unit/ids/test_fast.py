@@ -15,7 +15,7 @@ from beanpole.ids.config import load
 from beanpole.ids.original import wire
 from beanpole.ids.rules.config import Config
 from beanpole.ids.rules.sequence import Key
-from tests.unit.ids.test_service import World, play, settle
+from tests.unit.ids.test_service import NOBODY, World, play, settle
 
 RULES = r"""
 offset = 1
@@ -113,7 +113,7 @@ class Both:
         quick: list[bytes] = []
         plain: list[bytes] = []
         service = self.quick.service
-        reply = service.fast.answer(data, self.quick.now_s, self.quick.seconds)
+        reply = service.fast.answer(data, self.quick.now_s, self.quick.seconds, NOBODY)
         if reply is None:
             service.receive(data, quick.append)
         else:
@@ -279,7 +279,7 @@ LEFT = [
     SIMPLE[:-1] + ',"data":"x"}',
     SIMPLE[:-1] + ',"code":1}',
     SIMPLE[:-1] + ',"message":"x"}',
-    SIMPLE[:-1] + ',"cookie":"x"}',
+    SIMPLE[:-1] + ',"cookie":7}',
     SIMPLE[:-1] + ',"action":"get"}',
     SIMPLE[:-1] + ',"x":1,"x":1}',
     SIMPLE[:-1] + ',"x":"\\n"}',
@@ -347,7 +347,7 @@ def test_each_beginning_of_a_request_is_read_within_its_bytes(config: Config) ->
 
 def answer(world: World, data: bytes) -> dict[str, Any] | None:
     """What C answers, if it does."""
-    reply = world.service.fast.answer(data, world.now_s, world.seconds)
+    reply = world.service.fast.answer(data, world.now_s, world.seconds, NOBODY)
     return wire.parse(reply) if reply is not None else None
 
 

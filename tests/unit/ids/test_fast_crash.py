@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from beanpole.ids.config import load
 from beanpole.ids.errors import RuleError, StorageError
 from beanpole.ids.rules.config import Config
-from tests.unit.ids.test_service import World, settle
+from tests.unit.ids.test_service import NOBODY, World, settle
 
 RULES = """
 offset = 0
@@ -98,7 +98,7 @@ class Node:
     def send(self, rule: str, app: str, count: int) -> None:
         fields = {"action": "get", "app_name": app, "rule_name": rule} | ({"count": count} if count else {})
         data = json.dumps(fields).encode()
-        reply = self.world.service.fast.answer(data, self.world.now_s, self.world.seconds)
+        reply = self.world.service.fast.answer(data, self.world.now_s, self.world.seconds, NOBODY)
         if reply is None:
             self.world.service.receive(data, self.take)
         else:

@@ -12,6 +12,7 @@ from beanpole.ids import limits
 from beanpole.ids.config import load
 from beanpole.ids.errors import ClockAheadError, LeaseLostError, StorageError
 from beanpole.ids.mark import Mark
+from beanpole.ids.origin import Origin
 from beanpole.ids.rules.config import Config
 from beanpole.ids.rules.sequence import Key
 from beanpole.ids.service import Service
@@ -52,6 +53,9 @@ end
 """
 
 MIDNIGHT_S = 1_795_478_400
+
+NOBODY = Origin(b"", "", None)
+"""Who asks where it does not matter: an address that is proven and not known."""
 
 
 class HeldStore:
@@ -355,5 +359,29 @@ def test_names_that_are_known_excuse_nothing(tmp_path: Path) -> None:
         assert (await world.ask(count=0))["message"] == "count must be 1 to 1000"
         assert (await world.ask(request_id=[]))["message"] == "request_id must be a string or a whole number"
         assert (await world.ask(salt=[1]))["data"][9:] == "0001"
+
+    play(tmp_path, story)
+
+
+def test_request_id_belongs_to_the_address_that_sent_it(tmp_path: Path) -> None:
+    """Two machines that both began with `request_id` 1 got the same order number."""
+
+    async def story(world: World) -> None:
+        asked = {"request_id": 1}
+        sources = ("10.0.0.1", "10.0.0.2", "2001:db8::1", "2001:db8::2", "")
+        for fields in (asked, asked | {"salt": "x"}, asked | {"count": 3}):
+            first = [(await world.ask(each, **fields))["data"] for each in sources]
+            assert len({str(each) for each in first}) == len(sources)
+            assert [(await world.ask(each, **fields))["data"] for each in sources] == first
+
+        def in_c(source: str) -> object:
+            data = b'{"action":"get","app_name":"a","request_id":2,"rule_name":"day"}'
+            reply = world.service.fast.answer(data, world.now_s, world.seconds, Origin(b"", source, None))
+            return json.loads(reply)["data"] if reply else None
+
+        given = [in_c(each) for each in sources]
+        assert None not in given
+        assert len(set(given)) == len(sources)
+        assert [(await world.ask(each, request_id=2))["data"] for each in sources] == given, "both ways know it"
 
     play(tmp_path, story)

@@ -109,7 +109,7 @@ class Numbers:
             plan = Plan(self._rule, self._app, self._query | wanted)
         if plan.rule not in self._service.config.rules:
             answer(problem("unknown-rule", f"there is no rule {plan.rule!r}"))
-        elif (reply := self._service.answer_quickly(plan.data)) is not None:
+        elif (reply := self._service.answer_quickly(plan.data, asked.source)) is not None:
             answer(plan.response(reply))
         else:
             self._service.receive(plan.data, lambda reply: answer(plan.response(reply)), asked.source)

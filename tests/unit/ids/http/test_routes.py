@@ -196,7 +196,7 @@ def test_reply_that_is_cut_out_is_the_one_that_is_read(tmp_path: Path) -> None:
     """Whatever way a request goes, the response is the same."""
 
     class Slow(Service):
-        def answer_quickly(self, data: bytes) -> None:  # noqa: ARG002 - the signature of a service
+        def answer_quickly(self, data: bytes, source: str) -> None:  # noqa: ARG002 - the signature of a service
             return None
 
     async def main() -> None:
@@ -210,7 +210,7 @@ def test_reply_that_is_cut_out_is_the_one_that_is_read(tmp_path: Path) -> None:
                     one, two = await api.get(target, "POST"), await other.get(target, "POST")
                     assert one == two, target
                     assert json.loads(one.body).get("rule") == ("day" if one.status == 200 else None)
-        quick = api.service.answer_quickly(Plan("day", "a", {}).data)
+        quick = api.service.answer_quickly(Plan("day", "a", {}).data, "")
         assert quick is not None, "the fast path is used"
         for each in (api, other):
             each.keeper.cancel()
