@@ -2,6 +2,7 @@
 
 import random
 import re
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,6 @@ PAGE = (Path(__file__).resolve().parent.parent / "docs" / "protocol.md").read_te
 GRAMMAR = Grammar(re.findall(r"^```abnf\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)[0])
 VERBS = [verb.decode() for verb, _, _ in EXTENSIONS]
 BODY = b"delete 1\r\nquit"
-STATES = (b"ready", b"delayed", b"buried")
 SENTENCES = 200
 """Of each command."""
 
@@ -46,7 +46,7 @@ def test_the_decoder_reads_what_the_grammar_says(verb: str) -> None:
         count = b"%d" % chance.randint(1, 1000)
         line = GRAMMAR.sentence(verb, chance, said | {"count": count, "number": b"%d" % chance.randrange(1 << 31)})
         words = line.partition(b"\r\n")[0].split(b" ")[1:]
-        names = [word.partition(b"=")[0] for word in words if b"=" in word or word in STATES]
+        names = [word.partition(b"=")[0] for word in words if b"=" in word]
         decoder = Decoder(len(BODY))
         decoder.receive(line + b"stats\r\n")
         command = decoder.next_command()
@@ -56,6 +56,33 @@ def test_the_decoder_reads_what_the_grammar_says(verb: str) -> None:
         behind = decoder.next_command()
         assert behind is not None
         assert behind.verb == Verb.STATS, line
+
+
+def verb_of(line: bytes) -> Verb:
+    """What the decoder takes a line for."""
+    decoder = Decoder(len(BODY))
+    decoder.receive(line + b"\r\n")
+    command = decoder.next_command()
+    assert command is not None, line
+    return command.verb
+
+
+def test_the_states_of_clear_tube_are_each_there_once() -> None:
+    pattern = re.compile(GRAMMAR.pattern("clear-tube"))
+    for count in range(5):
+        for states in product(["ready", "delayed", "buried"], repeat=count):
+            line = " ".join(["clear-tube", "a", *states])
+            verb = Verb.CLEAR_TUBE if pattern.fullmatch(f"{line}\r\n") else Verb.BAD_FORMAT
+            assert verb_of(line.encode()) == verb, line
+
+
+@pytest.mark.parametrize(("name", "line"), [("count", "reserve-many {} 0"), ("timeout", "reserve-many 1 {}")])
+def test_numbers_have_the_ranges_that_the_grammar_says(name: str, line: str) -> None:
+    [(low, high)] = re.findall(rf"^{name} += .*; (\d+) to (\d+)$", PAGE, re.MULTILINE)
+    for number in (low, high):
+        assert verb_of(line.format(number).encode()) == Verb.RESERVE_MANY
+    beyond = [int(low) - 1, int(high) + 1, f"{high}.001"]
+    assert {verb_of(line.format(number).encode()) for number in beyond} == {Verb.BAD_FORMAT}
 
 
 def test_rules_are_read_as_the_grammar_says() -> None:
