@@ -31,6 +31,7 @@ from beanpole.cli.wrapping import wrapped
 from beanpole.client import Address, Backoff, Client
 from beanpole.errors import ArgumentError, BeanpoleError, ExitCode
 from beanpole.protocol import wire
+from beanpole.server.logs import visible
 
 EXIT_CODES = """\b
 Exit codes:
@@ -263,8 +264,7 @@ def cell(value: object) -> str:
     """Return a value as it stands in a table: on one line, and without what could move a terminal's cursor."""
     if isinstance(value, bool):
         return "yes" if value else "no"
-    text = str(value)
-    return text if text.isprintable() else "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)
+    return visible(str(value), kept="")
 
 
 def draw(columns: Sequence[str], rows: Sequence[Mapping[str, object]]) -> None:

@@ -16,6 +16,7 @@ from beanpole.cli.quantities import Duration
 from beanpole.client import Client, Job, StatsJob, StatsTube
 from beanpole.client.errors import NotFoundError
 from beanpole.errors import ExitCode
+from beanpole.server.logs import visible
 
 if TYPE_CHECKING:
     from beanpole.client import AsyncClient
@@ -49,13 +50,13 @@ def typed(stats: Mapping[str, int | str]) -> dict[str, Any]:
     show_default=True,
     help="Which job of a TUBE: the next of this state.",
 )
-@click.option("--raw", is_flag=True, help="Write the body alone, without a line end that it does not have.")
+@click.option("--raw", is_flag=True, help="Write the body alone, byte by byte, on a terminal too.")
 def peek(server: Server, out: Output, what: tuple[int | str, ...], state: str, *, raw: bool) -> ExitCode:
     """Show jobs: the one with an ID, or the next of a TUBE.
 
     The body is written to standard output; on a terminal, lines before it say what else is known of the job, and why it
-    died, if it did. With --json it is one object, in which a body that is not UTF-8 stands in body_base64. A tube whose
-    name is a number is written tube:123.
+    died, if it did, and characters that a terminal would obey are escaped. With --json it is one object, in which a
+    body that is not UTF-8 stands in body_base64. A tube whose name is a number is written tube:123.
     """
     client, code = server.client(), ExitCode.OK
     for each in what:
@@ -96,7 +97,10 @@ def show(
         note(f"job {job.id} of {stats.tube}: {stats.state}, priority {stats.pri}, age {stats.age} s, ttr {stats.ttr} s")
         for line in [line for word, text in said.items() for line in indented(word, text)]:
             click.echo(line, err=True)
-    out.write(job.body if raw or job.body.endswith(b"\n") else job.body + b"\n")
+    body = job.body
+    if not raw and sys.stdout.isatty():
+        body = visible(body.replace(b"\r\n", b"\n").decode(errors="backslashreplace")).encode()
+    out.write(body if raw or body.endswith(b"\n") else body + b"\n")
 
 
 @verb("stats")

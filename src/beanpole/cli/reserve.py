@@ -38,7 +38,7 @@ from beanpole.errors import BeanpoleError, ExitCode
 )
 @click.option("--priority", type=PRIORITY, help="Priority of what is buried or released.  [default: as it was]")
 @click.option("--delay", type=SECONDS, default=0, show_default=True, help="Delay of what is released.")
-@click.option("--raw", is_flag=True, help="Write the body alone, without a line end that it does not have.")
+@click.option("--raw", is_flag=True, help="Write the body alone, byte by byte, on a terminal too.")
 def reserve(
     server: Server,
     out: Output,

@@ -17,6 +17,7 @@ import click
 
 from beanpole.cli.wrapping import wrapped
 from beanpole.errors import BeanpoleError, ExitCode, StartError
+from beanpole.server.logs import visible
 
 if TYPE_CHECKING:
     from beanpole.log.tools.report import Report
@@ -196,7 +197,7 @@ def text_of(record: "Report") -> str:
         elif name == "rules":
             parts.append(f"rules={'; '.join(value.splitlines())}")
         elif value or name != "bury_order":
-            parts.append(f"{name}={value}")
+            parts.append(f"{name}={visible(value, kept='') if isinstance(value, str) else value}")
     return " ".join(parts)
 
 

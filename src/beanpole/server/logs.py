@@ -42,15 +42,29 @@ def text_line(event: Event, color: Callable[..., str]) -> str:
     columns = [
         color(event.pop("timestamp"), "timestamp"),
         f"[{color(level.ljust(LEVEL_WIDTH), level, 'event')}]",
-        color(str(event.pop("event")).ljust(EVENT_WIDTH), "event"),
+        color(visible(str(event.pop("event"))).ljust(EVENT_WIDTH), "event"),
         *(f"{color(key, 'key')}={color(value_text(event[key]), 'value')}" for key in sorted(event)),
     ]
-    return " ".join(columns).rstrip(" ") + (f"\n{exception}" if exception else "")
+    return " ".join(columns).rstrip(" ") + (f"\n{visible(str(exception))}" if exception else "")
 
 
 def value_text(value: object) -> str:
-    """Return a value as it stands behind a key: in quotes where it would not be clear where it ends."""
-    return value if isinstance(value, str) and not set(value) & set(" \t=\r\n\"'") else repr(value)
+    """Return a value as it stands behind a key: in quotes where it would not be clear where it ends, or be obeyed."""
+    return (
+        value
+        if isinstance(value, str) and value.isprintable() and not set(value) & set(" =\"'")
+        else visible(repr(value))
+    )
+
+
+def visible(text: str, kept: str = "\n\t") -> str:
+    """Return a text in which what a terminal would obey stands escaped, but for the characters that are kept.
+
+    These are control characters, so also the beginning of each escape sequence, and what turns the direction round.
+    """
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() or each in kept else repr(each)[1:-1] for each in text)
 
 
 class Logger:

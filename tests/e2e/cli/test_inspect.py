@@ -95,6 +95,26 @@ def test_table_on_a_terminal(cli: Cli, client: Client[bytes], tube: str, wide: s
     assert set(line) == {"─"}
 
 
+def on_a_terminal(cli: Cli, *words: object) -> bytes:
+    """What a verb shows on a terminal."""
+    ours, theirs = pty.openpty()
+    assert cli.process(*words, stdout=theirs).code == 0
+    os.close(theirs)
+    shown = written_to(ours)
+    os.close(ours)
+    return shown.replace(b"\r\n", b"\n")
+
+
+def test_body_on_a_terminal_does_nothing_to_it(cli: Cli, client: Client[bytes], tube: str) -> None:
+    body = "\x1b]0;title\x07\x1b[2J\u009b2J \u202egnp.exe\tü\r\nrm -rf\rls\n".encode() + b"\x9b2J"
+    id = client.put(body)
+    escaped = "\\x1b]0;title\\x07\\x1b[2J\\x9b2J \\u202egnp.exe\tü\nrm -rf\\rls\n\\x9b2J\n"
+    for verb in ("peek", "reserve"):
+        assert on_a_terminal(cli, verb, tube).decode() == escaped
+        assert cli(verb, tube).out == body + b"\n"
+    assert on_a_terminal(cli, "peek", id, "--raw").replace(b"\r", b"") == body.replace(b"\r", b"")
+
+
 # --- jobs -------------------------------------------------------------------------------------------------------------
 
 

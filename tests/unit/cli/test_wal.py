@@ -136,6 +136,11 @@ def test_dump_shows_rules_on_one_line() -> None:
     assert shown == "        72 rules   rules=mail-*; attempts: 2; dead: d"
 
 
+def test_dump_escapes_what_a_terminal_would_obey() -> None:
+    place = {"segment": 1, "offset": 16, "bytes": 9, "kind": "put"}
+    assert verb.text_of(place | {"failed": "no\n\x1b[2J"}).endswith(r" failed=no\n\x1b[2J")
+
+
 def test_dump_of_a_damaged_log(damaged: Path) -> None:
     result = run("dump", damaged)
     assert result.return_value == 1

@@ -4,6 +4,7 @@ import contextlib
 import datetime as dt
 import io
 import json
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -89,6 +90,20 @@ def test_traceback_is_that_of_structlog(
         assert capsys.readouterr().err == expected
     logger.error("failed", exc_info=None, id=1)
     assert capsys.readouterr().err == theirs(renderer, "error", "failed", {"id": 1})
+
+
+@pytest.mark.parametrize("line", [plain_line, colored_line])
+@pytest.mark.parametrize("said", ["\x1b[2J", "\x9b2J", "a\x07", "\u202egnp.exe", "a\x7f", "\u2028"])
+def test_what_a_terminal_would_obey_is_escaped(
+    capsys: pytest.CaptureFixture[str], line: Callable[[Event], str], said: str
+) -> None:
+    """It may be the name of a file, or what the error of a handler says of a job."""
+    Logger(line, lambda: NOW_NS).error(f"failed: {said}", exc_info=ValueError(f"two\nlines {said}"), path=said)
+    shown = capsys.readouterr().err
+    plain = re.sub(r"\x1b\[\d+m", "", shown) if line is colored_line else shown
+    assert all(each.isprintable() or each == "\n" for each in plain)
+    assert shown.count(repr(said)[1:-1]) == 3
+    assert "ValueError: two\nlines " in shown
 
 
 def test_time_of_a_line() -> None:
