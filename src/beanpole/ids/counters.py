@@ -6,12 +6,14 @@ of new ones, so many new names delay others by a round. After each call the requ
 served, some in a turn of the event loop, while the next round goes on. A slow store therefore delays only requests that
 need it, and a crowd that waits for one counter delays no other counter.
 
-A counter that has been idle for a while is unloaded and its unused range given back. It leaves memory before the store
-is called: a request for it that arrives in the meantime waits, so no number of that range is handed out.
+A counter that has been idle for a while is unloaded and its unused range given back; and so are those that were used
+longest ago when there is no room for others. It leaves memory before the store is called: a request for it that arrives
+then waits, so no number of that range is handed out.
 """
 
 import asyncio
 import contextlib
+import heapq
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
@@ -23,7 +25,6 @@ from beanpole.ids.errors import (
     LeaseLostError,
     NoNumberError,
     RuleError,
-    RuleFailedError,
     StorageError,
 )
 from beanpole.ids.mark import Mark
@@ -51,6 +52,15 @@ class Counters:
         self.on_done = on_done
         """Called after a round for each counter that was wanted, with the error if it could not be loaded, and how
         many requests may be served; returns whether there are more, so that it is called again."""
+
+        self.most = limits.COUNTERS_MAX
+        """Counters that there may be in memory."""
+
+        self.evicted_count = 0
+        """Those that were unloaded to make room for others."""
+
+        self.thrashed_at_s = -math.inf
+        """When one was that had been used a moment before."""
 
         self.may_create: Callable[[Key], NoNumberError | None] = lambda _: None
         """Returns why a counter that the store does not have must not be created; None if it may be."""
@@ -84,6 +94,9 @@ class Counters:
 
         self._to_check: list[Key] = []
         """Counters that may be idle."""
+
+        self._oldest: list[tuple[int, Key]] = []
+        """Some that were used longest ago, the oldest last, with the time of their last number."""
 
         self._work = asyncio.Event()
         self._failure: StorageError | None = None
@@ -169,6 +182,7 @@ class Counters:
         with self._noticing():
             if absent and self._resting() is None:
                 marks = await self.store.load({key: rule.counting.batch for key, rule in absent.items()})
+                await self._make_room(len(absent))
                 for key in absent:
                     try:
                         self._add(key, marks.get(key), create=wanted[key])
@@ -188,8 +202,8 @@ class Counters:
         is_abandoned = self._retry_at_s == math.inf
         if rule is None or is_abandoned or (mark is None and not create):
             return
-        if len(self.loaded) >= limits.COUNTERS_MAX:
-            raise RuleFailedError("system error: too many names")
+        if len(self.loaded) >= self.most:
+            raise StorageError("storage: all counters in memory wait for it")
         if mark is None and (error := self.may_create(key)) is not None:
             raise error
         self.loaded[key] = rule.counting.counter(key, mark, self.clock_floor_s())
@@ -266,17 +280,49 @@ class Counters:
         idle = [
             key
             for key in checked
-            if (counter := self.loaded.get(key)) is not None
-            and counter.time_s < before_s
-            and key not in self._done
-            and not any(key in refills for refills in self._refills)
+            if (counter := self.loaded.get(key)) is not None and counter.time_s < before_s and not self._is_wanted(key)
         ]
-        for key in idle:
-            rule = key.rule.decode()
-            answered, given = self.unloaded.get(rule, (0, 0))
-            self.unloaded[rule] = answered + self.loaded[key].answered_count, given + self.loaded[key].given_count
         await self._unload(idle)
         await asyncio.sleep(0)
+
+    def _is_wanted(self, key: Key) -> bool:
+        """Return whether requests wait for a counter, or it is to be refilled."""
+        return key in self._done or any(key in refills for refills in self._refills)
+
+    async def _make_room(self, count: int) -> None:
+        """Unload the counters that were used longest ago, if so many others would find no room. Raises: see above."""
+        missing = len(self.loaded) + count - self.most
+        if missing <= 0:
+            return
+        evicted: dict[Key, None] = {}
+        is_searched = False
+        while len(evicted) < missing:
+            if not self._oldest:
+                if is_searched:
+                    break  # requests wait for all that are left
+                await self._find_oldest()
+                is_searched = True
+                continue
+            time_s, key = self._oldest.pop()
+            counter = self.loaded.get(key)
+            if counter is not None and counter.time_s == time_s and key not in evicted and not self._is_wanted(key):
+                evicted[key] = None
+        if any(self.loaded[key].time_s > self.clock_floor_s() - limits.THRASH_S for key in evicted):
+            self.thrashed_at_s = self.monotonic_s()
+        self.evicted_count += len(evicted)
+        await self._unload(list(evicted))
+
+    async def _find_oldest(self) -> None:
+        """Find the counters that were used longest ago, while requests are served."""
+        found: list[tuple[int, Key]] = []
+        for number, key in enumerate(list(self.loaded)):
+            counter = self.loaded.get(key)
+            if counter is not None and not self._is_wanted(key):
+                found.append((counter.time_s, key))
+            if number % limits.RELOAD_TURN == limits.RELOAD_TURN - 1:
+                await asyncio.sleep(0)
+        self._oldest = await asyncio.to_thread(heapq.nsmallest, limits.EVICT_COUNT, found)
+        self._oldest.reverse()
 
     async def _unload(self, keys: list[Key]) -> int:
         """Unload counters and write their final marks; return how many of them had numbers left.
@@ -285,6 +331,9 @@ class Counters:
         """
         counters = [self.loaded.pop(key) for key in keys]
         for counter in counters:
+            rule = counter.key.rule.decode()
+            answered, given = self.unloaded.get(rule, (0, 0))
+            self.unloaded[rule] = answered + counter.answered_count, given + counter.given_count
             self.on_unload(counter)
         rests = [(each, mark) for each in counters if (mark := each.final_mark()) is not None]
         if rests:

@@ -118,7 +118,14 @@ RELOAD_TURN = 1_000
 """Counters that a reload checks before the event loop serves others: a millisecond."""
 
 COUNTERS_MAX = 100_000
-"""Counters in memory; further names are refused, so that a stranger can't fill it with them."""
+"""Counters in memory, and applications that share some; for further ones those are unloaded that were used longest
+ago."""
+
+EVICT_COUNT = 4_096
+"""Counters that a search for those that were used longest ago finds: it takes about ten milliseconds, in a thread."""
+
+THRASH_S = 60
+"""Seconds after its last number in which a counter should stay in memory: `/health` warns if one did not."""
 
 IDLE_S = 600
 """Seconds after its last number in which a counter stays in memory; then its unused range is given back."""
@@ -131,7 +138,7 @@ WAITING_SOURCE_MAX = 5_000
 
 NEW_NAMES_PER_S = 100
 """Names a second that an IP address may use first, unless the configuration says otherwise: in `IDLE_S`, and with
-what it may do at once, it fills less than two thirds of the memory for counters."""
+what it may do at once, it takes less than two thirds of the memory for counters from others."""
 
 NEW_NAMES_BURST_S = 20
 """Seconds of them that it may use at once, so that thousands of applications can begin together."""

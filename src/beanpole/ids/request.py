@@ -50,6 +50,9 @@ class Request:
     room: int = limits.REPLY_BYTES_MAX
     """Bytes of the largest reply that its address may get."""
 
+    is_proven: bool = True
+    """Whether nobody can have forged its address: it is trusted, showed a cookie, or has a connection."""
+
     @property
     def number_count(self) -> int:
         """How many numbers it wants; 0: it asks for the state of a counter."""

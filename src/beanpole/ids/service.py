@@ -25,7 +25,6 @@ from beanpole.ids.errors import (
     NeedRangeError,
     NoNumberError,
     RuleError,
-    RuleFailedError,
     StorageError,
 )
 from beanpole.ids.fast import Fast
@@ -74,7 +73,7 @@ class Service:
         self.cookies = Cookies(config.trusted_networks, monotonic_s)
         self.waiting = Waiting()
         self.new_names = NewNames(config.new_names_per_s, monotonic_s)
-        self.counters.may_create = lambda key: self.new_names.spend(self.waiting.sources(key))
+        self.counters.may_create = self._may_create
         self.window = Window()
         self.counts = {"requests": 0, "numbers": 0, "refused": 0, "repeated": 0, "failed": 0}
         self.dropped = dict.fromkeys(DROPPED, 0)
@@ -115,7 +114,7 @@ class Service:
         try:
             request = self.reader.read(found, answer, source)
             if not is_trusted and not self.cookies.is_good(found.get("cookie"), source):
-                request.room = room
+                request.room, request.is_proven = room, False
                 if request.count > 1:
                     self.refuse_with(request, NeedCookieError())
                     return
@@ -206,8 +205,6 @@ class Service:
             return True
         self.admission.check(request)
         if counter is None:
-            if len(self.counters.loaded) >= limits.COUNTERS_MAX:
-                raise RuleFailedError("system error: too many names")
             return False
         time_s = counter.open(self.now_s())
         first, left = counter.offer()
@@ -270,6 +267,14 @@ class Service:
         self.counters.want(request.key, create=request.is_get, source=request.source)
         self.counters.serve(request.key, 2)  # so that a line becomes shorter, however fast others join it
 
+    def _may_create(self, key: Key) -> NoNumberError | None:
+        """Return why a counter that nobody has used must not be created for the requests that wait for it.
+
+        An address that may be forged creates none: it would take memory, and a row, in the name of another.
+        """
+        sources = self.waiting.sources(key)
+        return self.new_names.spend(sources) if sources else NeedCookieError()
+
     def _serve_waiting(self, key: Key, error: Exception | None, most: int) -> bool:
         """Serve the requests that waited for a counter, or answer with the error that it could not be loaded.
 
@@ -300,6 +305,8 @@ class Service:
     def _is_served(self, request: Request, error: Exception | None) -> bool:
         """Answer a request that has waited; return whether it has its answer, and need not wait again."""
         try:
+            if isinstance(error, NeedCookieError) and request.is_proven:  # it came after those who have to prove it
+                return self._is_served_again(request)
             if isinstance(error, NoNumberError):
                 self.refuse_with(request, error)
             elif error is not None:

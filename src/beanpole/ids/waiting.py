@@ -88,8 +88,9 @@ class Waiting:
             del self._by_source[source]
 
     def sources(self, key: Key) -> list[str]:
-        """Return whose requests want numbers of a counter, the first one first."""
-        return list(dict.fromkeys(each.source for each in self.queues.get(key, ()) if each.is_get))
+        """Return the proven addresses whose requests want numbers of a counter, the first one first."""
+        line = self.queues.get(key, ())
+        return list(dict.fromkeys(each.source for each in line if each.is_get and each.is_proven))
 
 
 class Loads:

@@ -38,6 +38,18 @@ class Health:
             found.append(self.store.failure)
         return found
 
+    def warnings(self) -> list[str]:
+        """Return what is going to cost time, though numbers can be given."""
+        counters, found = self.service.counters, []
+        if len(counters.loaded) >= counters.most:
+            found.append(f"memory: it has room for {counters.most} counters, and has as many; others take their places")
+        if self.monotonic_s() - counters.thrashed_at_s < limits.THRASH_S:
+            found.append(
+                f"memory: more than {counters.most} counters are in use: one that was used in the last "
+                f"{limits.THRASH_S} s had to make room, and its next request waits for the database"
+            )
+        return found
+
     async def _answered(self) -> bool:
         """Return whether the store has answered, now or a moment ago."""
         if self._check is None:

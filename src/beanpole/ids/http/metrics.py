@@ -139,6 +139,8 @@ class Metrics:
         page.by(COUNTER, "dropped_datagrams", "Datagrams that were not answered.", ("reason",), drops)
         page.counter("unsent_replies", "Replies that could not be sent over UDP.", self.unsent_count())
         page.gauge("waiting_requests", "Requests that wait for a reservation.", service.waiting.count)
+        text = "Counters that made room for others, having been unused the longest."
+        page.counter("evicted_counters", text, service.counters.evicted_count)
         page.gauge("http_connections", "HTTP connections.", self.connection_count())
         text = "HTTP connections that were cut off for others, or came when there were too many."
         page.counter("http_refused_connections", text, self.refused_count())

@@ -103,6 +103,7 @@ SCHEMAS = {
     "Health": thing(
         status={"type": "string", "enum": ["ok", "failing"]},
         reasons=list_of(STRING),
+        warnings=list_of(STRING),
         version=STRING,
         node=WHOLE,
         epoch=WHOLE,

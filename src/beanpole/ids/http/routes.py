@@ -221,7 +221,8 @@ class Routes:
     def _serve_health(self, _: Asked, answer: Answer) -> None:
         async def send() -> None:
             reasons = await self.health.reasons()
-            found = {"status": "failing" if reasons else "ok", "reasons": reasons} | self.about
+            status = "failing" if reasons else "ok"
+            found = {"status": status, "reasons": reasons, "warnings": self.health.warnings()} | self.about
             answer(to_json(503 if reasons else 200, found))
 
         self._later(send(), answer)
