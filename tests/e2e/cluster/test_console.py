@@ -98,6 +98,7 @@ def has_job_1(process: Process, node: str) -> bool:
 def test_follower_s_console_asks_the_leader_for_jobs(cluster: Cluster, tmp_path: Path) -> None:
     cluster.init()
     tokens = tmp_path / "tokens"
+    tokens.touch(0o600)
     tokens.write_text(f"ann {TOKEN}\n")
     flags = (*HTTP, "--http-token-file", str(tokens))
     with cluster.node("a", *flags) as a, cluster.node("b", *flags) as b, cluster.node("c", *flags) as c:

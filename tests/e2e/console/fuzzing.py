@@ -33,6 +33,7 @@ def world() -> Iterator[Console]:
         Client(f"{HOST}:{server.port}") as client,
     ):
         tokens = Path(folder, "tokens")
+        tokens.touch(0o600)
         tokens.write_text(f"alice {TOKEN}\n")
         client.set_rules("a*", {"attempts": 1})
         for tube in ("a/b", "a"):

@@ -34,6 +34,7 @@ def server(path: Path) -> Iterator["Client[bytes]"]:
 def served_at(path: Path) -> Iterator[Console]:
     """A console in which one may change things."""
     tokens = path.with_name("tokens")
+    tokens.touch(0o600)
     tokens.write_text(f"ann {TOKEN}\n")
     with console("--url", f"one=unix:{path}", "--http-token-file", str(tokens)) as served:
         yield served

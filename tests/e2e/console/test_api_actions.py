@@ -15,6 +15,7 @@ from tests.servers import HOST, beanpole_server
 def acting(folder: Path) -> Iterator[tuple[Console, Client[str]]]:
     """A console that may change things, and a client of its server."""
     tokens = folder / "tokens"
+    tokens.touch(0o600)
     tokens.write_text(f"alice {TOKEN}\n")
     with (
         beanpole_server() as server,

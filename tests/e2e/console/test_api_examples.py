@@ -40,6 +40,7 @@ def run(line: str) -> str:
 
 def test_each_command_works(tmp_path: Path) -> None:
     tokens = tmp_path / "tokens"
+    tokens.touch(0o600)
     tokens.write_text(f"alice {TOKEN}\n")
     name = 'it\'s $(one) & "more"'
     with (

@@ -67,8 +67,10 @@ def server() -> Iterator[Server]:
 @contextmanager
 def served_with(server: Server, folder: Path, *flags: str) -> Iterator[Console]:
     """A console in which one may change things."""
-    (folder / "tokens").write_text(f"ann {TOKEN}\n")
-    with console("--url", url_of(server, "one"), "--http-token-file", str(folder / "tokens"), *flags) as served:
+    tokens = folder / "tokens"
+    tokens.touch(0o600)
+    tokens.write_text(f"ann {TOKEN}\n")
+    with console("--url", url_of(server, "one"), "--http-token-file", str(tokens), *flags) as served:
         yield served
 
 

@@ -38,6 +38,7 @@ def server() -> Iterator[Server]:
 def tokens(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A file that Ann and Bob stand in."""
     path = tmp_path_factory.mktemp("tokens") / "tokens"
+    path.touch(0o600)
     path.write_text(f"ann {ANN}\nbob {BOB}\n")
     return path
 
@@ -158,6 +159,7 @@ def test_bearer_is_for_programs_whatever_they_ask(served: Console) -> None:
 
 def test_the_file_of_tokens_is_read_again(server: Server, tmp_path: Path) -> None:
     path = tmp_path / "tokens"
+    path.touch(0o600)
     path.write_text(f"ann {ANN}\nbob {BOB}\n")
     with guarded(server, path) as served:
         ann, bob = person(served, ANN), person(served, BOB)
@@ -174,14 +176,21 @@ def test_the_file_of_tokens_is_read_again(server: Server, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    ("text", "reason"), [(None, "cannot read"), ("# none\n", "no token"), ("ann short\n", "line 1")]
+    ("text", "mode", "reason"),
+    [
+        (None, 0, "cannot read"),
+        ("# none\n", 0o600, "no token"),
+        ("ann short\n", 0o600, "line 1"),
+        (f"ann {ANN}\n", 0o604, "chmod o-rw"),
+    ],
 )
 @pytest.mark.parametrize("verb", ["serve", "console"])
 def test_a_bad_file_is_refused_before_anything_is_bound(
-    verb: str, text: str | None, reason: str, tmp_path: Path
+    verb: str, text: str | None, mode: int, reason: str, tmp_path: Path
 ) -> None:
     path = tmp_path / "tokens"
     if text is not None:
+        path.touch(mode)
         path.write_text(text)
     with socket.create_server((HOST, 0)) as taken:
         address = f"{HOST}:{taken.getsockname()[1]}"  # to bind it would be exit code 111

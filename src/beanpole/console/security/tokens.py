@@ -3,12 +3,16 @@
 A line is ``NAME TOKEN``, or a token alone, whose name is then ``token-N``, the N-th of the file. Empty lines and those
 that begin with ``#`` are left out. One name may have several tokens: a new one can be given out before the old one
 goes. No message says anything of what stands in the file but the number of a line.
+
+Only its user, and perhaps a group, may read and write it: others would have the tokens, or give themselves one.
 """
 
 import hashlib
 import hmac
 import os
 import re
+import shlex
+import stat
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -59,9 +63,15 @@ def read(path: Path) -> tuple[Token, ...]:
     """The tokens of a file. Raises ValueError, which says in a sentence what is wrong with it."""
     try:
         with path.open("rb") as file:
-            return parse(file.read(limits.TOKEN_FILE_BYTES_MAX + 1).decode())
+            mode, data = os.fstat(file.fileno()).st_mode, file.read(limits.TOKEN_FILE_BYTES_MAX + 1)
     except OSError as error:
         raise ValueError(f"cannot read {path}: {error.strerror}") from None
+    if mode & (stat.S_IROTH | stat.S_IWOTH):
+        raise ValueError(
+            f"others may read or write {path}, so its tokens are no secret: chmod o-rw {shlex.quote(str(path))}"
+        )
+    try:
+        return parse(data.decode())
     except UnicodeDecodeError:
         raise ValueError(f"{path} is no file of tokens: it is not UTF-8") from None
     except ValueError as error:

@@ -35,6 +35,7 @@ class World:
 def world(tmp_path: Path) -> World:
     """Two people have tokens."""
     path = tmp_path / "tokens"
+    path.touch(0o600)
     path.write_text(f"ann {ANN}\nbob.b-b {BOB}\n")
     return World(path)
 

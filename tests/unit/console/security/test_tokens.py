@@ -1,5 +1,6 @@
 """The file of tokens."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -35,12 +36,36 @@ def test_what_is_no_file_of_tokens_is_refused_in_a_sentence_without_them(text: s
     assert A not in str(refused.value)
 
 
-def test_a_file_that_can_not_be_read_is_named(tmp_path: Path) -> None:
-    path = tmp_path / "tokens"
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A file for tokens, of its user alone."""
+    file = tmp_path / "tokens"
+    file.touch(0o600)
+    return file
+
+
+@pytest.mark.parametrize("mode", [0o604, 0o602, 0o646, 0o666])
+def test_a_file_that_is_open_to_others_is_refused_with_the_command_that_closes_it(path: Path, mode: int) -> None:
+    path = path.rename(path.with_name("to kens"))
+    path.write_text(f"ann {A}")
+    file = TokenFile(path)
+    for good in (0o600, 0o400, 0o640):
+        path.chmod(good)
+        assert [each.name for each in file.tokens()] == ["ann"]
+    path.chmod(mode)
+    sentence = f"others may read or write {path}, so its tokens are no secret: chmod o-rw '{path}'"
+    with pytest.raises(ValueError, match=re.escape(sentence)):
+        read(path)
+    assert (file.tokens(), file.fault) == ((), sentence)
+
+
+def test_a_file_that_can_not_be_read_is_named(path: Path, tmp_path: Path) -> None:
+    path.unlink()
     with pytest.raises(ValueError, match=f"cannot read {path}: No such file"):
         read(path)
     with pytest.raises(ValueError, match="Is a directory"):
         read(tmp_path)
+    path.touch(0o600)
     path.write_bytes(b"\xff" * 20)
     with pytest.raises(ValueError, match="it is not UTF-8"):
         read(path)
@@ -49,14 +74,12 @@ def test_a_file_that_can_not_be_read_is_named(tmp_path: Path) -> None:
         read(path)
 
 
-def test_no_token_is_shown(tmp_path: Path) -> None:
-    path = tmp_path / "tokens"
+def test_no_token_is_shown(path: Path) -> None:
     path.write_text(f"ann {A}")
     assert A not in repr(read(path))
 
 
-def test_a_file_is_read_again_when_it_has_changed(tmp_path: Path) -> None:
-    path = tmp_path / "tokens"
+def test_a_file_is_read_again_when_it_has_changed(path: Path, tmp_path: Path) -> None:
     path.write_text(f"ann {A}")
     file = TokenFile(path)
 
@@ -65,12 +88,14 @@ def test_a_file_is_read_again_when_it_has_changed(tmp_path: Path) -> None:
 
     assert names() == ["ann"]
     assert file.tokens() is file.tokens()
+    (tmp_path / "new").touch(0o600)
     (tmp_path / "new").write_text(f"bob {A}")
     (tmp_path / "new").replace(path)
     assert (names(), file.fault) == (["bob"], "")
     path.unlink()
     assert names() == []
     assert "cannot read" in file.fault
+    path.touch(0o600)
     path.write_text("short")
     assert names() == []
     assert "line 1" in file.fault
