@@ -18,6 +18,7 @@ cdef class Compaction:
     cdef readonly uint64_t moved_index   # the last record that must be durable before it may go, when it is emptied
     cdef readonly uint64_t moved_count   # jobs, pauses and rules ever moved
     cdef list items                      # the ids of jobs that it holds whole, tubes whose pauses it holds, and rules; None: not known yet
+    cdef bint complete                   # whether no job of the segment is missing in them
     cdef Py_ssize_t at                   # of these, those that are dealt with
     cdef int64_t seen_bytes              # bytes of the log up to which what was written had its share of compaction
     cdef uint64_t pass_end               # the newest segment when a pass over the log began; 0: none has

@@ -96,8 +96,15 @@ class Compaction:
             self.items = []
         return self.items is None
 
-    def set_ids(self, ids: list[int]) -> None:
-        """Set the ids of the jobs that the segment holds whole."""
+    @property
+    def needs_ids(self) -> bool:
+        """Whether it can't go on without the ids of the jobs in the segment (:meth:`set_ids`)."""
+        return self.segment != 0 and self.items is None
+
+    def set_ids(self, ids: list[int], *, complete: bool = True) -> None:
+        """Set the ids of the jobs that the segment holds whole; if they may not be complete it asks for them again."""
+        self.complete = complete
+        self.at = 0
         self.items = [*ids, *paused_in(self.engine, self.segment), *rules_in(self.engine, self.segment)]
 
     def step(self, *, at_once: bool) -> bool:
@@ -140,6 +147,9 @@ class Compaction:
                 self.moved_count += 1
             budget -= size or PASSED_COST
             self.at += 1
+        if self.at == len(self.items) and not self.complete and self.accounts.live_in(self.segment):
+            self.items = None
+            return True
         if self.at == len(self.items) and (at_once or self.has_room(FIRST_RECORD)):
             self.records.first(self.segment + 1)
             self.emptied = True

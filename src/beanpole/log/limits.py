@@ -128,3 +128,12 @@ REPORT_OLD_S = 3.0
 
 STEP_DOWN_S = 10.0
 """Seconds that ``beanpole cluster step-down`` waits for the next leader."""
+
+REPAIR_NS = 15_000_000_000
+"""How long a node that can't verify a row waits for a leader that comes further with repairing it."""
+
+REPAIR_POLL_S = 0.25
+"""Seconds between two looks of such a node, or of an operator's verb, at how far the leader is."""
+
+DOUBTS_MAX = 2
+"""How often a node that can't verify a row begins again: at once, and when the leader has had time to repair it."""

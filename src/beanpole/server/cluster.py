@@ -20,7 +20,7 @@ from beanpole.log.postgres.clock import MachineClock
 from beanpole.log.postgres.digest import Copy, digest_of
 from beanpole.log.postgres.node import Node
 from beanpole.log.postgres.pgstore import opener
-from beanpole.log.postgres.store import QUESTION, ChangedError
+from beanpole.log.postgres.store import QUESTION, ChangedError, LossError
 from beanpole.server import limits
 from beanpole.server.app import Server
 from beanpole.server.clusterlogs import ClusterObserver
@@ -118,7 +118,8 @@ class ClusterServer(Server):
         running.cancel()
         await asyncio.wait([running])
         assert self.settings.cluster is not None
-        loss = str(running.exception()) if self.exit_code == ExitCode.LOG_CHANGED else ""
+        error = None if running.cancelled() else running.exception()
+        loss = str(error) if isinstance(error, LossError) else ""
         if not self.node.has_reported and not loss:
             return
         try:
@@ -242,18 +243,13 @@ class ClusterServer(Server):
         if task.cancelled() or task.exception() is None:
             return
         error = task.exception()
-        is_changed = isinstance(error, ChangedError)
-        self.exit_code = ExitCode.LOG_CHANGED if is_changed else ExitCode.FAILED
+        self.exit_code = ExitCode.LOG_CHANGED if isinstance(error, ChangedError) else ExitCode.FAILED
         self.service.stop_following()
         self.stopping.set()
         known = isinstance(error, BeanpoleError)
         self.logger.critical(
             "cluster failed",
             reason=str(error),
-            **(
-                {"advice": "look at PostgreSQL; then `beanpole cluster accept-loss` lets the cluster go on"}
-                if is_changed
-                else {}
-            ),
+            **({"advice": error.advice} if isinstance(error, ChangedError) else {}),
             exc_info=None if known else error,
         )

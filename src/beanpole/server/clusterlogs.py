@@ -82,7 +82,46 @@ class ClusterObserver:
 
     def starts_over(self, reason: str) -> None:
         """The node reads the log from its oldest row."""
-        self.logger.warning("reading the log from its beginning", reason=reason)
+        if self.may_repeat("starts over"):
+            self.logger.warning("reading the log from its beginning", reason=reason)
+
+    def unreadable(self, reason: str, *, waits: bool) -> None:
+        """A row can't be verified."""
+        if waits:
+            self.logger.error(
+                "log is not readable",
+                reason=reason,
+                effect="this node waits until the node that leads has written its segment again",
+                advice="`beanpole cluster status` shows how far that is",
+            )
+        else:
+            self.logger.warning("log is not readable", reason=reason, effect="this node reads it again")
+
+    def repairs(self, segment: int, node: str, reason: str) -> None:
+        """Everything up to a segment is written again."""
+        self.logger.error(
+            "repairing the log",
+            segment=segment,
+            reason=reason,
+            told_by=node,
+            effect="all jobs up to this segment are written again from memory; clients are served",
+            advice="look at PostgreSQL's disk, and at who may change its tables",
+        )
+
+    def repaired(self, segment: int) -> None:
+        """That is done."""
+        self.logger.info("log repaired", segment=segment)
+
+    def contradicted(self, node: str, reason: str) -> None:
+        """A node can't verify a row, and this one can."""
+        if self.may_repeat(f"contradicted {node}"):
+            self.logger.error(
+                "another node can't read what this one can",
+                node=node,
+                reason=reason,
+                effect="none here; that node stops",
+                advice="look at the memory of that machine",
+            )
 
     def stalled(self, reason: str, seconds: float) -> None:
         """Nothing is confirmed."""

@@ -288,7 +288,7 @@ def test_verify_reads_the_whole_log(cluster: Cluster) -> None:
     assert cluster("verify", "--json").objects[0]["jobs"] == 2
     assert "none was compared" in cluster("verify").out.decode()
     cluster.database.run("update beanpole.log_1 set data = data || '\\x00' where row = 2")
-    assert "row 2 of segment 1 does not fit" in cluster("verify", code=1).err
+    assert "row 2 of segment 1 is not what was written there" in cluster("verify", code=1).err
 
 
 def test_verify_asks_every_node_what_it_holds(cluster: Cluster) -> None:

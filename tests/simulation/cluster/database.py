@@ -1,7 +1,8 @@
 """PostgreSQL with a synchronous standby, as the log of a cluster sees it, in memory.
 
 A commit is replicated after a while, and confirmed then. It can be lost before it was made, or its answer can; a
-promotion takes back what was not replicated. Which of these happens is drawn from a seed.
+promotion takes back what was not replicated. Which of these happens is drawn from a seed. Rows can be damaged, tables
+be dropped by hand, and the memory of a node's machine can be bad.
 """
 
 import asyncio
@@ -15,6 +16,7 @@ from beanpole.log.postgres.rows import Place, Row, first_row
 from beanpole.log.postgres.store import (
     BusyError,
     ChangedError,
+    Complaint,
     GoneError,
     LostError,
     NodeState,
@@ -36,6 +38,9 @@ class Entry:
 
     row: Row
     replicated: bool = False
+    meant: Row | None = None
+    """What its writer meant to write; None: just that."""
+
     visible: bool = False
     """A commit that waits for its standby is seen by nobody, unless its connection was lost."""
 
@@ -87,6 +92,18 @@ class Database:
 
     halted: str = ""
     dropped_count: int = 0
+    without_table: set[int] = field(default_factory=set)
+    """Segments whose table somebody has dropped by hand."""
+
+    complaints: dict[str, Complaint] = field(default_factory=dict)
+    misreads: dict[str, float] = field(default_factory=dict)
+    """Nodes whose memory is bad, and how often a row that they read is another there, from 0 to 1."""
+
+    miswrites: set[str] = field(default_factory=set)
+    """Nodes whose memory is bad so that they write other rows than they mean."""
+
+    same_mistakes: set[str] = field(default_factory=set)
+    """Those of them to which these rows look right when they read them."""
 
     def __post_init__(self) -> None:
         self.tables[1] = {0: Entry(first_row(b"\0" * 16), replicated=True, visible=True)}
@@ -109,6 +126,20 @@ class Database:
     def find(self, place: Place) -> Entry | None:
         """Return the row at a place."""
         return self.tables.get(place.segment, {}).get(place.row)
+
+    def numbers(self) -> list[int]:
+        """Return the segments that are listed."""
+        return sorted(self.tables.keys() | self.without_table)
+
+    def damage(self, place: Place) -> None:
+        """Flip a bit of a row."""
+        entry = self.tables[place.segment][place.row]
+        entry.row = damaged(entry.row)
+
+    def drop_table(self, number: int) -> None:
+        """Drop the table of a segment, as somebody does by mistake."""
+        del self.tables[number]
+        self.without_table.add(number)
 
     async def promote(self, lost_rows: int = 0) -> int:
         """A standby takes over: what it has not got is gone, from the first such row on. Return how many rows.
@@ -147,6 +178,13 @@ def in_world(work: Coroutine[Any, Any, Any]) -> "asyncio.Task[Any]":
     task = asyncio.get_running_loop().create_task(work)
     NODE.reset(token)
     return task
+
+
+def damaged(row: Row) -> Row:
+    """Return a row with a bit flipped in what it holds, or in its hash if that is nothing."""
+    if row.data:
+        return replace(row, data=row.data[:-1] + bytes([row.data[-1] ^ 1]))
+    return replace(row, hash=row.hash[:-1] + bytes([row.hash[-1] ^ 1]))
 
 
 class FakeStore:
@@ -222,7 +260,8 @@ class FakeStore:
         before = database.find(tip.place)
         if before is None or before.row.hash != tip.hash or other is not None:
             return False
-        entry = database.tables[row.place.segment][row.place.row] = Entry(row)
+        written = damaged(row) if self.node in database.miswrites else row
+        entry = database.tables[row.place.segment][row.place.row] = Entry(written, meant=row)
         if is_cancelled:
             entry.visible = True
         replicating = in_world(self.commit(entry))
@@ -248,9 +287,14 @@ class FakeStore:
         await database.tell()
 
     def seen(self, place: Place) -> Row | None:
-        """Return the row at a place if others may see it."""
-        entry = self.database.find(place)
-        return entry.row if entry is not None and entry.visible else None
+        """Return the row at a place if others may see it, as this node has it in its memory."""
+        database, entry = self.database, self.database.find(place)
+        if entry is None or not entry.visible:
+            return None
+        if self.node in database.same_mistakes and entry.meant is not None:
+            return entry.meant
+        chance = database.misreads.get(self.node, 0.0)
+        return damaged(entry.row) if chance and database.rng.random() < chance else entry.row
 
     async def rows_at(self, places: list[Place]) -> list[Row | None]:
         """See Store."""
@@ -262,8 +306,8 @@ class FakeStore:
         await self.trip()
         if tip.place.segment not in self.database.tables:
             raise GoneError(f"segment {tip.place.segment}")
-        before = self.seen(tip.place)
-        if before is None or before.hash != tip.hash:
+        before = self.database.find(tip.place)  # the server compares the hashes
+        if before is None or not before.visible or before.row.hash != tip.hash:
             return False, []
         rows: list[Row] = []
         at = tip
@@ -276,7 +320,7 @@ class FakeStore:
     async def segments(self) -> list[int]:
         """See Store."""
         await self.trip()
-        return sorted(self.database.tables)
+        return self.database.numbers()
 
     async def newest(self) -> Place:
         """See Store."""
@@ -291,6 +335,8 @@ class FakeStore:
     async def first(self, segment: int) -> Row | None:
         """See Store."""
         await self.trip()
+        if segment not in self.database.tables:
+            raise GoneError(f"segment {segment}")
         return self.seen(Place(segment, 0))
 
     async def make_segment(self, number: int) -> None:
@@ -304,7 +350,7 @@ class FakeStore:
                 while not self.closed:
                     await self.database.changed.wait()
         self.check()
-        newest = max(self.database.tables)
+        newest = max(self.database.numbers())
         if newest < number - 1:
             raise GoneError(f"there is no segment {number - 1}")
         if newest < number:
@@ -316,6 +362,23 @@ class FakeStore:
         if self.database.rng.random() < self.database.faults.busy:
             raise BusyError("somebody reads it")
         self.database.dropped_count += self.database.tables.pop(number, None) is not None
+        self.database.without_table.discard(number)
+
+    async def complain(self, complaint: Complaint) -> None:
+        """See Store."""
+        await self.trip()
+        self.database.complaints[complaint.node] = complaint
+
+    async def complaints(self) -> list[Complaint]:
+        """See Store."""
+        await self.trip()
+        return [self.database.complaints[name] for name in sorted(self.database.complaints)]
+
+    async def withdraw(self, nodes: list[str]) -> None:
+        """See Store."""
+        await self.trip()
+        for each in nodes:
+            self.database.complaints.pop(each, None)
 
     async def report(self, node: NodeState) -> tuple[list[NodeState], str]:
         """See Store."""

@@ -12,7 +12,8 @@ from random import Random
 
 import pytest
 
-from beanpole.log.postgres.store import ChangedError
+from beanpole.log.postgres.rows import Place
+from beanpole.log.postgres.store import ChangedError, UnreadableError
 from tests.simulation.cluster.database import Faults
 from tests.simulation.cluster.history import check_history, check_times, settle
 from tests.simulation.cluster.world import Seen, SimulatedNode, World
@@ -30,6 +31,8 @@ PATIENCE_S = 15.0
 STOP_S = 30.0
 IDS_KEPT = 20
 KINDS = ("kill", "pause", "cut", "promote", "down", "lose", "slow", "stall", "wall", "hand over", "twin")
+HARMS = ("damage", "drop table", "misread")
+"""Kinds that end when the cluster has healed: it holds what was harmed in the memory of two nodes, not of one."""
 
 
 class Client:
@@ -90,7 +93,7 @@ class Trouble:
     def __init__(self, world: World, kinds: tuple[str, ...]) -> None:
         self.world = world
         self.rng = Random(world.rng.random())
-        self.kinds = kinds or self.rng.sample(KINDS, 4)
+        self.kinds = kinds or self.rng.sample(KINDS + HARMS, 4)
 
     async def run(self) -> None:
         """Let things go wrong until cancelled."""
@@ -124,12 +127,49 @@ class Trouble:
             node.node.hand_over(rng.choice(world.nodes).name)
         elif kind == "twin":
             await self.run_twin(node)
+        elif kind in HARMS:
+            await self.harm(kind)
         else:
             database.faults = {
                 "lose": Faults(lost_before=0.02, lost_after=0.05, busy=0.02),
                 "slow": Faults(slow=0.02, slow_s=rng.choice((0.3, 1.0, 3.0))),
                 "stall": Faults(pause=0.003),
             }[kind]
+
+    async def harm(self, kind: str) -> None:
+        """Harm the log, or the memory of a follower, which starts again; wait until all have read everything."""
+        world, rng, database = self.world, self.rng, self.world.database
+        followers = [node for node in world.nodes if node not in world.leaders()]
+        applied = world.applied()
+        if len(followers) == len(world.nodes) or applied is None:
+            return  # nobody leads, or some read the log still
+        node = rng.choice(followers)
+        number = rng.choice(sorted(database.tables))
+        place = Place(number, rng.choice(sorted(database.tables[number]) or [0]))
+        if (kind != "misread" and place > applied) or (kind == "drop table" and number >= applied.segment):
+            return
+        world.counts[f"{kind} done"] += 1
+        if kind == "damage":
+            database.damage(place)
+        elif kind == "drop table":
+            database.drop_table(number)
+        else:
+            database.misreads[node.name] = rng.choice((0.1, 1.0))
+        await node.kill()
+        node.start()
+        try:
+            await asyncio.sleep(rng.choice((0.01, 0.1, 3.0)))
+            database.misreads.clear()
+            while world.applied() is None and not (node.task and node.task.done()):  # noqa: ASYNC110 - simulated time
+                await asyncio.sleep(0.1)
+        finally:
+            database.misreads.clear()
+            if kind == "misread":
+                assert node.task is not None
+                if node.task.done():
+                    assert isinstance(node.task.exception(), UnreadableError)
+                await node.kill()
+                node.start()
 
     async def run_twin(self, node: SimulatedNode) -> None:
         """Run a second process with a node's name for a while."""
@@ -163,6 +203,7 @@ async def run_seed(world: World, *kinds: str) -> None:
     jobs = await settle(world)
     check_history(world, jobs)
     check_times(world)
+    assert not world.database.halted, "nothing was lost"
     world.counts["segments dropped"] = world.database.dropped_count
     world.counts["answers"] = len(world.history)
 
@@ -176,11 +217,13 @@ def test_what_clients_were_told_stays_true(seed: int) -> None:
 def test_seeds_meet_what_they_are_for() -> None:
     """Otherwise they would show nothing."""
     counts: Counter[str] = Counter()
-    for seed, kinds in enumerate([("lose", "promote"), ("kill", "pause"), ("cut", "down"), ("stall", "slow")] * 2):
+    for seed, kinds in enumerate(
+        [("lose", "promote"), ("kill", "pause"), ("cut", "down"), ("stall", "slow"), HARMS] * 2
+    ):
         world = World(1_000_000 + seed)
         world.run(run_seed(world, *kinds))
         counts += world.counts
-    wanted = {"leads", "deposed", "stalled", "segments dropped", "unreachable"}
+    wanted = {"leads", "deposed", "stalled", "segments dropped", "unreachable", "repaired", "contradicted"}
     assert wanted <= set(counts), f"never happened: {wanted - set(counts)}"
     assert counts["answers"] > 2_000, "the clients hardly got an answer"
 

@@ -11,6 +11,7 @@ from typing import Any
 from beanpole.engine.check import check
 from beanpole.engine.engine import Engine
 from beanpole.log.postgres.node import Node
+from beanpole.log.postgres.rows import Place
 from beanpole.server.connection import Connection
 from beanpole.server.turn import Turn
 from tests.simulation.cluster.database import Database
@@ -48,7 +49,7 @@ class Silent:
         self.tell = tell
 
     def __getattr__(self, name: str) -> Any:
-        return lambda *args: self.tell((name, *args))
+        return lambda *args, **named: self.tell((name, *args, *named.values()))
 
 
 @dataclass(slots=True)
@@ -105,6 +106,18 @@ class World:
     def leaders(self) -> list["SimulatedNode"]:
         """Return the nodes that believe that they lead."""
         return [node for node in self.nodes if node.turn is not None]
+
+    def applied(self) -> Place | None:
+        """Return up to where all nodes have applied the log; None: one leads not, and reads it still."""
+        places: list[Place] = []
+        for node in (each.node for each in self.nodes):
+            if node.leading is not None:
+                places.append(node.leading.confirmed)
+            elif node.following is not None and node.following.is_warm and node.following.replica is not None:
+                places.append(node.following.replica.applied.place)
+            else:
+                return None
+        return min(places)
 
 
 class ClientTransport(MemoryTransport):

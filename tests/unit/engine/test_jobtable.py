@@ -43,3 +43,20 @@ def test_table_finds_each_of_many_jobs_and_no_other() -> None:
         connection.receive(1, b"peek %d\r\n" % alias)
         assert connection.take_output() == b"NOT_FOUND\r\n"
     engine.jobs.check()
+
+
+def test_table_finds_the_jobs_of_a_segment_in_pieces() -> None:
+    count = 20_000
+    connection = Connection(engine := Engine(), 1)
+    for _ in range(count // 500):
+        connection.receive(1, b"put 0 0 60 0\r\n\r\n" * 500)
+    connection.take_output()
+    ids, at = engine.jobs.ids_in(0, 0)
+    pieces = 1
+    while at:
+        more, at = engine.jobs.ids_in(0, at)
+        ids += more
+        pieces += 1
+    assert sorted(ids) == sorted(job.id for job in engine.jobs.jobs())
+    assert pieces > 1
+    assert engine.jobs.ids_in(1, 0)[0] == []

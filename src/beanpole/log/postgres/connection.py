@@ -20,6 +20,7 @@ from beanpole.log.postgres.schema import SCHEMA
 from beanpole.log.postgres.store import (
     BusyError,
     ChangedError,
+    DamagedError,
     GoneError,
     LostError,
     NoClusterError,
@@ -54,6 +55,9 @@ LOST_CLASSES = ("08", "57", "25", "40", "23")
 BUSY_CLASSES = ("53", "55")
 GONE = "42P01"
 
+DAMAGED_CLASSES = ("XX001", "XX002", "58")
+"""Data or an index is corrupted; a file can't be read or is not there."""
+
 ADVICE = (
     ("fsync = off", "set fsync = on; where it was off for a while run `sync` on the server's machine before"),
     (
@@ -85,6 +89,8 @@ def error_for(state: str | None, text: str) -> Exception:
         return LostError(text)
     if state.startswith(BUSY_CLASSES):
         return BusyError(text)
+    if state.startswith(DAMAGED_CLASSES):
+        return DamagedError(text)
     return RefusedError(f"PostgreSQL refuses: {text}")
 
 

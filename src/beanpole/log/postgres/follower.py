@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from beanpole.log import limits
+from beanpole.log.postgres.checking import gone_from
 from beanpole.log.postgres.clock import Clock
 from beanpole.log.postgres.leader import Leading
 from beanpole.log.postgres.replica import Replica
@@ -17,14 +18,20 @@ from beanpole.log.postgres.rows import Place, Row, RowKind
 from beanpole.log.postgres.store import (
     BusyError,
     ChangedError,
+    Complaint,
+    DamagedError,
     GoneError,
     LossError,
     LostError,
     OpenStore,
     RewoundError,
     Store,
+    UnreadableError,
 )
 from beanpole.log.postgres.tasks import watched
+
+NOWHERE = Place(0, 0)
+"""Before every row."""
 
 
 class FollowObserver(Protocol):
@@ -44,6 +51,9 @@ class FollowObserver(Protocol):
 
     def starts_over(self, reason: str) -> None:
         """The node reads the log from its oldest row again."""
+
+    def unreadable(self, reason: str, *, waits: bool) -> None:
+        """A row can't be verified. The node reads it again, or `waits` until the leader has repaired that."""
 
 
 @dataclass(slots=True)
@@ -77,6 +87,12 @@ class Following:
     is_unreachable: bool = False
     """Whether the server could not be reached when that was tried last."""
 
+    at: Place = NOWHERE
+    """Where the next row is looked for."""
+
+    doubt_count: int = 0
+    """How often it began again for a row that it could not verify, since it had read everything."""
+
     @property
     def is_warm(self) -> bool:
         """Whether this node has read what there was when it began, so that it could lead at once."""
@@ -88,6 +104,7 @@ class Following:
         Raises:
             ChangedError: the log is not what was written.
             LossError: what was confirmed is gone.
+            UnreadableError: a row can't be verified, and no leader repairs that.
             RefusedError: the server refuses the work.
         """
         while True:
@@ -97,9 +114,12 @@ class Following:
                     return leading
             except GoneError as error:
                 self.observer.starts_over(str(error))
-                if self.replica is not None:
-                    self.known, self.replica = self.replica.applied, None
+                self.forget()
                 await asyncio.sleep(limits.POLL_S)
+            except UnreadableError as error:
+                await self.doubt(error)
+            except DamagedError as error:
+                await self.doubt(UnreadableError(self.at, f"can't be read: {error}"))
             except RewoundError:
                 assert self.replica is not None
                 self.observer.rewound(self.replica.forget_unconfirmed())
@@ -128,6 +148,51 @@ class Following:
             return await self.stand(replica, store)
         await asyncio.sleep(limits.POLL_NAMED_S if self.is_named(replica.tip) else limits.POLL_S)
         return None
+
+    def forget(self) -> None:
+        """Forget what was read, but for a row that was confirmed: it must be found again."""
+        if self.replica is not None:
+            self.known, self.replica = self.replica.applied, None
+
+    async def doubt(self, error: UnreadableError) -> None:
+        """Begin again for a row that can't be verified: at once, and the next time when the leader has repaired it.
+
+        What was wrong the first time may have been this machine's memory. If no leader repairs it the node tries for a
+        last time.
+
+        Raises:
+            UnreadableError: nobody repairs it, or the leader can verify it.
+        """
+        self.forget()
+        self.doubt_count += 1
+        if self.doubt_count > limits.DOUBTS_MAX:
+            raise error
+        self.observer.unreadable(str(error), waits=self.doubt_count > 1)
+        if self.doubt_count == 1:
+            return
+        complaint = Complaint(self.name, error.place, str(error))
+        is_noted, oldest, until_ns = False, 0, self.clock.now_ns() + limits.REPAIR_NS
+        while self.clock.now_ns() < until_ns:
+            try:
+                store = self.store = self.store or await self.connect()
+                if not is_noted:
+                    await watched(store.complain(complaint), store, self.open_store)
+                    is_noted = True
+                found = await watched(store.complaints(), store, self.open_store)
+                verdict = next((each.verdict for each in found if each.node == self.name), "")
+                if verdict:
+                    raise UnreadableError(error.place, f"{str(error).removeprefix(f'{error.place} ')}; {verdict}")
+                segments = await watched(store.segments(), store, self.open_store)
+                if segments and segments[0] > error.place.segment:
+                    self.doubt_count = 0
+                    return
+                if segments and segments[0] > oldest:  # whoever leads comes further
+                    oldest, until_ns = segments[0], self.clock.now_ns() + limits.REPAIR_NS
+            except (LostError, BusyError) as lost:
+                self.observer.unreachable(str(lost))
+                await self.disconnect()
+                until_ns = self.clock.now_ns() + limits.REPAIR_NS
+            await asyncio.sleep(limits.REPAIR_POLL_S)
 
     async def connect(self) -> Store:
         """Open a connection; silence begins to count again."""
@@ -183,44 +248,85 @@ class Following:
 
     async def begin(self, store: Store) -> Replica:
         """Begin with the oldest row that there is."""
-        for segment in await watched(store.segments(), store, self.open_store):
-            first = await watched(store.first(segment), store, self.open_store)
-            if first is None:
-                break
-            self.is_caught_up = False
-            self.newest = None
-            if self.known is not None and first.place > self.known.place:
-                self.known = None  # its segment was dropped: it can't be looked for any more
-            self.find_known(first)
-            return self.make_replica(store, first)
-        raise GoneError("the log has no row")
+        segments = await watched(store.segments(), store, self.open_store)
+        if not segments:
+            raise GoneError("the log has no row")
+        self.at = place = Place(segments[0], 0)
+        if self.doubt_count == 0:
+            await watched(store.withdraw([self.name]), store, self.open_store)
+        try:
+            first = await watched(store.first(place.segment), store, self.open_store)
+        except GoneError:
+            raise await watched(gone_from(store, place), store, self.open_store) from None
+        if first is None:
+            raise UnreadableError(place, "is missing")
+        self.is_caught_up = False
+        self.newest = None
+        if self.known is not None and place > self.known.place:
+            self.known = None  # its segment was dropped: it can't be looked for any more
+        replica = self.make_replica(store, first)
+        self.find_known(first)
+        return replica
 
     async def poll(self, store: Store, replica: Replica) -> bool:
         """Take the rows behind the tip; whether there were any."""
+        tip, self.at = replica.tip, replica.tip.next_place
         if self.newest is None:
             self.newest = await watched(store.newest(), store, self.open_store)
         try:
-            is_there, rows = await watched(store.read(replica.tip, limits.ROWS_BYTES), store, self.open_store)
+            is_there, rows = await watched(store.read(tip, limits.ROWS_BYTES), store, self.open_store)
         except GoneError:
             segments = await watched(store.segments(), store, self.open_store)
-            if max(segments, default=0) >= replica.tip.place.segment:
+            if tip.place.segment in segments:
+                raise UnreadableError(tip.place, "is missing: the table of its segment is gone") from None
+            if max(segments, default=0) > tip.place.segment:
                 raise
             is_there, rows = False, []  # not dropped: not even made, on a server that was promoted
         now_ns = self.clock.now_ns()
         if not is_there:
-            if not replica.unapplied:
-                raise LossError(f"{replica.tip.place} was confirmed, and is gone or another now")
-            raise RewoundError(f"{replica.tip.place} is gone")
+            raise await watched(self.judge_tip(store, replica), store, self.open_store)
         for row in rows:
-            self.find_known(row)
             replica.take(row, now_ns, is_live=self.is_caught_up)
+            self.find_known(row)
         if rows:
             self.heard_ns = now_ns
-        elif self.known is not None:
-            raise LossError(f"{self.known.place} was confirmed, and is gone")
+        else:
+            await watched(self.check_end(store, tip, self.newest), store, self.open_store)
+            self.doubt_count = 0
         self.is_caught_up = not rows
         self.look_for_leader(replica, self.newest)
         return bool(rows)
+
+    async def judge_tip(self, store: Store, replica: Replica) -> LossError | UnreadableError | RewoundError:
+        """Return what it means that the tip is not there any more, or has another hash."""
+        place = replica.tip.place
+        (found,) = await store.rows_at([place])
+        if found is not None and not found.is_sound:
+            return UnreadableError(place, "is not what was written there")
+        if replica.unapplied:
+            return RewoundError(f"{place} is gone")
+        if found is None and await store.newest() > place:
+            return UnreadableError(place, "is missing")
+        return LossError(f"{place} was confirmed, and is gone or another now")
+
+    async def check_end(self, store: Store, tip: Row, newest: Place) -> None:
+        """Look whether the log really ends behind its last row.
+
+        Raises:
+            UnreadableError: there are rows behind a gap, or the next segment's table is missing.
+            LossError: a row was confirmed that should be there.
+        """
+        if newest > tip.place:
+            raise UnreadableError(tip.next_place, "is missing")
+        if self.known is not None:
+            raise LossError(f"{self.known.place} was confirmed, and is gone")
+        if tip.kind == RowKind.END:
+            try:
+                await store.first(tip.next_place.segment)
+            except GoneError:
+                error = await gone_from(store, tip.next_place)
+                if isinstance(error, UnreadableError):
+                    raise error from None
 
     def look_for_leader(self, replica: Replica, newest: Place) -> None:
         """Report who leads, once, when so much is read that it is no leader of long ago.

@@ -23,7 +23,7 @@ from beanpole.log.encoder import Encoder
 from beanpole.log.format import segment_header
 from beanpole.log.log import Log, Progress, Recovery
 from beanpole.log.postgres.clock import Clock
-from beanpole.log.postgres.maintenance import Maintenance
+from beanpole.log.postgres.maintenance import Maintenance, RepairObserver
 from beanpole.log.postgres.replica import Replica
 from beanpole.log.postgres.rows import Place, Row, RowKind, pack_note, row_behind
 from beanpole.log.postgres.stall import Stall
@@ -53,6 +53,7 @@ class Leading(Log):
         writer: bytes,
         clock: Clock,
         stall: Stall,
+        observer: RepairObserver,
     ) -> None:
         super().__init__()
         self.replica = replica
@@ -65,7 +66,7 @@ class Leading(Log):
         self.clock = clock
         self.stall = stall
         self.records = replica.records
-        self.maintenance = Maintenance(replica, open_store)
+        self.maintenance = Maintenance(replica, open_store, observer)
         self.silence_ns = store.settings.silence_ms * 1_000_000
         self.epoch = replica.tip.epoch + 1
         self.tip = replica.tip

@@ -2,29 +2,55 @@
 
 Both happen on a connection of their own, so that an append never waits for them. The compaction is that of the log in
 files: what lives in the oldest segment is written again at the tip, a little with each row of clients, and when that is
-confirmed the table is dropped.
+confirmed the table is dropped. Which jobs live in it is known from memory: no old row is read for that.
+
+So a segment with a row that can't be verified is *repaired*: the segment that is written ends early, everything up to
+the bad one is emptied in the same way, and dropped when all that was written in its place was read and is sound.
 """
 
 import asyncio
 import contextlib
 from collections.abc import Callable
+from dataclasses import replace
+from typing import Protocol
 
 from beanpole.log import limits
 from beanpole.log.compaction import Compaction
-from beanpole.log.format import SEGMENT_HEADER
+from beanpole.log.postgres.checking import Checker, check_segment
 from beanpole.log.postgres.replica import Replica
-from beanpole.log.postgres.rows import Place, Row
-from beanpole.log.postgres.store import BusyError, GoneError, LostError, OpenStore, Store
+from beanpole.log.postgres.store import (
+    BusyError,
+    Complaint,
+    FaultyError,
+    GoneError,
+    LostError,
+    OpenStore,
+    Store,
+    UnreadableError,
+)
 from beanpole.log.postgres.tasks import watched
-from beanpole.log.reader import whole_ids
+
+
+class RepairObserver(Protocol):
+    """What is reported of segments that can't be read."""
+
+    def repairs(self, segment: int, node: str, reason: str) -> None:
+        """Everything up to a segment is written again, for a node can't verify a row, and this one can't either."""
+
+    def repaired(self, segment: int) -> None:
+        """That is done."""
+
+    def contradicted(self, node: str, reason: str) -> None:
+        """A node can't verify a row, and this one can."""
 
 
 class Maintenance:
     """Keeps the segments of a log, for the node that leads."""
 
-    def __init__(self, replica: Replica, open_store: OpenStore) -> None:
+    def __init__(self, replica: Replica, open_store: OpenStore, observer: RepairObserver) -> None:
         self.replica = replica
         self.open_store = open_store
+        self.observer = observer
         self.compaction = Compaction(replica.engine, replica.records, bytes_per_row=limits.COMPACTION_BYTES_PER_ROW)
         self.store: Store | None = None
         self.moves = False
@@ -38,8 +64,20 @@ class Maintenance:
         self.problem = ""
         """Why the last attempt failed; empty: it didn't."""
 
-        self.ids_of = 0
-        """The segment whose jobs' ids are wanted; 0: none."""
+        self.began = replica.tip.next_place
+        """Where the first row of this leader stands."""
+
+        self.repair_to = 0
+        """The newest segment that is repaired; 0: none is."""
+
+        self.checker: Checker | None = None
+        """Reads what is written in place of what is repaired; None: nothing is written yet."""
+
+        self.first_rewritten = 0
+        """The segment with which that begins."""
+
+        self.contradicted: dict[str, Complaint] = {}
+        """What other nodes can't verify of what this one has written, and this one can."""
 
     # --- called by the leader -----------------------------------------------------------------------------------------
 
@@ -71,13 +109,16 @@ class Maintenance:
 
     def move_some(self) -> None:
         """Write some of what lives in the oldest segment again."""
-        accounts, compaction = self.replica.records.accounts, self.compaction
-        if compaction.segment == 0 and compaction.is_due(self.sealed_bytes(), full=False):
-            segment = accounts.first_segment
-            if compaction.begin(segment):
-                self.ids_of = segment
-                self.wake.set()
+        records, compaction = self.replica.records, self.compaction
+        oldest = records.accounts.first_segment
+        if oldest <= self.repair_to and not self.first_rewritten:
+            records.begin_segment(0)
+            self.first_rewritten = records.segment
+        if compaction.segment == 0 and (oldest <= self.repair_to or compaction.is_due(self.sealed_bytes(), full=False)):
+            compaction.begin(oldest)
         self.moves = compaction.step(at_once=False)
+        if compaction.needs_ids:
+            self.wake.set()
 
     def confirmed(self, durable_index: int) -> None:
         """Let the oldest segment go when everything moved out of it is confirmed; make the next one in time."""
@@ -119,41 +160,66 @@ class Maintenance:
                 await self.store.close()
 
     async def work(self, store: Store) -> None:
-        """Make the next table, read which jobs the oldest holds, drop those that nobody needs."""
+        """Make the next table, find the jobs of the oldest, drop those that nobody needs, repair what can't be read."""
         newest = self.replica.records.segment + 1
         while self.made_to < newest:
             await self.make(store, self.made_to + 1)
-        if self.ids_of:
-            segment, self.ids_of = self.ids_of, 0
-            try:
-                self.compaction.set_ids(await read_ids(store, segment))
-            except (LostError, GoneError):
-                self.ids_of = segment
-                raise
+        if self.compaction.needs_ids:
+            self.compaction.set_ids(await self.find_ids(self.compaction.segment), complete=False)
+        complaints = await store.complaints()
+        for each in complaints:
+            await self.look_at(store, each)
+        await self.drop(store, complaints)
+
+    async def find_ids(self, segment: int) -> list[int]:
+        """Return the ids of the jobs whose records stand in a segment, but for some that are moved about just then."""
+        ids, at = self.replica.engine.jobs.ids_in(segment, 0)
+        while at:
+            await asyncio.sleep(0)
+            more, at = self.replica.engine.jobs.ids_in(segment, at)
+            ids += more
+        return ids
+
+    async def drop(self, store: Store, complaints: list[Complaint]) -> None:
+        """Drop the segments that nobody needs.
+
+        Raises:
+            FaultyError: what was written in place of a bad one can't be verified either, so nothing is dropped.
+        """
         oldest = self.replica.records.accounts.first_segment
-        for number in await store.segments():
-            if number < oldest:
-                await store.drop_segment(number)
+        dropped = [each for each in await store.segments() if each < oldest]
+        if dropped and self.first_rewritten:
+            self.checker = self.checker or Checker(store, self.first_rewritten)
+            self.checker.store = store
+            try:
+                await self.checker.advance(await store.newest())
+            except UnreadableError as error:
+                raise FaultyError(f"what this node wrote in place of a bad segment is bad: {error}") from error
+        for number in dropped:
+            await store.drop_segment(number)
+        if answered := [each.node for each in complaints if each.place.segment < oldest]:
+            await store.withdraw(answered)
+        if 0 < self.repair_to < oldest:
+            self.observer.repaired(self.repair_to)
+            self.repair_to, self.first_rewritten, self.checker = 0, 0, None
 
-
-async def read_ids(store: Store, segment: int) -> list[int]:
-    """Return the ids of the jobs that a segment holds whole."""
-    row: Row | None = await store.first(segment)
-    if row is None:
-        raise GoneError(f"segment {segment} has no row")
-    ids: list[int] = []
-    header, tip = b"", row
-    rows = [row]
-    while rows:
-        for each in rows:
-            _, data = each.unpack()
-            if data and each.has_header:
-                header, data = data[:SEGMENT_HEADER], data[SEGMENT_HEADER:]
-            ids += whole_ids(header + data) if data else []
-            tip = each
-        if tip.next_place == Place(segment + 1, 0):
-            break
-        _, rows = await store.read(tip, limits.ROWS_BYTES)
-        rows = [each for each in rows if each.place.segment == segment]
-        await asyncio.sleep(0)
-    return ids
+    async def look_at(self, store: Store, complaint: Complaint) -> None:
+        """Repair the segment of a row that somebody can't verify, unless this node can."""
+        segment = complaint.place.segment
+        if complaint.verdict or segment <= self.repair_to or complaint == self.contradicted.get(complaint.node):
+            return
+        if segment < self.replica.records.accounts.first_segment:
+            return  # it is dropped next
+        try:
+            await check_segment(store, segment)
+        except UnreadableError as error:
+            self.repair_to = segment
+            self.observer.repairs(segment, complaint.node, str(error))
+            return
+        self.observer.contradicted(complaint.node, complaint.reason)
+        if complaint.place >= self.began:
+            self.contradicted[complaint.node] = complaint  # which of the two is at fault the others will show
+            return
+        node = self.replica.leader.get("node", "")
+        verdict = f"node {node}, which leads, can read it: look at the memory of this node's machine"
+        await store.complain(replace(complaint, verdict=verdict))

@@ -17,6 +17,7 @@ from beanpole.log.encoder import Encoder
 from beanpole.log.postgres.clock import Clock
 from beanpole.log.postgres.follower import Following, FollowObserver
 from beanpole.log.postgres.leader import DeposedError, Leading
+from beanpole.log.postgres.maintenance import RepairObserver
 from beanpole.log.postgres.replica import Replica
 from beanpole.log.postgres.rows import Place, Row, new_writer
 from beanpole.log.postgres.stall import Stall, StallObserver
@@ -27,6 +28,7 @@ from beanpole.log.postgres.store import (
     READING,
     BusyError,
     ChangedError,
+    FaultyError,
     GoneError,
     LossError,
     LostError,
@@ -56,7 +58,7 @@ class Service(Protocol):
         """Close every client without a further reply, and forget the engine."""
 
 
-class Observer(FollowObserver, StallObserver, Protocol):
+class Observer(FollowObserver, RepairObserver, StallObserver, Protocol):
     """What a node reports to an operator."""
 
     def leads(self, epoch: int, jobs: int, seconds: float) -> None:
@@ -286,6 +288,7 @@ class Node:
         if successor:
             self.step_down(self.leading, successor)
             return
+        self.check_writing(self.leading)
         # Those of another epoch speak of another leader.
         others = [each for each in self.live_others() if each.is_warm]
         is_cut_off = bool(others) and all(
@@ -295,6 +298,13 @@ class Node:
             self.observer.cut_off()
         elif is_cut_off:
             self.hand_over()
+
+    def check_writing(self, leading: Leading) -> None:
+        """Stop if two nodes can't verify what this one has written, and none has read beyond it, whatever it finds."""
+        bad = leading.maintenance.contradicted
+        places = [each.place for each in bad.values()]
+        if len(bad) > 1 and not any(each.is_warm and each.applied > min(places) for each in self.live_others()):
+            raise FaultyError(f"no other node can verify what this one has written: {', '.join(bad)}, {places[0]}")
 
     def step_down(self, leading: Leading, to: str) -> None:
         """Hand over to a node, as an operator asked for; FORCED: to any, or to nobody if there is none."""
@@ -336,4 +346,13 @@ class Node:
         stall = Stall(self.clock, self.observer)
         is_named = self.following is not None and self.following.is_named(replica.tip)
         self.keeps_lead_until_ns = self.clock.now_ns() + limits.KEEP_LEAD_NS if is_named else 0
-        return Leading(replica, store, self.open, note=self.note, writer=self.writer, clock=self.clock, stall=stall)
+        return Leading(
+            replica,
+            store,
+            self.open,
+            note=self.note,
+            writer=self.writer,
+            clock=self.clock,
+            stall=stall,
+            observer=self.observer,
+        )

@@ -8,10 +8,12 @@ import asyncio
 import contextlib
 import functools
 import itertools
+import json
 import os
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import psycopg
 from psycopg import pq
@@ -30,6 +32,7 @@ from beanpole.log.postgres.connection import (
 from beanpole.log.postgres.rows import Place, Row, RowKind
 from beanpole.log.postgres.store import (
     ChangedError,
+    Complaint,
     GoneError,
     LostError,
     NoClusterError,
@@ -201,18 +204,18 @@ class PostgresStore:
             await cursor.execute(query.encode(), values)
             found = await cursor.fetchall()
         return [
-            Row(Place(segment, row), epoch, RowKind(kind), writer, Place(*confirmed), previous, data, digest)
+            Row(Place(segment, row), epoch, kind, writer, Place(*confirmed), previous, data, digest)
             for row, epoch, kind, writer, *confirmed, previous, digest, data in found
         ]
 
     async def newest(self) -> Place:
         """See Store."""
         for number in reversed(await self.segments()):
-            with errors_translated():
+            with contextlib.suppress(GoneError), errors_translated():
                 cursor = await self.connection.execute(f"select max(row) from {schema.table(number)}".encode())
                 found = await cursor.fetchone()
-            if found is not None and found[0] is not None:
-                return Place(number, found[0])
+                if found is not None and found[0] is not None:
+                    return Place(number, found[0])
         raise GoneError("the log has no row")
 
     async def first(self, segment: int) -> Row | None:
@@ -259,10 +262,8 @@ class PostgresStore:
         values = [node.name, node.address, node.role, node.epoch, *node.applied, node.version, node.format]
         values += [node.machine, node.reaches_leader, node.writer]
         nodes = await self.nodes()  # as they were before: another process of our name shows
+        await self.change_display(schema.REPORT, values)
         with errors_translated():
-            async with self.connection.transaction():
-                await self.connection.execute(b"set local synchronous_commit = off")
-                await self.connection.execute(schema.REPORT.encode(), values)
             cursor = await self.connection.execute(schema.ASKED.encode(), [node.epoch])
             asked = await cursor.fetchone()
         assert asked is not None
@@ -270,6 +271,32 @@ class PostgresStore:
         if halted:
             raise ChangedError(halted)
         return nodes, successor
+
+    async def change_display(self, statement: str, values: list[Any]) -> None:
+        """Change what need not last, without waiting for a standby."""
+        with errors_translated():
+            async with self.connection.transaction():
+                await self.connection.execute(b"set local synchronous_commit = off")
+                await self.connection.execute(statement.encode(), values)
+
+    async def complain(self, complaint: Complaint) -> None:
+        """See Store."""
+        told = {"place": complaint.place, "reason": complaint.reason, "verdict": complaint.verdict}
+        await self.change_display(schema.COMPLAIN, [schema.UNREADABLE + complaint.node, json.dumps(told)])
+
+    async def complaints(self) -> list[Complaint]:
+        """See Store."""
+        with errors_translated():
+            cursor = await self.connection.execute(schema.COMPLAINTS.encode())
+            found = [(name, json.loads(value)) for name, value in await cursor.fetchall()]
+        return [
+            Complaint(name.removeprefix(schema.UNREADABLE), Place(*told["place"]), told["reason"], told["verdict"])
+            for name, told in found
+        ]
+
+    async def withdraw(self, nodes: list[str]) -> None:
+        """See Store."""
+        await self.change_display(schema.WITHDRAW, [[schema.UNREADABLE + each for each in nodes]])
 
     async def halt(self, reason: str, era: int) -> None:
         """See Store."""

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from beanpole.engine.engine import Engine
 from beanpole.log.accounts import Accounts
 from beanpole.log.encoder import Encoder
-from beanpole.log.format import VERSION
+from beanpole.log.postgres.checking import check_behind, check_row, read_records
 from beanpole.log.postgres.rows import Place, Row, RowKind
-from beanpole.log.postgres.store import ChangedError, RefusedError, Settings
+from beanpole.log.postgres.store import Settings
 from beanpole.log.replay import Replay
 
 
@@ -59,8 +59,7 @@ class Replica:
         """The log's clock minus the monotonic one, by the last row that came as it was written; None: none did."""
 
         self.row_count = 0
-        if not first.is_sound:
-            raise ChangedError(f"{first.place} is not what was written there")
+        check_row(first)
         self.apply(first)
 
     def take(self, row: Row, now_ns: int, *, is_live: bool = False) -> None:
@@ -69,12 +68,9 @@ class Replica:
         `is_live`: all rows before it had been read, so that it came as it was written.
 
         Raises:
-            ChangedError: it does not fit behind the tip.
+            UnreadableError: it is not what was written there, or does not fit behind the tip.
         """
-        if row.place != self.tip.next_place or row.previous != self.tip.hash or not row.is_sound:
-            raise ChangedError(f"{row.place} does not fit behind {self.tip.place}")
-        if row.epoch < self.tip.epoch or (row.epoch > self.tip.epoch) != (row.kind == RowKind.EPOCH):
-            raise ChangedError(f"{row.place} has epoch {row.epoch} behind {self.tip.epoch}")
+        check_behind(self.tip, row)
         self.tip = row
         self.unapplied.append((row, now_ns, is_live))
         self.apply_to(row.confirmed)
@@ -102,14 +98,7 @@ class Replica:
         segment = row.place.segment
         used_bytes = self.segment_bytes.get(segment, 0)
         booked_as = 0 if self.as_one_segment else segment
-        if row.has_header and data:
-            self.replay.segment(data, booked_as)
-        elif data:
-            self.replay.resume(data, booked_as, VERSION, 0)
-        if data and self.replay.unknown:
-            raise RefusedError(f"{row.place} can't be read: {self.replay.problem}; install a newer one on this node")
-        if data and self.replay.good_bytes != len(data):
-            raise ChangedError(f"{row.place} can't be applied: {self.replay.problem}")
+        read_records(self.replay, row, data, booked_as)
         self.segment_bytes[segment] = used_bytes + len(data)
         self.applied = row
         self.row_count += 1

@@ -51,6 +51,15 @@ on conflict do nothing
 LOCK_SETTINGS = f"lock table {SCHEMA}.setting in share row exclusive mode"
 """Lets others read what is set. What changes it waits, and begins when this transaction has ended."""
 
+UNREADABLE = "unreadable "
+"""What the name of a setting begins with that says what a node can't verify; behind it stands the node's name."""
+
+COMPLAIN = f"insert into {SCHEMA}.setting values (%s, %s) on conflict (name) do update set value = excluded.value"
+
+COMPLAINTS = f"select name, value from {SCHEMA}.setting where starts_with(name, '{UNREADABLE}') order by name"
+
+WITHDRAW = f"delete from {SCHEMA}.setting where name = any(%s)"
+
 ACCEPT_LOSS = f"delete from {SCHEMA}.setting where name = 'loss' returning value"
 
 NEXT_ERA = f"""

@@ -59,12 +59,45 @@ class NoLeaderError(RefusedError):
     """No node leads that could do it."""
 
 
+class DamagedError(RefusedError):
+    """The server itself can't read what it has stored."""
+
+
 class ChangedError(BeanpoleError):
     """The log is not what was written: an operator must look."""
 
+    advice = "`beanpole cluster status` shows what is known; look at PostgreSQL"
+
 
 class LossError(ChangedError):
-    """Rows that were confirmed are gone or others. All nodes stop, until an operator has accepted that."""
+    """Rows that this node knew to be confirmed are gone, or other sound ones stand there.
+
+    All nodes stop, until an operator has accepted that.
+    """
+
+    advice = "look at PostgreSQL; then `beanpole cluster accept-loss` lets the cluster go on"
+
+
+class UnreadableError(ChangedError):
+    """A row can't be verified, which may be due to the database or to this machine: only this node stops."""
+
+    advice = (
+        "start the node again while another leads, which writes the jobs of the segment again from its memory; if none "
+        "does, `beanpole cluster export --salvage` writes what can be read into a data directory"
+    )
+
+    def __init__(self, place: Place, what: str) -> None:
+        super().__init__(f"{place} {what}")
+        self.place = place
+
+
+class FaultyError(ChangedError):
+    """The rows that this node has written can't be verified: it leads no more."""
+
+    advice = (
+        "look at the memory of this machine; if the other nodes stop as well, `beanpole cluster export --salvage` "
+        "writes what can be read into a data directory"
+    )
 
 
 class RewoundError(BeanpoleError):
@@ -134,6 +167,17 @@ class NodeState:
         return self.is_alive and self.role == FOLLOWER
 
 
+@dataclass(frozen=True, slots=True)
+class Complaint:
+    """A row that a node, or an operator, can't verify."""
+
+    node: str
+    place: Place
+    reason: str
+    verdict: str = ""
+    """What the leader says to it, if it does not write the segment again."""
+
+
 class Store(Protocol):
     """One connection to the log's rows."""
 
@@ -195,6 +239,15 @@ class Store(Protocol):
         Raises:
             ChangedError: the cluster was halted.
         """
+
+    async def complain(self, complaint: Complaint) -> None:
+        """Note what a node can't verify, in place of what was noted of it before."""
+
+    async def complaints(self) -> list[Complaint]:
+        """Return what nodes can't verify."""
+
+    async def withdraw(self, nodes: list[str]) -> None:
+        """Forget what some nodes could not verify."""
 
     def sever(self) -> None:
         """Cut the connection: what is under way on it fails with LostError."""

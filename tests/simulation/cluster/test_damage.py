@@ -1,0 +1,281 @@
+"""A row that can't be verified, a table that is gone, a machine whose memory is bad: at most one node stops."""
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from beanpole.log.postgres.rows import Place
+from beanpole.log.postgres.store import ChangedError, FaultyError, LossError, UnreadableError
+from tests.simulation.cluster.database import Database
+from tests.simulation.cluster.test_main_path import ask, leader_of
+from tests.simulation.cluster.test_rules import BODY, put, roll, run, until
+from tests.simulation.cluster.world import SimulatedNode, World
+
+PATIENCE_S = 60.0
+"""Simulated seconds."""
+
+Harm = Callable[[Database, Place], None]
+
+
+def damage_row(database: Database, place: Place) -> None:
+    """Flip a bit of a row."""
+    database.damage(place)
+
+
+def delete_row(database: Database, place: Place) -> None:
+    """Delete a row."""
+    del database.tables[place.segment][place.row]
+
+
+def drop_table(database: Database, place: Place) -> None:
+    """Drop the table of a row."""
+    database.drop_table(place.segment)
+
+
+HARMS = [damage_row, delete_row, drop_table]
+
+
+async def fill(world: World, leader: SimulatedNode, segments: int = 2) -> list[int]:
+    """Put jobs until there are so many segments before the one that is written; return those that stay."""
+    client = leader.connect()
+    ids: list[int] = []
+    while len(world.database.tables) < segments + 2:
+        ids += [await put(leader, client, BODY) for _ in range(3)]
+    return ids
+
+
+def is_over(node: SimulatedNode) -> bool:
+    """Whether a node has ended by itself."""
+    return node.task is not None and node.task.done()
+
+
+def failure(node: SimulatedNode) -> BaseException | None:
+    """Return why a node has ended."""
+    assert node.task is not None
+    return node.task.exception()
+
+
+async def restart(world: World, leader: SimulatedNode) -> SimulatedNode:
+    """Start a follower again."""
+    node = next(each for each in world.nodes if each is not leader)
+    await node.kill()
+    node.start()
+    return node
+
+
+@pytest.mark.parametrize("at", ["first", "middle", "newest"])
+@pytest.mark.parametrize("harm", HARMS)
+def test_leader_writes_again_what_a_node_that_starts_cannot_read(harm: Harm, at: str) -> None:
+    """From its memory: clients go on, no node stops, and no job is out of reach."""
+
+    async def main(world: World) -> None:
+        leader, database = await leader_of(world), world.database
+        client = leader.connect()
+        ids = await fill(world, leader)
+        await asyncio.sleep(1.0)
+        tip = leader.log.tip.place
+        place = {"first": Place(1, 0), "middle": Place(2, 3), "newest": tip._replace(row=tip.row - 2)}[at]
+        if harm is drop_table and at == "newest":
+            place = Place(tip.segment - 1, 0)
+        harm(database, place)
+        late = await restart(world, leader)
+        until_s = world.loop.time() + PATIENCE_S
+        while min(database.numbers()) <= place.segment:
+            assert world.loop.time() < until_s, "the segment is not written again"
+            ids.append(await put(leader, client))
+            await asyncio.sleep(0.1)
+        await until(world, lambda: late.node.following is not None and late.node.following.is_warm)
+        await asyncio.sleep(1.0)
+        assert not database.halted
+        assert world.leaders() == [leader]
+        assert not any(map(is_over, world.nodes))
+        assert late.state() == leader.state()
+        assert sorted(late.state()) == sorted(ids)
+        assert not database.complaints
+        await leader.kill()
+        other = await leader_of(world, leader)
+        assert await ask(other, other.connect(), b"delete %d" % ids[0]) == b"DELETED\r\n"
+
+    run(main)
+
+
+@pytest.mark.parametrize("harm", HARMS)
+def test_what_a_node_cannot_read_is_repaired_by_the_next_leader_as_well(harm: Harm) -> None:
+    """The leader dies when a node waits for it."""
+
+    async def main(world: World) -> None:
+        leader, database = await leader_of(world), world.database
+        ids = await fill(world, leader)
+        await asyncio.sleep(1.0)
+        harm(database, Place(2, 3))
+        late = await restart(world, leader)
+        await until(world, lambda: bool(database.complaints))
+        await leader.kill()
+        await until(world, lambda: late.node.following is not None and late.node.following.is_warm)
+        await asyncio.sleep(1.0)
+        assert sorted(late.state()) == sorted(ids)
+        assert not database.halted
+
+    run(main)
+
+
+def test_clients_are_served_while_the_leader_repairs() -> None:
+    async def main(world: World) -> None:
+        leader, database = await leader_of(world), world.database
+        await fill(world, leader, segments=4)
+        database.damage(Place(4, 3))
+        await restart(world, leader)
+        await until(world, lambda: world.counts["repairs"] > 0)
+        client, slowest_s = leader.connect(), 0.0
+        while min(database.tables) <= 4:
+            began_s = world.loop.time()
+            await put(leader, client)
+            slowest_s = max(slowest_s, world.loop.time() - began_s)
+        assert slowest_s < 0.1
+
+    run(main)
+
+
+def test_machine_that_computes_wrongly_stops_alone() -> None:
+    async def main(world: World) -> None:
+        leader, database = await leader_of(world), world.database
+        ids = await fill(world, leader)
+        late = next(node for node in world.nodes if node is not leader)
+        database.misreads[late.name] = 1.0
+        before = set(database.tables)
+        await until(world, lambda: is_over(late))
+        error = failure(late)
+        assert isinstance(error, UnreadableError)
+        assert not isinstance(error, LossError)
+        await asyncio.sleep(30.0)
+        assert not database.halted
+        assert world.leaders() == [leader]
+        assert before <= set(database.tables), "nothing is wrong with the log"
+        assert sorted(leader.state()) == sorted(ids)
+        del database.misreads[late.name]
+        late.start()
+        await until(world, lambda: late.node.following is not None and late.node.following.is_warm)
+        assert not database.complaints, "what a node said of itself ends with its next start"
+
+    run(main)
+
+
+def test_machine_that_computed_wrongly_once_stops_nobody() -> None:
+    async def main(world: World) -> None:
+        leader, database = await leader_of(world), world.database
+        await fill(world, leader)
+        late = next(node for node in world.nodes if node is not leader)
+        database.misreads[late.name] = 1.0
+        await until(world, lambda: world.counts["unreadable"] == 1, 0.0001)
+        del database.misreads[late.name]
+        await until(world, lambda: late.node.following is not None and late.node.following.is_warm)
+        assert not database.complaints
+        assert world.counts["unreadable"] == 1
+
+    run(main)
+
+
+def test_leader_whose_rows_nobody_can_verify_stops() -> None:
+    """It notices when it reads what it wrote in place of the first that was bad; nothing is dropped before."""
+
+    async def main(world: World) -> None:
+        leader, database = await leader_of(world), world.database
+        await fill(world, leader)
+        before = set(database.tables)
+        database.miswrites.add(leader.name)
+        await until(world, lambda: is_over(leader))
+        assert isinstance(failure(leader), FaultyError)
+        assert not database.halted
+        assert before <= set(database.tables)
+        await until(world, lambda: all(map(is_over, world.nodes)))
+        assert all(isinstance(failure(node), UnreadableError) for node in world.nodes if node is not leader)
+
+    run(main)
+
+
+def test_leader_that_alone_can_verify_what_it_wrote_stops() -> None:
+    """It makes the same mistake when it reads: that two others can't verify it is what decides."""
+
+    async def main(world: World) -> None:
+        leader, database = await leader_of(world), world.database
+        await fill(world, leader)
+        database.miswrites.add(leader.name)
+        database.same_mistakes.add(leader.name)
+        await until(world, lambda: is_over(leader))
+        assert isinstance(failure(leader), FaultyError)
+        assert not database.halted
+
+    run(main)
+
+
+def test_row_that_was_damaged_once_by_the_leaders_machine_stops_nobody() -> None:
+    async def main(world: World) -> None:
+        leader, database = await leader_of(world), world.database
+        ids = await fill(world, leader)
+        database.miswrites.add(leader.name)
+        ids.append(await put(leader, leader.connect()))
+        database.miswrites.clear()
+        await until(world, lambda: world.counts["repaired"] > 0)
+        await asyncio.sleep(5.0)
+        assert not any(map(is_over, world.nodes))
+        assert all(sorted(node.state()) == sorted(ids) for node in world.nodes)
+
+    run(main)
+
+
+def test_all_nodes_stop_when_the_table_that_is_written_is_dropped() -> None:
+    """What was confirmed is gone, and nobody can append behind it."""
+
+    async def main(world: World) -> None:
+        leader, database = await leader_of(world), world.database
+        await fill(world, leader)
+        database.drop_table(leader.log.tip.place.segment)
+        began_s = world.loop.time()
+        await until(world, lambda: all(map(is_over, world.nodes)))
+        assert world.loop.time() - began_s < 5.0
+        assert database.halted
+        assert all(isinstance(failure(node), ChangedError) for node in world.nodes)
+        assert any(isinstance(failure(node), LossError) for node in world.nodes)
+
+    run(main)
+
+
+@pytest.mark.parametrize("harm", HARMS)
+def test_nodes_that_find_a_bad_log_and_no_leader_stop_with_a_sentence(harm: Harm) -> None:
+    """Nobody has its jobs in memory: it is said within seconds, without a loop, and is no loss that is known."""
+
+    async def main(world: World) -> None:
+        leader, database = await leader_of(world), world.database
+        await fill(world, leader)
+        for node in world.nodes:
+            await node.kill()
+        harm(database, Place(2, 3))
+        for node in world.nodes:
+            node.told.clear()
+            node.start()
+        await until(world, lambda: all(map(is_over, world.nodes)))
+        for node in world.nodes:
+            assert isinstance(failure(node), UnreadableError)
+            assert "segment 2" in str(failure(node))
+            assert len(node.told) < 10
+        assert not database.halted
+
+    run(main)
+
+
+def test_compaction_reads_no_old_row() -> None:
+    """It would miss jobs that stand behind the damage, and the segment would be dropped with them."""
+
+    async def main(world: World) -> None:
+        leader, database = await leader_of(world), world.database
+        kept = await put(leader, leader.connect(), BODY)
+        tip = leader.log.tip.place
+        await asyncio.sleep(1.0)
+        database.damage(tip)
+        await roll(world, leader)
+        await asyncio.sleep(1.0)
+        assert not any(map(is_over, world.nodes))
+        assert kept in leader.state()
+
+    run(main)
