@@ -191,7 +191,8 @@ class Sampler:
         if server_id != self._times.server_id:
             self._times = TimesDivision(server_id)
         there = frozenset(tube.name for tube in tubes) | of_tubes.keys()  # some came since their page was read
-        return self._times.divide(there, names, replace(found, tubes=of_tubes))
+        charted = [tube.name for tube in tubes[: limits.HISTOGRAM_TUBES_MAX]]
+        return self._times.divide(there, names, replace(found, tubes=of_tubes), charted)
 
     def _report(self, reason: str) -> None:
         """Logs that a server is away, and that it is back: once each. Our own server logs itself that it ends."""

@@ -5,7 +5,7 @@ take 20 MB. A time without samples is a gap, which has a point of its own, so th
 """
 
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from math import isnan, nan
@@ -15,9 +15,8 @@ from beanpole.client import StatsTube
 from beanpole.console import limits
 from beanpole.console.live.rates import KEYS as COUNTED
 from beanpole.console.live.rates import Change, Counts, growth
-from beanpole.console.metrics.times import Row
+from beanpole.console.metrics.times import SERVER, Row
 from beanpole.console.sample import Sample
-from beanpole.monitor.sampling import READY
 from beanpole.monitor.waits import MICROSECONDS, quantile
 
 Key = Literal[
@@ -34,9 +33,6 @@ NOW = ("current-jobs-ready", "current-jobs-reserved", "current-jobs-delayed", "c
 
 RATES = 4
 """How many rates follow."""
-
-SERVER = ""
-"""In place of the name of a tube: the whole server."""
 
 SHARE = 0.99
 """Of the jobs of `ready_p99`: so many waited no longer."""
@@ -95,8 +91,8 @@ class Span:
         """When the last point was, on the clock of samples."""
         self.counts: dict[str, Counts] = {}
         """What each tube had counted then."""
-        self.waits: dict[str, Row] = {}
-        """The histograms of waits of then; of all other tubes together by SERVER."""
+        self.waits: Mapping[str, Row] = {}
+        """The histograms of waits of then; that of the whole server by SERVER."""
         self.grown: list[int | None] = [0] * len(COUNTED)
         """What the whole server has counted since then; None: not known."""
         self._clear()
@@ -186,35 +182,20 @@ class History:
         place = span.begin(unix_s)
         is_same = sample.stats.id == span.server_id and sample.leads
         seconds = (sample.at_ns - span.at_ns) / 1e9 if is_same else 0.0
-        waits, bounds = waits_of(sample)
+        waits = sample.times.ready if sample.times is not None else {}
+        bounds = sample.times.bounds["job"] if sample.times is not None else ()
         counts: dict[str, Counts] = {}
         if sample.leads:
-            for tube in islice(sample.named, self._tubes_max):
+            for tube in islice(charted(sample), self._tubes_max):
                 name = tube.name
                 counts[name], before = change.counts[name], span.counts.get(name)
                 row = now_of(tube) + rates_of(growth(before, counts[name]), seconds if before is not None else 0)
-                span.put(name, place, row, self._most(span, bounds, waits, [name], is_same=is_same))
+                span.put(name, place, row, most(bounds, waits.get(name), span.waits.get(name), is_same=is_same))
             row = whole(sample) + rates_of(span.grown, seconds)
-            span.put(SERVER, place, row, self._most(span, bounds, waits, list(waits), is_same=is_same))
+            span.put(SERVER, place, row, most(bounds, waits.get(SERVER), span.waits.get(SERVER), is_same=is_same))
         span.server_id, span.at_ns, span.counts, span.waits = sample.stats.id, sample.at_ns, counts, waits
         span.grown = [0] * len(COUNTED)
         span.forget(self._tubes_max + 1)
-
-    @staticmethod
-    def _most(
-        span: Span, bounds: Sequence[int], waits: dict[str, Row], names: Sequence[str], *, is_same: bool
-    ) -> float | None:
-        """How long 99 % of the jobs of some tubes had waited at most that were reserved since the last point."""
-        if not is_same or not names:
-            return None
-        total = [0] * (len(bounds) + 2)
-        for name in names:
-            after, before = waits.get(name), span.waits.get(name)
-            if after is not None and len(after) == len(total):
-                grown = after if before is None else [now - then for now, then in zip(after, before, strict=True)]
-                if min(grown) >= 0:
-                    total = [one + more for one, more in zip(total, grown, strict=True)]
-        return quantile(bounds, total[1:], SHARE) / MICROSECONDS if any(total[1:]) else None
 
     def series(self, key: Key, tube: str | None = None, span: SpanName = "15m") -> Series:
         """The values of a tube, or of the whole server. They end now: with a gap, if there was no sample for long."""
@@ -228,15 +209,19 @@ class History:
         return Series([(at_s, None if isnan(value) else value) for at_s, value in zip(times, values, strict=True)])
 
 
-def waits_of(sample: Sample) -> tuple[dict[str, Row], Sequence[int]]:
-    """The histograms of how long jobs were ready, by tube, and of all other tubes; and their bounds."""
-    times = sample.times
-    if times is None:
-        return {}, ()
-    found = {name: rows[READY] for name, rows in times.tubes.items() if READY in rows}
-    if READY in times.rest:
-        found[SERVER] = times.rest[READY]
-    return found, times.bounds["job"]
+def charted(sample: Sample) -> Iterator[StatsTube]:
+    """The tubes in the order in which they are kept: those with metrics of their own first, then all others."""
+    yield from sample.named
+    names = {tube.name for tube in sample.named}
+    yield from (tube for tube in sample.tubes if tube.name not in names)
+
+
+def most(bounds: Sequence[int], after: Row | None, before: Row | None, *, is_same: bool) -> float | None:
+    """How long 99 % of the jobs had waited at most that were reserved since the last point; None: not known."""
+    if not is_same or after is None:
+        return None
+    grown = after if before is None else [now - then for now, then in zip(after, before, strict=True)]
+    return quantile(bounds, grown[1:], SHARE) / MICROSECONDS if any(grown[1:]) and min(grown) >= 0 else None
 
 
 def now_of(tube: StatsTube) -> "array[float]":

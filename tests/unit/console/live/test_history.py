@@ -8,7 +8,7 @@ import pytest
 from beanpole.client import StatsTube
 from beanpole.console.live.history import KEYS, History
 from beanpole.console.live.rates import Change
-from beanpole.console.metrics.times import Times
+from beanpole.console.metrics.times import SERVER, Times
 from tests.unit.console.live.test_rates import counted
 from tests.unit.console.made import sample, tube
 
@@ -21,10 +21,18 @@ class World:
         self.history = History(lambda: self.now_s, tubes_max)
         self.change = Change()
 
-    def add(self, *tubes: StatsTube, after_s: float = 10, times: Times | None = None, **more: "int | str") -> None:
-        """Lets time pass, and takes a sample."""
+    def add(
+        self,
+        *tubes: StatsTube,
+        named: "list[StatsTube] | None" = None,
+        after_s: float = 10,
+        times: Times | None = None,
+        **more: "int | str",
+    ) -> None:
+        """Lets time pass, and takes a sample, in which all tubes have metrics of their own, or those that are named."""
         self.now_s += after_s
         taken = replace(sample(list(tubes), None, **more), at_ns=int(self.now_s * 1e9), times=times)
+        taken = taken if named is None else replace(taken, named=named)
         self.change = Change(self.change, taken)
         self.change.add(tubes)
         self.history.add(taken, self.change)
@@ -128,13 +136,24 @@ def test_of_too_many_tubes_those_that_are_gone_for_longest_are_forgotten() -> No
     assert world.history.series("ready").values[-1] == 3
 
 
+def test_a_tube_without_metrics_of_its_own_has_charts_too() -> None:
+    """And those with metrics have theirs, however many other tubes come first."""
+    world = World(tubes_max=2)
+    for _ in range(2):
+        tubes = [tube(name, current_jobs_ready=1) for name in ("a", "b", "c", "mail-1")]
+        world.add(*tubes, named=tubes[3:])
+    shown = {name: world.history.series("ready", name).values for name in ("a", "b", "c", "mail-1")}
+    assert shown == {"a": [1, 1], "b": [None] * 2, "c": [None] * 2, "mail-1": [1, 1]}
+
+
 def waits(rest: int, tubes: Mapping[str, int]) -> Times:
     """Histograms of waits: so many jobs waited for 1 s at most, of all other tubes and of some."""
     return Times(
         {"job": (1_000_000,)},
         {},
-        {name: {"job-ready": [0, count, 0]} for name, count in tubes.items()},
-        {"job-ready": [0, rest, 0]},
+        {},
+        {},
+        {name: [0, count, 0] for name, count in tubes.items()} | {SERVER: [0, rest + sum(tubes.values()), 0]},
     )
 
 

@@ -70,6 +70,7 @@ def test_the_counts_of_a_histogram_add_up(openmetrics: bool) -> None:
         {"turn-commands": [7, 1, 2, 3]},
         {"mail": {"job-ready": [2_500_000, 1, 0, 4]}},
         {"job-ready": [0, 0, 0, 0], "job-held": [5, 1, 0, 0]},
+        {},
     )
     found = read([Scraped("a", "", replace(sample([]), times=times))], openmetrics=openmetrics)
 
