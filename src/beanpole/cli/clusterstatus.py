@@ -1,0 +1,121 @@
+"""How ``beanpole cluster status`` shows a cluster: rows of a table, JSON, and what an operator should know."""
+
+from typing import TYPE_CHECKING
+
+from beanpole.log.postgres.rows import RowKind
+from beanpole.monitor.units import plural
+
+if TYPE_CHECKING:
+    from beanpole.log.postgres.admin import Status
+    from beanpole.log.postgres.store import NodeState
+
+
+def time_text(seconds: float) -> str:
+    """Return a moment as people write it."""
+    from datetime import UTC, datetime
+
+    return datetime.fromtimestamp(seconds, UTC).isoformat(" ", "seconds")
+
+
+def lag_of(node: "NodeState", found: "Status") -> int | None:
+    """Return how many rows a node is behind the last one; None: at least a segment, or it is gone."""
+    tip = found.tip.place
+    return tip.row - node.applied.row if node.is_alive and node.applied.segment == tip.segment else None
+
+
+def row_of(node: "NodeState", found: "Status") -> dict[str, object]:
+    """Return a node as a row of a table."""
+    lag = lag_of(node, found)
+    return {
+        "node": node.name,
+        "role": role_of(node),
+        "address": node.address,
+        "epoch": node.epoch,
+        "applied": f"{node.applied.segment}/{node.applied.row}",
+        "lag": "?" if lag is None else plural(lag, "row"),
+        "seen": f"{node.age_s:.1f} s ago",
+    }
+
+
+def role_of(node: "NodeState") -> str:
+    """Return what a node is."""
+    return node.role if node.is_alive or node.role == "stopped" else "gone"
+
+
+def record_of(found: "Status", warnings: list[str]) -> dict[str, object]:
+    """Return a status as JSON."""
+    leader = found.leader if found.is_led else None
+    return {
+        "cluster": found.settings.cluster,
+        "leader": leader.node if leader is not None else None,
+        "address": leader.address if leader is not None else None,
+        "since": time_text(leader.since_s) if leader is not None else None,
+        "epoch": found.leader.epoch if found.leader is not None else 0,
+        "durability": found.server.durability,
+        "synchronous_standby_names": found.names,
+        "timeline": found.server.timeline,
+        "silence_ms": found.settings.silence_ms,
+        "format": found.settings.format,
+        "segments": found.segments,
+        "oldest_segment_held_by": [
+            {"name": name, "pid": pid, "seconds": round(seconds, 1)} for name, pid, seconds in found.readers
+        ],
+        "tip": list(found.tip.place),
+        "nodes": [
+            {
+                "node": each.name,
+                "role": role_of(each),
+                "alive": each.is_alive,
+                "address": each.address,
+                "epoch": each.epoch,
+                "applied": list(each.applied),
+                "lag_rows": lag_of(each, found),
+                "version": each.version,
+                "format": each.format,
+                "machine": each.machine,
+                "reaches_leader": each.reaches_leader,
+                "seconds_ago": round(each.age_s, 3),
+            }
+            for each in found.nodes
+        ],
+        "standbys": [{"name": name, "state": state, "role": role} for name, state, role in found.standbys],
+        "warnings": warnings,
+    }
+
+
+HELD_S = 10.0
+"""Seconds after which status names who holds the oldest segment: a node that starts reads it for a moment."""
+
+
+def warnings_of(found: "Status") -> list[str]:
+    """Return what an operator should know, and do."""
+    warnings = []
+    leader = found.leader
+    alive = [each for each in found.nodes if each.is_alive]
+    if found.loss:
+        warnings.append(f"acknowledged jobs were lost: {found.loss}; look, then run `beanpole cluster accept-loss`")
+    if found.tip.kind == RowKind.CLOSED:
+        warnings.append("the log was exported: no node leads any more")
+    elif not alive:
+        warnings.append("no node is alive: start them")
+    elif not found.is_led:
+        warnings.append("no node that is alive leads; look at the nodes' logs")
+    if len(alive) == 1 and found.tip.kind != RowKind.CLOSED:
+        warnings.append("no second node is alive: when the one that leads dies nobody leads; start another")
+    if found.server.durability == "local":
+        warnings.append("durability is local: when PostgreSQL's machine dies, acknowledged jobs are lost")
+    if found.unsafe:
+        warnings.append(f"nothing is confirmed: {found.unsafe}")
+    if found.is_led and found.shares_machine:
+        elsewhere = any(leader is not None and each.machine != leader.machine for each in alive)
+        advice = "`beanpole cluster step-down` moves it" if elsewhere else "start nodes on other machines"
+        warnings.append(f"the leader runs on the machine of PostgreSQL's primary: one failure takes both; {advice}")
+    warnings += [
+        f"{each.name} can't reach the leader: its clients are not served" for each in alive if not each.reaches_leader
+    ]
+    warnings += [
+        f"segment {found.segments[0]} is kept: {name or 'a session'} (process {pid}) has held it for {seconds:.0f} s"
+        for name, pid, seconds in found.readers
+        if seconds > HELD_S
+    ]
+    return warnings
