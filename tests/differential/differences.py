@@ -59,7 +59,16 @@ SHORT_S = 500
 """More than a conversation takes on any machine, and less than what is left of the shortest of its times."""
 
 OWN_KEYS = (
-    {"beanpole-version", "durability", "cluster-role", "cluster-epoch", "cluster-lag", "cluster-sends-away"}
+    {
+        "beanpole-version",
+        "durability",
+        "cluster-role",
+        "cluster-epoch",
+        "cluster-lag",
+        "cluster-unreadable-segment",
+        "cluster-unreadable-row",
+        "cluster-sends-away",
+    }
     | {"log-bytes", "log-live-bytes", "log-free-bytes", "log-full"}
     | {*KEYS.values()}
     | {"cmd-" + text.decode() for text, *_ in EXTENSIONS}

@@ -25,12 +25,14 @@ from beanpole.log import limits
 from beanpole.monitor.units import plural
 
 if TYPE_CHECKING:
+    from beanpole.log.postgres.repair import Salvaged
 
 EXIT_CODES = """\b
 Exit codes:
   0   done
   1   PostgreSQL refused, or something else failed
   2   no node leads
+  3   it came no further for as long as --timeout says
   4   PostgreSQL can't be reached
   5   wrong arguments
   10  a server uses the directory (import only)
@@ -53,14 +55,14 @@ def verb(name: str) -> Callable[[Callable[..., Coroutine[Any, Any, ExitCode | No
 
     def decorate(function: Callable[..., Coroutine[Any, Any, ExitCode | None]]) -> click.Command:
         @functools.wraps(function)
-        def run(*, as_json: bool, **given: Any) -> ExitCode:
+        def run(*, as_json: bool, timeout: int, **given: Any) -> ExitCode:
             check_url(given["url"])
             from beanpole.log.postgres.connection import advice_for
-            from beanpole.log.postgres.store import LostError, NoLeaderError
+            from beanpole.log.postgres.store import LostError, NoLeaderError, UnreadableError
 
             out = Output(as_json=as_json)
             try:
-                code = asyncio.run(function(out, **given))
+                code = asyncio.run(limited(function(out, **given), timeout))
                 out.flush()
             except BrokenPipeError:
                 forget_output()
@@ -72,18 +74,62 @@ def verb(name: str) -> Callable[[Callable[..., Coroutine[Any, Any, ExitCode | No
                 raise Failure(text, ExitCode.NO_SERVER) from error
             except NoLeaderError as error:
                 raise Failure(str(error), ExitCode.NOT_FOUND) from error
+            except UnreadableError as error:
+                raise Failure(f"{error}; {error.advice}") from error
             except (BeanpoleError, OSError) as error:
                 raise Failure(str(error)) from error
             return code or ExitCode.OK
 
         argument = click.argument("url", metavar="URL")
-        command = cluster.command(name, context_settings=SETTINGS)(
-            argument(click.option("--json", "as_json", is_flag=True, help="Write JSON.")(run))
+        timeout = click.option(
+            "--timeout",
+            type=Duration(1, whole=True),
+            default=limits.VERB_S,
+            show_default=True,
+            help="How long to wait for PostgreSQL, and for nodes, without coming further.",
         )
+        as_json = click.option("--json", "as_json", is_flag=True, help="Write JSON.")
+        command = cluster.command(name, context_settings=SETTINGS)(argument(timeout(as_json(run))))
         command.epilog = notes_of(command) + EXIT_CODES
         return command
 
     return decorate
+
+
+async def limited(work: Coroutine[Any, Any, ExitCode | None], seconds: int) -> ExitCode | None:
+    """Do the work of a verb, unless it comes no further for so many seconds (:func:`came_further`).
+
+    What it waits for is not cancelled, as psycopg would ask the server for that: its connections are cut.
+    """
+    from beanpole.log.postgres.connection import sever_all
+
+    came_further()
+    task = asyncio.ensure_future(work)
+    loop, meta = asyncio.get_running_loop(), click.get_current_context().meta
+    while not task.done():
+        left_s = meta[CAME_FURTHER] + seconds - loop.time()
+        done, _ = await asyncio.wait([task], timeout=max(left_s, 0))
+        if not done and meta[CAME_FURTHER] + seconds <= loop.time():
+            sever_all()
+            await asyncio.wait([task], timeout=CUT_S)
+            raise Failure(
+                f"it came no further for {seconds} s; see that PostgreSQL answers and confirms, or give a longer "
+                "--timeout",
+                ExitCode.TIMED_OUT,
+            )
+    return task.result()
+
+
+CAME_FURTHER = "beanpole.cluster.came_further"
+"""Under this name the context of a command has when it came further last, in seconds of the loop's clock."""
+
+CUT_S = 2.0
+"""Seconds in which what was cut must have ended."""
+
+
+def came_further() -> None:
+    """Note that the verb came further: its time begins again."""
+    click.get_current_context().meta[CAME_FURTHER] = asyncio.get_running_loop().time()
 
 
 def check_url(url: str) -> None:
@@ -223,20 +269,14 @@ async def accept_loss(out: Output, url: str, *, yes: bool) -> ExitCode | None:
             raise click.UsageError("with --json nobody can be asked; give --yes as well")
         click.echo(loss)
         click.confirm("Acknowledged jobs may be missing from now on, and deleted ones be back. Go on?", abort=True)
+        came_further()
     lost = await admin.accept_loss(url)
     out.record({"accepted": lost}, f"Accepted: {lost}. Start the nodes.")
     return None
 
 
 @verb("verify")
-@click.option(
-    "--timeout",
-    type=Duration(1, whole=True),
-    default=60,
-    show_default=True,
-    help="How long nodes have for an answer.",
-)
-async def verify(out: Output, url: str, timeout: int) -> ExitCode | None:  # noqa: ASYNC109 - the option's name
+async def verify(out: Output, url: str) -> ExitCode | None:
     """Check the whole log, and that every node holds just what the log says. The nodes go on during the check.
 
     Each node makes a digest of its jobs at a row that it names. Then the log is read as a node does that starts: each
@@ -245,8 +285,9 @@ async def verify(out: Output, url: str, timeout: int) -> ExitCode | None:  # noq
     """
     from beanpole.log.postgres import transfer
 
+    seconds = click.get_current_context().params["timeout"] * ANSWER_SHARE
     with bars("Reading") as progress:
-        found = await transfer.verify(url, timeout, progress)
+        found = await transfer.verify(url, seconds, progress)
     record = {"rows": found.rows, "jobs": found.jobs, "tip": list(found.tip.place), "hash": found.tip.hash.hex()}
     differ = sorted(name for name, equal in found.equal.items() if not equal)
     if out.as_json:
@@ -262,6 +303,10 @@ async def verify(out: Output, url: str, timeout: int) -> ExitCode | None:  # noq
     if found.silent:
         raise Failure(f"no answer from {', '.join(found.silent)}; look at its log, or give a longer --timeout")
     return None
+
+
+ANSWER_SHARE = 0.8
+"""How much of the time limit the nodes have for an answer: those that don't answer are named."""
 
 
 @verb("upgrade")
@@ -295,14 +340,21 @@ async def import_(out: Output, url: str, directory: str) -> ExitCode | None:
 
 @verb("export")
 @click.argument("directory", metavar="DIR", type=click.Path())
-async def export(out: Output, url: str, directory: str) -> ExitCode | None:
+@click.option("--salvage", is_flag=True, help="Leave out what can't be read, and say how much that is.")
+async def export(out: Output, url: str, directory: str, *, salvage: bool) -> ExitCode | None:
     """Write all jobs into DIR, a new data directory for `serve -b`; stop the nodes before.
 
     The log is closed first: no node can lead afterwards, or there would be two queues with the same jobs. It may be run
-    again, into another directory.
+    again, into another directory. Of a log that can't be read it writes nothing, unless with --salvage: then a job of
+    which not all is left may be as it was earlier, or be back.
     """
-    from beanpole.log.postgres import transfer
+    from beanpole.log.postgres import repair, transfer
 
+    if salvage:
+        with bars("Exporting") as progress:
+            found = await repair.salvage_directory(url, Path(directory), progress)
+        out.record(record_of_salvage(found, directory), salvage_text(found, directory))
+        return None
     with bars("Exporting") as progress:
         done = await transfer.export_directory(url, Path(directory), progress)
     out.record(
@@ -312,15 +364,57 @@ async def export(out: Output, url: str, directory: str) -> ExitCode | None:
     return None
 
 
+def record_of_salvage(found: "Salvaged", directory: str) -> dict[str, object]:
+    """Return what was salvaged as JSON."""
+    return {
+        "jobs": found.jobs,
+        "directory": directory,
+        "lost_rows": found.lost_rows,
+        "lost_bytes": found.lost_bytes,
+        "lost_segments": found.lost_segments,
+        "lost_ids": found.lost_ids,
+    }
+
+
+def salvage_text(found: "Salvaged", directory: str) -> str:
+    """Return what was salvaged as people read it."""
+    left_out = [f"{plural(found.lost_rows, 'row')} of {found.rows}", f"{found.lost_bytes} bytes in rows that are there"]
+    if found.lost_segments:
+        left_out.append(f"all of segment {', '.join(map(str, found.lost_segments))}")
+    if found.lost_ids:
+        left_out.append(f"{jobs_text(len(found.lost_ids))} of which only changes are left")
+    return (
+        f"{jobs_text(found.jobs)} exported. Left out: {'; '.join(left_out)}. Go on with: beanpole serve -b {directory}"
+    )
+
+
+@verb("repair")
+@click.argument("segment", metavar="SEGMENT", type=click.IntRange(1))
+async def repair_(out: Output, url: str, segment: int) -> ExitCode | None:
+    """Let the node that leads write again what lives in SEGMENT, and in older ones, as a row there can't be read.
+
+    It takes the jobs from its memory, and serves clients as always; the segments are dropped when what it wrote is
+    sound. A node that can't read a row asks for this by itself. Nothing is changed where the segment is sound.
+    """
+    from beanpole.log.postgres import repair
+
+    with bars("Repairing") as progress:
+        reason, node = await repair.repair(url, segment, progress)
+    record = {"segment": segment, "reason": reason, "node": node}
+    out.record(record, f"{reason}: {node} has written the jobs up to segment {segment} again, and dropped it")
+    return None
+
+
 @contextmanager
 def bars(label: str) -> "Iterator[Callable[[int, int], None]]":
     """Show a progress bar on a terminal; gives a function to call with how much is done, and of how much."""
     if not sys.stderr.isatty():
-        yield lambda _done, _total: None
+        yield lambda _done, _total: came_further()
         return
     with click.progressbar(length=1, label=label, file=sys.stderr) as bar:
 
         def show(done: int, total: int) -> None:
+            came_further()
             bar.length = max(total, 1)
             bar.update(done - bar.pos)
 

@@ -57,6 +57,11 @@ def record_of(found: "Status", warnings: list[str]) -> dict[str, object]:
         "silence_ms": found.settings.silence_ms,
         "format": found.settings.format,
         "segments": found.segments,
+        "missing_segments": found.missing,
+        "unreadable": [
+            {"node": each.node, "place": list(each.place), "reason": each.reason, "verdict": each.verdict}
+            for each in found.complaints
+        ],
         "oldest_segment_held_by": [
             {"name": name, "pid": pid, "seconds": round(seconds, 1)} for name, pid, seconds in found.readers
         ],
@@ -94,6 +99,13 @@ def warnings_of(found: "Status") -> list[str]:
     alive = [each for each in found.nodes if each.is_alive]
     if found.loss:
         warnings.append(f"acknowledged jobs were lost: {found.loss}; look, then run `beanpole cluster accept-loss`")
+    leads = "the node that leads repairs that, if it can't read it either" if found.is_led else "no node leads"
+    warnings += [f"{each.node} can't read the log: {each.reason}; {each.verdict or leads}" for each in found.complaints]
+    warnings += [
+        f"the table of segment {each} is gone; `beanpole cluster repair URL {each}` lets the node that leads write its "
+        "jobs again"
+        for each in found.missing
+    ]
     if found.tip.kind == RowKind.CLOSED:
         warnings.append("the log was exported: no node leads any more")
     elif not alive:

@@ -137,3 +137,6 @@ REPAIR_POLL_S = 0.25
 
 DOUBTS_MAX = 2
 """How often a node that can't verify a row begins again: at once, and when the leader has had time to repair it."""
+
+VERB_S = 60
+"""Seconds that a verb of ``beanpole cluster`` waits without coming further, unless it is told otherwise."""

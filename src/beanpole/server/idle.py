@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from beanpole import limits
 from beanpole.engine.engine import Engine
 from beanpole.log.log import Log
+from beanpole.log.postgres.leader import facts_of_place
 from beanpole.server.epoll import EpollTransport
 from beanpole.server.eventqueue import now_ns
 from beanpole.server.storage import Facts
@@ -42,6 +43,7 @@ def facts_of(node: "Node", service: "ClusterService") -> Mapping[str, str]:
         "cluster-role": state.role,
         "cluster-epoch": str(state.epoch),
         "cluster-lag": str(sum(len(row.data) for row, _, _ in unapplied)),
+        **facts_of_place(following.unreadable if following is not None else None),
         "cluster-silence": f"{(node.clock.now_ns() - heard_ns) / 1e9:.3f}" if heard_ns else "0.000",
         "cluster-leader": service.leader if service.reaches_leader else "",
     } | service.says_away()

@@ -333,7 +333,7 @@ def test_a_loss_stops_the_nodes_until_a_person_accepts_it(cluster: Cluster) -> N
     assert "row" in cluster("accept-loss", code=130).out.decode(), "it asks, and nobody answers"
     cluster("accept-loss", "--yes")
     with cluster.node("b") as node:
-        ask(node, (b"put 0 0 60 1\r\nx\r\n", b"INSERTED 1\r\n"))
+        ask(node, (b"put 0 0 60 1\r\nx\r\n", b"INSERTED 1000001\r\n"))
 
 
 def test_nodes_stop_when_their_cluster_is_dropped(cluster: Cluster) -> None:

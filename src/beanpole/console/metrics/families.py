@@ -261,6 +261,22 @@ SERVER_FAMILIES = (
         one("cluster-lag"),
         of_jobs=False,
     ),
+    ServerFamily(
+        "beanpole_cluster_unreadable_segment",
+        G,
+        "The segment of the log in which a node can't verify a row; 0: there is none.",
+        (),
+        one("cluster-unreadable-segment"),
+        of_jobs=False,
+    ),
+    ServerFamily(
+        "beanpole_cluster_unreadable_row",
+        G,
+        "The row that it can't verify, if there is such a segment.",
+        (),
+        one("cluster-unreadable-row"),
+        of_jobs=False,
+    ),
 )
 """What is said of each server, in this order."""
 

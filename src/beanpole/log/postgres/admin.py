@@ -24,6 +24,7 @@ from beanpole.log.postgres.store import (
     QUESTION,
     STOPPED,
     BusyError,
+    Complaint,
     NodeState,
     NoLeaderError,
     RefusedError,
@@ -78,6 +79,14 @@ class Status:
     """Whether the leader runs on the machine of PostgreSQL's primary."""
 
     segments: list[int]
+    """Those whose table is there."""
+
+    missing: list[int]
+    """Those whose table is gone."""
+
+    complaints: list[Complaint]
+    """What nodes can't verify."""
+
     readers: list[tuple[str, int, float]]
     """Who holds the oldest segment: name, process and seconds."""
 
@@ -172,7 +181,7 @@ async def status(conninfo: str) -> Status:
     """Return who leads, and what the log holds."""
     async with opened(conninfo) as store:
         nodes = [each for each in await store.nodes() if each.role != QUESTION]
-        segments = await store.segments()
+        segments = await store.present()
         leader = await last_epoch(store, segments)
         shares = await query(store, schema.SHARES_MACHINE, [f"beanpole {leader.node}" if leader is not None else ""])
         readers = await query(store, schema.READERS, [schema.table(segments[0])]) if segments else []
@@ -185,6 +194,8 @@ async def status(conninfo: str) -> Status:
             leader=leader,
             shares_machine=shares[0][0],
             segments=segments,
+            missing=await store.missing(),
+            complaints=await store.complaints(),
             readers=[(name, pid, seconds or 0.0) for name, pid, seconds in readers],
             tip=await last_row(store, segments),
             nodes=nodes,
@@ -210,7 +221,7 @@ async def unsafe(store: OperatorStore) -> str:
 async def who_leads(conninfo: str) -> Leader | None:
     """Return the node that leads, if it is alive."""
     async with opened(conninfo) as store:
-        segments = await store.segments()
+        segments = await store.present()
         leader = await last_epoch(store, segments)
         return leader if is_led(leader, await store.nodes(), await last_row(store, segments)) else None
 
@@ -235,11 +246,13 @@ async def last_epoch(store: PostgresStore, segments: list[int]) -> Leader | None
     """Return who leads; None: nobody ever did."""
     for segment in reversed(segments):
         rows = await store.select(segment, "kind in (%s, %s) order by row desc limit 1", [RowKind.EPOCH, RowKind.HEAD])
-        if rows:
+        if rows and rows[0].is_sound:
             note, records = rows[0].unpack()
             for earlier in segments if rows[0].kind == RowKind.HEAD else ():
                 began = await store.select(earlier, "kind = %s and epoch = %s", [RowKind.EPOCH, rows[0].epoch])
-                if began:  # else its segment was dropped, and the oldest moment that is known is that of this one
+                if (
+                    began and began[0].is_sound
+                ):  # else its segment was dropped, and the oldest moment that is known is that of this one
                     _, records = began[0].unpack()
                     break
             header = read_header(records)
@@ -266,7 +279,7 @@ async def step_down(
         RefusedError: no other node could lead at once.
     """
     async with opened(conninfo, writes=True) as store:
-        segments = await store.segments()
+        segments = await store.present()
         leader = await last_epoch(store, segments)
         nodes = await store.nodes()
         if leader is None or not is_led(leader, nodes, await last_row(store, segments)):
@@ -289,7 +302,7 @@ async def step_down(
         try:
             async with asyncio.timeout(timeout_s):
                 while True:
-                    found = await last_epoch(store, await store.segments())
+                    found = await last_epoch(store, await store.present())
                     if found is not None and found.epoch > leader.epoch:
                         return leader, found
                     await asyncio.sleep(limits.POLL_S)
@@ -386,6 +399,8 @@ async def accept_loss(conninfo: str) -> str:
         RefusedError: nothing is known to be lost.
     """
     async with opened(conninfo, writes=True) as store:
+        ends_at = (await store.newest()).segment
+        missing, listed = await store.missing(), await store.segments()
         with errors_translated():
             async with store.connection.transaction():
                 await store.connection.execute(schema.LOCK_SETTINGS.encode())
@@ -393,6 +408,9 @@ async def accept_loss(conninfo: str) -> str:
                 if not found:
                     raise RefusedError("nothing is known to be lost; there is nothing to accept")
                 await store.connection.execute(schema.NEXT_ERA.encode())
+                if max(missing, default=0) > ends_at:  # made again for the row that is next
+                    for number in listed[listed.index(ends_at) + 1 :]:
+                        await store.connection.execute(schema.drop_segment(number).encode())
         return str(found[0][0])
 
 

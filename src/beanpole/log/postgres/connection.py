@@ -11,6 +11,7 @@ import re
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
+from weakref import WeakSet
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
@@ -50,6 +51,9 @@ SESSION = (
     ("default_transaction_isolation", "read committed"),
 )
 """What each session sets, and reads back."""
+
+SESSIONS: WeakSet[psycopg.AsyncConnection] = WeakSet()
+"""The connections of this process: what takes too long on them can't be cancelled, but they can be cut."""
 
 LOST_CLASSES = ("08", "57", "25", "40", "23")
 BUSY_CLASSES = ("53", "55")
@@ -123,6 +127,7 @@ async def connect(conninfo: str, name: str, *, admin: bool = False) -> psycopg.A
             application_name=f"beanpole {name}",
         )
         connection = await psycopg.AsyncConnection.connect(text, autocommit=True, prepare_threshold=None)
+        SESSIONS.add(connection)
     try:
         if not admin:
             with errors_translated():
@@ -140,6 +145,13 @@ def sever(connection: psycopg.AsyncConnection) -> None:
         socket.socket(fileno=os.dup(connection.fileno())) as each,
     ):
         each.shutdown(socket.SHUT_RDWR)
+
+
+def sever_all() -> None:
+    """End all connections of this process at once."""
+    for each in list(SESSIONS):
+        if not each.closed:
+            sever(each)
 
 
 async def prepare_session(connection: psycopg.AsyncConnection) -> None:

@@ -90,6 +90,9 @@ class Following:
     at: Place = NOWHERE
     """Where the next row is looked for."""
 
+    unreadable: Place | None = None
+    """The row that it can't verify."""
+
     doubt_count: int = 0
     """How often it began again for a row that it could not verify, since it had read everything."""
 
@@ -170,6 +173,7 @@ class Following:
         self.observer.unreadable(str(error), waits=self.doubt_count > 1)
         if self.doubt_count == 1:
             return
+        self.unreadable = error.place
         complaint = Complaint(self.name, error.place, str(error))
         is_noted, oldest, until_ns = False, 0, self.clock.now_ns() + limits.REPAIR_NS
         while self.clock.now_ns() < until_ns:
@@ -184,7 +188,7 @@ class Following:
                     raise UnreadableError(error.place, f"{str(error).removeprefix(f'{error.place} ')}; {verdict}")
                 segments = await watched(store.segments(), store, self.open_store)
                 if segments and segments[0] > error.place.segment:
-                    self.doubt_count = 0
+                    self.doubt_count, self.unreadable = 0, None
                     return
                 if segments and segments[0] > oldest:  # whoever leads comes further
                     oldest, until_ns = segments[0], self.clock.now_ns() + limits.REPAIR_NS
@@ -292,7 +296,7 @@ class Following:
             self.heard_ns = now_ns
         else:
             await watched(self.check_end(store, tip, self.newest), store, self.open_store)
-            self.doubt_count = 0
+            self.doubt_count, self.unreadable = 0, None
         self.is_caught_up = not rows
         self.look_for_leader(replica, self.newest)
         return bool(rows)

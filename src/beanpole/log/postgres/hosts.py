@@ -19,6 +19,7 @@ from beanpole.log.postgres.connection import (
     sever,
 )
 from beanpole.log.postgres.pgstore import PostgresStore
+from beanpole.log.postgres.schema import SCHEMA
 from beanpole.log.postgres.store import LostError
 from beanpole.log.postgres.tasks import within
 from beanpole.log.postgres.url import hosts_of
@@ -30,6 +31,18 @@ class OperatorStore(PostgresStore):
 
     loss: str = ""
     """What was lost, while nobody has accepted it."""
+
+    async def present(self) -> list[int]:
+        """Return the segments whose table is there."""
+        query = "select number from {0}.segment where to_regclass('{0}.log_' || number) is not null order by 1"
+        with errors_translated():
+            cursor = await self.connection.execute(query.format(SCHEMA).encode())
+            return [number for (number,) in await cursor.fetchall()]
+
+    async def missing(self) -> list[int]:
+        """Return the segments whose table is gone."""
+        present = await self.present()
+        return [each for each in await self.segments() if each not in present]
 
 
 @asynccontextmanager

@@ -38,6 +38,12 @@ class DeposedError(OSError):
         super().__init__(errno.ESTALE, reason)
 
 
+def facts_of_place(unreadable: Place | None) -> dict[str, str]:
+    """Return what ``stats`` says of a row that a node can't verify; zeros: there is none."""
+    segment, row = unreadable or (0, 0)
+    return {"cluster-unreadable-segment": str(segment), "cluster-unreadable-row": str(row)}
+
+
 class Leading(Log):
     """The log of the node that leads, from its EPOCH row on."""
 
@@ -147,6 +153,7 @@ class Leading(Log):
             "cluster-role": "leader",
             "cluster-epoch": str(self.epoch),
             "cluster-lag": str(self.records.unwritten_bytes),
+            **facts_of_place(self.maintenance.unreadable),
         }
 
     @property

@@ -12,13 +12,14 @@ import asyncio
 import contextlib
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from beanpole.log import limits
 from beanpole.log.compaction import Compaction
 from beanpole.log.postgres.checking import Checker, check_segment
 from beanpole.log.postgres.replica import Replica
 from beanpole.log.postgres.store import (
+    OPERATOR,
     BusyError,
     Complaint,
     FaultyError,
@@ -29,6 +30,9 @@ from beanpole.log.postgres.store import (
     UnreadableError,
 )
 from beanpole.log.postgres.tasks import watched
+
+if TYPE_CHECKING:
+    from beanpole.log.postgres.rows import Place
 
 
 class RepairObserver(Protocol):
@@ -75,6 +79,9 @@ class Maintenance:
 
         self.first_rewritten = 0
         """The segment with which that begins."""
+
+        self.unreadable: Place | None = None
+        """A row that a node can't verify."""
 
         self.contradicted: dict[str, Complaint] = {}
         """What other nodes can't verify of what this one has written, and this one can."""
@@ -167,6 +174,7 @@ class Maintenance:
         if self.compaction.needs_ids:
             self.compaction.set_ids(await self.find_ids(self.compaction.segment), complete=False)
         complaints = await store.complaints()
+        self.unreadable = complaints[0].place if complaints else None
         for each in complaints:
             await self.look_at(store, each)
         await self.drop(store, complaints)
@@ -210,6 +218,8 @@ class Maintenance:
             return
         if segment < self.replica.records.accounts.first_segment:
             return  # it is dropped next
+        if segment >= self.first_rewritten > 0:
+            return  # what is written in place of a bad segment is read before that is dropped
         try:
             await check_segment(store, segment)
         except UnreadableError as error:
@@ -217,7 +227,7 @@ class Maintenance:
             self.observer.repairs(segment, complaint.node, str(error))
             return
         self.observer.contradicted(complaint.node, complaint.reason)
-        if complaint.place >= self.began:
+        if complaint.place >= self.began and complaint.node != OPERATOR:
             self.contradicted[complaint.node] = complaint  # which of the two is at fault the others will show
             return
         node = self.replica.leader.get("node", "")

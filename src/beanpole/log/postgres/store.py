@@ -27,6 +27,9 @@ STOPPED = "stopped"
 QUESTION = "verify"
 """The role of what is no node but a question to all: say a digest of your jobs, by the name of this."""
 
+OPERATOR = "beanpole cluster repair"
+"""Who tells the leader what can't be read, in place of a node's name."""
+
 FORCED = "*"
 """The successor that an operator names who wants the leader to stop leading even if nobody else can."""
 
@@ -82,8 +85,8 @@ class UnreadableError(ChangedError):
     """A row can't be verified, which may be due to the database or to this machine: only this node stops."""
 
     advice = (
-        "start the node again while another leads, which writes the jobs of the segment again from its memory; if none "
-        "does, `beanpole cluster export --salvage` writes what can be read into a data directory"
+        "`beanpole cluster repair` lets the node that leads write the jobs of that segment again from its memory; if "
+        "none leads, `beanpole cluster export --salvage` writes what can be read into a data directory"
     )
 
     def __init__(self, place: Place, what: str) -> None:

@@ -31,7 +31,7 @@ from beanpole.log.postgres.digest import Copy, digest_of
 from beanpole.log.postgres.hosts import OperatorStore, opened
 from beanpole.log.postgres.replica import Replica
 from beanpole.log.postgres.rows import Place, Row, RowKind, new_writer, pack_note, row_behind
-from beanpole.log.postgres.store import RefusedError, Settings, origin_of
+from beanpole.log.postgres.store import RefusedError, Settings, UnreadableError, origin_of
 from beanpole.log.replay import Replay
 from beanpole.log.tools.inspect import empty_replay, survey
 from beanpole.log.tools.snapshot import Snapshot
@@ -194,14 +194,19 @@ async def export_directory(conninfo: str, path: Path, progress: Progress) -> Mov
     """
     check_new(path)
     async with opened(conninfo, writes=True) as store:
-        alive = [each.name for each in await store.nodes() if each.is_alive]
-        if alive:
-            raise RefusedError(f"stop the nodes first, as an export closes the log: {', '.join(alive)} is alive")
+        await check_stopped(store)
         replica = await read_log(store, progress)
         await close_log(store, replica, path)
         replica.apply_to(replica.tip.place)
-        await asyncio.to_thread(write_directory, replica, path)
+        await asyncio.to_thread(write_directory, replica.replay, path, replica.engine.next_job_id)
         return Moved(replica.engine.jobs.count, replica.row_count)
+
+
+async def check_stopped(store: OperatorStore) -> None:
+    """Refuse to close the log while a node is alive."""
+    alive = [each.name for each in await store.nodes() if each.is_alive]
+    if alive:
+        raise RefusedError(f"stop the nodes first, as an export closes the log: {', '.join(alive)} is alive")
 
 
 # --- verify -----------------------------------------------------------------------------------------------------------
@@ -287,14 +292,16 @@ async def read_log(
     `look` is called behind each row that was applied.
 
     Raises:
-        ChangedError: a row is not what was written there, or does not fit behind the one before.
+        UnreadableError: a row is not what was written there, is missing, or does not fit behind the one before.
         RefusedError: the log has no row, or is cut while it is read.
     """
+    for missing in await store.missing():
+        raise UnreadableError(Place(missing, 0), "is missing: the table of its segment is gone")
     segments = await store.segments()
     last = (await last_row(store, segments)).place
     first = await store.first(segments[0])
     if first is None:
-        raise RefusedError("the log has no row: make the cluster again with `beanpole cluster init`")
+        raise UnreadableError(Place(segments[0], 0), "is missing")
     replica = ShownReplica(look, store.settings, first)
     idle_s = 0.0
     while True:
@@ -306,6 +313,8 @@ async def read_log(
         if replica.tip.place >= last and (replica.applied.place >= applied or idle_s > store.settings.silence_ms / 1e3):
             return replica
         if not rows:
+            if replica.tip.place < last:
+                raise UnreadableError(replica.tip.next_place, "is missing")
             await asyncio.sleep(limits.POLL_S)
         idle_s = 0.0 if rows else idle_s + limits.POLL_S
         done, total = replica.tip.place, len(segments)
@@ -341,12 +350,12 @@ async def append_closed(store: OperatorStore, replica: Replica) -> None:
     replica.take(row, 0)
 
 
-def write_directory(replica: Replica, path: Path) -> None:
-    """Write what a replica holds as a data directory, all or nothing."""
-    restore = replica.replay.restore
+def write_directory(replay: Replay, path: Path, next_job_id: int) -> None:
+    """Write what was replayed as a data directory, all or nothing."""
+    restore, lead_ns = replay.restore, replay.lead_ns
     assert restore is not None
-    engine, lead_ns = replica.engine, replica.replay.lead_ns
-    replica.replay.finish(restore.clock_ns + lead_ns)
+    engine = restore.engine
+    replay.finish(restore.clock_ns + lead_ns)
     check(engine)
     unfinished = path.with_name(path.name + UNFINISHED)
     shutil.rmtree(unfinished, ignore_errors=True)
@@ -357,7 +366,7 @@ def write_directory(replica: Replica, path: Path) -> None:
         directory,
         "segment",
         1,
-        next_job_id=engine.next_job_id,
+        next_job_id=next_job_id,
         clock=clock,
         segment_bytes=limits.SEGMENT_BYTES_DEFAULT,
     )
