@@ -68,7 +68,7 @@ endif
 serve: ALONG := $(if $(strip $(HTTP_FLAGS)),$(VENV)/.done-console)
 serve-ids: ALONG := $(VENV)/.done-ids
 cluster: ALONG := $(VENV)/.done-cluster
-test test-fast test-browser test-api pictures soak-model soak-power soak-cluster lint bench bench-cluster bench-ids man: ALONG := $(VENV)/.done-dev
+test test-fast test-browser test-api pictures soak-kills soak-model soak-power soak-cluster lint bench bench-cluster bench-ids man: ALONG := $(VENV)/.done-dev
 SAY ?= echo
 
 # pip leaves bytecode to the first import, which has to write it then: else each start of a program compiles again.
@@ -82,7 +82,7 @@ REQUIREMENTS := $(VENV)/bin/python -c 'import sys, tomllib; \
            **project["project"]["optional-dependencies"]}; \
   print(*(line.replace(" ", "") for name in sys.argv[1:] for line in lists[name]))'
 
-.PHONY: help wheels serve serve-ids cluster build test test-fast test-browser test-api pictures soak-model soak-power soak-cluster lint format bench bench-cluster bench-ids docs man deb test-packages peers clean FORCE
+.PHONY: help wheels serve serve-ids cluster build test test-fast test-browser test-api pictures soak-kills soak-model soak-power soak-cluster lint format bench bench-cluster bench-ids docs man deb test-packages peers clean FORCE
 .DEFAULT_GOAL := help
 
 help: ## list the verbs
@@ -117,6 +117,9 @@ test-api: $(TESTABLE) ## build, and try the API of the console against its own o
 
 pictures: $(TESTABLE) ## build, and take the pictures of the console in docs/pictures, of a server at work
 	@exec $(BIN)/python -m tests.browser.pictures
+
+soak-kills: $(TESTABLE) ## build, and kill a server that keeps a log under every command and rule, for SOAK_S seconds
+	@exec $(BIN)/python -m tests.soak.kills $(SOAK_S) $(SOAK_FLAGS)
 
 soak-model: $(TESTABLE) ## build, and compare a server with the reference model, reply by reply, for SOAK_S seconds
 	@exec $(BIN)/python -m tests.soak.model $(SOAK_S) $(SOAK_FLAGS)

@@ -1,5 +1,8 @@
 """What is found after a restart, held against what was promised before it."""
 
+from collections.abc import Sequence
+from typing import Protocol
+
 from tests.durability.kept import facts, jobs_count, put_line
 from tests.durability.ledger import Ledger, Market, Promised
 from tests.e2e.process import Client, wait_until
@@ -46,11 +49,27 @@ def probe(client: Client) -> int:
     return ids[0]
 
 
+class Others(Protocol):
+    """Clients that look after their jobs themselves."""
+
+    known: list[int]
+    """Ids that were their jobs'."""
+
+    def audit(self, client: Client, *, restarted: bool) -> None:
+        """Compare what is there with what must be."""
+
+    def states(self) -> list[str]:
+        """Return the states of their jobs."""
+
+
 class Auditor:
     """Looks at a server after each restart, and brings the ledgers up to what was found."""
 
-    def __init__(self, hermits: dict[str, Ledger], market: Market, *, may_be_full: bool = False) -> None:
+    def __init__(
+        self, hermits: dict[str, Ledger], market: Market, others: Sequence[Others] = (), *, may_be_full: bool = False
+    ) -> None:
         self.may_be_full = may_be_full
+        self.others = others
         self.hermits = hermits
         self.market = market
         self.last_id = 0
@@ -59,6 +78,9 @@ class Auditor:
     def audit(self, client: Client) -> None:
         """Checks everything."""
         self.found_count = 0
+        for each in self.others:
+            each.audit(client, restarted=True)
+            self.found_count += len(each.states())
         next_id = probe(client)
         assert next_id > self.last_id, f"the id {self.last_id} was seen, and {next_id} is given now"
         self.check_given(next_id)
@@ -80,6 +102,7 @@ class Auditor:
         """Gives the jobs that were put without an answer to those who put them."""
         known = {id for ledger in self.hermits.values() for id in (*ledger.jobs, *ledger.deleted)}
         known |= self.market.put.keys() | self.market.deleted | self.market.delete_asked
+        known.update(*(each.known for each in self.others))
         new = [id for id in range(self.last_id + 1, next_id) if id not in known]
         owners = {job.body: (ledger, job) for ledger in self.hermits.values() for job in ledger.puts}
         for id, body in peek_all(client, new).items():
@@ -152,5 +175,6 @@ class Auditor:
         """Checks that the sums of the statistics are those of the jobs."""
         found = facts(client)
         states = [job.state for ledger in self.hermits.values() for job in ledger.jobs.values()]
+        states += [state for each in self.others for state in each.states()]
         for state, more in (("ready", len(self.market.put)), ("delayed", 0), ("buried", 0), ("reserved", 0)):
             assert int(found[f"current-jobs-{state}"]) == states.count(state) + more, state

@@ -109,14 +109,18 @@ class Extensions(ManyJobs, ABC):
         return job.state == "buried" and (job.superseded or bool(has_key and self.holder(job.tube, wanted(job))))
 
     def snooze_job(self, session: Thing, job: Thing, delay: float, options: dict[str, Any]) -> str:
-        job.pri = options.get("pri", job.pri)
         self.count_release(job)
+        if job.over <= self.now:
+            self.move(job, "ready")
+            return "RELEASED"
+        job.pri = options.get("pri", job.pri)
         self.end_attempt(job, (job.attempt or 0) - job.under_way)
         self.move_later(job, delay)
         return "RELEASED"
 
     def fail_job(self, session: Thing, job: Thing, text: str, options: dict[str, Any]) -> str:
-        job.pri = options.get("pri", job.pri)
+        if "dead" in options or job.over > self.now:
+            job.pri = options.get("pri", job.pri)
         if "dead" in options or (self.is_last(job) and not job.superseded and job.over > self.now):
             job.text = text
             self.die(job, "its worker gave it up" if "dead" in options else "the last attempt failed")
@@ -165,7 +169,8 @@ class Extensions(ManyJobs, ABC):
         has_key = not (job.freed or job.superseded)
         job.body, before = body, job.body
         if job.body_key and has_key and job.state != "buried" and body != before:
-            job.freed = self.holder(job.tube, wanted(job)) is not job
+            job.freed = True  # or it would be found itself
+            job.freed = self.holder(job.tube, wanted(job)) is not None
         return "CHANGED"
 
     def reserve_many(self, session: Thing, count: int, timeout: float) -> str | None:

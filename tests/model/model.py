@@ -204,7 +204,8 @@ class Model(Extensions, Explaining, Listing):
         return "DELETED"
 
     def release(self, session: Thing, job: Thing, pri: int, delay: int) -> str:
-        job.pri = pri
+        if job.over > self.now:  # else it has waited too long, and ends as it was
+            job.pri = pri
         self.count_release(job)
         self.fail(job, int(delay * SECOND))
         return "RELEASED"

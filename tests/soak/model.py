@@ -7,7 +7,6 @@ reply is the one that the model gives. The server's clock is the test's (`tests.
 itself. Of a failure the shortest conversation is printed that still fails, and the seed.
 """
 
-import re
 import signal
 import tempfile
 import time
@@ -27,6 +26,7 @@ from tests.model.compare import compare_stats
 from tests.model.conversation import OBSERVER, Conversation, bytes_of, converse
 from tests.model.model import Model
 from tests.soak.clock import Clock
+from tests.soak.replies import replies, replies_in
 from tests.soak.seeds import arguments, say, seeds
 
 CONVERSATIONS = 20
@@ -34,55 +34,6 @@ CONVERSATIONS = 20
 
 PATIENCE_S = 20.0
 """How long the server may take until it says what the model says."""
-
-PEER = rb"127\.0\.0\.1:\d+"
-OF_THE_SERVER = re.compile(rb"^( *(?:turn|turn-commands|sync)): [\d ]+$", re.MULTILINE)
-"""Times that a server takes itself, of which the model knows nothing."""
-
-
-def plain(reply: bytes) -> bytes:
-    """A reply without what the model can't know: who is at the other end, and what the server measures of itself."""
-    if not reply.startswith(b"OK "):
-        return reply
-    text = reply.partition(b"\r\n")[2]
-    text = re.sub(rb'"%b"' % PEER, b'""', text)
-    text = re.sub(rb" \(%b\)" % PEER, b"", re.sub(rb"\(%b, " % PEER, b"(", text))
-    return OF_THE_SERVER.sub(rb"\1:", text)
-
-
-def replies(client: Client, count: int) -> list[bytes]:
-    """The next replies on a connection, without what belongs to this server alone."""
-    found = []
-    for _ in range(count):
-        line = client.line()
-        words, reply = line.split(), line
-        if words[:1] in ([b"OK"], [b"FOUND"], [b"RESERVED"]):
-            reply += client.take(int(words[-1]) + 2)
-        elif words[:1] == [b"JOBS"]:
-            for _ in range(int(words[1])):
-                frame = client.line()
-                reply += frame + client.take(int(frame.split()[2]) + 2)
-        found.append(plain(reply))
-    return found
-
-
-class Script(Client):
-    """The replies of the model, read as those of a server are."""
-
-    def __init__(self, text: str) -> None:
-        self.received = text.encode("latin-1")
-
-    def fill(self) -> bool:
-        """There is no more."""
-        return False
-
-
-def replies_in(text: str) -> list[bytes]:
-    """The replies that stand in what the model has said."""
-    script, found = Script(text), []
-    while script.received:
-        found += replies(script, 1)
-    return found
 
 
 class WakingModel(Model):
