@@ -35,6 +35,8 @@ class ExitCode(enum.IntEnum):
     TIMED_OUT = 3
     NO_SERVER = 4
     USAGE = 5
+    OTHER_ORDER = 8
+    OTHER_WORDS = 9
     DATA_DIR_LOCKED = 10
     UNKNOWN_USER = 33
     WORKER_STUCK = 75

@@ -6,6 +6,7 @@ Only options and the report are here; what plays is in `beanpole.conformance.kit
 import contextlib
 import socket
 from collections.abc import Iterable, Mapping
+from itertools import product
 from typing import TYPE_CHECKING
 
 import click
@@ -17,14 +18,17 @@ from beanpole.client import Address, Client
 from beanpole.errors import BeanpoleError, ExitCode
 
 if TYPE_CHECKING:
+    from beanpole.conformance.grade import Grade
     from beanpole.conformance.kit import Result
 
 EPILOG = """\b
 Exit codes:
   0    the server answers as it must, wherever it was asked
-  1    it does not
+  1    it does not: replies are missing, too many or mixed up
   4    the server can't be reached
   5    wrong arguments
+  8    another job comes than the protocol says, or at another time
+  9    the same is said in other words, or statistics differ
   130  interrupted
 """
 
@@ -37,11 +41,14 @@ Exit codes:
 def conformance(server: str, *, extensions: bool, patience: float, as_json: bool) -> ExitCode:
     """Check that a server speaks the protocol, by conversations that it must answer as written.
 
+    What fails is graded by what it means for clients, as the exit codes say; the worst grade is the verb's.
+
     Each conversation belongs to a clause, which is a heading of the page "Protocol". A server that others use will do:
     the tubes have names of their own, no job of anybody else is touched, and nothing is left behind. What takes a
     server of its own is skipped and named, and with --extensions so is what the server does not list. It takes less
     than a minute.
     """
+    from beanpole.conformance.grade import Grade
     from beanpole.conformance.kit import examine
 
     address = Address.from_url(server)
@@ -56,7 +63,8 @@ def conformance(server: str, *, extensions: bool, patience: float, as_json: bool
     else:
         for line in report(results):
             out.line(line)
-    if not any(result.problem for result in results):
+    grade = next((each for each in Grade if any(is_graded(result, each) for result in results)), None)
+    if grade is None:
         return ExitCode.OK
     if pattern := pattern_over(address, patience):
         out.flush()
@@ -64,7 +72,7 @@ def conformance(server: str, *, extensions: bool, patience: float, as_json: bool
             f"rules of {pattern} hold for the tubes of this check, too, and what failed may be their doing: "
             "set rules for conformance-*, without a line, and drop them afterwards"
         )
-    return ExitCode.FAILED
+    return grade.exit_code
 
 
 conformance.epilog = notes_of(conformance) + EPILOG
@@ -101,20 +109,23 @@ def record_of(result: "Result") -> Mapping[str, object]:
     if result.skipped:
         record["why"] = result.skipped
     if problem := result.problem:
-        record |= {"line": problem.line, "why": problem.text}
+        record |= {"line": problem.line, "why": problem.text, "grade": problem.grade.text}
         record |= {name: shown(getattr(problem, name)) for name in ("sent", "expected", "received")}
     return record
 
 
 def report(results: "Iterable[Result]") -> list[str]:
-    """Return the report: what failed, what was skipped and why, and a line for each clause."""
+    """Return the report: what failed, the worst first, what was skipped and why, a line for each clause and grade."""
+    from beanpole.conformance.grade import Grade
+
     results = list(results)
     lines = []
-    for result in results:
-        if problem := result.problem:
+    for grade, result in product(Grade, results):
+        if (problem := result.problem) and is_graded(result, grade):
             lines += [
                 f"FAILED  {result.clause}: {result.script.title}",
                 f"  script    {problem.script.path}:{problem.line}",
+                f"  grade     {grade.text}: {grade.meaning}",
             ]
             if problem.expected:
                 said = ("sent", "expected", "received")
@@ -128,7 +139,14 @@ def report(results: "Iterable[Result]") -> list[str]:
     clauses = sorted({result.clause for result in results})
     width = max(len(clause) for clause in clauses)
     lines += [f"{clause:<{width}}  {counts(each for each in results if each.clause == clause)}" for clause in clauses]
-    return [*lines, f"{'all':<{width}}  {counts(results)}"]
+    lines += [f"{'all':<{width}}  {counts(results)}"]
+    graded = {grade: sum(is_graded(result, grade) for result in results) for grade in Grade}
+    return [*lines, *(f"  {count} {grade.text}: {grade.meaning}" for grade, count in graded.items() if count)]
+
+
+def is_graded(result: "Result", grade: "Grade") -> bool:
+    """Whether a script failed in this way."""
+    return result.problem is not None and result.problem.grade is grade
 
 
 def counts(results: "Iterable[Result]") -> str:

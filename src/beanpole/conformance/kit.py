@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from beanpole.conformance.limits import (
     AT_ONCE,
     BEANSTALKD_TRIES,
+    BODY_BYTES_SENT_MAX,
     PATIENCE_S,
     SCRIPT_SECONDS_MAX,
     SETTLE_S,
@@ -34,6 +35,7 @@ from beanpole.conformance.run import Problem, Run
 from beanpole.conformance.script import SCRIPTS, Script, read_script
 from beanpole.conformance.target import ServerTarget
 from beanpole.conformance.visit import Dial, Talk, clean, moved_in
+from beanpole.limits import BODY_BYTES_MAX_DEFAULT
 from beanpole.protocol.rules import RULES
 
 DECIMALS = re.compile(rb"(?:put|release|pause-tube) [^=]*\d\.\d{1,3}(?: .*)?")
@@ -66,9 +68,9 @@ class Needs:
     features: frozenset[str]
 
 
-def scripts() -> list[Script]:
-    """Return all scripts."""
-    return [read_script(path) for path in SCRIPTS]
+def scripts(server_bytes_max: int = BODY_BYTES_MAX_DEFAULT) -> list[Script]:
+    """Return all scripts, for a server that takes bodies of so many bytes; larger ones than we send are not made."""
+    return [read_script(path, min(server_bytes_max, BODY_BYTES_SENT_MAX + 1)) for path in SCRIPTS]
 
 
 def names_for(script: Script, prefix: bytes) -> Names:
@@ -83,7 +85,7 @@ def needs_of(script: Script) -> Needs:
     """Find out what a script needs, by playing it without a server."""
     names = names_for(script, b"p" * len(prefix_of(0)))
     streams: dict[str, Stream] = {}
-    reason = reason_for_own_server(script)
+    reason = next(reasons_for_own_server(script), "")
     try:
         for step in script.steps:
             if step.kind == "send":
@@ -97,19 +99,22 @@ def needs_of(script: Script) -> Needs:
     return Needs(reason, frozenset(features_of(script, names.lines)))
 
 
-def reason_for_own_server(script: Script) -> str:
+def reasons_for_own_server(script: Script) -> Iterator[str]:
     """Return why a script can't be played against a server that is in use, as far as it says so itself."""
     if reason := script.settings.get("own server", ""):
-        return reason
+        yield reason
     if "max-job-size" in script.settings:
-        return f"bodies have at most {script.body_bytes_max} bytes there"
+        yield f"bodies have at most {script.body_bytes_max} bytes there"
+    if script.sends_largest and script.body_bytes_max > BODY_BYTES_SENT_MAX:
+        yield f"bodies of more than {BODY_BYTES_SENT_MAX} bytes would be sent"
     if "tubes-max" in script.settings:
-        return f"there may be {script.tubes_max} tubes"
+        yield f"there may be {script.tubes_max} tubes"
     if reason := script.settings.get("only engine", ""):
-        return f"its clock must stand still: {reason}"
+        yield f"its clock must stand still: {reason}"
     if any(step.kind == "drain" for step in script.steps):
-        return "it drains"
-    return f"it takes {script.seconds} s" if script.seconds > SCRIPT_SECONDS_MAX else ""
+        yield "it drains"
+    if script.seconds > SCRIPT_SECONDS_MAX:
+        yield f"it takes {script.seconds} s"
 
 
 def features_of(script: Script, lines: Iterable[bytes]) -> Iterator[str]:
@@ -154,15 +159,23 @@ def listed_by(dial: Dial) -> frozenset[str]:
     return frozenset(line.removeprefix("- ") for line in lines if line.startswith("- "))
 
 
+def body_bytes_max_of(dial: Dial) -> int:
+    """Ask a server how large a body may be; if it does not say, as large as beanstalkd's. Raises OSError."""
+    talk = Talk(dial())
+    with talk.connection:
+        found = re.search(rb"^max-job-size: (\d+)$", talk.ask_body(b"stats"), re.MULTILINE)
+    return int(found[1]) if found else BODY_BYTES_MAX_DEFAULT
+
+
 def examine(dial: Dial, *, extensions: bool, patience_s: float = PATIENCE_S) -> list[Result]:
     """Play all scripts; those of extensions only if these are asked for.
 
     Raises OSError: the server can't be reached.
     """
-    dial().close()
+    server_bytes_max = body_bytes_max_of(dial)
     listed = listed_by(dial) if extensions else None
     results, chosen = [], []
-    for script in scripts():
+    for script in scripts(server_bytes_max):
         needs = needs_of(script)
         if listed is None and (needs.features or script.settings.get("not beanstalkd") in OF_US):
             continue
@@ -172,40 +185,43 @@ def examine(dial: Dial, *, extensions: bool, patience_s: float = PATIENCE_S) -> 
             chosen.append(script)
     with ThreadPoolExecutor(AT_ONCE) as pool:
         runs = [
-            pool.submit(play, dial, script, number, patience_s, retried=listed is None)
+            pool.submit(play, dial, script, number, patience_s, like_beanstalkd=listed is None)
             for number, script in enumerate(chosen)
         ]
         results += [run.result() for run in runs]
     return sorted(results, key=lambda result: result.script.path.name)
 
 
-def play(dial: Dial, script: Script, number: int, patience_s: float, *, retried: bool) -> Result:
-    """Play a script, again if it fails and time passes in it, which a machine that stalls gets wrong."""
+def play(dial: Dial, script: Script, number: int, patience_s: float, *, like_beanstalkd: bool) -> Result:
+    """Play a script, again if it fails and time passes in it, which a machine that stalls gets wrong.
+
+    With `like_beanstalkd` whatever a release of it does is right.
+    """
     tries = TRIES if script.seconds else 1
-    if retried and "beanstalkd retried" in script.settings:
+    if like_beanstalkd and "beanstalkd retried" in script.settings:
         tries = BEANSTALKD_TRIES
     problem = None
     for _ in range(tries):
-        problem = visit(dial, script, names_for(script, prefix_of(number)), patience_s)
+        problem = visit(dial, script, names_for(script, prefix_of(number)), patience_s, may_quote=like_beanstalkd)
         if problem is None:
             break
     return Result(script, problem)
 
 
-def visit(dial: Dial, script: Script, names: Names, patience_s: float) -> Problem | None:
+def visit(dial: Dial, script: Script, names: Names, patience_s: float, *, may_quote: bool) -> Problem | None:
     """Play a script once, and remove what it leaves."""
     target = ServerTarget(lambda: moved_in(dial, names), _never, patience_s, SETTLE_S)
-    run = Run(script, target, names)
+    run = Run(script, target, names, may_quote=may_quote)
     try:
         problem = run.outcome()
     except OSError as error:
-        problem = run.problem(None, "", f"the connection broke: {error}", b"", b"")
+        problem = run.problem(None, "", f"the connection broke: {error}")
     finally:
         target.close()
     try:
         clean(dial, names, rules=any(line.startswith(b"set-rules ") for line in names.lines))
     except OSError as error:
-        problem = problem or run.problem(None, "", f"could not be cleaned up: {error}", b"", b"")
+        problem = problem or run.problem(None, "", f"could not be cleaned up: {error}")
     return problem
 
 

@@ -18,5 +18,8 @@ TRIES = 3
 BEANSTALKD_TRIES = 10
 """How often one is played that beanstalkd, by a mistake of its own, fails in about one of four runs."""
 
+BODY_BYTES_SENT_MAX = 1 << 20
+"""Bytes of the largest body that is sent to find out what a server says to one that is too big."""
+
 JOBS_LEFT_MAX = 20_000
 """Jobs that are deleted behind a script; the largest puts some thousands."""

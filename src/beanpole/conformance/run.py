@@ -1,8 +1,9 @@
 """Plays a golden script against a target, and says where the conversation first went otherwise."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from beanpole.conformance.grade import Grade, grade_of, heads
 from beanpole.conformance.names import CRLF, Frame, Id, Names, Part, Sentence, Stream, Tubes, expectation, shown
 from beanpole.conformance.script import Script, Step, check_statistics
 from beanpole.conformance.target import Target
@@ -26,6 +27,7 @@ class Problem:
 
     expected: bytes = b""
     received: bytes = b""
+    grade: Grade = Grade.LOST
 
     def __str__(self) -> str:
         return f"{self.script.path.name}:{self.line}: {self.text}"
@@ -35,14 +37,24 @@ class Run:
     """One run of a script against a target, with what each connection has been sent and has not been asked for yet.
 
     Without `names` the target is a fresh server, whose ids and tubes are those of the script. With `exact`, time stands
-    still where the script does not let it pass, so that frames are compared byte by byte.
+    still where the script does not let it pass, so that frames are compared byte by byte. With `may_quote`, names of
+    tubes may stand in quotes in statistics, as those of beanstalkd 1.13 do.
     """
 
-    def __init__(self, script: Script, target: Target, names: Names | None = None, *, exact: bool = False) -> None:
+    def __init__(
+        self,
+        script: Script,
+        target: Target,
+        names: Names | None = None,
+        *,
+        exact: bool = False,
+        may_quote: bool = False,
+    ) -> None:
         self.script = script
         self.target = target
         self.names = names or Names(b"")
         self.exact = exact
+        self.may_quote = may_quote
         self.received: dict[str, bytes] = {}
         self.streams: dict[str, Stream] = {}
         self.sent: dict[str, bytes] = {}
@@ -55,13 +67,38 @@ class Run:
                 return problem
         for name in self.received:
             if left := self.unexpected(name):
-                return self.problem(None, name, f"at the end {name} has got {left!r}", b"", left)
+                return self.problem(None, name, f"at the end {name} has got {left!r}", received=left)
         return None
 
-    def problem(self, step: Step | None, name: str, text: str, expected: bytes, received: bytes) -> Problem:
+    def problem(self, step: Step | None, name: str, text: str, expected: bytes = b"", received: bytes = b"") -> Problem:
         """Return what went wrong at a step, or behind the last one."""
         line = (step or self.script.steps[-1]).line
         return Problem(self.script, line, text, self.sent.get(name, b""), expected, received)
+
+    def due(self, step: Step) -> tuple[list[bytes], list[bytes]]:
+        """Return the words of the replies that are due at a step, and of those that may have come as well.
+
+        The latter are those for which the script has something else to do, but not on the same connection.
+        """
+        now: list[bytes] = []
+        later: list[bytes] = []
+        found = now
+        for each in self.script.steps[self.script.steps.index(step) :]:
+            if each.kind == "send" and each.name == step.name:
+                break
+            if each.kind == "expect" and each.name == step.name:
+                found += heads(each.data)
+            else:
+                found = later
+        return now, later
+
+    def grade(self, step: Step) -> Grade:
+        """Return how bad it is that replies are not as a step says, when all that come are there."""
+        now, later = self.due(step)
+        while len(heads(self.received[step.name])) < len(now) and self.fill(step.name):
+            pass
+        self.fill(step.name, expected=False)
+        return grade_of(now, heads(self.received[step.name]), len(later))
 
     def step(self, step: Step) -> Problem | None:
         """Do one line of the script."""
@@ -91,9 +128,12 @@ class Run:
     def quiet(self, name: str, step: Step) -> Problem | None:
         """Make sure that a connection has got nothing more, and is closed if it must be."""
         if left := self.unexpected(name):
-            return self.problem(step, name, f"{name} has got {left!r}", b"", left)
+            _, later = self.due(step)
+            early = heads(left)
+            grade = Grade.ORDER if early == later[: len(early)] else Grade.LOST
+            return replace(self.problem(step, name, f"{name} has got {left!r}", received=left), grade=grade)
         if step.kind == "is closed" and not self.target.is_closed(name):
-            return self.problem(step, name, f"{name} is open", b"", b"")
+            return self.problem(step, name, f"{name} is open")
         return None
 
     def expect(self, name: str, step: Step) -> Problem | None:
@@ -113,7 +153,7 @@ class Run:
             if size is None or size <= len(got) or not self.fill(name):
                 break
         text = f"wanted {step.data!r}, got {got!r}"
-        return self.problem(step, name, text, shown(wanted), got)
+        return replace(self.problem(step, name, text, shown(wanted), got), grade=self.grade(step))
 
     def expect_statistics(self, name: str, step: Step) -> Problem | None:
         """Read statistics, and compare those that the step names."""
@@ -130,11 +170,13 @@ class Run:
             while len(self.received[name]) < size and self.fill(name):
                 pass
             got, self.received[name] = self.received[name][:size], self.received[name][size:]
-            text = check_statistics(got[len(line) + 2 : -2], wanted)
-            rest = text.encode()
+            text = check_statistics(got[len(line) + 2 : -2], wanted, may_quote=self.may_quote)
+            grade, rest = Grade.WORDS, text.encode()
         else:
-            rest = self.received[name]
-        return self.problem(step, name, text, "\n".join(["OK", *wanted]).encode(), rest) if text else None
+            grade, rest = self.grade(step), self.received[name]
+        if not text:
+            return None
+        return replace(self.problem(step, name, text, "\n".join(["OK", *wanted]).encode(), rest), grade=grade)
 
     def fill(self, name: str, *, expected: bool = True) -> bool:
         """Receive more for a connection; false when nothing comes."""

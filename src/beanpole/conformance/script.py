@@ -15,6 +15,7 @@ A script is a conversation between a few connections and one fresh server:
     drain                       the server enters drain mode
 
 In data, `\r \n \t \0 \\ \xHH` are bytes, `\s` is a space (for the end of a line), `{x*300}` is 300 times `x`.
+`{max}` is the largest body that the server takes, in bytes, `{max+1}` one more, and `{x*max}` so many times `x`.
 After `a< OK`, indented lines name some of the statistics that the reply must hold, in their order:
 
     a< OK
@@ -41,7 +42,7 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from beanpole.limits import TUBES_MAX
+from beanpole.limits import BODY_BYTES_MAX_DEFAULT, TUBES_MAX
 
 SCRIPTS = sorted(Path(__file__).with_name("scripts").glob("*.txt"))
 """The files of all scripts."""
@@ -55,6 +56,7 @@ SETTINGS = (
     "|not engine|not beanstalkd|beanstalkd retried|beanstalkd 1.13 only|only engine"
 )
 SETTING = re.compile(rf"# (?P<key>{SETTINGS}): (?P<value>.+)")
+LARGEST = re.compile(r"\{(?:(?P<text>[^{}]+)\*)?max(?:\+(?P<more>\d+))?\}")
 REPEATED = re.compile(r"\{(?P<text>[^{}]+)\*(?P<count>\d+)\}")
 ESCAPED = re.compile(rb"\\(x[0-9a-f]{2}|.)")
 ESCAPES = {b"r": b"\r", b"n": b"\n", b"t": b"\t", b"0": b"\0", b"s": b" ", b"\\": b"\\"}
@@ -81,6 +83,10 @@ class Script:
     settings: dict[str, str]
     title: str = ""
     """What the script shows, as its first line says it."""
+    server_bytes_max: int = BODY_BYTES_MAX_DEFAULT
+    """The largest body that the server takes, unless the script wants another."""
+    sends_largest: bool = False
+    """Whether it puts bodies of that size."""
 
     @property
     def seconds(self) -> float:
@@ -90,7 +96,7 @@ class Script:
     @property
     def body_bytes_max(self) -> int:
         """The largest body that the server takes."""
-        return int(self.settings.get("max-job-size", "65535"))
+        return int(self.settings.get("max-job-size", self.server_bytes_max))
 
     @property
     def tubes_max(self) -> int:
@@ -98,9 +104,14 @@ class Script:
         return int(self.settings.get("tubes-max", TUBES_MAX))
 
 
-def data_of(text: str) -> bytes:
-    """The bytes that a piece of a script stands for."""
-    repeated = REPEATED.sub(lambda found: found["text"] * int(found["count"]), text)
+def data_of(text: str, body_bytes_max: int = BODY_BYTES_MAX_DEFAULT) -> bytes:
+    """The bytes that a piece of a script stands for, on a server that takes bodies of so many bytes."""
+
+    def largest(found: "re.Match[str]") -> str:
+        size = body_bytes_max + int(found["more"] or 0)
+        return found["text"] * size if found["text"] else str(size)
+
+    repeated = REPEATED.sub(lambda found: found["text"] * int(found["count"]), LARGEST.sub(largest, text))
     lines = re.split(r" /(?: |$)", repeated)
     return b"\r\n".join(ESCAPED.sub(_unescape, line.encode()) for line in lines)
 
@@ -110,10 +121,10 @@ def _unescape(found: "re.Match[bytes]") -> bytes:
     return bytes([int(code[1:], 16)]) if len(code) == 3 else ESCAPES[code]
 
 
-def read_script(path: Path) -> Script:
-    """Reads a script; a line that is none of the above is an error."""
+def read_script(path: Path, server_bytes_max: int = BODY_BYTES_MAX_DEFAULT) -> Script:
+    """Reads a script for a server that takes bodies of so many bytes; a line that is none of the above is an error."""
     lines = path.read_text().splitlines()
-    script = Script(path, [], {}, lines[0].removeprefix("# ") if lines else "")
+    script = Script(path, [], {}, lines[0].removeprefix("# ") if lines else "", server_bytes_max)
     for number, line in enumerate(lines, 1):
         if line.startswith("#"):
             if setting := SETTING.fullmatch(line):
@@ -121,15 +132,16 @@ def read_script(path: Path) -> Script:
         elif line.startswith("  "):
             script.steps[-1].statistics.append(line.strip())
         elif line.strip():
-            script.steps.append(_read_step(number, line.strip(), path))
+            script.sends_largest |= LARGEST.search(line) is not None
+            script.steps.append(_read_step(number, line.strip(), script))
     return script
 
 
-def _read_step(number: int, line: str, path: Path) -> Step:
+def _read_step(number: int, line: str, script: Script) -> Step:
     if said := SAID.fullmatch(line):
         end = b"" if said["kind"] == "~" else b"\r\n"
         kind = "expect" if said["kind"] == "<" else "send"
-        return Step(number, kind, said["name"], data_of(said["text"] or "") + end)
+        return Step(number, kind, said["name"], data_of(said["text"] or "", script.body_bytes_max) + end)
     if silent := SILENT.fullmatch(line):
         return Step(number, "silence", silent["name"])
     if done := DONE.fullmatch(line):
@@ -138,16 +150,21 @@ def _read_step(number: int, line: str, path: Path) -> Step:
         return Step(number, "advance", seconds=float(passed["seconds"]))
     if line == "drain":
         return Step(number, "drain")
-    raise ValueError(f"{path.name}:{number}: {line!r} is no line of a script")
+    raise ValueError(f"{script.path.name}:{number}: {line!r} is no line of a script")
 
 
-def check_statistics(body: bytes, wanted: list[str]) -> str:
-    """What is wrong with the body of a stats reply; empty when it holds all that is wanted."""
+def check_statistics(body: bytes, wanted: list[str], *, may_quote: bool = False) -> str:
+    """What is wrong with the body of a stats reply; empty when it holds all that is wanted.
+
+    `may_quote`: the name of a tube may stand in quotes.
+    """
     lines = body.decode().splitlines()
     if lines[:1] != ["---"] or not body.endswith(b"\n"):
         return f"{body!r} is no block of statistics"
     parts = [re.sub("^- |^  ", lambda found: found[0].strip(), line).partition(": ") for line in lines[1:]]
     found = {key.removesuffix(":"): value for key, _, value in parts}
+    if may_quote:
+        found |= {key: re.sub('^"(.*)"$', r"\1", found[key]) for key in ("name", "tube") if key in found}
     for want in wanted:
         key, separator, value = re.split(r"(: | ~ )", re.sub("^- ", "-", want), maxsplit=1)
         if key == "keys":
