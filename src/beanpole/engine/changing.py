@@ -6,7 +6,7 @@ job out of the log's accounts first and then records it whole, as if it had just
 
 import cython
 from cython.cimports.beanpole.engine.engine import Outcome
-from cython.cimports.beanpole.engine.expiring import EXPIRY_BYTES, begin_expiry, count_expiry, ends, give_expiry
+from cython.cimports.beanpole.engine.expiring import begin_expiry, count_expiry, ends, give_expiry
 from cython.cimports.beanpole.engine.failing import (
     End,
     Why,
@@ -22,7 +22,7 @@ from cython.cimports.beanpole.engine.job import Flag, Job, State, deadline_of, r
 from cython.cimports.beanpole.engine.keyed import end_key, forget_key, keep_key, rival
 from cython.cimports.beanpole.engine.limiting import refuses
 from cython.cimports.beanpole.engine.records import Room
-from cython.cimports.beanpole.engine.tags import ExpireBit, KeyBit, Tag, put_tag, read_flags, tags_after
+from cython.cimports.beanpole.engine.tags import EXPIRY_BYTES, ExpireBit, KeyBit, Tag, put_tag, read_flags, tags_after
 from cython.cimports.beanpole.engine.tally import Count
 from cython.cimports.beanpole.engine.tube import Tube
 from cython.cimports.beanpole.engine.tuberules import RULE_TAGS_BYTES

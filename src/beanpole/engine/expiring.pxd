@@ -5,9 +5,6 @@ from beanpole.engine.engine cimport Engine
 from beanpole.engine.job cimport Job
 from beanpole.engine.tube cimport Tube
 
-cdef enum:
-    EXPIRY_BYTES = 17                    # of what Tag.EXPIRE says
-
 cdef int give_expiry(Job job, int64_t duration_ns, int bits) except -1
 cdef int begin_expiry(Job job, int64_t due_ns) except -1
 cdef int take_expiry(Job job) except -1

@@ -13,7 +13,16 @@ import cython
 from cython.cimports.beanpole.engine.expiryqueue import ExpiryQueue
 from cython.cimports.beanpole.engine.failing import CHANGE_BYTES, Why, die
 from cython.cimports.beanpole.engine.job import Flag, Job, State, deadline_of
-from cython.cimports.beanpole.engine.tags import ExpireBit, Tag, find_tag, get_number, put_number, put_tag, read_flags
+from cython.cimports.beanpole.engine.tags import (
+    EXPIRY_BYTES,
+    ExpireBit,
+    Tag,
+    find_tag,
+    get_number,
+    put_number,
+    put_tag,
+    read_flags,
+)
 from cython.cimports.beanpole.engine.tally import Count
 from cython.cimports.beanpole.engine.tube import Tube
 from cython.cimports.beanpole.engine.tuberules import TubeRules

@@ -233,7 +233,7 @@ def past_reasons(now_ns: int64_t, job: Job) -> list[str]:
         why = WHYS.get(cython.cast(cython.int, at[12]), "")
         reasons.append(f"died: {ago} s ago in {died.decode()}, after {count}, {why}")
     at = find_tag(job, Tag.FAILURE_TEXT, cython.address(size))
-    if at is not cython.NULL and size:
+    if at is not cython.NULL:
         reasons.append(f"failed: {quoted(at[:size])}")
     return reasons
 

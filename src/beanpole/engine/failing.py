@@ -19,6 +19,7 @@ from cython.cimports.beanpole.engine.keyed import end_key
 from cython.cimports.beanpole.engine.records import Room
 from cython.cimports.beanpole.engine.session import Session
 from cython.cimports.beanpole.engine.tags import (
+    DEATH_FIXED,
     TAG_FRAME_BYTES,
     KeyBit,
     Tag,
@@ -35,9 +36,6 @@ from cython.cimports.libc.stdint import int64_t, uint32_t, uint64_t
 from cython.cimports.libc.string import memcpy
 
 from beanpole.engine import limits
-
-DEATH_FIXED = cython.declare(cython.Py_ssize_t, 14)
-"""Bytes of what Tag.DEATH says, up to the name: when i64, attempts u32, why u8, bytes of the name u8."""
 
 MIX_ID = cython.declare(uint64_t, 0x9E3779B97F4A7C15)
 MIX_ATTEMPT = cython.declare(uint64_t, 0xD6E8FEB86659FD93)
@@ -238,7 +236,7 @@ def died_in(job):
     if job.tag_bytes == 0:
         return None
     said: cython.p_const_char = find_tag(job, Tag.DEATH, cython.address(size))
-    if said is cython.NULL or size < DEATH_FIXED:
+    if said is cython.NULL:
         return None
     return said[DEATH_FIXED:size]
 

@@ -3,14 +3,14 @@
 import cython
 from cython.cimports.beanpole.engine.changing import no_room
 from cython.cimports.beanpole.engine.engine import Outcome
-from cython.cimports.beanpole.engine.expiring import EXPIRY_BYTES, begin_expiry, give_expiry, is_over, take_expiry
+from cython.cimports.beanpole.engine.expiring import begin_expiry, give_expiry, is_over, take_expiry
 from cython.cimports.beanpole.engine.failing import begin_count, forget_death
 from cython.cimports.beanpole.engine.job import Flag, Job, State, new_job, replace_body
 from cython.cimports.beanpole.engine.keyed import end_key, give_body_key, give_key, key_holder
 from cython.cimports.beanpole.engine.limiting import is_full, refuse_put, refuses
 from cython.cimports.beanpole.engine.records import Room
 from cython.cimports.beanpole.engine.report import peek
-from cython.cimports.beanpole.engine.tags import TAG_FRAME_BYTES, ExpireBit, KeyBit, Tag, put_tag
+from cython.cimports.beanpole.engine.tags import EXPIRY_BYTES, TAG_FRAME_BYTES, ExpireBit, KeyBit, Tag, put_tag
 from cython.cimports.beanpole.engine.tally import Count
 from cython.cimports.beanpole.engine.tube import Tube
 from cython.cimports.beanpole.engine.tuberules import RULE_TAGS_BYTES

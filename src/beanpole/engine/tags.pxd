@@ -13,6 +13,10 @@ cpdef enum Tag:
 
 cdef enum:
     TAG_FRAME_BYTES = 3                  # in front of what a tag says: its number and its size
+    # What tags say, in bytes (docs/wal-format.md):
+    EXPIRY_BYTES = 17                    # moment i64, duration i64, bits of ExpireBit
+    ATTEMPT_BYTES = 5                    # which attempt u32, whether it is under way
+    DEATH_FIXED = 14                     # when i64, attempts u32, why u8, bytes of the name u8; the name follows
 
 cpdef enum KeyBit:
     UNTIL_RESERVE = 1                    # the key is free when the job is handed out

@@ -2,6 +2,9 @@
 
 Each is a number, a size and as many bytes. They stand in the order of their numbers, so that two engines that were told
 the same have the same bytes. A tag of no bytes is none.
+
+A tag that means something here has as many bytes as it can have: the log's reader takes a record for damage in which
+one has not (``TAG_SIZES`` of ``log/format.py``). So whoever has found a tag reads it without a look at its size.
 """
 
 import cython
@@ -9,9 +12,6 @@ from cython.cimports.beanpole.engine.job import Flag, Job
 from cython.cimports.libc.stdint import uint8_t, uint16_t, uint64_t
 from cython.cimports.libc.stdlib import realloc
 from cython.cimports.libc.string import memcpy, memmove
-
-ATTEMPT_BYTES = cython.declare(cython.Py_ssize_t, 5)
-"""Bytes of what Tag.ATTEMPTS says: a number of four, and whether that attempt is under way."""
 
 
 @cython.cfunc
@@ -48,13 +48,13 @@ def read_flags(job):
     size: cython.Py_ssize_t = 0
     flags: uint8_t = job.flags & (Flag.HOLDS_KEY | Flag.COUNTING | Flag.DUE)
     key: cython.p_const_char = find_tag(job, Tag.KEY, cython.address(size))
-    if key is not cython.NULL and size:
+    if key is not cython.NULL:
         if key[0] & KeyBit.SUPERSEDED:
             flags |= Flag.SUPERSEDED
         elif not key[0] & KeyBit.FREED:
             flags |= Flag.KEYED | (Flag.UNTIL_RESERVE if key[0] & KeyBit.UNTIL_RESERVE else 0)
     expire: cython.p_const_char = find_tag(job, Tag.EXPIRE, cython.address(size))
-    if expire is not cython.NULL and size >= 16 and get_number(expire + 8, 8) != 0:
+    if expire is not cython.NULL and get_number(expire + 8, 8) != 0:
         flags |= Flag.EXPIRES
     job.flags = flags
     return 0
@@ -120,7 +120,7 @@ def attempt_of(job, under_way):
     if job.tag_bytes == 0:
         return 0
     said: cython.p_const_char = find_tag(job, Tag.ATTEMPTS, cython.address(size))
-    if said is cython.NULL or size != ATTEMPT_BYTES:
+    if said is cython.NULL:
         return 0
     under_way[0] = said[4] != 0
     return get_number(said, 4)

@@ -9,10 +9,14 @@ from struct import Struct
 from typing import Any, NamedTuple
 
 import cython
+from cython.cimports.beanpole.engine.tags import ATTEMPT_BYTES, DEATH_FIXED, EXPIRY_BYTES, Tag
 from cython.cimports.beanpole.log.crc32c import crc32c, extend
 from cython.cimports.beanpole.log.endian import put_u32, put_u64
 from cython.cimports.libc.stdint import int64_t, uint32_t, uint64_t
 from cython.cimports.libc.string import memcpy
+
+from beanpole.limits import TUBE_NAME_BYTES_MAX
+from beanpole.protocol.limits import KEY_BYTES_MAX, TEXT_BYTES_MAX
 
 MAGIC = b"BEANPOLE"
 VERSION = 3
@@ -62,8 +66,14 @@ FIELDS = {
 }
 """Of each kind but those of whole jobs. The frequent ones are read and written by code of their own besides."""
 
-TAGS = b"\x01\x02"
-"""The tags below 128 that this program knows."""
+TAG_SIZES = {
+    Tag.KEY: (1, 1 + KEY_BYTES_MAX),
+    Tag.EXPIRE: (EXPIRY_BYTES, EXPIRY_BYTES),
+    Tag.ATTEMPTS: (ATTEMPT_BYTES, ATTEMPT_BYTES),
+    Tag.DEATH: (DEATH_FIXED + 1, DEATH_FIXED + TUBE_NAME_BYTES_MAX),
+    Tag.FAILURE_TEXT: (1, TEXT_BYTES_MAX),
+}
+"""The tags of a job that this program knows, and of each the least and the most bytes of what it says."""
 
 
 def record_crc(at, size, salt):

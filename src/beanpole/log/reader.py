@@ -32,7 +32,7 @@ from cython.cimports.libc.stdint import int64_t, uint32_t, uint64_t
 from cython.cimports.libc.string import memchr, memcmp
 
 from beanpole.log.errors import VersionError
-from beanpole.log.format import FIELDS, MAGIC, TAGS, VERSION
+from beanpole.log.format import FIELDS, MAGIC, TAG_SIZES, VERSION
 
 STATES = {State.READY: "ready", State.DELAYED: "delayed", State.BURIED: "buried"}
 """The states of a record, as the protocol calls them."""
@@ -95,6 +95,13 @@ has_rest = cython.declare(cython.bint[256])
 for each in FIELDS:
     fixed[each] = FRAME + 1 + FIELDS[each].layout.size
     has_rest[each] = bool(FIELDS[each].rest)
+
+least_bytes = cython.declare(cython.Py_ssize_t[256])
+most_bytes = cython.declare(cython.Py_ssize_t[256])
+"""By tag of a job: the least and the most bytes of what it says; 0: this program doesn't know it."""
+
+for each in TAG_SIZES:
+    least_bytes[each], most_bytes[each] = TAG_SIZES[each]
 
 
 def fixed_bytes(kind, version):
@@ -188,17 +195,21 @@ def parse_job(at, record):
 
 
 def parse_tags(record):
-    """Check the tagged fields of a job or a tube: each must be known or optional."""
+    """Check the tagged fields of a job or a tube: each must be known or optional, and of a size that it can have."""
     at: cython.p_const_uchar = record.tags
     left: cython.Py_ssize_t = record.tag_bytes
     size: cython.Py_ssize_t
+    known: cython.bint
     while left:
         size = TAG_FIXED + get_u16(at + 1) if left >= TAG_FIXED else left + 1
         if size > left:
             return Verdict.SENSELESS
-        if not at[0] & OPTIONAL and at[0] not in TAGS:
+        known = record.kind != Kind.TUBE and most_bytes[at[0]] != 0
+        if not known and not at[0] & OPTIONAL:
             record.tag = at[0]
             return Verdict.UNKNOWN
+        if known and not least_bytes[at[0]] <= size - TAG_FIXED <= most_bytes[at[0]]:
+            return Verdict.SENSELESS
         at += size
         left -= size
     return Verdict.GOOD

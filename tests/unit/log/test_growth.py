@@ -12,6 +12,8 @@ from struct import Struct
 import pytest
 
 from beanpole.engine.engine import Engine
+from beanpole.engine.tags import Tag
+from beanpole.limits import TUBE_NAME_BYTES_MAX
 from beanpole.log.crc32c import checksum
 from beanpole.log.encoder import Encoder
 from beanpole.log.errors import OtherVersionError, SalvageError
@@ -21,6 +23,7 @@ from beanpole.log.format import FRAME, TUBE_FIXED, WHOLE_FIXED, Fields, Kind, nu
 from beanpole.log.log import Policy
 from beanpole.log.reader import read_header
 from beanpole.log.replay import Replay
+from beanpole.protocol.limits import KEY_BYTES_MAX, TEXT_BYTES_MAX
 from tests.simulation.disk import SimDisk
 from tests.simulation.life import Life, Promises
 from tests.simulation.runner import Clock
@@ -279,3 +282,24 @@ def test_tags_that_lie_are_damage(tags: bytes, tmp_path: Path) -> None:
     ((name, content),) = log_of(whole(1, tags)).items()
     (tmp_path / name).write_bytes(content)
     assert checked(tmp_path).survey.damaged
+
+
+SIZES = {
+    Tag.KEY: (1, 1 + KEY_BYTES_MAX),
+    Tag.EXPIRE: (17, 17),
+    Tag.ATTEMPTS: (5, 5),
+    Tag.DEATH: (15, 14 + TUBE_NAME_BYTES_MAX),
+    Tag.FAILURE_TEXT: (1, TEXT_BYTES_MAX),
+}
+"""The least and the most bytes of what each tag of a job says, by docs/wal-format.md."""
+
+
+@pytest.mark.parametrize("tag", list(Tag), ids=lambda tag: tag.name)
+def test_tag_of_a_job_is_read_only_with_the_bytes_that_it_has(tag: Tag, tmp_path: Path) -> None:
+    """Byte by byte, up to one too many: the engine reads what a tag says without another look at its size."""
+    least, most = SIZES[tag]
+    for size in [*range(least + 2), *range(most - 1, most + 2), 65_000]:
+        ((name, content),) = log_of(whole(1, bytes([tag]) + size.to_bytes(2, "little") + b"\1" * size)).items()
+        (tmp_path / name).write_bytes(content)
+        is_good = least <= size <= most
+        assert checked(tmp_path).survey.damaged != is_good, f"{size} bytes"
