@@ -7,6 +7,7 @@ from cython.cimports.beanpole.engine.expiring import expiry_of
 from cython.cimports.beanpole.engine.heap import Heap, Item
 from cython.cimports.beanpole.engine.job import Flag, Job, State, deadline_of
 from cython.cimports.beanpole.engine.keyed import rival
+from cython.cimports.beanpole.engine.leaving import Leave
 from cython.cimports.beanpole.engine.session import Session
 from cython.cimports.beanpole.engine.tags import read_flags
 from cython.cimports.beanpole.engine.times import JobTime
@@ -185,9 +186,13 @@ def check_sessions(engine: Engine) -> None:
         session: Session = each
         assert engine.sessions.places[session.list_index] is session, f"session {session.number} has another place"
         check_session(engine, session)
+    leaving = [
+        cython.cast(Leave, each, typecheck=True).session for each in engine.unattended or [] if isinstance(each, Leave)
+    ]
     for each in engine.jobs.jobs():
         job: Job = each
-        assert job.holder is None or job.holder.used is not None, f"job {job.id} is held by a session that is closed"
+        is_held = job.holder is None or job.holder.used is not None or job.holder in leaving
+        assert is_held, f"job {job.id} is held by a session that is closed"
     clients = [session for session in sessions if not session.own]
     found = [len(clients), sum(each.producer for each in clients), sum(each.worker for each in clients)]
     found.append(sum(each.waiting for each in clients))

@@ -34,9 +34,7 @@ from cython.cimports.beanpole.engine.failing import (
     begin_attempt,
     come_back,
     come_due,
-    defer,
     end_attempt,
-    is_under_way,
     take_back,
 )
 from cython.cimports.beanpole.engine.heap import Heap, Timed, sooner
@@ -44,6 +42,7 @@ from cython.cimports.beanpole.engine.job import Flag, Job, State
 from cython.cimports.beanpole.engine.jobtable import JobTable
 from cython.cimports.beanpole.engine.keyed import end_key, forget_key, keep_key, may_return, settle
 from cython.cimports.beanpole.engine.kick import kick, kick_job
+from cython.cimports.beanpole.engine.leaving import leave
 from cython.cimports.beanpole.engine.many import reply_one
 from cython.cimports.beanpole.engine.putting import put
 from cython.cimports.beanpole.engine.records import Records, Room
@@ -70,8 +69,8 @@ SECOND_NS = cython.declare(int64_t, 1_000_000_000)
 NEVER = cython.declare(int64_t, -1)
 DEADLINE_MARGIN_NS = cython.declare(int64_t, engine_limits.DEADLINE_MARGIN_NS)
 URGENT_PRI_BELOW = cython.declare(uint32_t, engine_limits.URGENT_PRI_BELOW)
+MOVES_PER_TURN = cython.declare(cython.Py_ssize_t, engine_limits.MOVES_PER_TURN)
 JOBS_PER_TICK = cython.declare(cython.Py_ssize_t, engine_limits.JOBS_PER_TICK)
-LOST_BYTES_PER_TURN = cython.declare(int64_t, engine_limits.LOST_BYTES_PER_TURN)
 FAILED_BYTES_PER_JOB = cython.declare(int64_t, engine_limits.FAILED_BYTES_PER_JOB)
 ENDS_PER_TURN = cython.declare(cython.int, engine_limits.ENDS_PER_TURN)
 
@@ -102,6 +101,7 @@ class Engine:
         self.tube_list = self.listed.tubes
         self.buckets = {}
         self.timers = Heap()
+        self.moves_left = MOVES_PER_TURN
         self.server_times = ServerTimes()
         self.total = Tally()
         self.tallies = {}
@@ -127,26 +127,15 @@ class Engine:
         return session
 
     def close_session(self, now_ns: int64_t, session: Session) -> None:
-        """Forget a session; the jobs that it holds become ready. Closing it again does nothing."""
+        """Forget a session; the jobs that it holds become ready. Closing it again does nothing.
+
+        If there are many, the ticks that follow go on with them.
+        """
         if session.used is None:
             return
-        job: Job
-        written: int64_t = 0
         self.now_ns = now_ns
         self.stop_waiting(session)
-        changed = []
-        while session.reserved.count:
-            job = cython.cast(Job, session.reserved.entries[0].item)
-            job.tube.total_lost_count += 1
-            if job.tube.rules is None and job.tag_bytes == 0:
-                self.make_ready(job)
-            elif written > LOST_BYTES_PER_TURN and is_under_way(job):
-                defer(self, now_ns, job)
-            else:
-                written += come_back(self, now_ns, job, End.LOST, 0, False)
-            changed.append(job.tube)
-        while session.watches:
-            self.drop_watch(session, session.watches[0])
+        leave(self, session)
         tube: Tube = session.used
         if session.work is not None:
             abandon(self, session)
@@ -161,7 +150,6 @@ class Engine:
             self.producer_count -= session.producer
             self.worker_count -= session.worker
         session.owner = None
-        self.offer_all(now_ns, limiting.and_opened(self, changed))
 
     def give_back(self) -> None:
         """Take back the attempts that are under way: the server stops or hands over, and nothing is wrong with them."""
@@ -496,18 +484,21 @@ class Engine:
     # --- time ---------------------------------------------------------------------------------------------------------
 
     def tick(self, now_ns: int64_t) -> int:
-        """Do what is due: delayed jobs, reservations, pauses and waiting sessions; return how many of the first three.
+        """Do what is due: delayed jobs, reservations, pauses, sessions that wait, and what those left that are closed.
 
-        At the most JOBS_PER_TICK jobs move; if more are due, `next_deadline_ns` stays in the past.
+        Return how many jobs and pauses that were. At the most JOBS_PER_TICK jobs move by time, and MOVES_PER_TURN come
+        back from closed sessions; if there are more, `next_deadline_ns` stays in the past.
         """
         self.now_ns = now_ns
+        self.moves_left = MOVES_PER_TURN
         if self.unsettled is not None:
             settle(self)
         if self.unattended is not None:
             attend(self)
+        moved: cython.Py_ssize_t = MOVES_PER_TURN - self.moves_left
         if self.timers.count and self.timers.entries[0].key <= now_ns:
-            return self.run_timers(now_ns)
-        return 0
+            moved += self.run_timers(now_ns)
+        return moved
 
     def run_timers(self, now_ns):
         """Run the timers that are due: first every job that becomes ready, then the sessions that wait for one.

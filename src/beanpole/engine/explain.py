@@ -184,6 +184,8 @@ def log_reasons(engine: Engine) -> list[str]:
 def held_reasons(engine: Engine, now_ns: int64_t, job: Job) -> list[str]:
     """Return who holds a job."""
     holder: Session = job.holder
+    if holder.used is None:
+        return [f"reserved: session {holder.number}, which held it, is closed, and gives its jobs back"]
     silent, left = seconds(now_ns - holder.heard_at_ns), seconds(deadline_of(job) - now_ns)
     reasons = [f"reserved: by {who(engine, holder)}, last heard of {silent} s ago; {left} s of {job.ttr_s} s are left"]
     if job.flags & Flag.EXPIRES and 0 < expiry_of(job) <= now_ns:

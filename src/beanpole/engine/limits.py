@@ -6,8 +6,8 @@ URGENT_PRI_BELOW = 1024
 DEADLINE_MARGIN_NS = 1_000_000_000
 """The safety margin: in the last second of a reservation ``reserve`` answers ``DEADLINE_SOON``."""
 
-JOBS_PER_TICK = 10_000
-"""Jobs that become ready by time in one tick, a few milliseconds; if more are due, the next turn goes on."""
+JOBS_PER_TICK = 5_000
+"""Jobs that become ready by time in one tick, a millisecond or two; if more are due, the next turn goes on."""
 
 ENDS_PER_TURN = 1_000
 """Jobs that are over and that one command finds in its way; then it is tried again, or left to the next tick.
@@ -66,8 +66,11 @@ HELD_LOOKED_MAX = 1_000
 NAMED_MAX = 10
 """Jobs, and sessions, that a reason of ``explain-tube`` names."""
 
-LOST_BYTES_PER_TURN = 1_000_000
-"""Bytes that are recorded of jobs that fail as their connection ends; the others fail in the ticks that follow."""
+MOVES_PER_TURN = 2_500
+"""Jobs that come back in a turn from sessions that are closed, or tubes that these watch no more, under a millisecond.
+
+What remains goes on in the next turn. A job that dies counts as more: see FAILED_BYTES_PER_JOB.
+"""
 
 FAILED_BYTES_PER_JOB = 250
 """Bytes that are recorded of a job that dies in the time in which another becomes ready: JOBS_PER_TICK goes by it."""

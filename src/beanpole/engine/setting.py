@@ -138,7 +138,7 @@ class Attach(Work):
     @cython.exceptval(-1, check=False)
     def go_on_alone(self, engine: Engine) -> cython.bint:
         """Look at the next tubes: the rules hold, whether or not anybody reads the reply."""
-        self.look(engine)
+        engine.moves_left -= self.look(engine)
         return self.at != 0
 
 

@@ -4,7 +4,8 @@ The work hangs on its session (``session.work``), which has no other command unt
 calls :func:`go_on` in one turn after the other. A step does a bounded piece, and counts the jobs that it moved in
 ``session.moved_count``, by which it is paid for. When all is done, it replies and sets ``session.work`` to None. A
 session that is closed forgets its work: what is done is done. What must not stay half done the engine does in its next
-ticks, a piece in each (``Engine.unattended``).
+ticks, a piece in each (``Engine.unattended``); so it does with the jobs that the session held
+(:mod:`beanpole.engine.leaving`).
 """
 
 import cython
@@ -24,7 +25,10 @@ class Work:
         return 0
 
     def go_on_alone(self, engine: Engine):
-        """Do a piece of what must not stay half done now that the session is closed; False: there is no more of it."""
+        """Do a piece of what must not stay half done now that the session is closed; False: there is no more of it.
+
+        A piece takes from ``Engine.moves_left``, of which it finds some left.
+        """
         return False
 
 
@@ -50,11 +54,12 @@ def abandon(engine, session):
 
 
 def attend(engine):
-    """Do the next piece of the first command whose session is closed."""
-    if not cython.cast(Work, engine.unattended[0], typecheck=True).go_on_alone(engine):
-        del engine.unattended[0]
-        if not engine.unattended:
-            engine.unattended = None
+    """Go on with what is left of sessions that are closed, one after the other, as far as that may be in this turn."""
+    while engine.unattended is not None and engine.moves_left > 0:
+        if not cython.cast(Work, engine.unattended[0], typecheck=True).go_on_alone(engine):
+            del engine.unattended[0]
+            if not engine.unattended:
+                engine.unattended = None
     return 0
 
 

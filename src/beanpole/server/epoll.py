@@ -315,4 +315,5 @@ class EpollTransport(EventQueue):
                 connection: Connection = cython.cast(Connection, each, typecheck=True)
                 if own or not connection.session.own:
                     self.turn.drop(now, connection)
+                    connection.transport.close()  # whether or not its jobs are all back
         return 0

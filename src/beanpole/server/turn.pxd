@@ -19,6 +19,7 @@ cdef class Turn:
     cdef list queue                      # connections to serve that used more of their share when last served
     cdef list stalled                    # connections whose command waits for the log to have room
     cdef list sending                    # connections to send for in this turn
+    cdef list leaving                    # closed connections whose sessions have not given back all jobs yet, in order
     cdef list held                       # connections whose output waits for the log
     cdef uint64_t appended_index         # records that the log was given
     # What is known of the turn when it ends.

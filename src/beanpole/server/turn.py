@@ -37,6 +37,7 @@ TURN_COST_NS = cython.declare(int64_t, limits.TURN_COST_NS)
 SHARE_COST_NS = cython.declare(int64_t, limits.SHARE_COST_NS)
 LIGHT_COST_NS = cython.declare(int64_t, limits.LIGHT_COST_NS)
 SEND_BYTE_COST_NS = cython.declare(int64_t, limits.SEND_BYTE_COST_NS)
+MOVED_COST_NS = cython.declare(int64_t, limits.MOVED_COST_NS)
 SERVE_COST_NS = cython.declare(int64_t, limits.SERVE_COST_NS)
 SLOW_TURN_NS = cython.declare(int64_t, limits.SLOW_TURN_NS)
 VERB_COUNT = cython.declare(cython.int, Verb.VERB_COUNT)
@@ -63,6 +64,7 @@ class Turn:
         self.sending = []
         self.held = []
         self.stalled = []
+        self.leaving = []
 
     # --- for transports that are not compiled -------------------------------------------------------------------------
 
@@ -107,9 +109,17 @@ class Turn:
         """Begin a turn: the engine does what is due."""
         self.requested = False
         self.number += 1
-        self.cost_left_ns = self.cost_before_ns = TURN_COST_NS
         self.began_ns = now_ns
         self.due_count = self.engine.tick(now_ns)
+        # What became due is paid for by all, who have at least the other half of the turn.
+        self.cost_left_ns = TURN_COST_NS - min(self.due_count * MOVED_COST_NS, TURN_COST_NS // 2)
+        self.cost_before_ns = self.cost_left_ns
+        while self.leaving:
+            connection: Connection = cython.cast(Connection, self.leaving[0], typecheck=True)
+            if connection.session.reserved.count:
+                break
+            connection.transport.close()
+            del self.leaving[0]
         return 0
 
     def finish(self, now_ns):
@@ -309,8 +319,14 @@ class Turn:
         """Close a connection and forget it. Nothing happens when that is done already."""
         if connection.closed:
             return 0
+        moves_left: cython.Py_ssize_t = self.engine.moves_left
         connection.close(now_ns)
-        connection.transport.close()
+        self.cost_left_ns -= (moves_left - self.engine.moves_left) * MOVED_COST_NS
+        if connection.session.reserved.count:
+            self.leaving.append(connection)  # who sees the end of the connection finds its jobs back
+            self.request()
+        else:
+            connection.transport.close()
         if self.engine.woken:
             self.request()
         return 0

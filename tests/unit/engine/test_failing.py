@@ -303,8 +303,7 @@ def test_jobs_that_fail_together_do_so_over_several_turns() -> None:
     """A connection ends that held more large jobs than a turn may record; each dies, and none is handed out before."""
     world = Tubes(t="attempts: 1, dead: d")
     size = 60_000
-    jobs_per_tick = limits.JOBS_PER_TICK * limits.FAILED_BYTES_PER_JOB // size
-    count = 3 * limits.LOST_BYTES_PER_TURN // size + jobs_per_tick
+    count = 3 * limits.MOVES_PER_TURN * limits.FAILED_BYTES_PER_JOB // size
     for _ in range(count):
         assert world.say(f"put-job {size} tube=t\r\n" + "x" * size).startswith("INSERTED")
     world.say("watch t", "w")

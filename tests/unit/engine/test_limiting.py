@@ -217,6 +217,8 @@ def test_rules_come_to_many_tubes_in_pieces() -> None:
     assert said == b"RULES_SET\r\nUSING default\r\n"
     assert limited(engine) == COUNT + 1
     watcher.close(1)
+    while 0 <= engine.next_deadline_ns <= 1:
+        engine.tick(1)
     boss.receive(1, b"drop-rules t*\r\n")
     assert limited(engine) == 0
 

@@ -12,6 +12,7 @@ import pytest
 
 from beanpole.engine.check import check
 from beanpole.engine.engine import Engine
+from beanpole.engine.limits import MOVES_PER_TURN
 from beanpole.log.log import Log
 from beanpole.server import limits
 from beanpole.server.connection import COSTS_NS, Connection
@@ -377,3 +378,78 @@ def test_connection_of_the_server_s_own_has_a_place_and_is_not_counted(house: Ho
 def test_connection_that_can_not_be_watched_is_closed(house: House) -> None:
     with open("/dev/null") as never_ready, pytest.raises(PermissionError):  # noqa: PTH123 - any file that epoll refuses
         house.sockets.adopt(os.dup(never_ready.fileno()))
+
+
+# --- the end of connections that hold many jobs -----------------------------------------------------------------------
+
+
+def holder_of(turn: Turn, count: int) -> MemoryTransport:
+    """A client that holds jobs."""
+    client = MemoryTransport(turn)
+    client.arrive(b"put 0 0 60 1\r\nx\r\nreserve\r\n" * count)
+    for _ in range(TURNS_MAX):
+        if client.output.count(b"RESERVED") == count:
+            return client
+        turn.run(1)
+    raise AssertionError("the jobs are not reserved")
+
+
+def reserved(turn: Turn) -> int:
+    """How many jobs are reserved."""
+    client = MemoryTransport(turn)
+    client.arrive(b"stats\r\n")
+    while not client.output:
+        turn.run(1)
+    turn.end(1, client.connection)
+    return int(client.output.partition(b"current-jobs-reserved: ")[2].split()[0])
+
+
+def test_who_reads_the_end_of_its_connection_finds_all_its_jobs_back() -> None:
+    log = Log()
+    turn = Turn(Engine(now_ns=1, records=log.records), log)
+    client = holder_of(turn, 3 * MOVES_PER_TURN)
+    client.arrive(b"quit\r\n")
+    turn.run(1)
+    assert (client.connection.closed, client.closed) == (True, False)
+    assert reserved(turn) > 0
+    for _ in range(3):
+        turn.run(1)
+    assert client.closed
+    assert reserved(turn) == 0
+
+
+def test_jobs_that_come_back_are_paid_for() -> None:
+    """In a turn in which they do fewer commands of others run."""
+    log = Log()
+    turn = Turn(Engine(now_ns=1, records=log.records), log)
+    client = holder_of(turn, 3 * MOVES_PER_TURN)
+    others = [MemoryTransport(turn) for _ in range(limits.TURN_COST_NS // limits.SHARE_COST_NS + 10)]
+    served = []
+    for leaves in (False, True):
+        for other in others:
+            other.arrive(b"list-tube-used\r\n" * 2 * COMMANDS_PER_SHARE)
+        turn.run(1)  # in which nobody is known to use much
+        for other in others:
+            other.output = b""
+        if leaves:
+            turn.end(1, client.connection)
+        turn.run(1)
+        served.append(sum(other.output.count(b"USING") for other in others))
+        while turn.busy:
+            turn.run(1)
+    assert limits.TURN_COST_NS // 2 <= served[1] * limits.COMMAND_COST_NS < 0.9 * served[0] * limits.COMMAND_COST_NS
+
+
+def test_server_that_stops_closes_connections_whose_jobs_are_not_back(house: House) -> None:
+    client = house.connect()
+    count = MOVES_PER_TURN + 100
+    house.ask(client, b"put 0 0 60 1\r\nx\r\n" * count, b"".join(b"INSERTED %d\r\n" % (id + 1) for id in range(count)))
+    replies = b"".join(b"RESERVED %d 1\r\nx\r\n" % (id + 1) for id in range(count))
+    house.ask(client, b"reserve\r\n" * count, replies)
+    client.sendall(b"quit\r\n")
+    select.select([house.sockets.fileno()], [], [], 10)
+    house.sockets.run()
+    assert not select.select([client], [], [], 0)[0]
+    house.sockets.close_all()
+    assert client.recv(1) == b""
+    client.close()
