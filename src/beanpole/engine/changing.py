@@ -17,6 +17,8 @@ from cython.cimports.beanpole.engine.failing import (
     died_in,
     forget_death,
     is_last_attempt,
+    is_unsettled,
+    waits_to_count,
 )
 from cython.cimports.beanpole.engine.job import Flag, Job, State, deadline_of, replace_body
 from cython.cimports.beanpole.engine.keyed import end_key, forget_key, keep_key, rival
@@ -130,6 +132,8 @@ def fail_job(engine, now_ns, session, command):
         if whole
         else engine.records.room_for_change(job.tag_bytes)
     )
+    if room == Room.OK and not whole and waits_to_count(engine, job):
+        room = Room.WAIT
     if room != Room.OK:
         return no_room(session, room)
     if whole:
@@ -156,6 +160,8 @@ def change_job(engine, now_ns, session, command):
     if (job.state == State.RESERVED and given & ~OF_THE_RESERVED) or (
         job.state == State.BURIED and given & ~OF_THE_BURIED
     ):
+        return engine.not_found(session)
+    if job.state == State.DELAYED and is_unsettled(job):
         return engine.not_found(session)
     name: bytes = job.tube.name
     if given & bit(Kind.TUBE):

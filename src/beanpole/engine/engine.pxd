@@ -52,6 +52,8 @@ cdef class Engine:
     cdef KeyIndex keys                   # the jobs that hold a key; None: none ever did
     cdef ExpiryQueue expiry              # the jobs whose time to wait is limited; None: there never was one
     cdef list unsettled                  # ids of jobs that the next tick deletes, if they are superseded; None: none
+    cdef list uncounted                  # ids of held jobs whose attempt is not counted yet, for want of room; None: none
+    cdef int64_t uncounted_until_ns      # when these are looked at again, engine clock
     cdef list unattended                 # `list[Work]`: what the next ticks do for sessions that are closed; None: none
     cdef Py_ssize_t moves_left           # jobs that may still come back in this turn from sessions that are closed
     cdef list woken                      # sessions that got a reply without a command of their own

@@ -34,8 +34,11 @@ from cython.cimports.beanpole.engine.failing import (
     begin_attempt,
     come_back,
     come_due,
+    count_begun,
     end_attempt,
+    is_unsettled,
     take_back,
+    waits_to_count,
 )
 from cython.cimports.beanpole.engine.heap import Heap, Timed, sooner
 from cython.cimports.beanpole.engine.job import Flag, Job, State
@@ -202,7 +205,7 @@ class Engine:
         job.state = state
         job.since_ns = since_ns
         if job.flags:
-            job.flags &= ~cython.cast(uint8_t, Flag.DUE)
+            job.flags &= ~cython.cast(uint8_t, Flag.DUE | Flag.FAILED)
             keep_key(self, job)
             if job.flags & Flag.EXPIRES and (state == State.READY or state == State.DELAYED):
                 expiring.follow_expiry(self, job)
@@ -470,7 +473,10 @@ class Engine:
         """Return the moment of the next tick that has something to do, or -1."""
         if self.unsettled is not None or self.unattended is not None:
             return self.started_at_ns
-        return self.timers.entries[0].key if self.timers.count else NEVER
+        due_ns: int64_t = self.timers.entries[0].key if self.timers.count else NEVER
+        if self.uncounted is not None and (due_ns < 0 or self.uncounted_until_ns < due_ns):
+            return self.uncounted_until_ns
+        return due_ns
 
     @property
     def next_deadline_ns(self) -> int:
@@ -493,6 +499,8 @@ class Engine:
         self.moves_left = MOVES_PER_TURN
         if self.unsettled is not None:
             settle(self)
+        if self.uncounted is not None and self.uncounted_until_ns <= now_ns:
+            count_begun(self, now_ns)
         if self.unattended is not None:
             attend(self)
         moved: cython.Py_ssize_t = MOVES_PER_TURN - self.moves_left
@@ -539,7 +547,7 @@ class Engine:
             changed.append(job.tube)
             if job.state == State.RESERVED:
                 self.end_time_to_run(now_ns, job, changed)
-            elif job.tag_bytes:
+            elif job.tag_bytes or job.flags:
                 written: int64_t = come_due(self, now_ns, job)
                 changed += [job.tube] * (written // FAILED_BYTES_PER_JOB)
             else:
@@ -675,6 +683,7 @@ class Engine:
         if (
             job is None
             or job.state == State.RESERVED
+            or (job.state == State.DELAYED and is_unsettled(job))
             or (job.flags and (not may_return(self, job) or expiring.is_over(self, now_ns, job)))
         ):
             return self.not_found(session)
@@ -735,7 +744,7 @@ class Engine:
         if job.flags and expiring.ends(self, now_ns, job):
             session.out.word(Word.RELEASED)
             return self.offer(now_ns, job.tube)
-        if self.records.room_for_change(job.tag_bytes) != Room.OK:
+        if self.records.room_for_change(job.tag_bytes) != Room.OK or waits_to_count(self, job):
             return self.no_room(session, Verb.RELEASE, job.tag_bytes)
         job.pri = command.pri
         job.release_count += 1

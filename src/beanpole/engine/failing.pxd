@@ -25,6 +25,8 @@ cdef enum End:
 cdef bint counts(TubeRules rules) noexcept
 cdef int begin_count(Job job) except -1
 cdef int begin_attempt(Engine engine, Job job) except -1
+cdef int count_begun(Engine engine, int64_t now_ns) except -1
+cdef bint waits_to_count(Engine engine, Job job) except -1
 cdef int end_attempt(Job job) except -1
 cdef int forget_attempts(Job job) except -1
 cdef bint has_count(Job job) noexcept
@@ -40,4 +42,5 @@ cdef int64_t die(Engine engine, int64_t now_ns, Job job, Why why, bint whole) ex
 cdef bytes died_in(Job job)
 cdef int forget_death(Job job) except -1
 cdef bint is_under_way(Job job) noexcept
+cdef bint is_unsettled(Job job) noexcept
 cdef int take_back(Engine engine) except -1

@@ -6,8 +6,12 @@ without rules comes back at once. One function decides about every job that come
 
 How many attempts have begun stands in a tag, and so does whether one is under way: each attempt is recorded as it
 begins, so that one during which the server crashes counts. A job of which the tag says so but which nobody holds has
-failed: after a start such jobs wait, delayed until now, for the tick that settles them (:func:`come_due`). The same is
-done with jobs that fail in greater numbers than a turn can take.
+failed: after a start such jobs wait, delayed until now, for the tick that settles them (:func:`come_due`).
+
+A job that came before its rules has no such tag yet, and gets it with its first attempt, which the log must have room
+for. FULL: it never will, and the attempt is not counted. WAIT: there may be room in the next turn. Then the beginning
+of an attempt is counted by a later tick (:func:`count_begun`), a command that ends one runs again
+(:func:`waits_to_count`), and what fails otherwise waits, delayed, until it can be counted (:func:`settle_later`).
 """
 
 import cython
@@ -41,6 +45,7 @@ MIX_ID = cython.declare(uint64_t, 0x9E3779B97F4A7C15)
 MIX_ATTEMPT = cython.declare(uint64_t, 0xD6E8FEB86659FD93)
 """Odd numbers: multiplying with them spreads ids and attempts that follow each other."""
 
+FAILED_BYTES_PER_JOB = cython.declare(int64_t, limits.FAILED_BYTES_PER_JOB)
 ROOM_RETRY_NS = cython.declare(int64_t, limits.ROOM_RETRY_NS)
 
 
@@ -71,12 +76,44 @@ def begin_attempt(engine, job):
     if has_count(job):
         put_attempt(job, attempt, True)
         return engine.records.attempt_begun(job)
-    # It came before the rules did. If there is no room now, the attempt counts when it ends.
-    if engine.records.room_for_move(whole_bytes(job)) != Room.OK:
+    # It came before the rules did.
+    room: cython.int = engine.records.room_for_move(whole_bytes(job))
+    if room == Room.WAIT:
+        if engine.uncounted is None:
+            engine.uncounted = []
+            engine.uncounted_until_ns = engine.now_ns + ROOM_RETRY_NS
+        engine.uncounted.append(job.id)
+    if room != Room.OK:
         return 0
     engine.records.job_dropped(job)
     put_attempt(job, attempt, True)
     return engine.records.job_put(job)
+
+
+def count_begun(engine, now_ns):
+    """Count the attempts that had no room in the log when they began, as far as there is room now."""
+    ids: list = engine.uncounted
+    at: cython.Py_ssize_t = 0
+    engine.uncounted = None
+    while at < len(ids) and engine.uncounted is None and engine.moves_left > 0:
+        job: Job = engine.jobs.find(ids[at])
+        if job is not None and job.state == State.RESERVED and not is_under_way(job):
+            begin_attempt(engine, job)
+            engine.moves_left -= whole_bytes(job) // FAILED_BYTES_PER_JOB
+        engine.moves_left -= 1
+        at += 1
+    if at < len(ids):
+        engine.uncounted = ids[at:] if engine.uncounted is None else engine.uncounted + ids[at:]
+        engine.uncounted_until_ns = now_ns + ROOM_RETRY_NS
+    return 0
+
+
+def waits_to_count(engine, job):
+    """Whether the command that ends the attempt at a job must run again: there is no room yet to count it."""
+    if not counts(job.tube.rules) or has_count(job):
+        return False
+    size: int64_t = dead_bytes(job) if is_last_attempt(job) else whole_bytes(job)
+    return engine.records.room_for_move(size) == Room.WAIT
 
 
 def end_attempt(job):
@@ -98,6 +135,14 @@ def is_under_way(job):
     return under_way
 
 
+def is_unsettled(job):
+    """Whether an attempt at a delayed job has failed, and a tick is still to say what becomes of it.
+
+    Until then it is not back: nobody can reserve or change it by its id.
+    """
+    return job.flags & Flag.FAILED != 0 or is_under_way(job)
+
+
 def has_count(job):
     """Whether a job has the tag of attempts."""
     size: cython.Py_ssize_t = 0
@@ -111,7 +156,7 @@ def failed_attempt(job: Job) -> uint32_t:
     under_way: cython.bint = False
     attempt: uint32_t = attempt_of(job, cython.address(under_way))
     # The rule may have come while it was held, or the job before the rule, when there was no room for its tag.
-    return attempt if under_way or job.state != State.RESERVED else attempt + 1
+    return attempt + (not under_way and (job.state == State.RESERVED or job.flags & Flag.FAILED != 0))
 
 
 def is_last_attempt(job):
@@ -149,8 +194,15 @@ def come_back(engine, now_ns, job, end, asked_ns, whole):
         attempt = failed_attempt(job)
         if asked_ns == 0 and rules is not None and rules.backoff_ns:
             asked_ns = backoff_ns(rules, attempt, job.id)
-    if is_counted:
-        whole = keep_attempt(engine, job, attempt, whole)
+    if is_counted and not whole and not has_count(job) and end != End.SNOOZED:
+        room: cython.int = engine.records.room_for_move(whole_bytes(job))
+        if room == Room.WAIT:
+            return settle_later(engine, now_ns, job, True)
+        if room == Room.OK:
+            engine.records.job_dropped(job)
+            whole = True
+    if is_counted and (whole or has_count(job)):
+        put_attempt(job, attempt, False)
     engine.leave(job)
     if asked_ns or end <= End.SNOOZED:
         engine.enter_after(now_ns, job, asked_ns)
@@ -164,31 +216,15 @@ def come_back(engine, now_ns, job, end, asked_ns, whole):
     return CHANGE_BYTES
 
 
-@cython.cfunc
-@cython.exceptval(-1, check=False)
-def keep_attempt(engine: Engine, job: Job, attempt: uint32_t, whole: cython.bint) -> cython.bint:
-    """Let a job's tag say which attempt has ended; return whether it must be recorded whole then.
-
-    A job that has no tag yet gets none where there is no room for it.
-    """
-    if not whole and not has_count(job):
-        if engine.records.room_for_move(whole_bytes(job)) != Room.OK:
-            return False
-        engine.records.job_dropped(job)
-        whole = True
-    put_attempt(job, attempt, False)
-    return whole
-
-
 def come_due(engine, now_ns, job):
-    """Do what is due with a delayed job that has tags: it becomes ready, unless an attempt at it has failed.
+    """Do what is due with a delayed job that has tags or flags: it becomes ready, unless an attempt at it has failed.
 
     Return what that wrote, in bytes.
     """
     over: int64_t = ends(engine, now_ns, job) if job.flags else 0
     if over:
         return over
-    if is_under_way(job):
+    if is_unsettled(job):
         return come_back(engine, now_ns, job, End.LOST, 0, False)
     return become_due(engine, job)
 
@@ -282,7 +318,7 @@ def die(engine, now_ns, job, why, whole):
     if not whole:
         room: cython.int = engine.records.room_for_move(size)
         if room == Room.WAIT:
-            return die_later(engine, now_ns + ROOM_RETRY_NS, job, why)
+            return settle_later(engine, now_ns, job, why == Why.ATTEMPTS)
         if room != Room.OK:
             return bury_unrecorded(engine, job, attempt)
         engine.records.job_dropped(job)
@@ -309,15 +345,11 @@ def die(engine, now_ns, job, why, whole):
 
 @cython.cfunc
 @cython.exceptval(-1, check=False)
-def die_later(engine: Engine, due_ns: int64_t, job: Job, why: cython.int) -> int64_t:
-    """Let a job that is dead wait until there is room to record that.
-
-    One whose attempts are not counted yet, as it came before its rules, lives on until its next attempt fails.
-    """
-    if why == Why.ATTEMPTS and not is_under_way(job):
-        engine.make_ready(job)
-    else:
-        defer(engine, due_ns, job)
+def settle_later(engine: Engine, now_ns: int64_t, job: Job, failed: cython.bint) -> int64_t:
+    """Let a job wait until there is room to record what becomes of it; `failed`: an attempt at it has."""
+    defer(engine, now_ns + ROOM_RETRY_NS, job)
+    if failed and not is_under_way(job):
+        job.flags |= Flag.FAILED
     if engine.records.room_for_timeout(job.tag_bytes):
         engine.records.job_changed(job)
     return CHANGE_BYTES

@@ -23,6 +23,7 @@ cpdef enum Flag:
     EXPIRES = 16                         # its tags say when it is over
     COUNTING = 32                        # it stands in the queue of those that expire
     DUE = 64                             # READY: its delay was over by itself
+    FAILED = 128                         # DELAYED: an attempt failed that its tags don't say, for want of room in the log
 
 cdef struct JobNumbers:
     # A job's numbers as a log keeps them; times are moments of the log's clock.

@@ -76,7 +76,10 @@ FAILED_BYTES_PER_JOB = 250
 """Bytes that are recorded of a job that dies in the time in which another becomes ready: JOBS_PER_TICK goes by it."""
 
 ROOM_RETRY_NS = 1_000_000
-"""When a job that had no room in the log as it died dies again: the end of the turn has made some, or found none."""
+"""When a job that had no room in the log as its attempt began or failed, or as it died, is looked at again.
+
+The end of the turn has made some by then, or found none.
+"""
 
 PATTERNS_MAX = 1_000
 """Patterns that may have rules: a new tube looks for its own among them."""

@@ -46,7 +46,7 @@ def find_tag(job, tag, size):
 def read_flags(job):
     """Let the flags of a job say what its tags say; those that say where it stands stay."""
     size: cython.Py_ssize_t = 0
-    flags: uint8_t = job.flags & (Flag.HOLDS_KEY | Flag.COUNTING | Flag.DUE)
+    flags: uint8_t = job.flags & (Flag.HOLDS_KEY | Flag.COUNTING | Flag.DUE | Flag.FAILED)
     key: cython.p_const_char = find_tag(job, Tag.KEY, cython.address(size))
     if key is not cython.NULL:
         if key[0] & KeyBit.SUPERSEDED:

@@ -9,6 +9,7 @@ from typing import Any
 
 from beanpole.engine.check import check
 from beanpole.engine.engine import Engine
+from beanpole.engine.records import Records
 from beanpole.limits import TUBES_MAX
 from beanpole.server.connection import Connection
 
@@ -27,8 +28,15 @@ START_NS = 1_000 * NS_PER_S
 class World:
     """An engine and named connections to it. Every method returns when nothing more happens without new input."""
 
-    def __init__(self, body_bytes_max: int = 65535, tubes_max: int = TUBES_MAX, *, extensions: bool = True) -> None:
-        self.engine = Engine(body_bytes_max=body_bytes_max, now_ns=START_NS, extensions=extensions)
+    def __init__(
+        self,
+        body_bytes_max: int = 65535,
+        tubes_max: int = TUBES_MAX,
+        *,
+        extensions: bool = True,
+        records: Records | None = None,
+    ) -> None:
+        self.engine = Engine(body_bytes_max=body_bytes_max, now_ns=START_NS, records=records, extensions=extensions)
         self.engine.tubes_max = tubes_max
         self.now_ns = START_NS
         self.connections: dict[str, Connection] = {}

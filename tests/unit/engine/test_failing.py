@@ -5,6 +5,7 @@ from itertools import pairwise
 import pytest
 
 from beanpole.engine import limits
+from beanpole.engine.records import Records
 from beanpole.testing.world import World
 
 SECOND = 1_000_000_000
@@ -14,8 +15,8 @@ HOUR = 3600 * SECOND
 class Tubes(World):
     """A world with a manager, who sets rules, and workers."""
 
-    def __init__(self, **rules: str) -> None:
-        super().__init__()
+    def __init__(self, records: Records | None = None, /, **rules: str) -> None:
+        super().__init__(records=records)
         self.connect("m")
         for tube, text in rules.items():
             self.set_rules(tube, text)
