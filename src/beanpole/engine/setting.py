@@ -27,7 +27,10 @@ NAMES_PER_MOVE = cython.declare(cython.Py_ssize_t, 5)
 """Names that are looked at in the time in which a job is moved."""
 
 MOVES_PER_SETTING = cython.declare(cython.Py_ssize_t, 300)
-"""Jobs that are moved in the time in which rules are read, and a thousand patterns put in order."""
+"""Jobs that are moved in the time in which short rules are read, and a thousand patterns put in order."""
+
+RULE_BYTES_PER_MOVE = cython.declare(cython.Py_ssize_t, 4)
+"""Bytes of rules that are read in the time in which a job is moved."""
 
 MOVES_PER_TEXT = cython.declare(cython.Py_ssize_t, 5)
 """Jobs that are moved in the time in which rules are written."""
@@ -148,7 +151,7 @@ class Attach(Work):
 def set_rules(engine, now_ns, session, command):
     """set-rules: the rules of a tube, of a prefix of tubes or of all. The same rules again change nothing."""
     pattern: bytes = command.args.tube_at[: command.args.tube_bytes]
-    session.moved_count += MOVES_PER_SETTING
+    session.moved_count += MOVES_PER_SETTING + command.body_bytes // RULE_BYTES_PER_MOVE
     try:
         parsed = parse(command.body_at[: command.body_bytes], SERVED_RULES)
     except RulesError as wrong:

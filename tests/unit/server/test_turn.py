@@ -453,3 +453,19 @@ def test_server_that_stops_closes_connections_whose_jobs_are_not_back(house: Hou
     house.sockets.close_all()
     assert client.recv(1) == b""
     client.close()
+
+
+def test_rules_are_paid_for_by_their_size() -> None:
+    """Of rules of 4 KiB a connection may set one in a turn, of short ones several."""
+    log = Log()
+    turn = Turn(Engine(now_ns=1, records=log.records), log)
+    for size, in_a_turn in ((4096, 1), (14, 4)):
+        client = MemoryTransport(turn)
+        rules = b"attempts: 2\n"
+        rules += b"\n" * (size - len(rules))
+        client.arrive(b"".join(b"set-rules t%d %d\r\n%b\r\n" % (each, size, rules) for each in range(9)))
+        turn.run(1)  # in which it is not known yet to want much
+        before = client.output.count(b"RULES_SET\r\n")
+        turn.run(1)
+        assert client.output.count(b"RULES_SET\r\n") == before + in_a_turn
+        turn.end(1, client.connection)
