@@ -38,6 +38,15 @@ class ClusterObserver:
         if self.may_repeat("name taken"):
             self.logger.error("another live process has this node's name", node=name, advice="give each its own --node")
 
+    def not_shown(self, reason: str) -> None:
+        """This node is not shown."""
+        self.logger.error(
+            "this node is not shown",
+            reason=reason,
+            effect="the log goes on; `beanpole cluster` takes this node for gone, and it knows nobody to hand over to",
+            advice="let the role of the nodes select, insert, update and delete in the table beanpole.node",
+        )
+
     def goes_on(self, reason: str) -> None:
         """This node was asked to hand over, and can't."""
         if self.may_repeat("goes on"):

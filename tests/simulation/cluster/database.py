@@ -87,6 +87,9 @@ class Database:
     table_error: Exception | None = None
     """Why it lets nobody make a table."""
 
+    report_error: Exception | None = None
+    """Why it lets no node report."""
+
     table_s: float = 0.0
     """How long it takes to make a table, in seconds, besides the way there and back."""
 
@@ -380,18 +383,25 @@ class FakeStore:
         for each in nodes:
             self.database.complaints.pop(each, None)
 
-    async def report(self, node: NodeState) -> tuple[list[NodeState], str]:
+    async def asked(self, epoch: int) -> str:  # noqa: ARG002 - nobody asks
         """See Store."""
         await self.trip()
+        if self.database.halted:
+            raise ChangedError(self.database.halted)
+        return ""
+
+    async def report(self, node: NodeState) -> list[NodeState]:
+        """See Store."""
+        await self.trip()
+        if self.database.report_error is not None:
+            raise self.database.report_error
         now_s = asyncio.get_running_loop().time()
         nodes = [replace(each, age_s=now_s - seen_s) for seen_s, each in self.database.nodes.values()]
         shown = next((each for each in nodes if each.name == node.name and each.is_alive), node)
         newer_leads = node.role == "leader" and (shown.role != "leader" or shown.epoch < node.epoch)
         if shown.writer == node.writer or newer_leads:
             self.database.nodes[node.name] = (now_s, node)
-        if self.database.halted:
-            raise ChangedError(self.database.halted)
-        return nodes, ""
+        return nodes
 
     async def halt(self, reason: str, era: int) -> None:
         """See Store."""

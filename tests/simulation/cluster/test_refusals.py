@@ -2,7 +2,9 @@
 
 import asyncio
 
-from beanpole.log.postgres.store import RefusedError
+import pytest
+
+from beanpole.log.postgres.store import ChangedError, GoneError, RefusedError
 from tests.simulation.cluster.database import Faults
 from tests.simulation.cluster.test_main_path import leader_of
 from tests.simulation.cluster.test_rules import BODY, put, run, until
@@ -39,5 +41,32 @@ def test_server_that_refuses_is_not_the_one_that_was_promoted() -> None:
         world.database.faults = Faults()
         assert world.leaders() == [leader]
         await put(leader, leader.connect())
+
+    run(main)
+
+
+@pytest.mark.parametrize("error", [RefusedError("permission denied for table node"), GoneError("no table node")])
+def test_nodes_go_on_when_they_may_not_report(error: Exception) -> None:
+    """What they say of themselves is for display; that is said once."""
+
+    async def main(world: World) -> None:
+        leader, database = await leader_of(world), world.database
+        await asyncio.sleep(2.5)
+        database.report_error = error
+        await asyncio.sleep(10.0)
+        assert world.leaders() == [leader]
+        await put(leader, leader.connect())
+        assert [world.counts["not_shown"], len(database.nodes)] == [3, 3]
+        await leader.kill()
+        other = await leader_of(world, leader)
+        await put(other, other.connect())
+        database.report_error = None
+        await until(world, lambda: len([each for each in other.node.nodes if each.is_alive]) == 2)
+        database.report_error = error
+        await until(world, lambda: world.counts["not_shown"] == 5)
+        database.halted = "rows are gone"
+        await until(world, lambda: other.task is not None and other.task.done())
+        assert other.task is not None
+        assert isinstance(other.task.exception(), ChangedError), "it is stopped all the same"
 
     run(main)

@@ -35,6 +35,7 @@ from beanpole.log.postgres.store import (
     NoClusterError,
     NodeState,
     OpenStore,
+    RefusedError,
     Settings,
     Store,
 )
@@ -66,6 +67,9 @@ class Observer(FollowObserver, RepairObserver, StallObserver, Protocol):
 
     def name_taken(self, name: str) -> None:
         """Another process that is alive has this node's name."""
+
+    def not_shown(self, reason: str) -> None:
+        """What this node says of itself can't be written, or what others say not be read."""
 
     def goes_on(self, reason: str) -> None:
         """This node was asked to hand over, and can't."""
@@ -124,6 +128,8 @@ class Node:
         """What the nodes said of themselves last, this one too."""
 
         self.has_reported = False
+        self.unshown = ""
+        """Why what this node says of itself is not shown; empty: it is."""
 
     async def run(self) -> None:
         """Follow and lead, in turn, until cancelled.
@@ -238,8 +244,9 @@ class Node:
                     if store is not None and self.is_replaced(store):
                         raise LostError("another server was promoted")
                     store = store or await self.open()
-                    self.nodes, successor = await watched(store.report(self.state()), store, self.open)
-                    self.has_reported = True
+                    state = self.state()
+                    successor = await watched(store.asked(state.epoch), store, self.open)
+                    await self.show(store, state)
                     self.look_at_nodes(successor)
                 except (LostError, BusyError, GoneError):
                     if store is not None:
@@ -249,6 +256,18 @@ class Node:
         finally:
             if store is not None:
                 await store.close()
+
+    async def show(self, store: Store, state: NodeState) -> None:
+        """Say what this node is doing, and learn of the others. It goes on without, where the server refuses that."""
+        problem = ""
+        try:
+            self.nodes = await watched(store.report(state), store, self.open)
+            self.has_reported = True
+        except (RefusedError, GoneError) as error:
+            self.nodes, problem = [], str(error)
+        if problem and not self.unshown:
+            self.observer.not_shown(problem)
+        self.unshown = problem
 
     def is_replaced(self, store: Store) -> bool:
         """Whether the log is on a newer server than a connection's, which may go on for long."""

@@ -257,20 +257,24 @@ class PostgresStore:
 
     # --- nodes --------------------------------------------------------------------------------------------------------
 
-    async def report(self, node: NodeState) -> tuple[list[NodeState], str]:
+    async def asked(self, epoch: int) -> str:
         """See Store."""
-        values = [node.name, node.address, node.role, node.epoch, *node.applied, node.version, node.format]
-        values += [node.machine, node.reaches_leader, node.writer]
-        nodes = await self.nodes()  # as they were before: another process of our name shows
-        await self.change_display(schema.REPORT, values)
         with errors_translated():
-            cursor = await self.connection.execute(schema.ASKED.encode(), [node.epoch])
+            cursor = await self.connection.execute(schema.ASKED.encode(), [epoch])
             asked = await cursor.fetchone()
         assert asked is not None
         successor, halted = asked
         if halted:
             raise ChangedError(halted)
-        return nodes, successor
+        return str(successor)
+
+    async def report(self, node: NodeState) -> list[NodeState]:
+        """See Store."""
+        values = [node.name, node.address, node.role, node.epoch, *node.applied, node.version, node.format]
+        values += [node.machine, node.reaches_leader, node.writer]
+        nodes = await self.nodes()  # as they were before: another process of our name shows
+        await self.change_display(schema.REPORT, values)
+        return nodes
 
     async def change_display(self, statement: str, values: list[Any]) -> None:
         """Change what need not last, without waiting for a standby."""

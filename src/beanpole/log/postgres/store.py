@@ -226,12 +226,15 @@ class Store(Protocol):
     async def drop_segment(self, number: int) -> None:
         """Drop the table of a segment, unless it is gone. Raise BusyError if somebody reads it."""
 
-    async def report(self, node: NodeState) -> tuple[list[NodeState], str]:
-        """Say what a node is doing; return what all have said, and to whom the leader is asked to hand over.
+    async def asked(self, epoch: int) -> str:
+        """Return to whom the leader of an epoch is asked to hand over; empty: it is not.
 
         Raises:
             ChangedError: the cluster was halted.
         """
+
+    async def report(self, node: NodeState) -> list[NodeState]:
+        """Say what a node is doing; return what all have said."""
 
     async def halt(self, reason: str, era: int) -> None:
         """Stop all nodes of the cluster, until an operator lets it go on; do nothing if it is in a later era."""
