@@ -313,13 +313,16 @@ ANSWER_SHARE = 0.8
 async def upgrade(out: Output, url: str) -> ExitCode | None:
     """Let leaders write the newest format of the log that every node which is alive can read.
 
-    Run it when all nodes have the new version. Until then a node of the old one can still take over.
+    Run it when all nodes have the new version. Until then a node of the old one can still take over. What the format
+    brings is served from the next leader on: restart the node that is named, or run `beanpole cluster step-down`.
     """
     from beanpole.log.postgres import admin
 
-    before, after = await admin.upgrade(url)
+    before, after, behind = await admin.upgrade(url)
     text = f"the log is written in format {after}, as before" if after == before else f"format {after}, after {before}"
-    out.record({"before": before, "format": after}, text)
+    if behind:
+        text += f"; {behind}, which leads, must be restarted, or step down, before clients get what that brings"
+    out.record({"before": before, "format": after, "restart": [behind] if behind else []}, text)
     return None
 
 

@@ -118,6 +118,11 @@ def warnings_of(found: "Status") -> list[str]:
         warnings.append("durability is local: when PostgreSQL's machine dies, acknowledged jobs are lost")
     if found.unsafe:
         warnings.append(f"nothing is confirmed: {found.unsafe}")
+    if found.is_led and leader is not None and 0 < leader.format < found.settings.format:
+        warnings.append(
+            f"{leader.node} has led since before `beanpole cluster upgrade`, and serves format {leader.format}; "
+            "restart it, or run `beanpole cluster step-down`"
+        )
     if found.is_led and found.shares_machine:
         elsewhere = any(leader is not None and each.machine != leader.machine for each in alive)
         advice = "`beanpole cluster step-down` moves it" if elsewhere else "start nodes on other machines"

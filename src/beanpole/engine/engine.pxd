@@ -30,7 +30,7 @@ cdef class Engine:
     cdef public object describe
     # `Callable[[object], str]`: what the process knows of the owner of a session, and with None of what its log waits
     # for, in words
-    cdef readonly bint extensions        # commands that beanstalkd does not know are served
+    cdef public bint extensions          # commands that beanstalkd does not know are served
     cdef readonly int64_t started_at_ns  # engine clock
     cdef public int64_t wall_lead_ns     # how far the wall clock is ahead of the engine's: for what clients are shown
     cdef readonly int64_t now_ns         # when the last command or tick was; 0: there was none

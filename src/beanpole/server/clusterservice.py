@@ -87,8 +87,7 @@ class ClusterService:
 
     def make_engine(self, records: Encoder, settings: ClusterSettings) -> Engine:
         """Return an empty engine."""
-        extensions = settings.format >= log_limits.CLUSTER_FORMAT_EXTENSIONS
-        engine = Engine(settings.body_bytes_max, 0, self.all_facts, records, extensions)
+        engine = Engine(settings.body_bytes_max, 0, self.all_facts, records)
         engine.tubes_max = self.settings.tubes_max
         return engine
 
@@ -224,6 +223,7 @@ class ClusterService:
             self.clients.stop_accepting()
             # While a client never stops sending, each turn asks for the next, and there is always something to append.
             self.clients.turn.run_soon = nothing
+        engine.extensions = log.format >= log_limits.CLUSTER_FORMAT_EXTENSIONS
 
     def stop_turns(self) -> None:
         """Run no more commands and send nothing more: something failed."""

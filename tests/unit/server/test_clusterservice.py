@@ -16,6 +16,7 @@ class LeadersLog(Log):
 
     clock_offset_ns = 0
     epoch = 3
+    format = 4
     store = SimpleNamespace(settings=SimpleNamespace(cluster="c"))
 
 

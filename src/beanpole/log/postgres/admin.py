@@ -60,6 +60,9 @@ class Leader:
     writer: bytes
     """The process, which a node that was started again is not."""
 
+    format: int
+    """The format of the log that it writes and serves; 0: it does not say."""
+
 
 @dataclass(slots=True)
 class Status:
@@ -258,7 +261,13 @@ async def last_epoch(store: PostgresStore, segments: list[int]) -> Leader | None
             header = read_header(records)
             since_s = (header.log_ns + header.lead_ns) / 1e9
             return Leader(
-                note["node"], note["address"], note.get("machine", ""), rows[0].epoch, since_s, rows[0].writer
+                node=note["node"],
+                address=note["address"],
+                machine=note.get("machine", ""),
+                epoch=rows[0].epoch,
+                since_s=since_s,
+                writer=rows[0].writer,
+                format=int(note.get("format", 0)),
             )
     return None
 
@@ -414,14 +423,17 @@ async def accept_loss(conninfo: str) -> str:
         return str(found[0][0])
 
 
-async def upgrade(conninfo: str) -> tuple[int, int]:
+async def upgrade(conninfo: str) -> tuple[int, int, str]:
     """Let leaders write the newest format that every node can read; return the format before, and the new one.
+
+    Last comes the node that leads, if it goes on with an older one as long as it does.
 
     Raises:
         RefusedError: no node is alive, so it is not known what they read.
     """
     async with opened(conninfo, writes=True) as store:
-        formats = [each.format for each in await store.nodes() if each.is_alive]
+        nodes = await store.nodes()
+        formats = [each.format for each in nodes if each.is_alive]
         if not formats:
             raise RefusedError("no node is alive: start all of them first, so that it is known what they can read")
         before = store.settings.format
@@ -429,4 +441,8 @@ async def upgrade(conninfo: str) -> tuple[int, int]:
         if after != before:
             with errors_translated():
                 await store.connection.execute(schema.SET_FORMAT.encode(), [str(after)])
-        return before, after
+        segments = await store.segments()
+        leader = await last_epoch(store, segments)
+        if leader is None or not is_led(leader, nodes, await last_row(store, segments)):
+            return before, after, ""
+        return before, after, leader.node if (leader.format or before) < after else ""

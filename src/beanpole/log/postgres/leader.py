@@ -75,6 +75,9 @@ class Leading(Log):
         self.maintenance = Maintenance(replica, open_store, observer)
         self.silence_ns = store.settings.silence_ms * 1_000_000
         self.epoch = replica.tip.epoch + 1
+        self.format = store.settings.format
+        """What this leader writes and serves: a later one no less, as it asks what is set before it stands."""
+
         self.tip = replica.tip
         """The last row that is there for certain."""
 
@@ -277,7 +280,7 @@ class Leading(Log):
 
     def noted(self, records: bytes) -> bytes:
         """Return records behind what this node says of itself, and of the server that it works with."""
-        return pack_note({**self.note, **origin_of(self.store)}, records)
+        return pack_note({**self.note, **origin_of(self.store), "format": str(self.format)}, records)
 
     def next_job_id(self) -> int:
         """Return the id from which this leader goes on, as its EPOCH row tells the others.
