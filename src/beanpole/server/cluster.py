@@ -96,7 +96,7 @@ class ClusterServer(Server):
         if self.console is not None:
             self.console.close()
         watching.cancel()
-        self.service.stop_following()
+        self.service.stop()
         await self.finish(running)
         if self.console is not None:
             await self.console.stopped()
@@ -244,7 +244,7 @@ class ClusterServer(Server):
             return
         error = task.exception()
         self.exit_code = ExitCode.LOG_CHANGED if isinstance(error, ChangedError) else ExitCode.FAILED
-        self.service.stop_following()
+        self.service.stop()
         self.stopping.set()
         known = isinstance(error, BeanpoleError)
         self.logger.critical(

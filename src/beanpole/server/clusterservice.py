@@ -15,7 +15,7 @@ from beanpole.server.app import Observer
 from beanpole.server.clusterlogs import ClusterObserver
 from beanpole.server.epoll import EpollTransport
 from beanpole.server.eventqueue import now_ns
-from beanpole.server.forward import ForwardTransport, hello
+from beanpole.server.forward import QUESTION, ForwardTransport, hello
 from beanpole.server.listener import split_address
 from beanpole.server.settings import Settings
 from beanpole.server.turn import Turn, nothing
@@ -55,7 +55,11 @@ class ClusterService:
         self.listeners = listeners
         self.connections_max = connections_max
         self.facts = facts
-        self.forward = ForwardTransport(loop, observer, forwards_max)
+        self.refused = asyncio.Event()
+        """Set when the leader did not take a client: it may be gone."""
+
+        wait_ns = int(settings.cluster_wait_s * 1e9)
+        self.forward = ForwardTransport(loop, observer, forwards_max, wait_ns=wait_ns, on_refused=self.refused.set)
         loop.add_reader(self.forward.fileno(), self.forward.run)
         self.turn: Turn | None = None
         self.clients: EpollTransport | None = None
@@ -109,18 +113,23 @@ class ClusterService:
         self.reaching = self.loop.create_task(self.reach(address, first_line, observer))
 
     def stop_following(self) -> None:
-        """Close the clients that are passed to a leader; new ones wait until there is one."""
-        self.forward.stop()
+        """Close the clients that are passed to a leader; those of which nothing was read wait, and new ones."""
+        self.forward.wait()
         self.leader = ""
         if self.reaching is not None:
             self.reaching.cancel()
             self.reaching = None
 
+    def stop(self) -> None:
+        """Close the clients that are not served here, and take none."""
+        self.stop_following()
+        self.forward.stop()
+
     async def reach(self, address: str, first_line: bytes, observer: ClusterObserver) -> None:
         """Connect to the leader again and again, to know whether it can be reached; pass clients on while it can."""
         passes = False
-        question = first_line + b"\r\n"  # which is answered in a word, and counted nowhere
-        pause_s = limits.LEADER_RETRY_S
+        question = first_line + QUESTION
+        pause_s = retry_s = limits.LEADER_RETRY_S
         while True:
             try:
                 async with asyncio.timeout(limits.LEADER_CONNECT_S):
@@ -141,7 +150,22 @@ class ClusterService:
                     passes = True
                     self.forward.lead_to(family, target, first_line, self.listen())
                     self.on_role()
-            await asyncio.sleep(pause_s)
+                else:
+                    self.forward.go_on()
+            if await self.is_refused(pause_s):
+                await asyncio.sleep(retry_s)
+                retry_s = min(2 * retry_s, limits.LEADER_PROBE_S)
+            else:
+                retry_s = limits.LEADER_RETRY_S
+
+    async def is_refused(self, seconds: float) -> bool:
+        """Wait for a while; whether the leader did not take a client, which ends the waiting."""
+        self.refused.clear()
+        try:
+            await asyncio.wait_for(self.refused.wait(), seconds)
+        except TimeoutError:
+            return False
+        return True
 
     async def connect(self, address: str, question: bytes) -> tuple[int, tuple[str, int]]:
         """Connect to the leader and close; return where it was reached. Names are resolved beside the loop.
@@ -199,6 +223,7 @@ class ClusterService:
         """Serve clients here."""
         self.stop_following()
         self.log = log
+        engine.extensions = log.format >= log_limits.CLUSTER_FORMAT_EXTENSIONS
         self.turn = Turn(engine, log, self.settings.one_reply_per_send)
         self.clients = clients = EpollTransport(self.turn, self.loop, self.observer, self.connections_max)
         clients.clock_offset_ns = log.clock_offset_ns or 0
@@ -206,6 +231,8 @@ class ClusterService:
         clients.hello = hello(log.store.settings.cluster, log.epoch)
         log.start(clients.send_held, lambda _: None)
         self.on_transport(clients)
+        for fd, is_unix in self.forward.take_waiting():
+            clients.take(fd, is_unix)
         self.accept()
         self.loop.add_reader(clients.fileno(), clients.run)
         self.on_role()
@@ -223,7 +250,6 @@ class ClusterService:
             self.clients.stop_accepting()
             # While a client never stops sending, each turn asks for the next, and there is always something to append.
             self.clients.turn.run_soon = nothing
-        engine.extensions = log.format >= log_limits.CLUSTER_FORMAT_EXTENSIONS
 
     def stop_turns(self) -> None:
         """Run no more commands and send nothing more: something failed."""

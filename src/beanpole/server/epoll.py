@@ -9,6 +9,7 @@ a timer descriptor in the same epoll.
 """
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -283,6 +284,11 @@ class EpollTransport(EventQueue):
             OSError: it can't be watched.
         """
         return self.join(self.now(), fd, True, True)
+
+    def take(self, fd: cython.int, thorough: cython.bint) -> None:
+        """Serve a client that was accepted elsewhere, and of which nothing was read; it is closed if it can't be."""
+        with contextlib.suppress(OSError):
+            self.join(self.now(), fd, thorough, False)
 
     def release(self, connection: Connection) -> None:
         """Close what was adopted. Closing again does nothing."""

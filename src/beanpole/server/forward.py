@@ -1,12 +1,16 @@
 """Clients of a node that does not lead: what they send goes to the leader, and what it answers comes back.
 
 Bytes are passed as they are, in both directions. While one side does not take what is sent to it, nothing is read from
-the other, and nothing is read from a client before the leader's connection stands. A client's FIN is passed as a FIN:
-what it has sent still runs. When the leader ends a connection, what it has sent is passed on and the client closed.
+the other. A client's FIN is passed as a FIN: what it has sent still runs. When the leader ends a connection, what it
+has sent is passed on and the client closed.
 
-The leader is sent one line first, which says of which cluster and epoch it must be: so a node that no longer leads
-closes. A client that begins with such a line is a node that takes this one for the leader, and is closed. That is found
-out before anything is connected for it: else two nodes that take each other for the leader would go on for ever.
+A client that the leader did not take waits, as nothing of it was read, and so do those that come after it: until the
+leader is reached again, or another, or this node leads and takes them over.
+
+The leader is sent one line first, which says of which cluster and epoch it must be, and a question: a node that no
+longer leads closes, and so does one that dies. Nothing of a client is read before the leader's answer has come. A
+client that begins with such a line is a node that takes this one for the leader, and is closed. That is found out
+before anything is connected for it: else two nodes that take each other for the leader would go on for ever.
 
 Sockets are watched as in :mod:`beanpole.server.epoll`: edge-triggered, behind one descriptor. What is read at once from
 a socket is bounded, and so is what a turn reads from those that have more; who sends little does not wait for them.
@@ -14,6 +18,7 @@ a socket is bounded, and so is what a turn reads from those that have more; who 
 
 import asyncio
 import socket
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import cython
@@ -35,6 +40,12 @@ FORWARD_BYTES_PER_TURN = cython.declare(cython.Py_ssize_t, limits.FORWARD_BYTES_
 
 HELLO = b"beanpole-forward "
 """What the first line begins with; the cluster's id and the epoch follow."""
+
+QUESTION = b"\r\n"
+"""A command that does nothing, is counted nowhere, and is answered in a word."""
+
+ANSWER = cython.declare(bytes, b"UNKNOWN_COMMAND\r\n")
+"""That word."""
 
 EVENTS = cython.declare(cython.uint, posix.EPOLLIN | posix.EPOLLOUT | posix.EPOLLPRI | posix.EPOLLRDHUP | posix.EPOLLET)
 
@@ -59,11 +70,15 @@ class ForwardTransport(EventQueue):
         observer: "Observer",
         connections_max: cython.Py_ssize_t = 2**31,
         connect_ns: int64_t = limits.FORWARD_CONNECT_NS,
+        wait_ns: int64_t = limits.CLUSTER_WAIT_S * 1_000_000_000,
+        on_refused: Callable[[], None] = lambda: None,
     ):
         self.loop = loop
         self.observer = observer
         self.connections_max = connections_max
         self.connect_ns = connect_ns
+        self.wait_ns = wait_ns
+        self.on_refused = on_refused
         self.by_fd = []
         self.queue = []
         self.connecting = []
@@ -79,22 +94,64 @@ class ForwardTransport(EventQueue):
 
     def lead_to(self, family: int, address: tuple[str, int], first_line: bytes, listeners: list[int]) -> None:
         """Pass clients to the leader at an address from here on; those that were passed elsewhere are closed."""
-        self.stop()
+        self.wait()
         self.target = (family, address)
-        self.hello = first_line
+        self.hello = first_line + QUESTION
         for fd in listeners:
             listener = socket.socket(fileno=fd)
             self.listen(fd, listener.family == socket.AF_UNIX)
             listener.detach()
+        self.go_on()
+
+    def go_on(self) -> None:
+        """Pass on those that wait: the leader is reached."""
+        self.held = False
+        for each in self.by_fd:
+            if each is not None:
+                side: Side = cython.cast(Side, each, typecheck=True)
+                if side.fresh and side.readable:
+                    self.enqueue(side)
+        self.run_soon()
+
+    def wait(self) -> None:
+        """Close every client that was passed on, and take none: there is no leader that is known. The others wait."""
+        self.close_clients(False)
 
     def stop(self) -> None:
-        """Close every client, and take none: there is no leader that is known."""
+        """Close every client, and take none."""
+        self.close_clients(True)
+
+    def close_clients(self, fresh):
+        """Close the clients that were passed on, and those of which nothing was read where that is asked for."""
         self.stop_accepting()
         self.target = None
-        for side in self.by_fd:
-            if side is not None:
-                self.drop(cython.cast(Side, side, typecheck=True))
+        for each in self.by_fd:
+            if each is not None:
+                side: Side = cython.cast(Side, each, typecheck=True)
+                if not side.is_client:
+                    continue
+                if not fresh and side.other is not None and not side.other.connected:
+                    self.refused(side.other)
+                elif fresh or not side.fresh:
+                    self.drop(side)
         self.connecting = []
+        return 0
+
+    def take_waiting(self) -> list[tuple[int, bool]]:
+        """Give up the clients of which nothing was read; return their descriptors, and which are Unix sockets."""
+        found = []
+        for each in self.by_fd:
+            if each is not None:
+                side: Side = cython.cast(Side, each, typecheck=True)
+                if side.fresh:
+                    found.append((side.fd, side.thorough))
+        for fd, _ in found:
+            self.watch_fd(fd, 0, posix.EPOLL_CTL_DEL)
+            side = cython.cast(Side, self.by_fd[fd], typecheck=True)
+            side.fd = -1
+            self.by_fd[fd] = None
+            self.pair_count -= 1
+        return found
 
     # --- turns --------------------------------------------------------------------------------------------------------
 
@@ -120,9 +177,14 @@ class ForwardTransport(EventQueue):
             self.accept(fd)
         if self.connecting or self.accept_retry_ns:
             self.look_at_clock()
+        self.run_soon()
+
+    def run_soon(self):
+        """Ask for another turn if there is more to read."""
         if self.queue and not self.requested:
             self.requested = True
             self.loop.call_soon(self.run)
+        return 0
 
     def serve_queue(self):
         """Read from those that had more, each once, until the turn has passed on enough."""
@@ -143,11 +205,11 @@ class ForwardTransport(EventQueue):
         due_ns: int64_t = -1
         while at < len(self.connecting):
             side: Side = cython.cast(Side, self.connecting[at], typecheck=True)
-            if side.fd >= 0 and not side.connected:
+            if side.fd >= 0 and not side.reached:
                 if side.since_ns + self.connect_ns > now_ns:
                     due_ns = side.since_ns + self.connect_ns
                     break
-                self.drop(side)
+                self.refused(side)
             at += 1
         del self.connecting[:at]
         return self.wake_by(now_ns, due_ns)
@@ -155,7 +217,7 @@ class ForwardTransport(EventQueue):
     def note(self, side, events):
         """Take note of what happened to a socket, and pass on what that allows."""
         if events & (posix.EPOLLERR | posix.EPOLLHUP) and not side.connected:
-            return self.drop(side)
+            return self.refused(side)
         if events & ~posix.EPOLLOUT:
             side.readable = True
         if events & posix.EPOLLPRI:
@@ -163,7 +225,7 @@ class ForwardTransport(EventQueue):
         if events & (posix.EPOLLRDHUP | posix.EPOLLHUP | posix.EPOLLERR):
             side.hung_up = True  # what came before is read first, also before a RST
         if events & posix.EPOLLOUT:
-            side.connected = True
+            side.reached = True
             if side.unsent is not None:
                 unsent: bytes = side.unsent
                 side.unsent = None
@@ -192,6 +254,8 @@ class ForwardTransport(EventQueue):
             return 0
         if side.fresh:
             return self.look_at_first(side)
+        if not side.connected:
+            return self.take_answer(side)
         other: Side = side.other
         if not other.connected or other.unsent is not None:
             return 0
@@ -226,7 +290,24 @@ class ForwardTransport(EventQueue):
             if not side.hung_up:
                 side.readable = False  # the next byte makes it readable again, and tells what this is
                 return 0
-        return self.connect(side)
+        return 0 if self.held or self.target is None else self.connect(side)
+
+    def take_answer(self, far):
+        """Take the leader's answer to the question, and pass on its client when all of it has come."""
+        found: cython.char[32]
+        left: cython.Py_ssize_t = len(ANSWER) - far.word_bytes
+        size: cython.Py_ssize_t = posix.recv(far.fd, found, left, posix.MSG_DONTWAIT)
+        if size < 0 and (last_error == EAGAIN or last_error == EINTR):
+            far.readable = last_error == EINTR
+            return self.enqueue(far) if far.readable else 0
+        if size <= 0:
+            return self.refused(far)
+        if found[:size] != ANSWER[far.word_bytes : far.word_bytes + size]:
+            return self.drop(far)
+        far.word_bytes += size
+        far.connected = size == left
+        self.enqueue(far)
+        return self.pump_or_queue(far.other)
 
     def give(self, side, data, size):
         """Send bytes to a side, and keep what the kernel does not take."""
@@ -298,9 +379,29 @@ class ForwardTransport(EventQueue):
         far.since_ns = posix.monotonic_ns()
         far.unsent = self.hello
         if refusal != 0 and refusal != EINPROGRESS:
-            return self.drop(far)
+            return self.refused(far)
         self.connecting.append(far)
         return 0 if self.watch(far) else self.pause_accepting(self.now(), EMFILE)
+
+    def refused(self, far):
+        """Let a client wait that the leader did not take, and all others of which nothing was read."""
+        side: Side = far.other
+        fd: cython.int = far.fd
+        far.fd = -1
+        far.other = far.unsent = side.other = None
+        self.by_fd[fd] = None
+        self.close_fd(fd)
+        side.fresh = side.readable = True
+        side.ended = False
+        now_ns: int64_t = posix.monotonic_ns()
+        if side.since_ns == 0:
+            side.since_ns = now_ns
+        elif now_ns - side.since_ns > self.wait_ns:
+            return self.drop(side)
+        if not self.held:
+            self.held = True
+            self.on_refused()
+        return 0
 
     def watch(self, side):
         """Watch a side; False: the system can't, and it is closed."""

@@ -79,6 +79,25 @@ def test_jobs_outlive_the_leader(cluster: Cluster) -> None:
         ask(b, (b"reserve-with-timeout 1\r\n", b"RESERVED 1 1\r\nx\r\n"), (b"delete 1\r\n", b"DELETED\r\n"))
 
 
+def test_a_fail_over_closes_each_client_once(cluster: Cluster) -> None:
+    """Those that come back at once wait, at the node that will lead and at the one that will not."""
+    cluster.init()
+    with cluster.node("a") as a, cluster.node("b") as b, cluster.node("c") as c:
+        cluster.wait_alive("a", "b", "c")
+        with a.connect() as of_leader, b.connect() as of_follower:
+            for each in (of_leader, of_follower):
+                each.ask(b"list-tube-used\r\n", b"USING default\r\n")
+            a.signal(signal.SIGKILL)
+            for each in (of_leader, of_follower):
+                assert each.rest() == b""
+        with contextlib.ExitStack() as stack:
+            clients = [stack.enter_context(node.connect(wait_accepted=False)) for node in (b, c) for _ in range(10)]
+            for each in clients:
+                each.send(b"put 0 0 60 1\r\nx\r\nquit\r\n")
+            ids = sorted(int(each.rest().split()[1]) for each in clients)
+            assert ids == list(range(1, 21))
+
+
 def test_rows_are_compressed(cluster: Cluster) -> None:
     cluster.init()
     with cluster.node("a") as a:

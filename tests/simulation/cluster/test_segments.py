@@ -82,8 +82,8 @@ def test_follower_that_starts_over_reports_only_who_leads_now() -> None:
     async def main(world: World) -> None:
         leader = await leader_of(world)
         late = next(node for node in world.nodes if node is not leader)
-        reported = leaders_reported(late)
         await asyncio.sleep(1.0)
+        reported = leaders_reported(late)
         world.loop.pause(late.name, 40.0)
         await roll(world, leader)
         for _ in range(2):

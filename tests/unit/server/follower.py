@@ -7,10 +7,11 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 
-from beanpole.server.forward import ForwardTransport, hello
+from beanpole.server.forward import QUESTION, ForwardTransport, hello
 
 HOST = "127.0.0.1"
 WAIT_S = 30.0
+ANSWER = b"UNKNOWN_COMMAND\r\n"
 FIRST_LINE = hello("0123456789abcdef", 7)
 
 
@@ -21,7 +22,8 @@ class Follower:
         self.leader = leader
         self.listener = listener
         self.address = listener.getsockname()
-        self.transport = ForwardTransport(self, self, **given)  # type: ignore[arg-type]
+        self.refusals: list[None] = []
+        self.transport = ForwardTransport(self, self, on_refused=lambda: self.refusals.append(None), **given)  # type: ignore[arg-type]
         self.transport.lead_to(socket.AF_INET, leader.getsockname(), FIRST_LINE, [listener.fileno()])
         self.ends: list[socket.socket] = []
         self.wants_turn = False
@@ -39,6 +41,11 @@ class Follower:
         self.paused.append(reason)
 
     # --- what a test does ---
+
+    def lead_to(self, leader: socket.socket) -> None:
+        """Another leads from here on."""
+        self.leader = leader
+        self.transport.lead_to(socket.AF_INET, leader.getsockname(), FIRST_LINE, [self.listener.fileno()])
 
     def turn(self, wait_s: float = 0.0) -> None:
         """Runs a turn if there is something to do, or something comes in time."""
@@ -62,9 +69,10 @@ class Follower:
         return End(self, connection)
 
     def accept(self) -> "End":
-        """The leader's end of the next client that is passed on; its first line is read."""
+        """The leader's end of the next client that is passed on; its first line is read, and answered."""
         end = End(self, self.accepted())
-        end.expect(FIRST_LINE)
+        end.expect(FIRST_LINE + QUESTION)
+        end.send(ANSWER)
         return end
 
     def accepted(self) -> socket.socket:

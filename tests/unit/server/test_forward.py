@@ -2,6 +2,7 @@
 
 import contextlib
 import resource
+import select
 import socket
 import time
 from collections.abc import Iterator
@@ -11,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from beanpole.server import limits
-from beanpole.server.forward import HELLO, hello
-from tests.unit.server.follower import FIRST_LINE, Follower, following, listening
+from beanpole.server.forward import HELLO, QUESTION, hello
+from tests.unit.server.follower import ANSWER, FIRST_LINE, End, Follower, following, listening
 
 
 @pytest.fixture
@@ -57,12 +58,20 @@ def test_a_node_that_takes_us_for_the_leader_is_closed(follower: Follower, sent:
 
 
 def test_two_that_take_each_other_for_the_leader() -> None:
-    with following() as one, following() as other:
+    """They don't go on for ever: each closes the other, and the client waits as long as it may."""
+    with following(wait_ns=20_000_000) as one, following() as other:
         one.transport.lead_to(socket.AF_INET, other.address, hello("c", 2), [one.listener.fileno()])
         other.transport.lead_to(socket.AF_INET, one.address, hello("c", 1), [other.listener.fileno()])
         client = one.connect()
         client.send_some(b"peek 1\r\n")
-        one.until(lambda: not client.fill() and client.ended, other)
+        one.until(lambda: one.refusals, other)
+        assert not other.refusals
+
+        def has_ended() -> bool:
+            one.transport.go_on()
+            return not client.fill() and client.ended
+
+        one.until(has_ended, other)
         one.until(lambda: one.is_empty() and other.is_empty(), other)
 
 
@@ -206,28 +215,124 @@ def test_a_client_that_goes_before_it_has_sent_anything(follower: Follower, how:
         follower.leader.accept()
 
 
-def test_a_leader_that_refuses() -> None:
-    with following() as follower:
-        follower.leader.close()
-        client = follower.connect()
-        client.send(b"peek 1\r\n")
-        client.expect_end()
-        assert follower.is_empty()
+def refuse(follower: Follower) -> socket.socket:
+    """Let the leader refuse connections; return what will listen in its place."""
+    address = follower.leader.getsockname()
+    follower.leader.close()
+    follower.leader = socket.socket()
+    follower.leader.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    follower.leader.bind(address)
+    follower.leader.setblocking(False)
+    return follower.leader
 
 
-def test_a_leader_that_does_not_answer() -> None:
-    with following(connect_ns=50_000_000) as follower, listening(0) as deaf, ExitStack() as stack:
+def test_clients_wait_while_the_leader_refuses() -> None:
+    with following() as follower, refuse(follower) as leader:
+        first, second = follower.connect(), follower.connect()
+        first.send(b"peek 1\r\n")
+        follower.until(lambda: follower.refusals)
+        second.send(b"peek 2\r\n")
+        for _ in range(10):
+            follower.turn(0.002)
+        assert follower.transport.pair_count == 2
+        assert len(follower.refusals) == 1, "each is not tried for itself"
+        leader.listen()
+        follower.transport.go_on()
+        follower.accept().expect(b"peek 1\r\n")
+        follower.accept().expect(b"peek 2\r\n")
+
+
+@pytest.mark.parametrize("how", ["close", "reset"])
+def test_a_client_that_goes_while_the_leader_refuses(how: str) -> None:
+    """What it sent before still runs."""
+    with following() as follower, refuse(follower):
+        client, other = follower.connect(), follower.connect()
+        client.send(b"x")
+        follower.until(lambda: follower.refusals)
+        getattr(client.socket if how == "close" else client, how)()
+        other.socket.close()
+        follower.until(lambda: follower.transport.pair_count == 1)
+        follower.turn(0.01)
+        assert follower.transport.pair_count == 1
+
+
+def test_clients_for_whom_the_leader_is_not_reached_are_for_the_next() -> None:
+    with following(connect_ns=50_000_000) as follower, listening(0) as deaf, listening() as new, ExitStack() as stack:
         for _ in range(4):  # its backlog is full, so that it ignores whoever comes
             stack.enter_context(socket.socket()).setblocking(False)
             stack.enter_context(socket.socket())
             probe = stack.enter_context(socket.socket())
             probe.setblocking(False)
             probe.connect_ex(deaf.getsockname())
-        follower.transport.lead_to(socket.AF_INET, deaf.getsockname(), FIRST_LINE, [follower.listener.fileno()])
+        follower.leader.close()
+        follower.lead_to(deaf)
         client = follower.connect()
         client.send(b"peek 1\r\n")
-        follower.until(lambda: not client.fill() and client.ended)
+        follower.until(lambda: follower.refusals)
+        follower.lead_to(new)
+        follower.accept().expect(b"peek 1\r\n")
+
+
+@pytest.mark.parametrize("said", [b"", ANSWER[:5]])
+@pytest.mark.parametrize("how", ["close", "reset"])
+def test_a_leader_that_goes_before_it_has_answered_is_given_nothing(follower: Follower, how: str, said: bytes) -> None:
+    """It may not lead any more, or have died before it took the connection."""
+    client = follower.connect()
+    client.send(b"peek 1\r\n")
+    end = End(follower, follower.accepted())
+    end.expect(FIRST_LINE + QUESTION)
+    end.send(said)
+    follower.turn(0.01)
+    getattr(end.socket if how == "close" else end, how)()
+    follower.until(lambda: follower.refusals)
+    follower.transport.go_on()
+    follower.accept().expect(b"peek 1\r\n")
+
+
+@pytest.mark.parametrize("piece_bytes", [1, 1000])
+def test_what_answers_otherwise_is_no_leader(follower: Follower, piece_bytes: int) -> None:
+    client = follower.connect()
+    client.send(b"peek 1\r\n")
+    end = End(follower, follower.accepted())
+    end.expect(FIRST_LINE + QUESTION)
+    with contextlib.suppress(ConnectionError):
+        for at in range(0, 15, piece_bytes):
+            end.send(b"UNKNOWN_WHATEVER"[at : at + piece_bytes])
+            follower.turn(0.01)
+    client.expect_end()
+
+
+def test_a_client_for_which_the_leader_is_connected_is_for_the_next() -> None:
+    with following() as follower, listening(0) as deaf, listening() as new, ExitStack() as stack:
+        for _ in range(4):
+            probe = stack.enter_context(socket.socket())
+            probe.setblocking(False)
+            probe.connect_ex(deaf.getsockname())
+        follower.leader.close()
+        follower.lead_to(deaf)
+        client = follower.connect()
+        client.send(b"peek 1\r\n")
+        follower.until(lambda: follower.transport.pair_count)
+        follower.turn(0.02)
+        follower.lead_to(new)
+        follower.accept().expect(b"peek 1\r\n")
+
+
+def test_clients_that_wait_can_be_served_elsewhere() -> None:
+    with following() as follower, refuse(follower):
+        client, silent = follower.connect(), follower.connect()
+        client.send(b"peek 1\r\n")
+        follower.until(lambda: follower.refusals and follower.transport.pair_count == 2)
+        follower.transport.wait()
+        taken = [socket.socket(fileno=fd) for fd, _ in follower.transport.take_waiting()]
         assert follower.is_empty()
+        assert sorted(each.getpeername() for each in taken) == sorted(
+            each.socket.getsockname() for each in (client, silent)
+        )
+        [knows] = select.select(taken, [], [], 0)[0]
+        assert knows.recv(100) == b"peek 1\r\n"
+        for each in taken:
+            each.close()
 
 
 def test_a_connection_that_is_reached_in_time_stays() -> None:
@@ -318,13 +423,28 @@ def test_another_leader_closes_those_of_the_one_before(follower: Follower) -> No
 
 
 def test_clients_wait_while_no_leader_is_known(follower: Follower) -> None:
-    follower.transport.stop()
-    client = follower.connect()
-    client.send(b"x")
+    passed_on, _ = follower.pair()
+    early = follower.connect()
+    follower.until(lambda: follower.transport.pair_count == 2)
+    follower.transport.wait()
+    passed_on.expect_end()
+    late = follower.connect()
+    for client in (early, late):
+        client.send(b"x")
     follower.turn(0.02)
-    assert follower.is_empty()
-    follower.transport.lead_to(socket.AF_INET, follower.leader.getsockname(), FIRST_LINE, [follower.listener.fileno()])
-    follower.accept().expect(b"x")
+    assert follower.transport.pair_count == 1
+    follower.lead_to(follower.leader)
+    for _ in range(2):
+        follower.accept().expect(b"x")
+
+
+def test_clients_that_wait_are_closed_when_nobody_is_served(follower: Follower) -> None:
+    passed_on, _ = follower.pair()
+    waiting = follower.connect()
+    follower.until(lambda: follower.transport.pair_count == 2)
+    follower.transport.stop()
+    for client in (passed_on, waiting):
+        client.expect_end()
 
 
 def test_a_unix_socket(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ is slow is not dead: a candidate's row waits behind the one in flight, and then 
 """
 
 import asyncio
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
@@ -147,9 +148,10 @@ class Following:
             self.observer.reachable()
         if is_behind:
             return None
-        if self.may_stand(replica):
+        left_s = self.silence_left_s(replica, store)
+        if left_s <= 0:
             return await self.stand(replica, store)
-        await asyncio.sleep(limits.POLL_NAMED_S if self.is_named(replica.tip) else limits.POLL_S)
+        await asyncio.sleep(min(left_s, limits.POLL_S))
         return None
 
     def forget(self) -> None:
@@ -356,10 +358,10 @@ class Following:
         """Whether the last leader handed over to this node."""
         return tip.kind == RowKind.HANDOVER and tip.unpack()[0].get("to") == self.name
 
-    def may_stand(self, replica: Replica) -> bool:
-        """Whether it is time to stand for leader: everything is read, and no row came for the silence limit."""
-        assert self.store is not None
+    def silence_left_s(self, replica: Replica, store: Store) -> float:
+        """Return in how many seconds it is time to stand for leader, if no row comes until then; everything is read."""
         if replica.tip.kind == RowKind.CLOSED:
-            return False
-        silence_ns = self.store.settings.silence_ms * 1_000_000
-        return self.is_named(replica.tip) or self.clock.now_ns() - self.heard_ns >= silence_ns
+            return math.inf
+        if self.is_named(replica.tip):
+            return 0.0
+        return store.settings.silence_ms / 1e3 - (self.clock.now_ns() - self.heard_ns) / 1e9
