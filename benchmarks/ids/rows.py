@@ -10,6 +10,7 @@ import signal
 import socket
 import statistics
 import time
+import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -431,10 +432,24 @@ def memory(bench: Bench) -> Iterator[Figure]:
             f"{base:.0f} MiB before; {found.done} answered in {found.seconds:.1f} s, {found.refused} of them refused"
         )
         yield Figure(f"memory with 100 000 counters{name}", value, "MiB", 0 if name else 100e6 / MIB, details=details)
+        taken = [scrape_s(server) for _ in range(bench.rounds)]
+        yield Figure(f"/metrics with them{name}", statistics.median(taken) * 1000, "ms", 0 if name else 200)
         change_template(server.folder, "small")
         yield from beside_reload(server, "with 100 000 counters", name)
         value = server.resident_bytes() / MIB
         yield Figure(f"memory after it{name}", value, "MiB", 0 if name else 100e6 / MIB)
+        load(server, NAMED.replace("RULE", "small"), "-s 16 -w 16 -n 99990 -t 300")  # the reload gave their ranges up
+        begun = time.monotonic()
+        server.stop()
+        yield Figure(f"a stop with them{name}", time.monotonic() - begun, "s", 0 if name else 2)
+
+
+def scrape_s(server: Server) -> float:
+    """Seconds that a page of metrics takes."""
+    begun = time.monotonic()
+    with urllib.request.urlopen(f"http://127.0.0.1:{server.http_port}/metrics") as page:
+        assert b"beanpole_ids_counters" in page.read()
+    return time.monotonic() - begun
 
 
 ROWS: dict[str, Callable[[Bench], Iterator[Figure]]] = {

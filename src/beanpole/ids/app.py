@@ -1,8 +1,8 @@
 """The process: configuration, store, socket, signals, and the order in which they start and stop.
 
-Start: read the rules, take the node, bind, report readiness. Stop (SIGTERM, SIGINT, SIGUSR2): accept no connection and
-let no request wait, answer those that wait, give the unused ranges back, close. SIGHUP and SIGUSR1 reload the rules,
-all or none, and accept the clock.
+Start: read the rules, take the node, bind, report readiness; a database that is away is waited for. Stop (SIGTERM,
+SIGINT, SIGUSR2): accept no connection and let no request wait, answer those that wait, give the unused ranges back,
+close. SIGHUP and SIGUSR1 reload the rules, all or none, and accept the clock.
 """
 
 import asyncio
@@ -28,7 +28,14 @@ from beanpole.ids import limits
 from beanpole.ids.audit import Audit
 from beanpole.ids.config import load
 from beanpole.ids.datagrams import Datagrams
-from beanpole.ids.errors import ClockAheadError, DatabaseLostError, LeaseLostError, RuleError, StorageError
+from beanpole.ids.errors import (
+    ClockAheadError,
+    DatabaseAwayError,
+    DatabaseLostError,
+    LeaseLostError,
+    RuleError,
+    StorageError,
+)
 from beanpole.ids.rules.config import Config
 from beanpole.ids.rules.sequence import Clock
 from beanpole.ids.rules.web import Http
@@ -93,16 +100,14 @@ class App:
         Raises StartError: the store or the socket can't be opened.
         """
         loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR2):
+            loop.add_signal_handler(number, self.stopping.set)
         store = ThreadedStore(
             Store(self.config.database, None if self.config.is_leased else self.config.offset, self.config.step)
         )
-        await store.open()
-        if self.config.is_leased:
-            try:
-                self.config = leased(self.path, self.config, store.store.node)
-            except StartError:
-                await store.close()
-                raise
+        if not await self.open_store(store):
+            await store.close()
+            return ExitCode.OK
         config = self.config
         wall_s, steady_s = self.clocks.wall_s, self.clocks.steady_s
         self.clock = Clock(wall_s(), steady_s(), config.ahead_s_max)
@@ -124,8 +129,6 @@ class App:
         beat = asyncio.create_task(store.beat())
         for task in (keeper, beat):
             task.add_done_callback(self.ended)
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR2):
-            loop.add_signal_handler(number, self.stopping.set)
         for number in (signal.SIGHUP, signal.SIGUSR1):
             loop.add_signal_handler(number, self.begin_reload)
         gc.freeze()  # rules stay; a collection need not look at them
@@ -142,6 +145,40 @@ class App:
             audit.close()
         self.logger.info("stopped", exit_code=int(self.exit_code), **self.service.counts, dropped=self.service.dropped)
         return self.exit_code
+
+    async def open_store(self, store: ThreadedStore) -> bool:
+        """Open the store, and wait for a database that is away; return whether it is open, and no signal came before.
+
+        Raises StartError: it can't be opened, or the database stays away.
+        """
+        until_s = time.monotonic() + limits.STORE_START_WAIT_S
+        while not self.stopping.is_set():
+            try:
+                await store.open()
+            except DatabaseAwayError as error:
+                left_s = int(until_s - time.monotonic())
+                if left_s <= 0:
+                    raise
+                self.logger.warning("waiting for the database", reason=str(error), seconds_left=left_s)
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self.stopping.wait(), limits.STORE_START_RETRY_S)
+            else:
+                await self.take_number(store)
+                return True
+        self.logger.info("stopped before the database was there")
+        return False
+
+    async def take_number(self, store: ThreadedStore) -> None:
+        """Take over the number of the node, if it is leased.
+
+        Raises StartError: the rules can't be made for it.
+        """
+        if self.config.is_leased:
+            try:
+                self.config = leased(self.path, self.config, store.store.node)
+            except StartError:
+                await store.close()
+                raise
 
     def open_audit(self, epoch: int) -> Audit | None:
         """Begin the audit log, if it is configured."""

@@ -351,6 +351,10 @@ class Counters:
             counter.change(rule.counting, self.clock_floor_s())
         return counter
 
+    def several(self, keys: list[Key]) -> Iterable[Counter | None]:
+        """Return what `get` does for each of some keys."""
+        return map(self.get if self._changed else self.loaded.get, keys)
+
     async def reload(self, rules: Mapping[str, Rule]) -> None:
         """Take over changed rules, all of them; nothing has changed until it returns.
 
@@ -412,6 +416,6 @@ class Counters:
 
         Raises StorageError: it can't be given back, and is a gap.
         """
-        keys = list(self.loaded)
-        rows = limits.ROUND_ROWS
+        keys = sorted(self.loaded)  # as the rows stand in the database, so that each page of it is written once
+        rows = limits.STOP_ROWS
         return sum([await self._unload(keys[first : first + rows]) for first in range(0, len(keys), rows)])

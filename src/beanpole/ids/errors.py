@@ -1,6 +1,6 @@
 """What can go wrong in the ID service: a rule is refused, or there is no number now."""
 
-from beanpole.errors import BeanpoleError
+from beanpole.errors import BeanpoleError, ExitCode, StartError
 
 
 class RuleError(BeanpoleError):
@@ -74,6 +74,13 @@ class NeedCookieError(NoNumberError):
 
     def __init__(self) -> None:
         super().__init__("cookie: send the request again with this cookie")
+
+
+class DatabaseAwayError(StartError):
+    """The database can't be reached now; it may be in a moment, as when all machines start at once."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, ExitCode.FAILED)
 
 
 class LeaseLostError(StorageError):

@@ -152,6 +152,9 @@ WAITING_NUMBERS = 100
 ROUND_ROWS = 256
 """Rows of a transaction, some milliseconds: what wants the database next waits for it."""
 
+STOP_ROWS = 8_192
+"""Rows of a transaction when a service stops, and nobody waits: a fraction of a second."""
+
 ROUND_ROWS_NEW = 64
 """Those of them that are for counters without a range, however many are in use."""
 
@@ -268,6 +271,12 @@ HEALTH_MS = 1_000
 
 STORE_TIMEOUT_S = 5
 """Seconds that a database may take for an answer; then it counts as lost, and what waits is refused."""
+
+STORE_START_WAIT_S = 300
+"""Seconds in which a start waits for a database that is away: as long as one needs to recover from a crash."""
+
+STORE_START_RETRY_S = 2
+"""Seconds between two attempts of such a start."""
 
 STORE_LOCK_WAIT_S = 1
 """Seconds in which a start waits for a node's lock: a database needs a moment to see that a process has ended."""

@@ -5,8 +5,12 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+import sqlalchemy as sa
 
 from tests.databases import Database
 from tests.e2e.ids import patient
@@ -15,6 +19,9 @@ from tests.e2e.ids.process import Ids, hammer, running, write_rules
 from tests.e2e.process import environment, wait_until
 from tests.servers import START_TIMEOUT_S, STOP_TIMEOUT_S
 from tests.unit.ids.storage.test_store import ORIGINAL_TABLE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 LUA = """
 function min_counter() return 0 end
@@ -270,3 +277,49 @@ def test_owner_of_a_lost_node_ends(database: Database, tmp_path: Path) -> None:
         service.socket.send(b'{"action":"get","app_name":"new","rule_name":"order"}')
         assert service.popen.wait(STOP_TIMEOUT_S) == 10
         assert "taken over" in service.messages()
+
+
+@contextmanager
+def starting(folder: Path, config: Path) -> "Iterator[subprocess.Popen[bytes]]":
+    """A process whose start may take long; what it logs is in `messages`. It is killed if the test has not ended it."""
+    command = [*patient.COMMAND, json.dumps(PATIENT), "beanpole", "ids", "serve", str(config)]
+    with (folder / "messages").open("wb") as output:
+        popen = subprocess.Popen(
+            [*command, "--ready-file", str(folder / "ready")], stdout=output, stderr=output, env=environment()
+        )
+    try:
+        yield popen
+    finally:
+        if popen.poll() is None:
+            popen.kill()
+            popen.wait()
+
+
+def test_start_waits_for_a_database_that_is_away(served: Database, tmp_path: Path) -> None:
+    """When all machines start at once, the service had given up before the database was there."""
+    assert served.server
+    config, messages = configure(tmp_path, served), tmp_path / "messages"
+
+    def waits() -> bool:
+        return "waiting for the database" in messages.read_text()
+
+    served.server.kill()
+    with starting(tmp_path, config) as popen:
+        wait_until(waits, "it waits", START_TIMEOUT_S)
+        served.server.start()
+        wait_until((tmp_path / "ready").exists, "it serves", START_TIMEOUT_S)
+        popen.terminate()
+        assert popen.wait(STOP_TIMEOUT_S) == 0
+    served.server.kill()
+    with starting(tmp_path, config) as popen:
+        wait_until(waits, "it waits again", START_TIMEOUT_S)
+        popen.terminate()
+        assert popen.wait(STOP_TIMEOUT_S) == 0, "a signal ends the waiting"
+    served.server.start()
+    wrong = tmp_path / "wrong.toml"
+    absent = sa.make_url(served.url).set(database="absent").render_as_string(hide_password=False)
+    wrong.write_text(config.read_text().replace(served.url, absent))
+    done = start(wrong)
+    assert done.returncode == 1, "what is wrong is not waited for"
+    assert "cannot use the database" in done.stderr
+    assert "waiting" not in done.stderr

@@ -6,10 +6,11 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import PurePath
 from typing import Any
 
-from beanpole.ids.http.metrics import SLICE, Totals
+from beanpole.ids.http.metrics import SLICE
 from beanpole.ids.rules.rule import Rule
 from beanpole.ids.rules.sequence import Key
 from beanpole.ids.service import Service, state_of
+from beanpole.ids.totals import Totals
 
 
 class Listing:

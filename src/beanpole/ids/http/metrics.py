@@ -14,39 +14,19 @@ from prometheus_client.registry import Collector
 
 from beanpole.ids.http.numbers import OUTCOMES
 from beanpole.ids.rules.rule import Rule
-from beanpole.ids.rules.sequence import Clock, Counter
+from beanpole.ids.rules.sequence import Clock
 from beanpole.ids.service import Service
 from beanpole.ids.storage.measured import BUCKETS_S, Measured
+from beanpole.ids.totals import Totals, add
 
 Kind = type[GaugeMetricFamily] | type[CounterMetricFamily]
 GAUGE, COUNTER = GaugeMetricFamily, CounterMetricFamily
 
 SLICE = 500
-"""Counters that are read before requests are served again: less than a millisecond."""
+"""Rules or counters that are listed before requests are served again: less than a millisecond."""
 
-
-@dataclass(slots=True)
-class Totals:
-    """Totals of a rule's counters."""
-
-    answered: int = 0
-    given: int = 0
-    counters: int = 0
-    exhausted: int = 0
-    held: int = 0
-    least: int | None = None
-
-    def add(self, counter: Counter, now_s: int) -> None:
-        """Add a counter. One that is unused in the current cycle has all its numbers left."""
-        shape = counter.shape
-        self.answered += counter.answered_count
-        self.given += counter.given_count
-        self.counters += 1
-        is_current = counter.cycles.start_s(now_s) <= counter.cycle_s
-        left = counter.remaining if is_current else shape.remaining(shape.minimum - 1)
-        self.held += counter.available if is_current else 0
-        self.exhausted += left == 0
-        self.least = left if self.least is None else min(left, self.least)
+COUNTED = 2_000
+"""Counters that are added up before that: half a millisecond."""
 
 
 @dataclass(slots=True)
@@ -118,18 +98,15 @@ class Metrics:
     async def totals(self) -> dict[str, Totals]:
         """Return the totals of all rules."""
         counters = self.service.counters
-        seen = {name: Totals() for name in self.service.config.rules}
-        for rule, (answered, given) in counters.unloaded.items():
-            seen[rule] = Totals(answered, given)
+        seen = {name.encode(): Totals() for name in self.service.config.rules}
+        seen |= {name.encode(): Totals(*counts) for name, counts in counters.unloaded.items()}
         now_s = counters.clock_floor_s()
         # Not its items: a hundred thousand new pairs would wake the garbage collector for tens of milliseconds.
-        for number, key in enumerate(list(counters.loaded)):
-            counter = counters.get(key)
-            if counter is not None:
-                seen.setdefault(counter.key.rule.decode(), Totals()).add(counter, now_s)
-            if number % SLICE == SLICE - 1:
-                await asyncio.sleep(0)
-        return seen
+        keys = list(counters.loaded)
+        for first in range(0, len(keys), COUNTED):
+            add(seen, counters.several(keys[first : first + COUNTED]), now_s)
+            await asyncio.sleep(0)
+        return {name.decode(): totals for name, totals in seen.items()}
 
     def _traffic(self, page: Page) -> None:
         service = self.service

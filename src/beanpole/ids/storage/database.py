@@ -10,17 +10,13 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, ClassVar
+from typing import IO, Any, ClassVar
 
 import sqlalchemy as sa
-from sqlalchemy.dialects import sqlite
 
 from beanpole.errors import ExitCode, StartError
 from beanpole.ids import limits
 from beanpole.ids.errors import DatabaseLostError, StorageError
-
-if TYPE_CHECKING:
-    from sqlalchemy.dialects import postgresql
 
 START = -1
 """The number of the lock that a process holds while it starts. The lock of a node has the number of the node."""
@@ -87,8 +83,11 @@ class Database(ABC):
         """
 
     @abstractmethod
-    def upsert(self, table: sa.Table) -> sa.Insert:
-        """Return what inserts rows, or updates those with the same primary key."""
+    def write(self, connection: sa.Connection, table: sa.Table, rows: list[tuple[Any, ...]]) -> None:
+        """Insert rows, or update those with the same primary key: values of all columns, each row once.
+
+        In the driver's own words: SQLAlchemy would take longer to bind the values than databases to store them.
+        """
 
     @abstractmethod
     def lock(self, connection: sa.Connection, number: int) -> bool:
@@ -97,6 +96,10 @@ class Database(ABC):
     @abstractmethod
     def unlock(self, connection: sa.Connection, number: int) -> None:
         """Give a lock back."""
+
+    def is_away(self, error: BaseException) -> bool:  # noqa: ARG002 - a file is there or not
+        """Return whether a database could not be reached, and might be in a moment."""
+        return False
 
     def sentence(self, error: BaseException) -> str:
         """Return the first line of what a database or the system says."""
@@ -165,9 +168,11 @@ class Sqlite(Database):
             )
         self._log = log if is_connected else None
 
-    def upsert(self, table: sa.Table) -> sa.Insert:
-        """Return an ``INSERT ... ON CONFLICT``."""
-        return on_conflict(sqlite.insert(table), table)
+    def write(self, connection: sa.Connection, table: sa.Table, rows: list[tuple[Any, ...]]) -> None:
+        """See `Database.write`. A stop writes nearly all pages: they should be written once."""
+        if len(rows) > limits.ROUND_ROWS:
+            connection.exec_driver_sql("PRAGMA cache_size = -32768")  # KiB
+        connection.exec_driver_sql(f"{insert_into(table)} VALUES ({marks(table, '?')}) {on_conflict(table)}", rows)
 
     def lock(self, connection: sa.Connection, number: int) -> bool:  # noqa: ARG002 - it is the process that has it
         """Lock a file."""
@@ -232,12 +237,19 @@ class Mysql(Database):
             f" SESSION innodb_lock_wait_timeout = {self.timeout_s}, SESSION wait_timeout = {limits.STORE_IDLE_S}"
         )
 
-    def upsert(self, table: sa.Table) -> sa.Insert:
-        """Return an ``INSERT ... ON DUPLICATE KEY``, which the driver sends for many rows at once."""
-        from sqlalchemy.dialects import mysql  # noqa: PLC0415 - megabytes that others need not
+    def write(self, connection: sa.Connection, table: sa.Table, rows: list[tuple[Any, ...]]) -> None:
+        """See `Database.write`. The driver sends many rows at once."""
+        updated = ", ".join(f"{name} = VALUES({name})" for name in others(table))
+        connection.exec_driver_sql(
+            f"{insert_into(table)} VALUES ({marks(table, '%s')}) ON DUPLICATE KEY UPDATE {updated}", rows
+        )
 
-        statement = mysql.insert(table)
-        return statement.on_duplicate_key_update({name: statement.inserted[name] for name in others(table)})
+    def is_away(self, error: BaseException) -> bool:
+        """Return whether the server could not be reached: by the driver's numbers, and the server's when it stops."""
+        match getattr(getattr(error, "orig", None), "args", ()):
+            case (int(number), *_):
+                return number in MYSQL_AWAY
+        return False
 
     def sentence(self, error: BaseException) -> str:
         """Return what the driver or the server says; PyMySQL's errors are pairs of a number and a text."""
@@ -258,6 +270,10 @@ class Mysql(Database):
     def unlock(self, connection: sa.Connection, number: int) -> None:
         """Give it back."""
         connection.execute(sa.select(sa.func.release_lock(self._name(number))))
+
+
+MYSQL_AWAY = frozenset({1040, 1053, 1152, 1927, 2002, 2003, 2006, 2013, 2055})
+"""Errors of MySQL and MariaDB: too many connections, it is stopping, and all ways in which a connection is not made."""
 
 
 def refuse_lax_replication(connection: sa.Connection) -> None:
@@ -322,11 +338,24 @@ class Postgresql(Database):
             f"SET tcp_keepalives_interval = {limits.STORE_IDLE_S // 6}; SET tcp_keepalives_count = 3"
         )
 
-    def upsert(self, table: sa.Table) -> sa.Insert:
-        """Return an ``INSERT ... ON CONFLICT``."""
-        from sqlalchemy.dialects import postgresql  # noqa: PLC0415 - megabytes that others need not
+    def is_away(self, error: BaseException) -> bool:
+        """Return whether the server could not be reached, or is starting, stopping or full.
 
-        return on_conflict(postgresql.insert(table), table)
+        libpq tells these from a wrong password only by what the server says in its own words, after ``FATAL``.
+        """
+        import psycopg  # noqa: PLC0415 - megabytes that others need not
+
+        reason = getattr(error, "orig", None)
+        if not isinstance(reason, psycopg.OperationalError):
+            return False
+        text = str(reason)
+        return "FATAL:" not in text or any(each in text for each in POSTGRESQL_AWAY)
+
+    def write(self, connection: sa.Connection, table: sa.Table, rows: list[tuple[Any, ...]]) -> None:
+        """See `Database.write`. One statement has all rows, as an array of each column."""
+        arrays = ", ".join(f"%s::{column.type.compile(connection.dialect)}[]" for column in table.columns)
+        statement = f"{insert_into(table)} SELECT * FROM unnest({arrays}) {on_conflict(table)}"  # noqa: S608 - ours
+        connection.exec_driver_sql(statement, tuple(list(values) for values in zip(*rows, strict=True)))
 
     def _ours(self, number: int) -> tuple[Any, int]:
         return sa.func.hashtext(sa.func.concat("beanpole_ids_", sa.func.current_schema())), number
@@ -338,6 +367,10 @@ class Postgresql(Database):
     def unlock(self, connection: sa.Connection, number: int) -> None:
         """Give it back."""
         connection.execute(sa.select(sa.func.pg_advisory_unlock(*self._ours(number))))
+
+
+POSTGRESQL_AWAY = ("starting up", "shutting down", "in recovery mode", "too many clients", "terminating connection")
+"""What PostgreSQL says when a client should come back later."""
 
 
 def identity(status: os.stat_result) -> tuple[int, int]:
@@ -358,10 +391,20 @@ def others(table: sa.Table) -> list[str]:
     return [column.name for column in table.columns if not column.primary_key]
 
 
-def on_conflict(statement: "postgresql.Insert | sqlite.Insert", table: sa.Table) -> sa.Insert:
-    """Return what inserts rows or updates them, in the words of PostgreSQL and SQLite."""
-    updated = {name: statement.excluded[name] for name in others(table)}
-    return statement.on_conflict_do_update(index_elements=list(table.primary_key), set_=updated)
+def insert_into(table: sa.Table) -> str:
+    """Return what a statement begins with that inserts rows."""
+    return f"INSERT INTO {table.name} ({', '.join(table.columns.keys())})"
+
+
+def marks(table: sa.Table, mark: str) -> str:
+    """Return where a driver puts the values of a row."""
+    return ", ".join([mark] * len(table.columns))
+
+
+def on_conflict(table: sa.Table) -> str:
+    """Return what updates rows that are there, in the words of PostgreSQL and SQLite."""
+    updated = ", ".join(f"{name} = excluded.{name}" for name in others(table))
+    return f"ON CONFLICT ({', '.join(table.primary_key.columns.keys())}) DO UPDATE SET {updated}"
 
 
 def impatient_connection(timeout_s: int) -> Any:  # noqa: ANN401 - a class of a package that is optional

@@ -23,7 +23,7 @@ import sqlalchemy as sa
 
 from beanpole.errors import ExitCode, StartError
 from beanpole.ids import limits
-from beanpole.ids.errors import LeaseLostError, StorageError
+from beanpole.ids.errors import DatabaseAwayError, LeaseLostError, StorageError
 from beanpole.ids.mark import Mark
 from beanpole.ids.original import table
 from beanpole.ids.rules.fingerprint import merged
@@ -81,7 +81,6 @@ class Store:
         self.generation = 0
         self.has_original = False
         self._database = database_at(url, timeout_s)
-        self._upsert = self._database.upsert(COUNTERS)
         self._connection: sa.Connection | None = None
         self._has_lock = False
         self._write_count = 0
@@ -95,7 +94,8 @@ class Store:
     def open(self) -> None:
         """Connect, make the tables, take the node, raise its epoch. One process at a time does this.
 
-        Raises StartError: the database can't be reached, or another process has the node.
+        Raises DatabaseAwayError: the database can't be reached now; StartError: it can't be used, or another process
+        has the node.
         """
         try:
             connection = self._connect()
@@ -118,7 +118,10 @@ class Store:
             raise StartError(str(error), ExitCode.DATA_DIR_LOCKED) from error
         except (sa.exc.SQLAlchemyError, StorageError, OSError) as error:
             self.close()
-            raise StartError(f"cannot use the database: {self._database.sentence(error)}", ExitCode.FAILED) from error
+            sentence = f"cannot use the database: {self._database.sentence(error)}"
+            if self._database.is_away(error):
+                raise DatabaseAwayError(sentence) from error
+            raise StartError(sentence, ExitCode.FAILED) from error
 
     def _connect(self) -> sa.Connection:
         """Return a new connection, which is ours until it is dropped."""
@@ -297,13 +300,12 @@ class Store:
         def write(connection: sa.Connection) -> None:
             if forward:
                 self._check_forward(connection, dict(marks))
-            rows = [
-                {"node": self.node, "rule": key.rule, "app": key.app, "generation": self.generation}
-                | {"cycle_s": mark.cycle_s, "reserved": mark.reserved, "time_s": mark.time_s, "kind": mark.kind}
-                | {"texts": mark.fingerprints}  # the column has kept its first name
+            node, generation = self.node, self.generation
+            rows = [  # the last column has kept its first name
+                (node, *key, generation, mark.cycle_s, mark.reserved, mark.time_s, mark.kind, mark.fingerprints)
                 for key, mark in marks
             ]
-            connection.execute(self._upsert, rows)
+            self._database.write(connection, COUNTERS, rows)
 
         self._write_count += 1
         self._run(write if marks else lambda _: None)

@@ -165,13 +165,13 @@ def test_many_counters_are_looked_at_in_slices(tmp_path: Path) -> None:
     async def story(world: Watched) -> None:
         await world.ask()
         (counter,) = world.service.counters.loaded.values()
-        world.service.counters.loaded |= {Key(b"day", str(each).encode()): counter for each in range(5_000)}
+        world.service.counters.loaded |= {Key(b"day", str(each).encode()): counter for each in range(20_000)}
         turns = 0
         scrape = asyncio.create_task(world.samples())
         while not scrape.done():
             await asyncio.sleep(0)
             turns += 1
-        assert scrape.result()["counters"] == 5_001
+        assert scrape.result()["counters"] == 20_001
         assert turns >= 10
 
     play(tmp_path, story)
