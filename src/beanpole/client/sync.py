@@ -14,6 +14,7 @@ import socket
 import struct
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, Unpack, overload
 
 from beanpole.client import batch
@@ -87,9 +88,10 @@ class Link:
                 self._go_on(data, sent, wait_s, count, replies)
         except BlockingIOError:
             raise NoReplyError(f"no answer within {self._silence_s(wait_s)} s") from None
-        except ConnectionLostError:
-            raise
         except OSError as error:
+            self._take_last(count, replies)
+            if isinstance(error, ConnectionLostError):
+                raise
             raise ConnectionLostError(f"the connection broke: {error}") from error
         self.worked = True
         if reader.buffered_bytes:
@@ -109,6 +111,14 @@ class Link:
             if not received:
                 raise ConnectionLostError("the server closed the connection before it answered")
             self._reader.receive(received)
+
+    def _take_last(self, count: int, replies: list[Reply]) -> None:
+        """Takes the replies that came before the connection broke: the last may say why it did."""
+        with suppress(OSError, UnexpectedReplyError):
+            self._reader.read_into(replies, count)
+            while received := self._socket.recv(RECEIVE_BYTES, socket.MSG_DONTWAIT):
+                self._reader.receive(received)
+                self._reader.read_into(replies, count)
 
     def _silence_s(self, wait_s: float | None) -> float | None:
         """The seconds for which the server may be silent; None: no limit."""

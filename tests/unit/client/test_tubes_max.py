@@ -1,6 +1,8 @@
 """A server that has as many tubes as it may have: it ends the connection, and both clients say why, and go on."""
 
+import socket
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -90,6 +92,21 @@ def test_in_a_pipeline_nothing_behind_a_refused_tube_is_done(make: Maker, server
     with pytest.raises(TooManyTubesError):
         put.result()
     assert [job.text for job in server.jobs()] == ["a"]
+
+
+def test_the_refusal_is_read_before_the_end_of_the_connection(make: Maker) -> None:
+    """A server that closes without having read all that was sent resets the connection."""
+
+    def refuse() -> None:
+        with listener.accept()[0] as connection:
+            connection.recv(10)
+            connection.sendall(b"OUT_OF_MEMORY\r\n")
+
+    with socket.create_server(("127.0.0.1", 0)) as listener, ThreadPoolExecutor(1) as thread:
+        refused = thread.submit(refuse)
+        with pytest.raises(TooManyTubesError, match=r"^put into more: "):
+            make(listener.getsockname()).put("x" * 30_000_000, tube="more")
+        refused.result()
 
 
 def test_a_move_to_a_refused_tube_leaves_the_job(make: Maker) -> None:
