@@ -50,15 +50,17 @@ def cluster() -> None:
     """
 
 
-def verb(name: str) -> Callable[[Callable[..., Coroutine[Any, Any, ExitCode | None]]], click.Command]:
-    """Make a verb of a coroutine: URL and --json belong to each, and what goes wrong is one line."""
+def verb(
+    name: str, timeout_s: int = limits.VERB_S
+) -> Callable[[Callable[..., Coroutine[Any, Any, ExitCode | None]]], click.Command]:
+    """Make a verb of a coroutine: URL, --json and --timeout belong to each, and what goes wrong is one line."""
 
     def decorate(function: Callable[..., Coroutine[Any, Any, ExitCode | None]]) -> click.Command:
         @functools.wraps(function)
         def run(*, as_json: bool, timeout: int, **given: Any) -> ExitCode:
             check_url(given["url"])
             from beanpole.log.postgres.connection import advice_for
-            from beanpole.log.postgres.store import LostError, NoLeaderError, UnreadableError
+            from beanpole.log.postgres.store import DamagedError, LostError, NoLeaderError, UnreadableError
 
             out = Output(as_json=as_json)
             try:
@@ -74,6 +76,9 @@ def verb(name: str) -> Callable[[Callable[..., Coroutine[Any, Any, ExitCode | No
                 raise Failure(text, ExitCode.NO_SERVER) from error
             except NoLeaderError as error:
                 raise Failure(str(error), ExitCode.NOT_FOUND) from error
+            except DamagedError as error:
+                text = f"PostgreSQL can't read what it has stored: {error}; `beanpole cluster verify` says where"
+                raise Failure(text) from error
             except UnreadableError as error:
                 raise Failure(f"{error}; {error.advice}") from error
             except (BeanpoleError, OSError) as error:
@@ -84,7 +89,7 @@ def verb(name: str) -> Callable[[Callable[..., Coroutine[Any, Any, ExitCode | No
         timeout = click.option(
             "--timeout",
             type=Duration(1, whole=True),
-            default=limits.VERB_S,
+            default=timeout_s,
             show_default=True,
             help="How long to wait for PostgreSQL, and for nodes, without coming further.",
         )
@@ -326,7 +331,7 @@ async def upgrade(out: Output, url: str) -> ExitCode | None:
     return None
 
 
-@verb("import")
+@verb("import", limits.VERB_LONG_S)
 @click.argument("directory", metavar="DIR", type=click.Path(exists=True, file_okay=False))
 async def import_(out: Output, url: str, directory: str) -> ExitCode | None:
     """Fill the log of a new cluster from DIR, a data directory of `serve -b`; start the nodes afterwards.
@@ -341,7 +346,7 @@ async def import_(out: Output, url: str, directory: str) -> ExitCode | None:
     return None
 
 
-@verb("export")
+@verb("export", limits.VERB_LONG_S)
 @click.argument("directory", metavar="DIR", type=click.Path())
 @click.option("--salvage", is_flag=True, help="Leave out what can't be read, and say how much that is.")
 async def export(out: Output, url: str, directory: str, *, salvage: bool) -> ExitCode | None:

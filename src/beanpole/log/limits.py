@@ -132,6 +132,9 @@ STEP_DOWN_S = 10.0
 REPAIR_NS = 15_000_000_000
 """How long a node that can't verify a row waits for a leader that comes further with repairing it."""
 
+CONTRADICTED_NS = 20_000_000_000
+"""How long two other nodes can't verify what a leader wrote, and it can, until it stops: they have read it again."""
+
 REPAIR_POLL_S = 0.25
 """Seconds between two looks of such a node, or of an operator's verb, at how far the leader is."""
 
@@ -140,3 +143,6 @@ DOUBTS_MAX = 2
 
 VERB_S = 60
 """Seconds that a verb of ``beanpole cluster`` waits without coming further, unless it is told otherwise."""
+
+VERB_LONG_S = 600
+"""The same for one that reads or writes a whole data directory, which it does in one go."""

@@ -17,6 +17,7 @@ from beanpole.log.postgres.store import (
     BusyError,
     ChangedError,
     Complaint,
+    DamagedError,
     GoneError,
     LostError,
     NodeState,
@@ -99,6 +100,9 @@ class Database:
     """Segments whose table somebody has dropped by hand."""
 
     complaints: dict[str, Complaint] = field(default_factory=dict)
+    unreadable: set[Place] = field(default_factory=set)
+    """Rows that the server itself can't read."""
+
     misreads: dict[str, float] = field(default_factory=dict)
     """Nodes whose memory is bad, and how often a row that they read is another there, from 0 to 1."""
 
@@ -292,6 +296,8 @@ class FakeStore:
     def seen(self, place: Place) -> Row | None:
         """Return the row at a place if others may see it, as this node has it in its memory."""
         database, entry = self.database, self.database.find(place)
+        if place in database.unreadable:
+            raise DamagedError("invalid page in block 1")
         if entry is None or not entry.visible:
             return None
         if self.node in database.same_mistakes and entry.meant is not None:
@@ -358,6 +364,11 @@ class FakeStore:
             raise GoneError(f"there is no segment {number - 1}")
         if newest < number:
             self.database.tables[number] = {}
+
+    async def forget_segment(self, number: int) -> None:
+        """See Store."""
+        await self.trip()
+        self.database.without_table.discard(number)
 
     async def drop_segment(self, number: int) -> None:
         """See Store."""

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -23,6 +24,11 @@ def damage_row(database: Database, place: Place) -> None:
     database.damage(place)
 
 
+def break_page(database: Database, place: Place) -> None:
+    """Let the server itself not read a row."""
+    database.unreadable.add(place)
+
+
 def delete_row(database: Database, place: Place) -> None:
     """Delete a row."""
     del database.tables[place.segment][place.row]
@@ -33,7 +39,7 @@ def drop_table(database: Database, place: Place) -> None:
     database.drop_table(place.segment)
 
 
-HARMS = [damage_row, delete_row, drop_table]
+HARMS = [damage_row, break_page, delete_row, drop_table]
 
 
 async def fill(world: World, leader: SimulatedNode, segments: int = 2) -> list[int]:
@@ -241,6 +247,29 @@ def test_all_nodes_stop_when_the_table_that_is_written_is_dropped() -> None:
     run(main)
 
 
+def test_last_row_that_is_damaged_before_there_is_another_is_no_loss() -> None:
+    """Nobody can append behind it, but what it holds is there: all stop without a word of a loss."""
+
+    async def main(world: World) -> None:
+        leader, database = await leader_of(world), world.database
+        await fill(world, leader)
+        await asyncio.sleep(1.0)
+        for node in world.nodes:
+            if node is not leader:
+                await node.kill()
+        tip = leader.log.tip
+        entry = database.tables[tip.place.segment][tip.place.row]
+        entry.row = replace(entry.row, hash=bytes(16))
+        for node in world.nodes:
+            if node is not leader:
+                node.start()
+        await until(world, lambda: all(map(is_over, world.nodes)))
+        assert not database.halted
+        assert all(isinstance(failure(node), UnreadableError) for node in world.nodes)
+
+    run(main)
+
+
 @pytest.mark.parametrize("harm", HARMS)
 def test_nodes_that_find_a_bad_log_and_no_leader_stop_with_a_sentence(harm: Harm) -> None:
     """Nobody has its jobs in memory: it is said within seconds, without a loop, and is no loss that is known."""
@@ -260,6 +289,27 @@ def test_nodes_that_find_a_bad_log_and_no_leader_stop_with_a_sentence(harm: Harm
             assert "segment 2" in str(failure(node))
             assert len(node.told) < 10
         assert not database.halted
+
+    run(main)
+
+
+def test_table_that_is_dropped_before_anything_is_in_it_is_made_again() -> None:
+    async def main(world: World) -> None:
+        leader, database = await leader_of(world), world.database
+        ids = await fill(world, leader)
+        await asyncio.sleep(2.0)
+        newest = max(database.tables)
+        assert not database.tables[newest]
+        database.drop_table(newest)
+        client = leader.connect()
+        while newest not in database.tables or not database.tables[newest]:
+            ids.append(await put(leader, client, BODY))
+        await asyncio.sleep(1.0)
+        await until(world, lambda: world.applied() is not None)
+        await asyncio.sleep(10.0)
+        assert world.leaders() == [leader]
+        assert not database.complaints
+        assert all(sorted(node.state()) == sorted(ids) for node in world.nodes)
 
     run(main)
 

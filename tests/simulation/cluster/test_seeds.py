@@ -148,7 +148,7 @@ class Trouble:
         place = Place(number, rng.choice(sorted(database.tables[number]) or [0]))
         if (kind != "misread" and place > applied) or (kind == "drop table" and number >= applied.segment):
             return
-        world.counts[f"{kind} done"] += 1
+        world.counts["kill"] += 1
         if kind == "damage":
             database.damage(place)
         elif kind == "drop table":

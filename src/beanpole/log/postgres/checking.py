@@ -50,6 +50,19 @@ async def gone_from(store: Store, place: Place) -> UnreadableError | GoneError:
     return GoneError(f"segment {place.segment} was dropped")
 
 
+async def read_behind(store: Store, tip: Row, bytes_max: int) -> tuple[bool, list[Row]]:
+    """Do what ``Store.read`` does; if the server can't read all of these rows, return the next one.
+
+    Raises:
+        DamagedError: it can't read the next one.
+        GoneError: the tip's segment was dropped.
+    """
+    try:
+        return await store.read(tip, bytes_max)
+    except DamagedError:
+        return await store.read(tip, 1)
+
+
 class Checker:
     """Reads rows, from the first of a segment on, and checks each; it needs no engine."""
 
@@ -80,7 +93,7 @@ class Checker:
     async def read(self) -> list[Row]:
         """Return the rows behind the last one that was checked."""
         if self.tip is not None:
-            _, rows = await self.store.read(self.tip, limits.ROWS_BYTES)
+            _, rows = await read_behind(self.store, self.tip, limits.ROW_BYTES)  # little, as a leader does this
         else:
             first = await self.store.first(self.at.segment)
             rows = [] if first is None else [first]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from beanpole.log import limits
-from beanpole.log.postgres.checking import gone_from
+from beanpole.log.postgres.checking import gone_from, read_behind
 from beanpole.log.postgres.clock import Clock
 from beanpole.log.postgres.leader import Leading
 from beanpole.log.postgres.replica import Replica
@@ -88,6 +88,9 @@ class Following:
     is_unreachable: bool = False
     """Whether the server could not be reached when that was tried last."""
 
+    offset_ns: int | None = None
+    """The log's clock minus the monotonic one, as it was counted before this node began again; None: it was not."""
+
     at: Place = NOWHERE
     """Where the next row is looked for."""
 
@@ -155,8 +158,9 @@ class Following:
         return None
 
     def forget(self) -> None:
-        """Forget what was read, but for a row that was confirmed: it must be found again."""
+        """Forget what was read, but for a row that was confirmed, which must be found again, and the log's time."""
         if self.replica is not None:
+            self.offset_ns = self.replica.offset_ns
             self.known, self.replica = self.replica.applied, None
 
     async def doubt(self, error: UnreadableError) -> None:
@@ -271,6 +275,8 @@ class Following:
         if self.known is not None and place > self.known.place:
             self.known = None  # its segment was dropped: it can't be looked for any more
         replica = self.make_replica(store, first)
+        if self.offset_ns is not None:
+            replica.offset_ns = self.offset_ns
         self.find_known(first)
         return replica
 
@@ -280,7 +286,7 @@ class Following:
         if self.newest is None:
             self.newest = await watched(store.newest(), store, self.open_store)
         try:
-            is_there, rows = await watched(store.read(tip, limits.ROWS_BYTES), store, self.open_store)
+            is_there, rows = await watched(read_behind(store, tip, limits.ROWS_BYTES), store, self.open_store)
         except GoneError:
             segments = await watched(store.segments(), store, self.open_store)
             if tip.place.segment in segments:
@@ -298,6 +304,8 @@ class Following:
             self.heard_ns = now_ns
         else:
             await watched(self.check_end(store, tip, self.newest), store, self.open_store)
+            if self.doubt_count:
+                await watched(store.withdraw([self.name]), store, self.open_store)
             self.doubt_count, self.unreadable = 0, None
         self.is_caught_up = not rows
         self.look_for_leader(replica, self.newest)

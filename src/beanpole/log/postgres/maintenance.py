@@ -65,6 +65,9 @@ class Maintenance:
         self.made_to = replica.tip.place.segment
         """The newest segment whose table is there."""
 
+        self.remakes = False
+        """Whether tables are to be made that were made before."""
+
         self.problem = ""
         """Why the last attempt failed; empty: it didn't."""
 
@@ -106,8 +109,9 @@ class Maintenance:
         self.made_event.set()
 
     def forget(self, segment: int) -> None:
-        """Make the table of a segment again: a promotion took it back."""
+        """Make the table of a segment again that has no row yet: a promotion took it back, or somebody dropped it."""
         self.made_to = min(self.made_to, segment - 1)
+        self.remakes = True
 
     def sever(self) -> None:
         """Close the connection: the server may no longer be the primary."""
@@ -169,12 +173,17 @@ class Maintenance:
     async def work(self, store: Store) -> None:
         """Make the next table, find the jobs of the oldest, drop those that nobody needs, repair what can't be read."""
         newest = self.replica.records.segment + 1
+        if self.remakes:
+            for number in range(newest, self.made_to, -1):
+                await store.forget_segment(number)
+            self.remakes = False
         while self.made_to < newest:
             await self.make(store, self.made_to + 1)
         if self.compaction.needs_ids:
             self.compaction.set_ids(await self.find_ids(self.compaction.segment), complete=False)
         complaints = await store.complaints()
         self.unreadable = complaints[0].place if complaints else None
+        self.contradicted = {name: each for name, each in self.contradicted.items() if each in complaints}
         for each in complaints:
             await self.look_at(store, each)
         await self.drop(store, complaints)

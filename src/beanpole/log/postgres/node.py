@@ -124,6 +124,9 @@ class Node:
         self.keeps_lead_until_ns = 0
         """Until when this node leads on though no other reaches it: else two that don't reach each other take turns."""
 
+        self.contradicted_ns: dict[str, int] = {}
+        """Since when other nodes can't verify what this one has written, by name."""
+
         self.nodes: list[NodeState] = []
         """What the nodes said of themselves last, this one too."""
 
@@ -319,10 +322,14 @@ class Node:
             self.hand_over()
 
     def check_writing(self, leading: Leading) -> None:
-        """Stop if two nodes can't verify what this one has written, and none has read beyond it, whatever it finds."""
-        bad = leading.maintenance.contradicted
-        places = [each.place for each in bad.values()]
-        if len(bad) > 1 and not any(each.is_warm and each.applied > min(places) for each in self.live_others()):
+        """Stop if two nodes can't verify what this one has written, and none has read beyond it, whatever it finds.
+
+        They have time to read it again: what they did not find may not have been there yet.
+        """
+        bad, now_ns = leading.maintenance.contradicted, self.clock.now_ns()
+        self.contradicted_ns = {name: self.contradicted_ns.get(name, now_ns) for name in bad}
+        places = [bad[name].place for name, ns in self.contradicted_ns.items() if now_ns - ns > limits.CONTRADICTED_NS]
+        if len(places) > 1 and not any(each.is_warm and each.applied > min(places) for each in self.live_others()):
             raise FaultyError(f"no other node can verify what this one has written: {', '.join(bad)}, {places[0]}")
 
     def step_down(self, leading: Leading, to: str) -> None:

@@ -242,6 +242,10 @@ class PostgresStore:
         if newest < number:
             await self.change(schema.make_segment(number))
 
+    async def forget_segment(self, number: int) -> None:
+        """See Store."""
+        await self.change(schema.forget_segment(number))
+
     async def drop_segment(self, number: int) -> None:
         """See Store."""
         await self.change(schema.drop_segment(number))

@@ -153,6 +153,11 @@ def make_segment(segment: int) -> str:
     """
 
 
+def forget_segment(segment: int) -> str:
+    """Return what deletes the line of a segment without a table. While the line is there nobody makes the table."""
+    return f"delete from {SCHEMA}.segment where number = {segment} and to_regclass('{table(segment)}') is null;"
+
+
 def drop_segment(segment: int) -> str:
     """Return what drops a segment's table with its line."""
     return f"drop table if exists {table(segment)}; delete from {SCHEMA}.segment where number = {segment};"

@@ -223,6 +223,9 @@ class Store(Protocol):
             GoneError: there is no segment before it.
         """
 
+    async def forget_segment(self, number: int) -> None:
+        """Forget a segment whose table is missing, so that it can be made; do nothing if the table is there."""
+
     async def drop_segment(self, number: int) -> None:
         """Drop the table of a segment, unless it is gone. Raise BusyError if somebody reads it."""
 
