@@ -54,7 +54,12 @@ def ids() -> None:
     show_default=True,
     help="How messages on standard error look; auto is console on a terminal, and json elsewhere.",
 )
-def serve(config: Path, ready_file: Path | None, log_format: str) -> int:
+@click.option(
+    "--adopt",
+    is_flag=True,
+    help="Go on with a copy or a backup of a database of SQLite. Only for the start that was refused.",
+)
+def serve(config: Path, ready_file: Path | None, log_format: str, adopt: bool) -> int:
     """Serve the rules of CONFIG, a TOML file or a JSON file of lxyfirst/id_server.
 
     SIGHUP and SIGUSR1 read the rules again, all or none. SIGTERM, SIGINT and SIGUSR2 stop, and give unused ranges back.
@@ -70,6 +75,8 @@ def serve(config: Path, ready_file: Path | None, log_format: str) -> int:
         notify_systemd("READY=1")
 
     logger, found = open_logger(log_format), app.read(config)
+    if adopt:
+        app.adopt([found, *(app.read(config, process) for process in range(1, found.processes))])
     if found.processes > 1:
         from beanpole.cli.ids_processes import serve_with_processes
 

@@ -15,7 +15,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
@@ -374,6 +374,18 @@ def check_unused(config: Config) -> None:
                 probe.bind(address)
         except OSError as error:
             raise StartError(f"cannot listen: {error.strerror or error}", ExitCode.CANNOT_LISTEN) from error
+
+
+def adopt(configs: Iterable[Config]) -> None:
+    """Take databases for those that count, though they are copies or backups: an operator says that they may be.
+
+    Raises StartError: one can't be opened.
+    """
+    for config in configs:
+        store = Store(config.database, None if config.is_leased else config.offset, config.step)
+        store.is_adopting = True
+        store.open()
+        store.close()
 
 
 def serve(

@@ -83,6 +83,10 @@ class DatabaseAwayError(StartError):
         super().__init__(message, ExitCode.FAILED)
 
 
+class MovedError(BeanpoleError):
+    """The database is a copy of the one that was used last, or a backup of it."""
+
+
 class LeaseLostError(StorageError):
     """Another process has taken over the numbers of this node."""
 

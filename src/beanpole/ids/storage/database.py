@@ -17,9 +17,13 @@ import sqlalchemy as sa
 from beanpole.errors import ExitCode, StartError
 from beanpole.ids import limits
 from beanpole.ids.errors import DatabaseLostError, StorageError
+from beanpole.ids.storage.place import identity, identity_at, open_or_make, place_of
 
 START = -1
 """The number of the lock that a process holds while it starts. The lock of a node has the number of the node."""
+
+NOTED_BYTES = 20
+"""Bytes of the note in a lock's file: a number of 63 bits, and the end of the line."""
 
 MAX_TIMEOUT = "4294967295"
 """The longest time in milliseconds that every version lets a commit wait for a replica: 49 days."""
@@ -75,6 +79,22 @@ class Database(ABC):
         # Drivers keep what they have prepared: a few lengths take less memory than all, and are found there.
         same = [pairs[-1]] * ((1 << (len(pairs) - 1).bit_length()) - len(pairs))
         return connection.execute(text.bindparams(PAIRS), {"pairs": [*pairs, *same], "node": node}).all()
+
+    @property
+    def name(self) -> str:
+        """What people call it."""
+        return "the database"
+
+    def place(self) -> str:
+        """Return what tells the database from its copies; empty if nothing does."""
+        return ""
+
+    def writes_seen(self, number: int) -> int:  # noqa: ARG002 - only a file has something beside it
+        """Return how many writes of a node there were, as noted beside the database; 0 if that is not known."""
+        return 0
+
+    def note_writes(self, number: int, count: int) -> None:  # noqa: B027 - see above
+        """Note how many writes of a node are durable beside the database, whose backup will not know it."""
 
     def check(self, *, is_connected: bool) -> None:  # noqa: B027 - only a file can be lost unnoticed
         """Check that the database is the one that it was.
@@ -174,12 +194,35 @@ class Sqlite(Database):
             connection.exec_driver_sql("PRAGMA cache_size = -32768")  # KiB
         connection.exec_driver_sql(f"{insert_into(table)} VALUES ({marks(table, '?')}) {on_conflict(table)}", rows)
 
+    @property
+    def name(self) -> str:
+        """The path of the file."""
+        return str(self._path)
+
+    def place(self) -> str:
+        """Return the machine and the number of the file: a copy has another one, on this machine or elsewhere.
+
+        Not the device, which a restart of the machine may call otherwise.
+        """
+        return place_of(self._path)
+
+    def writes_seen(self, number: int) -> int:
+        """Return what the lock's file says. A crash of the machine may have left an older number there, or none."""
+        found = os.pread(self._files[number].fileno(), NOTED_BYTES, 0)
+        return int(found) if len(found) == NOTED_BYTES and found.strip().isdigit() else 0
+
+    def note_writes(self, number: int, count: int) -> None:
+        """Write it into the lock's file, without waiting for the disk."""
+        if number in self._files:
+            os.pwrite(self._files[number].fileno(), f"{count:0{NOTED_BYTES - 1}}\n".encode(), 0)
+
     def lock(self, connection: sa.Connection, number: int) -> bool:  # noqa: ARG002 - it is the process that has it
         """Lock a file."""
         if number in self._files:
             return True
         name = "start" if number == START else f"node-{number}"
-        file = Path(f"{self._path}.{name}").open("ab")  # noqa: SIM115 - closed by `unlock`
+        # Neither empties nor appends: the file has a note.
+        file = open(f"{self._path}.{name}", "rb+", 0, opener=open_or_make)  # noqa: SIM115 - closed by `unlock`
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -371,19 +414,6 @@ class Postgresql(Database):
 
 POSTGRESQL_AWAY = ("starting up", "shutting down", "in recovery mode", "too many clients", "terminating connection")
 """What PostgreSQL says when a client should come back later."""
-
-
-def identity(status: os.stat_result) -> tuple[int, int]:
-    """Return what a file has as long as it exists, whatever its name is."""
-    return status.st_dev, status.st_ino
-
-
-def identity_at(path: str | Path) -> tuple[int, int] | None:
-    """Return what the file at a path is; None: there is none."""
-    try:
-        return identity(os.stat(path))  # noqa: PTH116 - many times a second
-    except FileNotFoundError:
-        return None
 
 
 def others(table: sa.Table) -> list[str]:

@@ -2,7 +2,8 @@
 
 Two tables of our own. `beanpole_ids_node` has a row for each node: its epoch, which each start raises, and the number
 of the last transaction that wrote marks. A database that has an older one has lost commits, as a replica that was
-promoted too early: nothing more is reserved there.
+promoted too early: nothing more is reserved there. A start looks for a file of SQLite that is a copy or a backup: its
+place is in the row, and the number of the last transaction is noted beside it.
 `beanpole_ids_counter` has a row for each counter of a node. A store locks its node while it is connected, so
 that a second process is refused. It checks its epoch in every transaction, so that a process that has lost the lock
 without noticing writes nothing more.
@@ -23,14 +24,21 @@ import sqlalchemy as sa
 
 from beanpole.errors import ExitCode, StartError
 from beanpole.ids import limits
-from beanpole.ids.errors import DatabaseAwayError, LeaseLostError, StorageError
+from beanpole.ids.errors import DatabaseAwayError, LeaseLostError, MovedError, StorageError
 from beanpole.ids.mark import Mark
 from beanpole.ids.original import table
 from beanpole.ids.rules.fingerprint import merged
 from beanpole.ids.rules.sequence import Key
 from beanpole.ids.storage.database import START, database_at
+from beanpole.ids.storage.place import is_elsewhere
 
 T = TypeVar("T")
+
+ADOPT = (
+    "numbers that were given since then, or that the other one gives, would be given again. If nobody uses another "
+    "copy, and `reserved` in beanpole_ids_counter is above all numbers that were given, start once with --adopt"
+)
+"""What to do with a database that is not the one that it was."""
 
 LOCK_TRIES_PER_S = 50
 """Attempts to take a lock that another process holds."""
@@ -45,6 +53,7 @@ NODES = sa.Table(
     sa.Column("node", sa.Integer, primary_key=True, autoincrement=False),
     *(sa.Column(name, NUMBER, nullable=False) for name in ("epoch", "generation", "step")),
     sa.Column("writes", NUMBER, nullable=False, server_default="0"),
+    sa.Column("place", sa.String(255), nullable=False, server_default=""),
 )
 
 COUNTERS = sa.Table(
@@ -90,6 +99,8 @@ class Store:
         """The number of the last one that was committed: the database must not have an older one."""
 
         self._sleep = sleep
+        self.is_adopting = False
+        """Whether a copy or a backup is taken for the database that counts: an operator says so."""
 
     def open(self) -> None:
         """Connect, make the tables, take the node, raise its epoch. One process at a time does this.
@@ -110,9 +121,13 @@ class Store:
             self._has_lock = True
             with connection.begin():
                 self._take_node(connection)
+            self._database.note_writes(self.node, self._durable_count)
             self._database.unlock(connection, START)
             connection.commit()
             self._database.check(is_connected=True)
+        except MovedError as error:
+            self.close()
+            raise StartError(f"{self._database.name}: {error}; {ADOPT}", ExitCode.LOG_CHANGED) from error
         except LeaseLostError as error:
             self.close()
             raise StartError(str(error), ExitCode.DATA_DIR_LOCKED) from error
@@ -200,6 +215,7 @@ class Store:
                     f"storage: node {row.node} runs with step {row.step}, this one has {self.step}: "
                     "stop all nodes, then start them with the new step"
                 )
+        self._check_place(rows)
         newest = max(rows.values(), key=lambda row: int(row.generation), default=None)
         self.generation = 1 if newest is None else newest.generation + (newest.step != self.step)
         if newest is not None and newest.step != self.step:
@@ -210,10 +226,30 @@ class Store:
         self.epoch = mine.epoch + 1 if mine else 1
         self._write_count = self._durable_count = mine.writes if mine else 0
         values = {"epoch": self.epoch, "generation": self.generation, "step": self.step}
+        values["place"] = self._database.place()
         if mine:
             connection.execute(sa.update(NODES).where(NODES.c.node == self.node).values(**values))
         else:
             connection.execute(sa.insert(NODES).values(node=self.node, **values))
+
+    def _check_place(self, rows: Mapping[int, Any]) -> None:
+        """Check that the database is where it was, and has all that was written into it.
+
+        Raises MovedError: it is a copy, or a backup.
+        """
+        if self.is_adopting:
+            if place := self._database.place():
+                connection = self._connection
+                assert connection is not None, "a start is connected"
+                connection.execute(sa.update(NODES).values(place=place))
+            return
+        for row in rows.values():
+            if is_elsewhere(row.place, self._database.place()):
+                raise MovedError("it is a copy, or was moved from another machine or file system")
+        mine = rows.get(self.node)
+        seen = self._database.writes_seen(self.node)
+        if seen > (mine.writes if mine else 0):
+            raise MovedError(f"it is older than what node {self.node} wrote last, as a restored backup is")
 
     def saved(self, *, even_of_running: bool = False) -> dict[Key, Mark]:
         """Return the marks of all counters above the numbers of all nodes. No node starts while they are read.
@@ -310,6 +346,7 @@ class Store:
         self._write_count += 1
         self._run(write if marks else lambda _: None)
         self._durable_count = self._write_count
+        self._database.note_writes(self.node, self._durable_count)
 
     def _check_forward(self, connection: sa.Connection, marks: Mapping[Key, Mark]) -> None:
         """Assert that no counter would go back."""

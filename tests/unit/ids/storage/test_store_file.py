@@ -1,15 +1,17 @@
 """A file of SQLite that is deleted or replaced while a store has it open, or while none has."""
 
 import shutil
+import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from beanpole.errors import StartError
+from beanpole.errors import ExitCode, StartError
 from beanpole.ids.errors import DatabaseLostError
 from beanpole.ids.mark import Mark
+from beanpole.ids.storage.place import is_elsewhere
 from beanpole.ids.storage.store import Store
 from tests.unit.ids.storage.test_store import KEY, load
 
@@ -103,3 +105,99 @@ def test_start_without_the_file_that_was_there_is_refused(file: Path, store: Sto
     with closing(Store(f"sqlite:///{file}", 0, 1)) as new:
         new.open()
         assert load(new) is None, "an operator has said that it may begin again"
+
+
+# --- Copies and backups -----------------------------------------------------------------------------------------------
+
+
+def is_refused(file: Path, reason: str) -> bool:
+    """Whether a start is refused, for a reason; with `--adopt` it goes on, and then as always."""
+    address = f"sqlite:///{file}"
+    with pytest.raises(StartError, match=reason) as refused:
+        Store(address, 0, 1).open()
+    assert refused.value.exit_code == ExitCode.LOG_CHANGED
+    assert str(refused.value).startswith(f"{file}: it is ")
+    assert str(refused.value).endswith("start once with --adopt")
+    for is_adopting in (True, False):
+        with closing(Store(address, 0, 1)) as store:
+            store.is_adopting = is_adopting
+            store.open()
+            store.reserve([(KEY, MARK)])
+    return True
+
+
+@pytest.mark.parametrize("is_whole", [True, False])
+def test_copy_is_refused(file: Path, store: Store, tmp_path: Path, is_whole: bool) -> None:
+    """Two services with copies of a folder gave the same numbers."""
+    store.close()
+    shutil.copytree(
+        tmp_path, tmp_path / "copy", ignore=shutil.ignore_patterns("copy", *[] if is_whole else ["*.node-*"])
+    )
+    assert is_refused(tmp_path / "copy" / "ids.db", "it is a copy, or was moved from another machine or file system")
+    with closing(Store(f"sqlite:///{file}", 0, 1)) as again:
+        again.open()
+
+
+def test_backup_in_the_place_of_the_file_is_refused(file: Path, store: Store, tmp_path: Path) -> None:
+    """Numbers that were given after the backup came again."""
+    store.close()
+    shutil.copy(file, tmp_path / "backup")
+    with closing(Store(f"sqlite:///{file}", 0, 1)) as later:
+        later.open()
+        later.reserve([(KEY, MARK.at(199, 200))])
+    inode = file.stat().st_ino
+    file.write_bytes((tmp_path / "backup").read_bytes())
+    assert file.stat().st_ino == inode, "it is the same file, with what it had before"
+    assert is_refused(file, "it is older than what node 0 wrote last, as a restored backup is")
+
+
+def test_backup_that_lacks_nothing_is_no_loss(file: Path, store: Store, tmp_path: Path) -> None:
+    store.close()
+    shutil.copy(file, tmp_path / "backup")
+    with closing(Store(f"sqlite:///{file}", 0, 1)) as later:
+        later.open()  # a start alone reserves nothing
+    file.write_bytes((tmp_path / "backup").read_bytes())
+    with closing(Store(f"sqlite:///{file}", 0, 1)) as again:
+        again.open()
+
+
+def test_restart_kill_and_move_are_no_copy(tmp_path: Path) -> None:
+    folder = tmp_path / "before"
+    folder.mkdir()
+    for count in range(3):
+        (killed := Store(f"sqlite:///{folder}/ids.db", 0, 2)).open()
+        killed.reserve([(KEY, MARK.at(100 + count, 200))])
+        with closing(Store(f"sqlite:///{folder}/ids.db", 1, 2)) as other:
+            other.open()
+        killed._drop()  # as when the process is killed: nothing is written any more
+        killed._database.close()
+        folder = folder.rename(tmp_path / f"moved{count}")
+
+
+@pytest.mark.parametrize("note", [b"", b"\0" * 20, b"123", b"00000000000000000000000"])
+def test_note_that_a_crash_of_the_machine_damaged_is_none(file: Path, store: Store, note: bytes) -> None:
+    """And what an older version has left: no note, and no place."""
+    store.close()
+    Path(f"{file}.node-0").write_bytes(note)
+    with closing(sqlite3.connect(file)) as database, database:
+        database.execute("UPDATE beanpole_ids_node SET place = ''")
+    with closing(Store(f"sqlite:///{file}", 0, 1)) as again:
+        again.open()
+
+
+@pytest.mark.parametrize(
+    ("known", "place", "expected"),
+    [
+        ("", "m 1", False),
+        ("m 1", "", False),
+        ("m 1", "m 1", False),
+        ("m 1", "m 2", True),
+        ("m 1", "n 1", True),
+        (" 1", "n 1", False),
+        ("m 1", " 1", False),
+        (" 1", " 2", True),
+    ],
+)
+def test_where_a_file_is(known: str, place: str, expected: bool) -> None:
+    """A machine without an id, as a container, is no other one."""
+    assert is_elsewhere(known, place) == expected
