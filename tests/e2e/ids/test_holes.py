@@ -73,7 +73,7 @@ HOLES = {
         "unit/ids/rules/test_reader.py::test_lua_is_refused_with_the_reason",
     ),
     21: ("an empty datagram closes the socket", "e2e/ids/test_ids.py::test_never_deaf"),
-    22: ("anyone makes names without end", "unit/ids/test_service.py::test_names_of_strangers_are_bounded"),
+    22: ("anyone makes names without end", "unit/ids/test_names.py::test_stranger_makes_no_new_name_without_a_cookie"),
     23: ("a long error of a rule overflows a buffer", "e2e/ids/test_holes.py::test_long_error_of_a_rule"),
 }
 
