@@ -307,10 +307,11 @@ class Counters:
             counter = self.loaded.get(key)
             if counter is not None and counter.time_s == time_s and key not in evicted and not self._is_wanted(key):
                 evicted[key] = None
-        if any(self.loaded[key].time_s > self.clock_floor_s() - limits.THRASH_S for key in evicted):
+        keys = [key for key in evicted if key in self.loaded]  # none is if the database was lost during the search
+        if any(self.loaded[key].time_s > self.clock_floor_s() - limits.THRASH_S for key in keys):
             self.thrashed_at_s = self.monotonic_s()
-        self.evicted_count += len(evicted)
-        await self._unload(list(evicted))
+        self.evicted_count += len(keys)
+        await self._unload(keys)
 
     async def _find_oldest(self) -> None:
         """Find the counters that were used longest ago, while requests are served."""

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from beanpole.ids import limits
+from beanpole.ids.errors import DatabaseLostError
 from beanpole.ids.http.health import Health
 from beanpole.ids.mark import Mark
 from beanpole.ids.rules.sequence import Key
@@ -155,6 +156,36 @@ def test_counters_that_requests_wait_for_stay(tmp_path: Path) -> None:
         assert await given_to(world, "g") == 0, "then there is room again"
 
     play(tmp_path, story, replace(configure(tmp_path), new_names_per_s=1000))
+
+
+def test_counters_change_while_the_oldest_are_looked_for(tmp_path: Path) -> None:
+    """What has been chosen may be in use again when the search ends, or gone with the database."""
+
+    async def searching(world: World) -> None:
+        """Asks for two more names than there is room for, and returns while the second counter is looked for."""
+        world.service.counters.most = 3
+        for app in "abcd":
+            await given_to(world, app)
+            world.now_s += 1
+        await given_to(world, "c")  # so that of the two that were found before only `b` is as old as it was
+        world.send(app_name="e")
+        world.send(app_name="f")
+        await until(lambda: not world.service.counters._oldest)
+
+    async def lost(world: World) -> None:
+        await searching(world)
+        world.service.counters.abandon(DatabaseLostError("storage: the file is gone"))
+        await world.keeper
+        assert [(each["app_name"], each["code"]) for each in world.replies[-2:]] == [("e", -3), ("f", -3)]
+
+    async def wanted(world: World) -> None:
+        await searching(world)
+        world.send(app_name="b", count=1000)  # more than it has left: it waits for a range
+        await until(lambda: len(world.replies) == 8)
+        assert {each["app_name"]: each["code"] for each in world.replies[-3:]} == {"b": 0, "e": 0, "f": 0}
+
+    play(tmp_path, lost)
+    play(tmp_path, wanted)
 
 
 def test_health_warns_when_there_is_no_room(tmp_path: Path) -> None:
