@@ -396,7 +396,9 @@ class Postgresql(Database):
 
     def write(self, connection: sa.Connection, table: sa.Table, rows: list[tuple[Any, ...]]) -> None:
         """See `Database.write`. One statement has all rows, as an array of each column."""
-        arrays = ", ".join(f"%s::{column.type.compile(connection.dialect)}[]" for column in table.columns)
+        # The types without their lengths: a cast cuts a text that is too long, where the insertion refuses it.
+        types = (column.type.compile(connection.dialect).partition("(")[0] for column in table.columns)
+        arrays = ", ".join(f"%s::{each}[]" for each in types)
         statement = f"{insert_into(table)} SELECT * FROM unnest({arrays}) {on_conflict(table)}"  # noqa: S608 - ours
         connection.exec_driver_sql(statement, tuple(list(values) for values in zip(*rows, strict=True)))
 

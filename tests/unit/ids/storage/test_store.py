@@ -1,5 +1,6 @@
 """Storage: the same on SQLite, MariaDB and PostgreSQL. Each test has a database of its own."""
 
+import contextlib
 import gc
 import time
 import uuid
@@ -269,6 +270,16 @@ def test_numbers_and_times_beyond_32_bits(opened: Open) -> None:
     mark = Mark(2**40, 2**63 - 1, 2**40 + 5, "x")
     store.reserve([(KEY, mark)])
     assert load(store) == mark
+
+
+def test_text_that_has_no_room_is_not_cut(opened: Open) -> None:
+    """What a row says last of its rule is its present fingerprint: without it numbers could repeat unnoticed."""
+    store = opened()
+    texts = " ".join(f"{each:012}.13.day" for each in range(20))
+    with contextlib.suppress(StorageError):  # SQLite has room for more than it was told
+        store.reserve([(KEY, Mark(0, 9, 100, DAY.kind, texts))])
+    mark = load(store)
+    assert mark is None or mark.fingerprints == texts
 
 
 def test_table_of_the_original_is_taken_over(database: Database, opened: Open) -> None:
