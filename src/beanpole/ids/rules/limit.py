@@ -63,10 +63,6 @@ class Limit:
         names = [f"each {what}" if name == EACH else f"{what} {name!r}" for what, name in pairs if name is not None]
         return " and ".join(names) or "all rules"
 
-    def is_about(self, rule: str, app: str) -> bool:
-        """Return whether it is about an application's numbers of a rule."""
-        return self.rule in {None, EACH, rule} and self.app in {None, EACH, app}
-
 
 def read_limits(table: Table, rules: Collection[str], zone: str) -> tuple[Limit, ...]:
     """Read the tables ``limit``, which both forms of a configuration may have."""
