@@ -184,11 +184,11 @@ def outlook(rule: "Rule", at_s: int, rate: float | None) -> Iterator[str]:
             yield f"at {rate:g}/s: {text}; the cycle ends {moment(end_s, cycle.zone)}"
     if layout is None:
         whole = "all" if end_s is None else "a cycle"
-        waiting = "those that its waiting requests ask for"
+        waiting = "that its waiting requests ask for"
         if rule.counting.batch == 1:
-            yield f"a crash costs an application {waiting}: each client's last `count`, up to {IDS_COUNT_MAX}"
+            yield f"a crash costs an application the numbers {waiting}: a client's last `count`, up to {IDS_COUNT_MAX}"
         else:
-            yield f"a crash costs an application up to {cost} numbers, {cost / left:.2%} of {whole}, or {waiting}"
+            yield f"a crash costs an application up to {cost} numbers, {cost / left:.2%} of {whole}, or those {waiting}"
         if cost * 100 > left * limits.CRASH_PERCENT_MAX:
             yield f"warning: that is more than {limits.CRASH_PERCENT_MAX}%; a smaller batch costs less"
         if shape.step > 1:

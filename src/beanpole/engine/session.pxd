@@ -26,6 +26,6 @@ cdef class Session(Timed):
     cdef readonly bint half_closed       # no more input can come, so it can't wait
     cdef readonly bint producer          # it got past the line of a put once
     cdef readonly bint worker            # it reserved once
-    cdef readonly bint quitting          # none of its commands runs any more: it said quit, or none can be understood
+    cdef readonly bint quitting          # none of its commands runs any more: it said quit, or what follows can't be meant
     cdef object work                     # `Work | None`: the rest of a command that takes more than one turn
     cdef Py_ssize_t moved_count          # jobs that its command moved and that nobody has charged it for yet

@@ -47,7 +47,7 @@ DAILY = '[[rule]]\nname = "r"\ntemplate = "O{year:02}{month:02}{day:02}{counter:
             "0.001",
             [
                 "100000 numbers each year of UTC",
-                "a crash costs an application those that its waiting requests ask for: each client's last `count`, up",
+                "a crash costs an application the numbers that its waiting requests ask for: a client's last `count`",
             ],
         ),
         (

@@ -94,7 +94,7 @@ class Counting:
     shape: Shape
     cycles: Cycles
     batch: int = limits.BATCH_DEFAULT
-    """Numbers of a range; 1 reserves each by itself and leaves no gap in a crash."""
+    """Numbers of a range; with 1 no more are reserved than requests wait for, and a crash can lose only those."""
 
     fingerprint: Fingerprint = field(default=Fingerprint(), kw_only=True)
     """What the numbers look like."""
