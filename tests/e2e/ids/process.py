@@ -5,7 +5,7 @@ import os
 import signal
 import socket
 import subprocess
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -84,6 +84,7 @@ def running(
     has_own_clock: bool = False,
     env: Mapping[str, str] | None = None,
     limits: Mapping[str, int] = PATIENT,
+    options: Sequence[str] = (),
 ) -> Iterator[Ids]:
     """A service that answers; it is killed if the test has not ended it. Its own clock is that of `clocked`.
 
@@ -91,7 +92,7 @@ def running(
     """
     ready_file = folder / "ready"
     ready_file.unlink(missing_ok=True)
-    program = ["beanpole", "ids", "serve", str(config), "--ready-file", str(ready_file)]
+    program = ["beanpole", "ids", "serve", str(config), "--ready-file", str(ready_file), *options]
     if has_own_clock:
         program = [clocked.__file__, str(config), str(folder)]
     command = [*patient.COMMAND, json.dumps(dict(limits)), *program]
