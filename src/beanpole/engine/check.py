@@ -11,8 +11,9 @@ from cython.cimports.beanpole.engine.leaving import Leave
 from cython.cimports.beanpole.engine.session import Session
 from cython.cimports.beanpole.engine.tags import read_flags
 from cython.cimports.beanpole.engine.times import JobTime
-from cython.cimports.beanpole.engine.tube import Closed, Tube, Watch
+from cython.cimports.beanpole.engine.tube import Closed, Tube, Watch, can_serve
 from cython.cimports.beanpole.engine.tuberules import RuleSet, TubeRules, token_at_ns
+from cython.cimports.beanpole.engine.wide import wide_waiting
 
 from beanpole.engine import limits
 
@@ -132,7 +133,8 @@ def check_tube(engine: Engine, tube: Tube, jobs: list[Job]) -> None:
     check_ages(tube, jobs)
     line = waiting_sessions(tube)
     assert len(line) == tube.waiting_count, f"tube {name} counts {tube.waiting_count} of {len(line)} waiting sessions"
-    assert not (line and tube.ready.count and not tube.closed), f"a session waits for tube {name}, with jobs"
+    waits = line or wide_waiting(tube)
+    assert not (waits and tube.ready.count and not tube.closed), f"a session waits for tube {name}, with jobs"
     assert tube.using_count or tube.watching_count or jobs or name == b"default", f"tube {name} should be gone"
     if tube.delayed.count:
         check_timer(engine, tube, tube.delayed.entries[0].key)
@@ -209,12 +211,29 @@ def check_session(engine: Engine, session: Session) -> None:
         watch: Watch = each
         assert watch.index == index, f"{name} has a watch that does not know its place"
         in_line = watch.earlier is not None or watch.tube.first_waiting is watch
-        assert in_line == session.waiting, f"{name} does not wait in each of its tubes alike"
+        is_wide = session.heads is not None
+        assert in_line == (session.waiting and not is_wide), f"{name} does not wait in each of its tubes alike"
+        assert is_wide == (watch in (watch.tube.wide or ())), f"{name} is wide, and a tube doesn't know, or is not"
+    if session.heads is not None:
+        check_heads(session)
     if session.reserved.count:
         due_ns = session.reserved.entries[0].key
         check_timer(engine, session, due_ns - DEADLINE_MARGIN_NS if session.waiting else due_ns)
     if session.waiting and session.wait_until_ns >= 0:
         check_timer(engine, session, session.wait_until_ns)
+
+
+def check_heads(session: Session) -> None:
+    """Assert that the tubes of a wide session that have jobs stand in its heap, not behind their best job."""
+    session.heads.check()
+    for each in session.watches:
+        watch: Watch = each
+        name = watch.tube.name
+        if can_serve(watch.tube):
+            assert watch.heap_index >= 0, f"session {session.number} was not told of the jobs of tube {name}"
+            known, best = session.heads.entries[watch.heap_index], watch.tube.ready.entries[0]
+            is_before = (known.key, known.tie) <= (best.key, best.tie)
+            assert is_before, f"session {session.number} was not told of a better job of tube {name}"
 
 
 def check_timer(engine: Engine, item: Item, due_ns: cython.longlong) -> None:

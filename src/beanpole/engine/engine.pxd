@@ -73,6 +73,8 @@ cdef class Engine:
     cdef Py_ssize_t producer_count       # open sessions that put
     cdef Py_ssize_t worker_count         # open sessions that reserved
     cdef Py_ssize_t waiting_count        # open sessions that wait
+    cdef uint64_t waits_begun_count      # waits ever
+    cdef Py_ssize_t wide_watches         # watched tubes above which a session is wide (wide.py)
 
     cdef Heap heap_of(self, Job job)
     cdef int leave(self, Job job) except -1
@@ -96,7 +98,7 @@ cdef class Engine:
     cdef int count_use(self, Session session, int number) except -1
     cdef int switch_used(self, Session session, Tube tube) except -1
     cdef int offer(self, int64_t now_ns, Tube tube) except -1
-    cdef bint serve_first(self, int64_t now_ns, Tube tube) except -1
+    cdef bint serve(self, int64_t now_ns, Tube tube, Session session) except -1
     cdef int offer_all(self, int64_t now_ns, list tubes) except -1
     cdef int wait(self, Session session, int64_t until_ns) except -1
     cdef int stop_waiting(self, Session session) except -1

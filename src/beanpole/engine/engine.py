@@ -40,7 +40,7 @@ from cython.cimports.beanpole.engine.failing import (
     take_back,
     waits_to_count,
 )
-from cython.cimports.beanpole.engine.heap import Heap, Timed, sooner
+from cython.cimports.beanpole.engine.heap import Heap, Timed
 from cython.cimports.beanpole.engine.job import Flag, Job, State
 from cython.cimports.beanpole.engine.jobtable import JobTable
 from cython.cimports.beanpole.engine.keyed import end_key, forget_key, keep_key, may_return, settle
@@ -57,9 +57,10 @@ from cython.cimports.beanpole.engine.tags import KeyBit
 from cython.cimports.beanpole.engine.tally import Tally
 from cython.cimports.beanpole.engine.times import ServerTimes
 from cython.cimports.beanpole.engine.timing import note_held, note_reserved, note_wait
-from cython.cimports.beanpole.engine.tube import Tube, Watch, can_serve
+from cython.cimports.beanpole.engine.tube import Tube, Watch, can_serve, is_awaited
 from cython.cimports.beanpole.engine.tubelist import TubeList
 from cython.cimports.beanpole.engine.tubes import ignore, pause, use, watch
+from cython.cimports.beanpole.engine.wide import add_wide, best_of, drop_wide, next_in_line, note_best
 from cython.cimports.beanpole.engine.work import abandon, attend
 from cython.cimports.beanpole.protocol.commands import Verb
 from cython.cimports.beanpole.protocol.replies import Word
@@ -89,9 +90,11 @@ class Engine:
         facts: Callable[[], Mapping[str, str]] = dict,
         records: Records = None,
         extensions: cython.bint = True,
+        wide_watches: cython.Py_ssize_t = engine_limits.WIDE_WATCHES,
     ):
         self.body_bytes_max = body_bytes_max
         self.extensions = extensions
+        self.wide_watches = wide_watches
         self.started_at_ns = now_ns
         self.facts = facts
         self.describe = lambda _owner: ""
@@ -356,6 +359,8 @@ class Engine:
         session.watches.append(watch)
         session.watch_of[tube] = watch
         tube.watching_count += 1
+        if session.heads is not None or len(session.watches) > self.wide_watches:
+            add_wide(session, watch)
         return 0
 
     def drop_watch(self, session, watch):
@@ -365,6 +370,8 @@ class Engine:
             last.index = watch.index
             session.watches[watch.index] = last
         del session.watch_of[watch.tube]
+        if session.heads is not None:
+            drop_wide(session, watch)
         watch.tube.watching_count -= 1
         return self.drop_if_unused(watch.tube)
 
@@ -388,9 +395,12 @@ class Engine:
         """Let a session wait for a job, or go on waiting; until -1 is for ever."""
         if not session.waiting:
             session.waiting = True
+            session.wait_number = self.waits_begun_count
+            self.waits_begun_count += 1
             self.waiting_count += not session.own
-            for watch in session.watches:
-                cython.cast(Watch, watch, typecheck=True).tube.join_waiting(watch)
+            if session.heads is None:
+                for watch in session.watches:
+                    cython.cast(Watch, watch, typecheck=True).tube.join_waiting(watch)
         session.wait_until_ns = until_ns
         if until_ns >= 0:
             self.arm(session, until_ns)
@@ -404,8 +414,9 @@ class Engine:
             session.waiting = False
             session.wants_frame = False
             self.waiting_count -= not session.own
-            for watch in session.watches:
-                cython.cast(Watch, watch, typecheck=True).tube.leave_waiting(watch)
+            if session.heads is None:
+                for watch in session.watches:
+                    cython.cast(Watch, watch, typecheck=True).tube.leave_waiting(watch)
         return 0
 
     def wake(self, session):
@@ -418,18 +429,22 @@ class Engine:
         """Hand a tube's ready jobs to the sessions that wait for them, the longest waiting first."""
         if self.opened is not None:
             return self.offer_all(now_ns, limiting.and_opened(self, [tube]))
+        if tube.wide is not None:
+            note_best(tube)
         passed: cython.int = 0
-        while tube.waiting_count and can_serve(tube) and passed < ENDS_PER_TURN:
+        while is_awaited(tube) and can_serve(tube) and passed < ENDS_PER_TURN:
+            session: Session = next_in_line(tube)
+            if session is None:
+                break
             cost: cython.int = expiring.end_cost(cython.cast(Job, tube.ready.entries[0].item))
-            passed += 0 if self.serve_first(now_ns, tube) else cost
+            passed += 0 if self.serve(now_ns, tube, session) else cost
         return 0
 
-    def serve_first(self, now_ns, tube):
-        """Hand a tube's best job to the session that has waited longest for one; False: its time was over, it is gone.
+    def serve(self, now_ns, tube, session):
+        """Hand a tube's best job to a session that waits for one; False: its time was over, it is gone.
 
         After ENDS_PER_TURN of those a tube is left to the next tick, in which more of them go.
         """
-        session: Session = cython.cast(Session, tube.first_waiting.session, typecheck=True)
         job: Job = cython.cast(Job, tube.ready.entries[0].item)
         if job.flags & Flag.COUNTING and expiring.is_over(self, now_ns, job):
             return False
@@ -446,15 +461,18 @@ class Engine:
         tube: Tube
         heads = []
         for tube in dict.fromkeys(tubes):
-            if tube.waiting_count and can_serve(tube):
+            if tube.wide is not None:
+                note_best(tube)
+            if is_awaited(tube) and can_serve(tube):
                 heads.append((tube.ready.entries[0].key, tube.ready.entries[0].tie, tube.number, tube))
         heapq.heapify(heads)
         passed: cython.int = 0
         while heads:
             tube = heapq.heappop(heads)[3]
-            if tube.waiting_count and can_serve(tube):
+            session: Session = next_in_line(tube) if can_serve(tube) else None
+            if session is not None:
                 cost: cython.int = expiring.end_cost(cython.cast(Job, tube.ready.entries[0].item))
-                passed += 0 if self.serve_first(now_ns, tube) else cost
+                passed += 0 if self.serve(now_ns, tube, session) else cost
                 if tube.ready.count and passed < ENDS_PER_TURN:
                     heapq.heappush(heads, (tube.ready.entries[0].key, tube.ready.entries[0].tie, tube.number, tube))
         return 0
@@ -650,24 +668,18 @@ class Engine:
 
     def reserve(self, now_ns, session, until_ns):
         """reserve: the ready job of the smallest (pri, id) in the watched tubes that are not paused, or wait."""
-        watch: Watch
-        best: Heap
-        job: Job
         self.count_worker(session)
-        passed: cython.int = 0
-        while passed < ENDS_PER_TURN:
-            best = None
-            for watch in session.watches:
-                if can_serve(watch.tube) and (best is None or sooner(watch.tube.ready, best)):
-                    best = watch.tube.ready
+        left: cython.int = ENDS_PER_TURN
+        while left > 0:
+            best: Heap = best_of(session, cython.address(left))
             if best is None:
                 break
-            job = cython.cast(Job, best.entries[0].item)
+            job: Job = cython.cast(Job, best.entries[0].item)
             cost: cython.int = expiring.end_cost(job)
             if not (job.flags & Flag.COUNTING and expiring.is_over(self, now_ns, job)):
                 return self.reserve_for(now_ns, session, job)
-            passed += cost
-        else:
+            left -= cost
+        if left <= 0:
             verb: Verb = Verb.RESERVE if until_ns == NEVER else Verb.RESERVE_WITH_TIMEOUT
             self.command_counts[cython.cast(cython.int, verb)] -= 1
             return Outcome.AGAIN

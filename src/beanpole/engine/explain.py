@@ -18,6 +18,7 @@ from cython.cimports.beanpole.engine.tags import Tag, attempt_of, find_tag, get_
 from cython.cimports.beanpole.engine.tube import Closed, Tube, Watch
 from cython.cimports.beanpole.engine.tuberules import TubeRules, token_at_ns
 from cython.cimports.beanpole.engine.walk import Walk
+from cython.cimports.beanpole.engine.wide import waiting_in, wide_waiting
 from cython.cimports.beanpole.engine.work import Work, begin
 from cython.cimports.beanpole.protocol.commands import Verb
 from cython.cimports.libc.stdint import int64_t
@@ -162,12 +163,12 @@ def nobody_reasons(engine: Engine, tube: Tube) -> list[str]:
     reasons = []
     if tube.watching_count == 0:
         reasons.append("unwatched: no session watches the tube")
-    elif tube.waiting_count == 0:
+    elif waiting_in(tube) == 0:
         reasons.append(
             f"busy: of {number_of(tube.watching_count, 'session', 'sessions')} that watch the tube none waits"
         )
-    others: cython.Py_ssize_t = engine.waiting_count - tube.waiting_count
-    if others and tube.waiting_count == 0:
+    others: cython.Py_ssize_t = engine.waiting_count - waiting_in(tube)
+    if others and waiting_in(tube) == 0:
         wait = "session waits" if others == 1 else "sessions wait"
         reasons.append(f"elsewhere: {others} {wait}, but for other tubes")
     return reasons
@@ -260,7 +261,7 @@ def about_tube(tube: Tube) -> list[tuple[str, object]]:
         ("delayed", tube.delayed.count),
         ("buried", tube.buried.count),
         ("watching", tube.watching_count),
-        ("waiting", tube.waiting_count),
+        ("waiting", waiting_in(tube)),
     ]
 
 
@@ -295,9 +296,9 @@ def reasons_of_tube(engine: Engine, now_ns: int64_t, tube: Tube, held: list[int]
         ids = [cython.cast(Job, each, typecheck=True).id for each in tube.buried.first(NAMED_MAX)]
         count = number_of(tube.buried.count, "job", "jobs")
         reasons.append(f"buried: {count}, by id {named(ids, tube.buried.count)}")
-    if tube.waiting_count:
+    if waiting_in(tube):
         names = [who(engine, session) for session in first_waiting(tube)]
-        reasons.append(f"waiting: {named(names, tube.waiting_count)}")
+        reasons.append(f"waiting: {named(names, waiting_in(tube))}")
     else:
         reasons += nobody_reasons(engine, tube)
     return reasons + log_reasons(engine)
@@ -315,4 +316,11 @@ def first_waiting(tube: Tube) -> list[Session]:
     while watch is not None and len(found) < NAMED_MAX:
         found.append(watch.session)
         watch = watch.later
-    return found
+    found += wide_waiting(tube)
+    found.sort(key=wait_number)
+    return found[:NAMED_MAX]
+
+
+def wait_number(session: Session) -> int:
+    """Return how many waits had begun before that of a session."""
+    return session.wait_number

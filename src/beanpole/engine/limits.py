@@ -9,6 +9,9 @@ DEADLINE_MARGIN_NS = 1_000_000_000
 JOBS_PER_TICK = 5_000
 """Jobs that become ready by time in one tick, a millisecond or two; if more are due, the next turn goes on."""
 
+WIDE_WATCHES = 5_000
+"""Watched tubes of a session above which it does not look at each of them, a fraction of a millisecond: see wide.py."""
+
 ENDS_PER_TURN = 1_000
 """Jobs that are over and that one command finds in its way; then it is tried again, or left to the next tick.
 

@@ -12,6 +12,7 @@ from cython.cimports.beanpole.engine.job import Flag, Job
 from cython.cimports.beanpole.engine.session import Session
 from cython.cimports.beanpole.engine.timing import note_wait
 from cython.cimports.beanpole.engine.tube import Tube, Watch, can_serve
+from cython.cimports.beanpole.engine.wide import best_tube
 from cython.cimports.beanpole.engine.work import Work, begin
 from cython.cimports.beanpole.protocol.commands import Command, Verb
 from cython.cimports.beanpole.protocol.replies import Word
@@ -53,6 +54,8 @@ def hold_many(engine, now_ns, session, count):
     """Reserve the best jobs of the watched tubes for a session, up to `count` of them and to BODIES_BYTES_MAX."""
     tube: Tube
     size: cython.Py_ssize_t = 0
+    if session.heads is not None:
+        return hold_wide(engine, now_ns, session, count)
     heads = cython.cast(cython.pointer(Head), malloc(len(session.watches) * cython.sizeof(Head)))
     if heads is cython.NULL:
         raise MemoryError
@@ -71,6 +74,29 @@ def hold_many(engine, now_ns, session, count):
         return hold_best(engine, now_ns, session, count, heads, size)
     finally:
         free(heads)
+
+
+@cython.cfunc
+def hold_wide(engine: Engine, now_ns: int64_t, session: Session, count: uint32_t) -> list:
+    """Do what :func:`hold_many` does for a session that watches very many tubes."""
+    left: cython.int = ENDS_PER_TURN + count
+    bytes_left: cython.Py_ssize_t = BODIES_BYTES_MAX
+    jobs: list = []
+    while len(jobs) < count:
+        tube: Tube = best_tube(session, cython.address(left))
+        if tube is None:
+            break
+        job: Job = cython.cast(Job, tube.ready.entries[0].item)
+        cost: cython.int = end_cost(job)
+        if job.flags & Flag.COUNTING and is_over(engine, now_ns, job):
+            left -= cost
+            continue
+        bytes_left -= job.body_bytes
+        if bytes_left < 0 and jobs:
+            break
+        engine.take(now_ns, session, job)
+        jobs.append(job)
+    return jobs if jobs or left > 0 else None
 
 
 def hold_best(engine, now_ns, session, count, heads, size):

@@ -12,7 +12,7 @@ from cython.cimports.beanpole.engine.records import Room
 from cython.cimports.beanpole.engine.report import peek
 from cython.cimports.beanpole.engine.tags import EXPIRY_BYTES, TAG_FRAME_BYTES, ExpireBit, KeyBit, Tag, put_tag
 from cython.cimports.beanpole.engine.tally import Count
-from cython.cimports.beanpole.engine.tube import Tube
+from cython.cimports.beanpole.engine.tube import Tube, is_awaited
 from cython.cimports.beanpole.engine.tuberules import RULE_TAGS_BYTES
 from cython.cimports.beanpole.protocol.commands import Verb
 from cython.cimports.beanpole.protocol.extensions import Kind, bit
@@ -27,6 +27,9 @@ TTR_S_DEFAULT = cython.declare(uint32_t, limits.TTR_S_DEFAULT)
 
 KEY_TAG_BYTES = cython.declare(cython.Py_ssize_t, 4)
 """Bytes of the tag of a key beside the key."""
+
+WIDE_PER_MOVE = cython.declare(cython.Py_ssize_t, 2)
+"""Wide sessions that are told of a job in the time in which one is moved: their heaps are in no cache."""
 
 OF_A_KEY = cython.declare(uint64_t, bit(Kind.TAKEN) | bit(Kind.UNTIL))
 """Options that say something only of a key."""
@@ -63,9 +66,9 @@ def put(engine, now_ns, session, command):
     job.ttr_s = command.ttr_s
     add_job(engine, now_ns, job, command.delay_ns)
     session.out.number(Word.INSERTED, job.id)
-    if tube.waiting_count:
-        engine.offer(now_ns, tube)
-    return 0
+    if tube.wide is not None:
+        session.moved_count += len(tube.wide) // WIDE_PER_MOVE
+    return engine.offer(now_ns, tube) if is_awaited(tube) else 0
 
 
 def add_job(engine, now_ns, job, delay_ns):

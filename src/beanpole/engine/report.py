@@ -14,6 +14,10 @@ from cython.cimports.libc.stdint import int64_t
 
 from beanpole.engine import limits, stats
 
+NAMES_PER_TURN = cython.declare(cython.Py_ssize_t, limits.NAMES_PER_TURN)
+NAMES_PER_MOVE = cython.declare(cython.Py_ssize_t, 5)
+"""Names that are collected in the time in which a job is moved."""
+
 REPLY_BYTES_PER_TURN = cython.declare(cython.Py_ssize_t, limits.REPLY_BYTES_PER_TURN)
 
 MISTAKES = {
@@ -49,7 +53,7 @@ def report(engine, now_ns, session, command):
     elif verb == Verb.LIST_TUBES:
         return list_tubes(engine, now_ns, session)
     elif verb == Verb.LIST_TUBES_WATCHED:
-        text = b"---\n" + stats.names([cython.cast(Watch, watch, typecheck=True).tube for watch in session.watches])
+        return begin(engine, now_ns, session, Names())
     elif verb == Verb.LIST_TUBE_USED:
         return reply_used(session)
     else:
@@ -79,12 +83,43 @@ def peek_first(engine: Engine, session: Session, heap: Heap) -> cython.int:
 
 def list_tubes(engine, now_ns, session):
     """list-tubes: the names of all tubes as they are now, though it may take a few turns to write them."""
-    names = engine.listed.all_texts()
+    return begin_text(engine, now_ns, session, engine.listed.all_texts()[::-1])
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def begin_text(engine: Engine, now_ns: int64_t, session: Session, texts: list) -> cython.int:
+    """Begin to write a YAML list, of which the last text comes first."""
     work: Pieces = Pieces()
-    work.texts = [b"\r\n", *reversed(names)]
-    session.out.number(Word.OK, 4 + sum(map(len, names)))
+    work.texts = [b"\r\n", *texts]
+    session.out.number(Word.OK, 4 + sum(map(len, texts)))
     session.out.add_bytes(b"---\n")
     return begin(engine, now_ns, session, work)
+
+
+@cython.final
+@cython.cclass
+class Names(Work):
+    """A list-tubes-watched whose names are collected: it begins with how many bytes they have."""
+
+    texts = cython.declare(list)
+    """The names of NAMES_PER_TURN tubes each, the last first; None: none yet."""
+    at = cython.declare(cython.Py_ssize_t)
+    """Tubes that are done."""
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def step(self, engine: Engine, now_ns: int64_t, session: Session) -> cython.int:
+        """Collect the next names; when all are there, begin to write."""
+        watches = session.watches[self.at : self.at + NAMES_PER_TURN]
+        if self.texts is None:
+            self.texts = []
+        self.texts.insert(0, stats.names([cython.cast(Watch, watch, typecheck=True).tube for watch in watches]))
+        self.at += len(watches)
+        session.moved_count += len(watches) // NAMES_PER_MOVE
+        if self.at < len(session.watches):
+            return 0
+        return begin_text(engine, now_ns, session, self.texts)
 
 
 @cython.final

@@ -10,6 +10,7 @@ from cython.cimports.beanpole.engine.ages import oldest_s
 from cython.cimports.beanpole.engine.engine import Engine
 from cython.cimports.beanpole.engine.job import Job, deadline_of
 from cython.cimports.beanpole.engine.tube import Tube
+from cython.cimports.beanpole.engine.wide import waiting_in
 from cython.cimports.libc.stdint import int64_t
 
 from beanpole.protocol.commands import COMMAND_KEYS, EXTENSION_KEYS
@@ -97,7 +98,7 @@ def tube(tube: Tube, now_ns: int64_t) -> list[tuple[str, object]]:
         ("total-jobs", tube.total_jobs_count),
         ("current-using", tube.using_count),
         ("current-watching", tube.watching_count),
-        ("current-waiting", tube.waiting_count),
+        ("current-waiting", waiting_in(tube)),
         ("cmd-delete", tube.delete_count),
         ("cmd-pause-tube", tube.pause_count),
         ("pause", tube.pause_s),

@@ -14,7 +14,8 @@ cpdef enum Closed:
     CONCURRENCY = 4                      # by its rule `concurrency`
 
 @cython.final
-cdef class Watch:
+cdef class Watch(Item):
+    # As an Item, it stands in its session's heap of tubes, if that is wide.
     cdef Item session                    # the Session that watches
     cdef Tube tube                       # the tube that it watches
     cdef Py_ssize_t index                # its place in the session's list of watches
@@ -33,12 +34,13 @@ cdef class Tube(Timed):
     cdef Heap buried                     # jobs by the order of burying
     cdef Watch first_waiting             # the session that has waited longest; None: nobody waits
     cdef Watch last_waiting
+    cdef dict wide                       # the watches of wide sessions, as keys; None: no such session watches it
     cdef readonly Py_ssize_t reserved_count   # jobs that sessions hold
     cdef readonly int64_t body_bytes          # bytes of the bodies of all its jobs
     cdef readonly Py_ssize_t urgent_count     # ready jobs of a pri below URGENT_PRI_BELOW
     cdef readonly uint32_t using_count        # sessions that use it
     cdef readonly uint32_t watching_count     # sessions that watch it
-    cdef readonly Py_ssize_t waiting_count    # sessions in its waiting line
+    cdef readonly Py_ssize_t waiting_count    # sessions in its waiting line, where wide ones don't stand
     cdef readonly uint64_t total_jobs_count   # jobs ever put into it
     cdef readonly uint64_t delete_count       # jobs ever deleted from it
     cdef readonly uint64_t pause_count        # successful pause-tube commands
@@ -60,3 +62,7 @@ cdef class Tube(Timed):
 cdef inline bint can_serve(Tube tube) noexcept:
     # Whether a job may be reserved from a tube.
     return tube.ready.count != 0 and tube.closed == 0
+
+cdef inline bint is_awaited(Tube tube) noexcept:
+    # Whether sessions may wait for a job of a tube; of wide ones it knows only when it asks them.
+    return tube.waiting_count != 0 or tube.wide is not None

@@ -13,7 +13,7 @@ from cython.cimports.libc.stdlib import free
 
 @cython.no_gc
 @cython.cclass
-class Watch:
+class Watch(Item):
     """That a session watches a tube; also the session's place in the tube's waiting line."""
 
     def __cinit__(self, session: Item, tube: Tube):

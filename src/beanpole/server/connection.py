@@ -183,7 +183,8 @@ class Connection:
         if taken <= 0:
             self.hungry = taken < 0
             return False
-        self.share_ns -= len(self.session.watches) * CANCEL_COST_NS
+        if self.session.heads is None:
+            self.share_ns -= len(self.session.watches) * CANCEL_COST_NS
         cancel(self.engine, self.session)
         self.end_reply()
         self.session.out.word(Word.CANCELLED)
@@ -193,11 +194,10 @@ class Connection:
     def cost(self):
         """Return what the current command costs, apart from its output and the jobs that it moves."""
         cost_ns: int64_t = costs[cython.cast(cython.int, current.verb)]
-        if (
+        if self.session.heads is None and (
             current.verb == Verb.RESERVE
             or current.verb == Verb.RESERVE_WITH_TIMEOUT
             or current.verb == Verb.RESERVE_MANY
-            or current.verb == Verb.LIST_TUBES_WATCHED
         ):
             cost_ns += len(self.session.watches) * WATCH_COST_NS
         return cost_ns
