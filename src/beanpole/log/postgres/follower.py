@@ -161,7 +161,8 @@ class Following:
         """Forget what was read, but for a row that was confirmed, which must be found again, and the log's time."""
         if self.replica is not None:
             self.offset_ns = self.replica.offset_ns
-            self.known, self.replica = self.replica.applied, None
+            self.known = self.known or self.replica.applied  # what is looked for still stands behind what was applied
+            self.replica = None
 
     async def doubt(self, error: UnreadableError) -> None:
         """Begin again for a row that can't be verified: at once, and the next time when the leader has repaired it.
@@ -177,8 +178,15 @@ class Following:
         if self.doubt_count > limits.DOUBTS_MAX:
             raise error
         self.observer.unreadable(str(error), waits=self.doubt_count > 1)
-        if self.doubt_count == 1:
-            return
+        if self.doubt_count > 1:
+            await self.wait_for_repair(error)
+
+    async def wait_for_repair(self, error: UnreadableError) -> None:
+        """Tell the leader of a row that can't be verified, and wait while it comes further with repairing it.
+
+        Raises:
+            UnreadableError: the leader can verify it.
+        """
         self.unreadable = error.place
         complaint = Complaint(self.name, error.place, str(error))
         is_noted, oldest, until_ns = False, 0, self.clock.now_ns() + limits.REPAIR_NS
@@ -191,14 +199,15 @@ class Following:
                 found = await watched(store.complaints(), store, self.open_store)
                 verdict = next((each.verdict for each in found if each.node == self.name), "")
                 if verdict:
-                    raise UnreadableError(error.place, f"{str(error).removeprefix(f'{error.place} ')}; {verdict}")
+                    raise UnreadableError(error.place, f"{error.what}; {verdict}")
                 segments = await watched(store.segments(), store, self.open_store)
                 if segments and segments[0] > error.place.segment:
                     self.doubt_count, self.unreadable = 0, None
                     return
                 if segments and segments[0] > oldest:  # whoever leads comes further
                     oldest, until_ns = segments[0], self.clock.now_ns() + limits.REPAIR_NS
-            except (LostError, BusyError) as lost:
+            except (LostError, BusyError, GoneError) as lost:
+                self.is_unreachable = True
                 self.observer.unreachable(str(lost))
                 await self.disconnect()
                 until_ns = self.clock.now_ns() + limits.REPAIR_NS

@@ -92,6 +92,7 @@ class UnreadableError(ChangedError):
     def __init__(self, place: Place, what: str) -> None:
         super().__init__(f"{place} {what}")
         self.place = place
+        self.what = what
 
 
 class FaultyError(ChangedError):
