@@ -128,7 +128,7 @@ soak-power: $(TESTABLE) ## build, and cut the power of the simulated disk again 
 	@exec $(BIN)/python -m tests.soak.power $(SOAK_S) $(SOAK_FLAGS)
 
 soak-cluster: $(TESTABLE) ## build, and let nodes and databases of a cluster fail for SOAK_S seconds
-	@exec $(BIN)/python -m tests.soak.cluster $(SOAK_S) $(addprefix --with ,$(SOAK_WITH))
+	@exec $(BIN)/python -m tests.soak.cluster $(SOAK_S) $(SOAK_FLAGS) $(addprefix --with ,$(SOAK_WITH))
 
 lint: $(TESTABLE) ## check format, style, types, layers, and the stubs of compiled modules
 	@$(BIN)/ruff format --check .

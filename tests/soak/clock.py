@@ -1,7 +1,7 @@
-"""A clock for a real server that only a test moves: a library, loaded before libc, that reads the time from a file.
+"""A clock for a real server that only a test moves: a library, loaded before libc, that looks into a file.
 
-Every clock of the process shows it, and no timer of the server fires: it looks at the clock when somebody sends a
-command. So what becomes due, and between which two commands, is not a matter of how busy a machine is.
+With one that stands, a server looks at the clock when somebody sends a command. So what becomes due, and between which
+two commands, is not a matter of how busy a machine is.
 """
 
 import mmap
@@ -10,12 +10,13 @@ from pathlib import Path
 
 from tests.durability.shim import compile_shim
 
-SOURCE = r"""
+BEGINNING = r"""
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/timerfd.h>
 #include <time.h>
 #include <unistd.h>
@@ -29,7 +30,11 @@ static void begin(void) {
     close(fd);
     shown = at;
 }
+"""
 
+STANDING = (
+    BEGINNING
+    + r"""
 int clock_gettime(clockid_t clock, struct timespec *now) {
     (void)clock;
     if (!shown) begin();
@@ -44,22 +49,37 @@ int timerfd_settime(int fd, int flags, const struct itimerspec *wanted, struct i
     return 0;
 }
 """
+)
+"""Every clock shows what is in the file, and timers don't fire."""
+
+SET = (
+    BEGINNING
+    + r"""
+int clock_gettime(clockid_t clock, struct timespec *now) {
+    long failed = syscall(SYS_clock_gettime, clock, now);
+    if (!shown) begin();
+    if (!failed && clock == CLOCK_REALTIME) now->tv_sec += *shown / 1000000000;
+    return (int)failed;
+}
+"""
+)
+"""Only the wall clock is wrong, by what is in the file; it is set when that changes."""
 
 
 class Clock:
     """The clock of servers that are started with `env`. It ends with the process that made it."""
 
-    def __init__(self, folder: Path, now_ns: int) -> None:
+    def __init__(self, folder: Path, now_ns: int, source: str = STANDING) -> None:
         path = folder / "clock"
         path.write_bytes(bytes(8))
         with path.open("r+b") as file:
             self.memory = mmap.mmap(file.fileno(), 8)
         self.now_ns = now_ns
-        self.env = {"LD_PRELOAD": str(compile_shim(folder, SOURCE)), "CLOCK_FILE": str(path)}
+        self.env = {"LD_PRELOAD": str(compile_shim(folder, source)), "CLOCK_FILE": str(path)}
 
     @property
     def now_ns(self) -> int:
-        """What it shows."""
+        """What is in its file."""
         return int(struct.unpack("=q", self.memory[:8])[0])
 
     @now_ns.setter

@@ -1,152 +1,79 @@
-"""Fail-overs of nodes and of PostgreSQL, for as long as is asked for; prints what became of what clients were told.
+"""Faults of nodes and of PostgreSQL, for as long as is asked for; prints what became of what clients were told.
 
-python -m tests.soak.cluster [SECONDS] [--with patroni]
+python -m tests.soak.cluster [SECONDS] [--seed N] [--with patroni] [--only WORDS]
+
+The kinds stand in `tests.soak.cluster.faults`. Each happens once, as far as there is time, and then at random.
 """
 
-import argparse
 import random
-import signal
 import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
+from beanpole.log.limits import SEGMENT_BYTES_MIN
 from tests.soak.cluster.cluster import Cluster, Servers, new_cluster
-from tests.soak.cluster.nodes import leader_of
+from tests.soak.cluster.faults import PAIR_KINDS, PATRONI_KINDS, Fault
+from tests.soak.cluster.nodes import node_with_a_clock
 from tests.soak.cluster.patroni import PatroniServers
 from tests.soak.cluster.postgres import Pair
-
-SECONDS_DEFAULT = 600.0
-
-
-def kill_leader(cluster: Cluster[Any]) -> float:
-    """Kill the node that leads; return the seconds until a put was answered."""
-    leader = leader_of(cluster.nodes)
-    leader.kill()
-    took_s = cluster.answered()
-    leader.start()
-    return took_s
+from tests.soak.seeds import arguments, first_seed, say
 
 
-def freeze_leader(cluster: Cluster[Any]) -> float:
-    """Let the node that leads stand still, and go on when another leads."""
-    leader = leader_of(cluster.nodes)
-    leader.signal(signal.SIGSTOP)
+def try_out(cluster: Cluster[Any], fault: Fault) -> float:
+    """Let it happen; return for how long clients waited at most. Raises AssertionError: a node stops that must not."""
     began_s = time.monotonic()
-    leader_of([each for each in cluster.nodes if each is not leader], leader)
-    took_s = time.monotonic() - began_s
-    leader.signal(signal.SIGCONT)
-    return took_s
-
-
-def end_leader(cluster: Cluster[Any]) -> float:
-    """End the node that leads, as for maintenance."""
-    leader = leader_of(cluster.nodes)
-    leader.signal(signal.SIGTERM)
-    took_s = cluster.answered()
-    leader.wait()
-    leader.start()
-    return took_s
-
-
-def kill_follower(cluster: Cluster[Any]) -> float:
-    """Kill a node that follows."""
-    leader = leader_of(cluster.nodes)
-    follower = random.choice([each for each in cluster.nodes if each is not leader])
-    follower.kill()
-    took_s = cluster.answered()
-    follower.start()
-    return took_s
-
-
-def kill_primary(cluster: Cluster[Any]) -> float:
-    """Kill the primary."""
-    cluster.servers.lose_primary()
-    took_s = cluster.answered()
-    cluster.servers.repair()
-    return took_s
-
-
-def kill_both(cluster: Cluster[Any]) -> float:
-    """Kill the primary and the node that leads."""
-    leader = leader_of(cluster.nodes)
-    leader.kill()
-    cluster.servers.lose_primary()
-    took_s = cluster.answered()
-    leader.start()
-    cluster.servers.repair()
-    return took_s
-
-
-def freeze_manager(cluster: Cluster[PatroniServers]) -> float:
-    """Let the primary's Patroni stand still, which goes on when another server is promoted."""
-    began_s = time.monotonic()
-    cluster.servers.freeze_manager()
+    fault.act(cluster)
     cluster.answered()
     took_s = cluster.longest_wait_s(began_s)
-    cluster.servers.thaw_manager()
+    gone = [node for node in cluster.nodes if node.has_ended()]
+    codes = [node.wait() for node in gone]
+    is_allowed = len(gone) <= fault.stops and set(codes) <= {fault.code}
+    assert is_allowed, f"{fault.name}: {codes}\n{cluster.said()}"
+    for node in gone:
+        node.start()
     return took_s
-
-
-Kinds = dict[str, tuple[Callable[[Cluster[Any]], float], int]]
-
-KINDS: Kinds = {
-    "leader killed": (kill_leader, 6),
-    "leader stands still": (freeze_leader, 2),
-    "leader ended": (end_leader, 3),
-    "follower killed": (kill_follower, 2),
-    "primary killed": (kill_primary, 2),
-    "primary and leader killed": (kill_both, 1),
-}
-"""What happens, and how often beside the others."""
-
-PATRONI_KINDS: Kinds = {
-    **KINDS,
-    "leader killed": (kill_leader, 18),  # a fail-over of PostgreSQL takes ten times as long
-    "Patroni alone stands still": (freeze_manager, 1),
-}
 
 
 def report(cluster: Cluster[Any], took: dict[str, list[float]], seconds: float) -> str:
-    """Return what happened, and how long it took until clients were answered."""
+    """Return what happened, and how long clients waited."""
     history = cluster.history
     lines = [f"{seconds:.0f} s, {len(history.puts)} puts and {len(history.deleted)} deletes answered"]
     for kind, each in took.items():
-        if each:
-            lines.append(f"{kind:28} {len(each):3}   p50 {statistics.median(each):6.2f} s   max {max(each):6.2f} s")
+        lines.append(f"{kind:44} {len(each):3}   p50 {statistics.median(each):6.2f} s   max {max(each):6.2f} s")
     return "\n".join(lines)
 
 
 def main() -> int:
     """Run, and return the exit code."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("seconds", nargs="?", type=float, default=SECONDS_DEFAULT)
+    parser = arguments(__doc__)
     parser.add_argument("--with", dest="manager", choices=["patroni"], help="what promotes standbys, if not this does")
-    arguments = parser.parse_args()
-    kinds = PATRONI_KINDS if arguments.manager else KINDS
-    seed = random.randrange(1 << 30)
-    random.seed(seed)
-    took: dict[str, list[float]] = {kind: [] for kind in kinds}
+    parser.add_argument("--only", default="", help="only kinds of which the name has these words")
+    options = parser.parse_args()
+    random.seed(first_seed(options))
+    kinds = [each for each in (PATRONI_KINDS if options.manager else PAIR_KINDS) if options.only in each.name]
+    first = random.sample(kinds, len(kinds))
+    took: dict[str, list[float]] = defaultdict(list)
     with tempfile.TemporaryDirectory(prefix="beanpole-") as name:
-        servers: Servers = PatroniServers(Path(name)) if arguments.manager else Pair(Path(name))
+        servers: Servers = PatroniServers(Path(name)) if options.manager else Pair(Path(name))
         try:
-            with new_cluster(servers, Path(name)) as cluster:
+            with new_cluster(servers, Path(name), node_with_a_clock, SEGMENT_BYTES_MIN) as cluster:
                 began_s = time.monotonic()
-                while time.monotonic() < began_s + arguments.seconds:
-                    kind = random.choices(list(kinds), [weight for _, weight in kinds.values()])[0]
-                    took[kind].append(kinds[kind][0](cluster))
-                    cluster.answered()
+                while time.monotonic() < began_s + options.seconds:
+                    fault = first.pop() if first else random.choices(kinds, [each.weight for each in kinds])[0]
+                    took[fault.name].append(try_out(cluster, fault))
+                    say(f"{time.monotonic() - began_s:6.0f} s  {fault.name}: {took[fault.name][-1]:.2f} s")
                 verdict = cluster.finish()
-                text = report(cluster, took, time.monotonic() - began_s)
+                say(report(cluster, took, time.monotonic() - began_s))
         finally:
             servers.stop()
     wrong = "\n".join((verdict.two_leaders + verdict.wrong)[:10])
-    sys.stdout.write(
-        f"{text}\nacknowledged and lost {len(verdict.lost)}, deleted and back {len(verdict.back)}, "
-        f"two leaders at once {len(verdict.two_leaders)}, other wrong answers {len(verdict.wrong)}\n{wrong}\n"
+    say(
+        f"acknowledged and lost {len(verdict.lost)}, deleted and back {len(verdict.back)}, "
+        f"two leaders at once {len(verdict.two_leaders)}, other wrong answers {len(verdict.wrong)}\n{wrong}"
     )
     return not verdict.is_clean
 

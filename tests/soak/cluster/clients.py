@@ -33,6 +33,22 @@ class History:
 
     lock: threading.Lock = field(default_factory=threading.Lock)
 
+    def accept_loss(self, connection: socket.socket) -> None:
+        """Take what is there as all that there is; ids of jobs that are gone must still not be given again."""
+        for id, body in self.puts.items():
+            reply = Client.ask(connection, b"peek %d\r\n" % id)
+            if reply.startswith(b"FOUND") and reply.split(b"\r\n")[1] == body:
+                self.deleted.pop(id, None)
+            else:
+                self.deleted.setdefault(id, time.monotonic())
+        self.unanswered.clear()
+        self.epochs.clear()
+
+    def begin_again(self) -> None:
+        """Forget what was told by another cluster."""
+        for each in (self.puts, self.deleted, self.unanswered, self.epochs):
+            each.clear()
+
 
 class Client(threading.Thread):
     """One client."""

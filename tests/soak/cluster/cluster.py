@@ -4,10 +4,12 @@ import asyncio
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
+from beanpole.log import limits
 from beanpole.log.postgres import admin
 from tests.soak.cluster.clients import Client, History, Verdict, judge
 from tests.soak.cluster.nodes import NodeProcess, leader_of
@@ -50,11 +52,18 @@ S = TypeVar("S", bound=Servers)
 class Cluster(Generic[S]):
     """An empty log, its nodes and its clients."""
 
-    def __init__(self, servers: S, folder: Path, make_node: MakeNode) -> None:
+    def __init__(self, servers: S, folder: Path, make_node: MakeNode, segment_bytes: int) -> None:
         self.servers = servers
-        self.nodes = [make_node(folder, servers.url, name) for name in "abc"]
+        self.segment_bytes = segment_bytes
+        self.make_node: Callable[[str], NodeProcess] = partial(make_node, folder, servers.url)
+        self.nodes = [self.make_node(name) for name in "abc"]
         self.history = History()
-        self.clients = [Client(self.nodes, self.history, seed) for seed in range(CLIENTS)]
+        self.clients: list[Client] = []
+        self.client_count = 0
+
+    def init(self) -> None:
+        """Make the tables."""
+        asyncio.run(admin.init(self.servers.url, segment_bytes=self.segment_bytes))
 
     def start(self) -> None:
         """Start everything."""
@@ -65,8 +74,21 @@ class Cluster(Generic[S]):
         while not all(each.find_port() for each in self.nodes):  # or all clients would be those of the leader
             assert time.monotonic() < give_up_at, "a node does not listen"
             time.sleep(0.02)
+        self.start_clients()
+
+    def start_clients(self) -> None:
+        """Let new clients begin."""
+        self.clients = [Client(self.nodes, self.history, self.client_count + each) for each in range(CLIENTS)]
+        self.client_count += CLIENTS
         for client in self.clients:
             client.start()
+
+    def stop_clients(self) -> None:
+        """Wait until clients have done what they were at."""
+        for client in self.clients:
+            client.stopping.set()
+        for client in self.clients:
+            client.join(WAIT_S)
 
     def answered(self, count: int = 50) -> float:
         """Wait until clients have got so many more answers to puts; return the longest that clients waited."""
@@ -102,10 +124,7 @@ class Cluster(Generic[S]):
 
     def finish(self) -> Verdict:
         """Stop the clients, and compare what they were told with what there is, whoever leads by then."""
-        for client in self.clients:
-            client.stopping.set()
-        for client in self.clients:
-            client.join(WAIT_S)
+        self.stop_clients()
         give_up_at = time.monotonic() + WAIT_S
         while True:
             try:
@@ -117,11 +136,13 @@ class Cluster(Generic[S]):
 
 
 @contextmanager
-def new_cluster(servers: S, folder: Path, make_node: MakeNode = NodeProcess) -> Iterator[Cluster[S]]:
+def new_cluster(
+    servers: S, folder: Path, make_node: MakeNode = NodeProcess, segment_bytes: int = limits.CLUSTER_SEGMENT_BYTES
+) -> Iterator[Cluster[S]]:
     """A cluster that works."""
     servers.empty()
-    asyncio.run(admin.init(servers.url))
-    cluster = Cluster(servers, folder, make_node)
+    cluster = Cluster(servers, folder, make_node, segment_bytes)
+    cluster.init()
     try:
         cluster.start()
         cluster.answered()

@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 from tests.servers import HOST
+from tests.soak.clock import SET, Clock
 
 WAIT_S = 60.0
 
@@ -17,7 +18,16 @@ WAIT_S = 60.0
 class NodeProcess:
     """One node."""
 
-    def __init__(self, folder: Path, url: str, name: str, *flags: str, host: str = HOST, within: str = "") -> None:
+    def __init__(
+        self,
+        folder: Path,
+        url: str,
+        name: str,
+        *flags: str,
+        host: str = HOST,
+        within: str = "",
+        wall: Clock | None = None,
+    ) -> None:
         self.name = name
         self.host = host
         self.ready = folder / f"{name}.ready"
@@ -25,6 +35,9 @@ class NodeProcess:
         # The program that `within` names puts itself in the node's place, so that the process is the node.
         self.command = [*within.split(), sys.executable, "-m", "beanpole", "serve", "-l", host, "-p", "0"]
         self.command += ["--ready-file", str(self.ready), "--cluster", url, "--node", name, *flags]
+        self.wall = wall
+        """How far its wall clock is ahead; None: that is not asked for."""
+
         self.process: subprocess.Popen[bytes] | None = None
         self.port = 0
 
@@ -34,7 +47,8 @@ class NodeProcess:
         self.ready.unlink(missing_ok=True)
         self.port = 0
         with self.messages.open("ab") as output:
-            self.process = subprocess.Popen(self.command, stdout=output, stderr=output)
+            env = {**os.environ, **(self.wall.env if self.wall else {})}
+            self.process = subprocess.Popen(self.command, stdout=output, stderr=output, env=env)
 
     def find_port(self) -> int:
         """Return where it listens; 0: not known yet."""
@@ -64,6 +78,10 @@ class NodeProcess:
         self.process.wait()
         self.process = None
 
+    def has_ended(self) -> bool:
+        """Whether it has ended by itself."""
+        return self.process is not None and self.process.poll() is not None
+
     def wait(self) -> int:
         """Wait until it has ended by itself; return its exit code."""
         assert self.process is not None
@@ -82,6 +100,13 @@ class NodeProcess:
                 self.process.kill()
                 self.process.wait()
             self.process = None
+
+
+def node_with_a_clock(folder: Path, url: str, name: str) -> NodeProcess:
+    """Return a node whose wall clock can be set."""
+    own = folder / f"{name}.clock"
+    own.mkdir(exist_ok=True)
+    return NodeProcess(folder, url, name, wall=Clock(own, 0, SET))
 
 
 def stats(node: NodeProcess, timeout_s: float = 2.0) -> dict[str, str]:

@@ -20,6 +20,9 @@ from tests.servers import missing_peer
 
 WAIT_S = 60.0
 NAMES = ("one", "two")
+NODES = "nodes"
+"""The role of the nodes, which owns its database, and nothing else."""
+
 SETTINGS = """
 max_wal_senders = 10
 wal_keep_size = 256MB
@@ -55,13 +58,17 @@ class Postgres(DatabaseServer):
         """Set which standbys a commit waits for."""
         self.run(f"alter system set synchronous_standby_names = '{names}'", "select pg_reload_conf()")
 
+    def copy_to(self, folder: Path) -> None:
+        """Make a copy of what it has."""
+        copy = program("pg_basebackup") or missing_peer("pg_basebackup")
+        command = [copy, "-h", str(self.folder), "-U", "beanpole", "-D", str(folder), "-c", "fast", "--no-sync"]
+        with (self.folder / "messages").open("ab") as output:
+            subprocess.run(command, stdout=output, stderr=output, cwd=self.folder, check=True, **self._as_whom)
+
     def follow(self, primary: "Postgres") -> None:
         """Become the standby of a primary, with a copy of all that it has."""
         shutil.rmtree(self.data)
-        copy = program("pg_basebackup") or missing_peer("pg_basebackup")
-        command = [copy, "-h", str(primary.folder), "-U", "beanpole", "-D", str(self.data), "-c", "fast", "--no-sync"]
-        with (self.folder / "messages").open("ab") as output:
-            subprocess.run(command, stdout=output, stderr=output, cwd=self.folder, check=True, **self._as_whom)
+        primary.copy_to(self.data)
         source = f"host={primary.folder} user=beanpole application_name={self.application}"
         with (self.data / "postgresql.auto.conf").open("a") as file:
             file.write(f"primary_conninfo = '{source}'\nsynchronous_standby_names = ''\n")
@@ -76,17 +83,21 @@ class Pair:
 
     def __init__(self, folder: Path, disk: Path | None = None) -> None:
         folder.chmod(0o755)
+        self.copy = folder / "copies" / "data"
+        self.copy.parent.mkdir()
+        if os.geteuid() == 0:
+            shutil.chown(self.copy.parent, "nobody", "nogroup")
         self.primary = Postgres(folder / NAMES[0], NAMES[0], disk)
         self.standby = Postgres(folder / NAMES[1], NAMES[1])
         self.primary.start()
-        self.primary.run("create database log")
+        self.primary.run(f"create role {NODES} login in role pg_monitor", f"create database log owner {NODES}")
         self.join()
 
     @property
     def url(self) -> str:
         """What the nodes are given: they find out which of the two takes writes."""
         folders = sorted(str(each.folder) for each in (self.primary, self.standby))
-        return f"postgresql://beanpole@/log?host={','.join(folders)}"
+        return f"postgresql://{NODES}@/log?host={','.join(folders)}"
 
     @property
     def logs(self) -> list[Path]:
@@ -125,6 +136,25 @@ class Pair:
         self.standby.set_names(self.primary.application)
         self.standby.run("select pg_promote(true, 60)")
         self.primary, self.standby = self.standby, self.primary
+
+    def tables(self) -> list[str]:
+        """Return the log's tables, the oldest first."""
+        rows = self.primary.run("select number from beanpole.segment order by number", database="log")
+        return [f"beanpole.log_{number}" for (number,) in rows]
+
+    def back_up(self) -> None:
+        """Make a copy of the primary's files, as of this moment."""
+        shutil.rmtree(self.copy, ignore_errors=True)
+        self.primary.copy_to(self.copy)
+
+    def restore(self) -> None:
+        """Set the primary back to its copy, and let the standby follow it."""
+        self.standby.kill()
+        self.primary.kill()
+        shutil.rmtree(self.primary.data)
+        subprocess.run(["cp", "-a", self.copy, self.primary.data], check=True)
+        self.primary.start()
+        self.join()
 
     def waiting(self) -> list[int]:
         """Return the processes whose commit waits for the standby."""
