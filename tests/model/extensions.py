@@ -114,7 +114,8 @@ class Extensions(ManyJobs, ABC):
             self.move(job, "ready")
             return "RELEASED"
         job.pri = options.get("pri", job.pri)
-        self.end_attempt(job, (job.attempt or 0) - job.under_way)
+        if job.attempt is not None:  # else it was not counted, and is not by this
+            self.end_attempt(job, job.attempt - job.under_way)
         self.move_later(job, delay)
         return "RELEASED"
 

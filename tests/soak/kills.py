@@ -19,7 +19,7 @@ from tests.durability.ledger import Ledger, Market
 from tests.durability.test_kill import crowd, end_under_load
 from tests.soak.clock import Clock
 from tests.soak.residents import Account, Resident
-from tests.soak.seeds import arguments, say, seeds
+from tests.soak.seeds import arguments, named, say, seeds
 
 KILLS = 20
 RESIDENTS = 6
@@ -32,13 +32,13 @@ FLAGS = ((), ("-s", "4000000"), ("-s", "4000000", "-F"), ("-f", "20"))
 PAUSES_S = (0, 0, 1, 3, 40, 900)
 
 
-def run(seed: int, folder: Path, clock: Clock) -> int:
+def run(seed: int, folder: Path, clock: Clock, kills: int = KILLS) -> int:
     """Kill a server again and again; return how many commands were acknowledged. Raises AssertionError."""
     chance = random.Random(seed)
     hermits, market = {f"hermit{i}": Ledger() for i in range(4)}, Market()
     accounts = [Account(f"r{i}", clock) for i in range(RESIDENTS)]
     auditor, count = Auditor(hermits, market, accounts), 0
-    for round_ in range(KILLS):
+    for round_ in range(kills):
         flags = chance.choice(FLAGS)
         clock.now_ns += chance.choice(PAUSES_S) * NS_PER_S
         if chance.random() < 0.2:
@@ -74,13 +74,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="beanpole-") as name:
         clock = Clock(Path(name), START_NS)
         for seed in seeds(arguments(__doc__).parse_args()):
-            with tempfile.TemporaryDirectory(prefix="beanpole-") as folder:
+            with named("kills", seed), tempfile.TemporaryDirectory(prefix="beanpole-") as folder:
                 clock.now_ns = START_NS
-                try:
-                    count += run(seed, Path(folder), clock)
-                except BaseException:
-                    say(f"seed {seed} fails; again: python -m tests.soak.kills --seed {seed}")
-                    raise
+                count += run(seed, Path(folder), clock)
             kills += KILLS
             say(f"seed {seed}: {kills} kills, {count} commands acknowledged, lost 0, deleted and back 0, so far")
 

@@ -27,7 +27,7 @@ from tests.model.conversation import OBSERVER, Conversation, bytes_of, converse
 from tests.model.model import Model
 from tests.soak.clock import Clock
 from tests.soak.replies import replies, replies_in
-from tests.soak.seeds import arguments, say, seeds
+from tests.soak.seeds import arguments, named, say, seeds
 
 CONVERSATIONS = 20
 """Of one seed."""
@@ -224,7 +224,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="beanpole-") as folder:
         RealConversation.clock = Clock(Path(folder), START_NS)
         for seed in seeds(arguments(__doc__).parse_args()):
-            converse(hypothesis.seed(seed)(RealConversation), CONVERSATIONS)
+            with named("model", seed):
+                converse(hypothesis.seed(seed)(RealConversation), CONVERSATIONS)
             say(f"seed {seed}: {RealConversation.command_count} commands answered as the model says, so far")
 
 

@@ -5,6 +5,7 @@ import random
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 SECONDS_DEFAULT = 600.0
 SEED_MAX = 1 << 30
@@ -29,6 +30,16 @@ def first_seed(options: argparse.Namespace) -> int:
     seed = random.SystemRandom().randrange(SEED_MAX) if options.seed is None else int(options.seed)
     say(f"seed {seed}")
     return seed
+
+
+@contextmanager
+def named(soak: str, seed: int) -> Iterator[None]:
+    """Say which seed it was that failed."""
+    try:
+        yield
+    except BaseException:
+        say(f"seed {seed} fails; again: python -m tests.soak.{soak} --seed {seed}")
+        raise
 
 
 def seeds(options: argparse.Namespace) -> Iterator[int]:

@@ -14,13 +14,15 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-from beanpole.log.limits import SEGMENT_BYTES_MIN
 from tests.soak.cluster.cluster import Cluster, Servers, new_cluster
 from tests.soak.cluster.faults import PAIR_KINDS, PATRONI_KINDS, Fault
 from tests.soak.cluster.nodes import node_with_a_clock
 from tests.soak.cluster.patroni import PatroniServers
 from tests.soak.cluster.postgres import Pair
 from tests.soak.seeds import arguments, first_seed, say
+
+SEGMENT_BYTES = 1 << 19
+"""So that the clients fill one in a quarter of a minute."""
 
 
 def try_out(cluster: Cluster[Any], fault: Fault) -> float:
@@ -60,7 +62,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="beanpole-") as name:
         servers: Servers = PatroniServers(Path(name)) if options.manager else Pair(Path(name))
         try:
-            with new_cluster(servers, Path(name), node_with_a_clock, SEGMENT_BYTES_MIN) as cluster:
+            with new_cluster(servers, Path(name), node_with_a_clock, SEGMENT_BYTES) as cluster:
                 began_s = time.monotonic()
                 while time.monotonic() < began_s + options.seconds:
                     fault = first.pop() if first else random.choices(kinds, [each.weight for each in kinds])[0]
