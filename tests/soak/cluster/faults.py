@@ -5,12 +5,15 @@ where an operator accepts a loss.
 """
 
 import asyncio
+import contextlib
 import random
 import signal
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
+
+import psycopg
 
 from beanpole.errors import ExitCode
 from beanpole.log.postgres import admin
@@ -305,31 +308,32 @@ def oldest_held(cluster: Cluster[Pair]) -> None:
 # --- the log ----------------------------------------------------------------------------------------------------------
 
 
-def old_table(cluster: Cluster[Pair]) -> str:
-    """Wait until rows are written to a segment behind the oldest; return the table of that one."""
+def harm_old_table(cluster: Cluster[Pair], harm: str) -> None:
+    """Wait until rows are written to a segment behind the oldest, and run a statement on the table of that one."""
     pair = cluster.servers
 
-    def is_old() -> bool:
+    def is_done() -> bool:
         tables = pair.tables()
-        return len(tables) > 1 and pair.primary.run(f"select count(*) from {tables[1]}", database="log") != [(0,)]  # noqa: S608
+        if len(tables) < 2 or pair.primary.run(f"select count(*) from {tables[1]}", database="log") == [(0,)]:  # noqa: S608
+            return False
+        with contextlib.suppress(psycopg.errors.UndefinedTable):  # the node that leads needed it no more
+            pair.primary.run(harm.replace("TABLE", tables[0]), database="log")
+            return True
+        return False
 
-    until(cluster, is_old, "rows are written to a second segment")
-    return pair.tables()[0]
+    until(cluster, is_done, "rows are written to a second segment")
+    restart(cluster)
 
 
 def bit_flipped(cluster: Cluster[Pair]) -> None:
     """Damage an old row, and start a follower again, which reads it."""
-    table = old_table(cluster)
-    row = f"(select min(row) from {table} where length(data) > 0)"  # noqa: S608
-    flip = f"update {table} set data = set_byte(data, 0, get_byte(data, 0) # 1) where row = {row}"  # noqa: S608
-    cluster.servers.primary.run(flip, database="log")
-    restart(cluster)
+    row = "(select min(row) from TABLE where length(data) > 0)"
+    harm_old_table(cluster, f"update TABLE set data = set_byte(data, 0, get_byte(data, 0) # 1) where row = {row}")  # noqa: S608
 
 
 def table_dropped(cluster: Cluster[Pair]) -> None:
     """Drop an old segment, and start a follower again."""
-    cluster.servers.primary.run(f"drop table {old_table(cluster)}", database="log")
-    restart(cluster)
+    harm_old_table(cluster, "drop table TABLE")
 
 
 def restart(cluster: Cluster[Any]) -> None:
