@@ -21,8 +21,8 @@ from tests.soak.cluster.patroni import PatroniServers
 from tests.soak.cluster.postgres import Pair
 from tests.soak.seeds import arguments, first_seed, say
 
-SEGMENT_BYTES = 1 << 19
-"""So that the clients fill one in a quarter of a minute."""
+SEGMENT_BYTES = 1 << 18
+"""So that the clients fill one in some ten seconds."""
 
 
 def try_out(cluster: Cluster[Any], fault: Fault) -> float:

@@ -24,6 +24,9 @@ from tests.soak.cluster.patroni import PatroniServers
 from tests.soak.cluster.postgres import NODES, Pair
 
 HOUR_NS = 3_600_000_000_000
+FILL_S = 300.0
+"""How long clients may take to fill a segment on a busy machine."""
+
 HOLD_S = 3.0
 """How long something is held up: twice the silence limit."""
 
@@ -43,9 +46,9 @@ class Fault:
     code: ExitCode = ExitCode.LOG_CHANGED
 
 
-def until(cluster: Cluster[Any], condition: Callable[[], object], what: str) -> None:
+def until(cluster: Cluster[Any], condition: Callable[[], object], what: str, wait_s: float = WAIT_S) -> None:
     """Wait for a condition."""
-    give_up_at = time.monotonic() + WAIT_S
+    give_up_at = time.monotonic() + wait_s
     while not condition():
         assert time.monotonic() < give_up_at, f"waited in vain: {what}\n{cluster.said()}"
         time.sleep(0.02)
@@ -321,7 +324,7 @@ def harm_old_table(cluster: Cluster[Pair], harm: str) -> None:
             return True
         return False
 
-    until(cluster, is_done, "rows are written to a second segment")
+    until(cluster, is_done, "rows are written to a second segment", FILL_S)
     restart(cluster)
 
 
