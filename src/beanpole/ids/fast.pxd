@@ -42,7 +42,8 @@ cdef class Fast:
         double now_s, double monotonic_s, Origin origin,
     ) except -1
     cdef Py_ssize_t give(
-        self, Asked *asked, Py_ssize_t size_max, char *out, double now_s, double monotonic_s, Origin origin
+        self, Asked *asked, Py_ssize_t size_max, char *out, double now_s, double monotonic_s, Origin origin,
+        bint is_proven
     ) except -1
     cdef Hand find(self, Asked *asked)
     cdef bytes name_of(self, Asked *asked, Origin origin)

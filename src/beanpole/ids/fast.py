@@ -332,24 +332,27 @@ class Fast:
             return 0
         size_max: cython.Py_ssize_t = min(room, REPLY_BYTES_MAX)
         cookie: cython.pointer(Field) = asked.cookie
-        if not origin.is_trusted and (
-            cookie is cython.NULL or not origin.has_shown(cookie.value, cookie.value_size, monotonic_s)
-        ):
+        is_proven: cython.bint = origin.is_trusted or (
+            cookie is not cython.NULL and origin.has_shown(cookie.value, cookie.value_size, monotonic_s)
+        )
+        if not is_proven:
             if asked.count > 1:
                 return 0
             size_max = min(size_max, UNPROVEN_FACTOR * size)
         try:
-            return self.give(cython.address(asked), size_max, out, now_s, monotonic_s, origin)
+            return self.give(cython.address(asked), size_max, out, now_s, monotonic_s, origin, is_proven)
         except Exception:  # noqa: BLE001 - the service meets it again, and answers with it
             return 0
 
-    def give(self, asked, size_max, out, now_s, monotonic_s, origin):
+    def give(self, asked, size_max, out, now_s, monotonic_s, origin, is_proven):
         """Do what `serve` does, for a request that has been read."""
         hand: Hand = self.find(asked)
         if hand is None or hand.form is None:
             return 0
         form: Form = cython.cast(Form, hand.form, typecheck=True)
         if form.epoch != self.epoch or (self.waiting and hand.key in self.waiting):
+            return 0
+        if form.needs_proof and not is_proven:
             return 0
         name: bytes = None
         if asked.id is not cython.NULL:

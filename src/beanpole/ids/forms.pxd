@@ -20,6 +20,7 @@ cdef class Block:
 cdef class Form:
     cdef object rule                     # a Rule
     cdef Allowance allowance             # what the limits say of it; None: none is about it
+    cdef bint needs_proof                # whether an address that may be forged gets none, see `needs_proof`
     cdef int64_t epoch                   # see `Fast.epoch`
     cdef bint is_plain                   # whether C writes the numbers
     cdef bint is_timed                   # whether each request moves the counter with the clock

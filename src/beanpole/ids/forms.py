@@ -15,7 +15,7 @@ from cython.cimports.libc.stdint import int64_t, uint64_t
 from cython.cimports.libc.string import memcpy
 
 from beanpole.ids.errors import NeedRangeError, NoNumberError, RuleCostError
-from beanpole.ids.tallies import Allowance
+from beanpole.ids.tallies import Allowance, needs_proof
 
 
 @cython.cfunc
@@ -41,6 +41,7 @@ class Form:
         """`rule`: a `rules.rule.Rule`."""
         self.rule = rule
         self.allowance = allowance
+        self.needs_proof = needs_proof(allowance, is_shared=rule.shared)
         self.epoch = epoch
         self.is_plain = rule.plain is not None
         self.is_timed = rule.counting.layout_kind != ""

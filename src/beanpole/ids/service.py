@@ -35,6 +35,7 @@ from beanpole.ids.rules.config import Config
 from beanpole.ids.rules.rule import Rule
 from beanpole.ids.rules.sequence import Counter, Key
 from beanpole.ids.storage.measured import StoreCalls
+from beanpole.ids.tallies import needs_proof
 from beanpole.ids.waiting import Waiting
 from beanpole.ids.window import Window
 from beanpole.limits import IDS_REQUEST_BYTES_MAX
@@ -115,7 +116,7 @@ class Service:
             request = self.reader.read(found, answer, source)
             if not is_trusted and not self.cookies.is_good(found.get("cookie"), source):
                 request.room, request.is_proven = room, False
-                if request.count > 1:
+                if request.count > 1 or self.needs_proof(request):
                     self.refuse_with(request, NeedCookieError())
                     return
             self.serve(request)
@@ -123,6 +124,11 @@ class Service:
             self.refuse(found, answer, str(error), room=room)
         except Exception as error:  # noqa: BLE001 - reported by `fail`
             self.fail(found, answer, error, room)
+
+    def needs_proof(self, request: Request) -> bool:
+        """Return whether an address that may be forged gets no number by this request."""
+        rule = request.rule
+        return request.is_get and needs_proof(self.admission.allowance(rule.name), is_shared=rule.shared)
 
     def answer_quickly(self, data: bytes, source: str) -> bytes | None:
         """Return the reply to a simple request of an address that is proven; None: `receive` must serve it."""

@@ -36,6 +36,7 @@ cdef class Share:
 cdef class Allowance:
     cdef list general                    # `list[Share]` what is about every application
     cdef dict by_app                     # `dict[bytes, list[Share]]` what is about one
+    cdef readonly bint is_each           # whether a limit has a place for each application
     cdef list shares(self, bytes app)
     cdef bint has_room(self, bytes app, int64_t count, double now_s, double monotonic_s) except -1
     cdef int spend(self, bytes app, int64_t count, double now_s, double monotonic_s) except -1

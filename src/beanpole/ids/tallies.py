@@ -164,7 +164,9 @@ class Allowance:
         """`shares`: each with the application that it is about; None: all."""
         self.general = []
         self.by_app = {}
+        share: Share
         for app, share in shares:
+            self.is_each |= share.is_each
             (self.general if app is None else self.by_app.setdefault(app, [])).append(share)
 
     def shares(self, app):
@@ -198,3 +200,12 @@ class Allowance:
     def give(self, app: bytes, count: int64_t, now_s: cython.double, monotonic_s: cython.double) -> None:
         """Count the numbers that an application has got."""
         self.spend(app, count, now_s, monotonic_s)
+
+
+def needs_proof(allowance: Allowance | None, *, is_shared: bool) -> bool:
+    """Return whether an address that may be forged gets no number of a rule, `is_shared` by all applications.
+
+    Elsewhere a name that nobody has used needs a proof to get a counter. Here it would get a place in a limit, of which
+    there are `LIMIT_NAMES_MAX`.
+    """
+    return is_shared and allowance is not None and allowance.is_each

@@ -6,9 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from beanpole.ids import limits
+from beanpole.ids.config import load
 from beanpole.ids.errors import DatabaseLostError
 from beanpole.ids.http.health import Health
 from beanpole.ids.mark import Mark
+from beanpole.ids.origin import Origin
 from beanpole.ids.rules.sequence import Key
 from beanpole.ids.storage.measured import Measured
 from tests.unit.ids.test_cookie import STRANGER, ask
@@ -100,6 +102,33 @@ def test_stranger_in_a_line_with_others(tmp_path: Path) -> None:
         assert not world.service.waiting.queues
 
     play(tmp_path, story)
+
+
+def test_stranger_takes_no_place_in_a_limit_that_counts_each_name(tmp_path: Path) -> None:
+    """Applications that share a counter need none of their own: made-up ones filled the table of a limit."""
+    (tmp_path / "flake.toml").write_text(
+        'offset = 0\n[[rule]]\nname = "flake"\nkind = "snowflake"\n[[rule]]\nname = "free"\nkind = "snowflake"\n'
+        '[[limit]]\nrule = "flake"\napp = "*"\nrate = 100\n'
+    )
+
+    async def story(world: World) -> None:
+        service = world.service
+
+        def in_c(rule: str, **shown: object) -> bool:
+            data = json.dumps({"action": "get", "app_name": "shop", "rule_name": rule} | shown).encode()
+            stranger = Origin(b"", STRANGER, service.cookies)
+            return service.fast.answer(data, world.now_s, world.seconds, stranger) is not None
+
+        for rule in ("flake", "free"):
+            assert (await world.ask(rule_name=rule, app_name="shop"))["code"] == 0
+        assert in_c("free")
+        assert not in_c("flake")
+        asked = await ask(world, rule_name="flake", app_name="shop")
+        assert asked["code"] == -6
+        assert in_c("flake", cookie=asked["cookie"])
+        assert (await ask(world, rule_name="free", app_name="new"))["code"] == 0
+
+    play(tmp_path, story, load(tmp_path / "flake.toml"))
 
 
 def test_http_needs_no_cookie(tmp_path: Path) -> None:
