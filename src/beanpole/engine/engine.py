@@ -432,7 +432,7 @@ class Engine:
         if tube.wide is not None:
             note_best(tube)
         passed: cython.int = 0
-        while is_awaited(tube) and can_serve(tube) and passed < ENDS_PER_TURN:
+        while is_awaited(tube) and can_serve(tube) and expiring.may_offer(now_ns, tube, passed):
             session: Session = next_in_line(tube)
             if session is None:
                 break
@@ -473,7 +473,7 @@ class Engine:
             if session is not None:
                 cost: cython.int = expiring.end_cost(cython.cast(Job, tube.ready.entries[0].item))
                 passed += 0 if self.serve(now_ns, tube, session) else cost
-                if tube.ready.count and passed < ENDS_PER_TURN:
+                if can_serve(tube) and expiring.may_offer(now_ns, tube, passed):
                     heapq.heappush(heads, (tube.ready.entries[0].key, tube.ready.entries[0].tie, tube.number, tube))
         return 0
 

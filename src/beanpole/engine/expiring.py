@@ -32,6 +32,8 @@ from beanpole.engine import limits
 
 FAILED_BYTES_PER_JOB = cython.declare(cython.int, limits.FAILED_BYTES_PER_JOB)
 
+ENDS_PER_TURN = cython.declare(cython.int, limits.ENDS_PER_TURN)
+
 AT = cython.declare(cython.Py_ssize_t, 0)
 """Where in the tag it stands when the time is over; 0: it does not count."""
 
@@ -138,6 +140,15 @@ def ends(engine, now_ns, job):
         engine.discard(job)
     engine.tally(before, Count.EXPIRED, 1)
     return written
+
+
+def may_offer(now_ns, tube, passed):
+    """Whether a tube goes on to offer its jobs after it has passed over some that were over.
+
+    After ENDS_PER_TURN of them it does not if the next one is over as well: the next tick takes that, and goes on then.
+    """
+    job: Job = cython.cast(Job, tube.ready.entries[0].item)
+    return passed < ENDS_PER_TURN or not (job.flags & Flag.COUNTING and expiry_of(job) <= now_ns)
 
 
 def end_cost(job):

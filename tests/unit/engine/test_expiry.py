@@ -103,9 +103,11 @@ def test_reserve_many_goes_on_behind_those_that_are_over() -> None:
     assert server.engine.jobs.count == 2
 
 
-def test_who_waits_gets_what_is_behind_those_that_are_over() -> None:
+@pytest.mark.parametrize("more", [-1, 0, 1, limits.ENDS_PER_TURN])
+def test_who_waits_gets_what_is_behind_those_that_are_over(more: int) -> None:
+    """Also when the last of them is the last that may be passed over in a turn."""
     server = Server()
-    count = limits.JOBS_PER_TICK + 2 * limits.ENDS_PER_TURN
+    count = limits.JOBS_PER_TICK - 1 + limits.ENDS_PER_TURN + more
     server.ask(b"pause-tube default 5\r\n" + put(count))
     server.ask(put(1, b"pri=4294967295"))
     server.b.receive(server.now_ns, b"reserve\r\n")
