@@ -8,7 +8,7 @@ import pytest
 from beanpole.log.postgres.pgstore import PostgresStore, opener
 from beanpole.log.postgres.rows import Place
 from beanpole.log.postgres.schema import drop_segment, make_segment
-from beanpole.log.postgres.store import LostError, NodeState
+from beanpole.log.postgres.store import GoneError, LostError, NodeState
 from tests.e2e.cluster.conftest import Cluster
 
 
@@ -42,6 +42,27 @@ def test_number_of_a_dropped_segment_makes_no_table_however_late_it_is_asked_for
     assert cluster.count("segment", "true") == 2
     with cluster.database.connected() as connection:
         assert connection.exec_driver_sql("select to_regclass('beanpole.log_2')").scalar() is None
+
+
+def test_segments_of_another_cluster_are_left_alone(cluster: Cluster) -> None:
+    """A node that has led the cluster before has not heard of it yet, and needs no old segment any more."""
+
+    async def change_in_vain() -> None:
+        store: PostgresStore = await opener(cluster.url, "a")()
+        cluster.database.run("drop schema beanpole cascade")
+        with pytest.raises(GoneError):
+            await store.drop_segment(1)
+        await asyncio.to_thread(cluster.init)
+        with pytest.raises(LostError, match="another cluster"):
+            await store.drop_segment(1)
+        with pytest.raises(LostError, match="another cluster"):
+            await store.make_segment(2)
+        await store.close()
+
+    cluster.init()
+    asyncio.run(change_in_vain())
+    assert cluster.count("segment", "true") == 1
+    assert cluster.count("log_1", "row = 0") == 1
 
 
 def test_opening_a_connection_waits_for_no_answer_for_ever(cluster: Cluster) -> None:

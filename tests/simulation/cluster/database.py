@@ -230,6 +230,11 @@ class FakeStore:
             self.closed = True
             raise LostError("the connection is lost")
 
+    def check_cluster(self) -> None:
+        """Raise LostError if another cluster was made since."""
+        if self.database.settings.cluster != self.settings.cluster:
+            raise LostError("the database has another cluster now")
+
     async def append(self, row: Row, tip: Row) -> bool:
         """See Store."""
         database, rng = self.database, self.database.rng
@@ -351,6 +356,7 @@ class FakeStore:
     async def make_segment(self, number: int) -> None:
         """See Store."""
         await self.trip()
+        self.check_cluster()
         if self.database.table_error is not None:
             raise self.database.table_error
         until_s = asyncio.get_running_loop().time() + self.database.table_s
@@ -368,11 +374,13 @@ class FakeStore:
     async def forget_segment(self, number: int) -> None:
         """See Store."""
         await self.trip()
+        self.check_cluster()
         self.database.without_table.discard(number)
 
     async def drop_segment(self, number: int) -> None:
         """See Store."""
         await self.trip()
+        self.check_cluster()
         if self.database.rng.random() < self.database.faults.busy:
             raise BusyError("somebody reads it")
         self.database.dropped_count += self.database.tables.pop(number, None) is not None

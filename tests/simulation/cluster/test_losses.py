@@ -10,7 +10,7 @@ from beanpole.log.postgres.rows import Place, first_row
 from beanpole.log.postgres.store import ChangedError, LossError
 from tests.simulation.cluster.database import Database, Entry
 from tests.simulation.cluster.test_main_path import leader_of
-from tests.simulation.cluster.test_rules import put, run, until
+from tests.simulation.cluster.test_rules import put, roll, run, until
 from tests.simulation.cluster.world import SimulatedNode, World
 
 SLEEP_S = 100.0
@@ -151,15 +151,20 @@ def test_ids_of_jobs_that_were_lost_are_not_used_again(accepts: bool) -> None:
 
 
 @pytest.mark.parametrize("closes", [True, False])
-def test_nodes_stop_when_another_cluster_is_made_in_their_place(closes: bool) -> None:
-    """Each says so, and none of them takes the new log for one that has lost something."""
+@pytest.mark.parametrize("drops", [True, False])
+def test_nodes_stop_when_another_cluster_is_made_in_their_place(closes: bool, drops: bool) -> None:
+    """Each says so, and none of them takes the new log for one that has lost something, or drops a segment of it."""
 
     async def main(world: World) -> None:
         leader, database = await leader_of(world), world.database
+        if drops:
+            await roll(world, leader)
         await put(leader, leader.connect())
         await asyncio.sleep(2.5)
         database.tables = {1: {0: Entry(first_row(b"\1" * 16), replicated=True, visible=True)}}
         database.settings = replace(database.settings, cluster="d")
+        if drops and leader.node.leading is not None:
+            leader.node.leading.maintenance.wake.set()
         if closes:
             await database.promote()
         await until(world, lambda: all(node.task is not None and node.task.done() for node in world.nodes))

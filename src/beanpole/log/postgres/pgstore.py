@@ -251,13 +251,14 @@ class PostgresStore:
         await self.change(schema.drop_segment(number))
 
     async def change(self, statements: str) -> None:
-        """Run statements in one transaction that waits for no lock.
+        """Run statements in one transaction that waits for no lock, unless another cluster was made in place of this.
 
         They are one message, and so a transaction: in one of several messages, a node that stands still between two of
         them would hold the locks until it goes on.
         """
         with errors_translated():
-            await self.connection.execute(f"set local lock_timeout = {LOCK_TIMEOUT_MS}; {statements}".encode())
+            check = schema.check_cluster(self.settings.cluster)
+            await self.connection.execute(f"set local lock_timeout = {LOCK_TIMEOUT_MS}; {check} {statements}".encode())
 
     # --- nodes --------------------------------------------------------------------------------------------------------
 

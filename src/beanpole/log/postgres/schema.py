@@ -123,6 +123,20 @@ def table(segment: int) -> str:
     return f"{SCHEMA}.log_{segment}"
 
 
+def check_cluster(cluster: str) -> str:
+    """Return what ends a transaction, as if the connection were lost, in the database of another cluster.
+
+    Until the transaction ends nobody can drop the tables.
+    """
+    return f"""
+    do $check$ begin
+        if not exists (select from {SCHEMA}.setting where (name, value) = ('cluster', '{cluster}')) then
+            raise exception 'the database has another cluster now' using errcode = 'operator_intervention';
+        end if;
+    end $check$;
+    """
+
+
 def make_segment(segment: int) -> str:
     """Return what makes a segment's table, in one transaction with its line, if it is the next one.
 

@@ -222,6 +222,7 @@ class Store(Protocol):
         Raises:
             BusyError: somebody is in the way.
             GoneError: there is no segment before it.
+            LostError: the database has another cluster now, as for the next two.
         """
 
     async def forget_segment(self, number: int) -> None:
