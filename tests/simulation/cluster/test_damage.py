@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from beanpole.log.limits import REPAIR_NS
 from beanpole.log.postgres.rows import Place
-from beanpole.log.postgres.store import ChangedError, FaultyError, LossError, UnreadableError
+from beanpole.log.postgres.store import ChangedError, Complaint, FaultyError, LossError, UnreadableError
 from tests.simulation.cluster.database import Database
 from tests.simulation.cluster.test_main_path import ask, leader_of
 from tests.simulation.cluster.test_rules import BODY, put, roll, run, until
@@ -228,6 +229,44 @@ def test_row_that_was_damaged_once_by_the_leaders_machine_stops_nobody() -> None
         assert all(sorted(node.state()) == sorted(ids) for node in world.nodes)
 
     run(main)
+
+
+def test_what_nodes_said_of_rows_that_were_lost_since_stops_no_leader() -> None:
+    """Nothing stands in these places any more, and the nodes are gone that could not verify it."""
+
+    async def main(world: World) -> None:
+        leader, database = await leader_of(world), world.database
+        await fill(world, leader)
+        for name in ("gone", "gone as well"):
+            database.complaints[name] = Complaint(name, Place(9, 0), "is missing")
+        await asyncio.sleep(PATIENCE_S)
+        assert world.leaders() == [leader]
+        assert not any(map(is_over, world.nodes))
+
+    run(main)
+
+
+def test_node_waits_for_a_repair_however_slow_the_database_is() -> None:
+    """The leader says that it repairs, and its rows show that it goes on."""
+
+    async def main(world: World) -> None:
+        leader, database = await leader_of(world), world.database
+        client = leader.connect()
+        while len(database.tables) < 4:
+            await put(leader, client, bytes(60_000))
+        await asyncio.sleep(1.0)
+        database.damage(Place(1, 3))
+        late = await restart(world, leader)
+        await until(world, lambda: bool(database.complaints))
+        database.faults.delay_s = 0.4
+        began_s = world.loop.time()
+        await until(world, lambda: min(database.numbers()) > 1)
+        assert world.loop.time() - began_s > REPAIR_NS / 1e9
+        database.faults.delay_s = 0.002
+        await until(world, lambda: late.node.following is not None and late.node.following.is_warm)
+        assert late.state() == leader.state()
+
+    run(main, segment_bytes=2**21)
 
 
 def test_all_nodes_stop_when_the_table_that_is_written_is_dropped() -> None:

@@ -67,6 +67,63 @@ def test_node_that_slept_over_an_accepted_loss_starts_over(promotes: bool, led: 
     run(main)
 
 
+def test_leader_that_slept_over_an_accepted_loss_does_not_lead_on() -> None:
+    """Its last row is there, as all that is lost came behind it: the next leader's, who gave ids to jobs."""
+
+    async def main(world: World) -> None:
+        sleeper, database = await leader_of(world), world.database
+        await put(sleeper, sleeper.connect())
+        await asyncio.sleep(2.5)
+        world.loop.pause(sleeper.name, SLEEP_S)
+        await asyncio.sleep(1.0)
+        backup = {number: dict(table) for number, table in database.tables.items()}
+        leader = await leader_of(world, sleeper)
+        client = leader.connect()
+        ids = [await put(leader, client) for _ in range(20)]
+        await asyncio.sleep(1.0)
+        database.tables = backup
+        await database.promote()
+        awake = [node for node in world.nodes if node is not sleeper]
+        await until(world, lambda: all(node.task is not None and node.task.done() for node in awake))
+        assert database.halted
+        database.accept_loss()
+        await asyncio.sleep(SLEEP_S)
+        leader = await leader_of(world)
+        assert await put(leader, leader.connect()) > max(ids)
+
+    run(main)
+
+
+def test_node_that_slept_over_an_accepted_loss_as_it_stood_for_leader_starts_over() -> None:
+    async def main(world: World) -> None:
+        first, database = await leader_of(world), world.database
+        await put(first, first.connect())
+        await asyncio.sleep(2.5)
+        sleeper, other = [node for node in world.nodes if node is not first]
+        world.loop.pause(other.name, 4.0)
+        await first.kill()
+        await until(world, lambda: sleeper.node.following is not None and sleeper.node.following.store is None, 0.0005)
+        world.loop.pause(sleeper.name, SLEEP_S)
+        first.start()
+        leader = await leader_of(world, sleeper)
+        await asyncio.sleep(3.0)
+        count = sum(map(len, database.tables.values()))
+        await database.promote(lost_rows=count - 3)
+        awake = [first, other]
+        await until(world, lambda: all(node.task is not None and node.task.done() for node in awake))
+        database.accept_loss()
+        for node in awake:
+            node.start()
+        leader = await leader_of(world, sleeper)
+        id = await put(leader, leader.connect())
+        await asyncio.sleep(SLEEP_S)
+        assert not database.halted
+        assert ("unreadable",) not in {line[:1] for line in sleeper.told}
+        await until(world, lambda: id in sleeper.state())
+
+    run(main)
+
+
 def test_loss_after_an_accepted_one_stops_the_nodes_again() -> None:
     async def main(world: World) -> None:
         leader = await leader_of(world)

@@ -255,8 +255,11 @@ class Following:
         except BaseException:
             await leading.store.close()
             raise
-        self.store = leading.store  # which may be another by now
-        self.heard_ns = self.clock.now_ns()
+        if leading.store is store:
+            self.store = store
+            self.heard_ns = self.clock.now_ns()
+        else:
+            await leading.store.close()  # the log may end elsewhere by now, or be of another era
         return None
 
     async def disconnect(self) -> None:

@@ -75,6 +75,7 @@ class Leading(Log):
         self.maintenance = Maintenance(replica, open_store, observer)
         self.silence_ns = store.settings.silence_ms * 1_000_000
         self.epoch = replica.tip.epoch + 1
+        self.era = store.settings.era
         self.format = store.settings.format
         """What this leader writes and serves: a later one no less, as it asks what is set before it stands."""
 
@@ -355,7 +356,11 @@ class Leading(Log):
         return False
 
     async def reconnect(self, reason: str) -> None:
-        """Open another connection, however long it takes."""
+        """Open another connection, however long it takes.
+
+        Raises:
+            DeposedError: it is another era, in which others may have led, and what they wrote was lost.
+        """
         self.maintenance.sever()
         await self.store.close()
         while True:
@@ -364,5 +369,7 @@ class Leading(Log):
                 self.store = await self.open_store()
             except (LostError, BusyError) as error:
                 reason = str(error)
-            else:
-                return
+                continue
+            if self.store.settings.era != self.era:
+                raise DeposedError("rows were lost, and `beanpole cluster accept-loss` has accepted that")
+            return

@@ -229,6 +229,8 @@ class Maintenance:
             return  # it is dropped next
         if segment >= self.first_rewritten > 0:
             return  # what is written in place of a bad segment is read before that is dropped
+        if complaint.place > await store.newest():
+            return  # nothing stands there: it spoke of rows that were lost since
         try:
             await check_segment(store, segment)
         except UnreadableError as error:
