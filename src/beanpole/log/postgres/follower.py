@@ -189,7 +189,7 @@ class Following:
         """
         self.unreadable = error.place
         complaint = Complaint(self.name, error.place, str(error))
-        is_noted, oldest, until_ns = False, 0, self.clock.now_ns() + limits.REPAIR_NS
+        is_noted, seen, until_ns = False, NOWHERE, self.clock.now_ns() + limits.REPAIR_NS
         while self.clock.now_ns() < until_ns:
             try:
                 store = self.store = self.store or await self.connect()
@@ -197,15 +197,16 @@ class Following:
                     await watched(store.complain(complaint), store, self.open_store)
                     is_noted = True
                 found = await watched(store.complaints(), store, self.open_store)
-                verdict = next((each.verdict for each in found if each.node == self.name), "")
-                if verdict:
-                    raise UnreadableError(error.place, f"{error.what}; {verdict}")
+                mine = next((each for each in found if each.node == self.name), complaint)
+                if mine.verdict:
+                    raise UnreadableError(error.place, f"{error.what}; {mine.verdict}")
                 segments = await watched(store.segments(), store, self.open_store)
                 if segments and segments[0] > error.place.segment:
                     self.doubt_count, self.unreadable = 0, None
                     return
-                if segments and segments[0] > oldest:  # whoever leads comes further
-                    oldest, until_ns = segments[0], self.clock.now_ns() + limits.REPAIR_NS
+                newest = await watched(store.newest(), store, self.open_store) if mine.is_repaired else seen
+                if newest > seen:  # whoever leads comes further
+                    seen, until_ns = newest, self.clock.now_ns() + limits.REPAIR_NS
             except (LostError, BusyError, GoneError) as lost:
                 self.is_unreachable = True
                 self.observer.unreachable(str(lost))

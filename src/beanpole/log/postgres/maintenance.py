@@ -186,6 +186,8 @@ class Maintenance:
         self.contradicted = {name: each for name, each in self.contradicted.items() if each in complaints}
         for each in complaints:
             await self.look_at(store, each)
+            if each.place.segment <= self.repair_to and not each.is_repaired:
+                await store.complain(replace(each, is_repaired=True))
         await self.drop(store, complaints)
 
     async def find_ids(self, segment: int) -> list[int]:

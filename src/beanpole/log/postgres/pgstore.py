@@ -12,7 +12,7 @@ import json
 import os
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import psycopg
@@ -290,7 +290,8 @@ class PostgresStore:
 
     async def complain(self, complaint: Complaint) -> None:
         """See Store."""
-        told = {"place": complaint.place, "reason": complaint.reason, "verdict": complaint.verdict}
+        told = asdict(complaint)
+        del told["node"]
         await self.change_display(schema.COMPLAIN, [schema.UNREADABLE + complaint.node, json.dumps(told)])
 
     async def complaints(self) -> list[Complaint]:
@@ -299,7 +300,13 @@ class PostgresStore:
             cursor = await self.connection.execute(schema.COMPLAINTS.encode())
             found = [(name, json.loads(value)) for name, value in await cursor.fetchall()]
         return [
-            Complaint(name.removeprefix(schema.UNREADABLE), Place(*told["place"]), told["reason"], told["verdict"])
+            Complaint(
+                name.removeprefix(schema.UNREADABLE),
+                Place(*told["place"]),
+                told["reason"],
+                told["verdict"],
+                told["is_repaired"],
+            )
             for name, told in found
         ]
 

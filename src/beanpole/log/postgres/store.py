@@ -181,6 +181,9 @@ class Complaint:
     verdict: str = ""
     """What the leader says to it, if it does not write the segment again."""
 
+    is_repaired: bool = False
+    """Whether the leader writes the segment again."""
+
 
 class Store(Protocol):
     """One connection to the log's rows."""
