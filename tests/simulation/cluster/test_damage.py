@@ -127,6 +127,26 @@ def test_what_a_node_cannot_read_is_repaired_by_the_next_leader_as_well(harm: Ha
     run(main)
 
 
+def test_what_a_node_cannot_read_is_said_again_to_a_server_that_was_promoted() -> None:
+    """It waited for no standby, so that server need not have it."""
+
+    async def main(world: World) -> None:
+        leader, database = await leader_of(world), world.database
+        ids = await fill(world, leader)
+        await asyncio.sleep(1.0)
+        database.damage(Place(2, 3))
+        late = await restart(world, leader)
+        await until(world, lambda: bool(database.complaints))
+        world.loop.pause(leader.name, 1.0)
+        database.complaints.clear()
+        await database.promote()
+        await until(world, lambda: late.node.following is not None and late.node.following.is_warm)
+        await asyncio.sleep(1.0)
+        assert sorted(late.state()) == sorted(ids)
+
+    run(main)
+
+
 def test_clients_are_served_while_the_leader_repairs() -> None:
     async def main(world: World) -> None:
         leader, database = await leader_of(world), world.database

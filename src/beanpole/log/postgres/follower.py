@@ -211,6 +211,7 @@ class Following:
                 self.is_unreachable = True
                 self.observer.unreachable(str(lost))
                 await self.disconnect()
+                is_noted = False  # another server need not have it, as that waited for no standby
                 until_ns = self.clock.now_ns() + limits.REPAIR_NS
             await asyncio.sleep(limits.REPAIR_POLL_S)
 
