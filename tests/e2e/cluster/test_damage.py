@@ -1,5 +1,6 @@
 """A log in a real PostgreSQL that can't be read: rows that are damaged or deleted, tables that are dropped."""
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -118,6 +119,26 @@ def test_a_lost_end_is_accepted_and_written_again(small: Cluster) -> None:
     small("accept-loss", "--yes")
     with small.node("b") as b:
         assert 0 < b.statistic("current-jobs-ready") < JOBS
+
+
+def test_no_end_is_dropped_in_which_a_row_was_written_since(cluster: Cluster) -> None:
+    """A leader that stood still may append its next row just then."""
+    cluster.init()
+    cluster.database.run(
+        "create table beanpole.log_2 (like beanpole.log_1 including all)",
+        "insert into beanpole.segment values (2), (3)",
+        "insert into beanpole.setting values ('loss', 'rows are gone')",
+    )
+    waits = "select count(*) from pg_locks where not granted and relation = 'beanpole.log_2'::regclass"
+    with ThreadPoolExecutor() as pool, cluster.database.connected() as connection:
+        with connection.begin():
+            connection.exec_driver_sql("insert into beanpole.log_2 select * from beanpole.log_1")
+            accepting = pool.submit(cluster, "accept-loss", "--yes", code=1)
+            wait_until(lambda: connection.exec_driver_sql(waits).scalar() == 1, "it waits for the row")
+        assert "has written" in accepting.result().err
+    assert cluster.count("log_2", "true") == 1
+    cluster("accept-loss", "--yes")
+    assert cluster.count("log_2", "true") == 1
 
 
 @pytest.mark.parametrize("verb", ["status", "leader", "verify", "upgrade", "step-down", "accept-loss", "repair"])

@@ -405,11 +405,13 @@ async def accept_loss(conninfo: str) -> str:
     """Let the cluster go on with what is there, and begin an era; return what was lost.
 
     Raises:
-        RefusedError: nothing is known to be lost.
+        RefusedError: nothing is known to be lost, or a node has just written.
     """
     async with opened(conninfo, writes=True) as store:
         ends_at = (await store.newest()).segment
         missing, listed = await store.missing(), await store.segments()
+        # Made again for the row that is next.
+        lost_end = listed[listed.index(ends_at) + 1 :] if max(missing, default=0) > ends_at else []
         with errors_translated():
             async with store.connection.transaction():
                 await store.connection.execute(schema.LOCK_SETTINGS.encode())
@@ -417,9 +419,12 @@ async def accept_loss(conninfo: str) -> str:
                 if not found:
                     raise RefusedError("nothing is known to be lost; there is nothing to accept")
                 await store.connection.execute(schema.NEXT_ERA.encode())
-                if max(missing, default=0) > ends_at:  # made again for the row that is next
-                    for number in listed[listed.index(ends_at) + 1 :]:
-                        await store.connection.execute(schema.drop_segment(number).encode())
+                for number in set(lost_end) - set(missing):
+                    await store.connection.execute(schema.lock_segment(number).encode())
+                    if await query(store, f"select from {schema.table(number)} limit 1"):
+                        raise RefusedError("a node has written just now: see that all have stopped, and try again")
+                for number in lost_end:
+                    await store.connection.execute(schema.drop_segment(number).encode())
         return str(found[0][0])
 
 

@@ -177,6 +177,11 @@ def drop_segment(segment: int) -> str:
     return f"drop table if exists {table(segment)}; delete from {SCHEMA}.segment where number = {segment};"
 
 
+def lock_segment(segment: int) -> str:
+    """Return what waits until nobody uses a segment's table, and keeps everybody else out."""
+    return f"lock table {table(segment)} in access exclusive mode"
+
+
 def insert(segment: int) -> str:
     """Return the statement that adds a row to a log which nobody else writes to."""
     return f"insert into {table(segment)} ({COLUMNS}) values (%s, %s, %s, %s, %s, %s, %s, %s, %s)"
