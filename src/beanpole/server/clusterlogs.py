@@ -128,7 +128,7 @@ class ClusterObserver:
                 "another node can't read what this one can",
                 node=node,
                 reason=reason,
-                effect="none here; that node stops",
+                effect="none here; that node reads it once more, and stops if it can't",
                 advice="look at the memory of that machine",
             )
 

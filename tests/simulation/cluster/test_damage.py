@@ -188,6 +188,76 @@ def test_machine_that_computes_wrongly_stops_alone() -> None:
     run(main)
 
 
+async def churn(leader: SimulatedNode) -> None:
+    """Put and delete jobs, so that segments are dropped all the time."""
+    client = leader.connect()
+    while True:
+        for _ in range(5):
+            id = await put(leader, client, BODY)
+            assert await ask(leader, client, b"delete %d" % id) == b"DELETED\r\n"
+        await asyncio.sleep(0.1)
+
+
+@pytest.mark.parametrize("is_only_follower", [True, False])
+def test_machine_that_computes_wrongly_stops_while_segments_are_dropped(is_only_follower: bool) -> None:
+    """What it can't read is gone soon after, and not because it was repaired."""
+
+    async def main(world: World) -> None:
+        leader, database = await leader_of(world), world.database
+        late, other = [node for node in world.nodes if node is not leader]
+        if is_only_follower:
+            await other.kill()
+        database.misreads[late.name] = 1.0
+        churning = asyncio.create_task(churn(leader))
+        await until(world, lambda: is_over(late))
+        error = failure(late)
+        assert isinstance(error, UnreadableError)
+        assert f"node {leader.name}" in str(error)
+        await asyncio.sleep(30.0)
+        assert database.dropped_count > 10
+        assert not database.halted
+        assert world.leaders() == [leader]
+        assert world.counts["repairs"] == 0
+        churning.cancel()
+
+    run(main)
+
+
+def test_machine_that_computed_wrongly_for_a_while_goes_on_when_it_was_contradicted() -> None:
+    async def main(world: World) -> None:
+        leader, database = await leader_of(world), world.database
+        late = next(node for node in world.nodes if node is not leader)
+        churning = asyncio.create_task(churn(leader))
+        for times in range(1, 4):
+            database.misreads[late.name] = 1.0
+            await until(world, lambda: world.counts["contradicted"] == times, 0.0001)  # noqa: B023 - at once
+            del database.misreads[late.name]
+            await until(world, lambda: late.node.following is not None and late.node.following.is_warm)
+            await until(world, lambda: not database.complaints)
+        assert not any(map(is_over, world.nodes))
+        assert world.counts["repairs"] == 0
+        churning.cancel()
+
+    run(main)
+
+
+def test_machines_that_compute_wrongly_one_after_the_other_do_not_stop_the_leader() -> None:
+    """The second had read what the first could not."""
+
+    async def main(world: World) -> None:
+        leader, database = await leader_of(world), world.database
+        await roll(world, leader)
+        for late in [node for node in world.nodes if node is not leader]:
+            database.misreads[late.name] = 1.0
+            await put(leader, leader.connect())
+            await until(world, lambda: is_over(late))  # noqa: B023 - at once
+            await asyncio.sleep(5.0)
+        await asyncio.sleep(30.0)
+        assert world.leaders() == [leader]
+
+    run(main)
+
+
 def test_machine_that_computed_wrongly_once_stops_nobody() -> None:
     async def main(world: World) -> None:
         leader, database = await leader_of(world), world.database

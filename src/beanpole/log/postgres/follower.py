@@ -100,6 +100,9 @@ class Following:
     doubt_count: int = 0
     """How often it began again for a row that it could not verify, since it had read everything."""
 
+    verdict: str = ""
+    """What a leader said to that, if it did not repair it."""
+
     @property
     def is_warm(self) -> bool:
         """Whether this node has read what there was when it began, so that it could lead at once."""
@@ -165,28 +168,24 @@ class Following:
             self.replica = None
 
     async def doubt(self, error: UnreadableError) -> None:
-        """Begin again for a row that can't be verified: at once, and the next time when the leader has repaired it.
+        """Begin again for a row that can't be verified: at once, and the next time when a leader has repaired it.
 
-        What was wrong the first time may have been this machine's memory. If no leader repairs it the node tries for a
-        last time.
+        What was wrong the first time may have been this machine's memory. If no leader repairs it, or one can verify
+        it, the node tries for a last time: also if the row is gone by then, with a segment that nobody needed.
 
         Raises:
-            UnreadableError: nobody repairs it, or the leader can verify it.
+            UnreadableError: the last time was in vain.
         """
         self.forget()
         self.doubt_count += 1
         if self.doubt_count > limits.DOUBTS_MAX:
-            raise error
+            raise UnreadableError(error.place, f"{error.what}; {self.verdict}") if self.verdict else error
         self.observer.unreadable(str(error), waits=self.doubt_count > 1)
         if self.doubt_count > 1:
             await self.wait_for_repair(error)
 
     async def wait_for_repair(self, error: UnreadableError) -> None:
-        """Tell the leader of a row that can't be verified, and wait while it comes further with repairing it.
-
-        Raises:
-            UnreadableError: the leader can verify it.
-        """
+        """Tell the leader of a row that can't be verified, and wait while it comes further with repairing it."""
         self.unreadable = error.place
         complaint = Complaint(self.name, error.place, str(error))
         is_noted, seen, until_ns = False, NOWHERE, self.clock.now_ns() + limits.REPAIR_NS
@@ -196,13 +195,14 @@ class Following:
                 if not is_noted:
                     await watched(store.complain(complaint), store, self.open_store)
                     is_noted = True
-                found = await watched(store.complaints(), store, self.open_store)
-                mine = next((each for each in found if each.node == self.name), complaint)
-                if mine.verdict:
-                    raise UnreadableError(error.place, f"{error.what}; {mine.verdict}")
                 segments = await watched(store.segments(), store, self.open_store)
+                found = await watched(store.complaints(), store, self.open_store)  # a verdict is there before the drop
+                mine = next((each for each in found if each.node == self.name), complaint)
+                self.verdict = mine.verdict
+                if self.verdict:
+                    return
                 if segments and segments[0] > error.place.segment:
-                    self.doubt_count, self.unreadable = 0, None
+                    self.end_doubt()
                     return
                 newest = await watched(store.newest(), store, self.open_store) if mine.is_repaired else seen
                 if newest > seen:  # whoever leads comes further
@@ -214,6 +214,10 @@ class Following:
                 is_noted = False  # another server need not have it, as that waited for no standby
                 until_ns = self.clock.now_ns() + limits.REPAIR_NS
             await asyncio.sleep(limits.REPAIR_POLL_S)
+
+    def end_doubt(self) -> None:
+        """Know of no row any more that can't be verified."""
+        self.doubt_count, self.unreadable, self.verdict = 0, None, ""
 
     async def connect(self) -> Store:
         """Open a connection; silence begins to count again."""
@@ -318,9 +322,9 @@ class Following:
             self.heard_ns = now_ns
         else:
             await watched(self.check_end(store, tip, self.newest), store, self.open_store)
-            if self.doubt_count:
-                await watched(store.withdraw([self.name]), store, self.open_store)
-            self.doubt_count, self.unreadable = 0, None
+        if self.doubt_count and self.is_warm:
+            await watched(store.withdraw([self.name]), store, self.open_store)
+            self.end_doubt()
         self.is_caught_up = not rows
         self.look_for_leader(replica, self.newest)
         return bool(rows)

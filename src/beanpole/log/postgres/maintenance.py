@@ -182,12 +182,13 @@ class Maintenance:
         if self.compaction.needs_ids:
             self.compaction.set_ids(await self.find_ids(self.compaction.segment), complete=False)
         complaints = await store.complaints()
-        self.unreadable = complaints[0].place if complaints else None
+        oldest = self.replica.records.accounts.first_segment
+        self.unreadable = next((each.place for each in complaints if each.place.segment >= oldest), None)
         self.contradicted = {name: each for name, each in self.contradicted.items() if each in complaints}
-        for each in complaints:
-            await self.look_at(store, each)
-            if each.place.segment <= self.repair_to and not each.is_repaired:
-                await store.complain(replace(each, is_repaired=True))
+        for at, each in enumerate(complaints):
+            complaints[at] = judged = await self.look_at(store, each)
+            if judged != each:
+                await store.complain(judged)
         await self.drop(store, complaints)
 
     async def find_ids(self, segment: int) -> list[int]:
@@ -200,7 +201,7 @@ class Maintenance:
         return ids
 
     async def drop(self, store: Store, complaints: list[Complaint]) -> None:
-        """Drop the segments that nobody needs.
+        """Drop the segments that nobody needs, and answer complaints of them; who was contradicted shall hear of that.
 
         Raises:
             FaultyError: what was written in place of a bad one can't be verified either, so nothing is dropped.
@@ -216,33 +217,42 @@ class Maintenance:
                 raise FaultyError(f"what this node wrote in place of a bad segment is bad: {error}") from error
         for number in dropped:
             await store.drop_segment(number)
-        if answered := [each.node for each in complaints if each.place.segment < oldest]:
+        gone = [each for each in complaints if each.place.segment < oldest]
+        if answered := [each.node for each in gone if not each.verdict or each.node == OPERATOR]:
             await store.withdraw(answered)
         if 0 < self.repair_to < oldest:
             self.observer.repaired(self.repair_to)
             self.repair_to, self.first_rewritten, self.checker = 0, 0, None
 
-    async def look_at(self, store: Store, complaint: Complaint) -> None:
-        """Repair the segment of a row that somebody can't verify, unless this node can."""
+    async def look_at(self, store: Store, complaint: Complaint) -> Complaint:
+        """Repair the segment of a row that somebody can't verify, unless this node can; return what is to be noted."""
         segment = complaint.place.segment
-        if complaint.verdict or segment <= self.repair_to or complaint == self.contradicted.get(complaint.node):
-            return
-        if segment < self.replica.records.accounts.first_segment:
-            return  # it is dropped next
+        if complaint.verdict:
+            return complaint
+        if segment <= self.repair_to:
+            return replace(complaint, is_repaired=True)
         if segment >= self.first_rewritten > 0:
-            return  # what is written in place of a bad segment is read before that is dropped
+            return complaint  # what is written in place of a bad segment is read before that is dropped
         if complaint.place > await store.newest():
-            return  # nothing stands there: it spoke of rows that were lost since
+            return complaint  # nothing stands there: it spoke of rows that were lost since
         try:
             await check_segment(store, segment)
+        except GoneError:
+            return complaint
         except UnreadableError as error:
+            if segment < self.replica.records.accounts.first_segment:
+                return complaint  # it is dropped next
             self.repair_to = segment
             self.observer.repairs(segment, complaint.node, str(error))
-            return
+            return replace(complaint, is_repaired=True)
         self.observer.contradicted(complaint.node, complaint.reason)
-        if complaint.place >= self.began and complaint.node != OPERATOR:
-            self.contradicted[complaint.node] = complaint  # which of the two is at fault the others will show
-            return
         node = self.replica.leader.get("node", "")
         verdict = f"node {node}, which leads, can read it: look at the memory of this node's machine"
-        await store.complain(replace(complaint, verdict=verdict))
+        judged = replace(complaint, verdict=verdict)
+        if complaint.place >= self.began and complaint.node != OPERATOR:
+            self.contradicted[complaint.node] = judged  # which of the two is at fault the others will show
+        return judged
+
+    def verified(self, place: "Place") -> None:
+        """Doubt nothing that this node has written up to a place: another node has applied it."""
+        self.contradicted = {name: each for name, each in self.contradicted.items() if each.place > place}

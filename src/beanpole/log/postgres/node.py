@@ -15,11 +15,11 @@ from beanpole.errors import BeanpoleError
 from beanpole.log import limits
 from beanpole.log.encoder import Encoder
 from beanpole.log.postgres.clock import Clock
-from beanpole.log.postgres.follower import Following, FollowObserver
+from beanpole.log.postgres.follower import NOWHERE, Following, FollowObserver
 from beanpole.log.postgres.leader import DeposedError, Leading
 from beanpole.log.postgres.maintenance import RepairObserver
 from beanpole.log.postgres.replica import Replica
-from beanpole.log.postgres.rows import Place, Row, new_writer
+from beanpole.log.postgres.rows import Row, new_writer
 from beanpole.log.postgres.stall import Stall, StallObserver
 from beanpole.log.postgres.store import (
     FOLLOWER,
@@ -280,7 +280,7 @@ class Node:
     def state(self) -> NodeState:
         """Return what this node says of itself."""
         replica = self.following.replica if self.following is not None else None
-        role, epoch, applied = READING, 0, Place(0, 0)
+        role, epoch, applied = READING, 0, NOWHERE
         if self.following is not None and self.following.is_warm:
             role = FOLLOWER
         if self.leading is not None:
@@ -326,10 +326,13 @@ class Node:
 
         They have time to read it again: what they did not find may not have been there yet.
         """
+        leading.maintenance.verified(
+            max((each.applied for each in self.live_others() if each.is_warm), default=NOWHERE)
+        )
         bad, now_ns = leading.maintenance.contradicted, self.clock.now_ns()
         self.contradicted_ns = {name: self.contradicted_ns.get(name, now_ns) for name in bad}
         places = [bad[name].place for name, ns in self.contradicted_ns.items() if now_ns - ns > limits.CONTRADICTED_NS]
-        if len(places) > 1 and not any(each.is_warm and each.applied > min(places) for each in self.live_others()):
+        if len(places) > 1:
             raise FaultyError(f"no other node can verify what this one has written: {', '.join(bad)}, {places[0]}")
 
     def step_down(self, leading: Leading, to: str) -> None:
