@@ -273,6 +273,7 @@ class FakeServer:
         """Wakes everything that waits for a change of the world, and sends the replies."""
         with self._changed:
             yield self._world
+            self._world.end_leaving()
             if self._loop is not None:
                 self._loop.call_soon_threadsafe(self._speak)
             self._changed.notify_all()

@@ -1,6 +1,7 @@
 """The fake server: its clock moves only as it is told, and clients can't tell it from a server otherwise."""
 
 import asyncio
+import socket
 import threading
 from collections.abc import Iterator
 
@@ -8,6 +9,7 @@ import greenstalk
 import pytest
 
 import beanpole
+from beanpole.engine.limits import MOVES_PER_TURN
 from beanpole.testing import FakeServer
 from beanpole.worker import limits
 
@@ -352,3 +354,20 @@ def test_nothing_is_left_behind() -> None:
     with FakeServer() as server, beanpole.Client(server.url) as client:
         client.connect()
     assert not [thread for thread in threading.enumerate() if thread.name == "FakeServer"]
+
+
+# --- The end of connections -------------------------------------------------------------------------------------------
+
+
+def test_jobs_are_back_when_a_connection_has_ended_that_held_very_many(server: FakeServer) -> None:
+    """A server needs several turns for them, and no time: the clock stands still."""
+    count = 2 * MOVES_PER_TURN
+    with socket.create_connection(server.address) as holder:
+        holder.sendall(b"put 0 0 60 1\r\nx\r\nreserve\r\n" * count + b"quit\r\n")
+        while holder.recv(1 << 16):
+            pass
+    assert {job.state for job in server.jobs()} == {"ready"}
+    for _ in range(2):
+        with beanpole.Client(server.url) as client:
+            assert client.reserve(timeout=0).id == 1
+    assert server.now == 0
