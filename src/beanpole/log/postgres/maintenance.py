@@ -227,24 +227,25 @@ class Maintenance:
     async def look_at(self, store: Store, complaint: Complaint) -> Complaint:
         """Repair the segment of a row that somebody can't verify, unless this node can; return what is to be noted."""
         segment = complaint.place.segment
-        if complaint.verdict:
-            return complaint
-        if segment <= self.repair_to:
-            return replace(complaint, is_repaired=True)
-        if segment >= self.first_rewritten > 0:
+        if complaint.verdict or segment >= self.first_rewritten > 0:
             return complaint  # what is written in place of a bad segment is read before that is dropped
-        if complaint.place > await store.newest():
-            return complaint  # nothing stands there: it spoke of rows that were lost since
-        try:
-            await check_segment(store, segment)
-        except GoneError:
-            return complaint
-        except UnreadableError as error:
-            if segment < self.replica.records.accounts.first_segment:
-                return complaint  # it is dropped next
-            self.repair_to = segment
-            self.observer.repairs(segment, complaint.node, str(error))
-            return replace(complaint, is_repaired=True)
+        if segment > self.repair_to:
+            try:
+                if complaint.place > await store.newest():
+                    return complaint  # nothing stands there: it spoke of rows that were lost since
+                await check_segment(store, segment)
+            except GoneError:
+                return complaint
+            except UnreadableError as error:
+                if segment >= self.replica.records.accounts.first_segment:  # else it is dropped next
+                    self.repair_to = segment
+                    self.observer.repairs(segment, complaint.node, str(error))
+            else:
+                return self.contradict(complaint)
+        return replace(complaint, is_repaired=segment <= self.repair_to)
+
+    def contradict(self, complaint: Complaint) -> Complaint:
+        """Return what is said to a node, or to an operator, that can't verify what this node can."""
         self.observer.contradicted(complaint.node, complaint.reason)
         node = self.replica.leader.get("node", "")
         verdict = f"node {node}, which leads, can read it: look at the memory of this node's machine"
