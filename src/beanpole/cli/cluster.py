@@ -116,6 +116,7 @@ async def limited(work: Coroutine[Any, Any, ExitCode | None], seconds: int) -> E
         done, _ = await asyncio.wait([task], timeout=max(left_s, 0))
         if not done and meta[CAME_FURTHER] + seconds <= loop.time():
             sever_all()
+            task.add_done_callback(forget_outcome)
             await asyncio.wait([task], timeout=CUT_S)
             raise Failure(
                 f"it came no further for {seconds} s; see that PostgreSQL answers and confirms, or give a longer "
@@ -123,6 +124,12 @@ async def limited(work: Coroutine[Any, Any, ExitCode | None], seconds: int) -> E
                 ExitCode.TIMED_OUT,
             )
     return task.result()
+
+
+def forget_outcome(task: "asyncio.Task[ExitCode | None]") -> None:
+    """Take what a task that was cut ended with, which asyncio would otherwise write to the terminal."""
+    if not task.cancelled():
+        task.exception()
 
 
 CAME_FURTHER = "beanpole.cluster.came_further"
@@ -386,7 +393,7 @@ def record_of_salvage(found: "Salvaged", directory: str) -> dict[str, object]:
 
 def salvage_text(found: "Salvaged", directory: str) -> str:
     """Return what was salvaged as people read it."""
-    left_out = [f"{plural(found.lost_rows, 'row')} of {found.rows}", f"{found.lost_bytes} bytes in rows that are there"]
+    left_out = [f"{found.lost_rows} of {plural(found.rows, 'row')}", f"{plural(found.lost_bytes, 'byte')} of the rest"]
     if found.lost_segments:
         left_out.append(f"all of segment {', '.join(map(str, found.lost_segments))}")
     if found.lost_ids:

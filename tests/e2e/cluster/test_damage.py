@@ -151,3 +151,4 @@ def test_every_verb_gives_up_in_time(cluster: Cluster, verb: str) -> None:
             connection.exec_driver_sql("lock table beanpole.setting in share mode")
         done = cluster(verb, *arguments.get(verb, []), "--timeout", 1, code=3)
         assert "came no further for 1 s" in done.err
+        assert "Traceback" not in done.err
