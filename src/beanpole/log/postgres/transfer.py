@@ -206,7 +206,7 @@ async def check_stopped(store: OperatorStore) -> None:
     """Refuse to close the log while a node is alive."""
     alive = [each.name for each in await store.nodes() if each.is_alive]
     if alive:
-        raise RefusedError(f"stop the nodes first, as an export closes the log: {', '.join(alive)} is alive")
+        raise RefusedError(f"stop the nodes that are alive first, as an export closes the log: {', '.join(alive)}")
 
 
 # --- verify -----------------------------------------------------------------------------------------------------------
