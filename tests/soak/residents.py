@@ -60,6 +60,8 @@ OWN = re.compile(rb"(?m)(?<=session )\d+|(?<=^file: )\d+|^- elsewhere: .*\n")
 LATER = re.compile(rb"(?m)(?<= reserves=)\d+|^place: \d+|(?<=, by id ).*|(?<=, after )\d+ attempts?")
 """What the account takes over from the server: lost reservations, and the order of jobs that died at the same time."""
 
+DIED_AFTER = re.compile(rb"(?<=, after )\d+(?= attempt)")
+
 
 class Account:
     """What a resident was told of its jobs, as a model that was told the same."""
@@ -157,12 +159,19 @@ class Account:
         return [job.state for job in self.model.jobs.values()]
 
     def align(self, client: Client, jobs: list[Thing]) -> None:
-        """Take over what the model can't know: in which order jobs died at the same time, and lost reservations."""
+        """Take over what the model can't know: in which order jobs died at the same time, and lost reservations.
+
+        Where no rule counts attempts, a job that died had as many as it had reservations.
+        """
         listed = [("list-jobs", tube, "buried", 1000, {"order": "next"}) for tube in self.tubes]
         order = [job.id for reply in asked(client, listed) for job in jobs_in(reply)]
         self.model.buried.sort(key=lambda job: order.index(job.id))
-        for job in jobs:
-            self.model.jobs[job.id].reserves = job.reserves
+        for job, explained in zip(jobs, asked(client, [("explain", job.id) for job in jobs]), strict=True):
+            mine = self.model.jobs[job.id]
+            mine.reserves = job.reserves
+            if mine.died and (count := DIED_AFTER.search(explained)):
+                tube, when, _, why = mine.died
+                mine.died = (tube, when, int(count[0]), why)
 
 
 class Resident(Worker):
