@@ -108,8 +108,8 @@ cdef class Engine:
     cdef int count_worker(self, Session session) except -1
     cdef int count_producer(self, Session session) except -1
     cdef int half_close(self, int64_t now_ns, Session session) except -1
-    cdef int run_timers(self, int64_t now_ns) except -1
-    cdef int run_timer(self, int64_t now_ns, Timed timed, list changed) except -1
+    cdef Py_ssize_t run_timers(self, int64_t now_ns, Py_ssize_t most) except -1
+    cdef int run_timer(self, int64_t now_ns, Timed timed, list changed, Py_ssize_t most) except -1
     cdef int end_time_to_run(self, int64_t now_ns, Job job, list changed) except -1
     cdef int answer_waiting(self, int64_t now_ns, Session session) except -1
     cpdef int apply(self, int64_t now_ns, Session session, Command command) except -1

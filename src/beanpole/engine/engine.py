@@ -510,8 +510,8 @@ class Engine:
     def tick(self, now_ns: int64_t) -> int:
         """Do what is due: delayed jobs, reservations, pauses, sessions that wait, and what those left that are closed.
 
-        Return how many jobs and pauses that were. At the most JOBS_PER_TICK jobs move by time, and MOVES_PER_TURN come
-        back from closed sessions; if there are more, `next_deadline_ns` stays in the past.
+        Return how many jobs and pauses that were: at most JOBS_PER_TICK, MOVES_PER_TURN of them from closed sessions,
+        which until the next tick share what is left. If more is due, `next_deadline_ns` stays in the past.
         """
         self.now_ns = now_ns
         self.moves_left = MOVES_PER_TURN
@@ -523,23 +523,23 @@ class Engine:
             attend(self)
         moved: cython.Py_ssize_t = MOVES_PER_TURN - self.moves_left
         if self.timers.count and self.timers.entries[0].key <= now_ns:
-            moved += self.run_timers(now_ns)
+            moved += self.run_timers(now_ns, JOBS_PER_TICK - moved)
+            self.moves_left = min(self.moves_left, JOBS_PER_TICK - moved)
         return moved
 
-    def run_timers(self, now_ns):
-        """Run the timers that are due: first every job that becomes ready, then the sessions that wait for one.
+    def run_timers(self, now_ns, most):
+        """Run the timers that are due: first `most` jobs that become ready, then the sessions that wait for one.
 
         Return how many jobs and pauses that were; a job that is written whole counts as several.
         """
         timed: Timed
-        due_ns: int64_t
         changed = []
         waiting = []
-        while self.timers.count and self.timers.entries[0].key <= now_ns and len(changed) < JOBS_PER_TICK:
+        while self.timers.count and self.timers.entries[0].key <= now_ns and len(changed) < most:
             timed = cython.cast(Timed, self.timers.entries[0].item)
             self.timers.remove(timed)
-            self.run_timer(now_ns, timed, changed)
-            due_ns = timed.next_due_ns()
+            self.run_timer(now_ns, timed, changed, most)
+            due_ns: int64_t = timed.next_due_ns()
             if due_ns >= 0:
                 self.arm(timed, due_ns)
             if timed.waiting:
@@ -550,7 +550,7 @@ class Engine:
                 self.answer_waiting(now_ns, session)
         return len(changed)
 
-    def run_timer(self, now_ns, timed, changed):
+    def run_timer(self, now_ns, timed, changed, most):
         """End a pause, delays and reservations as far as they are over; add the tubes that this changes."""
         job: Job
         if timed.end_pause(now_ns):
@@ -558,7 +558,7 @@ class Engine:
             changed.append(timed)
         if timed.take_in_tokens(now_ns, self.started_at_ns):
             changed.append(timed)
-        while len(changed) < JOBS_PER_TICK:
+        while len(changed) < most:
             job = timed.due_job(now_ns)
             if job is None:
                 return 0

@@ -7,7 +7,10 @@ DEADLINE_MARGIN_NS = 1_000_000_000
 """The safety margin: in the last second of a reservation ``reserve`` answers ``DEADLINE_SOON``."""
 
 JOBS_PER_TICK = 5_000
-"""Jobs that become ready by time in one tick, a millisecond or two; if more are due, the next turn goes on."""
+"""Jobs that move by themselves in a turn, by time or as connections end, a millisecond or two; the rest follows.
+
+One that dies counts as more: see FAILED_BYTES_PER_JOB.
+"""
 
 WIDE_WATCHES = 5_000
 """Watched tubes of a session above which it does not look at each of them, a fraction of a millisecond: see wide.py."""

@@ -111,7 +111,7 @@ class Turn:
         self.number += 1
         self.began_ns = now_ns
         self.due_count = self.engine.tick(now_ns)
-        # What became due is paid for by all, who have at least the other half of the turn.
+        # What became due leaves at least the other half of the turn, which those have that use little.
         self.cost_left_ns = TURN_COST_NS - min(self.due_count * MOVED_COST_NS, TURN_COST_NS // 2)
         self.cost_before_ns = self.cost_left_ns
         while self.leaving:
@@ -139,7 +139,8 @@ class Turn:
         queue = self.queue
         self.arrived = []
         self.queue = []
-        arrived = self.serve_list(now_ns, arrived, TURN_COST_NS // 2)
+        # What became due is paid for by those who use more.
+        arrived = self.serve_list(now_ns, arrived, self.cost_left_ns - TURN_COST_NS // 2)
         queue = self.serve_list(now_ns, queue, 0)
         arrived = self.serve_list(now_ns, arrived, 0)
         self.arrived = arrived + self.arrived

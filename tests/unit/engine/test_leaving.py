@@ -100,6 +100,23 @@ def test_sessions_that_end_in_one_turn_share_what_may_be_moved() -> None:
     assert count(world, "ready") == 4 * (PIECE // 2 + 10)
 
 
+def test_sessions_that_end_and_jobs_that_are_due_share_a_turn() -> None:
+    """All that moves without a command is bounded together, and not each for itself."""
+    world = Tubes()
+    hold(world, COUNT, "w")
+    hold(world, COUNT, "v")
+    due = limits.JOBS_PER_TICK + 10
+    world.send("m", b"put 0 1 60 1\r\nx\r\n" * due)
+    world.disconnect("w")
+    world.jump(SECOND)
+    assert (count(world, "ready"), count(world, "delayed")) == (PIECE + limits.JOBS_PER_TICK, PIECE + 10)
+    world.disconnect("v")  # in the same turn
+    world.check()
+    assert count(world, "ready") == PIECE + limits.JOBS_PER_TICK
+    ticks(world)
+    assert count(world, "ready") == 2 * COUNT + due
+
+
 def test_deaths_of_many_take_more_turns() -> None:
     world = Tubes(t="attempts: 1, dead: d")
     hold(world, COUNT)

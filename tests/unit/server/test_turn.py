@@ -12,7 +12,7 @@ import pytest
 
 from beanpole.engine.check import check
 from beanpole.engine.engine import Engine
-from beanpole.engine.limits import MOVES_PER_TURN
+from beanpole.engine.limits import JOBS_PER_TICK, MOVES_PER_TURN
 from beanpole.log.log import Log
 from beanpole.server import limits
 from beanpole.server.connection import COSTS_NS, Connection
@@ -293,6 +293,23 @@ def test_quiet_client_waits_for_one_turn(house: House, command: bytes) -> None:
         house.turn.run(now_ns)
         assert quiet.output == b"USING default\r\n"
         quiet.output = b""
+
+
+def test_quiet_clients_have_half_of_a_turn_beside_what_is_due(house: House) -> None:
+    """What becomes due takes its time from those that flood."""
+    flood = [MemoryTransport(house.turn) for _ in range(100)]
+    quiet = [MemoryTransport(house.turn) for _ in range(70)]
+    flood[0].arrive(b"put 0 1 60 0\r\n\r\n" * 3 * JOBS_PER_TICK)
+    while house.turn.busy:
+        house.turn.run(2)
+    for transport in flood:
+        transport.arrive(b"list-tube-used\r\n" * 30_000)
+    for _ in range(60):
+        house.turn.run(2)
+    for transport in quiet:
+        transport.arrive(b"stats\r\n")
+    house.turn.run(2 + SECOND_NS)
+    assert all(b"current-jobs-delayed: %d\n" % (2 * JOBS_PER_TICK) in transport.output for transport in quiet)
 
 
 @pytest.mark.parametrize("command", [b"stats\r\n", b"put 0 0 60 0\r\n\r\n"])
