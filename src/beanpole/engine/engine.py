@@ -567,7 +567,7 @@ class Engine:
                 self.end_time_to_run(now_ns, job, changed)
             elif job.tag_bytes or job.flags:
                 written: int64_t = come_due(self, now_ns, job)
-                changed += [job.tube] * (written // FAILED_BYTES_PER_JOB)
+                changed += [job.tube] * ((written > 0) + written // FAILED_BYTES_PER_JOB)
             else:
                 become_due(self, job)
             if job.tube is not changed[len(changed) - 1]:

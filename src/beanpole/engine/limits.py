@@ -9,7 +9,7 @@ DEADLINE_MARGIN_NS = 1_000_000_000
 JOBS_PER_TICK = 5_000
 """Jobs that move by themselves in a turn, by time or as connections end, a millisecond or two; the rest follows.
 
-One that dies counts as more: see FAILED_BYTES_PER_JOB.
+One that expires counts twice, one that dies as more: see FAILED_BYTES_PER_JOB.
 """
 
 WIDE_WATCHES = 5_000

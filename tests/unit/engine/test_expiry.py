@@ -52,7 +52,7 @@ def test_many_are_over_at_once() -> None:
     assert server.engine.jobs.count == count + 1 - limits.ENDS_PER_TURN
     check(server.engine)
     server.tick()
-    assert server.engine.jobs.count == count + 1 - limits.ENDS_PER_TURN - limits.JOBS_PER_TICK
+    assert server.engine.jobs.count == count + 1 - limits.ENDS_PER_TURN - limits.JOBS_PER_TICK // 2
     assert 0 <= server.engine.next_deadline_ns <= server.now_ns
     assert server.ask(b"") == b"RESERVED %d 0\r\n\r\n" % (count + 1)
     assert server.engine.jobs.count == 1
@@ -107,7 +107,7 @@ def test_reserve_many_goes_on_behind_those_that_are_over() -> None:
 def test_who_waits_gets_what_is_behind_those_that_are_over(more: int) -> None:
     """Also when the last of them is the last that may be passed over in a turn."""
     server = Server()
-    count = limits.JOBS_PER_TICK - 1 + limits.ENDS_PER_TURN + more
+    count = limits.JOBS_PER_TICK // 2 + limits.ENDS_PER_TURN + more
     server.ask(b"pause-tube default 5\r\n" + put(count))
     server.ask(put(1, b"pri=4294967295"))
     server.b.receive(server.now_ns, b"reserve\r\n")
