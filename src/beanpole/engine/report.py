@@ -15,7 +15,7 @@ from cython.cimports.libc.stdint import int64_t
 from beanpole.engine import limits, stats
 
 NAMES_PER_TURN = cython.declare(cython.Py_ssize_t, limits.NAMES_PER_TURN)
-NAMES_PER_MOVE = cython.declare(cython.Py_ssize_t, 5)
+NAMES_PER_MOVE = cython.declare(cython.Py_ssize_t, 3)
 """Names that are collected in the time in which a job is moved."""
 
 REPLY_BYTES_PER_TURN = cython.declare(cython.Py_ssize_t, limits.REPLY_BYTES_PER_TURN)
