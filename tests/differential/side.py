@@ -104,7 +104,8 @@ class WorldSide(Side):
         self.gather()
 
     def gather(self) -> None:
-        """Takes the replies of all connections: a step may have woken others."""
+        """Takes the replies of all connections: a step may have woken others, and so may what ends after it."""
+        self.world.end_leaving()
         for other in self.received:
             self.received[other] += self.world.output(other)
 
