@@ -219,6 +219,8 @@ async def status(out: Output, url: str) -> ExitCode | None:
     )
     if leader is not None and found.is_led:
         out.prose(f"{leader.node} leads at {leader.address} since {time_text(leader.since_s)}, epoch {leader.epoch}")
+    elif leader is not None and found.hidden:
+        out.prose(f"the last to lead was {leader.node} at {leader.address}, epoch {leader.epoch}")
     else:
         out.prose(f"no node leads; the last was {leader.node}, epoch {leader.epoch}" if leader else "no node ever led")
     out.prose(f"log: segments {found.segments[0]} to {found.segments[-1]}, up to {found.tip.place}")

@@ -92,6 +92,22 @@ HELD_S = 10.0
 """Seconds after which status names who holds the oldest segment: a node that starts reads it for a moment."""
 
 
+def nodes_of(found: "Status") -> list[str]:
+    """Return what an operator should know of who is alive."""
+    if found.hidden:
+        why = f"the table of nodes can't be read: {found.hidden}"
+        return [f"{why}; grant this role its rights again, or run `beanpole cluster init` if it was dropped"]
+    if found.tip.kind == RowKind.CLOSED:
+        return ["the log was exported: no node leads any more"]
+    alive = [each for each in found.nodes if each.is_alive]
+    if not alive:
+        return ["no node is alive: start them"]
+    warnings = [] if found.is_led else ["no node that is alive leads; look at the nodes' logs"]
+    if len(alive) == 1:
+        warnings.append("no second node is alive: when the one that leads dies nobody leads; start another")
+    return warnings
+
+
 def warnings_of(found: "Status") -> list[str]:
     """Return what an operator should know, and do."""
     warnings = []
@@ -99,25 +115,22 @@ def warnings_of(found: "Status") -> list[str]:
     alive = [each for each in found.nodes if each.is_alive]
     if found.loss:
         warnings.append(f"acknowledged jobs were lost: {found.loss}; look, then run `beanpole cluster accept-loss`")
-    leads = "the node that leads repairs that, if it can't read it either" if found.is_led else "no node leads"
+    if found.unsafe:
+        warnings.append(f"nothing is confirmed: {found.unsafe}")
+    leads = (
+        "the node that leads repairs that, if it can't read it either"
+        if found.is_led or found.hidden
+        else "no node leads"
+    )
     warnings += [f"{each.node} can't read the log: {each.reason}; {each.verdict or leads}" for each in found.complaints]
     warnings += [
         f"the table of segment {each} is gone; `beanpole cluster repair URL {each}` lets the node that leads write its "
         "jobs again"
         for each in found.missing
     ]
-    if found.tip.kind == RowKind.CLOSED:
-        warnings.append("the log was exported: no node leads any more")
-    elif not alive:
-        warnings.append("no node is alive: start them")
-    elif not found.is_led:
-        warnings.append("no node that is alive leads; look at the nodes' logs")
-    if len(alive) == 1 and found.tip.kind != RowKind.CLOSED:
-        warnings.append("no second node is alive: when the one that leads dies nobody leads; start another")
+    warnings += nodes_of(found)
     if found.server.durability == "local":
         warnings.append("durability is local: when PostgreSQL's machine dies, acknowledged jobs are lost")
-    if found.unsafe:
-        warnings.append(f"nothing is confirmed: {found.unsafe}")
     if found.is_led and leader is not None and 0 < leader.format < found.settings.format:
         warnings.append(
             f"{leader.node} has led since before `beanpole cluster upgrade`, and serves format {leader.format}; "

@@ -140,7 +140,7 @@ class ClusterObserver:
                 reason=reason,
                 seconds=round(seconds, 1),
                 effect="no reply leaves that depends on a record",
-                advice="see that PostgreSQL has a primary and its standby; `beanpole cluster status` shows both",
+                advice="`beanpole cluster status` says what PostgreSQL lacks: a primary, its standby, or fsync",
             )
 
     def stall_ended(self, seconds: float) -> None:

@@ -132,6 +132,19 @@ def test_status_says_why_nothing_is_confirmed(cluster: Cluster) -> None:
     assert any("nothing is confirmed: synchronous_standby_names" in each for each in warnings)
 
 
+def test_status_without_the_table_of_nodes_shows_what_the_log_says(cluster: Cluster) -> None:
+    cluster.init()
+    with cluster.node("a"):
+        cluster.database.run("drop table beanpole.node")
+        found = cluster("status", "--json", code=2).objects[0]
+        assert found["epoch"] == 1
+        assert [each for each in found["warnings"] if "the table of nodes can't be read" in each]
+        assert not [each for each in found["warnings"] if "start them" in each]
+        assert "the last to lead was a" in cluster("status", code=2).out.decode()
+        cluster.init()
+        wait_until(lambda: roles(cluster) == {"a": "leader"}, "the node is shown again")
+
+
 def test_stats_come_from_the_leader_through_a_follower(cluster: Cluster) -> None:
     cluster.init()
     with cluster.node("a"), cluster.node("b") as b, b.connect() as client:

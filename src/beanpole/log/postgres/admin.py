@@ -25,6 +25,7 @@ from beanpole.log.postgres.store import (
     STOPPED,
     BusyError,
     Complaint,
+    GoneError,
     NodeState,
     NoLeaderError,
     RefusedError,
@@ -95,6 +96,9 @@ class Status:
 
     tip: Row
     nodes: list[NodeState]
+    hidden: str
+    """Why it can't be read which nodes there are; empty: it can."""
+
     standbys: list[tuple[str, str, str]]
 
     @property
@@ -183,7 +187,11 @@ def columns_of(row: Row) -> list[Any]:
 async def status(conninfo: str) -> Status:
     """Return who leads, and what the log holds."""
     async with opened(conninfo) as store:
-        nodes = [each for each in await store.nodes() if each.role != QUESTION]
+        nodes, hidden = [], ""
+        try:
+            nodes = [each for each in await store.nodes() if each.role != QUESTION]
+        except (RefusedError, GoneError) as error:
+            hidden = str(error)
         segments = await store.present()
         leader = await last_epoch(store, segments)
         shares = await query(store, schema.SHARES_MACHINE, [f"beanpole {leader.node}" if leader is not None else ""])
@@ -202,6 +210,7 @@ async def status(conninfo: str) -> Status:
             readers=[(name, pid, seconds or 0.0) for name, pid, seconds in readers],
             tip=await last_row(store, segments),
             nodes=nodes,
+            hidden=hidden,
             standbys=[tuple(each) for each in await query(store, STANDBYS)],
         )
 
