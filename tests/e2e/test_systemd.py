@@ -82,7 +82,7 @@ def test_client_that_came_before_the_server_is_answered(tmp_path: Path) -> None:
 
 
 def test_a_restart_refuses_no_connection_and_the_client_goes_on_as_its_guide_says(tmp_path: Path) -> None:
-    """`reserve` waits for the next server, and so does who connects between the two; an unanswered `put` raises."""
+    """`reserve` waits for the next server, as a client does that connects in between; an unanswered `put` raises."""
     with bound(tmp_path / "socket") as (tcp, _), ExitStack() as stack:
         fds, address = (tcp.fileno(),), tcp.getsockname()
         log = ("-b", str(tmp_path / "log"))
