@@ -14,7 +14,7 @@ from cython.cimports.beanpole.engine.job import Job
 from cython.cimports.beanpole.engine.limiting import and_opened
 from cython.cimports.beanpole.engine.session import Session
 from cython.cimports.beanpole.engine.tube import Watch
-from cython.cimports.beanpole.engine.work import Work
+from cython.cimports.beanpole.engine.work import Work, leave_to_ticks
 from cython.cimports.libc.stdint import int64_t
 
 from beanpole.engine import limits
@@ -51,8 +51,4 @@ def leave(engine, session):
     """Let a session give back its jobs and drop its tubes, as far as that may be done in this turn."""
     work: Leave = Leave()
     work.session = session
-    if work.go_on_alone(engine):
-        if engine.unattended is None:
-            engine.unattended = []
-        engine.unattended.append(work)
-    return 0
+    return leave_to_ticks(engine, work)

@@ -11,5 +11,6 @@ cdef class Work:
 
 cdef int begin(Engine engine, int64_t now_ns, Session session, Work work) except -1
 cdef int abandon(Engine engine, Session session) except -1
+cdef int leave_to_ticks(Engine engine, Work work) except -1
 cdef int attend(Engine engine) except -1
 cdef int go_on(Engine engine, int64_t now_ns, Session session) except -1

@@ -46,6 +46,11 @@ def abandon(engine, session):
     """Forget the command of a session that is closed, but for what must not stay half done."""
     work: Work = cython.cast(Work, session.work, typecheck=True)
     session.work = None
+    return leave_to_ticks(engine, work)
+
+
+def leave_to_ticks(engine, work):
+    """Do a piece of what must not stay half done, and leave the rest of it to the next ticks."""
     if work.go_on_alone(engine):
         if engine.unattended is None:
             engine.unattended = []
