@@ -294,7 +294,7 @@ class Conversation(RuleBasedStateMachine):
 
     @rule(data=st.data(), pattern=patterns, text=texts, tube=tubes, timeout=st.sampled_from([0, 1, 4]))
     def limit(self, data: st.DataObject, pattern: str, text: str, tube: str, timeout: int) -> None:
-        """Rules for a tube that has jobs, and somebody who waits for more of them than the rules let go."""
+        """Rules for a tube that has jobs, and a client that waits for more of them than the rules hand out."""
         worker, other = self.choose(data), self.choose(data)
         self.say(worker, [("set-rules", pattern, text), ("use", tube), *[("put", 5, 0, 2, "x")] * 3])
         self.say(other, [("watch", tube), ("reserve-many", 2, 0), ("reserve-with-timeout", timeout)])
@@ -317,7 +317,7 @@ class Conversation(RuleBasedStateMachine):
 
     @rule(data=st.data(), tube=tubes, pri=pris)
     def kick_for_waiting(self, data: st.DataObject, tube: str, pri: int) -> None:
-        """Two buried jobs, of which the later may be the better, somebody who waits, and a kick."""
+        """Two buried jobs, of which the later may be the better, a waiting client, and a kick."""
         worker, manager = self.choose(data), self.choose(data)
         self.say(manager, phrase_of("bury two", 0, pri, tube))
         self.say(worker, [("watch", tube), ("reserve-with-timeout", 1)])

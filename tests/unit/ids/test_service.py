@@ -55,7 +55,7 @@ end
 MIDNIGHT_S = 1_795_478_400
 
 NOBODY = Origin(b"", "", None)
-"""Who asks where it does not matter: an address that is proven and not known."""
+"""The source of requests in tests that do not look at it: a proven address that is not known."""
 
 
 class HeldStore:
