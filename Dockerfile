@@ -1,4 +1,4 @@
-# The server with its console, and every other verb of `beanpole`. docs/docker.md says how to use it.
+# The server with its console, and every other verb of `beanpole`. docs/install.md says how to use it.
 #
 # Everything is installed into /opt/beanpole by the first stage, which has a compiler; the second has none. tests/ops runs
 # each command that stands here, but for apt-get.

@@ -55,11 +55,11 @@ def test_the_groups_of_alerts_are_of_jobs_that_are_scraped() -> None:
 
 
 def test_the_documentation_lists_the_alerts() -> None:
-    page = (ROOT / "docs/metrics.md").read_text()
+    page = (ROOT / "docs/monitoring.md").read_text()
     listed = re.findall(r"^\| `(Beanpole\w+)` \| .* \| ([\w ]+) \| (\w+) \|$", page, re.MULTILINE)
     assert listed == [
         (name, rule.get("for", "at once"), rule["labels"]["severity"]) for name, rule in alerts().items()
-    ], "repair the table of alerts in docs/metrics.md"
+    ], "repair the table of alerts in docs/monitoring.md"
 
 
 def targets() -> list[tuple[str, dict[str, Any]]]:

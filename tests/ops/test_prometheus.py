@@ -183,7 +183,7 @@ def test_alerts_look_at_what_the_load_did(world: World, name: str) -> None:
 
 
 def test_answers_of_the_documentation_are_answers(world: World) -> None:
-    page = (ROOT / "docs/metrics.md").read_text()
+    page = (ROOT / "docs/monitoring.md").read_text()
     lines = [
         line
         for block in re.findall(r"^```promql\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)

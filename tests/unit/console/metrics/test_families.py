@@ -1,4 +1,4 @@
-"""The tables of metrics: no name twice, and docs/metrics.md says the same."""
+"""The tables of metrics: no name twice, and docs/monitoring.md says the same."""
 
 import re
 from pathlib import Path
@@ -23,8 +23,8 @@ def test_every_part_of_a_tube_has_the_labels_that_it_needs() -> None:
 
 @pytest.mark.repository
 def test_the_page_has_the_same_metrics() -> None:
-    page = (Path(__file__).resolve().parents[4] / "docs" / "metrics.md").read_text()
+    page = (Path(__file__).resolve().parents[4] / "docs" / "monitoring.md").read_text()
     rows = re.findall(r"^\| `(beanpole_[a-z_]+)` \| (\w+) \| ([^|]*) \|", page, re.MULTILINE)
     documented = {name: (kind, tuple(re.findall(r"`(\w+)`", labels))) for name, kind, labels in rows}
     actual = {each.name + "_total" * (each.kind is Kind.COUNTER): (str(each.kind), each.labels) for each in ALL}
-    assert documented == actual | {families.UP: ("gauge", ())}, "repair the tables of docs/metrics.md"
+    assert documented == actual | {families.UP: ("gauge", ())}, "repair the tables of docs/monitoring.md"
