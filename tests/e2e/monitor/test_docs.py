@@ -24,7 +24,7 @@ from tests.servers import HOST, REPLY_TIMEOUT_S, Server, beanpole_server
 
 pytestmark = pytest.mark.repository
 
-PAGE = (Path(__file__).resolve().parents[3] / "docs" / "monitoring.md").read_text()
+PAGE = (Path(__file__).resolve().parents[3] / "docs" / "monitoring.md").read_text().partition("\n## Metrics\n")[0]
 EXAMPLES = [
     line for block in re.findall(r"^```sh\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL) for line in block.splitlines()
 ]
