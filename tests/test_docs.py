@@ -205,9 +205,7 @@ def test_every_field_of_a_job_is_one_that_servers_send() -> None:
 
 
 def test_every_name_is_in_the_python_reference() -> None:
-    shown = set(
-        re.findall(r"^::: ([\w.]+)", page("reference.md") + page("reference/idclient.md"), re.MULTILINE)
-    )
+    shown = set(re.findall(r"^::: ([\w.]+)", page("reference.md") + page("reference/idclient.md"), re.MULTILINE))
     names = {each.rpartition(".")[2] for each in shown}
     classes = {name: getattr(beanpole, name) for name in beanpole.__all__ if not name.startswith("DEFAULT_")}
     lacking = [name for name, it in classes.items() if it.__name__ not in names and it.__module__ not in shown]
