@@ -139,7 +139,7 @@ def test_address_that_is_taken_is_refused() -> None:
     assert (done.code, done.error) == (CANNOT_LISTEN, f"beanpole: cannot listen on {address}: Address already in use\n")
 
 
-@pytest.mark.parametrize("library", ["starlette", "uvicorn", "prometheus_client"])
+@pytest.mark.parametrize("library", ["starlette", "msgspec", "prometheus_client"])
 def test_without_the_extra_the_command_that_installs_it_is_named_and_nothing_is_bound(library: str) -> None:
     program = (
         f"import sys; sys.modules['{library}'] = None; from beanpole.__main__ import main; code = main();"

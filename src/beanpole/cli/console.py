@@ -189,6 +189,7 @@ def need_extra() -> None:
     """
     try:
         import jinja2  # noqa: F401 - whether it is there is the question
+        import msgspec  # noqa: F401 - see above
         import prometheus_client  # noqa: F401 - see above
         import starlette  # noqa: F401 - see above
         import uvicorn  # noqa: F401 - see above

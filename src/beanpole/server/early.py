@@ -35,7 +35,7 @@ VARIABLES = (
 )
 """What says in the environment where to listen, or that it has to wait."""
 
-CONSOLE_NEEDS = ("jinja2", "starlette", "uvicorn", "prometheus_client")
+CONSOLE_NEEDS = ("jinja2", "msgspec", "starlette", "uvicorn", "prometheus_client")
 """What the extra ``console`` installs, by the names under which it is imported."""
 
 opened: list["socket.socket"] = []

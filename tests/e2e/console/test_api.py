@@ -112,7 +112,7 @@ def test_what_failed_and_what_is_held_is_found() -> None:
         assert asked(served, "/servers/one/busy?tube=mail")["items"] == []
 
         wait_until(lambda: asked(served, "/servers/one/history?key=put/s&span=6h")["items"], "there is a point")
-        assert asked(served, "/servers/one/history?key=put", 400)["detail"].startswith("key must be ready or ")
+        assert asked(served, "/servers/one/history?key=put", 400)["detail"].endswith("at `$.key`")
 
 
 def test_without_bodies_there_are_none() -> None:

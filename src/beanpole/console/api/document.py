@@ -1,24 +1,26 @@
 """The table of operations as an OpenAPI document."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Any
+
+from msgspec import Meta, Struct
+from msgspec.json import schema_components
 
 import beanpole
 from beanpole.console import problems
-from beanpole.console.api.kinds import Schema, default_of, fields_of, schema_of
-from beanpole.console.api.operations import PLACES, PREFIX, Operation
+from beanpole.console.api.operations import PREFIX, Operation, Places
 
-PROBLEM: Schema = {
-    "type": "object",
-    "description": "What is wrong (RFC 9457).",
-    "properties": {
-        "type": {"type": "string"},
-        "title": {"type": "string"},
-        "status": {"type": "integer"},
-        "detail": {"type": "string", "description": "One sentence."},
-    },
-    "required": ["type", "title", "status", "detail"],
-}
+REF = "#/components/schemas/{name}"
+
+
+class Problem(Struct):
+    """What is wrong (RFC 9457)."""
+
+    type: str
+    title: str
+    status: int
+    detail: Annotated[str, Meta(description="One sentence.")]
+
 
 REFUSALS = {
     400: "What was sent is not what it should be.",
@@ -35,12 +37,21 @@ REFUSALS_OF_BODIES = {413: "The body is too large.", 415: "The body is no JSON."
 """And one that takes a body."""
 
 
+Schema = dict[str, Any]
+
+
 def document(operations: Sequence[Operation], servers: Sequence[str]) -> dict[str, Any]:
     """The document of a console of these servers. A client that goes by it sends nothing that is not understood."""
-    known: dict[str, Schema] = {"Problem": PROBLEM}
+    kinds = [Problem, *(kind for each in operations for kind in (each.answer, each.body) if kind is not None)]
+    _, known = schema_components(kinds, ref_template=REF)
+    for each in known.values():
+        each["description"] = each["description"].partition("\n")[0].replace("None", "null")
+    for operation in operations:
+        if operation.body is not None:
+            known[operation.body.__name__]["properties"]["server"]["enum"] = list(servers)
     paths: dict[str, dict[str, Any]] = {}
-    for each in operations:
-        paths.setdefault(f"{PREFIX}{each.path}", {})[each.method.lower()] = described(each, known, servers)
+    for operation in operations:
+        paths.setdefault(f"{PREFIX}{operation.path}", {})[operation.method.lower()] = described(operation, servers)
     return {
         "openapi": "3.1.0",
         "info": {
@@ -51,73 +62,61 @@ def document(operations: Sequence[Operation], servers: Sequence[str]) -> dict[st
         "paths": paths,
         "components": {
             "schemas": known,
-            "responses": {str(status): refusal(why) for status, why in (REFUSALS | REFUSALS_OF_BODIES).items()},
+            "responses": {
+                str(status): {"description": why} | content(Problem, problems.MEDIA_TYPE)
+                for status, why in (REFUSALS | REFUSALS_OF_BODIES).items()
+            },
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
         },
     }
 
 
-def described(operation: Operation, known: dict[str, Schema], servers: Sequence[str]) -> dict[str, Any]:
-    """An operation, whose schemas are added to `known`."""
-    rest = (operation.run.__doc__ or "").partition("\n")[2]
-    made: dict[str, Any] = {
+def described(operation: Operation, servers: Sequence[str]) -> dict[str, Any]:
+    """An operation."""
+    rest = " ".join((operation.run.__doc__ or "").partition("\n")[2].split())
+    refusals = (*REFUSALS, *(REFUSALS_OF_BODIES if operation.body is not None else ()))
+    return {
         "operationId": operation.name,
         "summary": operation.summary,
-        "parameters": parameters(operation, known, servers),
+        "parameters": list(parameters(operation, servers)),
         "security": [{"token": []}] if operation.method != "GET" else [{}, {"token": []}],
-        "responses": responses(operation, known),
+        "responses": {
+            "200": {"description": "OK"} | content(operation.answer),
+            **{str(status): {"$ref": f"#/components/responses/{status}"} for status in refusals},
+        },
+        **({"description": rest} if rest else {}),
+        **({} if operation.body is None else {"requestBody": {"required": True} | content(operation.body)}),
     }
-    if rest.strip():
-        made["description"] = " ".join(rest.split())
-    if operation.body is not None:
-        schema = schema_of(operation.body, known, whole=False)
-        known[operation.body.__name__]["properties"]["server"]["enum"] = list(servers)
-        made["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema}}}
-    return made
 
 
-def parameters(operation: Operation, known: dict[str, Schema], servers: Sequence[str]) -> list[dict[str, Any]]:
+def content(kind: type, media_type: str = "application/json") -> dict[str, Any]:
+    """What has a type that is among the components."""
+    ((schema,), _) = schema_components([kind], ref_template=REF)
+    return {"content": {media_type: {"schema": schema}}}
+
+
+def parameters(operation: Operation, servers: Sequence[str]) -> Iterator[dict[str, Any]]:
     """What stands in the path, and what may stand behind the question mark."""
-    made = [parameter(name, "path", schema_of(PLACES[name], known)) for name in operation.places]
-    for each in made:
-        if each["name"] == "server":
-            each["schema"] |= {"enum": list(servers)}
-    for name, kind in fields_of(operation.query).items() if operation.query else ():
-        schema = schema_of(kind, known)
+    there = properties(Places)
+    there["server"]["enum"] = list(servers)
+    for name in operation.places:
+        del there[name]["default"]
+        yield parameter(name, "path", there[name])
+    for name, schema in properties(operation.query).items() if operation.query else ():
         if "anyOf" in schema:  # or null, which an address says by leaving it out
-            schema |= schema.pop("anyOf")[0]
-        default = default_of(operation.query, name)
-        if isinstance(default, int | str):
-            schema["default"] = default
-        made.append(parameter(name, "query", schema))
-    return made
+            schema.update(schema.pop("anyOf")[0])
+            del schema["default"]
+        yield parameter(name, "query", schema)
+
+
+def properties(kind: type[Struct]) -> dict[str, Schema]:
+    """The schemas of the fields of a type."""
+    _, known = schema_components([kind], ref_template=REF)
+    found: dict[str, Schema] = known[kind.__name__]["properties"]
+    return found
 
 
 def parameter(name: str, place: str, schema: Schema) -> dict[str, Any]:
     """One parameter."""
-    made: dict[str, Any] = {"name": name, "in": place, "required": place == "path"}
-    if "description" in schema:
-        made["description"] = schema.pop("description")
-    return made | {"schema": schema}
-
-
-def responses(operation: Operation, known: dict[str, Schema]) -> dict[str, Any]:
-    """What it answers, by status."""
-    schema = schema_of(operation.answer, known)
-    made: dict[str, Any] = {
-        "200": {
-            "description": "OK",
-            "content": {"application/json": {"schema": schema}},
-        }
-    }
-    for status in (*REFUSALS, *(REFUSALS_OF_BODIES if operation.body is not None else ())):
-        made[str(status)] = {"$ref": f"#/components/responses/{status}"}
-    return made
-
-
-def refusal(why: str) -> dict[str, Any]:
-    """A mistake of a request or a fault of a server."""
-    return {
-        "description": why,
-        "content": {problems.MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}},
-    }
+    about = {"description": schema.pop("description")} if "description" in schema else {}
+    return {"name": name, "in": place, "required": place == "path", **about, "schema": schema}

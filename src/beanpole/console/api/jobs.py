@@ -2,94 +2,103 @@
 
 import base64
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Annotated, Literal
 
+from msgspec import Meta, Struct, convert, field
 from starlette.exceptions import HTTPException
 
-from beanpole.client import JobInfo
 from beanpole.client.errors import NotFoundError
 from beanpole.client.explanation import Explanation, Reason
-from beanpole.client.extensions import ID_MAX
 from beanpole.console import limits
-from beanpole.console.api.kinds import Length, Range
-from beanpole.console.api.operations import Asked
+from beanpole.console.api.operations import Asked, Next, Number, PageSize, Query, Text
 from beanpole.console.reading import job, jobs
 
 
-@dataclass(frozen=True, slots=True)
-class JobsQuery:
+class JobsQuery(Query, frozen=True):
     """Which jobs."""
 
     state: jobs.State = "ready"
-    text: Annotated[str, Length(0, limits.API_TEXT_CHARS_MAX), "What stands in the body or the key."] = ""
-    after: Annotated[int, Range(0, ID_MAX), "Only jobs of a greater id: the `next` of a page."] = 0
-    order: Annotated[Literal["id", "next"], "`next`: as workers get them, in one page."] = "id"
-    limit: Annotated[int, Range(1, 1000), "The most of a page."] = 100
+    text: Annotated[Text, Meta(description="What stands in the body or the key.")] = ""
+    after: Annotated[Number, Meta(description="Only jobs of a greater id: the `next` of a page.")] = 0
+    order: Annotated[Literal["id", "next"], Meta(description="`next`: as workers get them, in one page.")] = "id"
+    limit: PageSize = 100
 
 
-@dataclass(frozen=True, slots=True)
-class JobsPage:
+class Job(Struct, frozen=True):
+    """What the server says of a job. Times are in seconds; null: it does not apply, or the server does not say."""
+
+    id: int
+    tube: str
+    state: str
+    pri: int
+    ttr: int
+    age: float
+    delay: float
+    reserves: int
+    timeouts: int
+    releases: int
+    buries: int
+    kicks: int
+    attempt: Annotated[int | None, Meta(description="Which attempt this is, from 1.")]
+    attempts: Annotated[int | None, Meta(description="How many attempts it has, by a rule of its tube.")]
+    key: str | None
+    origin: Annotated[str | None, Meta(description="The tube in which it died.")]
+    died: Annotated[float | None, Meta(description="When it died, in Unix seconds.")]
+    size: Annotated[int | None, Meta(description="Bytes of its body.")]
+
+
+class JobsPage(Struct, frozen=True):
     """Jobs of a tube in a state."""
 
-    items: list[JobInfo]
-    next: Annotated[int | None, "What to give as `after` to go on; null: there is nothing behind."]
-    looked: Annotated[int, "How many jobs were looked at: a search ends after a moment, and `next` goes on."]
-    looked_to: Annotated[int, "Up to which id."]
-    is_complete: Annotated[bool, "Whether that were all behind `after`."]
-    bodies_cut_at: Annotated[int | None, "Up to which byte bodies were searched; null: not at all."]
-    missing: Annotated[str, "What the server can't do of what was asked."]
+    jobs: list[Job] = field(name="items")
+    next: Next
+    looked: Annotated[
+        int, Meta(description="How many jobs were looked at: a search ends after a moment, and `next` goes on.")
+    ]
+    looked_to: Annotated[int, Meta(description="Up to which id.")]
+    is_complete: Annotated[bool, Meta(description="Whether that were all behind `after`.")]
+    bodies_cut_at: Annotated[int | None, Meta(description="Up to which byte bodies were searched; null: not at all.")]
+    missing: Annotated[str, Meta(description="What the server can't do of what was asked.")]
 
 
 async def list_jobs(asked: Asked, query: JobsQuery) -> JobsPage:
     """Jobs of a tube in a state."""
     wanted = jobs.JobFilter(
-        asked.tube, query.state, text=query.text, after=query.after, order=query.order, limit=query.limit
+        asked.places.tube, query.state, text=query.text, after=query.after, order=query.order, limit=query.limit
     )
     found = await jobs.find(asked.server, wanted)
-    return JobsPage(
-        found.jobs,
-        found.next,
-        found.looked,
-        found.looked_to,
-        found.is_complete,
-        found.bodies_cut_at,
-        found.missing,
-    )
+    return convert(found, JobsPage, from_attributes=True)
 
 
-@dataclass(frozen=True, slots=True)
-class JobQuery:
+class JobQuery(Query, frozen=True):
     """What of a job."""
 
     body: Annotated[
-        Literal["text", "base64", "none"], "How to write its body; `text` is base64 for one that is no UTF-8."
+        Literal["text", "base64", "none"],
+        Meta(description="How to write its body; `text` is base64 for one that is no UTF-8."),
     ] = "text"
 
 
-@dataclass(frozen=True, slots=True)
-class Body:
+class Body(Struct, frozen=True):
     """The body of a job."""
 
     data: str
     encoding: Literal["text", "base64"]
-    size: Annotated[int, "Bytes that it has."]
-    is_cut: Annotated[bool, "Whether `data` is only its beginning."]
+    size: Annotated[int, Meta(description="Bytes that it has.")]
+    is_cut: Annotated[bool, Meta(description="Whether `data` is only its beginning.")]
 
 
-@dataclass(frozen=True, slots=True)
-class JobShown:
+class JobShown(Struct, frozen=True):
     """A job."""
 
-    job: JobInfo
-    body: Annotated[Body | None, "Null: it was not asked for, or the console hides bodies."]
+    job: Job
+    body: Annotated[Body | None, Meta(description="Null: it was not asked for, or the console hides bodies.")]
 
 
-@dataclass(frozen=True, slots=True)
-class Explained:
+class Explained(Struct, frozen=True):
     """Why a job is not done, or why a tube hands out no jobs."""
 
-    facts: Annotated[Mapping[str, str], "What the server says besides, by its own keys."]
+    facts: Annotated[Mapping[str, str], Meta(description="What the server says besides, by its own keys.")]
     reasons: list[Reason]
 
 
@@ -107,29 +116,30 @@ async def get_job(asked: Asked, query: JobQuery) -> JobShown:
     """One job, in any state and of any tube, with its body."""
     wanted = 0 if query.body == "none" or asked.server.hide_bodies else limits.API_BODY_SHOWN_BYTES
     try:
-        found = await job.one(asked.server, asked.job, wanted)
+        found = await job.one(asked.server, asked.places.id, wanted)
     except NotFoundError:
-        raise HTTPException(404, f"there is no job {asked.job}") from None
+        raise HTTPException(404, f"there is no job {asked.places.id}") from None
     size = len(found.body) if found.size is None else found.size
-    return JobShown(found, body_of(found.body, size, query.body) if wanted else None)
+    body = body_of(found.body, size, query.body) if wanted else None
+    return JobShown(convert(found, Job, from_attributes=True), body)
 
 
 async def explain_job(asked: Asked) -> Explained:
     """Why a job does not run. Needs `explain`."""
     client = await asked.server.client()
     try:
-        return explained(await client.explain(asked.job))
+        return explained(await client.explain(asked.places.id))
     except NotFoundError:
-        raise HTTPException(404, f"there is no job {asked.job}") from None
+        raise HTTPException(404, f"there is no job {asked.places.id}") from None
 
 
 async def explain_tube(asked: Asked) -> Explained:
     """Why a tube hands out no jobs. Needs `explain-tube`."""
     client = await asked.server.client()
     try:
-        return explained(await client.explain_tube(asked.tube))
+        return explained(await client.explain_tube(asked.places.tube))
     except NotFoundError:
-        raise HTTPException(404, f"there is no tube {asked.tube}") from None
+        raise HTTPException(404, f"there is no tube {asked.places.tube}") from None
 
 
 def explained(found: Explanation) -> Explained:

@@ -1,39 +1,67 @@
-"""What an operation of the API is: a path, a method, and a function whose types say what goes in and comes out."""
+"""What an operation of the API is: a path, a method, and a function whose types say what goes in and comes out.
+
+The types are Structs of msgspec: what they say is the schema, the check of what is sent, and the form of an answer.
+"""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Annotated, Any, get_type_hints
 
+from msgspec import Meta, Struct
 from starlette.requests import Request
 
-from beanpole.client.extensions import ID_MAX
-from beanpole.console.api.kinds import Form, Kind, Length, Range
-from beanpole.console.limits import NAME_CHARS_MAX
+from beanpole.console import limits
 from beanpole.console.security.visitors import Visitor, visitor_of
 from beanpole.console.servers import Console, Server
 from beanpole.limits import TUBE_NAME_BYTES_MAX
-from beanpole.protocol.names import NAME_RULE
 
 PREFIX = "/api/v1"
 
-ServerName = Annotated[str, Length(1, NAME_CHARS_MAX), "The name of a server, as `/servers` lists it."]
+ID_MAX = 2**63 - 1
+"""The greatest bound that msgspec knows. No server comes to an id above it."""
+
+ServerName = Annotated[
+    str,
+    Meta(min_length=1, max_length=limits.NAME_CHARS_MAX, description="The name of a server, as `/servers` lists it."),
+]
 
 TubeName = Annotated[
     str,
-    Length(1, TUBE_NAME_BYTES_MAX),
-    Form(r"^[A-Za-z0-9+/;.$_()][A-Za-z0-9+/;.$_()-]*$", f"the name of a tube ({NAME_RULE})"),
-    "The name of a tube; write %2F for / in a path.",
+    Meta(
+        min_length=1,
+        max_length=TUBE_NAME_BYTES_MAX,
+        pattern=r"^[A-Za-z0-9+/;.$_()][A-Za-z0-9+/;.$_()-]*$",
+        description="The name of a tube; write %2F for / in a path.",
+    ),
 ]
 
-AnyTube = Annotated[str, Length(0, TUBE_NAME_BYTES_MAX), "A tube; empty: any."]
+AnyTube = Annotated[str, Meta(max_length=TUBE_NAME_BYTES_MAX, description="A tube; empty: any.")]
 
-JobId = Annotated[int, Range(1, ID_MAX), "The id of a job."]
+Text = Annotated[str, Meta(max_length=limits.API_TEXT_CHARS_MAX)]
 
-RunId = Annotated[int, Range(1, ID_MAX), "The number of an action."]
+JobId = Annotated[int, Meta(ge=1, le=ID_MAX, description="The id of a job.")]
 
-PLACES: dict[str, Any] = {"server": ServerName, "tube": TubeName, "id": JobId, "run": RunId}
-"""What may stand in braces in a path."""
+RunId = Annotated[int, Meta(ge=1, le=ID_MAX, description="The number of an action.")]
+
+Number = Annotated[int, Meta(ge=0, le=ID_MAX)]
+
+PageSize = Annotated[int, Meta(ge=1, le=1000, description="The most of a page.")]
+
+Next = Annotated[int | None, Meta(description="What to give as `after` to go on; null: there is nothing behind.")]
+
+
+class Query(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What may stand behind the question mark of an address."""
+
+
+class Places(Query, frozen=True):
+    """What may stand in braces in a path."""
+
+    server: ServerName = ""
+    tube: TubeName = ""
+    id: JobId = 0
+    run: RunId = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,23 +70,12 @@ class Asked:
 
     request: Request
     console: Console
-    places: Mapping[str, Any]
-    """What stood in the path, checked."""
+    places: Places
 
     @property
     def server(self) -> Server:
         """The server of the path. Raises HTTPException: there is none."""
-        return self.console.server(self.places["server"])
-
-    @property
-    def tube(self) -> str:
-        """The tube of the path."""
-        return str(self.places["tube"])
-
-    @property
-    def job(self) -> int:
-        """The job of the path."""
-        return int(self.places["id"])
+        return self.console.server(self.places.server)
 
     @property
     def visitor(self) -> Visitor:
@@ -84,10 +101,10 @@ class Operation:
 
     method: str
     path: str
-    """Behind the prefix, with the names of `PLACES` in braces."""
+    """Behind the prefix, with the names of `Places` in braces."""
 
     run: Callable[..., Awaitable[object]]
-    """Takes an Asked, and what was sent as dataclasses, `query` and `body`, if it is annotated with these.
+    """Takes an Asked, and what was sent as Structs, `query` and `body`, if it is annotated with these.
 
     Its docstring is the description. Raises HTTPException, AwayError, and what the client raises.
     """
@@ -110,17 +127,17 @@ class Operation:
         return [each[1:-1] for each in self.segments if each.startswith("{")]
 
     @property
-    def query(self) -> Kind:
+    def query(self) -> type[Struct] | None:
         """What may stand behind the question mark; None: nothing."""
         return hints_of(self.run).get("query")
 
     @property
-    def body(self) -> Kind:
+    def body(self) -> type[Struct] | None:
         """The type of the request's body; None: it has none."""
         return hints_of(self.run).get("body")
 
     @property
-    def answer(self) -> Kind:
+    def answer(self) -> Any:  # noqa: ANN401 - a type
         """The type of the answer."""
         return hints_of(self.run)["return"]
 
@@ -131,6 +148,6 @@ class Operation:
 
 
 @cache
-def hints_of(run: Callable[..., Awaitable[object]]) -> dict[str, Kind]:
+def hints_of(run: Callable[..., Awaitable[object]]) -> dict[str, Any]:
     """The types of what a function takes and returns."""
     return get_type_hints(run, include_extras=True)

@@ -1,10 +1,13 @@
 """From a request to an operation and back: what does not fit is refused in one sentence."""
 
-import json
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 from urllib.parse import parse_qsl, unquote
 
+import msgspec
+from msgspec import Struct
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
@@ -14,17 +17,17 @@ from beanpole.client.errors import NotFoundError, UnsupportedError
 from beanpole.console import limits
 from beanpole.console.actions.action import RefusedError
 from beanpole.console.answers import HEADERS
-from beanpole.console.api.kinds import fields_of
-from beanpole.console.api.operations import PLACES, PREFIX, Asked, Operation
-from beanpole.console.api.values import WrongError, checked, from_text, plain
+from beanpole.console.api.operations import PREFIX, Asked, Operation, Places, Query
 from beanpole.console.errors import AwayError
 from beanpole.console.problems import problem
 from beanpole.errors import BadFormatError, BeanpoleError, ReplyError, RulesError
 
 JSON = "application/json"
 
+SURROGATES = re.compile("[\ud800-\udfff]")
+"""What stands for bytes that are no text."""
+
 STATUSES: tuple[tuple[type[Exception], int], ...] = (
-    (WrongError, 400),
     (RefusedError, 409),
     (BadFormatError, 400),
     (RulesError, 400),
@@ -60,15 +63,15 @@ class Api:
         try:
             operation, places = self._found(request)
             asked = Asked(request, request.app.state.console, places)
-            shown = plain(await operation.run(asked, **await given_of(operation, request)))
+            found = await operation.run(asked, **await given_of(operation, request))
         except HTTPException as error:
             return problem(error.status_code, error.detail, error.headers)
-        except (WrongError, BeanpoleError, OSError) as error:
+        except (BeanpoleError, OSError) as error:
             status = next(status for kind, status in STATUSES if isinstance(error, kind))
             return problem(status, str(error) or type(error).__name__)
-        return Response(json.dumps(shown, ensure_ascii=False), headers=HEADERS, media_type=JSON)
+        return Response(encoded(operation.answer, found), headers=HEADERS, media_type=JSON)
 
-    def _found(self, request: Request) -> tuple[Operation, dict[str, Any]]:
+    def _found(self, request: Request) -> tuple[Operation, Places]:
         """The operation of a request, and what stands in its path. Raises HTTPException."""
         raw = request.scope["raw_path"].decode("latin-1").removeprefix(PREFIX)
         segments = raw.split("/")[1:]
@@ -92,67 +95,68 @@ def fits(operation: Operation, segments: Sequence[str]) -> bool:
     )
 
 
-def places_of(operation: Operation, segments: Sequence[str]) -> dict[str, Any]:
-    """What stands in a path. Raises WrongError."""
-    found = {}
-    for place, given in zip(operation.segments, segments, strict=True):
-        if place.startswith("{"):
-            try:
-                text = unquote(given, errors="strict")
-            except UnicodeDecodeError:
-                raise WrongError(f"{place[1:-1]} must be text in UTF-8") from None
-            found[place[1:-1]] = from_text(PLACES[place[1:-1]], text, place[1:-1])
-    return found
+def places_of(operation: Operation, segments: Sequence[str]) -> Places:
+    """What stands in a path. Raises HTTPException."""
+    with refusing("the path"):
+        found = {
+            place[1:-1]: unquote(given, errors="strict")
+            for place, given in zip(operation.segments, segments, strict=True)
+            if place.startswith("{")
+        }
+        return msgspec.convert(found, Places, strict=False)
 
 
-async def given_of(operation: Operation, request: Request) -> dict[str, object]:
-    """What came, checked. Raises HTTPException and WrongError."""
-    query = query_of(operation, request)
-    given = {} if operation.query is None else {"query": query}
+async def given_of(operation: Operation, request: Request) -> dict[str, Struct]:
+    """What came, checked. Raises HTTPException."""
+    given: dict[str, Struct] = {}
+    with refusing("what stands behind ?"):
+        query = request.scope["query_string"].decode("ascii")
+        pairs = parse_qsl(query, keep_blank_values=True, errors="strict", max_num_fields=100)
+        if len(pairs) != len(dict(pairs)):
+            raise ValueError("a parameter is given twice")
+        found = msgspec.convert(dict(pairs), operation.query or Query, strict=False)
+    if operation.query is not None:
+        given["query"] = found
     if operation.body is not None:
-        given["body"] = await body_of(operation, request)
+        given["body"] = await body_of(operation.body, request)
     return given
 
 
-def query_of(operation: Operation, request: Request) -> object:
-    """What stands behind the question mark, as the operation's dataclass. Raises WrongError."""
-    there = {} if operation.query is None else fields_of(operation.query)
-    given: dict[str, object] = {}
-    for name, text in pairs(request.scope["query_string"]):
-        if name not in there:
-            known = f"there are {', '.join(there)}" if there else "there are none"
-            raise WrongError(f"there is no parameter {name[:60]!r}; {known}")
-        if name in given:
-            raise WrongError(f"{name} is given twice")
-        given[name] = from_text(there[name], text, name)
-    return operation.query(**given) if operation.query else None
-
-
-def pairs(query: bytes) -> Iterable[tuple[str, str]]:
-    """The parameters of an address. Raises WrongError."""
-    try:
-        return parse_qsl(query.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=100)
-    except ValueError:
-        raise WrongError("what stands behind ? must be text in UTF-8, at most 100 parameters") from None
-
-
-async def body_of(operation: Operation, request: Request) -> object:
-    """The body of a request, as the operation's dataclass. Raises HTTPException and WrongError."""
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind != JSON:
+async def body_of(kind: type[Struct], request: Request) -> Struct:
+    """The body of a request. Raises HTTPException."""
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != JSON:
         raise HTTPException(415, f"the body must be {JSON}")
     data = bytearray()
     async for chunk in request.stream():
         data += chunk
         if len(data) > limits.API_BODY_BYTES_MAX:
             raise HTTPException(413, f"the body must have at most {limits.API_BODY_BYTES_MAX} bytes")
+    with refusing("the body"):
+        return msgspec.json.decode(data, type=kind)
+
+
+@contextmanager
+def refusing(what: str) -> Iterator[None]:
+    """Refuses what does not fit its type. Raises HTTPException."""
     try:
-        value = json.loads(bytes(data), parse_constant=refuse_constant)
-    except (ValueError, RecursionError):
-        raise WrongError("the body is no JSON") from None
-    return checked(operation.body, value, "the body")
+        yield
+    except (msgspec.DecodeError, ValueError) as error:
+        raise HTTPException(400, f"{what}: {error}") from None
 
 
-def refuse_constant(name: str) -> object:
-    """NaN and Infinity are no JSON, though Python takes them for it."""
-    raise ValueError(name)
+def encoded(kind: Any, answer: object) -> bytes:  # noqa: ANN401 - a type
+    """An answer as JSON. What is no text becomes a question mark in a diamond, as names and bodies are bytes."""
+    made = msgspec.convert(answer, kind, from_attributes=True)
+    try:
+        return msgspec.json.encode(made)
+    except UnicodeEncodeError:
+        return msgspec.json.encode(as_text(msgspec.to_builtins(made)))
+
+
+def as_text(value: Any) -> Any:  # noqa: ANN401 - JSON
+    """A value whose texts can be sent."""
+    if isinstance(value, str):
+        return SURROGATES.sub("\ufffd", value)
+    if isinstance(value, dict):
+        return {as_text(name): as_text(each) for name, each in value.items()}
+    return [as_text(each) for each in value] if isinstance(value, list) else value

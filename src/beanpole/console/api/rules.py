@@ -1,41 +1,32 @@
 """The rules of tubes."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Annotated
 
+from msgspec import Meta, Struct
 from starlette.exceptions import HTTPException
 
-from beanpole.client import Rules
 from beanpole.console.api.operations import Asked
 from beanpole.console.reading import rules
 
 
-@dataclass(frozen=True, slots=True)
-class RuleSet:
+class RuleSet(Struct, frozen=True):
     """The rules of a tube, of all whose names begin so, or of all."""
 
-    pattern: Annotated[str, "A tube's name, the beginning of one with * behind it, or *."]
-    rules: Annotated[Mapping[str, str], "By their names."]
+    pattern: Annotated[str, Meta(description="A tube's name, the beginning of one with * behind it, or *.")]
+    rules: Annotated[Mapping[str, str], Meta(description="By their names.")]
 
 
-@dataclass(frozen=True, slots=True)
-class RulesInForce(RuleSet):
+class RulesInForce(RuleSet, frozen=True):
     """The same, and where they are in force."""
 
-    tubes: Annotated[list[str], "The tubes that are there and have these rules."]
+    tubes: Annotated[list[str], Meta(description="The tubes that are there and have these rules.")]
 
 
-@dataclass(frozen=True, slots=True)
-class RuleSets:
+class RuleSets(Struct, frozen=True):
     """All rules of a server, by their patterns."""
 
     items: list[RulesInForce]
-
-
-def set_of(rules: Rules) -> RuleSet:
-    """Rules as the API shows them."""
-    return RuleSet(rules.pattern, dict(rules))
 
 
 async def list_rules(asked: Asked) -> RuleSets:
@@ -48,10 +39,10 @@ async def list_rules(asked: Asked) -> RuleSets:
 async def get_rules(asked: Asked) -> RuleSet:
     """The rules that apply to a tube, which need not exist. Needs `get-rules`."""
     await need_rules(asked)
-    found = await rules.rules_of(asked.server, asked.tube)
+    found = await rules.rules_of(asked.server, asked.places.tube)
     if found is None:
-        raise HTTPException(404, f"no rules apply to the tube {asked.tube}")
-    return set_of(found)
+        raise HTTPException(404, f"no rules apply to the tube {asked.places.tube}")
+    return RuleSet(found.pattern, dict(found))
 
 
 async def need_rules(asked: Asked) -> None:

@@ -2,8 +2,9 @@
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Annotated
+
+from msgspec import Meta, Struct
 
 from beanpole.client.stats import Stats, StatsTube, typed_keys
 from beanpole.console.api.operations import Asked
@@ -14,25 +15,23 @@ from beanpole.console.servers import Server
 
 Figures = Annotated[
     Mapping[str, int | float | str | bool],
-    "What the server says itself, by its own keys: docs/protocol.md explains them.",
+    Meta(description="What the server says itself, by its own keys: docs/protocol.md explains them."),
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class ServerShown:
+class ServerShown(Struct, frozen=True):
     """A server that the console looks at."""
 
-    name: Annotated[str, "What it is called in the paths of the others."]
-    address: Annotated[str, "HOST:PORT or unix:PATH; its name if it has started the console itself."]
-    away: Annotated[str | None, "Why it does not answer; null: it does."]
-    away_since: Annotated[float | None, "In Unix seconds; null: it is there."]
-    role: Annotated[str, "leader or follower; empty: it is in no cluster."]
-    rates: Annotated[Rates, "Jobs a second between its last two samples; null: not known."]
-    stats: Annotated[Figures | None, "As it said last; null: it was never there."]
+    name: Annotated[str, Meta(description="What it is called in the paths of the others.")]
+    address: Annotated[str, Meta(description="HOST:PORT or unix:PATH; its name if it has started the console itself.")]
+    away: Annotated[str | None, Meta(description="Why it does not answer; null: it does.")]
+    away_since: Annotated[float | None, Meta(description="In Unix seconds; null: it is there.")]
+    role: Annotated[str, Meta(description="leader or follower; empty: it is in no cluster.")]
+    rates: Annotated[Rates, Meta(description="Jobs a second between its last two samples; null: not known.")]
+    stats: Annotated[Figures | None, Meta(description="As it said last; null: it was never there.")]
 
 
-@dataclass(frozen=True, slots=True)
-class ServersShown:
+class ServersShown(Struct, frozen=True):
     """The servers of the console."""
 
     items: list[ServerShown]

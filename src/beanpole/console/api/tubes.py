@@ -1,32 +1,29 @@
 """Tubes."""
 
-from dataclasses import dataclass, replace
 from typing import Annotated, Literal
 
+from msgspec import Meta, Struct
+from msgspec.structs import replace
 from starlette.exceptions import HTTPException
 
 from beanpole.client import StatsTube
 from beanpole.client.errors import NotFoundError
-from beanpole.console.api.kinds import Length, Range
-from beanpole.console.api.operations import AnyTube, Asked
+from beanpole.console.api.operations import AnyTube, Asked, PageSize, Query
 from beanpole.console.api.servers import Figures, figures_of
 from beanpole.console.live.history import Key
 from beanpole.console.live.rates import Rates
 from beanpole.console.live.seen import see
 from beanpole.console.reading.tubes import tubes_of
-from beanpole.limits import TUBE_NAME_BYTES_MAX
 
 
-@dataclass(frozen=True, slots=True)
-class TubesQuery:
+class TubesQuery(Query, frozen=True):
     """Which tubes."""
 
-    after: Annotated[str, Length(0, TUBE_NAME_BYTES_MAX), "Only those behind this name: the `next` of a page."] = ""
-    limit: Annotated[int, Range(1, 1000), "The most of a page."] = 100
+    after: Annotated[AnyTube, Meta(description="Only those behind this name: the `next` of a page.")] = ""
+    limit: PageSize = 100
 
 
-@dataclass(frozen=True, slots=True)
-class Tube:
+class Tube(Struct, frozen=True):
     """A tube."""
 
     name: str
@@ -34,21 +31,20 @@ class Tube:
     reserved: int
     delayed: int
     buried: int
-    waiting: Annotated[int, "How many workers wait for a job of it."]
-    paused_for: Annotated[float, "For how many seconds more it is paused; 0: it is not."]
+    waiting: Annotated[int, Meta(description="How many workers wait for a job of it.")]
+    paused_for: Annotated[float, Meta(description="For how many seconds more it is paused; 0: it is not.")]
     oldest_ready: Annotated[
-        float | None, "For how many seconds its oldest ready job is; null: the server does not say."
+        float | None, Meta(description="For how many seconds its oldest ready job is; null: the server does not say.")
     ]
-    rates: Annotated[Rates, "Jobs a second between the last two samples; null: not known."]
+    rates: Annotated[Rates, Meta(description="Jobs a second between the last two samples; null: not known.")]
     stats: Figures
 
 
-@dataclass(frozen=True, slots=True)
-class TubesPage:
+class TubesPage(Struct, frozen=True):
     """Tubes in the order of their names."""
 
     items: list[Tube]
-    next: Annotated[str | None, "What to give as `after` for the next page; null: this is the last."]
+    next: Annotated[str | None, Meta(description="What to give as `after` for the next page; null: this is the last.")]
 
 
 def tube_of(stats: StatsTube, rates: Rates) -> Tube:
@@ -79,11 +75,11 @@ async def get_tube(asked: Asked) -> Tube:
     """One tube, as it is now."""
     client = await asked.server.client()
     try:
-        stats = await client.stats_tube(asked.tube)
+        stats = await client.stats_tube(asked.places.tube)
     except NotFoundError:
-        raise HTTPException(404, f"there is no tube {asked.tube}") from None
+        raise HTTPException(404, f"there is no tube {asked.places.tube}") from None
     seen = await see(asked.server)
-    shown, before = tube_of(stats, seen.rates[asked.tube]), seen.tube(asked.tube)
+    shown, before = tube_of(stats, seen.rates[asked.places.tube]), seen.tube(asked.places.tube)
     if before is None:
         return shown
     # `stats-tube` says less than the sample does, which may be a second older.
@@ -94,25 +90,24 @@ async def get_tube(asked: Asked) -> Tube:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class HistoryQuery:
+class HistoryQuery(Query, frozen=True):
     """Which values."""
 
-    key: Annotated[Key, "What; durations are in seconds, rates in jobs a second."] = "ready"
-    tube: Annotated[AnyTube, "Of which tube; empty: of the whole server."] = ""
-    span: Annotated[Literal["15m", "6h"], "A point each 10 s for 15 minutes, or each minute for six hours."] = "15m"
+    key: Annotated[Key, Meta(description="What; durations are in seconds, rates in jobs a second.")] = "ready"
+    tube: Annotated[AnyTube, Meta(description="Of which tube; empty: of the whole server.")] = ""
+    span: Annotated[
+        Literal["15m", "6h"], Meta(description="A point each 10 s for 15 minutes, or each minute for six hours.")
+    ] = "15m"
 
 
-@dataclass(frozen=True, slots=True)
-class Point:
+class Point(Struct, frozen=True):
     """A value at a time."""
 
-    at: Annotated[float, "In Unix seconds."]
-    value: Annotated[float | None, "Null: there is none, as there was no sample."]
+    at: Annotated[float, Meta(description="In Unix seconds.")]
+    value: Annotated[float | None, Meta(description="Null: there is none, as there was no sample.")]
 
 
-@dataclass(frozen=True, slots=True)
-class History:
+class History(Struct, frozen=True):
     """What a value was in the last hours."""
 
     items: list[Point]

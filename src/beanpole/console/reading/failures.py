@@ -89,6 +89,16 @@ class Failure:
         return self.why.error
 
     @property
+    def reason(self) -> str | None:
+        """What its worker said; None: nothing."""
+        return self.why.text
+
+    @property
+    def end(self) -> str:
+        """How it died; empty: it was buried."""
+        return self.why.end
+
+    @property
     def record(self) -> dict[str, Any]:
         """The job for JSON."""
         return {

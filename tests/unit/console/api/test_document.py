@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from beanpole.console.api.document import document
-from beanpole.console.api.operations import PLACES
+from beanpole.console.api.operations import Places
 from beanpole.console.api.table import OPERATIONS
 from tests.api_reference import MARKER, reference
 
@@ -33,7 +33,7 @@ def test_what_is_referred_to_is_there() -> None:
 
 def test_each_place_of_a_path_is_a_parameter() -> None:
     for each in OPERATIONS:
-        assert set(each.places) <= set(PLACES)
+        assert set(each.places) <= set(Places.__struct_fields__)
         parameters = DOCUMENT["paths"][f"/api/v1{each.path}"][each.method.lower()]["parameters"]
         assert [one["name"] for one in parameters if one["in"] == "path"] == each.places
 
