@@ -18,7 +18,7 @@ from progress import Progress
 from stubs import SOURCE, stub
 
 HOT = re.compile(
-    r"beanpole\.(protocol\..*|engine\.(changing|engine|expiring|expiryqueue|extension|frame|heap|histogram|job|jobtable|keyed|keys|kick|limiting|many|putting|tags|times|tube|tubelist|tubes|session|sessionlist|walk|work)"
+    r"beanpole\.(protocol\..*|engine\.(engine|state\.(expiryqueue|heap|histogram|job|jobtable|keys|session|sessionlist|tags|times|tube|tubelist|walk)|policies\.(expiry|throttle|uniqueness)|commands\.(change|extension|job_frame|kick|long_command|many|put|tubes))"
     r"|log\.(accounts|encoder)|server\.connection|ids\.(datagrams|fair|fast|forms|hand|origin|outbox|scan|tallies))"
 )
 """What runs for every command, where a check of each attribute for None costs 6 % of a put, reserve and delete."""

@@ -54,7 +54,7 @@ CLOCKS = re.compile(
 )
 CLOCK_CALLS = {("time", "time"), ("datetime", "now"), ("date", "today"), ("datetime", "today")}
 
-WITH_POINTERS = ("src/beanpole/engine/jobtable.py", "src/beanpole/engine/keys.py", "src/beanpole/engine/expiryqueue.py")
+WITH_POINTERS = tuple(f"src/beanpole/engine/state/{name}.py" for name in ("jobtable", "keys", "expiryqueue"))
 """Where objects hang on pointers that the module itself has set, as `item` of a heap's entry does."""
 
 ENUMS = ("Word",)
@@ -312,8 +312,8 @@ def test_every_dependency_is_pinned() -> None:
 
 # --- The rules find what they forbid ----------------------------------------------------------------------------------
 
-ENGINE = "src/beanpole/engine/job.py"
-HEADER = "src/beanpole/engine/job.pxd"
+ENGINE = "src/beanpole/engine/state/job.py"
+HEADER = "src/beanpole/engine/state/job.pxd"
 
 FOUND = [
     (functions_fit_a_screen, ENGINE, "def f():\n" + "    pass\n" * FUNCTION_LINES_MAX),
@@ -358,7 +358,7 @@ def test_rule_finds_what_it_forbids(rule: Callable[[str, str], Complaints], name
         (casts_of_objects_are_checked, ENGINE, "cython.cast(Job, heap.entries[0].item)\n"),
         (pure_packages_are_pure, "src/beanpole/server/epoll.pxd", "cimport posix.unistd\n"),
         (layers_hold_for_cimport, ENGINE, "from cython.cimports.beanpole.protocol.commands import Command\n"),
-        (layers_hold_for_cimport, "src/beanpole/log/log.py", "from beanpole.engine.records import Records\n"),
+        (layers_hold_for_cimport, "src/beanpole/log/log.py", "from beanpole.engine.state.records import Records\n"),
     ],
 )
 def test_rule_allows_what_is_right(rule: Callable[[str, str], Complaints], name: str, text: str) -> None:

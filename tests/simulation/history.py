@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, replace
 from operator import attrgetter
 
 from beanpole.engine.engine import Engine
-from beanpole.engine.job import Job, State
-from beanpole.engine.tags import KeyBit, Tag
+from beanpole.engine.state.job import Job, State
+from beanpole.engine.state.tags import KeyBit, Tag
 from beanpole.log.format import RULES_FIXED
 from tests.simulation.runner import NS_PER_S
 

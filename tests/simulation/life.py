@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from beanpole.engine.check import check
 from beanpole.engine.engine import Engine
-from beanpole.engine.job import Flag
+from beanpole.engine.state.job import Flag
 from beanpole.log.files.filelog import FileLog
 from beanpole.log.log import Policy
 from beanpole.server.connection import Connection

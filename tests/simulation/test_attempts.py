@@ -4,7 +4,7 @@ import pytest
 
 from beanpole.engine.check import check
 from beanpole.engine.limits import ROOM_RETRY_NS
-from beanpole.engine.records import Room
+from beanpole.engine.state.records import Room
 from beanpole.log.log import Policy
 from tests.simulation.disk import SimDisk
 from tests.simulation.history import attempts

@@ -10,7 +10,7 @@ import pytest
 
 from beanpole.engine.check import check
 from beanpole.engine.engine import Engine
-from beanpole.engine.job import State
+from beanpole.engine.state.job import State
 from beanpole.log.encoder import Encoder
 from beanpole.log.errors import DamageError
 from beanpole.log.files.names import segment_name, segment_number

@@ -6,7 +6,7 @@ from random import Random
 import pytest
 
 from beanpole.engine.check import check
-from beanpole.engine.job import State
+from beanpole.engine.state.job import State
 from beanpole.log.log import Policy
 from tests.simulation.disk import CrashError, SimDisk
 from tests.simulation.history import recount

@@ -1,19 +1,19 @@
 """The invariants of the engine, asserted one by one against a recount. Tests call it after every step."""
 
 import cython
-from cython.cimports.beanpole.engine.ages import SPAN_NS, SPANS_MAX, spans_of
+from cython.cimports.beanpole.engine.commands.close_session import Leave
 from cython.cimports.beanpole.engine.engine import Engine
-from cython.cimports.beanpole.engine.expiring import expiry_of
-from cython.cimports.beanpole.engine.heap import Heap, Item
-from cython.cimports.beanpole.engine.job import Flag, Job, State, deadline_of
-from cython.cimports.beanpole.engine.keyed import rival
-from cython.cimports.beanpole.engine.leaving import Leave
-from cython.cimports.beanpole.engine.session import Session
-from cython.cimports.beanpole.engine.tags import read_flags
-from cython.cimports.beanpole.engine.times import JobTime
-from cython.cimports.beanpole.engine.tube import Closed, Tube, Watch, can_serve
-from cython.cimports.beanpole.engine.tuberules import RuleSet, TubeRules, token_at_ns
-from cython.cimports.beanpole.engine.wide import wide_waiting
+from cython.cimports.beanpole.engine.policies.expiry import expiry_of
+from cython.cimports.beanpole.engine.policies.uniqueness import rival
+from cython.cimports.beanpole.engine.state.ages import SPAN_NS, SPANS_MAX, spans_of
+from cython.cimports.beanpole.engine.state.heap import Heap, Item
+from cython.cimports.beanpole.engine.state.job import Flag, Job, State, deadline_of
+from cython.cimports.beanpole.engine.state.session import Session
+from cython.cimports.beanpole.engine.state.tags import read_flags
+from cython.cimports.beanpole.engine.state.times import JobTime
+from cython.cimports.beanpole.engine.state.tube import Closed, Tube, Watch, can_serve
+from cython.cimports.beanpole.engine.state.tuberules import RuleSet, TubeRules, token_at_ns
+from cython.cimports.beanpole.engine.state.wide import wide_waiting
 
 from beanpole.engine import limits
 

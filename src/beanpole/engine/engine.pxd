@@ -2,19 +2,19 @@
 cimport cython
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
-from beanpole.engine.expiryqueue cimport ExpiryQueue
-from beanpole.engine.heap cimport Heap, Timed
-from beanpole.engine.job cimport Job, State
-from beanpole.engine.jobtable cimport JobTable
-from beanpole.engine.keys cimport KeyIndex
-from beanpole.engine.records cimport Records
-from beanpole.engine.ruletable cimport RuleTable
-from beanpole.engine.session cimport Session
-from beanpole.engine.sessionlist cimport SessionList
-from beanpole.engine.tally cimport Count, Tally
-from beanpole.engine.times cimport ServerTimes
-from beanpole.engine.tube cimport Tube, Watch
-from beanpole.engine.tubelist cimport TubeList
+from beanpole.engine.state.expiryqueue cimport ExpiryQueue
+from beanpole.engine.state.heap cimport Heap, Timed
+from beanpole.engine.state.job cimport Job, State
+from beanpole.engine.state.jobtable cimport JobTable
+from beanpole.engine.state.keys cimport KeyIndex
+from beanpole.engine.state.records cimport Records
+from beanpole.engine.state.ruletable cimport RuleTable
+from beanpole.engine.state.session cimport Session
+from beanpole.engine.state.sessionlist cimport SessionList
+from beanpole.engine.state.tally cimport Count, Tally
+from beanpole.engine.state.times cimport ServerTimes
+from beanpole.engine.state.tube cimport Tube, Watch
+from beanpole.engine.state.tubelist cimport TubeList
 from beanpole.protocol.commands cimport Command, Verb
 
 cdef enum Outcome:

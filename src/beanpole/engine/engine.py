@@ -26,9 +26,17 @@ best of them, and only then is any of them answered that there is none.
 import heapq
 
 import cython
-from cython.cimports.beanpole.engine import expiring, extension, limiting
-from cython.cimports.beanpole.engine.ages import add_age, is_newest, remove_age
-from cython.cimports.beanpole.engine.failing import (
+from cython.cimports.beanpole.engine.commands import extension
+from cython.cimports.beanpole.engine.commands.close_session import leave
+from cython.cimports.beanpole.engine.commands.kick import kick, kick_job
+from cython.cimports.beanpole.engine.commands.long_command import abandon, attend
+from cython.cimports.beanpole.engine.commands.many import reply_one
+from cython.cimports.beanpole.engine.commands.put import put
+from cython.cimports.beanpole.engine.commands.report import report
+from cython.cimports.beanpole.engine.commands.set_rules import attach
+from cython.cimports.beanpole.engine.commands.tubes import ignore, pause, use, watch
+from cython.cimports.beanpole.engine.policies import expiry, throttle
+from cython.cimports.beanpole.engine.policies.attempts import (
     End,
     become_due,
     begin_attempt,
@@ -40,28 +48,21 @@ from cython.cimports.beanpole.engine.failing import (
     take_back,
     waits_to_count,
 )
-from cython.cimports.beanpole.engine.heap import Heap, Timed
-from cython.cimports.beanpole.engine.job import Flag, Job, State
-from cython.cimports.beanpole.engine.jobtable import JobTable
-from cython.cimports.beanpole.engine.keyed import end_key, forget_key, keep_key, may_return, settle
-from cython.cimports.beanpole.engine.kick import kick, kick_job
-from cython.cimports.beanpole.engine.leaving import leave
-from cython.cimports.beanpole.engine.many import reply_one
-from cython.cimports.beanpole.engine.putting import put
-from cython.cimports.beanpole.engine.records import Records, Room
-from cython.cimports.beanpole.engine.report import report
-from cython.cimports.beanpole.engine.session import Session
-from cython.cimports.beanpole.engine.sessionlist import SessionList
-from cython.cimports.beanpole.engine.setting import attach
-from cython.cimports.beanpole.engine.tags import KeyBit
-from cython.cimports.beanpole.engine.tally import Tally
-from cython.cimports.beanpole.engine.times import ServerTimes
-from cython.cimports.beanpole.engine.timing import note_held, note_reserved, note_wait
-from cython.cimports.beanpole.engine.tube import Tube, Watch, can_serve, is_awaited
-from cython.cimports.beanpole.engine.tubelist import TubeList
-from cython.cimports.beanpole.engine.tubes import ignore, pause, use, watch
-from cython.cimports.beanpole.engine.wide import add_wide, best_of, drop_wide, next_in_line, note_best
-from cython.cimports.beanpole.engine.work import abandon, attend
+from cython.cimports.beanpole.engine.policies.uniqueness import end_key, forget_key, keep_key, may_return, settle
+from cython.cimports.beanpole.engine.state.ages import add_age, is_newest, remove_age
+from cython.cimports.beanpole.engine.state.heap import Heap, Timed
+from cython.cimports.beanpole.engine.state.job import Flag, Job, State
+from cython.cimports.beanpole.engine.state.jobtable import JobTable
+from cython.cimports.beanpole.engine.state.records import Records, Room
+from cython.cimports.beanpole.engine.state.session import Session
+from cython.cimports.beanpole.engine.state.sessionlist import SessionList
+from cython.cimports.beanpole.engine.state.tags import KeyBit
+from cython.cimports.beanpole.engine.state.tally import Tally
+from cython.cimports.beanpole.engine.state.times import ServerTimes
+from cython.cimports.beanpole.engine.state.timing import note_held, note_reserved, note_wait
+from cython.cimports.beanpole.engine.state.tube import Tube, Watch, can_serve, is_awaited
+from cython.cimports.beanpole.engine.state.tubelist import TubeList
+from cython.cimports.beanpole.engine.state.wide import add_wide, best_of, drop_wide, next_in_line, note_best
 from cython.cimports.beanpole.protocol.commands import Verb
 from cython.cimports.beanpole.protocol.replies import Word
 from cython.cimports.libc.stdint import int64_t, uint8_t, uint32_t
@@ -190,7 +191,7 @@ class Engine:
             job.tube.reserved_count -= 1
             job.holder = None
             if job.tube.closed:
-                limiting.note_free(self, job.tube)
+                throttle.note_free(self, job.tube)
         elif job.state == State.READY:
             if not is_newest(cython.address(job.tube.ages), job.since_ns):
                 remove_age(cython.address(job.tube.ages), job.since_ns)
@@ -211,7 +212,7 @@ class Engine:
             job.flags &= ~cython.cast(uint8_t, Flag.DUE | Flag.FAILED)
             keep_key(self, job)
             if job.flags & Flag.EXPIRES and (state == State.READY or state == State.DELAYED):
-                expiring.follow_expiry(self, job)
+                expiry.follow_expiry(self, job)
         self.heap_of(job).push(job, key, job.id)
         self.state_counts[job.state] += 1
         if state == State.RESERVED:
@@ -242,7 +243,7 @@ class Engine:
         """Make a job that left its state the last of the buried ones."""
         self.buried_so_far_count += 1
         if job.flags & Flag.EXPIRES:
-            expiring.stop_expiry(job)
+            expiry.stop_expiry(job)
         return self.enter(job, State.BURIED, self.buried_so_far_count)
 
     def discard(self, job):
@@ -271,7 +272,7 @@ class Engine:
         self.enter_at(job, State.RESERVED, due_ns, now_ns)
         self.arm(session, due_ns)
         if job.tube.rules is not None:
-            limiting.note_held(job.tube)
+            throttle.note_held(job.tube)
             begin_attempt(self, job)
         if records_key and self.records.room_for_timeout(job.tag_bytes):
             self.records.job_changed(job)
@@ -296,7 +297,7 @@ class Engine:
     def take(self, now_ns, session, job):
         """Reserve the job that is next in its tube for a session."""
         if job.tube.rules is not None:
-            limiting.take_token(self, now_ns, job.tube)
+            throttle.take_token(self, now_ns, job.tube)
         return self.hold(now_ns, session, job)
 
     def reserve_for(self, now_ns, session, job):
@@ -341,7 +342,7 @@ class Engine:
         if tube.heap_index >= 0:
             self.timers.remove(tube)
         if tube.rules is not None:
-            limiting.keep_bucket(self, tube)
+            throttle.keep_bucket(self, tube)
         self.server_times.tube_count -= tube.times is not None
         if tube.paused_until_ns:
             tube.pause(0, 0)
@@ -428,15 +429,15 @@ class Engine:
     def offer(self, now_ns, tube):
         """Hand a tube's ready jobs to the sessions that wait for them, the longest waiting first."""
         if self.opened is not None:
-            return self.offer_all(now_ns, limiting.and_opened(self, [tube]))
+            return self.offer_all(now_ns, throttle.and_opened(self, [tube]))
         if tube.wide is not None:
             note_best(tube)
         passed: cython.int = 0
-        while is_awaited(tube) and can_serve(tube) and expiring.may_offer(now_ns, tube, passed):
+        while is_awaited(tube) and can_serve(tube) and expiry.may_offer(now_ns, tube, passed):
             session: Session = next_in_line(tube)
             if session is None:
                 break
-            cost: cython.int = expiring.end_cost(cython.cast(Job, tube.ready.entries[0].item))
+            cost: cython.int = expiry.end_cost(cython.cast(Job, tube.ready.entries[0].item))
             passed += 0 if self.serve(now_ns, tube, session) else cost
         return 0
 
@@ -446,7 +447,7 @@ class Engine:
         After ENDS_PER_TURN of those a tube is left to the next tick, in which more of them go.
         """
         job: Job = cython.cast(Job, tube.ready.entries[0].item)
-        if job.flags & Flag.COUNTING and expiring.is_over(self, now_ns, job):
+        if job.flags & Flag.COUNTING and expiry.is_over(self, now_ns, job):
             return False
         wants_frame: cython.bint = session.wants_frame
         self.wake(session)
@@ -471,9 +472,9 @@ class Engine:
             tube = heapq.heappop(heads)[3]
             session: Session = next_in_line(tube) if can_serve(tube) else None
             if session is not None:
-                cost: cython.int = expiring.end_cost(cython.cast(Job, tube.ready.entries[0].item))
+                cost: cython.int = expiry.end_cost(cython.cast(Job, tube.ready.entries[0].item))
                 passed += 0 if self.serve(now_ns, tube, session) else cost
-                if can_serve(tube) and expiring.may_offer(now_ns, tube, passed):
+                if can_serve(tube) and expiry.may_offer(now_ns, tube, passed):
                     heapq.heappush(heads, (tube.ready.entries[0].key, tube.ready.entries[0].tie, tube.number, tube))
         return 0
 
@@ -504,8 +505,6 @@ class Engine:
     def deadline_soon(self, now_ns, session):
         """Whether a job that the session holds is in its last second."""
         return session.reserved.count and now_ns >= session.reserved.entries[0].key - DEADLINE_MARGIN_NS
-
-    # --- time ---------------------------------------------------------------------------------------------------------
 
     def tick(self, now_ns: int64_t) -> int:
         """Do what is due: delayed jobs, reservations, pauses, sessions that wait, and what those left that are closed.
@@ -544,7 +543,7 @@ class Engine:
                 self.arm(timed, due_ns)
             if timed.waiting:
                 waiting.append(timed)
-        self.offer_all(now_ns, limiting.and_opened(self, changed))
+        self.offer_all(now_ns, throttle.and_opened(self, changed))
         for session in waiting:
             if cython.cast(Session, session, typecheck=True).waiting:
                 self.answer_waiting(now_ns, session)
@@ -619,7 +618,7 @@ class Engine:
         self.now_ns = now_ns
         outcome: cython.int = self.run(now_ns, session, command)
         if self.opened is not None:
-            self.offer_all(now_ns, limiting.and_opened(self, []))
+            self.offer_all(now_ns, throttle.and_opened(self, []))
         return outcome
 
     def run(self, now_ns, session, command):
@@ -675,8 +674,8 @@ class Engine:
             if best is None:
                 break
             job: Job = cython.cast(Job, best.entries[0].item)
-            cost: cython.int = expiring.end_cost(job)
-            if not (job.flags & Flag.COUNTING and expiring.is_over(self, now_ns, job)):
+            cost: cython.int = expiry.end_cost(job)
+            if not (job.flags & Flag.COUNTING and expiry.is_over(self, now_ns, job)):
                 return self.reserve_for(now_ns, session, job)
             left -= cost
         if left <= 0:
@@ -696,14 +695,14 @@ class Engine:
             job is None
             or job.state == State.RESERVED
             or (job.state == State.DELAYED and is_unsettled(job))
-            or (job.flags and (not may_return(self, job) or expiring.is_over(self, now_ns, job)))
+            or (job.flags and (not may_return(self, job) or expiry.is_over(self, now_ns, job)))
         ):
             return self.not_found(session)
         changes: cython.bint = job.state != State.READY
         if changes and self.records.room_for_change(job.tag_bytes) != Room.OK:
             return self.no_room(session, Verb.RESERVE_JOB, job.tag_bytes)
         if job.flags & Flag.EXPIRES and job.state == State.BURIED:
-            expiring.count_expiry(job, now_ns)
+            expiry.count_expiry(job, now_ns)
         self.hold(now_ns, session, job)
         session.read_index = self.records.index
         session.out.body(Word.RESERVED, job.id, job.body, job.body_bytes)
@@ -753,7 +752,7 @@ class Engine:
         job: Job = self.jobs.find(command.id)
         if job is None or job.holder is not session:
             return self.not_found(session)
-        if job.flags and expiring.ends(self, now_ns, job):
+        if job.flags and expiry.ends(self, now_ns, job):
             session.out.word(Word.RELEASED)
             return self.offer(now_ns, job.tube)
         if self.records.room_for_change(job.tag_bytes) != Room.OK or waits_to_count(self, job):

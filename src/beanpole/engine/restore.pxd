@@ -3,8 +3,8 @@ cimport cython
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
 from beanpole.engine.engine cimport Engine
-from beanpole.engine.job cimport Job, JobNumbers
-from beanpole.engine.tube cimport Tube
+from beanpole.engine.state.job cimport Job, JobNumbers
+from beanpole.engine.state.tube cimport Tube
 
 @cython.final
 cdef class Restore:

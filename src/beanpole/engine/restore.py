@@ -15,14 +15,14 @@ Such pauses are kept aside until a job makes the tube.
 """
 
 import cython
+from cython.cimports.beanpole.engine.commands.set_rules import attach_all, replace_rules
 from cython.cimports.beanpole.engine.engine import Engine
-from cython.cimports.beanpole.engine.failing import defer, has_count, is_under_way
-from cython.cimports.beanpole.engine.job import Flag, Job, State, deadline_of, new_job, set_tags
-from cython.cimports.beanpole.engine.keyed import forget_key
-from cython.cimports.beanpole.engine.setting import attach_all, replace_rules
-from cython.cimports.beanpole.engine.tags import put_attempt, read_flags
-from cython.cimports.beanpole.engine.tube import Tube
-from cython.cimports.beanpole.engine.tuberules import RuleSet
+from cython.cimports.beanpole.engine.policies.attempts import defer, has_count, is_under_way
+from cython.cimports.beanpole.engine.policies.uniqueness import forget_key
+from cython.cimports.beanpole.engine.state.job import Flag, Job, State, deadline_of, new_job, set_tags
+from cython.cimports.beanpole.engine.state.tags import put_attempt, read_flags
+from cython.cimports.beanpole.engine.state.tube import Tube
+from cython.cimports.beanpole.engine.state.tuberules import RuleSet
 from cython.cimports.libc.stdint import int64_t, uint32_t, uint64_t
 
 from beanpole.protocol.rules import parse

@@ -2,9 +2,9 @@
 cimport cython
 from libc.stdint cimport int64_t, uint64_t
 
-from beanpole.engine.job cimport Job
-from beanpole.engine.tube cimport Tube
-from beanpole.engine.tuberules cimport RuleSet
+from beanpole.engine.state.job cimport Job
+from beanpole.engine.state.tube cimport Tube
+from beanpole.engine.state.tuberules cimport RuleSet
 from beanpole.log.format cimport CLOSING_BYTES, DELETED_RECORD, SEGMENT_HEADER, TURN_RECORD
 
 cdef enum:

@@ -22,7 +22,7 @@ pool has a segment of that size; and because a segment that takes a job keeps ro
 from bisect import insort
 
 import cython
-from cython.cimports.beanpole.engine.records import Room
+from cython.cimports.beanpole.engine.state.records import Room
 from cython.cimports.beanpole.log.format import DELETED_RECORD, pause_bytes, rules_bytes
 from cython.cimports.libc.stdint import int64_t, uint64_t
 from cython.cimports.libc.stdlib import free, realloc

@@ -2,9 +2,9 @@
 cimport cython
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
-from beanpole.engine.job cimport Job
-from beanpole.engine.records cimport Records
-from beanpole.engine.tube cimport Tube
+from beanpole.engine.state.job cimport Job
+from beanpole.engine.state.records cimport Records
+from beanpole.engine.state.tube cimport Tube
 from beanpole.log.accounts cimport Accounts
 from beanpole.protocol.buffer cimport Buffer
 

@@ -1,4 +1,4 @@
-"""The encoder: turns the changes of an engine (:class:`~beanpole.engine.records.Records`) into bytes.
+"""The encoder: turns the changes of an engine (:class:`~beanpole.engine.state.records.Records`) into bytes.
 
 It writes each record at once into a buffer, which the log writes to files once a turn. A record that doesn't fit the
 open segment begins the next one, here and now, whether or not there is a file for it: the encoder ends the one, notes
@@ -12,9 +12,9 @@ from collections.abc import Callable
 from typing import Any
 
 import cython
-from cython.cimports.beanpole.engine.job import State, deadline_of
-from cython.cimports.beanpole.engine.records import Records, Room
-from cython.cimports.beanpole.engine.tags import attempt_of
+from cython.cimports.beanpole.engine.state.job import State, deadline_of
+from cython.cimports.beanpole.engine.state.records import Records, Room
+from cython.cimports.beanpole.engine.state.tags import attempt_of
 from cython.cimports.beanpole.log.accounts import LARGE_OVERHEAD, Accounts
 from cython.cimports.beanpole.log.endian import get_u32, put_u16, put_u32, put_u64
 from cython.cimports.beanpole.log.format import (

@@ -1,9 +1,9 @@
 # The header of format.py: the layout of docs/wal-format.md. Numbers are little-endian, nothing is aligned.
 from libc.stdint cimport int64_t, uint32_t
 
-from beanpole.engine.job cimport Job, JobNumbers
-from beanpole.engine.tube cimport Tube
-from beanpole.engine.tuberules cimport RuleSet
+from beanpole.engine.state.job cimport Job, JobNumbers
+from beanpole.engine.state.tube cimport Tube
+from beanpole.engine.state.tuberules cimport RuleSet
 
 cpdef enum Kind:
     # The first byte of a record's payload.

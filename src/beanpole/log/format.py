@@ -9,7 +9,7 @@ from struct import Struct
 from typing import Any, NamedTuple
 
 import cython
-from cython.cimports.beanpole.engine.tags import ATTEMPT_BYTES, DEATH_FIXED, EXPIRY_BYTES, Tag
+from cython.cimports.beanpole.engine.state.tags import ATTEMPT_BYTES, DEATH_FIXED, EXPIRY_BYTES, Tag
 from cython.cimports.beanpole.log.crc32c import crc32c, extend
 from cython.cimports.beanpole.log.endian import put_u32, put_u64
 from cython.cimports.libc.stdint import int64_t, uint32_t, uint64_t

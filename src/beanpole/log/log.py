@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from beanpole.engine.engine import Engine
-from beanpole.engine.records import Records
+from beanpole.engine.state.records import Records
 
 Progress = Callable[[str, int, int], None]
 """Called with what is being done, how many parts of it are done, and how many there are."""

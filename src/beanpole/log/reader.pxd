@@ -2,7 +2,7 @@
 cimport cython
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
-from beanpole.engine.job cimport JobNumbers
+from beanpole.engine.state.job cimport JobNumbers
 
 cdef enum Verdict:
     # What stands at a byte of a segment.

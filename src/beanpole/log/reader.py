@@ -10,7 +10,7 @@ and no tags; this is the only place that knows.
 from typing import Any, NamedTuple
 
 import cython
-from cython.cimports.beanpole.engine.job import State
+from cython.cimports.beanpole.engine.state.job import State
 from cython.cimports.beanpole.log.crc32c import crc32c
 from cython.cimports.beanpole.log.endian import get_u16, get_u32, get_u64
 from cython.cimports.beanpole.log.format import (

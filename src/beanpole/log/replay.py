@@ -11,8 +11,8 @@ Nothing is trusted before its checksum is. What a bad record means is decided in
 
 import cython
 from cython.cimports.beanpole.engine.engine import Engine
-from cython.cimports.beanpole.engine.job import Job, JobNumbers
 from cython.cimports.beanpole.engine.restore import Restore
+from cython.cimports.beanpole.engine.state.job import Job, JobNumbers
 from cython.cimports.beanpole.log.encoder import Encoder
 from cython.cimports.beanpole.log.format import FRAME, Kind
 from cython.cimports.beanpole.log.reader import Record, Verdict, problem_of, read_record

@@ -3,7 +3,7 @@ cimport cython
 from libc.stdint cimport int64_t, uint64_t
 
 from beanpole.engine.engine cimport Engine
-from beanpole.engine.session cimport Session
+from beanpole.engine.state.session cimport Session
 from beanpole.protocol.decoder cimport Decoder
 
 cdef class Connection

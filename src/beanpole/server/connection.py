@@ -12,9 +12,9 @@ with it.
 """
 
 import cython
+from cython.cimports.beanpole.engine.commands.long_command import go_on
+from cython.cimports.beanpole.engine.commands.many import cancel
 from cython.cimports.beanpole.engine.engine import Engine, Outcome
-from cython.cimports.beanpole.engine.many import cancel
-from cython.cimports.beanpole.engine.work import go_on
 from cython.cimports.beanpole.protocol.commands import Command, Verb
 from cython.cimports.beanpole.protocol.decoder import Decoder
 from cython.cimports.beanpole.protocol.replies import Word

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 import cython
 from cython.cimports.beanpole.engine.engine import Engine
-from cython.cimports.beanpole.engine.session import Session
+from cython.cimports.beanpole.engine.state.session import Session
 from cython.cimports.beanpole.protocol.commands import Verb
 from cython.cimports.beanpole.server.connection import Connection, Transport
 from cython.cimports.libc.stdint import int64_t, uint64_t

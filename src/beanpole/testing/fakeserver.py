@@ -24,7 +24,7 @@ from beanpole import limits
 from beanpole.client import limits as client_limits
 from beanpole.client.address import Address
 from beanpole.client.sync import Client
-from beanpole.engine import stats
+from beanpole.engine.commands import stats
 from beanpole.errors import ArgumentError
 from beanpole.testing.job import FakeJob
 from beanpole.testing.world import NS_PER_S, START_NS, World

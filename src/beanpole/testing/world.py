@@ -9,7 +9,7 @@ from typing import Any
 
 from beanpole.engine.check import check
 from beanpole.engine.engine import Engine
-from beanpole.engine.records import Records
+from beanpole.engine.state.records import Records
 from beanpole.limits import TUBES_MAX
 from beanpole.server.connection import Connection
 

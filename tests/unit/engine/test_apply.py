@@ -2,9 +2,9 @@
 
 import pytest
 
-from beanpole.engine import stats
+from beanpole.engine.commands import stats
 from beanpole.engine.engine import Engine
-from beanpole.engine.tally import KEYS
+from beanpole.engine.state.tally import KEYS
 from beanpole.protocol.decoder import Decoder
 from beanpole.protocol.extensions import EXTENSIONS
 

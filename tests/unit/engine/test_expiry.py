@@ -5,7 +5,7 @@ import pytest
 from beanpole.engine import limits
 from beanpole.engine.check import check
 from beanpole.engine.engine import Engine
-from beanpole.engine.job import State
+from beanpole.engine.state.job import State
 from beanpole.server.connection import Connection
 
 SECOND_NS = 10**9

@@ -3,9 +3,9 @@
 import pytest
 
 from beanpole.engine.engine import Engine
-from beanpole.engine.job import Job
-from beanpole.engine.session import Session
-from beanpole.engine.tube import Tube, Watch
+from beanpole.engine.state.job import Job
+from beanpole.engine.state.session import Session
+from beanpole.engine.state.tube import Tube, Watch
 from beanpole.server.connection import Connection
 
 HAVE_GC = 1 << 14

@@ -9,7 +9,7 @@ from beanpole.protocol.decoder import Decoder
 from beanpole.server.connection import Connection
 
 if TYPE_CHECKING:
-    from beanpole.engine.session import Session
+    from beanpole.engine.state.session import Session
 
 
 def ask(engine: Engine, connection: Connection, lines: bytes) -> bytes:

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from beanpole.engine.check import check
 from beanpole.engine.engine import Engine
-from beanpole.engine.job import State
-from beanpole.engine.walk import Walk
+from beanpole.engine.state.job import State
+from beanpole.engine.state.walk import Walk
 from beanpole.server.connection import Connection
 from tests.unit.log.memory_log import MemoryLog, Store
 

@@ -1,7 +1,7 @@
 """What the engine records."""
 
 from beanpole.engine.engine import Engine
-from beanpole.engine.records import Records
+from beanpole.engine.state.records import Records
 from beanpole.server.connection import Connection
 
 

@@ -6,8 +6,8 @@ Only a job that came before its rules has nothing to count its attempts in, and 
 import pytest
 
 from beanpole.engine import limits
-from beanpole.engine.records import Records, Room
-from tests.unit.engine.test_failing import HOUR, SECOND, Tubes
+from beanpole.engine.state.records import Records, Room
+from tests.unit.engine.test_attempts import HOUR, SECOND, Tubes
 
 ALWAYS = 1 << 30
 

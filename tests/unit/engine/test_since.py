@@ -3,7 +3,7 @@
 import pytest
 
 from beanpole.engine.engine import Engine
-from beanpole.engine.job import Job, State
+from beanpole.engine.state.job import Job, State
 from beanpole.server.connection import Connection
 
 SECOND_NS = 10**9

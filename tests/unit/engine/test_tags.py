@@ -7,7 +7,7 @@ import pytest
 
 from beanpole.engine.check import check
 from beanpole.engine.engine import Engine
-from beanpole.engine.tags import KeyBit, Tag
+from beanpole.engine.state.tags import KeyBit, Tag
 from beanpole.log.accounts import Accounts
 from beanpole.log.encoder import Encoder
 from beanpole.log.format import Kind, number_record, segment_header

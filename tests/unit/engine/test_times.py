@@ -7,9 +7,9 @@ import pytest
 from beanpole.engine import limits
 from beanpole.engine.check import check
 from beanpole.engine.engine import Engine
-from beanpole.engine.histogram import BOUNDS, Histogram
-from beanpole.engine.times import JobTime, ServerTimes, TubeTimes
-from beanpole.engine.tube import Tube
+from beanpole.engine.state.histogram import BOUNDS, Histogram
+from beanpole.engine.state.times import JobTime, ServerTimes, TubeTimes
+from beanpole.engine.state.tube import Tube
 from beanpole.server.connection import Connection
 
 SECOND_NS = 10**9

@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 
 from beanpole.engine.check import check
 from beanpole.engine.engine import Engine
-from beanpole.engine.job import State
 from beanpole.engine.restore import Restore
-from beanpole.engine.walk import Walk
+from beanpole.engine.state.job import State
+from beanpole.engine.state.walk import Walk
 from beanpole.server.connection import Connection
 
 READY, RESERVED, DELAYED, BURIED = (1 << state for state in range(4))

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beanpole.engine.engine import Engine
-from beanpole.engine.records import Room
+from beanpole.engine.state.records import Room
 from beanpole.log.accounts import Accounts
 from beanpole.log.compaction import Compaction
 from beanpole.log.encoder import Encoder

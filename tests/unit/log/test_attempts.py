@@ -4,8 +4,8 @@ import struct
 
 from beanpole.engine.check import check
 from beanpole.engine.engine import Engine
-from beanpole.engine.job import State
-from beanpole.engine.tags import Tag
+from beanpole.engine.state.job import State
+from beanpole.engine.state.tags import Tag
 from beanpole.log.accounts import Accounts
 from beanpole.log.encoder import Encoder
 from beanpole.log.format import Kind, number_record, segment_header

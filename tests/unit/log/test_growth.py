@@ -12,7 +12,7 @@ from struct import Struct
 import pytest
 
 from beanpole.engine.engine import Engine
-from beanpole.engine.tags import Tag
+from beanpole.engine.state.tags import Tag
 from beanpole.limits import TUBE_NAME_BYTES_MAX
 from beanpole.log.crc32c import checksum
 from beanpole.log.encoder import Encoder

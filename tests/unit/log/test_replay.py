@@ -3,7 +3,7 @@
 import pytest
 
 from beanpole.engine.engine import Engine
-from beanpole.engine.job import State
+from beanpole.engine.state.job import State
 from beanpole.log.encoder import Encoder
 from beanpole.log.format import Kind, number_record, segment_header
 from beanpole.log.replay import Replay

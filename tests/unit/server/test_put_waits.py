@@ -3,7 +3,7 @@
 import pytest
 
 from beanpole.engine.engine import Engine
-from beanpole.engine.records import Records, Room
+from beanpole.engine.state.records import Records, Room
 from beanpole.server.connection import Connection
 
 PUT = b"put 1 0 60 5\r\nhello\r\n"

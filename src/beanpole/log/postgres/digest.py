@@ -17,7 +17,7 @@ import struct
 from collections.abc import Callable
 
 from beanpole.engine.engine import Engine
-from beanpole.engine.job import State
+from beanpole.engine.state.job import State
 from beanpole.log.accounts import Accounts
 from beanpole.log.compaction import write_all
 from beanpole.log.encoder import Encoder

@@ -1,0 +1,160 @@
+"""The limits of a tube: jobs-max and bytes-max refuse what is put, rate and concurrency hold back what is reserved.
+
+A tube that a limit holds back is closed (``Tube.closed``), as by a pause: `reserve` passes over it. What opens it again
+notes it in ``Engine.opened``, and its jobs are offered before the command or the tick ends.
+
+`rate` is a bucket of tokens, of which every reservation takes one. It is one number: when the bucket will be full
+(``TubeRules.full_at_ns``, the virtual time of GCRA, ATM Forum 1996). A token is there when that is not further away
+than the time in which all tokens but one come; who takes one moves it by the time in which one comes. Times are whole
+nanoseconds and the time for a token is rounded up, so that no window of any length sees more tokens than the bucket
+holds and as many as come in it. The bucket of a tube that is forgotten before it is full is kept by the tube's name.
+"""
+
+from itertools import islice
+
+import cython
+from cython.cimports.beanpole.engine.state.tally import Count
+from cython.cimports.beanpole.engine.state.tube import Closed, Tube
+from cython.cimports.beanpole.engine.state.tuberules import RuleSet, TubeRules, token_at_ns
+from cython.cimports.libc.stdint import int64_t, uint8_t
+
+LIMITS = cython.declare(uint8_t, Closed.RATE | Closed.CONCURRENCY)
+
+BUCKETS_LOOKED_AT = 2
+"""Kept buckets that are looked at, whether they are full by now, whenever one more is kept."""
+
+
+# --- jobs-max, bytes-max ----------------------------------------------------------------------------------------------
+
+
+def is_full(tube, jobs, size):
+    """Whether a tube that has rules takes no more: so many jobs, ready or delayed, with so many bytes of bodies."""
+    rules: TubeRules = tube.rules
+    if jobs and rules.jobs_max and tube.ready.count + tube.delayed.count + jobs > rules.jobs_max:
+        return True
+    return size > 0 and rules.bytes_max != 0 and tube.body_bytes + size > rules.bytes_max
+
+
+def refuses(engine, name, tube, jobs, size):
+    """Whether the tube of a name, there or not (None), takes no more."""
+    if tube is not None:
+        return tube.rules is not None and is_full(tube, jobs, size)
+    rules: RuleSet = None if engine.rules is None else engine.rules.match(name)
+    return rules is not None and 0 < rules.rules.bytes_max < size  # it has no job yet, and one is always allowed
+
+
+def refuse_put(engine, tube):
+    """Count a put that was refused by a rule, of a tube that may not be there."""
+    if tube is None:
+        return engine.total.add(Count.PUTS_REFUSED, 1)
+    return engine.tally(tube, Count.PUTS_REFUSED, 1)
+
+
+# --- rate -------------------------------------------------------------------------------------------------------------
+
+
+def begin_bucket(engine, tube, rules, before):
+    """Let the bucket of a tube that gets rules be empty since they were set, or go on if its rate stays the same."""
+    fill_ns: int64_t = rules.rate_burst * rules.rate_interval_ns
+    full_at_ns: int64_t
+    if before is None:
+        full_at_ns = max(rules.source.set_at_ns, engine.started_at_ns) + fill_ns
+    elif before.rate_interval_ns == rules.rate_interval_ns and before.rate_burst == rules.rate_burst:
+        full_at_ns = before.full_at_ns
+    else:
+        full_at_ns = engine.now_ns + fill_ns
+    kept: tuple = engine.buckets.pop(tube.name, None)
+    if kept is not None and kept[1:] == (rules.rate_interval_ns, rules.rate_burst):
+        full_at_ns = max(full_at_ns, cython.cast(int64_t, kept[0]))
+    rules.full_at_ns = full_at_ns
+    return 0
+
+
+def keep_bucket(engine, tube):
+    """Keep the bucket of a tube that is forgotten, unless it is full; forget some that are full by now.
+
+    While a log is read back (there is no time yet) none is kept: when the engine begins to serve, all are empty. There
+    are never more than tubes may be: who takes a token from one new tube after the other gets no more memory by that.
+    """
+    rules: TubeRules = tube.rules
+    if rules.rate_interval_ns == 0 or engine.now_ns == 0 or rules.full_at_ns <= engine.now_ns:
+        return 0
+    kept: tuple
+    for name in list(islice(engine.buckets, BUCKETS_LOOKED_AT)):
+        kept = engine.buckets.pop(name)
+        if cython.cast(int64_t, kept[0]) > engine.now_ns:
+            engine.buckets[name] = kept  # behind the others
+    if len(engine.buckets) >= engine.tubes_max:
+        engine.buckets.pop(next(iter(engine.buckets)))
+    engine.buckets[tube.name] = (rules.full_at_ns, rules.rate_interval_ns, rules.rate_burst)
+    return 0
+
+
+def take_token(engine, now_ns, tube):
+    """Take the token for a reservation from a tube with rules, and close the tube if it was the last one."""
+    rules: TubeRules = tube.rules
+    if rules.rate_interval_ns == 0:
+        return 0
+    rules.full_at_ns = max(rules.full_at_ns, now_ns) + rules.rate_interval_ns
+    if token_at_ns(rules) <= now_ns:
+        return 0
+    tube.closed |= Closed.RATE
+    return engine.arm(tube, token_at_ns(rules))
+
+
+# --- concurrency ------------------------------------------------------------------------------------------------------
+
+
+def note_held(tube):
+    """Close a tube with rules, of which a job was reserved, if it was the last one that may be held."""
+    if tube.rules.concurrency and tube.reserved_count >= tube.rules.concurrency:
+        tube.closed |= Closed.CONCURRENCY
+    return 0
+
+
+def note_free(engine, tube):
+    """Open a tube of which a job is held no more, if that was the reason why it is closed."""
+    if tube.closed & Closed.CONCURRENCY and tube.reserved_count < tube.rules.concurrency:
+        tube.closed &= ~cython.cast(uint8_t, Closed.CONCURRENCY)
+        if tube.closed == 0:
+            note_opened(engine, tube)
+    return 0
+
+
+# --- both -------------------------------------------------------------------------------------------------------------
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def note_opened(engine: Engine, tube: Tube) -> cython.int:
+    """Note a tube that may give jobs again."""
+    if engine.opened is None:
+        engine.opened = []
+    engine.opened.append(tube)
+    return 0
+
+
+def and_opened(engine, tubes):
+    """Add to a list, from which tubes are offered, those that were opened."""
+    if engine.opened is not None:
+        tubes += engine.opened
+        engine.opened = None
+    return tubes
+
+
+def close_or_open(engine, tube):
+    """Close a tube whose rules have changed, or open it, as its limits say.
+
+    While a log is read back no time has come yet, so that a bucket is empty: its timer is due at the first tick.
+    """
+    rules: TubeRules = tube.rules
+    closed: uint8_t = tube.closed & ~LIMITS
+    if rules is not None:
+        if rules.concurrency and tube.reserved_count >= rules.concurrency:
+            closed |= Closed.CONCURRENCY
+        if rules.rate_interval_ns and token_at_ns(rules) > engine.now_ns:
+            closed |= Closed.RATE
+            engine.arm(tube, token_at_ns(rules))
+    opened: cython.bint = tube.closed != 0 and closed == 0
+    tube.closed = closed
+    return note_opened(engine, tube) if opened else 0

@@ -1,0 +1,1 @@
+"""What there is: jobs, tubes, sessions, heaps, timers and counts. It knows neither the policies nor the commands."""

@@ -1,0 +1,29 @@
+# The header of jobtable.py.
+cimport cython
+from libc.stdint cimport uint32_t, uint64_t
+
+from beanpole.engine.state.job cimport Job
+
+cdef enum:
+    BLOCK_IDS_LOG2 = 12                  # ids of a block, whose jobs are counted: 4 096
+    BLOCK_SLOTS = 256                    # blocks whose counts are at hand: a backlog of a million ids
+
+@cython.final
+cdef class JobTable:
+    cdef void **buckets                  # the first Job of each bucket, chained by Job.chained
+    cdef readonly Py_ssize_t count       # jobs
+    cdef uint64_t bucket_count
+    cdef uint64_t mask                   # 2^n - 1, where 2^n <= bucket_count <= 2^(n+1)
+    cdef Py_ssize_t capacity             # buckets allocated
+    cdef uint64_t[BLOCK_SLOTS] block_numbers  # which block (id >> BLOCK_IDS_LOG2) a slot counts; its number % BLOCK_SLOTS
+    cdef uint32_t[BLOCK_SLOTS] block_counts   # jobs in it
+    cdef dict other_blocks               # number -> jobs, of the blocks in no slot; only those that have jobs
+    cdef uint64_t bucket(self, uint64_t id) noexcept
+    cdef Job find(self, uint64_t id)
+    cdef int add(self, Job job) except -1
+    cdef int remove(self, Job job) except -1
+    cdef int split(self) except -1
+    cdef int merge(self) except -1
+    cdef int resize(self, Py_ssize_t capacity) except -1
+    cdef int load_block(self, uint64_t number) except -1
+    cdef bint block_empty(self, uint64_t number) except -1

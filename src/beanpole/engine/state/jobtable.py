@@ -1,0 +1,207 @@
+"""Every job by its id; the table owns the jobs.
+
+A linear hash table (Litwin, "Linear Hashing: A New Tool for File and Table Addressing", 1980): it grows and shrinks by
+one bucket at a time, so there is never a pause to rehash a million jobs. Ids are handed out in order, so the id is its
+own hash and neighbours in time are neighbours in memory. A job costs 8 to 16 bytes here; an entry of a dict of ints
+would cost 100.
+
+So that whoever looks for jobs by their ids can pass over those that are long gone, the table counts the jobs in each
+block of ids. Most jobs that come or go belong to a few blocks: their counts stand in an array, the others in a dict.
+
+Invariant: a job of id ``i`` is in bucket ``i % 2^(n+1)`` if there is one of that number, else in ``i % 2^n``.
+"""
+
+import cython
+from cython.cimports.beanpole.engine.state.job import Job
+from cython.cimports.cpython.ref import Py_DECREF, Py_INCREF
+from cython.cimports.libc.stdint import uint64_t
+from cython.cimports.libc.stdlib import calloc, free, realloc
+
+FIRST_CAPACITY = cython.declare(cython.Py_ssize_t, 16)
+BUCKETS_AT_ONCE = cython.declare(uint64_t, 8_192)
+"""Buckets, each of a job or so, that a search looks at in one piece: half a millisecond, as most are in no cache."""
+
+
+@cython.cclass
+class JobTable:
+    """The jobs of an engine by id."""
+
+    def __cinit__(self):
+        self.buckets = cython.cast(cython.pointer(cython.p_void), calloc(FIRST_CAPACITY, cython.sizeof(cython.p_void)))
+        if self.buckets is cython.NULL:
+            raise MemoryError
+        self.capacity = FIRST_CAPACITY
+        self.bucket_count = 1
+        self.mask = 0
+        self.other_blocks = {}
+        slot: cython.int
+        for slot in range(BLOCK_SLOTS):
+            self.block_numbers[slot] = slot
+
+    def __dealloc__(self):
+        i: uint64_t
+        for i in range(self.bucket_count):
+            job: cython.p_void = self.buckets[i]
+            while job is not cython.NULL:
+                following = cython.cast(Job, job).chained
+                Py_DECREF(cython.cast(object, job))
+                job = following
+        free(self.buckets)
+
+    def bucket(self, id):
+        """Return the number of the bucket of an id."""
+        wide: uint64_t = id & (self.mask * 2 + 1)
+        return wide if wide < self.bucket_count else id & self.mask
+
+    def find(self, id):
+        """Return the job of an id, or None."""
+        at: cython.p_void = self.buckets[self.bucket(id)]
+        while at is not cython.NULL:
+            if cython.cast(Job, at).id == id:
+                return cython.cast(Job, at)
+            at = cython.cast(Job, at).chained
+        return None
+
+    def add(self, job):
+        """Add a job whose id is in no other job."""
+        if self.count >= cython.cast(cython.Py_ssize_t, self.bucket_count):
+            self.split()
+        block: uint64_t = job.id >> BLOCK_IDS_LOG2
+        if self.block_numbers[block % BLOCK_SLOTS] != block:
+            self.load_block(block)
+        self.block_counts[block % BLOCK_SLOTS] += 1
+        bucket: uint64_t = self.bucket(job.id)
+        job.chained = self.buckets[bucket]
+        self.buckets[bucket] = cython.cast(cython.p_void, job)
+        Py_INCREF(job)
+        self.count += 1
+        return 0
+
+    def remove(self, job):
+        """Take out a job of this table."""
+        block: uint64_t = job.id >> BLOCK_IDS_LOG2
+        if self.block_numbers[block % BLOCK_SLOTS] != block:
+            self.load_block(block)
+        self.block_counts[block % BLOCK_SLOTS] -= 1
+        at: cython.pointer(cython.p_void) = cython.address(self.buckets[self.bucket(job.id)])
+        while at[0] != cython.cast(cython.p_void, job):
+            at = cython.address(cython.cast(Job, at[0]).chained)
+        at[0] = job.chained
+        job.chained = cython.NULL
+        Py_DECREF(job)
+        self.count -= 1
+        if self.count < cython.cast(cython.Py_ssize_t, self.bucket_count) // 2 and self.bucket_count > 1:
+            self.merge()
+        return 0
+
+    def load_block(self, number):
+        """Put the count of a block into its slot; that of the block which stood there goes into the dict."""
+        slot: cython.int = number % BLOCK_SLOTS
+        if self.block_counts[slot]:
+            self.other_blocks[self.block_numbers[slot]] = self.block_counts[slot]
+        self.block_counts[slot] = self.other_blocks.pop(number, 0)
+        self.block_numbers[slot] = number
+        return 0
+
+    def block_empty(self, number):
+        """Whether no job has an id in a block."""
+        if self.block_numbers[number % BLOCK_SLOTS] == number:
+            return self.block_counts[number % BLOCK_SLOTS] == 0
+        return number not in self.other_blocks
+
+    def split(self):
+        """Add a bucket; its jobs come from the one that shares its lower bits."""
+        if self.bucket_count == cython.cast(uint64_t, self.capacity):
+            self.resize(self.capacity * 2)
+        fresh: uint64_t = self.bucket_count
+        if fresh > self.mask * 2 + 1:
+            self.mask = self.mask * 2 + 1
+        source: cython.pointer(cython.p_void) = cython.address(self.buckets[fresh & self.mask])
+        target: cython.pointer(cython.p_void) = cython.address(self.buckets[fresh])
+        self.bucket_count += 1
+        target[0] = cython.NULL
+        while source[0] is not cython.NULL:
+            job: Job = cython.cast(Job, source[0])
+            if self.bucket(job.id) == fresh:
+                source[0] = job.chained
+                job.chained = target[0]
+                target[0] = cython.cast(cython.p_void, job)
+            else:
+                source = cython.address(job.chained)
+        return 0
+
+    def merge(self):
+        """Take the last bucket away; its jobs go to the one that shares its lower bits."""
+        self.bucket_count -= 1
+        last: uint64_t = self.bucket_count
+        if last <= self.mask:
+            self.mask //= 2
+        target: cython.pointer(cython.p_void) = cython.address(self.buckets[last & self.mask])
+        while target[0] is not cython.NULL:
+            target = cython.address(cython.cast(Job, target[0]).chained)
+        target[0] = self.buckets[last]
+        if self.capacity > FIRST_CAPACITY and last < cython.cast(uint64_t, self.capacity) // 4:
+            self.resize(self.capacity // 2)
+        return 0
+
+    def resize(self, capacity):
+        """Give room for `capacity` buckets. Raise MemoryError when there is none."""
+        grown = cython.cast(
+            cython.pointer(cython.p_void), realloc(self.buckets, capacity * cython.sizeof(cython.p_void))
+        )
+        if grown is cython.NULL:
+            raise MemoryError
+        self.buckets = grown
+        self.capacity = capacity
+        return 0
+
+    def jobs(self) -> list[Job]:
+        """Return every job, in no order that means anything."""
+        found = []
+        i: uint64_t
+        for i in range(self.bucket_count):
+            at: cython.p_void = self.buckets[i]
+            while at is not cython.NULL:
+                found.append(cython.cast(Job, at))
+                at = cython.cast(Job, at).chained
+        return found
+
+    def ids_in(self, segment: uint64_t, start: uint64_t) -> tuple[list[int], int]:
+        """Return ids of jobs whose records stand in a segment of the log, and where to go on; 0: this was the end.
+
+        It looks at some of the jobs, so that other work can be done between two calls. Jobs that come and go then move
+        others, so that one may be passed over or found twice.
+        """
+        found = []
+        i: uint64_t = start
+        end: uint64_t = min(self.bucket_count, start + BUCKETS_AT_ONCE)
+        while i < end:
+            at: cython.p_void = self.buckets[i]
+            while at is not cython.NULL:
+                if cython.cast(Job, at).segment == segment:
+                    found.append(cython.cast(Job, at).id)
+                at = cython.cast(Job, at).chained
+            i += 1
+        return found, (i if i < self.bucket_count else 0)
+
+    def check(self) -> None:
+        """Raise AssertionError when the invariant is broken."""
+        found: cython.Py_ssize_t = 0
+        blocks = {}
+        block: uint64_t
+        i: uint64_t
+        for i in range(self.bucket_count):
+            at: cython.p_void = self.buckets[i]
+            while at is not cython.NULL:
+                assert self.bucket(cython.cast(Job, at).id) == i, f"job {cython.cast(Job, at).id} is in a wrong bucket"
+                found += 1
+                block = cython.cast(Job, at).id >> BLOCK_IDS_LOG2
+                blocks[block] = blocks.get(block, 0) + 1
+                at = cython.cast(Job, at).chained
+        assert found == self.count, f"the job table counts {self.count} jobs but holds {found}"
+        counted = dict(self.other_blocks)
+        for i in range(BLOCK_SLOTS):
+            if self.block_counts[i]:
+                assert self.block_numbers[i] not in counted, f"block {self.block_numbers[i]} is counted twice"
+                counted[self.block_numbers[i]] = self.block_counts[i]
+        assert counted == blocks, "the job table counts the jobs of some ids wrong"

@@ -1,0 +1,33 @@
+# The header of session.py.
+cimport cython
+from libc.stdint cimport int64_t, uint8_t, uint64_t
+
+from beanpole.engine.state.heap cimport Heap, Timed
+from beanpole.engine.state.tube cimport Tube, Watch
+from beanpole.protocol.replies cimport ReplyBuffer
+
+@cython.final
+cdef class Session(Timed):
+    cdef public object owner             # who is served when a reply comes without a command; the engine never looks
+    cdef readonly ReplyBuffer out        # replies that nobody took yet
+    cdef readonly Tube used              # `Tube | None`: where put, peek-ready, kick and their like work; None: closed
+    cdef list watches                    # Watch objects in the order of list-tubes-watched
+    cdef dict watch_of                   # Tube -> Watch
+    cdef Heap heads                      # its watches of tubes with jobs, by the best one, or before; None: it is not wide
+    cdef Heap reserved                   # jobs that it holds, by (deadline, id)
+    cdef readonly bytes name             # what it is called by itself, UTF-8; None: it has not said
+    cdef readonly uint64_t read_index    # the last record when a reply last named a job, or said that there is none
+    cdef uint64_t wait_number            # waiting: waits of all sessions that had begun before
+    cdef readonly int64_t wait_until_ns  # waiting: when TIMED_OUT is due, engine clock; -1: never
+    cdef int64_t opened_at_ns            # engine clock
+    cdef int64_t heard_at_ns             # when its last command began, engine clock; before it: when it was opened
+    cdef int list_index                  # its place in the engine's list of sessions
+    cdef readonly bint own               # the server's own: not counted where clients are
+    cdef uint8_t last_verb               # Verb of its last command; 0: there was none
+    cdef readonly uint8_t wants_frame    # whether it waits for the JOBS of reserve-many
+    cdef readonly uint8_t half_closed    # whether no more input can come, so that it can't wait
+    cdef readonly bint producer          # it got past the line of a put once
+    cdef readonly bint worker            # it reserved once
+    cdef readonly bint quitting          # none of its commands runs any more: it said quit, or what follows can't be meant
+    cdef object work                     # `Work | None`: the rest of a command that takes more than one turn
+    cdef Py_ssize_t moved_count          # jobs that its command moved and that nobody has charged it for yet

@@ -1,0 +1,134 @@
+"""The tags of a job: fields that few jobs have, behind the body, as they stand in the log.
+
+Each is a number, a size and as many bytes. They stand in the order of their numbers, so that two engines that were told
+the same have the same bytes. A tag of no bytes is none.
+
+A tag that means something here has as many bytes as it can have: the log's reader takes a record for damage in which
+one has not (``TAG_SIZES`` of ``log/format.py``). So whoever has found a tag reads it without a look at its size.
+"""
+
+import cython
+from cython.cimports.beanpole.engine.state.job import Flag, Job
+from cython.cimports.libc.stdint import uint8_t, uint16_t, uint64_t
+from cython.cimports.libc.stdlib import realloc
+from cython.cimports.libc.string import memcpy, memmove
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def size_at(at: cython.p_const_uchar) -> cython.Py_ssize_t:
+    """Return the bytes of the tag that begins at `at`."""
+    return at[1] | at[2] << 8
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def place_of(job: Job, tag: cython.int) -> cython.Py_ssize_t:
+    """Return where among the tags the first one stands whose number is not smaller."""
+    tags = cython.cast(cython.p_const_uchar, job.body + job.body_bytes + 2)
+    at: cython.Py_ssize_t = 0
+    while at < job.tag_bytes and tags[at] < tag:
+        at += TAG_FRAME_BYTES + size_at(tags + at)
+    return at
+
+
+def find_tag(job, tag, size):
+    """Return what a tag says, and set its size; NULL: the job doesn't have it."""
+    at: cython.Py_ssize_t = place_of(job, tag)
+    found = cython.cast(cython.p_const_uchar, job.body + job.body_bytes + 2 + at)
+    if at == job.tag_bytes or found[0] != cython.cast(cython.int, tag):
+        return cython.NULL
+    size[0] = size_at(found)
+    return cython.cast(cython.p_const_char, found + TAG_FRAME_BYTES)
+
+
+def read_flags(job):
+    """Let the flags of a job say what its tags say; those that say where it stands stay."""
+    size: cython.Py_ssize_t = 0
+    flags: uint8_t = job.flags & (Flag.HOLDS_KEY | Flag.COUNTING | Flag.DUE | Flag.FAILED)
+    key: cython.p_const_char = find_tag(job, Tag.KEY, cython.address(size))
+    if key is not cython.NULL:
+        if key[0] & KeyBit.SUPERSEDED:
+            flags |= Flag.SUPERSEDED
+        elif not key[0] & KeyBit.FREED:
+            flags |= Flag.KEYED | (Flag.UNTIL_RESERVE if key[0] & KeyBit.UNTIL_RESERVE else 0)
+    expire: cython.p_const_char = find_tag(job, Tag.EXPIRE, cython.address(size))
+    if expire is not cython.NULL and get_number(expire + 8, 8) != 0:
+        flags |= Flag.EXPIRES
+    job.flags = flags
+    return 0
+
+
+def tags_after(job, tag, size):
+    """Return the bytes of all tags when this one says `size` bytes; 0: when it is gone."""
+    before: cython.Py_ssize_t = 0
+    after: cython.Py_ssize_t = TAG_FRAME_BYTES + size if size else 0
+    if find_tag(job, tag, cython.address(before)) is not cython.NULL:
+        before += TAG_FRAME_BYTES
+    return job.tag_bytes - before + after
+
+
+def put_tag(job, tag, data, size):
+    """Let a tag say `size` bytes, or be gone: 0. Of the same size as before, it changes where it lies."""
+    before: cython.Py_ssize_t = 0
+    old: cython.p_const_char = find_tag(job, tag, cython.address(before))
+    if old is not cython.NULL:
+        before += TAG_FRAME_BYTES
+    after: cython.Py_ssize_t = TAG_FRAME_BYTES + size if size else 0
+    tag_bytes: cython.Py_ssize_t = job.tag_bytes - before + after
+    start: cython.Py_ssize_t = job.body_bytes + 2
+    at: cython.Py_ssize_t = place_of(job, tag)
+    if tag_bytes > 65535:
+        raise OverflowError("the tags of a job have no place in its record")
+    if after > before:
+        grown = cython.cast(cython.p_char, realloc(job.body, start + tag_bytes))
+        if grown is cython.NULL:
+            raise MemoryError
+        job.body = grown
+    tags = cython.cast(cython.p_uchar, job.body + start)
+    memmove(tags + at + after, tags + at + before, job.tag_bytes - at - before)
+    job.tag_bytes = cython.cast(uint16_t, tag_bytes)
+    if after:
+        tags[at] = cython.cast(cython.uchar, tag)
+        tags[at + 1] = size & 0xFF
+        tags[at + 2] = size >> 8
+        memcpy(tags + at + TAG_FRAME_BYTES, data, size)
+    return 0
+
+
+def put_number(at, number, size):
+    """Write a number in `size` bytes, the lowest first, as numbers stand in the log."""
+    i: cython.int
+    for i in range(size):
+        at[i] = cython.cast(cython.char, number >> 8 * i & 0xFF)
+
+
+def get_number(at, size):
+    """Read what :func:`put_number` wrote."""
+    number: uint64_t = 0
+    i: cython.int
+    for i in range(size):
+        number |= cython.cast(uint64_t, cython.cast(cython.uchar, at[i])) << 8 * i
+    return number
+
+
+def attempt_of(job, under_way):
+    """Return which attempt at a job was the last one to begin, and set whether it is under way; 0: none was counted."""
+    size: cython.Py_ssize_t = 0
+    under_way[0] = False
+    if job.tag_bytes == 0:
+        return 0
+    said: cython.p_const_char = find_tag(job, Tag.ATTEMPTS, cython.address(size))
+    if said is cython.NULL:
+        return 0
+    under_way[0] = said[4] != 0
+    return get_number(said, 4)
+
+
+def put_attempt(job, attempt, under_way):
+    """Let a job's tag say which attempt was the last one to begin."""
+    said: cython.char[5]
+    put_number(said, attempt, 4)
+    said[4] = under_way
+    return put_tag(job, Tag.ATTEMPTS, said, ATTEMPT_BYTES)

@@ -1,0 +1,68 @@
+# The header of tube.py.
+cimport cython
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+
+from beanpole.engine.state.ages cimport Ages
+from beanpole.engine.state.heap cimport Heap, Item, Timed
+from beanpole.engine.state.times cimport TubeTimes
+from beanpole.engine.state.tuberules cimport TubeRules
+
+cpdef enum Closed:
+    # Why nothing may be reserved from a tube, as bits.
+    PAUSED = 1                           # by pause-tube; set while `paused_until_ns` is
+    RATE = 2                             # by its rule `rate`
+    CONCURRENCY = 4                      # by its rule `concurrency`
+
+@cython.final
+cdef class Watch(Item):
+    # As an Item, it stands in its session's heap of tubes, if that is wide.
+    cdef Item session                    # the Session that watches
+    cdef Tube tube                       # the tube that it watches
+    cdef Py_ssize_t index                # its place in the session's list of watches
+    cdef Watch earlier                   # the watch before it in the tube's waiting line; None: it is first
+    cdef Watch later                     # the watch behind it; None: it is last
+
+@cython.final
+cdef class Tube(Timed):
+    cdef readonly bytes name
+    cdef Py_ssize_t list_index           # its place in the engine's list of tubes
+    cdef readonly bytes tags             # tagged fields, as they stand in the log; None: none
+    cdef readonly TubeRules rules        # `TubeRules | None`: its rules
+    cdef readonly TubeTimes times        # `TubeTimes | None`: how long its jobs took; None: nothing is timed yet
+    cdef Heap ready                      # jobs by (pri, id)
+    cdef Heap delayed                    # jobs by (deadline, id)
+    cdef Heap buried                     # jobs by the order of burying
+    cdef Watch first_waiting             # the session that has waited longest; None: nobody waits
+    cdef Watch last_waiting
+    cdef dict wide                       # the watches of wide sessions, as keys; None: no such session watches it
+    cdef readonly Py_ssize_t reserved_count   # jobs that sessions hold
+    cdef readonly int64_t body_bytes          # bytes of the bodies of all its jobs
+    cdef readonly Py_ssize_t urgent_count     # ready jobs of a pri below URGENT_PRI_BELOW
+    cdef readonly uint32_t using_count        # sessions that use it
+    cdef readonly uint32_t watching_count     # sessions that watch it
+    cdef readonly Py_ssize_t waiting_count    # sessions in its waiting line, where wide ones don't stand
+    cdef readonly uint64_t total_jobs_count   # jobs ever put into it
+    cdef readonly uint64_t delete_count       # jobs ever deleted from it
+    cdef readonly uint64_t pause_count        # successful pause-tube commands
+    cdef uint64_t total_reserve_count    # how often its jobs were reserved, and below what else became of them
+    cdef uint64_t total_release_count    # by release, snooze-job or fail-job
+    cdef uint64_t total_bury_count       # also as they died
+    cdef uint64_t total_kick_count
+    cdef uint64_t total_timeout_count    # reservations that ran out
+    cdef uint64_t total_lost_count       # reservations that ended with the session
+    cdef Ages ages                       # since when its ready jobs are ready
+    cdef readonly uint32_t pause_s            # seconds that the current pause was asked for; 0: not paused
+    cdef readonly uint8_t closed              # bits of Closed; 0: its jobs may be reserved
+    cdef readonly int64_t paused_until_ns     # engine clock; 0: not paused
+    cdef readonly uint64_t segment            # the log's segment with its record; 0: none
+    cdef void pause(self, uint32_t seconds, int64_t until_ns) noexcept
+    cdef void join_waiting(self, Watch watch) noexcept
+    cdef void leave_waiting(self, Watch watch) noexcept
+
+cdef inline bint can_serve(Tube tube) noexcept:
+    # Whether a job may be reserved from a tube.
+    return tube.ready.count != 0 and tube.closed == 0
+
+cdef inline bint is_awaited(Tube tube) noexcept:
+    # Whether sessions may wait for a job of a tube; of wide ones it knows only when it asks them.
+    return tube.waiting_count != 0 or tube.wide is not None
