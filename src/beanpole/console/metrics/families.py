@@ -1,7 +1,7 @@
 """The metrics: their names, types, help, labels, and which key of the server's statistics each value is.
 
-docs/monitoring.md has the same table, and a test compares them. What a server does not say has no line: plain beanstalkd
-does not count what became of jobs.
+docs/monitoring.md has the same table, and a test compares them. What a server does not say has no line: plain
+beanstalkd does not count what became of jobs.
 """
 
 import enum
