@@ -22,7 +22,7 @@ from beanpole.cli.quantities import Duration, Size, notes_of
 from beanpole.cli.serve import is_given
 from beanpole.errors import BeanpoleError, ExitCode, StartError
 from beanpole.log import limits
-from beanpole.monitor.units import plural
+from beanpole.observe.units import plural
 
 if TYPE_CHECKING:
     from beanpole.log.postgres.repair import Salvaged

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from beanpole.log.postgres.rows import RowKind
-from beanpole.monitor.units import plural
+from beanpole.observe.units import plural
 
 if TYPE_CHECKING:
     from beanpole.log.postgres.admin import Status

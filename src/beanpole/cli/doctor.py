@@ -1,4 +1,4 @@
-"""``beanpole doctor``: what is wrong with a server, and what to do. The checks are in `beanpole.monitor`."""
+"""``beanpole doctor``: what is wrong with a server, and what to do. The checks are in `beanpole.observe`."""
 
 import asyncio
 import re
@@ -10,11 +10,11 @@ from beanpole.cli.common import EXIT_CODES, Output, Server, verb
 from beanpole.cli.inspect import async_client, interval, now_ns
 from beanpole.cli.quantities import notes_of
 from beanpole.errors import ExitCode
-from beanpole.monitor.units import count, duration, plural
+from beanpole.observe.units import count, duration, plural
 
 if TYPE_CHECKING:
-    from beanpole.monitor.findings import Finding, Visit
-    from beanpole.monitor.sampling import Sample
+    from beanpole.observe.findings import Finding, Visit
+    from beanpole.observe.sampling import Sample
 
 EVIDENCE_LINES = 8
 """Lines of evidence that people are shown of one finding; --json has all."""
@@ -27,7 +27,7 @@ def doctor(server: Server, out: Output, interval_s: float) -> ExitCode:
 
     The server is sampled twice. Errors and warnings make the exit code 1; notes do not. Nothing is changed.
     """
-    from beanpole.monitor.doctor import diagnose, is_healthy
+    from beanpole.observe.doctor import diagnose, is_healthy
 
     seen = asyncio.run(visit_server(server, interval_s))
     found = diagnose(seen)
@@ -47,7 +47,7 @@ doctor.epilog = notes_of(doctor) + EPILOG
 
 async def visit_server(server: Server, interval_s: float) -> "Visit":
     """Samples the server twice."""
-    from beanpole.monitor.doctor import visit
+    from beanpole.observe.doctor import visit
 
     async with async_client(server) as client:
         return await visit(client, now_ns, lambda: asyncio.sleep(interval_s), files_max)

@@ -1,4 +1,4 @@
-"""``beanpole tail``: jobs of a tube as they arrive. `beanpole.monitor.tail` explains how that is possible."""
+"""``beanpole tail``: jobs of a tube as they arrive. `beanpole.observe.tail` explains how that is possible."""
 
 import asyncio
 import secrets
@@ -12,10 +12,10 @@ from beanpole.cli.inspect import async_client, interval
 from beanpole.cli.quantities import Size
 from beanpole.cli.scan import STATES
 from beanpole.client.errors import ConnectionLostError
-from beanpole.monitor.units import plural
+from beanpole.observe.units import plural
 
 if TYPE_CHECKING:
-    from beanpole.monitor.tail import Seen
+    from beanpole.observe.tail import Seen
 
 
 @verb("tail")
@@ -93,7 +93,7 @@ class Printer:
 
 async def follow(server: Server, tube: str, printer: Printer, interval_s: float) -> None:
     """Polls until all wanted jobs are shown; waits for a server that went away."""
-    from beanpole.monitor.tail import Follower
+    from beanpole.observe.tail import Follower
 
     lost = False
     async with async_client(server, tube) as client:

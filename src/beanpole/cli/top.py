@@ -1,4 +1,4 @@
-"""``beanpole top``: a live view of a server. What keys do and what is drawn is in `beanpole.monitor`.
+"""``beanpole top``: a live view of a server. What keys do and what is drawn is in `beanpole.observe`.
 
 One asyncio loop reads keys and asks the server, so that a server that does not answer keeps nobody from quitting. The
 terminal is put back whatever ends the view: a key, a signal, an error. Keys that commonly send signals (Ctrl-C, Ctrl-Z)
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from rich.live import Live
 
     from beanpole.client import AsyncClient
-    from beanpole.monitor.sampling import Row, Sample, Sampler
-    from beanpole.monitor.top import Order
-    from beanpole.monitor.waits import Waits
+    from beanpole.observe.sampling import Row, Sample, Sampler
+    from beanpole.observe.top import Order
+    from beanpole.observe.waits import Waits
 
 PLAIN_WIDTH = 120
 """Characters of a line when there is no terminal to ask."""
@@ -68,8 +68,8 @@ def is_terminal() -> bool:
 
 async def show_once(server: Server, out: Output, interval_s: float) -> None:
     """Prints a sample, with the rates since another one an interval before."""
-    from beanpole.monitor.sampling import ALL, Sampler
-    from beanpole.monitor.top import Top
+    from beanpole.observe.sampling import ALL, Sampler
+    from beanpole.observe.top import Top
 
     async with async_client(server) as client:
         sampler, view = Sampler(client, now_ns, ALL), Top(height=sys.maxsize)
@@ -82,7 +82,7 @@ async def show_once(server: Server, out: Output, interval_s: float) -> None:
         return
     from rich.console import Console
 
-    from beanpole.monitor.screen import plain
+    from beanpole.observe.screen import plain
 
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else PLAIN_WIDTH
     Console(width=width, highlight=False).print(plain(view, str(server.address), width))
@@ -124,7 +124,7 @@ async def watch(server: Server, interval_s: float) -> None:
     from rich.console import Console
     from rich.live import Live
 
-    from beanpole.monitor.sampling import Sampler
+    from beanpole.observe.sampling import Sampler
 
     async with async_client(server) as client:
         live = Live(console=Console(highlight=False), screen=True, auto_refresh=False)
@@ -152,7 +152,7 @@ class View:
     def __init__(
         self, server: Server, client: "AsyncClient[bytes]", sampler: "Sampler", live: "Live", interval_s: float
     ) -> None:
-        from beanpole.monitor.top import Top
+        from beanpole.observe.top import Top
 
         self._top = Top()
         self._client = client
@@ -200,8 +200,8 @@ class View:
     # --- Keys ---
 
     def _read_keys(self) -> None:
-        from beanpole.monitor.keys import keys
-        from beanpole.monitor.top import Simple
+        from beanpole.observe.keys import keys
+        from beanpole.observe.top import Simple
 
         try:
             data = os.read(self._stdin, READ_BYTES)
@@ -220,7 +220,7 @@ class View:
         self._draw()
 
     def _draw(self) -> None:
-        from beanpole.monitor.screen import rows_in, screen
+        from beanpole.observe.screen import rows_in, screen
 
         width, height = self._live.console.size
         self._top.resize(rows_in(height))
@@ -249,7 +249,7 @@ class View:
             self._top.problem = f"{error}; trying again"
 
     async def _obey(self, order: "Order") -> None:
-        from beanpole.monitor.top import Kick, Pause
+        from beanpole.observe.top import Kick, Pause
 
         try:
             if isinstance(order, Kick):

@@ -232,7 +232,7 @@ def stat(directory: Path, *, as_json: bool) -> ExitCode:
 
 def lines_of_stat(found: "Report") -> Iterator[str]:
     """Return a table of the segments, and what else a log holds; --json counts the kinds of records of each."""
-    from beanpole.monitor.units import count, size
+    from beanpole.observe.units import count, size
 
     yield from lines_of_use(found)
     rows = [("segment", "size", "used", "live jobs", "their size", "records")]

@@ -24,7 +24,7 @@ from beanpole.console.metrics.tubes import TUBES_PER_SLICE, Division
 from beanpole.console.roles import has_jobs
 from beanpole.console.sample import Sample
 from beanpole.console.settings import Settings, Source
-from beanpole.monitor.sampling import pages_for
+from beanpole.observe.sampling import pages_for
 
 
 @dataclass(frozen=True, slots=True)

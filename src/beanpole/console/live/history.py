@@ -17,7 +17,7 @@ from beanpole.console.live.rates import KEYS as COUNTED
 from beanpole.console.live.rates import Change, Counts, growth
 from beanpole.console.metrics.times import SERVER, Row
 from beanpole.console.sample import Sample
-from beanpole.monitor.waits import MICROSECONDS, quantile
+from beanpole.observe.waits import MICROSECONDS, quantile
 
 Key = Literal[
     "ready", "reserved", "delayed", "buried", "oldest_ready",

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from beanpole.client.histograms import Histogram, Histograms
 from beanpole.console.metrics.families import JOB_TIMES
-from beanpole.monitor.sampling import READY
+from beanpole.observe.sampling import READY
 
 SERVER = ""
 """In place of the name of a tube: the whole server."""

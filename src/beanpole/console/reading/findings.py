@@ -13,9 +13,9 @@ from beanpole.console.reading.rules import dead_tubes
 from beanpole.console.sample import Sample
 from beanpole.console.servers import Server
 from beanpole.errors import BeanpoleError
-from beanpole.monitor import sampling
-from beanpole.monitor.doctor import diagnose
-from beanpole.monitor.findings import Finding, Visit
+from beanpole.observe import sampling
+from beanpole.observe.doctor import diagnose
+from beanpole.observe.findings import Finding, Visit
 
 SECOND_NS = 1_000_000_000
 

@@ -14,7 +14,7 @@ from beanpole.console.screens.screen import Screen, View
 from beanpole.console.screens.tubes import Row, oldest, rows_of, spark
 from beanpole.console.servers import are_asked
 from beanpole.errors import BeanpoleError
-from beanpole.monitor.findings import Finding, Severity
+from beanpole.observe.findings import Finding, Severity
 
 TUBES_SHOWN = 10
 """Tubes of the overview, those at which most happens."""

@@ -17,7 +17,7 @@ from beanpole.console.screens.asked import look
 from beanpole.console.screens.screen import Screen, View
 from beanpole.console.servers import are_asked
 from beanpole.errors import BeanpoleError
-from beanpole.monitor.sampling import OLDEST
+from beanpole.observe.sampling import OLDEST
 
 TUBES_PER_PAGE = 100
 """Rows of a page."""

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 
 from beanpole.console.reading.bodies import visible
-from beanpole.monitor import units
+from beanpole.observe import units
 
 NARROW = "\u202f"
 """A narrow space at which no line ends."""

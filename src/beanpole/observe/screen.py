@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator, Sequence
 from rich.console import Group
 from rich.text import Text
 
-from beanpole.monitor.columns import COLUMNS, GAP, Column, fitting
-from beanpole.monitor.sampling import Rates, Row, Sample
-from beanpole.monitor.top import HELP, Mode, Top
-from beanpole.monitor.units import count, duration, plural, rate, size, spark, wait
+from beanpole.observe.columns import COLUMNS, GAP, Column, fitting
+from beanpole.observe.sampling import Rates, Row, Sample
+from beanpole.observe.top import HELP, Mode, Top
+from beanpole.observe.units import count, duration, plural, rate, size, spark, wait
 
 HEAD_LINES = 7
 """Lines above the first row."""

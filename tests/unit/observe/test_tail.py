@@ -1,6 +1,6 @@
 """Which ids are new, and how many jobs were missed."""
 
-from beanpole.monitor.tail import IDS_AHEAD, IDS_PER_POLL, NewIds
+from beanpole.observe.tail import IDS_AHEAD, IDS_PER_POLL, NewIds
 
 
 def ids(due: range) -> tuple[int, int]:

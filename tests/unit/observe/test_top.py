@@ -4,9 +4,9 @@ from itertools import product
 
 import pytest
 
-from beanpole.monitor.columns import COLUMNS
-from beanpole.monitor.sampling import Rates
-from beanpole.monitor.top import (
+from beanpole.observe.columns import COLUMNS
+from beanpole.observe.sampling import Rates
+from beanpole.observe.top import (
     ACTIONS,
     AGE,
     HELP,
@@ -19,7 +19,7 @@ from beanpole.monitor.top import (
     Simple,
     Top,
 )
-from tests.unit.monitor.made import job, row, sample
+from tests.unit.observe.made import job, row, sample
 
 
 def view(height: int = 10) -> Top:

@@ -13,8 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
 
-from beanpole.monitor.columns import COLUMNS, Column
-from beanpole.monitor.sampling import Rates, Row, Sample, matches
+from beanpole.observe.columns import COLUMNS, Column
+from beanpole.observe.sampling import Rates, Row, Sample, matches
 from beanpole.quantities import seconds_of
 
 HISTORY = 120

@@ -3,9 +3,9 @@
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
-from beanpole.monitor import server_checks, tube_checks
-from beanpole.monitor.findings import Check, Finding, Severity, Visit
-from beanpole.monitor.sampling import ALL, Inspected, Sample, Sampler, next_jobs
+from beanpole.observe import server_checks, tube_checks
+from beanpole.observe.findings import Check, Finding, Severity, Visit
+from beanpole.observe.sampling import ALL, Inspected, Sample, Sampler, next_jobs
 
 if TYPE_CHECKING:
     from beanpole.client import AsyncClient

@@ -6,12 +6,12 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from beanpole.monitor.columns import COLUMNS, fitting
-from beanpole.monitor.sampling import Rates, Sample
-from beanpole.monitor.screen import plain, rows_in, screen
-from beanpole.monitor.top import Top
-from beanpole.monitor.waits import Waits
-from tests.unit.monitor.made import CLUSTER, job, row, sample, server
+from beanpole.observe.columns import COLUMNS, fitting
+from beanpole.observe.sampling import Rates, Sample
+from beanpole.observe.screen import plain, rows_in, screen
+from beanpole.observe.top import Top
+from beanpole.observe.waits import Waits
+from tests.unit.observe.made import CLUSTER, job, row, sample, server
 
 
 def drawn(top: Top, width: int = 120, height: int = 24) -> list[str]:

@@ -1,4 +1,4 @@
-"""The picture of `top` in the documentation: `python -m tests.unit.monitor.picture` in a checkout draws it again."""
+"""The picture of `top` in the documentation: `python -m tests.unit.observe.picture` in a checkout draws it again."""
 
 import io
 import re
@@ -8,11 +8,11 @@ from pathlib import Path
 from rich.console import Console
 from rich.terminal_theme import MONOKAI
 
-from beanpole.monitor.sampling import Rates, Sample
-from beanpole.monitor.screen import rows_in, screen
-from beanpole.monitor.top import Top
-from beanpole.monitor.waits import Waits
-from tests.unit.monitor.made import SECOND_NS, row, server
+from beanpole.observe.sampling import Rates, Sample
+from beanpole.observe.screen import rows_in, screen
+from beanpole.observe.top import Top
+from beanpole.observe.waits import Waits
+from tests.unit.observe.made import SECOND_NS, row, server
 
 FILE = Path(__file__).resolve().parents[3] / "docs" / "top.svg"
 WIDTH, HEIGHT = 110, 20

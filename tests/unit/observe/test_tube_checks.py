@@ -2,10 +2,10 @@
 
 import pytest
 
-from beanpole.monitor import tube_checks
-from beanpole.monitor.findings import Check, Severity, Visit
-from beanpole.monitor.sampling import Row
-from tests.unit.monitor.made import job, row, sample, server, visit
+from beanpole.observe import tube_checks
+from beanpole.observe.findings import Check, Severity, Visit
+from beanpole.observe.sampling import Row
+from tests.unit.observe.made import job, row, sample, server, visit
 
 
 def seen(*rows: Row, before: tuple[Row, ...] = (), **more: object) -> Visit:

@@ -2,10 +2,10 @@
 
 import pytest
 
-from tests.unit.monitor.picture import FILE, picture
+from tests.unit.observe.picture import FILE, picture
 
 pytestmark = pytest.mark.repository
 
 
 def test_picture_is_of_today() -> None:
-    assert FILE.read_text() == picture(), "python -m tests.unit.monitor.picture > docs/top.svg"
+    assert FILE.read_text() == picture(), "python -m tests.unit.observe.picture > docs/top.svg"

@@ -16,9 +16,9 @@ from beanpole.cli.bench import bench
 from beanpole.cli.doctor import doctor
 from beanpole.cli.tail import tail
 from beanpole.cli.top import top
-from beanpole.monitor.columns import COLUMNS
-from beanpole.monitor.doctor import CHECKS, name_of
-from beanpole.monitor.top import ACTIONS
+from beanpole.observe.columns import COLUMNS
+from beanpole.observe.doctor import CHECKS, name_of
+from beanpole.observe.top import ACTIONS
 from tests.e2e.process import environment, wait_until
 from tests.servers import HOST, REPLY_TIMEOUT_S, Server, beanpole_server
 

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import beanpole as library
-from beanpole.monitor.doctor import diagnose, visit
-from beanpole.monitor.findings import Finding, Severity, Visit
-from tests.e2e.monitor.command import as_json, beanpole, url_of
+from beanpole.observe.doctor import diagnose, visit
+from beanpole.observe.findings import Finding, Severity, Visit
+from tests.e2e.observe.command import as_json, beanpole, url_of
 from tests.e2e.process import Client, serving, wait_until
 from tests.servers import HOST, Server, beanpole_server, beanstalkd_server
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from beanpole.client.errors import NotFoundError
-from beanpole.monitor.waits import Waits
+from beanpole.observe.waits import Waits
 
 if TYPE_CHECKING:
     from beanpole.client import AsyncClient, Histogram, Job, Result, Stats, StatsJob, StatsTube

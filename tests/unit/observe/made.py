@@ -3,8 +3,8 @@
 from typing import Any
 
 from beanpole.client.stats import Stats, StatsJob, StatsTube
-from beanpole.monitor.findings import Visit
-from beanpole.monitor.sampling import Inspected, Rates, Row, Sample
+from beanpole.observe.findings import Visit
+from beanpole.observe.sampling import Inspected, Rates, Row, Sample
 
 SECOND_NS = 1_000_000_000
 

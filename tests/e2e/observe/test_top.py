@@ -5,7 +5,7 @@ import signal
 from pathlib import Path
 
 import beanpole as library
-from tests.e2e.monitor.command import Terminal, as_json, beanpole, terminal, url_of
+from tests.e2e.observe.command import Terminal, as_json, beanpole, terminal, url_of
 from tests.e2e.process import serving, wait_until
 from tests.servers import HOST, Server
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 import beanpole as library
-from tests.e2e.monitor.command import PROGRAM, url_of
-from tests.e2e.monitor.command import beanpole as run
+from tests.e2e.observe.command import PROGRAM, url_of
+from tests.e2e.observe.command import beanpole as run
 from tests.e2e.process import environment, serving, wait_until
 from tests.servers import HOST, STOP_TIMEOUT_S, Server
 

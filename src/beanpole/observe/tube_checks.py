@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
-from beanpole.monitor.findings import Finding, Severity, Visit, jobs_in
-from beanpole.monitor.sampling import OLDEST
-from beanpole.monitor.units import DAY_S, HOUR_S, MINUTE_S, count, duration, plural, rate
+from beanpole.observe.findings import Finding, Severity, Visit, jobs_in
+from beanpole.observe.sampling import OLDEST
+from beanpole.observe.units import DAY_S, HOUR_S, MINUTE_S, count, duration, plural, rate
 
 if TYPE_CHECKING:
     from beanpole.client import StatsTube

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
-from beanpole.monitor.sampling import Inspected, Sample
+from beanpole.observe.sampling import Inspected, Sample
 
 if TYPE_CHECKING:
     from beanpole.client import Stats, StatsTube

@@ -3,10 +3,10 @@
 import pytest
 
 from beanpole.client.stats import Stats
-from beanpole.monitor import server_checks
-from beanpole.monitor.doctor import CHECKS, diagnose, is_healthy, name_of
-from beanpole.monitor.findings import Check, Severity, Visit
-from tests.unit.monitor.made import CLUSTER, job, sample, server, visit
+from beanpole.observe import server_checks
+from beanpole.observe.doctor import CHECKS, diagnose, is_healthy, name_of
+from beanpole.observe.findings import Check, Severity, Visit
+from tests.unit.observe.made import CLUSTER, job, sample, server, visit
 
 
 def twice(before: Stats, after: Stats, **more: object) -> Visit:

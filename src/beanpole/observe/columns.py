@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from beanpole.monitor.sampling import Row
-from beanpole.monitor.units import count, duration, rate, wait
+from beanpole.observe.sampling import Row
+from beanpole.observe.units import count, duration, rate, wait
 
 
 class Cell(NamedTuple):

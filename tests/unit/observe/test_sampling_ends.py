@@ -3,7 +3,7 @@
 import asyncio
 from typing import TYPE_CHECKING, cast
 
-from beanpole.monitor.sampling import Sample, Sampler
+from beanpole.observe.sampling import Sample, Sampler
 from tests.unit.busy import Busy
 
 if TYPE_CHECKING:

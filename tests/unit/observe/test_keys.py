@@ -2,7 +2,7 @@
 
 import pytest
 
-from beanpole.monitor.keys import keys
+from beanpole.observe.keys import keys
 
 
 @pytest.mark.parametrize(

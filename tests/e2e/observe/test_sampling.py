@@ -6,10 +6,10 @@ from pathlib import Path
 
 import beanpole as library
 from beanpole.errors import ConnectionLostError
-from beanpole.monitor.sampling import Sampler
+from beanpole.observe.sampling import Sampler
 from tests.e2e.process import serving
 from tests.servers import HOST, Server, beanpole_server
-from tests.unit.monitor.made import SECOND_NS
+from tests.unit.observe.made import SECOND_NS
 
 Test = Callable[[Sampler, "library.Client[str]"], Awaitable[None]]
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from beanpole.monitor import units
+from beanpole.observe import units
 
 
 @pytest.mark.parametrize(

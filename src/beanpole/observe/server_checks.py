@@ -3,8 +3,8 @@
 import re
 from collections.abc import Iterator
 
-from beanpole.monitor.findings import Finding, Severity, Visit, jobs_in
-from beanpole.monitor.units import count, duration, plural, rate, size
+from beanpole.observe.findings import Finding, Severity, Visit, jobs_in
+from beanpole.observe.units import count, duration, plural, rate, size
 
 FILES_WARNING = 0.8
 """Share of the process's open-file limit that is worth a warning."""
