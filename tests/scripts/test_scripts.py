@@ -4,10 +4,12 @@ A script that has been seen to pass on beanstalkd is right; that is why the refe
 Against real servers a few scripts run at a time, since most of their time is waiting.
 """
 
+import re
 import shutil
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -107,3 +109,11 @@ def test_scripts_begin_with_their_name() -> None:
     assert len(SCRIPTS) >= 60
     for path in SCRIPTS:
         assert path.read_text().startswith(f"# {path.stem} "), f"{path.name} must begin with '# {path.stem} (item ...)'"
+
+
+@pytest.mark.repository
+def test_clauses_are_headings_of_the_protocol() -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs" / "protocol.md").read_text()
+    headings = set(re.findall("^#+ (.*)$", page, re.MULTILINE))
+    wrong = [path.name for path in SCRIPTS if read_script(path).settings.get("clause") not in headings]
+    assert not wrong, "say '# clause: ' and the heading of docs/protocol.md"

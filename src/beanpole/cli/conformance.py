@@ -3,18 +3,15 @@
 Only options and the report are here; what plays is in `beanpole.conformance.kit`, imported when it is needed.
 """
 
-import contextlib
-import socket
 from collections.abc import Iterable, Mapping
 from itertools import product
 from typing import TYPE_CHECKING
 
 import click
 
-from beanpole.cli.common import SETTINGS, URL, Output
-from beanpole.cli.errors import Failure, note, sentence_of
+from beanpole.cli.common import SETTINGS, Output
+from beanpole.cli.errors import Failure, sentence_of
 from beanpole.cli.quantities import Duration, notes_of
-from beanpole.client import Address, Client
 from beanpole.errors import BeanpoleError, ExitCode
 
 if TYPE_CHECKING:
@@ -25,7 +22,7 @@ EPILOG = """\b
 Exit codes:
   0    the server answers as it must, wherever it was asked
   1    it does not: replies are missing, too many or mixed up
-  4    the server can't be reached
+  4    the server does not start, or does not answer
   5    wrong arguments
   8    another job comes than the protocol says, or at another time
   9    the same is said in other words, or statistics differ
@@ -33,29 +30,35 @@ Exit codes:
 """
 
 
-@click.command("conformance", context_settings=SETTINGS)
-@click.argument("server", type=URL, metavar="HOST:PORT")
+@click.command("conformance", context_settings=SETTINGS | {"allow_interspersed_args": False})
+@click.argument("command", nargs=-1, required=True, metavar="COMMAND...")
 @click.option("--extensions", is_flag=True, help="Also what beanstalkd does not have; docs/protocol.md is the measure.")
 @click.option("--patience", default=5, show_default=True, type=Duration(0.1), help="How long a reply may take.")
 @click.option("--json", "as_json", is_flag=True, help="An object on a line for each script.")
-def conformance(server: str, *, extensions: bool, patience: float, as_json: bool) -> ExitCode:
+def conformance(command: tuple[str, ...], *, extensions: bool, patience: float, as_json: bool) -> ExitCode:
     """Check that a server speaks the protocol, by conversations that it must answer as written.
 
-    What fails is graded by what it means for clients, as the exit codes say; the worst grade is the verb's.
+    COMMAND starts the server on 127.0.0.1, at the port that stands in place of {port}. Each conversation has a fresh
+    one, which is stopped afterwards. Some need a limit that stands in place of {max-job-size} or {tubes-max}; they
+    are skipped and named if COMMAND has no place for it, and with --extensions so is what the server does not list.
 
-    Each conversation belongs to a clause, which is a heading of the page "Protocol". A server that others use will do:
-    the tubes have names of their own, no job of anybody else is touched, and nothing is left behind. What takes a
-    server of its own is skipped and named, and with --extensions so is what the server does not list. It takes less
-    than a minute.
+    What fails is graded by what it means for clients, as the exit codes say; the worst grade is the verb's. Each
+    conversation belongs to a clause, which is a heading of the page "Protocol".
+
+    For example: beanpole conformance beanstalkd -l 127.0.0.1 -p {port} -z {max-job-size}
     """
     from beanpole.conformance.grade import Grade
     from beanpole.conformance.kit import examine
+    from beanpole.conformance.program import PORT, Program
 
-    address = Address.from_url(server)
+    if not any(PORT in word for word in command):
+        raise click.BadParameter(
+            f"it starts a server on 127.0.0.1: write {PORT} where its port stands", param_hint="COMMAND"
+        )
     try:
-        results = examine(lambda: dial(address, patience), extensions=extensions, patience_s=patience)
-    except OSError as error:
-        raise Failure(f"{address}: {sentence_of(error)}", ExitCode.NO_SERVER) from error
+        results = examine(Program(command, patience), extensions=extensions, patience_s=patience)
+    except (OSError, BeanpoleError) as error:
+        raise Failure(sentence_of(error), ExitCode.NO_SERVER) from error
     out = Output(as_json=as_json)
     if as_json:
         for result in results:
@@ -64,38 +67,10 @@ def conformance(server: str, *, extensions: bool, patience: float, as_json: bool
         for line in report(results):
             out.line(line)
     grade = next((each for each in Grade if any(is_graded(result, each) for result in results)), None)
-    if grade is None:
-        return ExitCode.OK
-    if pattern := pattern_over(address, patience):
-        out.flush()
-        note(
-            f"rules of {pattern} hold for the tubes of this check, too, and what failed may be their doing: "
-            "set rules for conformance-*, without a line, and drop them afterwards"
-        )
-    return grade.exit_code
+    return ExitCode.OK if grade is None else grade.exit_code
 
 
 conformance.epilog = notes_of(conformance) + EPILOG
-
-
-def pattern_over(address: Address, timeout_s: float) -> str:
-    """Return the pattern of the rules that tubes of the kit have on a server; nothing if they have none."""
-    with contextlib.suppress(BeanpoleError), Client(address, timeout=timeout_s, patience=0) as client:
-        rules = client.get_rules("conformance-")
-        return rules.pattern if rules else ""
-    return ""
-
-
-def dial(address: Address, timeout_s: float) -> socket.socket:
-    """Connect to a server. Raises OSError."""
-    if address.path:
-        connection = socket.socket(socket.AF_UNIX)
-        connection.settimeout(timeout_s)
-        connection.connect(address.path)
-        return connection
-    connection = socket.create_connection((address.host.strip("[]"), address.port), timeout_s)
-    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return connection
 
 
 def record_of(result: "Result") -> Mapping[str, object]:

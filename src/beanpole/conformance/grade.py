@@ -8,7 +8,7 @@ reads.
 import enum
 from collections.abc import Sequence
 
-from beanpole.conformance.names import CRLF, WITH_BODY
+from beanpole.conformance.expectation import CRLF, WITH_BODY
 from beanpole.errors import ExitCode
 
 

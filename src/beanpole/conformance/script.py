@@ -28,7 +28,6 @@ After `a< OK`, indented lines name some of the statistics that the reply must ho
 Lines that begin with `#` are comments. Some at the top tell the runner something:
 
     # clause: put               the heading of docs/protocol.md that says what is tested
-    # own server: reason        where a server that others use, or have used, will not do
     # max-job-size: 10          the server's limit (beanstalkd's -z)
     # tubes-max: 2              so many tubes may there be (--tubes-max), which beanstalkd does not limit
     # not beanstalkd: reason    where Beanpole differs on purpose
@@ -51,10 +50,7 @@ SAID = re.compile(r"(?P<name>[a-z])(?P<kind>[>~<])(?: (?P<text>.*))?")
 SILENT = re.compile(r"(?P<name>[a-z])-")
 DONE = re.compile(r"(?P<name>[a-z]) (?P<kind>connects|disconnects|half-closes|is closed)")
 PASSED = re.compile(r"\+ (?P<seconds>[0-9.]+)s")
-SETTINGS = (
-    "clause|own server|max-job-size|tubes-max"
-    "|not engine|not beanstalkd|beanstalkd retried|beanstalkd 1.13 only|only engine"
-)
+SETTINGS = "clause|max-job-size|tubes-max|not engine|not beanstalkd|beanstalkd retried|beanstalkd 1.13 only|only engine"
 SETTING = re.compile(rf"# (?P<key>{SETTINGS}): (?P<value>.+)")
 LARGEST = re.compile(r"\{(?:(?P<text>[^{}]+)\*)?max(?:\+(?P<more>\d+))?\}")
 REPEATED = re.compile(r"\{(?P<text>[^{}]+)\*(?P<count>\d+)\}")
@@ -85,8 +81,6 @@ class Script:
     """What the script shows, as its first line says it."""
     server_bytes_max: int = BODY_BYTES_MAX_DEFAULT
     """The largest body that the server takes, unless the script wants another."""
-    sends_largest: bool = False
-    """Whether it puts bodies of that size."""
 
     @property
     def seconds(self) -> float:
@@ -132,7 +126,6 @@ def read_script(path: Path, server_bytes_max: int = BODY_BYTES_MAX_DEFAULT) -> S
         elif line.startswith("  "):
             script.steps[-1].statistics.append(line.strip())
         elif line.strip():
-            script.sends_largest |= LARGEST.search(line) is not None
             script.steps.append(_read_step(number, line.strip(), script))
     return script
 
