@@ -70,10 +70,20 @@ Complaints = Iterator[str]
 
 
 def tracked(*suffixes: str) -> list[Path]:
-    """The files of the project with one of the suffixes (all, if none is named), as paths below its root."""
-    command = ["git", "-c", f"safe.directory={ROOT}", "ls-files", "--cached", "--others", "--exclude-standard"]
-    answer = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    paths = [Path(line) for line in answer.splitlines()]
+    """The files of the project with one of the suffixes (all, if none is named), as paths below its root.
+
+    A new file in one of its folders is one of them. Whatever else a user saves beside them is not: the README says so
+    of `mails.py`.
+    """
+
+    def listed(*arguments: str) -> list[Path]:
+        command = ["git", "-c", f"safe.directory={ROOT}", "ls-files", *arguments]
+        answer = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+        return [Path(line) for line in answer.splitlines()]
+
+    paths = listed("--cached")
+    folders = sorted({path.parts[0] for path in paths if len(path.parts) > 1})
+    paths += listed("--others", "--exclude-standard", "--", *folders)
     return [path for path in paths if (not suffixes or path.suffix in suffixes) and (ROOT / path).is_file()]
 
 
