@@ -10,6 +10,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 
+from tests import forks
 from tests.databases import NAMES, PROGRAMS, Database, DatabaseServers
 from tests.servers import Server, beanpole_server, beanstalkd_server
 
@@ -33,6 +34,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.database)
         elif item.path.name == "test_docs.py" and item.path.parent.name == "tests":
             item.add_marker(pytest.mark.xdist_group("make"))
+
+
+@pytest.hookimpl(tryfirst=True)  # before the fixtures, which start servers
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Let a test about the start of a process have one that is executed; all others may be forked."""
+    forks.Popen.executes = item.get_closest_marker("start") is not None
 
 
 @pytest.fixture

@@ -44,7 +44,7 @@ class Group(NamedTuple):
 
 ENGINE = ("tests/unit/engine", "tests/scripts/test_scripts.py", "tests/model", "tests/unit/server", "tests/simulation")
 GROUPS = {
-    "engine": Group(("engine/*.py",), ENGINE),
+    "engine": Group(("engine/**/*.py",), ENGINE),
     "log": Group(("log/*.py", "log/files/*.py"), ("tests/unit/log", "tests/simulation")),
     "cluster": Group(
         ("log/postgres/*.py", "server/cluster*.py"),
@@ -230,19 +230,20 @@ class Copy:
     def judge(self, mutant: Mutant) -> str:
         """Return how a mutant was noticed; empty: it was not. The copy is then as it was."""
         path = self.root / mutant.path
-        text = path.read_text()
+        text, times = path.read_text(), path.stat()
+        built = {each: each.read_bytes() for each in path.parent.glob(f"{path.stem}.*.so")}
         lines = text.splitlines(keepends=True)
         lines[mutant.line - 1] = mutant.after + "\n"
         path.write_text("".join(lines))
-        is_compiled = path.with_suffix(".pxd").exists()
         try:
-            if is_compiled and not self.compile():
+            if built and not self.compile():
                 return "can't be compiled"
             return self.fails(GROUPS[mutant.group].tests)
         finally:
             path.write_text(text)
-            if is_compiled:
-                self.compile()
+            os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+            for each, data in built.items():  # newer than all that it is made of: nothing is compiled again
+                each.write_bytes(data)
 
 
 def say(line: str) -> None:

@@ -25,6 +25,8 @@ from typing import IO, NoReturn
 
 import pytest
 
+from tests import forks
+
 HOST = "127.0.0.1"
 START_TIMEOUT_S = 60.0
 """How long a server may take until it accepts connections; generous, as test machines are slow and shared."""
@@ -156,11 +158,11 @@ def beanpole_server(*flags: str) -> Iterator[Server]:
 def _start(command: list[str], output: "IO[bytes] | int") -> "subprocess.Popen[bytes]":
     """Starts a process. On some virtual machines, one start in a thousand fails with EFAULT; the next succeeds."""
     try:
-        return subprocess.Popen(command, stdout=output, stderr=output)
+        return forks.Popen(command, stdout=output, stderr=output)
     except OSError as error:
         if error.errno != errno.EFAULT:
             raise
-        return subprocess.Popen(command, stdout=output, stderr=output)
+        return forks.Popen(command, stdout=output, stderr=output)
 
 
 def free_port() -> int:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
+from tests import forks
 from tests.e2e.process import COMMAND, Client, Process, environment, serving
 from tests.servers import HOST
 
@@ -23,7 +24,7 @@ def starting(directory: Path, *flags: str, port: int = 0, env: Mapping[str, str]
         folder = Path(name)
         command = [*COMMAND, "--ready-file", str(folder / "ready"), "-l", HOST, "-p", str(port), "-b", str(directory)]
         with (folder / "messages").open("wb") as output:
-            popen = subprocess.Popen(
+            popen = forks.Popen(
                 [*command, *flags], stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment(env)
             )
         process = Process(popen, folder)

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
+from tests import forks
 from tests.servers import HOST, REPLY_TIMEOUT_S, START_TIMEOUT_S, STOP_TIMEOUT_S
 
 COMMAND = [sys.executable, "-m", "beanpole", "serve"]
@@ -64,12 +65,6 @@ def log_lines(text: str) -> list[dict[str, Any]]:
     """What a program has logged as JSON, among what it has written; the last line may be half-written yet."""
     whole = text[: text.rfind("\n") + 1]
     return [json.loads(line) for line in whole.splitlines() if line.startswith("{")]
-
-
-def set_limits(limits: Mapping[int, int]) -> None:
-    """Sets limits of resources for this process."""
-    for which, value in limits.items():
-        resource.setrlimit(which, (value, value))
 
 
 class Process:
@@ -295,14 +290,14 @@ def serving(
             arguments += ["-l", HOST, "-p", "0"]
 
         with (folder / "messages").open("wb") as output:
-            popen = subprocess.Popen(
+            popen = forks.Popen(
                 [*arguments, *flags],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output if standard_error is None else standard_error,
                 env=environment(env),
                 pass_fds=pass_fds,
-                preexec_fn=lambda: set_limits(limits or {}),  # noqa: PLW1509 - tests start servers while no other thread runs
+                limits=limits,
             )
         process = Process(popen, folder)
         try:
@@ -340,13 +335,13 @@ def start_in_vain(
 ) -> Outcome:
     """Starts a server that must end by itself; `limits` are limits of resources."""
     arguments = [*COMMAND, *(["-l", HOST, "-p", "0"] if listen else []), *flags]
-    done = subprocess.run(
+    done = forks.run(
         arguments,
         capture_output=True,
         text=True,
         env=environment(env),
         timeout=STOP_TIMEOUT_S,
         check=False,
-        preexec_fn=lambda: set_limits(limits or {}),
+        limits=limits,
     )
     return Outcome(done.returncode, done.stdout, done.stderr)

@@ -139,6 +139,7 @@ def body_bytes_max(*flags: str, env: dict[str, str] | None = None) -> int:
         return process.statistic("max-job-size")
 
 
+@pytest.mark.start
 def test_flags_win_over_environment_over_file_over_default(tmp_path: Path) -> None:
     flag = ("-z", "3")
     file = ("--config", config_file(tmp_path, "body-bytes-max = 1\n"))
@@ -199,6 +200,7 @@ def test_body_limit_of_the_ceiling_needs_no_warning() -> None:
         assert "capped" not in process.messages
 
 
+@pytest.mark.start
 def test_too_few_open_files_are_one_clear_line() -> None:
     outcome = start_in_vain(limits={resource.RLIMIT_NOFILE: 20})
     assert outcome.code == 1

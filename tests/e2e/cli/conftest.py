@@ -14,6 +14,7 @@ from click.testing import CliRunner
 
 from beanpole import Client
 from beanpole.cli.main import main
+from tests import forks
 from tests.e2e.process import environment
 from tests.servers import HOST, Server, beanpole_server, beanstalkd_server
 
@@ -59,7 +60,7 @@ class Cli:
         self, *arguments: object, stdin: Where = subprocess.DEVNULL, stdout: Where = None, stderr: Where = None
     ) -> "subprocess.Popen[bytes]":
         """Starts a verb as a process."""
-        return subprocess.Popen(
+        return forks.Popen(
             command(*arguments),
             env=environment({"BEANPOLE_URL": self.url, "PYTHONUNBUFFERED": ""}),
             stdin=stdin,

@@ -2,12 +2,16 @@
 
 import signal
 import socket
-import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from tests import forks
 from tests.e2e.process import environment, wait_until
 from tests.servers import START_TIMEOUT_S, peer
+
+if TYPE_CHECKING:
+    import subprocess
 
 
 class Restarting:
@@ -25,7 +29,7 @@ class Restarting:
     def start(self) -> None:
         """Starts it, and waits until it answers."""
         with self._messages.open("ab") as output:
-            self._popen = subprocess.Popen(self._command, stdout=output, stderr=output, env=environment())
+            self._popen = forks.Popen(self._command, stdout=output, stderr=output, env=environment())
         wait_until(self._answers, "the server answers", START_TIMEOUT_S)
 
     def _answers(self) -> bool:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import forks
 from tests.databases import DatabaseServers
 from tests.e2e.cluster.conftest import SILENCE_MS, Cluster
 from tests.e2e.cluster.test_verbs import HANDOVER, answer, ask, roles
@@ -294,9 +295,9 @@ def test_systemd_hears_of_a_follower_that_answers(cluster: Cluster, tmp_path: Pa
 def first_message(url: str) -> str:
     """What a node says first that finds no PostgreSQL; a signal ends it."""
     flags = ["--cluster", url, "--node", "a", "-l", "127.0.0.1", "-p", "0"]
-    with subprocess.Popen([*COMMAND, *flags], stderr=subprocess.PIPE, text=True) as process:
+    with forks.Popen([*COMMAND, *flags], stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
-        line = process.stderr.readline()
+        line = str(process.stderr.readline())
         process.send_signal(signal.SIGTERM)
         assert process.wait(STOP_TIMEOUT_S) == 0
     return line

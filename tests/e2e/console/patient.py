@@ -25,11 +25,16 @@ PATIENCE = {
 """Limits of the console, by name."""
 
 
-def main() -> int:
-    """Run the command line; return the exit code."""
+def prepare() -> None:
+    """Set the limits, before anything that reads them is imported."""
     for name, value in PATIENCE.items():
         assert isinstance(getattr(limits, name), int), name
         setattr(limits, name, value)
+
+
+def main() -> int:
+    """Run the command line; return the exit code."""
+    prepare()
     from beanpole.__main__ import main as run  # noqa: PLC0415 - some limits are read when a module is imported
     from beanpole.console.api import actions  # noqa: PLC0415 - see above
 

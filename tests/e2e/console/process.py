@@ -2,21 +2,24 @@
 
 import http.client
 import socket
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlencode
 
 from prometheus_client import parser
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 
+from tests import forks
 from tests.e2e.process import environment, wait_until
 from tests.servers import HOST, REPLY_TIMEOUT_S, Server, stop_process
+
+if TYPE_CHECKING:
+    import subprocess
 
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 """The values of a scrape by name and labels."""
@@ -132,7 +135,7 @@ def console(*flags: str, patient: bool = True) -> Iterator[Console]:
             *flags,
         ]
         with messages.open("wb") as output:
-            process = subprocess.Popen(command, stdout=output, stderr=output, env=environment())
+            process = forks.Popen(command, stdout=output, stderr=output, env=environment())
         try:
             wait_until(lambda: ready.exists() or process.poll() is not None, "the console serves")
             assert process.poll() is None, messages.read_text()

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from beanpole.client import Client
+from tests import forks
 from tests.e2e.console.api import TOKEN, asked
 from tests.e2e.console.process import Console, console
 from tests.e2e.process import environment, wait_until
@@ -19,7 +20,7 @@ JOBS = {"server": "one", "tube": "default", "state": "ready"}
 def server(path: Path) -> Iterator["Client[bytes]"]:
     """A server without a log, and a client of it; it is killed at the end."""
     command = [sys.executable, "-m", "beanpole", "serve", "-l", f"unix:{path}", "--ready-file", f"{path}.ready"]
-    process = subprocess.Popen(command, env=environment(), stderr=subprocess.DEVNULL)
+    process = forks.Popen(command, env=environment(), stderr=subprocess.DEVNULL)
     try:
         wait_until(Path(f"{path}.ready").exists, "the server serves")
         with Client(f"unix:{path}", None) as client:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests import forks
 from tests.e2e.console.process import Console, Samples, console, url_of
 from tests.e2e.process import environment, wait_until
 from tests.servers import HOST, STOP_TIMEOUT_S, Server, beanpole_server
@@ -51,7 +52,7 @@ def test_a_server_that_is_killed_comes_back_by_itself(tmp_path: Path) -> None:
     with console("--url", f"one=unix:{path}") as served:
         assert up(served.scrape_once(), "one") == 0
         for _ in range(2):
-            process = subprocess.Popen(command, env=environment(), stderr=subprocess.DEVNULL)
+            process = forks.Popen(command, env=environment(), stderr=subprocess.DEVNULL)
             try:
                 served.wait_for(lambda found: up(found, "one"), "the server is there")
             finally:

@@ -24,6 +24,7 @@ from beanpole.console import limits
 from beanpole.console.answers import keep_open
 from beanpole.console.live.streams import Pace, Stream, Streams
 from beanpole.console.serving import make_server
+from tests import forks
 from tests.e2e.console.process import Console, console, url_of
 from tests.e2e.console.test_served import console_of, pid_of
 from tests.e2e.process import environment, serving, wait_until
@@ -111,7 +112,7 @@ def test_page_says_that_the_server_is_away_and_back(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "beanpole", "serve", "-l", f"unix:{path}"]
 
     def started() -> "subprocess.Popen[bytes]":
-        return subprocess.Popen(command, env=environment(), stderr=subprocess.DEVNULL)
+        return forks.Popen(command, env=environment(), stderr=subprocess.DEVNULL)
 
     with console("--url", f"one=unix:{path}") as served:
         process = started()

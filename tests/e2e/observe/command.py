@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from tests import forks
 from tests.e2e.process import environment
 from tests.servers import REPLY_TIMEOUT_S, STOP_TIMEOUT_S, Server
 
@@ -31,7 +32,7 @@ def url_of(server: Server) -> str:
 
 def beanpole(*arguments: str, url: str, code: int = 0) -> str:
     """What a command that ends by itself writes to standard output."""
-    done = subprocess.run(
+    done = forks.run(
         [*PROGRAM, *arguments, "--url", url],
         capture_output=True,
         text=True,
@@ -42,7 +43,7 @@ def beanpole(*arguments: str, url: str, code: int = 0) -> str:
     )
     assert done.returncode == code, f"{arguments} ended with {done.returncode}:\n{done.stdout}{done.stderr}"
     assert code or not done.stderr, done.stderr
-    return done.stdout
+    return str(done.stdout)
 
 
 def as_json(*arguments: str, url: str, code: int = 0) -> Any:  # noqa: ANN401 - whatever JSON says
@@ -106,7 +107,7 @@ def terminal(*arguments: str, url: str, term: str = "xterm", encoding: str = "ut
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 120, 0, 0))
     mode_before = termios.tcgetattr(slave)
-    popen = subprocess.Popen(
+    popen = forks.Popen(
         [*PROGRAM, *arguments, "--url", url],
         stdin=slave,
         stdout=slave,

@@ -4,15 +4,18 @@ The handlers keep a ledger: a file to which each appends what it begins and ends
 """
 
 import signal
-import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from tests import forks
 from tests.e2e.process import environment, log_lines, wait_until
 from tests.servers import HOST, START_TIMEOUT_S, STOP_TIMEOUT_S
+
+if TYPE_CHECKING:
+    import subprocess
 
 MODULE = '''
 import asyncio, os, signal, time
@@ -131,7 +134,7 @@ def program(folder: Path, port: int, *flags: str) -> Iterator[Program]:
     if not (folder / "handlers.py").exists():
         (folder / "handlers.py").write_text(MODULE)
     with (folder / "messages").open("ab") as output:
-        popen = subprocess.Popen(command(port, *flags), cwd=folder, stdout=output, stderr=output, env=environment())
+        popen = forks.Popen(command(port, *flags), cwd=folder, stdout=output, stderr=output, env=environment())
     running = Program(popen, folder)
     try:
         yield running
