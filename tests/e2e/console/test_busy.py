@@ -98,6 +98,11 @@ def test_the_first_session_is_number_0(served: Console) -> None:
     assert names(served, f"?after={number}")[:3] == [SHOWN, "w2", "w3"]  # the console's own come and go behind them
 
 
+def test_a_tube_names_who_waits_for_it(served: Console) -> None:
+    assert "w3" in served.get("/tubes/seldom").text
+    assert "w3" not in served.get("/tubes/mail").text
+
+
 def first_event(served: Console, path: str) -> dict[str, dict[str, str]]:
     """What a browser is sent that keeps a page open."""
     connection = http.client.HTTPConnection(HOST, served.port, timeout=REPLY_TIMEOUT_S)
