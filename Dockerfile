@@ -10,11 +10,13 @@ RUN apt-get update \
     && apt-get install --yes --no-install-recommends gcc libc6-dev \
     && rm -rf /var/lib/apt/lists/*
 WORKDIR /build
-COPY constraints.txt pyproject.toml progress.py setup.py stubs.py MANIFEST.in README.md LICENSE ./
+COPY compiling.py constraints.txt pyproject.toml progress.py setup.py stubs.py MANIFEST.in README.md LICENSE ./
 COPY src ./src
+COPY ids ./ids
 ARG EXTRAS=console,cluster
+ARG IDS=
 RUN python -m venv /opt/beanpole \
-    && /opt/beanpole/bin/pip install --no-cache-dir --constraint constraints.txt ".[${EXTRAS}]"
+    && /opt/beanpole/bin/pip install --no-cache-dir --constraint constraints.txt ".[${EXTRAS}]" ${IDS}
 
 FROM python:${PYTHON_VERSION}-slim
 COPY --from=build /opt/beanpole /opt/beanpole

@@ -40,25 +40,23 @@ JACKD := jackd@2.2.2
 PARALLEL := -n $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1) --dist loadgroup
 
 # A module is compiled if it has a .pxd beside it.
-HEADERS := $(sort $(shell find src -name '*.pxd' 2>/dev/null))
+HEADERS := $(sort $(shell find src ids/src -name '*.pxd' 2>/dev/null))
 COMPILED := $(wildcard $(HEADERS:.pxd=.py))
-COMPILED_NAMES := $(subst /,.,$(patsubst src/%.py,%,$(COMPILED)))
-BUILD_FILES := pyproject.toml setup.py constraints.txt
+COMPILED_NAMES := $(subst /,.,$(patsubst src/%,%,$(patsubst ids/src/%,%,$(COMPILED:.py=))))
+BUILD_FILES := pyproject.toml ids/pyproject.toml constraints.txt
 
 ENVIRONMENT ?=
 ifeq ($(ENVIRONMENT),)
 BIN := $(VENV)/bin
 BUILT := $(VENV)/.done-build
-IDS_BUILT := $(VENV)/.done-build-ids $(VENV)/.done-ids
-QUEUE_BUILT := $(VENV)/.done-build-queue
-CLUSTER_BUILT := $(QUEUE_BUILT) $(VENV)/.done-cluster
-SERVE_BUILT := $(QUEUE_BUILT) $(if $(strip $(HTTP_FLAGS)),$(VENV)/.done-console)
-TESTABLE := $(BUILT) $(VENV)/.done-dev
+IDS_BUILT := $(VENV)/.done-build-ids
+CLUSTER_BUILT := $(BUILT) $(VENV)/.done-cluster
+SERVE_BUILT := $(BUILT) $(if $(strip $(HTTP_FLAGS)),$(VENV)/.done-console)
+TESTABLE := $(BUILT) $(IDS_BUILT) $(VENV)/.done-dev
 else
 BIN := $(ENVIRONMENT)/bin
 BUILT :=
 IDS_BUILT :=
-QUEUE_BUILT :=
 CLUSTER_BUILT :=
 SERVE_BUILT :=
 TESTABLE :=
@@ -66,9 +64,8 @@ endif
 
 # What is installed while the modules are compiled: pip keeps one core busy, and waits for the network.
 serve: ALONG := $(if $(strip $(HTTP_FLAGS)),$(VENV)/.done-console)
-serve-ids: ALONG := $(VENV)/.done-ids
 cluster: ALONG := $(VENV)/.done-cluster
-test test-fast test-browser test-api pictures soak-kills soak-model soak-power soak-cluster lint bench bench-cluster bench-ids man: ALONG := $(VENV)/.done-dev
+test test-ids test-fast test-browser test-api pictures soak-kills soak-model soak-power soak-cluster lint bench bench-cluster bench-ids man: ALONG := $(VENV)/.done-dev
 SAY ?= echo
 
 # pip leaves bytecode to the first import, which has to write it then: else each start of a program compiles again.
@@ -77,12 +74,12 @@ export PYTHONDONTWRITEBYTECODE :=
 # pip, with every version pinned. What to install comes from pyproject.toml, so that it stands there only.
 PIP_INSTALL := $(VENV)/bin/python -m pip install --quiet --no-compile --disable-pip-version-check --constraint constraints.txt
 REQUIREMENTS := $(VENV)/bin/python -c 'import sys, tomllib; \
-  project = tomllib.load(open("pyproject.toml", "rb")); \
+  project = tomllib.load(open(sys.argv[1], "rb")); \
   lists = {"build": project["build-system"]["requires"], "run": project["project"]["dependencies"], \
            **project["project"]["optional-dependencies"]}; \
-  print(*(line.replace(" ", "") for name in sys.argv[1:] for line in lists[name]))'
+  print(*(line.replace(" ", "") for name in sys.argv[2:] for line in lists[name]))'
 
-.PHONY: help wheels serve serve-ids cluster build test test-fast test-browser test-api pictures soak-kills soak-model soak-power soak-cluster lint format bench bench-cluster bench-ids docs man deb test-packages peers clean FORCE
+.PHONY: help wheels serve serve-ids cluster build test test-ids test-fast test-browser test-api pictures soak-kills soak-model soak-power soak-cluster lint format bench bench-cluster bench-ids docs man deb test-packages peers clean FORCE
 .DEFAULT_GOAL := help
 
 help: ## list the verbs
@@ -94,20 +91,25 @@ serve: $(SERVE_BUILT) ## build, and serve on 127.0.0.1:11300, with jobs in beanp
 
 serve-ids: $(IDS_BUILT) ## build, and serve numbers on 127.0.0.1:11310; the rules and what is given are in beanpole-ids-data
 	@mkdir -p $(IDS_DATA)
-	@test -e $(IDS_DATA)/rules.toml || cp examples/ids/rules.toml $(IDS_DATA)
-	@exec $(BIN)/beanpole ids serve $(IDS_DATA)/rules.toml $(IDS_FLAGS)
+	@test -e $(IDS_DATA)/rules.toml || cp ids/examples/rules.toml $(IDS_DATA)
+	@exec $(BIN)/beanpole-ids serve $(IDS_DATA)/rules.toml $(IDS_FLAGS)
 
 cluster: $(CLUSTER_BUILT) ## build, and try three nodes over three PostgreSQL servers with Patroni; kill what you like
 	@exec $(BIN)/python examples/cluster/cluster.py $(CLUSTER_FLAGS)
 
-build: $(BUILT) ## install what is needed to run, and compile what has changed
+build: $(BUILT) $(IDS_BUILT) ## install what is needed to run, and compile what has changed
 
 test: $(TESTABLE) ## build, and run every test, but of those that drive a browser one
-	@exec $(BIN)/python -m pytest $(PARALLEL) --deselect=tests/browser/test_ $(PYTEST)
+	@$(BIN)/python -m pytest $(PARALLEL) --deselect=tests/browser/test_ $(PYTEST)
+	@$(MAKE) test-ids
+
+test-ids: $(IDS_BUILT) $(TESTABLE) ## build, and run every test of the ID service
+	@cd ids && exec $(abspath $(BIN))/python -m pytest $(PARALLEL) $(PYTEST)
 
 test-fast: $(TESTABLE) ## build, and run in a minute what needs neither a database nor a crowd of processes
-	@SIMULATION_SEEDS=200 BEANPOLE_CONVERSATIONS=80 exec $(BIN)/python -m pytest $(PARALLEL) -m "not database" tests/unit tests/scripts tests/model \
+	@SIMULATION_SEEDS=200 BEANPOLE_CONVERSATIONS=80 $(BIN)/python -m pytest $(PARALLEL) -m "not database" tests/unit tests/scripts tests/model \
 	  tests/simulation/test_seeds.py tests/simulation/cluster/test_rules.py tests/test_tidy.py $(PYTEST)
+	@cd ids && exec $(abspath $(BIN))/python -m pytest $(PARALLEL) -m "not database" tests/unit $(PYTEST)
 
 test-browser: $(TESTABLE) ## build, and drive the console with chromium, screen by screen
 	@exec $(BIN)/python -m pytest $(PARALLEL) tests/browser $(PYTEST)
@@ -134,9 +136,10 @@ lint: $(TESTABLE) ## check format, style, types, layers, and the stubs of compil
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
+	@cd ids && $(abspath $(BIN))/mypy
 	@$(BIN)/lint-imports --no-logo
-	@$(if $(COMPILED),$(BIN)/python -m mypy.stubtest --ignore-missing-stub --ignore-disjoint-bases --concise \
-	  $(COMPILED_NAMES))
+	@cd ids && $(abspath $(BIN))/lint-imports --no-logo
+	@$(BIN)/python -m mypy.stubtest --ignore-missing-stub --ignore-disjoint-bases --concise $(COMPILED_NAMES)
 	@echo "Nothing to complain about."
 
 format: $(VENV)/.done-dev ## format the sources and repair what ruff can repair
@@ -150,7 +153,7 @@ bench-cluster: $(TESTABLE) ## measure what a cluster does, with PostgreSQL serve
 	@exec $(BIN)/python -m benchmarks.cluster $(BENCH_FLAGS)
 
 bench-ids: $(TESTABLE) ## measure what a number of the ID service costs, beside a C echo
-	@exec $(BIN)/python -m benchmarks.ids $(BENCH_FLAGS)
+	@cd ids && exec $(abspath $(BIN))/python -m benchmarks $(BENCH_FLAGS)
 
 docs: $(VENV)/.done-docs ## build the documentation into site/, with every warning an error
 	@NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --strict --quiet
@@ -173,8 +176,8 @@ peers: ## install the npm client that the conformance tests drive, into node_mod
 	@npm install --no-save --no-package-lock --no-audit --no-fund --loglevel=error --prefix . $(JACKD)
 
 clean: ## remove everything that a verb has made, except node_modules
-	@rm -rf $(VENV) build dist site src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
-	@find src tests benchmarks -name '*.so' -delete -o -name '*.pyi' -delete -o -path 'src/*.c' -delete -o -name __pycache__ -prune -exec rm -rf {} +
+	@rm -rf $(VENV) build dist site .ruff_cache $(foreach each,. ids,$(addprefix $(each)/,build src/*.egg-info .mypy_cache .pytest_cache .hypothesis .import_linter_cache))
+	@find src tests benchmarks ids -name '*.so' -delete -o -name '*.pyi' -delete -o -path '*src/*.c' -delete -o -name __pycache__ -prune -exec rm -rf {} +
 
 # The environment. One of another Python version is replaced, for its compiled modules would not load.
 $(VENV)/.done-venv-$(PYTHON_VERSION):
@@ -195,71 +198,73 @@ $(VENV)/.done-venv-$(PYTHON_VERSION):
 # The build tools. This mark changes only when pyproject.toml names others.
 $(VENV)/.done-tools: FORCE | $(VENV)/.done-venv-$(PYTHON_VERSION)
 	@grep '^requires = ' pyproject.toml | cmp -s - $@ || { echo "Installing the build tools"; \
-	  $(PIP_INSTALL) $$($(REQUIREMENTS) build) || { \
+	  $(PIP_INSTALL) $$($(REQUIREMENTS) pyproject.toml build) || { \
 	  echo "pip can't install them, see above. Does it reach a package index? It needs a network, or a mirror that it knows." >&2; exit 1; }; \
 	  grep '^requires = ' pyproject.toml > $@; }
 
-# What it takes to run, and the `beanpole` command itself. Nothing is compiled here.
-$(VENV)/.done-run: $(BUILD_FILES) | $(VENV)/.done-tools
+# What it takes to run, and the command itself. Nothing is compiled here.
+$(VENV)/.done-run: $(BUILD_FILES) setup.py | $(VENV)/.done-tools
 	@$(SAY) "Installing the dependencies"
-	@$(PIP_INSTALL) $$($(REQUIREMENTS) run)
+	@$(PIP_INSTALL) $$($(REQUIREMENTS) pyproject.toml run)
 	@BEANPOLE_COMPILE=no $(PIP_INSTALL) --no-deps --no-build-isolation --editable .
 	@touch $@
 
-$(VENV)/.done-ids: $(BUILD_FILES) | $(VENV)/.done-run
-	@$(SAY) "Installing what the ID service needs"
-	@$(PIP_INSTALL) $$($(REQUIREMENTS) ids ids-databases)
+$(VENV)/.done-run-ids: $(BUILD_FILES) ids/setup.py | $(VENV)/.done-tools
+	@$(SAY) "Installing the dependencies of the ID service"
+	@$(PIP_INSTALL) $$($(REQUIREMENTS) ids/pyproject.toml run databases)
+	@BEANPOLE_COMPILE=no $(PIP_INSTALL) --no-deps --no-build-isolation --editable ids
 	@touch $@
 
-$(VENV)/.done-cluster: $(BUILD_FILES) | $(VENV)/.done-run
+$(VENV)/.done-cluster: pyproject.toml constraints.txt | $(VENV)/.done-run
 	@$(SAY) "Installing what a cluster needs"
-	@$(PIP_INSTALL) $$($(REQUIREMENTS) cluster)
+	@$(PIP_INSTALL) $$($(REQUIREMENTS) pyproject.toml cluster)
 	@touch $@
 
-$(VENV)/.done-console: $(BUILD_FILES) | $(VENV)/.done-run
+$(VENV)/.done-console: pyproject.toml constraints.txt | $(VENV)/.done-run
 	@$(SAY) "Installing what HTTP needs"
-	@$(PIP_INSTALL) $$($(REQUIREMENTS) console)
+	@$(PIP_INSTALL) $$($(REQUIREMENTS) pyproject.toml console)
 	@touch $@
 
-$(VENV)/.done-dev: $(BUILD_FILES) | $(VENV)/.done-run
+$(VENV)/.done-dev: pyproject.toml constraints.txt | $(VENV)/.done-run
 	@$(SAY) "Installing the development tools"
-	@$(PIP_INSTALL) $$($(REQUIREMENTS) dev)
+	@$(PIP_INSTALL) $$($(REQUIREMENTS) pyproject.toml dev)
 	@touch $@
 
-$(VENV)/.done-wheels: $(BUILD_FILES) | $(VENV)/.done-run
+$(VENV)/.done-wheels: pyproject.toml constraints.txt | $(VENV)/.done-run
 	@$(SAY) "Installing what makes wheels"
-	@$(PIP_INSTALL) $$($(REQUIREMENTS) wheels)
+	@$(PIP_INSTALL) $$($(REQUIREMENTS) pyproject.toml wheels)
 	@touch $@
 
-$(VENV)/.done-docs: $(BUILD_FILES) | $(VENV)/.done-run
+$(VENV)/.done-docs: pyproject.toml constraints.txt | $(VENV)/.done-run
 	@$(SAY) "Installing the documentation tools"
-	@$(PIP_INSTALL) $$($(REQUIREMENTS) docs)
+	@$(PIP_INSTALL) $$($(REQUIREMENTS) pyproject.toml docs)
 	@touch $@
 
 # Changes only when a header appears or goes: then what was compiled from it must go too, as it would hide the .py file.
 $(VENV)/.done-headers: FORCE | $(VENV)/.done-tools
-	@echo "$(HEADERS)" | cmp -s - $@ || { find src -name '*.so' -o -name '*.pyi' | while read -r module; do \
+	@echo "$(HEADERS)" | cmp -s - $@ || { find src ids/src -name '*.so' -o -name '*.pyi' | while read -r module; do \
 	  test -e "$${module%%.*}.pxd" || rm -v "$$module"; done; echo "$(HEADERS)" > $@; }
 
 # Other flags or another Cython change every module; a changed source only those that need it.
-$(VENV)/.done-options: setup.py stubs.py $(VENV)/.done-tools
-	@rm -rf build/cython build/lib.* build/temp.*
+$(VENV)/.done-options: compiling.py setup.py ids/setup.py stubs.py $(VENV)/.done-tools
+	@rm -rf {.,ids}/build/{cython,lib.*,temp.*}
 	@touch $@
 
-# What is compiled: everything, or only what the queue or the ID service needs (`CHOICE` in setup.py). What the compiler
-# says stands in build/compile.log; the third descriptor is for how far it is.
-$(VENV)/.done-compiled: CHOICE := all
-$(VENV)/.done-compiled-ids: CHOICE := ids
-$(VENV)/.done-compiled-queue: CHOICE := queue
-$(VENV)/.done-compiled $(VENV)/.done-compiled-ids $(VENV)/.done-compiled-queue: \
-  $(HEADERS) $(COMPILED) $(VENV)/.done-headers $(VENV)/.done-options | $(VENV)/.done-tools
-	@mkdir -p build
-	@BEANPOLE_COMPILE=$(CHOICE) BEANPOLE_PROGRESS=3 $(VENV)/bin/python setup.py --quiet build_ext --inplace 3>&1 > build/compile.log 2>&1 || { \
-	  cat build/compile.log >&2; exit 1; }
-	@touch $@ $(if $(filter all,$(CHOICE)),$@-ids $@-queue)
+# What the compiler says stands in build/compile.log; the third descriptor is for how far it is.
+COMPILE = mkdir -p build; BEANPOLE_PROGRESS=3 $(abspath $(VENV))/bin/python setup.py --quiet build_ext --inplace \
+  3>&1 > build/compile.log 2>&1 || { cat build/compile.log >&2; exit 1; }
 
-$(VENV)/.done-build $(VENV)/.done-build-ids $(VENV)/.done-build-queue: \
-  $(BUILD_FILES) $(HEADERS) $(COMPILED) $(VENV)/.done-headers $(VENV)/.done-options
+$(VENV)/.done-compiled: $(filter src/%,$(HEADERS) $(COMPILED)) $(VENV)/.done-headers $(VENV)/.done-options | $(VENV)/.done-tools
+	@$(COMPILE)
+	@touch $@
+
+$(VENV)/.done-compiled-ids: $(filter ids/%,$(HEADERS) $(COMPILED)) $(VENV)/.done-headers $(VENV)/.done-options | $(VENV)/.done-tools
+	@cd ids; $(COMPILE)
+	@touch $@
+
+# The queue, and the ID service: each is installed while it is compiled.
+$(VENV)/.done-build $(VENV)/.done-build-ids: \
+  $(BUILD_FILES) setup.py ids/setup.py $(HEADERS) $(COMPILED) $(VENV)/.done-headers $(VENV)/.done-options
 	@echo "Installing what it takes to run, and compiling what has changed"
-	@$(MAKE) -j2 SAY=: $(subst .done-build,.done-compiled,$@) $(VENV)/.done-run $(ALONG)
+	@$(MAKE) -j2 SAY=: $(subst build,compiled,$@) $(subst build,run,$@) $(ALONG)
 	@touch $@

@@ -1,115 +1,19 @@
-"""The compiled part of the build: every module that has a ``.pxd`` beside it becomes a C extension with a stub.
+"""The compiled part of the build: see `compiling`. Everything else about the project stands in ``pyproject.toml``."""
 
-Everything else about the project stands in ``pyproject.toml``.
-"""
-
-import gc
-import os
 import re
 import sys
 from pathlib import Path
 
-from setuptools import Extension, setup
-from setuptools.command.build_ext import build_ext
+from setuptools import setup
 
 sys.path.insert(0, str(Path(__file__).parent))  # which a build in isolation lacks
 
-from progress import Progress
-from stubs import SOURCE, stub
+from compiling import compile_with
 
 HOT = re.compile(
     r"beanpole\.(protocol\..*|engine\.(engine|state\.(expiryqueue|heap|histogram|job|jobtable|keys|session|sessionlist|tags|times|tube|tubelist|walk)|policies\.(expiry|throttle|uniqueness)|commands\.(change|extension|job_frame|kick|long_command|many|put|tubes))"
-    r"|log\.(accounts|encoder)|server\.connection|ids\.(datagrams|fair|fast|forms|hand|origin|outbox|scan|tallies))"
+    r"|log\.(accounts|encoder)|server\.connection)"
 )
 """What runs for every command, where a check of each attribute for None costs 6 % of a put, reserve and delete."""
 
-OPTIMIZED = {
-    True: ["-O2"],
-    # gcc takes a third less for these, and nearly all that -O2 brings comes from them.
-    False: [
-        "-O1",
-        "-finline-small-functions",
-        "-foptimize-sibling-calls",
-        "-freorder-blocks",
-        "-fstrict-aliasing",
-        "-ftree-vrp",
-    ],
-}
-"""By whether a module is hot."""
-
-CORES = len(os.sched_getaffinity(0))
-
-CHOICE = os.environ.get("BEANPOLE_COMPILE", "all")
-"""What is compiled: `all`; `queue`, which is what is not of `ids`; `ids`, with what its verbs share; or `no`."""
-
-SHARED = re.compile(r"beanpole\.(client\.roundtrip|protocol\.(arguments|buffer|commands|extensions|replies|wire))")
-"""What is of the queue, and imported by the verbs of ``beanpole ids`` too."""
-
-
-def is_chosen(name: str) -> bool:
-    """Whether a module is compiled."""
-    if CHOICE == "ids" and SHARED.fullmatch(name):
-        return True
-    return CHOICE in ("all", "ids" if name.startswith("beanpole.ids.") else "queue")
-
-
-def compiled_modules() -> list[Extension]:
-    """Every ``.py`` below ``src`` that is chosen and has a ``.pxd`` beside it, as an extension; the longest first."""
-    found = []
-    for source in sorted(SOURCE.rglob("*.py"), key=lambda path: (-path.stat().st_size, path)):
-        if not source.with_suffix(".pxd").exists():
-            continue
-        name = ".".join(source.relative_to(SOURCE).with_suffix("").parts)
-        if not is_chosen(name):
-            continue
-        is_hot = HOT.fullmatch(name) is not None
-        # Python's own flags have -g, which takes a third of gcc's time and makes a module seven times as long.
-        found.append(
-            Extension(name, [str(source)], extra_compile_args=[*OPTIMIZED[is_hot], "-g0", "-Wno-unused-function"])
-        )
-        found[-1].cython_directives = {"nonecheck": not is_hot}
-    return found
-
-
-class BuildExtensions(build_ext):
-    """Translates the modules that have changed to C, compiles them, and writes a stub beside each."""
-
-    def run(self) -> None:
-        """Translate, compile, then write."""
-        modules = {Path(extension.sources[0]): extension for extension in self.extensions}
-        places = {path: Path(self.get_ext_fullpath(each.name)) for path, each in modules.items()}
-        built = {path: Path(self.build_lib, self.get_ext_filename(each.name)) for path, each in modules.items()}
-        with Progress(built, Path("build/cython"), CORES):
-            self.translate()
-            super().run()
-        for path, place in places.items():
-            place.with_name(path.with_suffix(".pyi").name).write_text(stub(path))
-
-    def translate(self) -> None:
-        """Write the C of each module whose source, or a header that it needs, is newer than it."""
-        from Cython.Build import cythonize  # noqa: PLC0415 - who only installs the command needs no Cython
-
-        gc.set_threshold(1_000_000, 10, 10)  # looking for garbage in syntax trees takes a third of the time
-        extensions = {each.name: each for each in self.extensions}
-        for each in cythonize(
-            self.extensions,
-            include_path=[str(SOURCE)],
-            nthreads=CORES,
-            build_dir="build/cython",
-            compiler_directives={
-                "language_level": 3,
-                "cdivision": True,
-                "infer_types": True,
-                "auto_pickle": False,  # nobody pickles what is compiled, and to be able to is a quarter of the C
-                "warn.unused": True,
-            },
-        ):
-            extensions[each.name].sources, extensions[each.name].depends = each.sources, each.depends
-
-
-setup(
-    # `make` installs the command first and compiles afterwards, in place, only what has changed.
-    ext_modules=compiled_modules(),
-    cmdclass={"build_ext": BuildExtensions},
-    options={"build_ext": {"parallel": CORES}},
-)
+setup(**compile_with(HOT))

@@ -1,7 +1,7 @@
-"""Writes the reference of the command line into docs/cli.md, from the commands themselves.
+"""Writes the reference of the command lines into docs/cli.md and ids/docs/cli.md, from the commands themselves.
 
 ``python -m tests.cli_reference docs/cli.md`` replaces what stands below the marker; a test fails when it is not what
-this writes.
+this writes. ``PAGES`` says which program a page is about.
 """
 
 import inspect
@@ -15,8 +15,12 @@ import click
 from beanpole.cli.common import EXIT_CODES
 from beanpole.cli.main import GROUPS, cli
 from beanpole.cli.quantities import DURATION_NOTE, SIZE_NOTE
+from beanpole_ids.cli.main import cli as ids_cli
 
-MARKER = "<!-- Below is written by python -m tests.cli_reference docs/cli.md -->\n"
+MARKER = "<!-- Below is written by python -m tests.cli_reference {} -->\n"
+PAGES = {"docs/cli.md": (cli, "beanpole"), "ids/docs/cli.md": (ids_cli, "beanpole-ids")}
+"""The page of each program: its command, and its name."""
+
 EXIT_CODES_HEAD = "Exit codes"
 
 
@@ -96,17 +100,20 @@ def overview() -> str:
     return table(("About", "Verbs"), rows) + "\n"
 
 
-def reference() -> str:
-    """Return the reference of all verbs."""
-    return "\n".join([overview(), *(section(context) for context in commands(cli, "beanpole"))])
+def reference(page: str) -> str:
+    """Return the reference of all verbs of a page's program."""
+    command, name = PAGES[page]
+    head = [overview()] if command is cli else []
+    return "\n".join([*head, *(section(context) for context in commands(command, name))])
 
 
-def main(path: Path) -> None:
+def main(page: str) -> None:
     """Write the reference into a page, below the marker."""
-    written, marker, _ = path.read_text().partition(MARKER)
-    assert marker, f"{path} has no line {MARKER!r}"
-    path.write_text(f"{written}{marker}\n{reference()}")
+    path = Path(page)
+    written, marker, _ = path.read_text().partition(MARKER.format(page))
+    assert marker, f"{page} has no line {MARKER.format(page)!r}"
+    path.write_text(f"{written}{marker}\n{reference(page)}")
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(sys.argv[1])

@@ -10,7 +10,7 @@ import click
 
 import beanpole
 from beanpole.cli.main import GROUPS, cli
-from tests.cli_reference import commands
+from tests.cli_reference import PAGES, commands
 
 CODE = re.compile(r"^ *(\d+) {2,}(.*)$")
 """A line of an epilog that says what an exit code means."""
@@ -26,13 +26,14 @@ def main(folder: Path) -> None:
 def pages() -> Iterator[tuple[str, str]]:
     """Return the pages: their names without the section, and their text."""
     # Nothing depends on the terminal of whoever calls this.
-    top = click.Context(cli, info_name="beanpole", terminal_width=80, max_content_width=80)
-    for context in (top, *commands(cli, "beanpole")):
-        yield page_name(context), page(context)
+    for command, name in PAGES.values():
+        top = click.Context(command, info_name=name, terminal_width=80, max_content_width=80)
+        for context in (top, *commands(command, name)):
+            yield page_name(context), page(context)
 
 
 def page_name(context: click.Context) -> str:
-    """Return the name of the page of a command: beanpole-ids-serve for `beanpole ids serve`."""
+    """Return the name of the page of a command: beanpole-cluster-status for `beanpole cluster status`."""
     return context.command_path.replace(" ", "-")
 
 
@@ -92,7 +93,7 @@ def entry(term: str, text: str) -> str:
 
 def subcommands(group: click.Group, context: click.Context) -> Iterator[str]:
     """Return the commands of a group, with what they are for; the verbs as they are grouped in the help."""
-    if context.parent is None:
+    if group is cli:
         for title, verbs in GROUPS.items():
             yield f".SS {title}"
             for name, (_, text) in verbs.items():

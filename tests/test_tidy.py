@@ -30,7 +30,7 @@ FILE_LINES = 500
 FILE_LINES_MAX = 800
 """Lines of a file that holds one class."""
 
-PRINTING = ("src/beanpole/cli/", "src/beanpole/bench/")
+PRINTING = ("src/beanpole/cli/", "src/beanpole/bench/", "ids/src/beanpole_ids/cli/")
 """Where `print` is the point. A server says things through its log."""
 
 WITH_A_CLOCK = (
@@ -38,14 +38,15 @@ WITH_A_CLOCK = (
     "src/beanpole/server/",
     "src/beanpole/bench/",
     "src/beanpole/client/recovery.py",
-    "src/beanpole/ids/app.py",
-    "src/beanpole/ids/datagrams.py",
     "src/beanpole/log/postgres/clock.py",
     "src/beanpole/log/files/syncer.py",
     "src/beanpole/cli/inspect.py",
     "src/beanpole/cli/processes.py",
-    "src/beanpole/cli/ids.py",
-    "src/beanpole/cli/ids_export.py",
+    "ids/src/beanpole_ids/app.py",
+    "ids/src/beanpole_ids/cli/",
+    "ids/src/beanpole_ids/datagrams.py",
+    "ids/src/beanpole_ids/logs.py",
+    "ids/src/beanpole_ids/posix.pxd",
 )
 """Where time may be read. Everywhere else `now_ns` is an argument, so that tests decide what time it is."""
 
@@ -88,8 +89,8 @@ def tracked(*suffixes: str) -> list[Path]:
 
 
 def sources(*suffixes: str) -> list[Path]:
-    """The files of `src`."""
-    return [path for path in tracked(*suffixes) if path.parts[0] == "src"]
+    """The sources of both distributions."""
+    return [path for path in tracked(*suffixes) if path.as_posix().startswith(("src/", "ids/src/"))]
 
 
 def check(rule: Callable[[str, str], Complaints], paths: list[Path]) -> None:
@@ -311,10 +312,12 @@ def test_every_dependency_is_pinned() -> None:
     malformed = [line for line in lines if not re.fullmatch(r"[A-Za-z0-9._-]+==[0-9][A-Za-z0-9.!+_-]*", line)]
     assert not malformed, f"constraints.txt takes name==version and nothing else: {malformed}"
     pinned = {line.partition("==")[0].lower().replace("_", "-") for line in lines}
-    project = PROJECT["project"]
+    projects = [PROJECT["project"], tomllib.loads((ROOT / "ids/pyproject.toml").read_text())["project"]]
     wanted = [
-        *project["dependencies"],
-        *(each for group in project["optional-dependencies"].values() for each in group),
+        each
+        for project in projects
+        for group in (project["dependencies"], *project["optional-dependencies"].values())
+        for each in group
     ]
     lacking = {re.split(r"[^A-Za-z0-9._-]", each)[0].lower().replace("_", "-") for each in wanted} - pinned
     assert not lacking, f"pin in constraints.txt: {', '.join(sorted(lacking))}"

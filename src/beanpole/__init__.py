@@ -64,8 +64,6 @@ if TYPE_CHECKING:
         UnsupportedError,
         WorkerStuckError,
     )
-    from beanpole.idclient import AsyncIdClient, IdClient
-    from beanpole.idclient.errors import IdServiceError, NoNodeError
     from beanpole.worker import Bury, Dead, JobFunction, Outcome, Retry, Task, Worker, current_task, exponential
 
     Error = BeanpoleError
@@ -80,7 +78,6 @@ __all__ = [
     "Address",
     "ArgumentError",
     "AsyncClient",
-    "AsyncIdClient",
     "AsyncPool",
     "Backoff",
     "BadFormatError",
@@ -106,8 +103,6 @@ __all__ = [
     "HandlerDiedError",
     "Histogram",
     "Histograms",
-    "IdClient",
-    "IdServiceError",
     "Inserted",
     "InternalError",
     "Job",
@@ -116,7 +111,6 @@ __all__ = [
     "JobLostError",
     "JobTooBigError",
     "JsonCodec",
-    "NoNodeError",
     "NoReplyError",
     "NotFoundError",
     "NotIgnoredError",
@@ -163,7 +157,7 @@ _GREENSTALK = {
 
 _ELSEWHERE = dict.fromkeys(
     ("Bury", "Dead", "JobFunction", "Outcome", "Retry", "Task", "Worker", "current_task", "exponential"), "worker"
-) | dict.fromkeys(("AsyncIdClient", "IdClient"), "idclient")
+)
 """Which package a name is in, if it is neither an error nor the queue's client."""
 
 

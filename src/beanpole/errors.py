@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from beanpole.client.errors import *  # noqa: F403 - for users, see the end
-    from beanpole.idclient.errors import *  # noqa: F403
     from beanpole.worker.errors import *  # noqa: F403
 
 
@@ -41,7 +40,7 @@ class ExitCode(enum.IntEnum):
     UNKNOWN_USER = 33
     WORKER_STUCK = 75
     LOG_CHANGED = 7
-    """What was confirmed is gone from a cluster's log, or an ID service's database: starting again proves nothing."""
+    """What was confirmed is gone from a cluster's log: starting again proves nothing."""
 
     CANNOT_LISTEN = 111
 
@@ -111,7 +110,7 @@ if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> object:
         """Import an error of the client or the worker when a user asks for it: a server needs none of them."""
-        for package in ("client", "idclient", "ids", "worker") if name.endswith("Error") else ():
+        for package in ("client", "worker") if name.endswith("Error") else ():
             found = vars(importlib.import_module(f"beanpole.{package}.errors")).get(name)
             if found is not None:
                 return found

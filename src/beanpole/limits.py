@@ -37,14 +37,3 @@ TUBES_MAX = 2**31 - 1
 
 CLIENT_RECEIVE_BYTES = 65_536
 """Bytes that a client asks the kernel for at a time, and of its empty input buffer that it keeps."""
-
-# --- The ID service and its client ------------------------------------------------------------------------------------
-
-IDS_PORT_DEFAULT = 11310
-"""The UDP port of the ID service."""
-
-IDS_REQUEST_BYTES_MAX = 20_459
-"""Bytes of a request; a longer datagram is dropped and counted, as by the original."""
-
-IDS_COUNT_MAX = 1_000
-"""Numbers of one request."""

@@ -11,7 +11,8 @@ import pytest
 
 from beanpole.cli.main import cli
 from beanpole.cli.serve import serve
-from beanpole.ids.config import load
+from beanpole_ids.cli.main import cli as ids_cli
+from beanpole_ids.config import load
 from tests.ops.files import ROOT
 
 pytestmark = pytest.mark.repository
@@ -49,7 +50,9 @@ def test_a_service_may_do_little(path: Path) -> None:
 def test_systemd_understands_a_unit(path: Path, tmp_path: Path) -> None:
     # Elsewhere the program is not where the package has it.
     for each in UNITS:
-        (tmp_path / each.name).write_text(each.read_text().replace("=/usr/bin/beanpole", "=/bin/true"))
+        (tmp_path / each.name).write_text(
+            each.read_text().replace("=/usr/bin/beanpole-ids", "=/bin/true").replace("=/usr/bin/beanpole", "=/bin/true")
+        )
     said = systemd_analyze("verify", "--man=no", str(tmp_path / path.name.replace("@", "@mails")))
     assert str(tmp_path) not in said
 
@@ -72,8 +75,7 @@ def test_services_may_do_the_same() -> None:
 def test_units_run_commands_that_there_are() -> None:
     for path in SERVICES:
         command = dict(settings(path))["ExecStart"].removeprefix("/usr/bin/env ").split()
-        assert Path(command[0]).name == "beanpole"
-        found: click.Command | None = cli
+        found: click.Command | None = {"beanpole": cli, "beanpole-ids": ids_cli}[Path(command[0]).name]
         for word in command[1:]:
             if isinstance(found, click.Group):
                 found = found.get_command(click.Context(found), word)
@@ -117,6 +119,7 @@ def test_rules_of_the_ID_service_are_right() -> None:  # noqa: N802 - its name
     assert config.host == "127.0.0.1"
 
 
-def test_the_command_may_be_imported_again_by_the_process_of_a_handler() -> None:
-    found = runpy.run_path(str(PACKAGING / "debian/beanpole"), run_name="__mp_main__")
+@pytest.mark.parametrize("name", ["beanpole", "beanpole-ids"])
+def test_the_command_may_be_imported_again_by_the_process_of_a_handler(name: str) -> None:
+    found = runpy.run_path(str(PACKAGING / "debian" / name), run_name="__mp_main__")
     assert callable(found["main"])

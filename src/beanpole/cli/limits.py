@@ -11,9 +11,3 @@ WORKER_RESTART_S_MAX = 30
 
 SCAN_IDS_DEFAULT = 1_000_000
 """Ids that a command tries in order to find the jobs of a tube, by default: that takes a few seconds."""
-
-IDS_TIMEOUT_S = 30
-"""Seconds that an ID service may take to answer a command over HTTP: a reload reads every rule."""
-
-IDS_COUNTERS_PER_PAGE = 500
-"""Counters that an ID service is asked for at a time: it answers others in between."""

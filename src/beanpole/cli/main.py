@@ -52,7 +52,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "console": ("console", "Serve pages, an API and metrics of servers over HTTP."),
         "cluster": ("cluster", "Make a cluster and look after it."),
         "wal": ("wal", "Inspect a data directory, and salvage a damaged one."),
-        "ids": ("ids", "Make unique, readable numbers."),
+        "ids": ("ids", "Say where the ID service is."),
     },
     "Tools": {
         "bench": ("bench", "Measure a server beside beanstalkd, or your own."),

@@ -9,14 +9,15 @@ from pathlib import Path
 import pytest
 
 from beanpole.cli.common import EXIT_CODES
-from tests.cli_reference import MARKER, reference
+from tests.cli_reference import MARKER, PAGES, reference
 from tests.e2e.process import environment
 from tests.servers import HOST, beanpole_server
 
 pytestmark = pytest.mark.repository
 
-PAGE = (Path(__file__).resolve().parents[3] / "docs" / "cli.md").read_text()
-EXAMPLES = re.findall(r"^```sh\n(.*?)^```\n\n```text\n(.*?)^```$", PAGE.partition(MARKER)[0], re.MULTILINE | re.DOTALL)
+ROOT = Path(__file__).resolve().parents[3]
+PAGE, _, _ = (ROOT / "docs/cli.md").read_text().partition(MARKER.format("docs/cli.md"))
+EXAMPLES = re.findall(r"^```sh\n(.*?)^```\n\n```text\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 VARYING = re.compile(r"\t65536\t\d+\t(\d\d?|35\d\d)\t")
 """Seconds of a table: how old a job is, and how many are left of its delay."""
 
@@ -34,11 +35,12 @@ def test_examples(tmp_path: Path) -> None:
             assert VARYING.sub("\t65536\t-\t-\t", done.stdout) == VARYING.sub("\t65536\t-\t-\t", wanted)
 
 
-def test_reference_is_up_to_date() -> None:
-    written = PAGE.partition(MARKER)[2]
-    assert written.strip() == reference().strip(), "run: python -m tests.cli_reference docs/cli.md"
+@pytest.mark.parametrize("page", PAGES)
+def test_reference_is_up_to_date(page: str) -> None:
+    written = (ROOT / page).read_text().partition(MARKER.format(page))[2]
+    assert written.strip() == reference(page).strip(), f"run: python -m tests.cli_reference {page}"
 
 
 def test_exit_codes_are_those_of_the_help() -> None:
-    documented = re.findall(r"^\| (\d+) \| (.*) \|$", PAGE.partition(MARKER)[0], re.MULTILINE)
+    documented = re.findall(r"^\| (\d+) \| (.*) \|$", PAGE, re.MULTILINE)
     assert documented == re.findall(r"^  (\d+) +(.*)$", EXIT_CODES, re.MULTILINE)

@@ -1,0 +1,49 @@
+# The header of fast.py.
+cimport cython
+from libc.stdint cimport int64_t, uint64_t
+
+from beanpole_ids.forms cimport Form
+from beanpole_ids.hand cimport Hand
+from beanpole_ids.origin cimport Origin
+from beanpole_ids.scan cimport FIELDS_MAX, Field, Kind, scan, sort
+
+cdef enum:
+    LOW_DIGITS = 4                       # digits that differ between most numbers of a request
+    LOW = 10_000                         # ten to the power of these
+    OWN_FIELDS = 3                       # what an answer has besides the request: code, data, message
+
+cdef struct Asked:
+    Field[FIELDS_MAX + OWN_FIELDS] fields
+    Py_ssize_t field_count
+    Field *action
+    Field *rule                          # rule_name
+    Field *app                           # app_name
+    Field *salt                          # NULL: none
+    Field *id                            # request_id; NULL: none
+    Field *cookie                        # NULL: none
+    Field *count_field                   # count; NULL: none, and the answer is no list
+    int64_t count
+
+@cython.final
+cdef class Fast:
+    cdef dict counts                     # those of the service
+    cdef dict waiting                    # requests that wait, by key
+    cdef object window                   # `Window`
+    cdef object counters                 # `Counters`
+    cdef object allowance                # returns what the limits say of a rule
+    cdef dict forms                      # `dict[bytes, Form]` by rule
+    cdef int64_t epoch                   # counts what was forgotten; a form of before is not used
+    cdef dict loaded                     # `dict[Key, Counter]`: those of the service
+    cdef dict shared                     # `dict[bytes, dict[bytes, Hand]]` of rules whose applications share a counter
+    cdef readonly Py_ssize_t shared_count  # applications in it
+    cdef char *room                      # for an answer that becomes bytes
+    cdef Py_ssize_t serve(
+        self, const char *data, Py_ssize_t size, char *out, Py_ssize_t room,
+        double now_s, double monotonic_s, Origin origin,
+    ) except -1
+    cdef Py_ssize_t give(
+        self, Asked *asked, Py_ssize_t size_max, char *out, double now_s, double monotonic_s, Origin origin,
+        bint is_proven
+    ) except -1
+    cdef Hand find(self, Asked *asked)
+    cdef bytes name_of(self, Asked *asked, Origin origin)

@@ -1,0 +1,62 @@
+"""A window of recent answers, from which a repeated request gets the same number again.
+
+It is in memory only: a request that is repeated after a restart gets a new number, which leaves a gap and repeats none.
+"""
+
+from collections import OrderedDict
+from hashlib import blake2b
+from typing import Any
+
+from beanpole_ids import limits
+
+LONG = 100
+"""A number counts once more for each of so many characters."""
+
+
+NAME_BYTES_MAX = 128
+"""Bytes of a name; of a longer one there is a hash, as ids and salts may be long and many names are kept."""
+
+
+def name_of(*parts: bytes) -> bytes:
+    """Return what is equal for a repetition of a request. Its parts have no NUL, and the first is not empty."""
+    name = b"\0".join(parts)
+    return name if len(name) <= NAME_BYTES_MAX else b"\0" + blake2b(name, digest_size=16).digest()
+
+
+class Window:
+    """Answers by the name of their request, the oldest first. What C has answered is here as the JSON of the data."""
+
+    def __init__(self) -> None:
+        self.answers: OrderedDict[bytes, tuple[float, Any]] = OrderedDict()
+        """Until when an answer is kept, and its data."""
+
+        self.number_count = 0
+        """Numbers in all of them."""
+
+    def find(self, name: bytes, now_s: float) -> Any:  # noqa: ANN401 - a number or a list of them
+        """Return the data of the answer to a request; None if it is new."""
+        entry = self.answers.get(name)
+        return entry[1] if entry is not None and entry[0] >= now_s else None
+
+    def keep(self, name: bytes, data: Any, now_s: float) -> None:  # noqa: ANN401 - see `find`
+        """Keep an answer."""
+        if name in self.answers:
+            self._drop(name)
+        self.answers[name] = (now_s + limits.WINDOW_S, data)
+        self.number_count += size(data)
+        while self._is_full() or next(iter(self.answers.values()))[0] < now_s:
+            self._drop(next(iter(self.answers)))
+
+    def _is_full(self) -> bool:
+        return len(self.answers) > limits.WINDOW_COUNT_MAX or self.number_count > limits.WINDOW_NUMBERS_MAX
+
+    def _drop(self, name: bytes) -> None:
+        self.number_count -= size(self.answers.pop(name)[1])
+
+
+def size(data: Any) -> int:  # noqa: ANN401 - see `find`
+    """Return how many numbers an answer has; a long one counts as several, for the limit is of memory."""
+    if isinstance(data, bytes):
+        return 1 + len(data) // LONG
+    count, first = (len(data), data[0]) if isinstance(data, list) else (1, data)
+    return count * (1 + len(first) // LONG)

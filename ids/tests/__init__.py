@@ -1,0 +1,1 @@
+"""Tests of the ID service and its client."""

@@ -1,0 +1,1 @@
+"""A long run of the ID service against everything that goes wrong: `python -m tests.soak --help`."""

@@ -1,0 +1,434 @@
+"""HTTP connections, over real sockets, with routes and time-outs of the test's."""
+
+import asyncio
+import itertools
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+
+import pytest
+import uvloop
+
+from beanpole_ids import limits
+from beanpole_ids.http.head import Asked
+from beanpole_ids.http.response import Answer, Response, problem
+from beanpole_ids.http.server import Server
+from beanpole_ids.waiting import network_of
+
+Story = Callable[["World"], Awaitable[None]]
+
+
+class Stub:
+    """Routes that keep what is asked, and answer with the target, at once or when a test says so."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, str]] = []
+        self.bodies: list[bytes] = []
+        self.held: list[Answer] = []
+
+    def handle(self, asked: Asked, answer: Answer) -> None:
+        target = asked.target
+        self.asked.append((asked.method, target))
+        self.bodies.append(asked.body)
+        if target == "/held":
+            self.held.append(answer)
+        elif target == "/big":
+            answer(Response(200, b"x" * 1_000_000))
+        else:
+            answer(Response(200, target.encode()))
+
+
+class World:
+    """A server, and clients as streams."""
+
+    def __init__(self, server: Server, stub: Stub, port: int) -> None:
+        self.server = server
+        self.stub = stub
+        self.port = port
+
+    async def connect(self, data: bytes = b"") -> "Peer":
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
+        writer.write(data)
+        return Peer(reader, writer)
+
+    def pass_time(self) -> None:
+        """Lets all wait for longer than they may; what they do then is done at the next look for such."""
+        read_clock = self.server.time
+        self.server.time = lambda: read_clock() + 1_000
+
+    async def until(self, condition: Callable[[], object], pause_s: float = 0.005) -> None:
+        async with asyncio.timeout(50):  # less than `play` waits for all
+            while not condition():  # noqa: ASYNC110 - it is the loop that is waited for
+                await asyncio.sleep(pause_s)
+
+
+class Peer:
+    """A client that looks at bytes."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+
+    async def response(self) -> tuple[int, bytes, bytes]:
+        """The status, the head and the body of the next response."""
+        head = await self.reader.readuntil(b"\r\n\r\n")
+        status = int(head.split()[1])
+        length = int(head.lower().partition(b"content-length: ")[2].split()[0]) if status != 100 else 0
+        return status, head, await self.reader.readexactly(length)
+
+    async def rest(self) -> bytes:
+        """Everything up to the end; closes."""
+        data = b""
+        with suppress(ConnectionResetError):
+            while piece := await self.reader.read(65536):
+                data += piece
+        self.writer.close()
+        return data
+
+
+def play(
+    story: Story,
+    connections_max: int = 10,
+    per_source: int = 100,
+    now_ns: Callable[[], int] = time.monotonic_ns,
+) -> None:
+    """Plays a test on a server of its own, which must end well."""
+
+    async def main() -> None:
+        stub = Stub()
+        server = Server(stub, now_ns, 20_000, connections_max, per_source)  # type: ignore[arg-type] # stands for the routes
+        (address,) = server.open("127.0.0.1", 0)
+        try:
+            async with asyncio.timeout(60):
+                await story(World(server, stub, int(address.rpartition(":")[2])))
+                server.begin_stop()
+                await server.finish()
+        finally:  # a loop does not end with what a failed test has left
+            for each in list(server.connections):
+                each.abort()
+        assert not server.connections
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(main())
+
+
+def get(target: str, more: str = "") -> bytes:
+    """A request."""
+    return f"GET {target} HTTP/1.1\r\nHost: x\r\n{more}\r\n".encode()
+
+
+def test_connection_serves_one_request_after_the_other() -> None:
+    async def story(world: World) -> None:
+        peer = await world.connect(get("/a") + get("/b") + get("/c"))
+        assert [(await peer.response())[2] for _ in range(3)] == [b"/a", b"/b", b"/c"]
+        peer.writer.write(get("/d", "Connection: close\r\n"))
+        assert (await peer.rest()).endswith(b"/d")
+
+    play(story)
+
+
+@pytest.mark.parametrize("size", [1, 7])
+def test_request_in_pieces(size: int) -> None:
+    async def story(world: World) -> None:
+        peer = await world.connect()
+        whole = get("/a") + b"POST /b HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc"
+        for start in range(0, len(whole), size):
+            peer.writer.write(whole[start : start + size])
+            await asyncio.sleep(0)
+        assert [(await peer.response())[2] for _ in range(2)] == [b"/a", b"/b"]
+        assert world.stub.asked == [("GET", "/a"), ("POST", "/b")]
+        await peer_end(peer)
+
+    play(story)
+
+
+async def peer_end(peer: Peer) -> None:
+    """Ends a connection as clients do."""
+    peer.writer.close()
+    await peer.writer.wait_closed()
+
+
+def test_head_has_no_body_and_the_connection_goes_on() -> None:
+    async def story(world: World) -> None:
+        peer = await world.connect(b"HEAD /a HTTP/1.1\r\nHost: x\r\n\r\n")
+        head = await peer.reader.readuntil(b"\r\n\r\n")
+        assert b"Content-Length: 2\r\n" in head
+        peer.writer.write(get("/b"))
+        assert (await peer.response())[2] == b"/b"
+        await peer_end(peer)
+
+    play(story)
+
+
+def test_answer_may_come_later_and_holds_back_what_is_behind_it() -> None:
+    async def story(world: World) -> None:
+        peer = await world.connect(get("/held") + get("/b"))
+        await world.until(lambda: world.stub.held)
+        assert world.stub.asked == [("GET", "/held")]
+        world.stub.held[0](Response(200, b"late"))
+        assert (await peer.response())[2] == b"late"
+        assert (await peer.response())[2] == b"/b"
+        world.stub.held[0](Response(200, b"twice"))
+        peer.writer.write(get("/c"))
+        assert (await peer.response())[2] == b"/c"
+        await peer_end(peer)
+
+    play(story)
+
+
+def test_requests_that_are_sent_all_at_once_leave_others_their_turn() -> None:
+    """By this clock, each request takes the time of a turn."""
+    readings = itertools.count(0, limits.TURN_US * 1_000)
+
+    async def story(world: World) -> None:
+        one, two = await world.connect(), await world.connect(get("/first"))
+        await two.response()
+        one.writer.write(get("/a") * 2000)
+        await world.until(lambda: len(world.stub.asked) > 1, 0)
+        two.writer.write(get("/b"))
+        assert (await two.response())[2] == b"/b"
+        assert len(world.stub.asked) < 1000
+        assert [(await one.response())[0] for _ in range(2000)] == [200] * 2000
+        await peer_end(one)
+        await peer_end(two)
+
+    play(story, now_ns=lambda: next(readings))
+
+
+def test_client_that_sends_all_and_ends_gets_all() -> None:
+    async def story(world: World) -> None:
+        peer = await world.connect(get("/a") * 50)
+        peer.writer.write_eof()
+        assert (await peer.rest()).count(b"200 OK") == 50
+
+    play(story)
+
+
+def test_client_that_ends_its_side_gets_its_answer() -> None:
+    async def story(world: World) -> None:
+        peer = await world.connect(get("/held"))
+        await world.until(lambda: world.stub.held)
+        peer.writer.write_eof()
+        world.stub.held[0](Response(200, b"late"))
+        assert (await peer.rest()).endswith(b"late")
+        await world.until(lambda: not world.server.connections)
+
+    play(story)
+
+
+def test_client_that_is_gone_takes_nothing_with_it() -> None:
+    async def story(world: World) -> None:
+        peer = await world.connect(get("/held"))
+        await world.until(lambda: world.stub.held)
+        peer.writer.transport.abort()
+        await peer.writer.wait_closed()
+        world.stub.held[0](Response(200, b"late"))
+        other = await world.connect(get("/a", "Connection: close\r\n"))
+        assert (await other.rest()).endswith(b"/a")
+
+    play(story)
+
+
+@pytest.mark.parametrize(
+    ("data", "status"),
+    [
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", 400),
+        (b"GET /\r\n\r\n", 400),
+        (b"GET / HTTP/1.1\r\n\r\n", 400),  # no Host
+        (b"GET / HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n", 400),
+        (b"GET / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n", 400),
+        (b"GET / HTTP/1.1\r\nHost: x\r\nHost: y\r\n\r\n", 400),
+        (b"GET / HTTP/1.1\r\nHost: x\r\nA b: c\r\n\r\n", 400),
+        (b"GET / HTTP/1.1\r\nHost: x\r\nA: b\nContent-Length: 3\r\n\r\nabc", 400),
+        (b"GET / HTTP/1.1\r\nHost: x\r\nA: b\r\n c\r\n\r\n", 400),
+        (b"GET / RTSP/1.0\r\nHost: x\r\n\r\n", 400),
+        (b"BREW / HTTP/1.1\r\nHost: x\r\n\r\n", 501),
+        (b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400),
+        (b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n0\r\n\r\n", 400),
+        (b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked, chunked\r\n\r\n0\r\n\r\n", 400),
+        (b"POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 501),
+        (b"GET / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip\r\n\r\n", 501),
+        (b"GET /" + b"x" * 70_000 + b" HTTP/1.1\r\n\r\n", 431),
+        (b"GET / HTTP/1.1\r\nHost: x\r\n" + b"A: b\r\n" * 20_000 + b"\r\n", 431),
+        (b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999\r\n\r\n" + b"x" * 200_000, 413),
+        (
+            b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n1000\r\n" + b"x" * 4096 + b"\r\n" * 9,
+            400,
+        ),
+    ],
+)
+def test_bad_request_is_told_and_ends_the_connection(data: bytes, status: int) -> None:
+    async def story(world: World) -> None:
+        peer = await world.connect(data)
+        found, head, body = await peer.response()
+        assert found == status, body
+        assert b"application/problem+json" in head
+        assert b"Connection: close" in head
+        assert not await peer.rest()
+        await world.until(lambda: not world.server.connections)
+        assert not world.stub.asked
+
+    play(story)
+
+
+def test_body_on_request() -> None:
+    async def story(world: World) -> None:
+        peer = await world.connect(b"POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n")
+        assert (await peer.response())[0] == 100
+        peer.writer.write(b"{}")
+        assert (await peer.response())[2] == b"/a"
+        await peer_end(peer)
+
+    play(story)
+
+
+def test_body_in_chunks_is_the_last_request() -> None:
+    async def story(world: World) -> None:
+        head = b"POST /a HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+        peer = await world.connect(head)
+        for piece in (b"2\r\n{}\r", b"\n1;a=b\r\n \r\n0\r\nT: 1\r\n", b"\r\n", get("/b")):
+            peer.writer.write(piece)
+            await asyncio.sleep(0)
+        answer = await peer.rest()
+        assert b"Connection: close" in answer
+        assert answer.endswith(b"/a")
+        assert world.stub.asked == [("POST", "/a")]
+        assert world.stub.bodies == [b"{} "]
+
+    play(story)
+
+
+def test_fields_that_are_known_mean_the_same_behind_another_first_line() -> None:
+    async def story(world: World) -> None:
+        peer = await world.connect()
+        fields = b"Host: x\r\nContent-Length: 2\r\n\r\n{}"
+        for line in (b"POST /a HTTP/1.1", b"POST /b HTTP/1.1", b"PUT /c HTTP/1.1", b"POST http://x/d HTTP/1.1"):
+            peer.writer.write(line + b"\r\n" + fields)
+            assert (await peer.response())[0] == 200
+        assert world.stub.bodies == [b"{}"] * 4
+        assert [method for method, _ in world.stub.asked] == ["POST", "POST", "PUT", "POST"]
+        peer.writer.write(b"POST /e HTTP/1.0\r\n" + fields)
+        assert b"Connection: close" in await peer.rest()
+
+    play(story)
+
+
+def test_offer_of_another_protocol_is_not_taken() -> None:
+    async def story(world: World) -> None:
+        peer = await world.connect(get("/a", "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\n") + get("/b"))
+        assert [(await peer.response())[2] for _ in range(2)] == [b"/a", b"/b"]
+        await peer_end(peer)
+
+    play(story)
+
+
+def test_end_in_the_middle_of_a_request() -> None:
+    async def story(world: World) -> None:
+        for data in (b"GET /a HT", b"POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nab"):
+            peer = await world.connect(get("/first") + data)
+            peer.writer.write_eof()
+            answer = await peer.rest()
+            assert answer.count(b"HTTP/1.1 200 ") == answer.count(b"HTTP/1.1 400 ") == 1
+
+    play(story)
+
+
+def test_slow_clients_are_cut_off() -> None:
+    async def story(world: World) -> None:
+        idle = await world.connect()
+        slow_head = await world.connect(b"GET / HTTP/1.1\r\nHo")
+        slow_body = await world.connect(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nab")
+        unanswered = await world.connect(get("/held"))
+        await world.until(lambda: world.stub.held and len(world.server.connections) == 4)
+        await world.until(lambda: sum(each._has_begun for each in world.server.connections) == 1)
+        await world.until(lambda: sum(each._head is not None for each in world.server.connections) == 1)
+        world.pass_time()
+        assert await idle.rest() == b""
+        assert (await slow_head.rest()).startswith(b"HTTP/1.1 408 ")
+        assert (await slow_body.rest()).startswith(b"HTTP/1.1 408 ")
+        assert (await unanswered.rest()).startswith(b"HTTP/1.1 503 ")
+        await world.until(lambda: not world.server.connections)
+        world.stub.held[0](Response(200, b"too late"))
+
+    play(story)
+
+
+def test_client_that_takes_no_answers_is_served_no_further_and_cut_off() -> None:
+    async def story(world: World) -> None:
+        peer = await world.connect(get("/big") * 100)
+        peer.writer.transport.pause_reading()  # type: ignore[attr-defined] # a stream's transport can
+        await world.until(lambda: world.stub.asked)
+        (connection,) = world.server.connections
+        await world.until(lambda: connection._full)
+        assert not connection._transport.is_reading(), "it can't fill our memory either"
+        world.pass_time()
+        await world.until(lambda: not world.server.connections)
+        assert len(world.stub.asked) < 100
+        peer.writer.close()
+
+    play(story)
+
+
+def test_unfinished_heads_leave_their_place_to_others() -> None:
+    """The one that has waited longest goes, and before it none that has been served."""
+
+    async def story(world: World) -> None:
+        served = await world.connect(get("/a"))
+        await served.response()
+        slow = [await world.connect(b"GET / HTTP/1.1\r\nHo")]
+        await world.until(lambda: len(world.server.connections) == 2)
+        slow.append(await world.connect(b"GET / HTTP/1.1\r\nHo"))
+        await world.until(lambda: len(world.server.connections) == 3)
+        other = await world.connect(get("/b"))
+        assert (await other.response())[2] == b"/b"
+        assert await slow[0].rest() == b""
+        for each in (served, slow[1]):
+            each.writer.write(get("/c") if each is served else b"st: x\r\n\r\n")
+            assert (await each.response())[0] == 200
+            await peer_end(each)
+        assert world.server.refused_count == 1
+        await peer_end(other)
+
+    play(story, connections_max=3)
+
+
+@pytest.mark.parametrize("limit", ["all", "source"])
+def test_too_many_connections_are_told_so_and_health_is_served(limit: str) -> None:
+    async def story(world: World) -> None:
+        peers = [await world.connect(get("/held")) for _ in range(3)]
+        await world.until(lambda: len(world.stub.held) == 3)
+        extra = await world.connect(get("/a") * 2)
+        assert (await extra.rest()).startswith(b"HTTP/1.1 503 Service Unavailable")
+        for path in ("/health", "/metrics"):
+            extra = await world.connect(get(path) * 2)
+            assert (await extra.rest()).endswith(b"\r\n\r\n" + path.encode()), "one answer"
+        idle = [await world.connect() for _ in range(limits.HTTP_EXTRA_MAX + 1)]
+        assert await idle[0].rest() == b"", "those that ask nothing do not take the place of one that asks"
+        extra = await world.connect(get("/health"))
+        assert (await extra.rest()).endswith(b"/health")
+        assert len(world.server.connections) <= 3 + limits.HTTP_EXTRA_MAX
+        for held, peer in zip(world.stub.held, peers, strict=True):
+            held(Response(200, b"late"))
+            assert (await peer.response())[2] == b"late"
+            await peer_end(peer)
+        await world.until(lambda: len(world.server.connections) <= limits.HTTP_EXTRA_MAX)
+        peer = await world.connect(get("/a"))
+        assert (await peer.response())[0] == (200 if limit == "all" else 503)
+        for each in (peer, *idle):
+            each.writer.close()
+
+    play(story, connections_max=3 if limit == "all" else 10, per_source=3 if limit == "source" else 100)
+
+
+def test_networks_of_ipv6_are_one_client() -> None:
+    assert network_of("2001:db8::1") == network_of("2001:db8::ffff:0:0:1") != network_of("2001:db8:0:1::1")
+    assert network_of("::ffff:192.0.2.1") != network_of("::ffff:192.0.2.2")
+    assert network_of("fe80::1%eth0") == network_of("fe80::2%eth0")
+    assert network_of("192.0.2.1") != network_of("192.0.2.2")
+
+
+def test_problems_carry_what_clients_need() -> None:
+    response = problem("storage", "why", code=-3)
+    assert (response.status, response.kind) == (503, "application/problem+json")
+    assert ("Retry-After", "1") in response.fields
+    assert limits.HTTP_CONNECTIONS_MAX < 1024, "the usual limit of descriptors"
