@@ -17,64 +17,64 @@ from tests.e2e.clocked import set_clock
 from tests.e2e.process import hammer, running
 from tests.processes import wait_until
 
-TESTS = Path(__file__).parents[2]
+TESTS = Path(__file__).parents[1]
 
 HOLES = {
-    1: ("the maximum inside a cycle wraps", "e2e/ids/test_ids.py::test_exhausted_says_so"),
+    1: ("the maximum inside a cycle wraps", "e2e/test_ids.py::test_exhausted_says_so"),
     2: (
         "a number is answered before its range is durable",
-        "unit/ids/test_service.py::test_no_number_before_its_range_is_durable",
-        "e2e/ids/test_databases.py::test_kill_repeats_nothing",
+        "unit/test_service.py::test_no_number_before_its_range_is_durable",
+        "e2e/test_databases.py::test_kill_repeats_nothing",
     ),
-    3: ("the database is down, and numbers go on", "e2e/ids/test_databases.py::test_killed_database"),
-    4: ("the database is back, and nothing is saved yet", "e2e/ids/test_databases.py::test_killed_database"),
-    5: ("what could not be saved is lost with a stop", "e2e/ids/test_databases.py::test_killed_database"),
-    6: ("a crash after a cycle has begun", "e2e/ids/test_holes.py::test_crash_after_midnight"),
-    7: ("date and counter come from two readings of the clock", "e2e/ids/test_holes.py::test_midnight_under_load"),
-    8: ("cycles follow standard time", "e2e/ids/test_holes.py::test_summer_time"),
-    9: ("what is saved lies above the maximum", "e2e/ids/test_holes.py::test_crashes_of_a_small_range"),
+    3: ("the database is down, and numbers go on", "e2e/test_databases.py::test_killed_database"),
+    4: ("the database is back, and nothing is saved yet", "e2e/test_databases.py::test_killed_database"),
+    5: ("what could not be saved is lost with a stop", "e2e/test_databases.py::test_killed_database"),
+    6: ("a crash after a cycle has begun", "e2e/test_holes.py::test_crash_after_midnight"),
+    7: ("date and counter come from two readings of the clock", "e2e/test_holes.py::test_midnight_under_load"),
+    8: ("cycles follow standard time", "e2e/test_holes.py::test_summer_time"),
+    9: ("what is saved lies above the maximum", "e2e/test_holes.py::test_crashes_of_a_small_range"),
     10: (
         "names that differ in case have one row",
-        "e2e/ids/test_holes.py::test_names_after_a_crash",
-        "unit/ids/storage/test_store.py::test_names_are_bytes",
+        "e2e/test_holes.py::test_names_after_a_crash",
+        "unit/storage/test_store.py::test_names_are_bytes",
     ),
-    11: ("names that can't be saved", "e2e/ids/test_holes.py::test_names_after_a_crash"),
+    11: ("names that can't be saved", "e2e/test_holes.py::test_names_after_a_crash"),
     12: (
         "two processes of one node",
-        "e2e/ids/test_databases.py::test_second_process_is_refused",
-        "e2e/ids/test_databases.py::test_owner_of_a_lost_node_ends",
+        "e2e/test_databases.py::test_second_process_is_refused",
+        "e2e/test_databases.py::test_owner_of_a_lost_node_ends",
     ),
     13: (
         "a node is added",
-        "e2e/ids/test_databases.py::test_node_that_is_added_repeats_nothing",
-        "unit/ids/storage/test_store_servers.py::test_two_that_start_at_once_with_different_steps",
+        "e2e/test_databases.py::test_node_that_is_added_repeats_nothing",
+        "unit/storage/test_store_servers.py::test_two_that_start_at_once_with_different_steps",
     ),
     14: (
         "a step above 127 counts down, and an offset beyond the step repeats one number",
-        "unit/ids/rules/test_sequence.py::test_step_above_127_counts_up",
-        "unit/ids/rules/test_reader.py::test_step_and_offset_must_be_in_range",
+        "unit/rules/test_sequence.py::test_step_above_127_counts_up",
+        "unit/rules/test_reader.py::test_step_and_offset_must_be_in_range",
     ),
     15: (
         "numbers and times of 32 bits",
-        "unit/ids/rules/test_sequence.py::test_numbers_and_times_beyond_32_bits",
-        "unit/ids/storage/test_store.py::test_numbers_and_times_beyond_32_bits",
+        "unit/rules/test_sequence.py::test_numbers_and_times_beyond_32_bits",
+        "unit/storage/test_store.py::test_numbers_and_times_beyond_32_bits",
     ),
-    16: ("a reload lowers the maximum", "e2e/ids/test_ids.py::test_reload_is_all_or_nothing"),
-    17: ("the clock jumps", "e2e/ids/test_holes.py::test_clock_that_jumps"),
-    18: ("a graceful stop loses the reserve", "e2e/ids/test_databases.py::test_graceful_stop_leaves_no_gap"),
+    16: ("a reload lowers the maximum", "e2e/test_ids.py::test_reload_is_all_or_nothing"),
+    17: ("the clock jumps", "e2e/test_holes.py::test_clock_that_jumps"),
+    18: ("a graceful stop loses the reserve", "e2e/test_databases.py::test_graceful_stop_leaves_no_gap"),
     19: (
         "a reply is lost, or a rule fails after it took a number",
-        "e2e/ids/test_ids.py::test_request_id_gets_the_same_number_again",
-        "unit/ids/test_service.py::test_lua_that_takes_two_and_one_that_fails_after_one",
+        "e2e/test_ids.py::test_request_id_gets_the_same_number_again",
+        "unit/test_service.py::test_lua_that_takes_two_and_one_that_fails_after_one",
     ),
     20: (
         "a rule leaves out its counter or its date",
-        "unit/ids/rules/test_reader.py::test_rule_is_refused_with_the_reason",
-        "unit/ids/rules/test_reader.py::test_lua_is_refused_with_the_reason",
+        "unit/rules/test_reader.py::test_rule_is_refused_with_the_reason",
+        "unit/rules/test_reader.py::test_lua_is_refused_with_the_reason",
     ),
-    21: ("an empty datagram closes the socket", "e2e/ids/test_ids.py::test_never_deaf"),
-    22: ("anyone makes names without end", "unit/ids/test_names.py::test_stranger_makes_no_new_name_without_a_cookie"),
-    23: ("a long error of a rule overflows a buffer", "e2e/ids/test_holes.py::test_long_error_of_a_rule"),
+    21: ("an empty datagram closes the socket", "e2e/test_ids.py::test_never_deaf"),
+    22: ("anyone makes names without end", "unit/test_names.py::test_stranger_makes_no_new_name_without_a_cookie"),
+    23: ("a long error of a rule overflows a buffer", "e2e/test_holes.py::test_long_error_of_a_rule"),
 }
 
 MIDNIGHT_S = 1_798_754_400
