@@ -78,6 +78,7 @@ class ClusterService:
         """When the leader's address was reached last, or when this node began to try."""
 
         self.turns_away = False
+        self.is_stopping = False
 
     @property
     def unreached_s(self) -> float:
@@ -106,8 +107,10 @@ class ClusterService:
     # --- following ----------------------------------------------------------------------------------------------------
 
     def follow(self, address: str, first_line: bytes, observer: ClusterObserver) -> None:
-        """Pass clients to the node that leads, as soon as its address is reached."""
+        """Pass clients to the node that leads, as soon as its address is reached; none any more at the end."""
         self.stop_following()
+        if self.is_stopping:
+            return
         self.leader = address
         self.reached_ns = now_ns()
         self.reaching = self.loop.create_task(self.reach(address, first_line, observer))
@@ -121,7 +124,8 @@ class ClusterService:
             self.reaching = None
 
     def stop(self) -> None:
-        """Close the clients that are not served here, and take none."""
+        """Close the clients that are not served here, and take none, whoever leads then: they would be cut."""
+        self.is_stopping = True
         self.stop_following()
         self.forward.stop()
 
