@@ -1,4 +1,6 @@
-"""The server: sockets, signals, the loop, and the order in which they start and stop.
+"""The process of a server: sockets, signals, the loop, and the order in which they start and stop.
+
+Who serves its clients is a role source: a server alone always leads, a node has the role that its cluster says.
 
 Start: bind, become the user, listen, report that we are ready. Stop (SIGTERM, SIGINT): stop accepting, finish the turn,
 make it durable, send what that sets free, close.
@@ -16,12 +18,10 @@ import uvloop
 
 import beanpole
 from beanpole import limits as shared_limits
-from beanpole.engine.engine import Engine
 from beanpole.errors import ExitCode
-from beanpole.log.log import Log
 from beanpole.server import early, limits, listener
-from beanpole.server.epoll import EpollTransport
 from beanpole.server.logs import Logger, open_logger
+from beanpole.server.observer import Observer
 from beanpole.server.process import (
     ProcessFacts,
     become_user,
@@ -31,10 +31,8 @@ from beanpole.server.process import (
     remove_ready_file,
     write_ready_file,
 )
+from beanpole.server.roles import AlwaysLeads, Host, RoleSource
 from beanpole.server.settings import Settings
-from beanpole.server.slowturn import SlowTurn, SlowTurnReporter
-from beanpole.server.storage import Storage, open_memory
-from beanpole.server.turn import Turn
 
 if TYPE_CHECKING:
     from beanpole.server.supervisor import Supervisor
@@ -45,39 +43,8 @@ GC_THRESHOLDS = (50_000, 20, 100)
 """The engine makes no cycles, so a collection finds nothing; a rare one is for what the libraries leave."""
 
 
-class Observer:
-    """Reports to an operator what happens to connections, and what keeps them waiting."""
-
-    def __init__(self, logger: Logger, limited: bool) -> None:
-        self.logger = logger
-        self.limited = limited
-        """Whether --connections-max allows fewer connections than there are descriptors."""
-        self.slow_turns = SlowTurnReporter(logger)
-
-    def connection_opened(self, fd: int) -> None:
-        """A client connected."""
-        self.logger.info("connection opened", fd=fd, peer=listener.peer_text(fd))
-
-    def connection_closed(self, fd: int) -> None:
-        """A client is gone."""
-        self.logger.info("connection closed", fd=fd)
-
-    def turn_slow(self, slow: SlowTurn) -> None:
-        """A turn has kept every client waiting."""
-        self.slow_turns.report(slow)
-
-    def accept_paused(self, reason: str) -> None:
-        """There is no place for a new client: no descriptor, or as many connections as there may be."""
-        if self.limited and reason == "EMFILE":
-            self.logger.warning("accepting paused", reason="--connections-max", effect="new clients wait for a place")
-            return
-        self.logger.error(
-            "accepting paused", reason=reason, advice="raise the limit of open files (ulimit -n, LimitNOFILE=)"
-        )
-
-
 class Server:
-    """One server: an engine, a log, its clients and its listeners, on one loop."""
+    """One server on one loop."""
 
     def __init__(
         self,
@@ -100,72 +67,43 @@ class Server:
         self.observer = Observer(logger, self.connections_max == settings.connections_max)
         self.stopping = asyncio.Event()
         self.exit_code = ExitCode.OK
-        self.stop_turns: Callable[[], None] = lambda: None
         self.facts = ProcessFacts()
+        self.is_ready = False
 
-    async def run(self) -> ExitCode:
-        """Serve until a signal comes; return the exit code of the process.
+    async def run(self, open_roles: Callable[[Host], RoleSource]) -> ExitCode:
+        """Serve until a signal comes, or until the role source ends that; return the exit code of the process.
 
         Raises:
-            StartError: the log can't be opened.
+            StartError: the log can't be opened, or a setting is missing.
         """
         loop = asyncio.get_running_loop()
-        storage = self.open_log(loop)
-        storage.engine.tubes_max = self.settings.tubes_max
-        turn = Turn(storage.engine, storage.log, self.settings.one_reply_per_send)
-        clients = EpollTransport(turn, loop, self.observer, self.connections_max)
-        clients.clock_offset_ns = storage.clock_offset_ns
-        clients.observe_connections = self.settings.verbose_count > 0
-        self.stop_turns = turn.stop
-        loop.set_exception_handler(self.fail)
-        storage.start(clients.send_held, self.fail_log)
         for each in self.listeners:
             each.setblocking(False)
-            each.listen(limits.BACKLOG)
-            clients.listen(each.fileno(), each.family == socket.AF_UNIX)
+        self.roles = open_roles(self)
+        loop.set_exception_handler(self.fail)
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self.stop, number)
-        loop.add_signal_handler(signal.SIGUSR1, self.drain, storage.engine)
-        loop.add_reader(clients.fileno(), clients.run)
-        if self.console is not None:
-            self.console.serve_by(clients)
-            self.console.start()
-        self.report_ready()
+        loop.add_signal_handler(signal.SIGUSR1, self.roles.drain)
+        self.roles.start()
         await self.stopping.wait()
         notify_systemd("STOPPING=1")
         if self.console is not None:
             self.console.close()
         if self.settings.ready_file is not None:
             remove_ready_file(self.settings.ready_file, self.addresses)
-        clients.stop_accepting()
-        loop.remove_reader(clients.fileno())
-        if self.exit_code == ExitCode.OK:
-            storage.engine.give_back()
-            self.close_log(storage.log, clients)
-        clients.close_all()
-        storage.close()
+        await self.roles.stop()
         if self.console is not None:
             await self.console.stopped()
         self.logger.info("stopped", exit_code=int(self.exit_code))
         return self.exit_code
 
-    def close_log(self, log: Log, clients: EpollTransport) -> None:
-        """Make everything durable and send what that sets free; if that fails, send nothing."""
-        try:
-            log.close()
-        except OSError as error:
-            self.fail_log(error)
-        else:
-            clients.send_held()
-
-    def open_log(self, loop: asyncio.AbstractEventLoop) -> Storage:
-        """Open the log that the settings ask for, and bring its jobs back."""
-        settings = self.settings
-        if settings.data_dir is None:
-            return open_memory(settings, self.facts)
-        from beanpole.server.directory import open_directory  # noqa: PLC0415 - see there
-
-        return open_directory(settings.data_dir, settings, self.facts, self.logger, loop)
+    def ready(self) -> None:
+        """Start the console and report, the first time, that clients are answered."""
+        if not self.is_ready:
+            self.is_ready = True
+            if self.console is not None:
+                self.console.start()
+            self.report_ready()
 
     def report_ready(self) -> None:
         """Report that clients are answered: to the ready file, the log and systemd."""
@@ -185,38 +123,26 @@ class Server:
         self.stopping.set()
         self.logger.info("stopping", reason=signal.Signals(number).name)
 
-    def drain(self, engine: Engine) -> None:
-        """Take no more jobs; those that are there can still be worked off."""
-        engine.draining = True
-        self.logger.info("draining", reason="SIGUSR1", effect="put is answered with DRAINING until the next start")
-
-    def fail_log(self, error: OSError) -> None:
-        """Stop at once, without a reply more: what is on disk is all that can be promised."""
-        if self.exit_code != ExitCode.OK:
-            return
-        self.exit_code = ExitCode.FAILED
-        self.stop_turns()
-        self.stopping.set()
-        self.logger.critical("log failed", reason=str(error), directory=str(self.settings.data_dir))
-
     def fail(self, _loop: asyncio.AbstractEventLoop, context: Mapping[str, object]) -> None:
         """Stop at once when a turn failed: what the engine holds can't be trusted any more."""
-        error = context.get("exception")
-        if self.exit_code != ExitCode.OK:
-            return
-        self.exit_code = ExitCode.FAILED
-        self.stop_turns()
-        self.stopping.set()
-        self.logger.critical("failed", reason=str(context.get("message")), exc_info=error)
+        self.stop_at_once("failed", reason=str(context.get("message")), exc_info=context.get("exception"))
+
+    def stop_at_once(self, event: str, **about: object) -> None:
+        """Stop without a reply more, and say why; what fails after that is not said."""
+        if self.exit_code == ExitCode.OK:
+            self.exit_code = ExitCode.FAILED
+            self.roles.stop_turns()
+            self.stopping.set()
+            self.logger.critical(event, **about)
 
 
-def server_class(settings: Settings) -> type[Server]:
-    """Return which server the settings ask for."""
+def roles_for(settings: Settings) -> Callable[[Host], RoleSource]:
+    """Return what makes the role source that the settings ask for."""
     if settings.cluster is None:
-        return Server
-    from beanpole.server.cluster import ClusterServer  # noqa: PLC0415 - most servers are none
+        return AlwaysLeads
+    from beanpole.server.cluster import ClusterNode  # noqa: PLC0415 - most servers are none
 
-    return ClusterServer
+    return ClusterNode
 
 
 def open_console(
@@ -253,12 +179,12 @@ def serve(settings: Settings, make_console: "MakeConsole" = open_console) -> Exi
     if settings.user is not None:
         if settings.data_dir is not None:
             import beanpole.server.directory  # noqa: F401, PLC0415 - the user may not be allowed to read the program
-        server_class(settings)  # for the same reason
+        roles_for(settings)  # for the same reason
         become_user(settings.user)
 
     async def main() -> ExitCode:
         console = None if http is None else make_console(settings, http, listeners, logger)
-        return await server_class(settings)(settings, listeners, logger, descriptors_max, console).run()
+        return await Server(settings, listeners, logger, descriptors_max, console).run(roles_for(settings))
 
     gc.freeze()
     gc.set_threshold(*GC_THRESHOLDS)

@@ -1,7 +1,7 @@
-"""The server of a node in a cluster: its clients are served here while it leads, and passed to the leader while not.
+"""A node of a cluster as a role source: its clients are served here while it leads, and passed to the leader while not.
 
 A node is ready when it answers clients, in either role. What it does about the log stands in
-:mod:`beanpole.log.postgres.node`, how it serves clients in :mod:`beanpole.server.clusterservice`.
+:mod:`beanpole.log.postgres.node`, how it serves clients in :mod:`beanpole.server.clusterroles`.
 """
 
 import asyncio
@@ -9,7 +9,6 @@ import contextlib
 import functools
 import ipaddress
 import os
-import signal
 import socket
 from typing import TYPE_CHECKING
 
@@ -22,14 +21,12 @@ from beanpole.log.postgres.node import Node
 from beanpole.log.postgres.pgstore import opener
 from beanpole.log.postgres.store import QUESTION, ChangedError, LossError
 from beanpole.server import limits
-from beanpole.server.app import Server
 from beanpole.server.clusterlogs import ClusterObserver
-from beanpole.server.clusterservice import ClusterService
+from beanpole.server.clusterroles import Roles
 from beanpole.server.epoll import EpollTransport
 from beanpole.server.eventqueue import now_ns
-from beanpole.server.forward import hello
 from beanpole.server.idle import facts_of, idle_transport
-from beanpole.server.process import notify_systemd, remove_ready_file
+from beanpole.server.roles import Host
 
 if TYPE_CHECKING:
     from beanpole.engine.engine import Engine
@@ -37,88 +34,68 @@ if TYPE_CHECKING:
     from beanpole.log.postgres.rows import Row
 
 
-class ClusterServer(Server):
-    """The server of a node."""
+class ClusterNode:
+    """A node: its cluster's log says whether it leads."""
 
-    async def run(self) -> ExitCode:
-        """Serve until a signal comes, or until this node may not go on; return the exit code of the process.
-
-        Raises:
-            StartError: the address that others reach this node at is not known.
-        """
-        loop = asyncio.get_running_loop()
-        loop.set_exception_handler(self.fail)
-        settings = self.settings
+    def __init__(self, host: Host) -> None:
+        self.host = host
+        self.settings = settings = host.settings
         assert settings.cluster is not None
-        self.service = ClusterService(
-            settings,
-            loop,
-            self.observer,
-            listeners=self.listeners,
-            connections_max=self.connections_max,
-            forwards_max=min(settings.connections_max, max(1, self.descriptors_free // 2)),
-            facts=lambda: dict(self.facts()),
-        )
-        self.service.on_role = self.note_role
-        self.service.on_transport = self.serve_console
-        self.stop_turns = self.service.stop_turns
-        self.is_ready = False
+        self.logger = host.logger
+        self.loop = asyncio.get_running_loop()
+        self.observer = ClusterObserver(self.logger)
+        self.roles = Roles(host, self.observer, self.serve_console)
         self.answered = ""
-        for each in self.listeners:
-            each.setblocking(False)
-        self.cluster_observer = ClusterObserver(self.logger, self.follow)
-        note = {"node": settings.node, "address": self.advertised(), "machine": os.uname().nodename}
         self.node = Node(
             opener(settings.cluster, settings.node),
-            note=note,
+            note={"node": settings.node, "address": self.advertised(), "machine": os.uname().nodename},
             clock=MachineClock(),
-            observer=self.cluster_observer,
-            service=self.service,
-            make_engine=self.service.make_engine,
+            observer=self.observer,
+            roles=self.roles,
+            make_engine=self.roles.make_engine,
         )
-        if self.console is not None:
+
+    def start(self) -> None:
+        """Begin to follow."""
+        if self.host.console is not None:
             self.idle = idle_transport(
-                loop, self.observer, lambda: {**self.facts(), **facts_of(self.node, self.service)}
+                self.loop, self.host.observer, lambda: {**self.host.facts(), **facts_of(self.node, self.roles)}
             )
             self.serve_console(None)
             # A node that finds no leader, or not even its log, is what a console must show.
-            loop.call_later(limits.CONSOLE_WAIT_S, self.console.start)
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self.stop, number)
-        loop.add_signal_handler(signal.SIGUSR1, self.refuse_drain)
-        running = loop.create_task(self.node.run())
-        running.add_done_callback(self.node_ended)
-        watching = loop.create_task(self.watch())
-        await self.stopping.wait()
-        notify_systemd("STOPPING=1")
-        if settings.ready_file is not None:
-            remove_ready_file(settings.ready_file, self.addresses)
-        if self.console is not None:
-            self.console.close()
-        watching.cancel()
-        self.service.stop()
-        await self.finish(running)
-        if self.console is not None:
-            await self.console.stopped()
-        self.logger.info("stopped", exit_code=int(self.exit_code))
-        return self.exit_code
+            self.loop.call_later(limits.CONSOLE_WAIT_S, self.host.console.start)
+        self.running = self.loop.create_task(self.node.run())
+        self.running.add_done_callback(self.node_ended)
+        self.watching = self.loop.create_task(self.watch())
 
-    async def finish(self, running: asyncio.Task[None]) -> None:
+    def drain(self) -> None:
+        """Refuse to drain: the next leader would take jobs all the same."""
+        self.logger.warning(
+            "not draining", reason="SIGUSR1", advice="`beanpole cluster step-down` lets another node lead"
+        )
+
+    def stop_turns(self) -> None:
+        """Run no more commands and send nothing more."""
+        self.roles.stop_turns()
+
+    async def stop(self) -> None:
         """Hand over if this node leads, or at least let what it has recorded be confirmed; then stop the node."""
+        self.watching.cancel()
+        self.roles.stop()
         leading = self.node.leading
-        if leading is not None and self.exit_code == ExitCode.OK:
+        if leading is not None and self.host.exit_code == ExitCode.OK:
             if not self.node.hand_over():
                 self.logger.warning("no other node is there to lead", effect="clients wait until one is started")
-                self.service.pause()
+                self.roles.pause()
                 leading.hand_over("")
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(limits.STOP_S):
-                    while self.node.leading is leading and not running.done():  # noqa: ASYNC110 - once, at the end
+                    while self.node.leading is leading and not self.running.done():  # noqa: ASYNC110 - once, at the end
                         await asyncio.sleep(0.002)
-        running.cancel()
-        await asyncio.wait([running])
+        self.running.cancel()
+        await asyncio.wait([self.running])
         assert self.settings.cluster is not None
-        error = None if running.cancelled() else running.exception()
+        error = None if self.running.cancelled() else self.running.exception()
         loss = str(error) if isinstance(error, LossError) else ""
         if not self.node.has_reported and not loss:
             return
@@ -130,7 +107,7 @@ class ClusterServer(Server):
 
     def advertised(self) -> str:
         """Return the address at which clients and other nodes reach this one."""
-        tcp = [each for each in self.listeners if each.family != socket.AF_UNIX]
+        tcp = [each for each in self.host.listeners if each.family != socket.AF_UNIX]
         if self.settings.advertise:
             return self.settings.advertise
         if len(tcp) == 1:
@@ -141,27 +118,10 @@ class ClusterServer(Server):
             "the other nodes can't know where this one is reached: give --advertise HOST:PORT", ExitCode.USAGE
         )
 
-    def follow(self, note: dict[str, str], epoch: int) -> None:
-        """Pass clients to the node that leads; they wait while that is an earlier process of this one, or an import."""
-        if not epoch:
-            return
-        if note["node"] == self.settings.node or not note["address"]:
-            self.service.stop_following()
-            return
-        self.service.follow(note["address"], hello(self.node.cluster, epoch), self.cluster_observer)
-
-    def note_role(self) -> None:
-        """Report, the first time, that clients are answered."""
-        if not self.is_ready:
-            self.is_ready = True
-            if self.console is not None:
-                self.console.start()
-            self.report_ready()
-
     def serve_console(self, clients: EpollTransport | None) -> None:
         """Serve the console as clients are served here, or, while this node does not lead, with what it is."""
-        if self.console is not None:
-            self.console.serve_by(self.idle if clients is None else clients)
+        if self.host.console is not None:
+            self.host.console.serve_by(self.idle if clients is None else clients)
 
     async def watch(self) -> None:
         """Send clients away when nothing is confirmed, or no leader is known, for too long; take them again after."""
@@ -173,22 +133,22 @@ class ClusterServer(Server):
             leading = self.node.leading
             if leading is None or leading is not sent_away:
                 sent_away = None
-            if leading is not None or self.service.reaching is not None:
+            if leading is not None or self.roles.reaching is not None:
                 known_ns = now_ns()
-            elif now_ns() - known_ns > self.settings.cluster_wait_s * 1e9 and self.service.holds_clients:
-                self.service.send_away()
-                self.cluster_observer.clients_sent_away("no leader is known", (now_ns() - known_ns) / 1e9)
+            elif now_ns() - known_ns > self.settings.cluster_wait_s * 1e9 and self.roles.holds_clients:
+                self.roles.send_away()
+                self.observer.clients_sent_away("no leader is known", (now_ns() - known_ns) / 1e9)
             if leading is None:
                 continue
             waits_s = leading.unconfirmed_s()
             if waits_s > self.settings.cluster_wait_s and sent_away is None:
                 sent_away = leading
-                self.service.send_away()
-                self.cluster_observer.clients_sent_away("nothing is confirmed", waits_s)
+                self.roles.send_away()
+                self.observer.clients_sent_away("nothing is confirmed", waits_s)
             elif sent_away is not None and waits_s < self.settings.cluster_wait_s:
                 sent_away = None
                 self.logger.info("clients taken again")
-                self.service.accept()
+                self.roles.accept()
 
     def look_for_question(self) -> None:
         """Answer `beanpole cluster verify`: a leader at its next row, a follower at the last one that it applied."""
@@ -232,20 +192,14 @@ class ClusterServer(Server):
 
         self.sending = asyncio.get_running_loop().create_task(send())
 
-    def refuse_drain(self) -> None:
-        """Refuse to drain: the next leader would take jobs all the same."""
-        self.logger.warning(
-            "not draining", reason="SIGUSR1", advice="`beanpole cluster step-down` lets another node lead"
-        )
-
     def node_ended(self, task: asyncio.Task[None]) -> None:
         """Stop when the node may not go on."""
         if task.cancelled() or task.exception() is None:
             return
         error = task.exception()
-        self.exit_code = ExitCode.LOG_CHANGED if isinstance(error, ChangedError) else ExitCode.FAILED
-        self.service.stop()
-        self.stopping.set()
+        self.host.exit_code = ExitCode.LOG_CHANGED if isinstance(error, ChangedError) else ExitCode.FAILED
+        self.roles.stop()
+        self.host.stopping.set()
         known = isinstance(error, BeanpoleError)
         self.logger.critical(
             "cluster failed",

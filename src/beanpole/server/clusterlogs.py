@@ -1,7 +1,5 @@
 """What an operator reads of a node of a cluster: what happens, what follows from it, and what to do."""
 
-from collections.abc import Callable
-
 from beanpole.log.postgres.connection import advice_for
 from beanpole.server import limits
 from beanpole.server.eventqueue import now_ns
@@ -11,9 +9,8 @@ from beanpole.server.logs import Logger
 class ClusterObserver:
     """Reports to an operator what happens to a node."""
 
-    def __init__(self, logger: Logger, on_leader: Callable[[dict[str, str], int], None]) -> None:
+    def __init__(self, logger: Logger) -> None:
         self.logger = logger
-        self.on_leader = on_leader
         self.quiet_until_ns: dict[str, int] = {}
         self.said_unreachable = False
 
@@ -27,7 +24,6 @@ class ClusterObserver:
     def leader_known(self, note: dict[str, str], epoch: int) -> None:
         """A node leads."""
         self.logger.info("leader known", leader=note.get("node"), address=note.get("address"), epoch=epoch)
-        self.on_leader(note, epoch)
 
     def leads(self, epoch: int, jobs: int, seconds: float) -> None:
         """This node leads."""

@@ -28,7 +28,7 @@ from beanpole.server.forward import HELLO
 from beanpole.server.listener import peer_text
 
 if TYPE_CHECKING:
-    from beanpole.server.app import Observer
+    from beanpole.server.observer import Observer
 
 EVENTS_PER_TURN = cython.declare(cython.int, limits.EVENTS_PER_TURN)
 ACCEPTS_PER_TURN = cython.declare(cython.int, limits.ACCEPTS_PER_TURN)

@@ -32,7 +32,7 @@ from cython.cimports.libc.stdlib import free, malloc
 from beanpole.server import limits
 
 if TYPE_CHECKING:
-    from beanpole.server.app import Observer
+    from beanpole.server.observer import Observer
 
 ACCEPTS_PER_TURN = cython.declare(cython.int, limits.ACCEPTS_PER_TURN)
 FORWARD_BYTES = cython.declare(cython.Py_ssize_t, limits.RECEIVE_BYTES_PER_TURN)

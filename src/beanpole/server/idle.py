@@ -20,8 +20,8 @@ from beanpole.server.turn import Turn
 
 if TYPE_CHECKING:
     from beanpole.log.postgres.node import Node
-    from beanpole.server.app import Observer
-    from beanpole.server.clusterservice import ClusterService
+    from beanpole.server.clusterroles import Roles
+    from beanpole.server.observer import Observer
 
 
 def idle_transport(loop: asyncio.AbstractEventLoop, observer: "Observer", facts: Facts) -> EpollTransport:
@@ -34,7 +34,7 @@ def idle_transport(loop: asyncio.AbstractEventLoop, observer: "Observer", facts:
     return transport
 
 
-def facts_of(node: "Node", service: "ClusterService") -> Mapping[str, str]:
+def facts_of(node: "Node", roles: "Roles") -> Mapping[str, str]:
     """Return what a node that does not lead says of itself."""
     state, following = node.state(), node.following
     unapplied = following.replica.unapplied if following is not None and following.replica is not None else ()
@@ -45,5 +45,5 @@ def facts_of(node: "Node", service: "ClusterService") -> Mapping[str, str]:
         "cluster-lag": str(sum(len(row.data) for row, _, _ in unapplied)),
         **facts_of_place(following.unreadable if following is not None else None),
         "cluster-silence": f"{(node.clock.now_ns() - heard_ns) / 1e9:.3f}" if heard_ns else "0.000",
-        "cluster-leader": service.leader if service.reaches_leader else "",
-    } | service.says_away()
+        "cluster-leader": roles.leader if roles.reaches_leader else "",
+    } | roles.says_away()

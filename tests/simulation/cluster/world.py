@@ -176,7 +176,7 @@ class SimulatedNode:
             note={"node": self.name, "address": self.name},
             clock=self.clock,
             observer=self.observer,
-            service=self,
+            roles=self,
             make_engine=lambda records, _settings: Engine(now_ns=0, records=records),
             writer=self.world.rng.randbytes(16),
         )
@@ -192,7 +192,7 @@ class SimulatedNode:
             self.close()
             await asyncio.wait([task])
 
-    # --- Service ------------------------------------------------------------------------------------------------------
+    # --- Roles --------------------------------------------------------------------------------------------------------
 
     def lead(self, engine: Engine, log: Any) -> None:
         """Serve clients."""
@@ -207,6 +207,9 @@ class SimulatedNode:
     def run_soon(self) -> None:
         """Run a turn in this round."""
         self.world.loop.call_soon(self.run_turn)
+
+    def follow(self, note: dict[str, str], epoch: int, cluster: str) -> None:
+        """Nothing: clients of a simulation find the leader themselves."""
 
     reaches_leader = True
 

@@ -38,9 +38,6 @@ NOWHERE = Place(0, 0)
 class FollowObserver(Protocol):
     """What a node that follows reports."""
 
-    def leader_known(self, note: dict[str, str], epoch: int) -> None:
-        """A node leads, and says this of itself."""
-
     def rewound(self, count: int) -> None:
         """So many rows are gone that were not confirmed: nobody was answered on them."""
 
@@ -67,6 +64,9 @@ class Following:
     make_replica: Callable[[Store, Row], Replica]
     make_leading: Callable[[Replica, Store], Leading]
     observer: FollowObserver
+    on_leader: Callable[[dict[str, str], int], None]
+    """Called when a node leads, with what it says of itself and its epoch."""
+
     known: Row | None = None
     """A row that was confirmed, as this process knew before it began to read: it must be found again."""
 
@@ -369,7 +369,7 @@ class Following:
             return
         if replica.leader:
             self.known_epoch = replica.epoch
-            self.observer.leader_known(replica.leader, replica.epoch)
+            self.on_leader(replica.leader, replica.epoch)
 
     def find_known(self, row: Row) -> None:
         """Look whether a row is the one that must be found again."""

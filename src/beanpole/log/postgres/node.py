@@ -1,6 +1,6 @@
 """A node of a cluster: it follows until it leads, and leads until it is deposed or hands over.
 
-What the server does in each role is behind :class:`Service`; when a node stops leading its engine is thrown away, with
+What the server does in each role is behind :class:`Roles`; when a node stops leading its engine is thrown away, with
 all clients, and it follows from the oldest row again.
 """
 
@@ -42,11 +42,14 @@ from beanpole.log.postgres.store import (
 from beanpole.log.postgres.tasks import run_beside, watched
 
 
-class Service(Protocol):
+class Roles(Protocol):
     """What serves clients: with an engine of this node, or through the node that leads."""
 
     def lead(self, engine: Engine, log: Leading) -> None:
         """Serve clients with an engine."""
+
+    def follow(self, note: dict[str, str], epoch: int, cluster: str) -> None:
+        """Pass clients to the node that leads in an epoch of this cluster, and says this of itself."""
 
     def pause(self) -> None:
         """Run no more commands, but go on sending what becomes durable."""
@@ -61,6 +64,9 @@ class Service(Protocol):
 
 class Observer(FollowObserver, RepairObserver, StallObserver, Protocol):
     """What a node reports to an operator."""
+
+    def leader_known(self, note: dict[str, str], epoch: int) -> None:
+        """Another node leads, and says this of itself."""
 
     def leads(self, epoch: int, jobs: int, seconds: float) -> None:
         """This node leads from here on."""
@@ -91,7 +97,7 @@ class Node:
         note: dict[str, str],
         clock: Clock,
         observer: Observer,
-        service: Service,
+        roles: Roles,
         make_engine: Callable[[Encoder, Settings], Engine],
         writer: bytes | None = None,
     ) -> None:
@@ -101,7 +107,7 @@ class Node:
 
         self.clock = clock
         self.observer = observer
-        self.service = service
+        self.roles = roles
         self.make_engine = make_engine
         self.writer = new_writer() if writer is None else writer
         self.following: Following | None = None
@@ -186,6 +192,7 @@ class Node:
                 make_replica=self.make_replica,
                 make_leading=self.make_leading,
                 observer=self.observer,
+                on_leader=self.follow_leader,
                 known=self.known,
                 known_epoch=self.known_epoch,
                 era=self.era,
@@ -206,7 +213,7 @@ class Node:
         began: Row | None = None
         self.known_epoch = 0
         try:
-            self.service.lead(leading.replica.engine, leading)
+            self.roles.lead(leading.replica.engine, leading)
             await leading.run()
             if leading.successor:
                 began = await self.wait_for_successor(leading)
@@ -214,14 +221,19 @@ class Node:
             self.observer.deposed(str(error))
         finally:
             self.leading, self.known, self.offset_ns = None, leading.confirmed_row, leading.clock_offset_ns
-            self.service.stop_leading()
+            self.roles.stop_leading()
             await leading.store.close()
         if began is not None:
             # Clients that come here are passed on at once. Reading the log again waits: the new leader's first commits
             # would share the server with it.
             self.known_epoch = began.epoch
-            self.observer.leader_known(began.unpack()[0], began.epoch)
+            self.follow_leader(began.unpack()[0], began.epoch)
             await asyncio.sleep(limits.HANDED_OVER_S)
+
+    def follow_leader(self, note: dict[str, str], epoch: int) -> None:
+        """Let clients be passed to the node that leads."""
+        self.observer.leader_known(note, epoch)
+        self.roles.follow(note, epoch, self.cluster)
 
     async def wait_for_successor(self, leading: Leading) -> Row | None:
         """Wait a little until somebody leads behind our HANDOVER row: then clients that return find a leader.
@@ -296,7 +308,7 @@ class Node:
             beanpole.__version__,
             limits.CLUSTER_FORMAT,
             self.note.get("machine", ""),
-            self.service.reaches_leader,
+            self.roles.reaches_leader,
             self.writer,
         )
 
@@ -340,7 +352,7 @@ class Node:
         warm = [each.name for each in self.live_others() if each.is_warm]
         if to == FORCED:
             if not self.hand_over():
-                self.service.pause()
+                self.roles.pause()
                 leading.hand_over("")
         elif to not in warm or not self.hand_over(to):
             names = ", ".join(warm) or "none"
@@ -360,7 +372,7 @@ class Node:
         if self.leading is None or not names or (to and to not in names):
             return False
         if self.leading.successor is None:
-            self.service.pause()
+            self.roles.pause()
             self.leading.hand_over(to or names[0])
         return True
 

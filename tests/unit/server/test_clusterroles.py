@@ -7,7 +7,7 @@ from beanpole.engine.engine import Engine
 from beanpole.log.log import Log
 from beanpole.server import limits
 from beanpole.server.clusterlogs import ClusterObserver
-from beanpole.server.clusterservice import ClusterService
+from beanpole.server.clusterroles import Roles
 from beanpole.server.logs import Logger
 from beanpole.server.settings import Settings
 from beanpole.server.slowturn import SlowTurn
@@ -33,29 +33,24 @@ class Observer:
         self.slow.append(slow)
 
 
-def service_of(observer: Observer) -> ClusterService:
+def roles_of(observer: Observer) -> Roles:
     """What serves the clients of a node that has no listener."""
-    return ClusterService(
-        Settings(),
-        asyncio.get_running_loop(),
-        observer,  # type: ignore[arg-type]
-        listeners=[],
-        connections_max=1,
-        forwards_max=1,
-        facts=dict,
+    host = SimpleNamespace(
+        settings=Settings(), listeners=[], connections_max=1, descriptors_free=2, observer=observer, ready=lambda: None
     )
+    return Roles(host, ClusterObserver(Logger(str)), lambda _: None)
 
 
 def test_slow_turns_of_a_node_that_leads_are_reported() -> None:
     log, observer = LeadersLog(), Observer()
 
     async def lead() -> None:
-        service = service_of(observer)
-        service.lead(Engine(now_ns=1, records=log.records), log)  # type: ignore[arg-type]
+        roles = roles_of(observer)
+        roles.lead(Engine(now_ns=1, records=log.records), log)  # type: ignore[arg-type]
         log.on_pause("rolling", limits.SLOW_TURN_NS)
-        assert service.clients is not None
-        service.clients.run()
-        service.stop_leading()
+        assert roles.clients is not None
+        roles.clients.run()
+        roles.stop_leading()
 
     asyncio.run(lead())
     [slow] = observer.slow
@@ -66,10 +61,10 @@ def test_a_node_that_stops_follows_no_leader() -> None:
     """A client that it took for the next leader would be cut a moment later."""
 
     async def stop() -> None:
-        service = service_of(Observer())
-        service.stop()
-        service.follow("127.0.0.1:1", b"", ClusterObserver(Logger(str), lambda *_: None))
-        assert service.reaching is None
-        assert not service.leader
+        roles = roles_of(Observer())
+        roles.stop()
+        roles.follow({"node": "b", "address": "127.0.0.1:1"}, 7, "c")
+        assert roles.reaching is None
+        assert not roles.leader
 
     asyncio.run(stop())

@@ -1,4 +1,4 @@
-"""Serving the clients of a node: with its own engine while it leads, through the leader while it does not."""
+"""The roles of a node: its clients are served with its own engine while it leads, through the leader while not."""
 
 import asyncio
 import contextlib
@@ -11,20 +11,17 @@ from beanpole.log.encoder import Encoder
 from beanpole.log.postgres.leader import Leading
 from beanpole.log.postgres.store import Settings as ClusterSettings
 from beanpole.server import limits
-from beanpole.server.app import Observer
 from beanpole.server.clusterlogs import ClusterObserver
 from beanpole.server.epoll import EpollTransport
 from beanpole.server.eventqueue import now_ns
 from beanpole.server.forward import QUESTION, ForwardTransport, hello
 from beanpole.server.listener import split_address
-from beanpole.server.settings import Settings
-from beanpole.server.turn import Turn, nothing
-
-Facts = Callable[[], dict[str, str]]
+from beanpole.server.roles import Host, open_clients
+from beanpole.server.turn import nothing
 
 
 def listens(listener: socket.socket) -> bool:
-    """Whether clients can connect already: to one that systemd opened, or after :meth:`ClusterService.listen`."""
+    """Whether clients can connect already: to one that systemd opened, or after :meth:`Roles.listen`."""
     return bool(listener.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN))
 
 
@@ -35,39 +32,33 @@ async def received(loop: asyncio.AbstractEventLoop, connection: socket.socket) -
     return b""
 
 
-class ClusterService:
-    """What serves the clients of a node, whichever role it has."""
+class Roles:
+    """What serves the clients of a node, whichever role it has: a :class:`beanpole.log.postgres.node.Roles`."""
 
-    def __init__(  # noqa: PLR0913 - everything replaceable is an argument
-        self,
-        settings: Settings,
-        loop: asyncio.AbstractEventLoop,
-        observer: Observer,
-        *,
-        listeners: list[socket.socket],
-        connections_max: int,
-        forwards_max: int,
-        facts: Facts,
+    def __init__(
+        self, host: Host, observer: ClusterObserver, serve_console: Callable[[EpollTransport | None], None]
     ) -> None:
-        self.settings = settings
-        self.loop = loop
+        self.host = host
+        self.settings = host.settings
+        self.listeners = host.listeners
         self.observer = observer
-        self.listeners = listeners
-        self.connections_max = connections_max
-        self.facts = facts
+        self.serve_console = serve_console
+        """Called with what serves clients here, and with None when they are not served here any more."""
+
+        self.loop = loop = asyncio.get_running_loop()
         self.refused = asyncio.Event()
         """Set when the leader did not take a client: it may be gone."""
 
-        wait_ns = int(settings.cluster_wait_s * 1e9)
-        self.forward = ForwardTransport(loop, observer, forwards_max, wait_ns=wait_ns, on_refused=self.refused.set)
+        self.forward = ForwardTransport(
+            loop,
+            host.observer,
+            min(host.settings.connections_max, max(1, host.descriptors_free // 2)),
+            wait_ns=int(host.settings.cluster_wait_s * 1e9),
+            on_refused=self.refused.set,
+        )
         loop.add_reader(self.forward.fileno(), self.forward.run)
-        self.turn: Turn | None = None
         self.clients: EpollTransport | None = None
         self.log: Leading | None = None
-        self.on_role: Callable[[], None] = lambda: None
-        self.on_transport: Callable[[EpollTransport | None], None] = lambda _: None
-        """Called with what serves clients here, and with None when they are not served here any more."""
-
         self.leader = ""
         """The address of the leader that is followed; empty: there is none."""
 
@@ -98,7 +89,7 @@ class ClusterService:
 
     def all_facts(self) -> dict[str, str]:
         """Return what ``stats`` says of the process and the log."""
-        return {**self.facts(), **(self.log.facts() | self.says_away() if self.log is not None else {})}
+        return {**self.host.facts(), **(self.log.facts() | self.says_away() if self.log is not None else {})}
 
     def says_away(self) -> dict[str, str]:
         """Return what ``stats`` says of whether clients are served here, or through the leader."""
@@ -106,14 +97,19 @@ class ClusterService:
 
     # --- following ----------------------------------------------------------------------------------------------------
 
-    def follow(self, address: str, first_line: bytes, observer: ClusterObserver) -> None:
-        """Pass clients to the node that leads, as soon as its address is reached; none any more at the end."""
-        self.stop_following()
-        if self.is_stopping:
+    def follow(self, note: dict[str, str], epoch: int, cluster: str) -> None:
+        """Pass clients to the node that leads, as soon as its address is reached; none any more at the end.
+
+        They wait while that is an earlier process of this node, or an import.
+        """
+        if not epoch:
             return
-        self.leader = address
+        self.stop_following()
+        if self.is_stopping or note["node"] == self.settings.node or not note["address"]:
+            return
+        self.leader = note["address"]
         self.reached_ns = now_ns()
-        self.reaching = self.loop.create_task(self.reach(address, first_line, observer))
+        self.reaching = self.loop.create_task(self.reach(self.leader, hello(cluster, epoch)))
 
     def stop_following(self) -> None:
         """Close the clients that are passed to a leader; those of which nothing was read wait, and new ones."""
@@ -129,7 +125,7 @@ class ClusterService:
         self.stop_following()
         self.forward.stop()
 
-    async def reach(self, address: str, first_line: bytes, observer: ClusterObserver) -> None:
+    async def reach(self, address: str, first_line: bytes) -> None:
         """Connect to the leader again and again, to know whether it can be reached; pass clients on while it can."""
         passes = False
         question = first_line + QUESTION
@@ -141,11 +137,11 @@ class ClusterService:
                 question = b""  # it is the leader: from here on it may close clients while nothing is confirmed
             except (OSError, ValueError) as error:
                 reason = str(error) or f"no answer within {limits.LEADER_CONNECT_S:.0f} s"
-                observer.leader_unreachable(address, reason, self.unreached_s)
+                self.observer.leader_unreachable(address, reason, self.unreached_s)
                 if self.unreached_s > self.settings.cluster_wait_s and not self.turns_away:
                     passes = False
                     self.send_away()
-                    observer.clients_sent_away("the leader is not reached", self.unreached_s)
+                    self.observer.clients_sent_away("the leader is not reached", self.unreached_s)
                 pause_s = min(2 * pause_s, limits.LEADER_PROBE_S)
             else:
                 self.reached_ns = now_ns()
@@ -153,7 +149,7 @@ class ClusterService:
                 if not passes:
                     passes = True
                     self.forward.lead_to(family, target, first_line, self.listen())
-                    self.on_role()
+                    self.host.ready()
                 else:
                     self.forward.go_on()
             if await self.is_refused(pause_s):
@@ -228,18 +224,15 @@ class ClusterService:
         self.stop_following()
         self.log = log
         engine.extensions = log.format >= log_limits.CLUSTER_FORMAT_EXTENSIONS
-        self.turn = Turn(engine, log, self.settings.one_reply_per_send)
-        self.clients = clients = EpollTransport(self.turn, self.loop, self.observer, self.connections_max)
-        clients.clock_offset_ns = log.clock_offset_ns or 0
-        clients.observe_connections = self.settings.verbose_count > 0
+        self.clients = clients = open_clients(self.host, engine, log, log.clock_offset_ns or 0)
         clients.hello = hello(log.store.settings.cluster, log.epoch)
         log.start(clients.send_held, lambda _: None)
-        self.on_transport(clients)
+        self.serve_console(clients)
         for fd, is_unix in self.forward.take_waiting():
             clients.take(fd, is_unix)
         self.accept()
         self.loop.add_reader(clients.fileno(), clients.run)
-        self.on_role()
+        self.host.ready()
 
     def accept(self) -> None:
         """Take clients here."""
@@ -257,16 +250,16 @@ class ClusterService:
 
     def stop_turns(self) -> None:
         """Run no more commands and send nothing more: something failed."""
-        if self.turn is not None:
-            self.turn.stop()
+        if self.clients is not None:
+            self.clients.turn.stop()
 
     def stop_leading(self) -> None:
         """Close every client without a further reply."""
-        if self.turn is None or self.clients is None:
+        if self.clients is None:
             return
-        self.turn.stop()
+        self.clients.turn.stop()
         self.loop.remove_reader(self.clients.fileno())
         self.clients.stop_accepting()
         self.clients.close_all()
-        self.turn = self.clients = self.log = None
-        self.on_transport(None)
+        self.clients = self.log = None
+        self.serve_console(None)
