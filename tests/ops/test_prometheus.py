@@ -17,7 +17,7 @@ import pytest
 
 from beanpole import Stats
 from beanpole.console.metrics import exposition
-from beanpole.console.sample import Sample
+from beanpole.console.metrics.metered import Metered
 from tests.e2e.console.process import console, url_of
 from tests.e2e.process import serving, wait_until
 from tests.ops.checks import ALERTS, BOARD, CLUSTER, EPOCH, LAGS, PLAIN, Run, threshold
@@ -36,7 +36,7 @@ def cluster_page() -> str:
     """What the consoles of a cluster's nodes show."""
     roles = zip(CLUSTER, ("leader", "follower"), strict=True)
     nodes = [
-        exposition.Scraped(name, f"{name}:11300", Sample(at_ns=0, stats=Stats.parse(facts(name, role)), tubes=[]))
+        exposition.Scraped(name, f"{name}:11300", Metered(Stats.parse(facts(name, role)), leads=role == "leader"))
         for name, role in roles
     ]
     return "".join(exposition.lines_of(nodes, openmetrics=False))

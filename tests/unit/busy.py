@@ -1,7 +1,5 @@
 """A client of a server that others keep busy with tubes."""
 
-from typing import Self
-
 from beanpole.client import Stats, StatsTube
 from beanpole.client.histograms import Histogram, Histograms
 from beanpole.console.metrics.families import JOB_TIMES
@@ -11,28 +9,6 @@ BOUNDS: dict[str, tuple[int, ...]] = {"job": (1,), "turn": (1,), "commands": (1,
 
 PAGES_MAX = 10
 """Pages that one tube may cost."""
-
-
-class Asked:
-    """A result that is there."""
-
-    def result(self) -> Stats:
-        """There is one tube."""
-        return stats(current_tubes=1)
-
-
-class Pipeline:
-    """Asks for statistics, and nothing else."""
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        """Has asked already."""
-
-    def stats(self) -> Asked:
-        """Asks."""
-        return Asked()
 
 
 class Busy:
@@ -48,11 +24,7 @@ class Busy:
 
     async def stats(self) -> Stats:
         """There is one tube."""
-        return Asked().result()
-
-    def pipeline(self) -> Pipeline:
-        """Several questions at once."""
-        return Pipeline()
+        return stats(current_tubes=1)
 
     async def features(self) -> frozenset[str]:
         """As those of our server."""

@@ -55,7 +55,7 @@ async def visit_server(server: Server, interval_s: float) -> "Visit":
 
 def files_max(sample: "Sample") -> int | None:
     """How many files the server may have open, if its process is on this machine and may be read."""
-    pid, hostname = sample.server.pid, sample.server.hostname
+    pid, hostname = sample.stats.pid, sample.stats.hostname
     if hostname and hostname != socket.gethostname():
         return None
     try:

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from rich.live import Live
 
     from beanpole.client import AsyncClient
-    from beanpole.observe.sampling import Row, Sample, Sampler
     from beanpole.observe.top import Order
+    from beanpole.observe.top_sampler import Row, TopSample, TopSampler
     from beanpole.observe.waits import Waits
 
 PLAIN_WIDTH = 120
@@ -68,11 +68,11 @@ def is_terminal() -> bool:
 
 async def show_once(server: Server, out: Output, interval_s: float) -> None:
     """Prints a sample, with the rates since another one an interval before."""
-    from beanpole.observe.sampling import ALL, Sampler
     from beanpole.observe.top import Top
+    from beanpole.observe.top_sampler import ALL, TopSampler
 
     async with async_client(server) as client:
-        sampler, view = Sampler(client, now_ns, ALL), Top(height=sys.maxsize)
+        sampler, view = TopSampler(client, now_ns, ALL), Top(height=sys.maxsize)
         view.show(await sampler.take())
         await asyncio.sleep(interval_s)
         sample = await sampler.take(row.stats.name for row in view.most_ready())
@@ -88,7 +88,7 @@ async def show_once(server: Server, out: Output, interval_s: float) -> None:
     Console(width=width, highlight=False).print(plain(view, str(server.address), width))
 
 
-def as_json(sample: "Sample") -> dict[str, object]:
+def as_json(sample: "TopSample") -> dict[str, object]:
     """A sample for programs: what the server said, and the rates; null is what is not known."""
     from dataclasses import asdict
 
@@ -124,11 +124,11 @@ async def watch(server: Server, interval_s: float) -> None:
     from rich.console import Console
     from rich.live import Live
 
-    from beanpole.observe.sampling import Sampler
+    from beanpole.observe.top_sampler import TopSampler
 
     async with async_client(server) as client:
         live = Live(console=Console(highlight=False), screen=True, auto_refresh=False)
-        sampler = Sampler(client, now_ns)
+        sampler = TopSampler(client, now_ns)
         await View(server, client, sampler, live, interval_s).run()
 
 
@@ -150,7 +150,7 @@ class View:
     """The state on the terminal."""
 
     def __init__(
-        self, server: Server, client: "AsyncClient[bytes]", sampler: "Sampler", live: "Live", interval_s: float
+        self, server: Server, client: "AsyncClient[bytes]", sampler: "TopSampler", live: "Live", interval_s: float
     ) -> None:
         from beanpole.observe.top import Top
 

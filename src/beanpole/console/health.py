@@ -14,8 +14,8 @@ from starlette.routing import Route
 from beanpole.client import Stats
 from beanpole.console.answers import HEADERS
 from beanpole.console.errors import AwayError
-from beanpole.console.roles import has_jobs, role_of
 from beanpole.console.servers import Console, Server
+from beanpole.observe.roles import has_jobs, role_of
 
 Verdict = tuple[bool, str]
 """Whether a check holds, and why."""

@@ -30,8 +30,8 @@ STREAM_PATIENCE_S = 2
 STREAM_LIFE_S = 60
 """Seconds after which a live page must ask again, so that one whose token has gone does not go on."""
 
-TUBES_PER_PAGE = 500
-"""Tubes that are asked for at once: reading them takes 12 ms, in which nothing else is answered."""
+TUBES_PER_SLICE = 500
+"""Tubes that are added up before anything else runs: about a millisecond."""
 
 TUBES_MAX = 1_000
 """Tubes that have metrics of their own; the others are added up."""

@@ -1,30 +1,27 @@
 """Takes samples of one server: when somebody asks and the last is a second old, else every ten seconds.
 
-All that is shown of a server comes from its sampler. A server that has `stats-tubes` is asked with that, any other tube
-by tube. One that is away is tried again each time.
+All that is shown of a server comes from its sampler. One that is away is tried again each time.
 """
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
 from typing import Protocol
 
-from beanpole.client import AsyncClient, Stats, StatsTube
-from beanpole.client.errors import ConnectionLostError, NotFoundError
+from beanpole.client import AsyncClient, Stats
+from beanpole.client.errors import ConnectionLostError
 from beanpole.console import limits
 from beanpole.console.clients import client_of
 from beanpole.console.clock import Clock
 from beanpole.console.errors import AwayError
 from beanpole.console.latest import MS, Latest
 from beanpole.console.live.history import History
-from beanpole.console.live.rates import Change
-from beanpole.console.metrics.times import Times, TimesDivision
-from beanpole.console.metrics.tubes import TUBES_PER_SLICE, Division
-from beanpole.console.roles import has_jobs
-from beanpole.console.sample import Sample
 from beanpole.console.settings import Settings, Source
-from beanpole.observe.sampling import pages_for
+from beanpole.observe.growth import Change
+from beanpole.observe.roles import has_jobs
+from beanpole.observe.sampling import Sample, take_sample
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,16 +57,17 @@ class Sampler:
         self.sample = Latest(self._ask_all, clock.now_ns)
         self.lost = asyncio.Event()
         """Set when the connection has broken."""
-        self.history = History(clock.unix_s)
+        self.history = History(clock.unix_s, settings.has_metrics)
         self.change = Change()
         """What happened between the last two samples."""
         self.away = Away()
         """Since when nothing is heard, and why."""
+        self.on_sample: Callable[[Sample], Awaitable[None]] | None = None
+        """Called with each sample, before anybody sees it."""
         self._watching: set[asyncio.Event] = set()
         self._watched = asyncio.Event()
         self._client = client
-        self._division = Division(settings.tube_patterns)
-        self._times = TimesDivision()
+        self._has_metrics = settings.has_metrics
         self._logger = logger
         self._now_ns = clock.now_ns
         self._is_away = False
@@ -137,9 +135,12 @@ class Sampler:
         """Takes a sample, and tells those who watch."""
         taken = await self._ask()
         change = Change(self.change, taken)
-        for start in range(0, len(taken.tubes), TUBES_PER_SLICE):
-            change.add(taken.tubes[start : start + TUBES_PER_SLICE])
+        tubes = iter(taken.tubes.values())
+        while some := list(islice(tubes, limits.TUBES_PER_SLICE)):
+            change.add(some)
             await asyncio.sleep(0)
+        if self.on_sample is not None:
+            await self.on_sample(taken)
         self.change, self.away = change, Away()
         self.history.add(taken, self.change)
         asyncio.get_running_loop().call_soon(self._ring)  # when it is there
@@ -152,47 +153,16 @@ class Sampler:
             self._report(str(error))  # silent, but connected
             raise
         if not has_jobs(stats):
-            return Sample(self._now_ns(), stats, [])
+            return Sample(self._now_ns(), stats, {})
         try:
-            features = await self._client.features()
-            if "stats-tubes" in features:
-                tubes, complete = await ask_pages(self._client, stats.current_tubes, self.sample.heard)
-            else:
-                tubes, complete = await self._ask_each(), True
-            named, rest = await self._division.divide(stats.id, tubes, complete=complete)
-            times = await self._ask_times(stats.id, tubes, named) if "stats-histograms" in features else None
+            return await take_sample(self._client, self._now_ns, stats, self._last_timed, self.sample.heard)
         except (ConnectionLostError, OSError):
             self.lost.set()
             raise
-        return Sample(self._now_ns(), stats, tubes, named, rest, times)
 
-    async def _ask_each(self) -> list[StatsTube]:
-        """Asks for one tube after the other, many in a pipeline. One that has gone since is left out."""
-        names = sorted(await self._client.tubes())
-        tubes: list[StatsTube] = []
-        for start in range(0, len(names), limits.TUBES_PER_PAGE):
-            async with self._client.pipeline(raise_errors=False) as asked:
-                results = [asked.stats_tube(name) for name in names[start : start + limits.TUBES_PER_PAGE]]
-            self.sample.heard()
-            tubes += [each.result() for each in results if not isinstance(each.error, NotFoundError)]
-        return tubes
-
-    async def _ask_times(self, server_id: str, tubes: list[StatsTube], named: list[StatsTube]) -> Times:
-        """Asks for histograms, up to those of the last tube that has some of its own."""
-        names = [tube.name for tube in named[: limits.HISTOGRAM_TUBES_MAX]]
-        found = await self._client.stats_histograms(None, limits.HISTOGRAM_TUBES_MAX)
-        of_tubes = dict(found.tubes)
-        for _ in range(pages_for(len(tubes), limits.TUBES_PER_PAGE)):
-            if not found.tubes or not names or (after := list(found.tubes)[-1]).encode() >= names[-1].encode():
-                break
-            self.sample.heard()
-            found = await self._client.stats_histograms(after, limits.TUBES_PER_PAGE)
-            of_tubes |= found.tubes
-        if server_id != self._times.server_id:
-            self._times = TimesDivision(server_id)
-        there = frozenset(tube.name for tube in tubes) | of_tubes.keys()  # some came since their page was read
-        charted = [tube.name for tube in tubes[: limits.HISTOGRAM_TUBES_MAX]]
-        return self._times.divide(there, names, replace(found, tubes=of_tubes), charted)
+    def _last_timed(self, tubes: Iterable[str]) -> str:
+        """The last tube that has histograms of its own."""
+        return max(islice(filter(self._has_metrics, tubes), limits.HISTOGRAM_TUBES_MAX), default="")
 
     def _report(self, reason: str) -> None:
         """Logs that a server is away, and that it is back: once each. Our own server logs itself that it ends."""
@@ -202,23 +172,6 @@ class Sampler:
                 self._logger.log("warning", "server away", server=self.source.name, reason=reason)
             else:
                 self._logger.log("info", "server back", server=self.source.name)
-
-
-async def ask_pages(
-    client: "AsyncClient[bytes]", tube_count: int, heard: Callable[[], None] = lambda: None
-) -> tuple[list[StatsTube], bool]:
-    """Asks for the tubes, a page after the other, and calls `heard` after each.
-
-    Returns also whether the last was reached, behind which there is nothing.
-    """
-    tubes: list[StatsTube] = []
-    for _ in range(pages_for(tube_count, limits.TUBES_PER_PAGE)):
-        page = await client.stats_tubes(tubes[-1].name if tubes else None, limits.TUBES_PER_PAGE)
-        heard()
-        if not page:
-            return tubes, True
-        tubes += page
-    return tubes, False
 
 
 def make_sampler(source: Source, settings: Settings, logger: Logger, clock: Clock) -> Sampler:

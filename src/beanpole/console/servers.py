@@ -20,9 +20,10 @@ from beanpole.console.clients import client_of
 from beanpole.console.clock import Clock
 from beanpole.console.errors import AwayError
 from beanpole.console.live.history import History
-from beanpole.console.roles import has_jobs
+from beanpole.console.metrics.metered import Meter
 from beanpole.console.sampler import Logger, Sampler
 from beanpole.console.settings import Settings, Source
+from beanpole.observe.roles import has_jobs
 
 T = TypeVar("T")
 
@@ -41,6 +42,8 @@ class Server:
     def __init__(self, source: Source, settings: Settings, sampler: Sampler) -> None:
         self.source = source
         self.sampler = sampler
+        self.meter = Meter(settings.has_metrics)
+        sampler.on_sample = self.meter.add
         self.hide_bodies = settings.hide_bodies
         """Whether nobody sees bodies here."""
         self._pairs = settings.pairs if source.address is None else None

@@ -2,6 +2,7 @@
 
 import socket
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from beanpole.client import Address
@@ -60,3 +61,7 @@ class Settings:
 
     legacy: bool = False
     """Whether /metrics has the names of messagebird/beanstalkd_exporter as well."""
+
+    def has_metrics(self, tube: str) -> bool:
+        """Whether a tube may have metrics of its own."""
+        return not self.tube_patterns or any(fnmatchcase(tube, pattern) for pattern in self.tube_patterns)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from beanpole.observe.sampling import Row
+from beanpole.observe.top_sampler import Row
 from beanpole.observe.units import count, duration, rate, wait
 
 

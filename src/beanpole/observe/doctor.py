@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from beanpole.observe import server_checks, tube_checks
 from beanpole.observe.findings import Check, Finding, Severity, Visit
-from beanpole.observe.sampling import ALL, Inspected, Sample, Sampler, next_jobs
+from beanpole.observe.sampling import Inspected, Sample, next_jobs, take_sample
 
 if TYPE_CHECKING:
     from beanpole.client import AsyncClient
@@ -61,10 +61,9 @@ async def visit(
     files_max: Callable[[Sample], int | None] = lambda _: None,
 ) -> Visit:
     """Samples a server twice, and inspects some jobs. Raises ConnectionLostError and UnexpectedReplyError."""
-    sampler = Sampler(client, now_ns, ALL)
-    before = await sampler.take()
+    before = await take_sample(client, now_ns, await client.stats())
     await wait()
-    after = await sampler.take()
+    after = await take_sample(client, now_ns, await client.stats())
     ready = await _inspect(client, after, "ready")
     buried = await _inspect(client, after, "buried")
     return Visit(before, after, ready, buried, files_max(after), await _dead_tubes(client))
@@ -79,6 +78,6 @@ async def _dead_tubes(client: "AsyncClient[bytes]") -> frozenset[str]:
 
 async def _inspect(client: "AsyncClient[bytes]", sample: Sample, state: str) -> dict[str, Inspected]:
     """Inspects a job of the tubes that have the most in a state."""
-    numbers = {name: getattr(row.stats, f"current_jobs_{state}") for name, row in sample.rows.items()}
+    numbers = {name: getattr(tube, f"current_jobs_{state}") for name, tube in sample.tubes.items()}
     tubes = [name for name, number in sorted(numbers.items(), key=lambda each: -each[1]) if number]
     return await next_jobs(client, tubes[:TUBES_INSPECTED], state)

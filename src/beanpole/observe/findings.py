@@ -57,7 +57,7 @@ class Visit:
     @property
     def server(self) -> "Stats":
         """The server as it was last."""
-        return self.after.server
+        return self.after.stats
 
     @property
     def seconds(self) -> float:
@@ -67,25 +67,24 @@ class Visit:
     @property
     def restarted(self) -> bool:
         """Whether the server was restarted between the samples, so that counters can't be compared."""
-        return self.before.server.id != self.after.server.id
+        return self.before.stats.id != self.after.stats.id
 
     def grown(self, *keys: str) -> int:
         """By how much some counts of the server grew between the samples; 0 if it was restarted."""
         if self.restarted:
             return 0
-        return sum(getattr(self.after.server, key) - getattr(self.before.server, key) for key in keys)
+        return sum(getattr(self.after.stats, key) - getattr(self.before.stats, key) for key in keys)
 
     def grown_key(self, key: str) -> int:
         """By how much a count grew that not every server has."""
         if self.restarted:
             return 0
-        return int(self.after.server.get(key, 0)) - int(self.before.server.get(key, 0))
+        return int(self.after.stats.get(key, 0)) - int(self.before.stats.get(key, 0))
 
     def tubes(self) -> Iterator[tuple["StatsTube | None", "StatsTube"]]:
         """Each tube, as it was before (None: it was not there, or another server's) and as it is."""
-        for name, row in self.after.rows.items():
-            before = None if self.restarted else self.before.rows.get(name)
-            yield (before.stats if before else None), row.stats
+        for name, tube in self.after.tubes.items():
+            yield (None if self.restarted else self.before.tubes.get(name)), tube
 
     def watching(self, tube: "StatsTube") -> int:
         """Connections that watch a tube, without ours."""

@@ -10,8 +10,8 @@ from rich.console import Group
 from rich.text import Text
 
 from beanpole.observe.columns import COLUMNS, GAP, Column, fitting
-from beanpole.observe.sampling import Rates, Row, Sample
 from beanpole.observe.top import HELP, Mode, Top
+from beanpole.observe.top_sampler import CommandRates, Row, TopSample
 from beanpole.observe.units import count, duration, plural, rate, size, spark, wait
 
 HEAD_LINES = 7
@@ -27,7 +27,7 @@ TITLE = "reverse bold"
 STATES = (("ready", "green"), ("reserved", "cyan"), ("delayed", "blue"), ("buried", "red"))
 """The states of jobs and their colours, here as in the table."""
 
-RATES: tuple[tuple[str, Callable[[Rates], float], str], ...] = (
+RATES: tuple[tuple[str, Callable[[CommandRates], float], str], ...] = (
     ("put", lambda rates: rates.put, "green"),
     ("reserve", lambda rates: rates.reserve, "cyan"),
     ("delete", lambda rates: rates.delete, "magenta"),
@@ -114,7 +114,7 @@ def title(top: Top, address: str, width: int) -> Text:
     return line
 
 
-def jobs_line(sample: Sample) -> Text:
+def jobs_line(sample: TopSample) -> Text:
     """The jobs by state."""
     line = Text(" ")
     for state, style in STATES:
@@ -128,7 +128,7 @@ def jobs_line(sample: Sample) -> Text:
     return line
 
 
-def bar(sample: Sample, width: int) -> Text:
+def bar(sample: TopSample, width: int) -> Text:
     """The jobs by state as shares of one bar; a state that has a job has a character at least."""
     numbers = [getattr(sample.server, f"current_jobs_{state}") for state, _ in STATES]
     total, room = sum(numbers), width - 2
@@ -142,7 +142,7 @@ def bar(sample: Sample, width: int) -> Text:
     return line
 
 
-def facts(sample: Sample) -> tuple[Text, Text, Text]:
+def facts(sample: TopSample) -> tuple[Text, Text, Text]:
     """What stands to the right of the rates."""
     server = sample.server
     who = f"{plural(server.current_producers, 'producer')}, {plural(server.current_workers, 'worker')}"
@@ -154,7 +154,7 @@ def facts(sample: Sample) -> tuple[Text, Text, Text]:
     return connections, line, Text(log_fact(sample))
 
 
-def log_fact(sample: Sample) -> str:
+def log_fact(sample: TopSample) -> str:
     """How jobs are kept: in a cluster, or by the policy of our log in files, of which only the last may be smaller."""
     server = sample.server
     if role := server.get("cluster-role"):

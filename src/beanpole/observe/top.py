@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from beanpole.observe.columns import COLUMNS, Column
-from beanpole.observe.sampling import Rates, Row, Sample, matches
+from beanpole.observe.top_sampler import CommandRates, Row, TopSample, matches
 from beanpole.quantities import seconds_of
 
 HISTORY = 120
@@ -76,7 +76,7 @@ Order = Simple | Kick | Pause
 class Top:
     """What is shown, and how."""
 
-    sample: Sample | None = None
+    sample: TopSample | None = None
     problem: str = ""
     """Why there is no new sample; empty: there is."""
     message: str = ""
@@ -95,13 +95,13 @@ class Top:
     """The index of the first row in the window."""
     height: int = 20
     """Rows that the window has room for."""
-    history: deque[Rates] = field(default_factory=lambda: deque(maxlen=HISTORY))
+    history: deque[CommandRates] = field(default_factory=lambda: deque(maxlen=HISTORY))
     rows: list[Row] = field(default_factory=list)
     """The rows as they are sorted and filtered."""
 
     # --- What is there ---
 
-    def show(self, sample: Sample) -> None:
+    def show(self, sample: TopSample) -> None:
         """Shows a new sample."""
         if sample.rates is not None:
             self.history.append(sample.rates)

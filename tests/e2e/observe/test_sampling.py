@@ -6,12 +6,12 @@ from pathlib import Path
 
 import beanpole as library
 from beanpole.errors import ConnectionLostError
-from beanpole.observe.sampling import Sampler
+from beanpole.observe.top_sampler import TopSampler
 from tests.e2e.process import serving
 from tests.servers import HOST, Server, beanpole_server
 from tests.unit.observe.made import SECOND_NS
 
-Test = Callable[[Sampler, "library.Client[str]"], Awaitable[None]]
+Test = Callable[[TopSampler, "library.Client[str]"], Awaitable[None]]
 
 
 def sampled(server: Server, test: Test, tubes_max: int = 1000) -> None:
@@ -21,13 +21,13 @@ def sampled(server: Server, test: Test, tubes_max: int = 1000) -> None:
     async def run() -> None:
         async with library.AsyncClient((HOST, server.port), None) as client:
             with library.Client((HOST, server.port)) as other:
-                await test(Sampler(client, lambda: next(clock), tubes_max), other)
+                await test(TopSampler(client, lambda: next(clock), tubes_max), other)
 
     asyncio.run(run())
 
 
 def test_every_tube_has_its_turn(server: Server) -> None:
-    async def test(sampler: Sampler, other: "library.Client[str]") -> None:
+    async def test(sampler: TopSampler, other: "library.Client[str]") -> None:
         for number in range(5):
             other.put("x", tube=f"t{number}")
         sample = await sampler.take()
@@ -44,7 +44,7 @@ def test_every_tube_has_its_turn(server: Server) -> None:
 
 
 def test_wanted_tubes_are_asked_each_time(server: Server) -> None:
-    async def test(sampler: Sampler, other: "library.Client[str]") -> None:
+    async def test(sampler: TopSampler, other: "library.Client[str]") -> None:
         for tube in ("a", "b", "c"):
             other.put("x", tube=tube)
         await sampler.take()
@@ -65,7 +65,7 @@ def test_wanted_tubes_are_asked_each_time(server: Server) -> None:
 
 
 def test_rates(server: Server) -> None:
-    async def test(sampler: Sampler, other: "library.Client[str]") -> None:
+    async def test(sampler: TopSampler, other: "library.Client[str]") -> None:
         other.put("x", tube="mail")
         first = await sampler.take()
         assert first.rates is None
@@ -74,15 +74,14 @@ def test_rates(server: Server) -> None:
         other.delete_many(ids[:4])
         second = await sampler.take()
         assert second.rates is not None
-        # Two readings of the clock a sample, so that four seconds are between two.
-        assert (second.rates.put, second.rates.delete, second.rates.reserve) == (3.0, 1.0, 0.0)
-        assert (second.rows["mail"].put_rate, second.rows["mail"].delete_rate) == (3.0, 1.0)
+        assert (second.rates.put, second.rates.delete, second.rates.reserve) == (6.0, 2.0, 0.0)
+        assert (second.rows["mail"].put_rate, second.rows["mail"].delete_rate) == (6.0, 2.0)
 
     sampled(server, test)
 
 
 def test_rates_of_extensions() -> None:
-    async def test(sampler: Sampler, other: "library.Client[str]") -> None:
+    async def test(sampler: TopSampler, other: "library.Client[str]") -> None:
         other.watch("mail")
         other.put("x", tube="mail", key="before")
         await sampler.take()
@@ -91,14 +90,14 @@ def test_rates_of_extensions() -> None:
         other.reserve_many(2, timeout=0)
         second = await sampler.take()
         assert second.rates is not None
-        assert (second.rates.put, second.rates.reserve) == (0.5, 0.25)
+        assert (second.rates.put, second.rates.reserve) == (1.0, 0.5)
 
     with beanpole_server() as server:
         sampled(server, test)
 
 
 def test_how_long_jobs_wait() -> None:
-    async def test(sampler: Sampler, other: "library.Client[str]") -> None:
+    async def test(sampler: TopSampler, other: "library.Client[str]") -> None:
         other.put("x", tube="mail")
         other.watch("mail")
         first = await sampler.take()
@@ -121,7 +120,7 @@ def test_how_long_jobs_wait() -> None:
 
 
 def test_of_many_tubes_the_server_says_how_long_jobs_wait() -> None:
-    async def test(sampler: Sampler, other: "library.Client[str]") -> None:
+    async def test(sampler: TopSampler, other: "library.Client[str]") -> None:
         for tube in ("a", "b", "c"):
             other.put("x", tube=tube)
         await sampler.take()
@@ -137,7 +136,7 @@ def test_of_many_tubes_the_server_says_how_long_jobs_wait() -> None:
 
 
 def test_pages_of_tubes_are_read_to_the_end() -> None:
-    async def test(sampler: Sampler, other: "library.Client[str]") -> None:
+    async def test(sampler: TopSampler, other: "library.Client[str]") -> None:
         names = {f"t{number:04}" for number in range(1100)}
         for name in names:
             other.put("x", tube=name)
@@ -155,7 +154,7 @@ def test_another_server_has_no_past(tmp_path: Path) -> None:
     async def run() -> None:
         backoff = library.Backoff(attempts=1)
         async with library.AsyncClient(address, None, backoff=backoff) as client:
-            sampler = Sampler(client, lambda: 0)
+            sampler = TopSampler(client, lambda: 0)
             with serving("-l", address, listen=False), library.Client(address) as other:
                 other.put("x", tube="mail")
                 await sampler.take()

@@ -1,9 +1,7 @@
 """Samples that tests make up."""
 
-from collections.abc import Mapping
-
-from beanpole.client import Stats, StatsTube
-from beanpole.console.sample import Sample
+from beanpole.client import Histograms, Stats, StatsTube
+from beanpole.observe.sampling import Sample
 
 STATS: dict[str, "int | str"] = {"cmd-put": 5, "version": "1.13", "id": "a", "uptime": 7, "draining": "false"}
 
@@ -19,6 +17,6 @@ def tube(name: str, **counts: int) -> StatsTube:
     return StatsTube(raw={"name": name} | {key.replace("_", "-"): value for key, value in counts.items()}, name=name)
 
 
-def sample(tubes: list[StatsTube], rest: Mapping[str, int] | None = None, **more: "int | str") -> Sample:
-    """A sample of a server, all of whose given tubes have metrics of their own."""
-    return Sample(0, stats(**more), tubes, tubes, rest or {})
+def sample(*tubes: StatsTube, at_s: float = 0, histograms: Histograms | None = None, **more: "int | str") -> Sample:
+    """A sample of a server with some tubes."""
+    return Sample(int(at_s * 1e9), stats(**more), {each.name: each for each in tubes}, histograms)

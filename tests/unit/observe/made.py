@@ -4,7 +4,8 @@ from typing import Any
 
 from beanpole.client.stats import Stats, StatsJob, StatsTube
 from beanpole.observe.findings import Visit
-from beanpole.observe.sampling import Inspected, Rates, Row, Sample
+from beanpole.observe.sampling import Inspected, Sample
+from beanpole.observe.top_sampler import CommandRates, Row, TopSample
 
 SECOND_NS = 1_000_000_000
 
@@ -55,10 +56,15 @@ def row(name: str, **values: object) -> Row:
     return Row(tube(name, **values), 0, **rates)  # type: ignore[arg-type]
 
 
-def sample(*rows: Row, stats: Stats | None = None, at_s: float = 0, rates: Rates | None = None) -> Sample:
-    """A sample."""
-    rates = rates or Rates(10.0, 20.0, 30.0, 0.0)
-    return Sample(int(at_s * SECOND_NS), stats or server(), rates, {each.stats.name: each for each in rows}, len(rows))
+def sample(*rows: Row, stats: Stats | None = None, at_s: float = 0) -> Sample:
+    """A sample with the tubes of some rows."""
+    return Sample(int(at_s * SECOND_NS), stats or server(), {each.stats.name: each.stats for each in rows})
+
+
+def top_sample(*rows: Row, stats: Stats | None = None, rates: CommandRates | None = None) -> TopSample:
+    """A sample as `top` shows it."""
+    rates = rates or CommandRates(10.0, 20.0, 30.0, 0.0)
+    return TopSample(0, stats or server(), rates, {each.stats.name: each for each in rows}, len(rows))
 
 
 def visit(
@@ -72,4 +78,4 @@ def visit(
 ) -> Visit:
     """A visit of two seconds; what is not given is a healthy server."""
     after = after or sample(at_s=2)
-    return Visit(before or sample(stats=after.server), after, ready or {}, buried or {}, files_max, dead_tubes)
+    return Visit(before or sample(stats=after.stats), after, ready or {}, buried or {}, files_max, dead_tubes)

@@ -8,9 +8,9 @@ from pathlib import Path
 from rich.console import Console
 from rich.terminal_theme import MONOKAI
 
-from beanpole.observe.sampling import Rates, Sample
 from beanpole.observe.screen import rows_in, screen
 from beanpole.observe.top import Top
+from beanpole.observe.top_sampler import CommandRates, TopSample
 from beanpole.observe.waits import Waits
 from tests.unit.observe.made import SECOND_NS, row, server
 
@@ -47,9 +47,9 @@ def picture() -> str:
     top = Top()
     for number in range(60):
         swing = number * 37 % 23 - 11
-        rates = Rates(1068.0 + swing * 50, 1043.0 + swing * 43, 1041.0 + swing * 47, 0.0)
+        rates = CommandRates(1068.0 + swing * 50, 1043.0 + swing * 43, 1041.0 + swing * 47, 0.0)
         rows = {each.stats.name: each for each in ROWS}
-        top.show(Sample(number * SECOND_NS, SERVER, rates, rows, len(ROWS), Waits(0.61, 138.0), timed=True))
+        top.show(TopSample(number * SECOND_NS, SERVER, rates, rows, len(ROWS), Waits(0.61, 138.0), timed=True))
     top.resize(rows_in(HEIGHT))
     for key in ("down", "down"):
         top.press(key)

@@ -3,7 +3,7 @@
 import asyncio
 from typing import TYPE_CHECKING, cast
 
-from beanpole.observe.sampling import Sample, Sampler
+from beanpole.observe.sampling import Sample, take_sample
 from tests.unit.busy import Busy
 
 if TYPE_CHECKING:
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 def test_a_sample_ends_though_there_are_always_new_tubes() -> None:
     async def take() -> Sample:
-        return await Sampler(cast("AsyncClient[bytes]", Busy()), lambda: 0).take()
+        client = Busy()
+        return await take_sample(cast("AsyncClient[bytes]", client), lambda: 0, await client.stats(), max)
 
-    assert asyncio.run(take()).rows
+    assert asyncio.run(take()).tubes

@@ -7,11 +7,11 @@ import pytest
 from rich.console import Console
 
 from beanpole.observe.columns import COLUMNS, fitting
-from beanpole.observe.sampling import Rates, Sample
 from beanpole.observe.screen import plain, rows_in, screen
 from beanpole.observe.top import Top
+from beanpole.observe.top_sampler import CommandRates, TopSample
 from beanpole.observe.waits import Waits
-from tests.unit.observe.made import CLUSTER, job, row, sample, server
+from tests.unit.observe.made import CLUSTER, job, row, server, top_sample
 
 
 def drawn(top: Top, width: int = 120, height: int = 24) -> list[str]:
@@ -23,7 +23,7 @@ def drawn(top: Top, width: int = 120, height: int = 24) -> list[str]:
     return file.getvalue().split("\n")[:-1]
 
 
-def busy() -> Sample:
+def busy() -> TopSample:
     """A sample of a server with something to see."""
     stats = server(
         current_jobs_ready=900,
@@ -38,7 +38,7 @@ def busy() -> Sample:
         row("mail", current_jobs_ready=900, put_rate=12.5, delete_rate=0.0, next_job=job(age=125)),
         row("reports", current_jobs_buried=1, current_waiting=2, pause=60, pause_time_left=59),
     ]
-    return sample(*rows, stats=stats, rates=Rates(12.5, 3.0, 0.0, 0.5))
+    return top_sample(*rows, stats=stats, rates=CommandRates(12.5, 3.0, 0.0, 0.5))
 
 
 def busy_top() -> Top:
@@ -81,7 +81,7 @@ def test_how_long_jobs_waited() -> None:
         ),
         row("idle", oldest_ready=0, put_rate=0.0, delete_rate=0.0),
     ]
-    top.show(replace(sample(*rows, stats=stats), waits=waits, timed=True))
+    top.show(replace(top_sample(*rows, stats=stats), waits=waits, timed=True))
     lines = drawn(top)
     assert any("p50 1.2ms  p99 42s" in line for line in lines)
     mail, idle = (next(line for line in lines if line.startswith(name)) for name in (" mail", " idle"))
@@ -92,7 +92,7 @@ def test_how_long_jobs_waited() -> None:
 
 def test_beanstalkd_without_a_log() -> None:
     top = Top()
-    top.show(sample(stats=server(ours=False, binlog_current_index=0, hostname='""', draining="true")))
+    top.show(top_sample(stats=server(ours=False, binlog_current_index=0, hostname='""', draining="true")))
     text = "\n".join(drawn(top))
     assert "beanstalkd 1.13  beanstalk://127.0.0.1:11300  up 1d01h  pid 7  DRAINING" in text
     assert "no log: jobs are in memory only" in text
@@ -101,7 +101,7 @@ def test_beanstalkd_without_a_log() -> None:
 
 def test_cluster() -> None:
     top = Top()
-    top.show(sample(stats=server(**{**CLUSTER, "cluster_lag": 1234}, durability="quorum")))
+    top.show(top_sample(stats=server(**{**CLUSTER, "cluster_lag": 1234}, durability="quorum")))
     assert "cluster: leader of epoch 7, quorum, 1 234 bytes to be confirmed" in "\n".join(drawn(top))
 
 
@@ -109,7 +109,7 @@ def test_cluster() -> None:
 @pytest.mark.parametrize("height", [1, 3, 9, 24, 60])
 @pytest.mark.parametrize("keys", ["", "?", "/xy", "k", "p1"])
 def test_window_is_filled_and_never_overfilled(top: Top, width: int, height: int, keys: str) -> None:
-    top.show(sample(*(row(f"tube-with-a-long-name-{i}" * 4, current_jobs_buried=1) for i in range(50))))
+    top.show(top_sample(*(row(f"tube-with-a-long-name-{i}" * 4, current_jobs_buried=1) for i in range(50))))
     for key in keys:
         top.press(key)
     lines = drawn(top, width, height)
@@ -119,7 +119,7 @@ def test_window_is_filled_and_never_overfilled(top: Top, width: int, height: int
 
 @pytest.mark.parametrize("width", [80, 120])
 def test_foot_is_whole_and_says_what_is_filtered(top: Top, width: int) -> None:
-    top.show(sample(row("mails"), row("reports"), stats=server(current_tubes=2)))
+    top.show(top_sample(row("mails"), row("reports"), stats=server(current_tubes=2)))
     for key in ("/", *"mail", "enter"):
         top.press(key)
     foot = drawn(top, width, 24)[-1]
@@ -172,7 +172,7 @@ def test_what_came_of_an_order_takes_the_place_of_the_keys(top: Top) -> None:
 
 def test_tubes_that_were_not_asked_are_counted(top: Top) -> None:
     whole = busy()
-    top.show(Sample(0, whole.server, None, whole.rows, 5000))
+    top.show(TopSample(0, whole.server, None, whole.rows, 5000))
     assert "4 998 not asked yet" in drawn(top)[-1]
 
 

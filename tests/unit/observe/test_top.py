@@ -5,7 +5,6 @@ from itertools import product
 import pytest
 
 from beanpole.observe.columns import COLUMNS
-from beanpole.observe.sampling import Rates
 from beanpole.observe.top import (
     ACTIONS,
     AGE,
@@ -19,14 +18,15 @@ from beanpole.observe.top import (
     Simple,
     Top,
 )
-from tests.unit.observe.made import job, row, sample
+from beanpole.observe.top_sampler import CommandRates
+from tests.unit.observe.made import job, row, top_sample
 
 
 def view(height: int = 10) -> Top:
     """A view of four tubes."""
     top = Top(height=height)
     top.show(
-        sample(
+        top_sample(
             row("mail", current_jobs_ready=5, put_rate=1.0, next_job=job(age=3)),
             row("Reports", current_jobs_ready=70, current_jobs_buried=4, current_jobs_delayed=9),
             row("backup", current_jobs_delayed=2, put_rate=0.0, delete_rate=8.0),
@@ -99,7 +99,7 @@ def test_selection_stays_on_its_tube_when_the_table_is_sorted_anew() -> None:
     top = view()
     press(top, "down", "down")
     assert top.selected == "mail"
-    top.show(sample(row("mail", current_jobs_ready=500), row("Reports", current_jobs_ready=1)))
+    top.show(top_sample(row("mail", current_jobs_ready=500), row("Reports", current_jobs_ready=1)))
     assert top.selected == "mail"
     assert names(top)[0] == "mail"
 
@@ -107,9 +107,9 @@ def test_selection_stays_on_its_tube_when_the_table_is_sorted_anew() -> None:
 def test_selection_goes_on_when_its_tube_is_gone() -> None:
     top = view()
     press(top, "end")
-    top.show(sample(row("mail")))
+    top.show(top_sample(row("mail")))
     assert top.selected == "mail"
-    top.show(sample())
+    top.show(top_sample())
     assert top.selected == ""
     assert press(top, "up", "down", "k", "p", "u", "end", "enter") == []
 
@@ -189,7 +189,7 @@ def test_kick_can_be_called_off() -> None:
 def test_order_is_about_the_tube_that_was_selected_when_the_prompt_was_opened() -> None:
     top = view()
     press(top, "k")
-    top.show(sample(row("mail", current_jobs_ready=500, current_jobs_buried=3)))
+    top.show(top_sample(row("mail", current_jobs_ready=500, current_jobs_buried=3)))
     assert top.selected == "mail"
     assert press(top, "1", "enter") == [Kick("Reports", 1)]
 
@@ -250,9 +250,9 @@ def test_help_names_every_key() -> None:
 def test_rates_are_kept_for_a_while_and_forgotten_with_the_server() -> None:
     top = Top(problem="lost")
     for number in range(HISTORY + 5):
-        top.show(sample(rates=Rates(float(number), 0, 0, 0)))
+        top.show(top_sample(rates=CommandRates(float(number), 0, 0, 0)))
     assert top.problem == ""
     assert [top.history[0].put, top.history[-1].put] == [5.0, HISTORY + 4.0]
-    restarted = sample()
+    restarted = top_sample()
     top.show(type(restarted)(0, restarted.server, None, {}, 0))
     assert not top.history

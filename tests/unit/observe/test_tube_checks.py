@@ -4,7 +4,7 @@ import pytest
 
 from beanpole.observe import tube_checks
 from beanpole.observe.findings import Check, Severity, Visit
-from beanpole.observe.sampling import Row
+from beanpole.observe.top_sampler import Row
 from tests.unit.observe.made import job, row, sample, server, visit
 
 

@@ -8,10 +8,10 @@ from msgspec import Meta, Struct
 
 from beanpole.client.stats import Stats, StatsTube, typed_keys
 from beanpole.console.api.operations import Asked
-from beanpole.console.live.rates import UNKNOWN, Rates
 from beanpole.console.live.seen import see
-from beanpole.console.roles import role_of
 from beanpole.console.servers import Server
+from beanpole.observe.growth import UNKNOWN, Rates
+from beanpole.observe.roles import role_of
 
 Figures = Annotated[
     Mapping[str, int | float | str | bool],

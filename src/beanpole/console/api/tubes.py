@@ -11,9 +11,9 @@ from beanpole.client.errors import NotFoundError
 from beanpole.console.api.operations import AnyTube, Asked, PageSize, Query
 from beanpole.console.api.servers import Figures, figures_of
 from beanpole.console.live.history import Key
-from beanpole.console.live.rates import Rates
 from beanpole.console.live.seen import see
 from beanpole.console.reading.tubes import tubes_of
+from beanpole.observe.growth import Rates
 
 
 class TubesQuery(Query, frozen=True):
@@ -66,7 +66,7 @@ def tube_of(stats: StatsTube, rates: Rates) -> Tube:
 async def list_tubes(asked: Asked, query: TubesQuery) -> TubesPage:
     """The tubes of a server, as they were within the last second."""
     tubes = [each for each in await tubes_of(asked.server) if each.name > query.after]
-    page, rates = tubes[: query.limit], (await see(asked.server)).rates
+    page, rates = tubes[: query.limit], (await see(asked.server)).change
     items = [tube_of(each, rates[each.name]) for each in page]
     return TubesPage(items, page[-1].name if len(page) < len(tubes) else None)
 
@@ -79,7 +79,7 @@ async def get_tube(asked: Asked) -> Tube:
     except NotFoundError:
         raise HTTPException(404, f"there is no tube {asked.places.tube}") from None
     seen = await see(asked.server)
-    shown, before = tube_of(stats, seen.rates[asked.places.tube]), seen.tube(asked.places.tube)
+    shown, before = tube_of(stats, seen.change[asked.places.tube]), seen.tube(asked.places.tube)
     if before is None:
         return shown
     # `stats-tube` says less than the sample does, which may be a second older.

@@ -7,17 +7,16 @@ take 20 MB. A time without samples is a gap, which has a point of its own, so th
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from math import isnan, nan
 from typing import Literal, get_args
 
-from beanpole.client import StatsTube
+from beanpole.client import Histogram, StatsTube
 from beanpole.console import limits
-from beanpole.console.live.rates import KEYS as COUNTED
-from beanpole.console.live.rates import Change, Counts, growth
-from beanpole.console.metrics.times import SERVER, Row
-from beanpole.console.sample import Sample
-from beanpole.observe.waits import MICROSECONDS, quantile
+from beanpole.observe.growth import KEYS as COUNTED
+from beanpole.observe.growth import Change, Counts, growth
+from beanpole.observe.sampling import READY, Sample
+from beanpole.observe.waits import Waits
 
 Key = Literal[
     "ready", "reserved", "delayed", "buried", "oldest_ready",
@@ -31,11 +30,11 @@ KEYS: tuple[Key, ...] = get_args(Key)
 NOW = ("current-jobs-ready", "current-jobs-reserved", "current-jobs-delayed", "current-jobs-buried", "oldest-ready")
 """Where the first of them come from."""
 
+SERVER = ""
+"""In place of the name of a tube: the whole server."""
+
 RATES = 4
 """How many rates follow."""
-
-SHARE = 0.99
-"""Of the jobs of `ready_p99`: so many waited no longer."""
 
 GAP_STEPS = 2.5
 """After so many steps without a sample there is a gap: a server that is slow for a moment makes none."""
@@ -91,7 +90,7 @@ class Span:
         """When the last point was, on the clock of samples."""
         self.counts: dict[str, Counts] = {}
         """What each tube had counted then."""
-        self.waits: Mapping[str, Row] = {}
+        self.waits: Mapping[str, Histogram] = {}
         """The histograms of waits of then; that of the whole server by SERVER."""
         self.grown: list[int | None] = [0] * len(COUNTED)
         """What the whole server has counted since then; None: not known."""
@@ -162,8 +161,15 @@ class Span:
 class History:
     """The history of one server."""
 
-    def __init__(self, unix_s: Callable[[], float], tubes_max: int = limits.TUBES_MAX) -> None:
+    def __init__(
+        self,
+        unix_s: Callable[[], float],
+        is_first: Callable[[str], bool] = lambda _: True,
+        tubes_max: int = limits.TUBES_MAX,
+    ) -> None:
         self._unix_s = unix_s
+        self._is_first = is_first
+        """Which tubes have charts in any case, where there are more than `tubes_max`."""
         self._tubes_max = tubes_max
         self._spans: dict[SpanName, Span] = {"15m": Span(10, 90), "6h": Span(60, 360)}
 
@@ -182,11 +188,11 @@ class History:
         place = span.begin(unix_s)
         is_same = sample.stats.id == span.server_id and sample.leads
         seconds = (sample.at_ns - span.at_ns) / 1e9 if is_same else 0.0
-        waits = sample.times.ready if sample.times is not None else {}
-        bounds = sample.times.bounds["job"] if sample.times is not None else ()
+        waits = waits_of(sample)
+        bounds = sample.histograms.bounds["job"] if sample.histograms is not None else ()
         counts: dict[str, Counts] = {}
         if sample.leads:
-            for tube in islice(charted(sample), self._tubes_max):
+            for tube in self._charted(sample):
                 name = tube.name
                 counts[name], before = change.counts[name], span.counts.get(name)
                 row = now_of(tube) + rates_of(growth(before, counts[name]), seconds if before is not None else 0)
@@ -196,6 +202,12 @@ class History:
         span.server_id, span.at_ns, span.counts, span.waits = sample.stats.id, sample.at_ns, counts, waits
         span.grown = [0] * len(COUNTED)
         span.forget(self._tubes_max + 1)
+
+    def _charted(self, sample: Sample) -> Iterator[StatsTube]:
+        """The tubes that are kept, those first that have charts in any case."""
+        first = [tube for name, tube in sample.tubes.items() if self._is_first(name)]
+        others = (tube for name, tube in sample.tubes.items() if not self._is_first(name))
+        return islice(chain(first, others), self._tubes_max)
 
     def series(self, key: Key, tube: str | None = None, span: SpanName = "15m") -> Series:
         """The values of a tube, or of the whole server. They end now: with a gap, if there was no sample for long."""
@@ -209,19 +221,19 @@ class History:
         return Series([(at_s, None if isnan(value) else value) for at_s, value in zip(times, values, strict=True)])
 
 
-def charted(sample: Sample) -> Iterator[StatsTube]:
-    """The tubes in the order in which they are kept: those with metrics of their own first, then all others."""
-    yield from sample.named
-    names = {tube.name for tube in sample.named}
-    yield from (tube for tube in sample.tubes if tube.name not in names)
+def waits_of(sample: Sample) -> Mapping[str, Histogram]:
+    """How long jobs were ready: of the whole server (SERVER), and of tubes."""
+    if sample.histograms is None:
+        return {}
+    return {name: each[READY] for name, each in sample.histograms.tubes.items() if READY in each} | {
+        SERVER: sample.histograms.server[READY]
+    }
 
 
-def most(bounds: Sequence[int], after: Row | None, before: Row | None, *, is_same: bool) -> float | None:
+def most(bounds: Sequence[int], after: Histogram | None, before: Histogram | None, *, is_same: bool) -> float | None:
     """How long 99 % of the jobs had waited at most that were reserved since the last point; None: not known."""
-    if not is_same or after is None:
-        return None
-    grown = after if before is None else [now - then for now, then in zip(after, before, strict=True)]
-    return quantile(bounds, grown[1:], SHARE) / MICROSECONDS if any(grown[1:]) and min(grown) >= 0 else None
+    waits = Waits.between(before, after, bounds) if is_same and after is not None else None
+    return waits.most_s if waits is not None else None
 
 
 def now_of(tube: StatsTube) -> "array[float]":
@@ -232,7 +244,7 @@ def now_of(tube: StatsTube) -> "array[float]":
 def whole(sample: Sample) -> "array[float]":
     """The same of a server."""
     row = array("f", [number(sample.stats.raw.get(key)) for key in NOW])
-    ages = [number(tube.raw[NOW[-1]]) for tube in sample.tubes if NOW[-1] in tube.raw]
+    ages = [number(tube.raw[NOW[-1]]) for tube in sample.tubes.values() if NOW[-1] in tube.raw]
     row[-1] = max(ages) if ages else (nan if sample.tubes else 0)
     return row
 

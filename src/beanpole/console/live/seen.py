@@ -1,13 +1,12 @@
 """A server as a page shows it: its last sample, also of one that is away, and what happened since the one before."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from beanpole.client import StatsTube
 from beanpole.console.errors import AwayError
-from beanpole.console.live.rates import Change, Rates
-from beanpole.console.sample import Sample
 from beanpole.console.servers import Server
+from beanpole.observe.growth import Change, Rates
+from beanpole.observe.sampling import Sample
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,18 +26,13 @@ class Seen:
     """Why it is away."""
 
     @property
-    def rates(self) -> Mapping[str, Rates]:
-        """Of each tube, by name. A tube that is not known has unknown ones."""
-        return self.change
-
-    @property
     def total(self) -> Rates:
         """Of the whole server."""
         return self.change.total
 
     def tube(self, name: str) -> StatsTube | None:
         """A tube of the sample; None: there is no such tube."""
-        return self.change.tube(name)
+        return self.sample.tubes.get(name) if self.sample is not None else None
 
 
 async def see(server: Server) -> Seen:

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from beanpole.console import limits
 from beanpole.console.metrics import families
 from beanpole.console.metrics.families import HistogramFamily, Kind, ServerFamily, TubeFamily, Value
+from beanpole.console.metrics.metered import Metered
 from beanpole.console.metrics.times import Row
-from beanpole.console.sample import Sample
 
 TEXT = "text/plain; version=0.0.4; charset=utf-8"
 OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
@@ -28,7 +28,7 @@ class Scraped:
     name: str
     """The label `server`; empty: it has none, for the scrape is of one server."""
     address: str
-    sample: Sample | None
+    sample: Metered | None
     """None: it is away."""
 
     @property
@@ -95,12 +95,11 @@ def tube_lines(family: TubeFamily, servers: Sequence[Scraped]) -> Iterator[str]:
     name = family.name + "_total" * (family.kind is Kind.COUNTER)
     for server in servers:
         sample = server.sample
-        if sample is None or not sample.tubes:
+        if sample is None:
             continue
-        known = sample.tubes[0].raw
         begins = f'{name}{{{"".join(f"{each}," for each in server.labels)}tube="'
-        parts = [(end_of(family, label), key) for label, key in family.parts if key in known]
-        for tube in sample.named:
+        parts = [(end_of(family, label), key) for label, key in family.parts if key in sample.keys]
+        for tube in sample.named.values():
             raw, begin = tube.raw, begins + escaped(tube.name)
             for end, key in parts:
                 value = raw[key]

@@ -91,7 +91,7 @@ def legacy_lines(servers: Sequence[Scraped], *, openmetrics: bool) -> Iterator[s
         if there:
             yield head(name, Kind.GAUGE, f"{key} in stats-tube.", openmetrics=openmetrics)
         for server, sample in there:
-            for tube in sample.named:
+            for tube in sample.named.values():
                 yield line(name, (instance(server), f'tube="{escaped(tube.name)}"'), count(tube.raw, key))
 
 

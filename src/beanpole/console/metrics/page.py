@@ -16,8 +16,7 @@ from beanpole.console.metrics.accept import takes_gzip, wants_openmetrics
 from beanpole.console.metrics.exposition import Scraped
 from beanpole.console.metrics.legacy import legacy_lines
 from beanpole.console.metrics.own import own_lines
-from beanpole.console.sampler import Sampler
-from beanpole.console.servers import Console
+from beanpole.console.servers import Console, Server
 
 
 async def metrics(request: Request) -> Response:
@@ -25,7 +24,7 @@ async def metrics(request: Request) -> Response:
     console: Console = request.app.state.console
     servers = console.asked(request)
     labelled = "server" not in request.query_params
-    found = await asyncio.gather(*(scraped(each.sampler, labelled=labelled) for each in servers))
+    found = await asyncio.gather(*(scraped(each, labelled=labelled) for each in servers))
     openmetrics = wants_openmetrics(request.headers.get("accept", ""))
     content = encoded(written(console, found, openmetrics=openmetrics))
     headers = HEADERS | {"Vary": "Accept, Accept-Encoding"}
@@ -35,13 +34,14 @@ async def metrics(request: Request) -> Response:
     return StreamingResponse(content, media_type=kind, headers=headers)
 
 
-async def scraped(sampler: Sampler, *, labelled: bool) -> Scraped:
+async def scraped(server: Server, *, labelled: bool) -> Scraped:
     """A server as a scrape finds it."""
-    name, address = sampler.source.name if labelled else "", sampler.source.address_text
+    name, address = server.name if labelled else "", server.source.address_text
     try:
-        return Scraped(name, address, await sampler.sample.get())
+        await server.sampler.sample.get()
     except AwayError:
         return Scraped(name, address, None)
+    return Scraped(name, address, server.meter.metered)
 
 
 def written(console: Console, found: Sequence[Scraped], *, openmetrics: bool) -> Iterator[str]:

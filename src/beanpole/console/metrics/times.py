@@ -10,10 +10,6 @@ from dataclasses import dataclass
 
 from beanpole.client.histograms import Histogram, Histograms
 from beanpole.console.metrics.families import JOB_TIMES
-from beanpole.observe.sampling import READY
-
-SERVER = ""
-"""In place of the name of a tube: the whole server."""
 
 Row = list[int]
 """The sum of a histogram, then its counts."""
@@ -31,8 +27,6 @@ class Times:
     """Of jobs, by tube and name; only where anything was counted."""
     rest: Mapping[str, Row]
     """Of jobs of all other tubes, by name."""
-    ready: Mapping[str, Row]
-    """How long jobs were ready, for charts: of the whole server (SERVER), and of tubes, shown or not."""
 
 
 def row_of(histogram: Histogram) -> Row:
@@ -60,13 +54,8 @@ class TimesDivision:
         self._offset: dict[str, Row] = {}
         self._rest: dict[str, Row] = {}
 
-    def divide(
-        self, there: Collection[str], names: Collection[str], found: Histograms, charted: Collection[str] = ()
-    ) -> Times:
-        """Returns what is shown of `names`, which are some of the tubes that are `there`, and of the others.
-
-        `charted`: tubes that have charts besides.
-        """
+    def divide(self, there: Collection[str], names: Collection[str], found: Histograms) -> Times:
+        """Returns what is shown of `names`, which are some of the tubes that are `there`, and of the others."""
         shown = {
             name: {what: row_of(histogram) for what, histogram in found.tubes[name].items()}
             for name in names
@@ -77,10 +66,7 @@ class TimesDivision:
         rest = self._left(server, shown)
         self._there, self._shown, self._names, self._rest = there, shown, frozenset(names), rest
         own = {what: row for what, row in server.items() if what not in JOB_TIMES}
-        waits = {name: found.tubes.get(name, {}).get(READY) for name in (*names, *charted)}
-        waits[SERVER] = found.server.get(READY)
-        ready = {name: row_of(histogram) for name, histogram in waits.items() if histogram is not None}
-        return Times(found.bounds, own, shown, rest, ready)
+        return Times(found.bounds, own, shown, rest)
 
     def _move(self, server: Mapping[str, Row], shown: Mapping[str, Mapping[str, Row]], names: frozenset[str]) -> None:
         """Brings the offset up to date with the tubes that are shown now."""

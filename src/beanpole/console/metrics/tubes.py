@@ -6,13 +6,14 @@ events we add up how much each tube's counter grew since the last sample, and ne
 
 import asyncio
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from fnmatch import fnmatchcase
+from collections.abc import Callable, Mapping
 from itertools import islice
 
 from beanpole.client import StatsTube
 from beanpole.console import limits
 from beanpole.console.metrics.families import TUBE_FAMILIES, Kind, Rest
+from beanpole.observe.growth import grown
+from beanpole.observe.sampling import Sample
 
 EVENTS = tuple(key for each in TUBE_FAMILIES if each.kind is Kind.COUNTER for _, key in each.parts)
 SUMS = tuple(
@@ -22,53 +23,39 @@ SUMS = tuple(
 FLAGS = tuple(key for each in TUBE_FAMILIES if each.flag for _, key in each.parts)
 MOST = tuple(key for each in TUBE_FAMILIES if each.rest is Rest.MOST for _, key in each.parts)
 
-TUBES_PER_SLICE = 500
-"""Tubes that are added up before anything else runs: about a millisecond."""
-
 
 class Division:
     """Divides a server's tubes into those that have metrics of their own, and the rest."""
 
-    def __init__(self, patterns: Sequence[str] = (), tubes_max: int = limits.TUBES_MAX) -> None:
-        self._patterns = patterns
+    def __init__(self, is_wanted: Callable[[str], bool] = lambda _: True, tubes_max: int = limits.TUBES_MAX) -> None:
+        self._is_wanted = is_wanted
         self._tubes_max = tubes_max
         self._server_id = ""
         self._events: Counter[str] = Counter()
-        self._seen: dict[str, StatsTube] = {}
+        self._seen: Mapping[str, StatsTube] = {}
         """What each tube said last."""
 
-    def is_wanted(self, name: str) -> bool:
-        """Whether a tube may have metrics of its own."""
-        return not self._patterns or any(fnmatchcase(name, pattern) for pattern in self._patterns)
-
-    async def divide(
-        self, server_id: str, tubes: Sequence[StatsTube], *, complete: bool = True
-    ) -> tuple[list[StatsTube], dict[str, int]]:
-        """Returns the tubes with metrics of their own, and the sums over the others if there are or were any.
-
-        `complete`: there are no tubes behind the last of these.
-        """
-        if server_id != self._server_id:
-            self._server_id, self._events, self._seen = server_id, Counter(), {}
-        named = list(islice((tube for tube in tubes if self.is_wanted(tube.name)), self._tubes_max))
-        names = {tube.name for tube in named}
-        others = [tube for tube in tubes if tube.name not in names] if len(named) < len(tubes) else []
+    async def divide(self, sample: Sample) -> tuple[dict[str, StatsTube], dict[str, int]]:
+        """Returns the tubes with metrics of their own, and the sums over the others if there are or were any."""
+        if sample.stats.id != self._server_id:
+            self._server_id, self._events, self._seen = sample.stats.id, Counter(), {}
+        tubes = sample.tubes
+        named = {name: tubes[name] for name in islice(filter(self._is_wanted, tubes), self._tubes_max)}
+        others = (tube for name, tube in tubes.items() if name not in named)
         now: Counter[str] = Counter()
-        for start in range(0, len(others), TUBES_PER_SLICE):
-            for tube in others[start : start + TUBES_PER_SLICE]:
+        while some := list(islice(others, limits.TUBES_PER_SLICE)):
+            for tube in some:
                 self._add(tube, now)
             await asyncio.sleep(0)
-        behind = tubes[-1].name if tubes and not complete else None
+        behind = max(tubes) if tubes and not sample.is_complete else None
         kept = {name: tube for name, tube in self._seen.items() if behind is not None and name > behind}
-        self._seen = kept | {tube.name: tube for tube in tubes}
+        self._seen = kept | dict(tubes)
         return named, {**self._events, **now}
 
     def _add(self, tube: StatsTube, now: Counter[str]) -> None:
         raw, before = tube.raw, self._seen.get(tube.name)
         for key in EVENTS:
-            count = number(raw, key)
-            grown = count - number(before.raw, key) if before is not None else count
-            self._events[key] += grown if grown >= 0 else count
+            self._events[key] += grown(None if before is None else number(before.raw, key), number(raw, key))
         for key in SUMS:
             now[key] += number(raw, key)
         for key in FLAGS:

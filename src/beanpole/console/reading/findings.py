@@ -10,12 +10,11 @@ from weakref import WeakKeyDictionary
 
 from beanpole.console.errors import AwayError
 from beanpole.console.reading.rules import dead_tubes
-from beanpole.console.sample import Sample
 from beanpole.console.servers import Server
 from beanpole.errors import BeanpoleError
-from beanpole.observe import sampling
 from beanpole.observe.doctor import diagnose
 from beanpole.observe.findings import Finding, Visit
+from beanpole.observe.sampling import Sample
 
 SECOND_NS = 1_000_000_000
 
@@ -54,14 +53,7 @@ class Doctor:
         while len(self._kept) > 2 and sample.at_ns - self._kept[0].at_ns > KEPT_FOR_NS:
             self._kept.popleft()
         before = self._kept[0]
-        return Visit(
-            _as_doctor_has_it(before), _as_doctor_has_it(sample), dead_tubes=dead, own_connections=own_connections
-        )
-
-
-def _as_doctor_has_it(sample: Sample) -> sampling.Sample:
-    rows = {tube.name: sampling.Row(tube, sample.at_ns) for tube in sample.tubes}
-    return sampling.Sample(sample.at_ns, sample.stats, None, rows, len(rows))
+        return Visit(before, sample, dead_tubes=dead, own_connections=own_connections)
 
 
 DOCTORS: WeakKeyDictionary[Server, Doctor] = WeakKeyDictionary()

@@ -1,8 +1,8 @@
 """The tubes of whoever has the jobs: of the server, or of the leader that it follows."""
 
 from beanpole.client import StatsTube
-from beanpole.console.sampler import ask_pages
 from beanpole.console.servers import Server
+from beanpole.observe.sampling import ask_pages
 
 
 async def tubes_of(server: Server) -> list[StatsTube]:
@@ -12,7 +12,7 @@ async def tubes_of(server: Server) -> list[StatsTube]:
     """
     sample = await server.sampler.sample.get()
     if sample.leads:
-        return sample.tubes
+        return list(sample.tubes.values())
     client = await server.client()
     tubes, _ = await ask_pages(client, (await client.stats()).current_tubes)
-    return tubes
+    return list(tubes.values())

@@ -49,7 +49,7 @@ def oldest_of(seen: Seen) -> float | None:
     """How long the oldest ready job of a server has waited; None: the server does not say."""
     if not seen.sample:
         return None
-    ready = [tube for tube in seen.sample.tubes if tube.current_jobs_ready]
+    ready = [tube for tube in seen.sample.tubes.values() if tube.current_jobs_ready]
     return most([oldest(tube) for tube in ready]) if ready else 0
 
 

@@ -5,10 +5,10 @@ from typing import Any, NamedTuple
 
 from beanpole.client import Stats
 from beanpole.console.live.seen import Seen
-from beanpole.console.roles import role_of
 from beanpole.console.screens import words
 from beanpole.console.screens.asked import look, state_of
 from beanpole.console.screens.screen import Screen, View
+from beanpole.observe.roles import role_of
 
 LOG_KEYS = ("log-bytes", "log-live-bytes", "log-free-bytes")
 """The sizes of Beanpole's log."""

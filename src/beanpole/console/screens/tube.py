@@ -10,7 +10,6 @@ from starlette.exceptions import HTTPException
 from beanpole.client import Explanation, StatsTube
 from beanpole.client.errors import NotFoundError, UnsupportedError
 from beanpole.console.errors import AwayError
-from beanpole.console.live.rates import UNKNOWN
 from beanpole.console.live.seen import Seen, see
 from beanpole.console.reading import failures, jobs, rules, sessions
 from beanpole.console.reading.bodies import preview
@@ -19,6 +18,7 @@ from beanpole.console.screens.links import NAMELESS
 from beanpole.console.screens.screen import Screen, View
 from beanpole.console.screens.tubes import NEEDS, oldest, rows_of
 from beanpole.errors import ArgumentError, BeanpoleError
+from beanpole.observe.growth import UNKNOWN
 from beanpole.protocol import wire
 
 T = TypeVar("T")

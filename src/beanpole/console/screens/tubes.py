@@ -8,7 +8,6 @@ from markupsafe import Markup
 
 from beanpole.client import StatsTube
 from beanpole.console.errors import AwayError
-from beanpole.console.live.rates import Rates
 from beanpole.console.live.seen import Seen
 from beanpole.console.reading.export import Pieces
 from beanpole.console.reading.tubes import tubes_of
@@ -17,6 +16,7 @@ from beanpole.console.screens.asked import look
 from beanpole.console.screens.screen import Screen, View
 from beanpole.console.servers import are_asked
 from beanpole.errors import BeanpoleError
+from beanpole.observe.growth import Rates
 from beanpole.observe.sampling import OLDEST
 
 TUBES_PER_PAGE = 100
@@ -42,7 +42,7 @@ class Row:
     @property
     def rates(self) -> Rates:
         """Its rates; computed when they are asked for, as most rows are on another page."""
-        return self.seen.rates[self.tube.name]
+        return self.seen.change[self.tube.name]
 
     @property
     def server(self) -> str:
@@ -140,7 +140,7 @@ async def rows_of(seens: Sequence[Seen]) -> list[Row]:
         if seen.sample is None or not is_asked:
             continue
         if seen.sample.leads:
-            rows += (Row(seen, tube) for tube in seen.sample.tubes)
+            rows += (Row(seen, tube) for tube in seen.sample.tubes.values())
             continue
         try:
             rows += (Row(seen, tube) for tube in await tubes_of(seen.server))

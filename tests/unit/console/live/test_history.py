@@ -1,16 +1,15 @@
 """What is kept of a server's past, by a clock that a test sets."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 import pytest
 
-from beanpole.client import StatsTube
+from beanpole.client import Histogram, Histograms, StatsTube
 from beanpole.console.live.history import KEYS, History
-from beanpole.console.live.rates import Change
-from beanpole.console.metrics.times import SERVER, Times
-from tests.unit.console.live.test_rates import counted
+from beanpole.observe.growth import Change
+from beanpole.observe.sampling import READY
 from tests.unit.console.made import sample, tube
+from tests.unit.observe.test_growth import counted
 
 
 class World:
@@ -18,21 +17,19 @@ class World:
 
     def __init__(self, tubes_max: int = 1_000) -> None:
         self.now_s = 1_000_000.0
-        self.history = History(lambda: self.now_s, tubes_max)
+        self.history = History(lambda: self.now_s, lambda name: name.startswith("mail"), tubes_max)
         self.change = Change()
 
     def add(
         self,
         *tubes: StatsTube,
-        named: "list[StatsTube] | None" = None,
         after_s: float = 10,
-        times: Times | None = None,
+        histograms: Histograms | None = None,
         **more: "int | str",
     ) -> None:
-        """Lets time pass, and takes a sample, in which all tubes have metrics of their own, or those that are named."""
+        """Lets time pass, and takes a sample."""
         self.now_s += after_s
-        taken = replace(sample(list(tubes), None, **more), at_ns=int(self.now_s * 1e9), times=times)
-        taken = taken if named is None else replace(taken, named=named)
+        taken = sample(*tubes, at_s=self.now_s, histograms=histograms, **more)
         self.change = Change(self.change, taken)
         self.change.add(tubes)
         self.history.add(taken, self.change)
@@ -141,27 +138,27 @@ def test_a_tube_without_metrics_of_its_own_has_charts_too() -> None:
     world = World(tubes_max=2)
     for _ in range(2):
         tubes = [tube(name, current_jobs_ready=1) for name in ("a", "b", "c", "mail-1")]
-        world.add(*tubes, named=tubes[3:])
+        world.add(*tubes)
     shown = {name: world.history.series("ready", name).values for name in ("a", "b", "c", "mail-1")}
     assert shown == {"a": [1, 1], "b": [None] * 2, "c": [None] * 2, "mail-1": [1, 1]}
 
 
-def waits(rest: int, tubes: Mapping[str, int]) -> Times:
+def waits(rest: int, tubes: Mapping[str, int]) -> Histograms:
     """Histograms of waits: so many jobs waited for 1 s at most, of all other tubes and of some."""
-    return Times(
-        {"job": (1_000_000,)},
-        {},
-        {},
-        {},
-        {name: [0, count, 0] for name, count in tubes.items()} | {SERVER: [0, rest + sum(tubes.values()), 0]},
+
+    def of(count: int) -> dict[str, Histogram]:
+        return {READY: Histogram(count, 0, (count, 0))}
+
+    return Histograms(
+        {"job": (1_000_000,)}, of(rest + sum(tubes.values())), {name: of(count) for name, count in tubes.items()}
     )
 
 
 def test_waits_are_those_of_the_jobs_since_the_last_point() -> None:
     world = World()
-    world.add(ready(1), times=waits(10, {"a": 10}))
-    world.add(ready(1), times=waits(10, {"a": 12}))
-    world.add(ready(1), times=waits(11, {"a": 12}))
+    world.add(ready(1), histograms=waits(10, {"a": 10}))
+    world.add(ready(1), histograms=waits(10, {"a": 12}))
+    world.add(ready(1), histograms=waits(11, {"a": 12}))
     assert world.history.series("ready_p99", "a").values == [None, pytest.approx(0.99), None]
     assert world.history.series("ready_p99").values == [None, pytest.approx(0.99), pytest.approx(0.99)]
 

@@ -17,7 +17,6 @@ from beanpole.console.servers import Server
 from beanpole.console.settings import Settings, Source
 from tests.unit.console.instant import UNIX_S, clock, run
 from tests.unit.console.made import stats
-from tests.unit.console.test_sampler import Quiet
 
 if TYPE_CHECKING:
     from starlette.types import Message
@@ -25,6 +24,13 @@ if TYPE_CHECKING:
     from beanpole.client import AsyncClient, Stats
 
 SCOPE: dict[str, Any] = {"type": "http"}
+
+
+class Quiet:
+    """A log that nobody reads."""
+
+    def log(self, level: str, event: str, exc_info: object = None, **about: object) -> None:
+        """Writes nothing."""
 
 
 class Asked:

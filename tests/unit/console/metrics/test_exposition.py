@@ -1,15 +1,18 @@
 """The text of a scrape, as prometheus-client reads it."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import pytest
 from prometheus_client import parser
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
+from beanpole.client import StatsTube
 from beanpole.console import limits
 from beanpole.console.metrics.exposition import Scraped, lines_of, slices
+from beanpole.console.metrics.metered import Metered
 from beanpole.console.metrics.times import Times
-from tests.unit.console.made import sample, tube
+from tests.unit.console.made import stats, tube
 
 HOSTILE = 'a"b\\c\nd{},=é*\\n'
 
@@ -21,26 +24,32 @@ def read(servers: list[Scraped], *, openmetrics: bool = False) -> dict[tuple[str
     return {(each.name, frozenset(each.labels.items())): each.value for family in families for each in family.samples}
 
 
+def metered(tubes: Sequence[StatsTube], rest: Mapping[str, int] | None = None, **more: "int | str") -> Metered:
+    """A server, all of whose given tubes have metrics of their own."""
+    keys = frozenset(tubes[0].raw) if tubes else frozenset[str]()
+    return Metered(stats(**more), "cluster_role" not in more, {each.name: each for each in tubes}, rest or {}, keys)
+
+
 @pytest.mark.parametrize("openmetrics", [False, True])
 def test_names_are_escaped(openmetrics: bool) -> None:
-    found = read([Scraped(HOSTILE, "", sample([tube(HOSTILE, total_jobs=3)]))], openmetrics=openmetrics)
+    found = read([Scraped(HOSTILE, "", metered([tube(HOSTILE, total_jobs=3)]))], openmetrics=openmetrics)
     assert found["beanpole_jobs_put_total", frozenset({"server": HOSTILE, "tube": HOSTILE}.items())] == 3
 
 
 def test_what_is_no_text_is_still_served() -> None:
-    found = read([Scraped("a", "", sample([tube("\udcff", total_jobs=3)]))])
+    found = read([Scraped("a", "", metered([tube("\udcff", total_jobs=3)]))])
     assert found["beanpole_jobs_put_total", frozenset({"server": "a", "tube": "?"}.items())] == 3
 
 
 def test_a_server_that_is_away_is_only_down() -> None:
-    found = read([Scraped("a", "", None), Scraped("b", "", sample([]))])
+    found = read([Scraped("a", "", None), Scraped("b", "", metered([]))])
     assert found["beanpole_up", frozenset({("server", "a")})] == 0
     assert found["beanpole_up", frozenset({("server", "b")})] == 1
     assert [name for name, labels in found if ("server", "a") in labels] == ["beanpole_up"]
 
 
 def test_a_node_that_follows_says_what_it_is_and_counts_no_jobs() -> None:
-    node = sample([], cluster_role="follower", cluster_epoch=4, cluster_lag=70)
+    node = metered([], cluster_role="follower", cluster_epoch=4, cluster_lag=70)
     found = read([Scraped("a", "", node)])
     assert found["beanpole_cluster_role", frozenset({"server": "a", "role": "follower"}.items())] == 1
     assert found["beanpole_cluster_role", frozenset({"server": "a", "role": "leader"}.items())] == 0
@@ -50,13 +59,13 @@ def test_a_node_that_follows_says_what_it_is_and_counts_no_jobs() -> None:
 
 
 def test_what_a_server_does_not_say_has_no_line() -> None:
-    found = read([Scraped("", "", sample([tube("a", total_jobs=1)]))])
+    found = read([Scraped("", "", metered([tube("a", total_jobs=1)]))])
     assert ("beanpole_jobs_put_total", frozenset({("tube", "a")})) in found
     assert not any(name.startswith("beanpole_job_ends") for name, _ in found)
 
 
 def test_the_other_tubes_have_their_sum() -> None:
-    node = sample([tube("a", total_jobs=1, pause=60)], {"total-jobs": 9, "pause": 2})
+    node = metered([tube("a", total_jobs=1, pause=60)], {"total-jobs": 9, "pause": 2})
     found = read([Scraped("", "", node)])
     assert found["beanpole_jobs_put_total", frozenset({("tube", "*")})] == 9
     assert found["beanpole_tube_paused", frozenset({("tube", "a")})] == 1
@@ -70,9 +79,8 @@ def test_the_counts_of_a_histogram_add_up(openmetrics: bool) -> None:
         {"turn-commands": [7, 1, 2, 3]},
         {"mail": {"job-ready": [2_500_000, 1, 0, 4]}},
         {"job-ready": [0, 0, 0, 0], "job-held": [5, 1, 0, 0]},
-        {},
     )
-    found = read([Scraped("a", "", replace(sample([]), times=times))], openmetrics=openmetrics)
+    found = read([Scraped("a", "", replace(metered([]), times=times))], openmetrics=openmetrics)
 
     def value(name: str, **labels: str) -> float | None:
         return found.get((name, frozenset({"server": "a", **labels}.items())))
@@ -89,6 +97,6 @@ def test_the_counts_of_a_histogram_add_up(openmetrics: bool) -> None:
 
 def test_the_text_comes_in_slices() -> None:
     tubes = [tube(f"tube-{number}", total_jobs=number) for number in range(3000)]
-    pieces = list(slices(lines_of([Scraped("a", "", sample(tubes))], openmetrics=False)))
+    pieces = list(slices(lines_of([Scraped("a", "", metered(tubes))], openmetrics=False)))
     assert len(pieces) > 2
     assert max(map(len, pieces)) < limits.CHARS_PER_SLICE + 10_000

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beanpole.client.histograms import Histogram, Histograms
-from beanpole.console.metrics.times import SERVER, TimesDivision
+from beanpole.console.metrics.times import TimesDivision
 
 BOUNDS = {"job": (100, 250), "turn": (10,), "commands": (1, 2)}
 
@@ -26,12 +26,6 @@ def test_what_is_not_shown_is_left_together() -> None:
     assert times.tubes == {"a": {"job-ready": [400, 0, 2, 0]}, "b": {}}
     assert times.rest == {"job-ready": [1600, 0, 8, 0]}
     assert times.server == {"turn": [5, 1, 0]}
-
-
-def test_charts_have_tubes_that_are_not_shown() -> None:
-    times = TimesDivision().divide("abc", ["a"], found(10, {"a": 2, "b": 0, "c": 5}), ["b", "c", "d"])
-    assert times.ready == {SERVER: [2000, 0, 10, 0], "a": [400, 0, 2, 0], "c": [1000, 0, 5, 0]}
-    assert times.rest == {"job-ready": [1600, 0, 8, 0]}
 
 
 def test_a_tube_that_came_again_in_between_is_not_counted_twice() -> None:

@@ -2,18 +2,19 @@
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from beanpole.client import StatsTube
 from beanpole.console.metrics.tubes import Division
-from tests.unit.console.made import tube
+from tests.unit.console.made import sample, tube
 
 
 def divide(division: Division, tubes: Sequence[StatsTube], server_id: str = "a") -> tuple[list[str], dict[str, int]]:
-    named, rest = asyncio.run(division.divide(server_id, tubes))
-    return [each.name for each in named], rest
+    named, rest = asyncio.run(division.divide(sample(*tubes, id=server_id)))
+    return list(named), rest
 
 
 def test_the_first_by_name_have_their_own() -> None:
@@ -32,7 +33,7 @@ def test_the_first_by_name_have_their_own() -> None:
 
 def test_patterns_choose() -> None:
     tubes = [tube(name, total_jobs=1) for name in ("a", "mail-1", "mail-2", "z")]
-    named, rest = divide(Division(["mail-*", "z"], tubes_max=2), tubes)
+    named, rest = divide(Division(lambda name: name != "a", tubes_max=2), tubes)
     assert named == ["mail-1", "mail-2"]
     assert rest["total-jobs"] == 2
 
@@ -62,5 +63,5 @@ def test_events_are_counted_once_whatever_tubes_come_and_go(samples: list[dict[s
 def test_tubes_that_a_sample_did_not_reach_are_not_counted_again() -> None:
     division = Division(tubes_max=0)
     assert divide(division, [tube("a", total_jobs=1), tube("b", total_jobs=5)])[1]["total-jobs"] == 6
-    asyncio.run(division.divide("a", [tube("a", total_jobs=2)], complete=False))
+    asyncio.run(division.divide(replace(sample(tube("a", total_jobs=2)), is_complete=False)))
     assert divide(division, [tube("a", total_jobs=2), tube("b", total_jobs=6)])[1]["total-jobs"] == 8

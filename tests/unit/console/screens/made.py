@@ -9,14 +9,14 @@ from starlette.requests import Request
 from beanpole.client import Address
 from beanpole.console.errors import AwayError
 from beanpole.console.live.history import History
-from beanpole.console.live.rates import Change
-from beanpole.console.sample import Sample
 from beanpole.console.sampler import Away
 from beanpole.console.screens.screen import View
 from beanpole.console.screens.table import SCREENS
 from beanpole.console.security.visitors import Visitor
 from beanpole.console.servers import Purpose, Server
 from beanpole.console.settings import Source
+from beanpole.observe.growth import Change
+from beanpole.observe.sampling import Sample
 
 HOSTILE = "<script>alert('\"&x\x00\u202e\ud800</script>"
 """What a client may have called itself: markup, controls, text that turns round, half a character."""
@@ -29,7 +29,7 @@ def changed(before: Sample | None, after: Sample | None) -> Change:
     for each in (before, after):
         if each is not None:
             change = Change(change, each)
-            change.add(each.tubes)
+            change.add(each.tubes.values())
     return change
 
 

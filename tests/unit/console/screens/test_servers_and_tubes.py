@@ -31,8 +31,7 @@ OURS = PLAIN | {"oldest_ready": 70, "jobs_reserved": 5, "jobs_released": 1}
 
 def sampled(*tubes: StatsTube, at_s: float = 0, **more: int | str) -> Any:  # noqa: ANN401 - a sample, or what is like one
     """A sample of a server with some tubes."""
-    found = samples.sample(list(tubes), None, **more)
-    return type(found)(int(at_s * 1e9), found.stats, found.tubes, found.named, found.rest)
+    return samples.sample(*tubes, at_s=at_s, histograms=None, **more)
 
 
 def typed(name: str, **counts: int) -> StatsTube:

@@ -4,11 +4,13 @@ Counters of tubes go with their tubes, so that a sum of them may fall: we add up
 another `id` is another process, and counts from the start.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from beanpole.client import StatsTube
-from beanpole.console.sample import Sample
+if TYPE_CHECKING:
+    from beanpole.client import StatsTube
+    from beanpole.observe.sampling import Sample
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +43,12 @@ Counts = tuple[int | None, ...]
 """How many of each; None: the server does not count them."""
 
 
-def counts_of(tube: StatsTube) -> Counts:
+def grown(before: int | None, now: int) -> int:
+    """By how much a counter grew; one that fell, and one that was not there, began at 0."""
+    return now - before if before is not None and now >= before else now
+
+
+def counts_of(tube: "StatsTube") -> Counts:
     """What a tube has counted."""
     raw = tube.raw
     return tuple(
@@ -51,13 +58,10 @@ def counts_of(tube: StatsTube) -> Counts:
 
 
 def growth(before: Counts | None, after: Counts) -> Counts:
-    """By how much counters grew; those that fell, and those of a tube that was not there, began at 0."""
+    """By how much the counters of a tube grew; those of one that was not there began at 0."""
     if before is None:
         return after
-    return tuple(
-        None if now is None else now - then if then is not None and now >= then else now
-        for then, now in zip(before, after, strict=True)
-    )
+    return tuple(None if now is None else grown(then, now) for then, now in zip(before, after, strict=True))
 
 
 def per_second(counts: Counts, seconds: float) -> Rates:
@@ -67,15 +71,14 @@ def per_second(counts: Counts, seconds: float) -> Rates:
     return Rates(*(None if count is None else count / seconds for count in counts))
 
 
-class Change(Mapping[str, Rates]):
+class Change:
     """The rates of each tube between two samples, by name. One that is not known has unknown rates.
 
     It is made of the change before it, and keeps what that one's tubes had counted, which is a tenth of the sample.
     """
 
-    def __init__(self, before: "Change | None" = None, after: Sample | None = None) -> None:
+    def __init__(self, before: "Change | None" = None, after: "Sample | None" = None) -> None:
         """Begins one; its tubes are added."""
-        self._tubes: dict[str, StatsTube] = {}
         self.counts: dict[str, Counts] = {}
         """What each tube has counted."""
         self.server_id = after.stats.id if after is not None and after.leads else None
@@ -92,12 +95,12 @@ class Change(Mapping[str, Rates]):
             self.seconds = (self.at_ns - before.at_ns) / 1e9
             self._grown[0] = max(self.jobs_count - before.jobs_count, 0)
 
-    def add(self, tubes: Iterable[StatsTube]) -> None:
+    def add(self, tubes: "Iterable[StatsTube]") -> None:
         """Adds some of the tubes of the later sample."""
         is_known = self._grown[0] is not None
         for tube in tubes:
             name, counts = tube.name, counts_of(tube)
-            self._tubes[name], self.counts[name] = tube, counts
+            self.counts[name] = counts
             if is_known:
                 for place, count in enumerate(growth(self._before.get(name), counts)):
                     if place and count is not None:
@@ -113,16 +116,6 @@ class Change(Mapping[str, Rates]):
         if before is None or counts is None:
             return UNKNOWN
         return per_second(growth(before, counts), self.seconds)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._tubes)
-
-    def __len__(self) -> int:
-        return len(self._tubes)
-
-    def tube(self, name: str) -> StatsTube | None:
-        """What the later sample has of a tube."""
-        return self._tubes.get(name)
 
     @property
     def total(self) -> Rates:
