@@ -129,7 +129,8 @@ class Popen(subprocess.Popen[Any]):
             "has_session": self._options.get("start_new_session", False),
             "descriptors": [0, 1, 2, *passed],
         }
-        self.pid = server_of(self._asked.module).fork(request, [*standard, *passed])
+        with one_at_a_time:
+            self.pid = server_of(self._asked.module).fork(request, [*standard, *passed])
         self._child_created = True
         self._close_pipe_fds(*pipes)  # type: ignore[attr-defined]
 
@@ -192,6 +193,8 @@ class ForkServer:
 
 
 servers: dict[str, ForkServer] = {}
+one_at_a_time = threading.Lock()
+"""Held while a fork server is asked: tests start processes from threads, too."""
 
 
 def server_of(module: str) -> ForkServer:
