@@ -31,9 +31,6 @@ PACKAGE = Path("src/beanpole")
 TESTS_TIMEOUT_S = 600.0
 """How long the tests of a mutant may take: one that makes them wait for ever is noticed, too."""
 
-SIMULATED = {"SIMULATION_SEEDS": "60", "CLUSTER_SEEDS": "24", "BEANPOLE_CONVERSATIONS": "60"}
-"""How many seeds each tries."""
-
 
 class Group(NamedTuple):
     """Sources, and the tests that are likeliest to notice a mistake in them, the quickest first."""
@@ -183,7 +180,6 @@ class Copy:
         shutil.copytree(root, self.root, ignore=kept, symlinks=True)
         self.environment = {
             **os.environ,
-            **SIMULATED,
             "PYTHONPATH": str(self.root / "src"),
             "PYTHONDONTWRITEBYTECODE": "1",
         }

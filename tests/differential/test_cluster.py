@@ -10,7 +10,7 @@ from pathlib import Path
 from tests.clusters import clustered_server
 from tests.databases import DatabaseServers
 from tests.differential.conversation import BODY_BYTES_MAX
-from tests.differential.test_differential import CONVERSATIONS, Comparison, converse
+from tests.differential.test_differential import SEEDS, Comparison, converse
 from tests.servers import beanstalkd_version, missing_peer
 
 
@@ -22,4 +22,4 @@ def test_a_node_of_a_cluster_answers_as_beanstalkd(database_servers: DatabaseSer
         comparison = Comparison(
             stack, lambda *_: clustered_server(database_servers, tmp_path, body_bytes_max=BODY_BYTES_MAX)
         )
-        converse(comparison, max(CONVERSATIONS // 20, 1))
+        converse(comparison, SEEDS[:: len(SEEDS) // 4 or 1])

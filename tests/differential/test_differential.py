@@ -1,9 +1,8 @@
 """Drives Beanpole and beanstalkd with the same random conversations and compares all bytes, but for known differences.
 
-A failure prints the conversation's seed: `BEANPOLE_SEED=<seed> pytest tests/differential` runs that one alone.
+A failure prints the conversation's seed: `DIFFERENTIAL_SEED=<seed> pytest tests/differential` runs that one alone.
 """
 
-import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
@@ -14,10 +13,11 @@ from beanpole.testing.world import World
 from tests.differential.conversation import BODY_BYTES_MAX, Conversation
 from tests.differential.differences import DIFFERENCES, NORMALISED
 from tests.differential.side import OBSERVER, Part, ServerSide, WorldSide, split_replies
+from tests.seeds import seeds
 from tests.servers import Server, beanpole_server, beanstalkd_server, beanstalkd_version, missing_peer
 
-CONVERSATIONS = int(os.environ.get("BEANPOLE_CONVERSATIONS", "400"))
-"""How many conversations one run of the tests has; about 30 s. Set the variable for a longer search."""
+SEEDS = seeds(80, "DIFFERENTIAL_SEED")
+"""One for each conversation."""
 
 STEPS = 60
 """How long a conversation is."""
@@ -128,17 +128,16 @@ def comparison() -> Iterator[Comparison]:
 
 def test_beanpole_answers_as_beanstalkd(comparison: Comparison) -> None:
     """Random conversations have the same replies."""
-    converse(comparison, CONVERSATIONS)
+    converse(comparison, SEEDS)
 
 
-def converse(comparison: Comparison, count: int) -> None:
-    """So many conversations, or the one that the environment asks for."""
-    seed = os.environ.get("BEANPOLE_SEED")
-    for number in [int(seed)] if seed else range(count):
+def converse(comparison: Comparison, seeds: range) -> None:
+    """A conversation of each seed."""
+    for number in seeds:
         try:
             comparison.converse(number)
         except AssertionError as difference:
-            replay = f"BEANPOLE_SEED={number} pytest tests/differential"
+            replay = f"DIFFERENTIAL_SEED={number} pytest tests/differential"
             raise AssertionError(f"{difference}\nTo replay: {replay}") from None
 
 

@@ -1,12 +1,13 @@
 """The engine and the reference model, in conversations that Hypothesis invents."""
 
-import os
+import hypothesis
 
 from tests.model.conversation import Conversation, converse
+from tests.seeds import seeds
 
-CONVERSATIONS = int(os.environ.get("BEANPOLE_CONVERSATIONS", "350"))
-"""How many conversations one run of the tests invents: some ten seconds. Set the variable for a longer search."""
+SEEDS = seeds(80, "MODEL_SEED")
+"""Of these the first is the seed of the conversations, and there are as many."""
 
 
 def test_engine_answers_as_the_model() -> None:
-    converse(Conversation, CONVERSATIONS)
+    converse(hypothesis.seed(SEEDS[0])(Conversation), len(SEEDS))

@@ -1,4 +1,4 @@
-"""More than a thousand seeded runs. `SIMULATION_SEED=n` runs one of them again, `SIMULATION_SEEDS=n` more or fewer.
+"""Hundreds of seeded runs; `tests/seeds.py` says which. `SIMULATION_SEED=n` runs one of them again.
 
 The runs are shared out among the tests below, so that one that hangs is found.
 """
@@ -7,31 +7,32 @@ import os
 
 import pytest
 
+from tests.seeds import seeds
 from tests.simulation.simulation import simulate
 
 SEED = os.environ.get("SIMULATION_SEED")
-SEED_COUNT = int(os.environ.get("SIMULATION_SEEDS", "1200"))
+SEEDS = seeds(200, "SIMULATION_SEED")
 BLOCKS = 8
 
 
 @pytest.mark.skipif(SEED is not None, reason="one seed is wanted")
 @pytest.mark.parametrize("block", range(BLOCKS))
 def test_crashes_at_random_moments_lose_nothing_that_was_promised(block: int) -> None:
-    for seed in sorted({*range(SEED_COUNT), *REPAIRED})[block::BLOCKS]:
+    for seed in SEEDS[block::BLOCKS]:
         simulate(seed)
 
 
 @pytest.mark.skipif(SEED is not None, reason="one seed is wanted")
 @pytest.mark.parametrize("block", range(BLOCKS))
 def test_crashes_lose_nothing_that_extensions_promised(block: int) -> None:
-    for seed in range(block, SEED_COUNT // 2, BLOCKS):
+    for seed in SEEDS[block : len(SEEDS) // 2 : BLOCKS]:
         simulate(seed, extensions=True)
 
 
 @pytest.mark.skipif(SEED is not None, reason="one seed is wanted")
 @pytest.mark.parametrize("block", range(BLOCKS))
 def test_crashes_lose_no_rules_and_no_limit_holds_back_what_it_should_not(block: int) -> None:
-    for seed in range(block, SEED_COUNT // 4, BLOCKS):
+    for seed in SEEDS[block : len(SEEDS) // 4 : BLOCKS]:
         simulate(seed, extensions=seed % 2 == 1, limits=True)
 
 

@@ -1,6 +1,6 @@
 """Followers know what extensions do: after faults and fail-overs all nodes hold the same jobs, tags and numbers.
 
-A failure prints its seed; ``CLUSTER_SEED=n`` runs that one again, ``CLUSTER_SEEDS=n`` more of them.
+A failure prints its seed; ``CLUSTER_SEED=n`` runs that one again.
 """
 
 import pytest

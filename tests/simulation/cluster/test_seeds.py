@@ -1,11 +1,9 @@
 """What clients were told stays true, whatever is killed, paused, cut off, slow or promoted.
 
-A failure prints its seed; ``CLUSTER_SEED=n`` runs that one again, ``CLUSTER_SEEDS=n`` more of them, and
-``CLUSTER_SEED_FROM=n`` others.
+A failure prints its seed; ``CLUSTER_SEED=n`` runs that one again. ``tests/seeds.py`` says which there are.
 """
 
 import asyncio
-import os
 from collections import Counter
 from itertools import pairwise
 from random import Random
@@ -14,16 +12,12 @@ import pytest
 
 from beanpole.log.postgres.rows import Place
 from beanpole.log.postgres.store import ChangedError, UnreadableError
+from tests.seeds import seeds
 from tests.simulation.cluster.database import Faults
 from tests.simulation.cluster.history import check_history, check_times, settle
 from tests.simulation.cluster.world import Seen, SimulatedNode, World
 
-FROM_SEED = int(os.environ.get("CLUSTER_SEED_FROM", "0"))
-SEEDS = (
-    [int(os.environ["CLUSTER_SEED"])]
-    if "CLUSTER_SEED" in os.environ
-    else range(FROM_SEED, FROM_SEED + int(os.environ.get("CLUSTER_SEEDS", "24")))
-)
+SEEDS = seeds(24, "CLUSTER_SEED")
 LOST_SEEDS = SEEDS[: max(1, len(SEEDS) // 4)]
 CLIENTS = 5
 LOAD_S = 15.0

@@ -1,0 +1,16 @@
+"""Which seeds the random tests run: the same few for each commit, and many fresh ones where there is time.
+
+`SEEDS_FROM=n` says where they begin, `SEEDS_TIMES=n` how many times as many there are; `make test-all` prints what it
+takes. A failure prints its own seed, and the variable that runs that one alone.
+"""
+
+import os
+
+FROM = int(os.environ.get("SEEDS_FROM", "0"))
+TIMES = int(os.environ.get("SEEDS_TIMES", "1"))
+
+
+def seeds(count: int, only: str) -> range:
+    """Return the seeds of a test that has `count` of them for a commit, or the one that the variable `only` says."""
+    one = os.environ.get(only)
+    return range(FROM, FROM + count * TIMES) if one is None else range(int(one), int(one) + 1)
