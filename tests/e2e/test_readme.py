@@ -24,7 +24,7 @@ pytestmark = pytest.mark.repository
 
 README = (Path(__file__).resolve().parents[2] / "README.md").read_text()
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", README.partition("## Install")[0], re.MULTILINE | re.DOTALL)
-AGES = re.compile(r"(?<= 65536 )\d+|[\d.]+(?= s ago)")
+AGES = re.compile(r"(?<= 65536 )[\d.]+|[\d.]+(?= s ago)")
 LATER = re.compile(r"[abc]@example\.org")
 """Whom the later mails go to. Three threads print that, word by word, so there may be no whole line of it."""
 
@@ -112,7 +112,7 @@ def test_the_first_fifteen_minutes(tmp_path: Path) -> None:
             assert sorted(without_times(messages.read_text().replace(terminal.port, "11300"))) == sorted(
                 logged.splitlines()
             )
-            wait_until(lambda: "buried" in terminal.run("beanpole", "jobs", "mails"), "the second is dead")
+            wait_until(lambda: "buried" in terminal.run("beanpole", "list", "mails"), "the second is dead")
             assert words(terminal.run("bash", "-e", "-c", look)) == words(seen)
             wait_until(lambda: REASON in terminal.page("/failures"), "the console knows why")
             terminal.run("bash", "-e", "-c", put_more)

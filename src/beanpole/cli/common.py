@@ -267,6 +267,17 @@ def cell(value: object) -> str:
     return visible(str(value), kept="")
 
 
+def first_line(text: str) -> str:
+    """Return the beginning of the reason for which a job failed."""
+    return cell(text.strip().partition("\n")[0])
+
+
+def indented(word: str, text: str) -> list[str]:
+    """Return a reason as lines: the text of an error has several."""
+    first, *more = text.splitlines() or [""]
+    return [f"  - {word}: {cell(first)}", *(f"    {cell(each)}" for each in more)]
+
+
 def draw(columns: Sequence[str], rows: Sequence[Mapping[str, object]]) -> None:
     """Draw a table on the terminal, numbers on the right."""
     on_the_right = [bool(rows) and all(type(row[column]) in {int, float} for row in rows) for column in columns]

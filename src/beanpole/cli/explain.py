@@ -2,8 +2,7 @@
 
 import click
 
-from beanpole.cli.common import TARGET, Output, Server, verb
-from beanpole.cli.deaths import indented
+from beanpole.cli.common import TARGET, Output, Server, indented, verb
 from beanpole.cli.errors import note
 from beanpole.cli.wrapping import wrapped
 from beanpole.client import Explanation

@@ -1,29 +1,49 @@
-"""``beanpole list``: the jobs of a tube, page by page."""
+"""``beanpole list``: the jobs of a tube."""
 
-from collections.abc import Iterable, Iterator
-from itertools import islice
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
 
 import click
 
-from beanpole.cli.change import need
-from beanpole.cli.common import COUNT, ID, TUBE, Output, Server, body_fields, verb
-from beanpole.cli.deaths import PIECE, reasons_of
-from beanpole.cli.jobs import preview
-from beanpole.cli.scan import STATES, count_of
+from beanpole.cli.common import COUNT, ID, TUBE, Output, Server, body_fields, cell, first_line, jobs_text, verb
+from beanpole.cli.errors import Failure, missing, note
+from beanpole.cli.options import REASON, scan_options
 from beanpole.client import Client, JobInfo
+from beanpole.client.extensions import ID_MAX, STATES
 from beanpole.errors import ExitCode
-from beanpole.protocol.limits import FRAMES_MAX
+from beanpole.operations.listing import Facts, Filter, Missed, Page, count_of, jobs_of
+from beanpole.operations.plan import run, walk
 
-COLUMNS = ("id", "state", "pri", "age", "delay", "ttr", "reserves", "key")
+COLUMNS = ("id", "state", "pri", "age", "left", "ttr", "reserves", "timeouts", "key", "why")
 DEAD_COLUMNS = ("id", "state", "pri", "death", "failed")
-BODY_SHOWN = 240
-"""Bytes of a body from which a table shows the beginning."""
+BODY_SHOWN = 60
+"""Characters of a body that stand in a table."""
 
 BODY_BYTES = 65_536
 """Bytes of a body with --json."""
 
-
 IN_ORDER = tuple(each for each in STATES if each != "reserved")
+
+
+def place_of(wanted: Filter, first: int | None, last: int | None, id_count_max: int) -> Filter:
+    """Return a filter with what the options of a scan say."""
+    if first is not None and last is not None and first > last:
+        raise click.UsageError("--from is after --to")
+    return replace(wanted, after=max(wanted.after, (first or 1) - 1), last=last or ID_MAX, scan_ids=id_count_max)
+
+
+def listed(client: Client[bytes], tube: str, wanted: Filter, **more: Any) -> Iterator[Page]:
+    """Return the jobs of a tube, some at a time; say it if some were not found.
+
+    Raises Failure: there is no such tube, or, behind the last of them, some were not found.
+    """
+    with missing(f"there is no tube {tube}"):
+        run(client, count_of(tube, wanted.states))
+    missed: Missed = yield from walk(client, jobs_of(tube, wanted, **more))
+    if missed.count:
+        where = "; --from, --to and --scan say which ids to look at"
+        raise Failure(f"{jobs_text(missed.count)} of {tube} not found among {missed.ids} ids{where}")
 
 
 @verb("list")
@@ -33,10 +53,10 @@ IN_ORDER = tuple(each for each in STATES if each != "reserved")
 @click.option("--after", type=ID, help="Only jobs behind this id.")
 @click.option("--next", "in_order", is_flag=True, help="In the order in which workers get them, up to 1 000 jobs. (*)")
 @click.option("--dead", is_flag=True, help="Only jobs that have died: when, where, and of what. (*)")
-@click.option(
-    "--text", default="", help="Only jobs with this text in their key, or the first 64 KiB of their body. (*)"
-)
-@click.option("--bodies", is_flag=True, help="Show how bodies begin; with --json, up to 64 KiB of each. (*)")
+@click.option("--text", default="", help="Only jobs with this text in their key, or the first 64 KiB of their body.")
+@REASON
+@click.option("--bodies", is_flag=True, help="Show how bodies begin; with --json, up to 64 KiB of each.")
+@scan_options
 def list(  # noqa: A001 - the word for it
     server: Server,
     out: Output,
@@ -48,91 +68,67 @@ def list(  # noqa: A001 - the word for it
     in_order: bool,
     dead: bool,
     text: str,
+    reason: str,
     bodies: bool,
+    **scan: Any,
 ) -> ExitCode:
     """List the jobs of TUBE by their ids, state by state.
 
-    A server that knows list-jobs gives them page by page: each job that is there throughout is shown once. Another is
-    asked for id after id, which takes long where ids are large; jobs says where to look. Options with (*) need a server
-    that knows them.
+    left is how many seconds are left of a delay or a time to run, why is what the worker said that failed last, if the
+    server knows it; --json has more.
+
+    A server that knows list-jobs gives them page by page: each job that is there throughout is shown once. Another has
+    no command for that: ids are asked for, one after the other, around those of the next ready, delayed and buried job
+    and the newest one, until as many jobs are found as the tube has. That takes a few seconds for a million ids, and
+    the server as many lookups. --from and --to look at certain ids instead. Exit code 1: not all jobs were found.
+
+    Options with (*) need a server that knows them.
     """
-    client = server.client()
-    count_of(client, tube, states or STATES)  # says whether there is such a tube
-    size = BODY_BYTES if text or (bodies and out.as_json) else BODY_SHOWN if bodies else None
     if in_order and "reserved" in states:
         raise click.UsageError("--next is about jobs that workers get; those that are reserved have no order")
-    if dead:
-        need(client.features(), "list-jobs")
-        need(client.features(), "explain")
-    found = (
-        job
-        for state in states or (IN_ORDER if in_order else STATES)
-        for job in pages(
-            client, tube, state, limit, dead=dead, text=text, after=after or 0, in_order=in_order, bodies=size
-        )
-    )
-    if dead:
-        show_dead(client, out, found, bodies=bodies)
-    elif out.as_json:
-        for job in found:
-            out.record(record_of(job, bodies=bodies), "")
-    else:
-        rows = (row_of(job, bodies=bodies) for job in found)
-        out.table([*COLUMNS, "body"] if bodies else COLUMNS, rows)
-    return ExitCode.OK
-
-
-def show_dead(client: Client[bytes], out: Output, jobs: Iterable[JobInfo], *, bodies: bool) -> None:
-    """Write what is known of jobs that have died: the server explains each."""
+    chosen = states or (IN_ORDER if in_order else STATES)
+    wanted = Filter(chosen, limit, after or 0, text=text, reason=reason, is_dead=dead, in_order=in_order)
+    wanted = place_of(wanted, **scan)
+    size = 0 if not bodies else BODY_BYTES if out.as_json else BODY_SHOWN * 4
+    failures: Any = []
 
     def rows() -> Iterator[dict[str, object]]:
-        left = iter(jobs)
-        while piece := {job.id: job for job in islice(left, PIECE)}:
-            for id, said in reasons_of(client, [*piece]).items():  # but for jobs that are gone
-                shown = record_of(piece[id], bodies=bodies) if out.as_json else row_of(piece[id], bodies=bodies)
-                yield shown | {"death": said.get("died", ""), "failed": said.get("failed", "")}
+        try:
+            for page in listed(server.client(), tube, wanted, bodies=size, with_facts=True):
+                for job in page.jobs:
+                    if (facts := page.facts.get(job.id)) is not None:  # else it is gone
+                        yield shape(job, facts, bodies=bodies)
+        except Failure as failure:
+            if failure.exit_code != ExitCode.FAILED:
+                raise
+            failures.append(failure)
 
-    out.table([*DEAD_COLUMNS, "body"] if bodies else DEAD_COLUMNS, rows())
-
-
-def pages(
-    client: Client[bytes],
-    tube: str,
-    state: str,
-    limit: int | None,
-    *,
-    dead: bool,
-    after: int,
-    in_order: bool,
-    bodies: int | None,
-    text: str = "",
-) -> Iterator[JobInfo]:
-    """Return the jobs in a state, or only those that have died or have a text, a page at a time."""
-    is_whole = not dead and not text
-    left = limit
-    at: int | None = after
-    while at is not None and left != 0:
-        most = min(left, FRAMES_MAX) if is_whole and left is not None else FRAMES_MAX
-        order = "next" if in_order else None
-        page = client.list_jobs(tube, state, most, after=at, bodies=bodies, order=order)  # type: ignore[arg-type]
-        found = page.jobs if is_whole else [job for job in page.jobs if fits(job, text, dead=dead)][:left]
-        yield from found
-        left = None if left is None else left - len(found)
-        at = None if in_order else page.next
+    shape = record_of if out.as_json else row_of
+    out.table([*(DEAD_COLUMNS if dead else COLUMNS), *(["body"] if bodies else [])], rows())
+    for each in failures:
+        out.flush()
+        note(each.message)
+    return ExitCode.FAILED if failures else ExitCode.OK
 
 
-def fits(job: JobInfo, text: str, *, dead: bool) -> bool:
-    """Whether a job has died, where that is wanted, and has a text in its key or body."""
-    has_text = text in (job.key or "") or text.encode("utf-8", "surrogateescape") in job.body
-    return has_text and (job.died is not None or not dead)
-
-
-def row_of(job: JobInfo, *, bodies: bool) -> dict[str, object]:
+def row_of(job: JobInfo, facts: Facts, *, bodies: bool) -> dict[str, object]:
     """Return the row of a job in a table."""
-    return job.as_dict() | {"key": job.key or "", "body": preview(job.body[:BODY_SHOWN]) if bodies else ""}
+    shown = job.as_dict() | {"key": job.key or "", "left": facts.left, "death": facts.died, "failed": facts.failed}
+    return shown | {"why": shortened(first_line(facts.reason)), "body": preview(job.body) if bodies else ""}
 
 
-def record_of(job: JobInfo, *, bodies: bool) -> dict[str, object]:
+def record_of(job: JobInfo, facts: Facts, *, bodies: bool) -> dict[str, object]:
     """Return what is known of a job, with its body if that was asked for."""
     known = {name: value for name, value in job.as_dict().items() if value is not None and name != "body"}
-    return known | (body_fields(job.body) if bodies else {})
+    said = {name: text for name, text in (("death", facts.died), ("failed", facts.failed)) if text}
+    return known | {"left": facts.left} | said | (body_fields(job.body) if bodies else {})
+
+
+def preview(body: bytes) -> str:
+    """Return how a body begins, on one line."""
+    return shortened(cell(body[: BODY_SHOWN * 4].decode(errors="replace")))
+
+
+def shortened(text: str) -> str:
+    """Return a text as long as a table shows it."""
+    return text if len(text) <= BODY_SHOWN else text[: BODY_SHOWN - 1] + "…"

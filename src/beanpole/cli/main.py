@@ -15,30 +15,29 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     "Jobs": {
         "put": ("put", "Put jobs."),
         "reserve": ("reserve", "Reserve jobs, and finish them."),
-        "delete": ("finish", "Delete jobs."),
-        "release": ("finish", "Make jobs ready, or delay them."),
-        "bury": ("finish", "Bury jobs: set them aside until they are kicked."),
-        "kick": ("finish", "Make buried or delayed jobs ready."),
-        "hold": ("finish", "Hold a job, so that no worker gets it."),
-        "change": ("change", "Change jobs: their tube, priority, delay, body."),
-        "snooze": ("change", "Put jobs off."),
-        "fail": ("change", "Let an attempt at jobs fail."),
+        "delete": ("job_verbs", "Delete jobs."),
+        "release": ("job_verbs", "Make jobs ready, or delay them."),
+        "bury": ("job_verbs", "Bury jobs: set them aside until they are kicked."),
+        "kick": ("job_verbs", "Make buried or delayed jobs ready."),
+        "hold": ("job_verbs", "Hold a job, so that no worker gets it."),
+        "change": ("job_verbs", "Change jobs: their tube, priority, delay, body."),
+        "snooze": ("job_verbs", "Put jobs off."),
+        "fail": ("job_verbs", "Let an attempt at jobs fail."),
     },
     "Tubes": {
         "tubes": ("inspect", "Show all tubes."),
         "pause": ("pause", "Keep the jobs of a tube from being reserved."),
         "resume": ("pause", "End the pause of a tube."),
         "rules": ("rules", "Set rules for tubes: attempts, limits, expiry and so on."),
-        "move": ("move", "Move the jobs of a tube into another."),
-        "redrive": ("redrive", "Move dead jobs back to where they died."),
-        "clear": ("clear", "Delete the jobs of a tube."),
+        "move": ("tube_verbs", "Move the jobs of a tube into another."),
+        "redrive": ("tube_verbs", "Move dead jobs back to where they died."),
+        "clear": ("tube_verbs", "Delete the jobs of a tube."),
         "export": ("transfer", "Write the jobs of a tube as JSON lines."),
         "import": ("transfer", "Put jobs from the output of export."),
     },
     "Look": {
         "peek": ("inspect", "Show jobs."),
-        "jobs": ("jobs", "List the jobs of a tube."),
-        "list": ("list", "List the jobs of a tube, page by page."),
+        "list": ("list", "List the jobs of a tube."),
         "explain": ("explain", "Say why a job is not done."),
         "stats": ("inspect", "Show statistics of the server, a tube or a job."),
         "top": ("top", "Watch a server."),
@@ -69,6 +68,9 @@ A verb that is a word of Python ends with an underscore there.
 """
 
 VERBS = {name: verb for group in GROUPS.values() for name, verb in group.items()}
+
+RENAMED = {"jobs": "list"}
+"""Verbs that have another name now."""
 
 MEANT = {
     "drain": "clear",
@@ -111,6 +113,8 @@ class Verbs(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find a verb; raise NoSuchCommand that names the likely ones if it is none."""
         name = args[0]
+        if name in RENAMED:
+            raise click.UsageError(f"{name} is {RENAMED[name]} now: call beanpole {RENAMED[name]}", ctx)
         if name in VERBS or name.startswith("-") or ctx.resilient_parsing:
             return super().resolve_command(ctx, args)
         raise click.exceptions.NoSuchCommand(name, possibilities=VERBS, ctx=ctx)

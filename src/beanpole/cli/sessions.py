@@ -3,11 +3,12 @@
 from collections.abc import Iterator
 from dataclasses import asdict
 
-from beanpole.cli.change import need
 from beanpole.cli.common import Output, Server, verb
 from beanpole.client import Client
 from beanpole.client.sessions import SessionInfo
 from beanpole.errors import ExitCode
+from beanpole.operations.listing import need
+from beanpole.operations.plan import run
 
 COLUMNS = ("number", "peer", "name", "since", "last_command", "age", "used", "watched", "waiting", "held", "oldest")
 """The columns of the table; durations are in seconds."""
@@ -20,7 +21,7 @@ def sessions(server: Server, out: Output) -> ExitCode:
     Durations are in seconds. A name is what a client has called itself. The server must know list-sessions.
     """
     client = server.client()
-    need(client.features(), "list-sessions")
+    run(client, need("list-sessions"))
     out.table(COLUMNS, (asdict(each) if out.as_json else row_of(each) for each in pages(client)))
     return ExitCode.OK
 

@@ -17,16 +17,19 @@ from typing import IO, Any
 import click
 
 from beanpole import limits
-from beanpole.cli.batches import STATES as REMOVABLE
-from beanpole.cli.batches import Copy, batches, delete, enter, put_copies, report_reserved
 from beanpole.cli.common import TUBE, Number, Output, Server, body_fields, jobs_text, progress, verb, write_all
-from beanpole.cli.errors import Failure, exit_code_of, explained, note, reporting
-from beanpole.cli.jobs import bodies_of, look_for, scan_options
-from beanpole.cli.scan import STATES
-from beanpole.client import StatsJob
+from beanpole.cli.errors import Failure, exit_code_of, explained, missing, note, reporting
+from beanpole.cli.list import listed, place_of
+from beanpole.cli.options import scan_options
+from beanpole.cli.tube_verbs import enter, report_reserved
+from beanpole.client import JobInfo, StatsJob
 from beanpole.client import limits as client_limits
 from beanpole.client.errors import DrainingError, OutOfMemoryError
+from beanpole.client.extensions import RESTING, STATES
 from beanpole.errors import ArgumentError, ExitCode
+from beanpole.operations.batches import Copy, batches, delete, put_copies, raise_lost
+from beanpole.operations.listing import Filter, count_of, with_bodies
+from beanpole.operations.plan import run, walk
 
 PIECE = 1_000
 """Jobs that are exported or imported in one round trip."""
@@ -53,11 +56,11 @@ def export(
     append: bool,
     states: tuple[str, ...],
     remove: bool,
-    **scan: int | None,
+    **scan: Any,
 ) -> ExitCode:
     """Write the jobs of TUBE, each as a line of JSON.
 
-    Nothing is changed: the jobs are found by their ids, as "beanpole jobs" does it. Jobs that are put or finished
+    Nothing is changed: the jobs are found by their ids, as "beanpole list" does it. Jobs that are put or finished
     during the export may or may not be in it.
 
     With --remove, each job is deleted once its line is written to the file and synced. NO JOB IS LOST, whatever breaks,
@@ -72,25 +75,29 @@ def export(
         raise click.UsageError(f"{output.name} is not empty: name another file, or give --append")
     end_last_line(file)
     if remove:
-        if set(states) - set(REMOVABLE) or any(scan[name] is not None for name in ("first", "last")):
+        if set(states) - set(RESTING) or any(scan[name] is not None for name in ("first", "last")):
             raise click.UsageError("--remove takes jobs that nobody has reserved, whatever their ids")
-        return export_and_remove(server, out, file, tube, states or REMOVABLE)
+        return export_and_remove(server, out, file, tube, states or RESTING)
     client = server.client()
-    found = look_for(client, tube, states or STATES, **scan)
-    count = 0
-    with progress("Exporting", len(found.jobs)) as advance:
-        for start in range(0, len(found.jobs), PIECE):
-            piece = found.jobs[start : start + PIECE]
-            bodies = bodies_of(client, piece)
-            write_all(file, b"".join(line_of(job, bodies[job.id], job.state) for job in piece if job.id in bodies))
-            count += len(bodies)
-            advance(len(piece))
-    file.flush()
+    wanted, count = place_of(Filter(states or STATES), **scan), 0
+    with missing(f"there is no tube {tube}"):
+        total = run(client, count_of(tube, wanted.states))
+    try:
+        with progress("Exporting", total) as advance:
+            for page in listed(client, tube, wanted, with_facts=True):
+                jobs = run(client, with_bodies(page.jobs, sys.maxsize))
+                left = {id: facts.left for id, facts in page.facts.items()}  # none of jobs that are gone
+                lines = [line_of(job, job.body, job.state, left[job.id]) for job in jobs if job.id in left]
+                write_all(file, b"".join(lines))
+                count += len(lines)
+                advance(len(page.jobs))
+    finally:
+        file.flush()
     report_exported(tube, count)
-    return ExitCode.FAILED if found.left_count else ExitCode.OK
+    return ExitCode.OK
 
 
-def export_and_remove(server: Server, out: Output, file: IO[bytes], tube: str, states: Sequence[str]) -> ExitCode:
+def export_and_remove(server: Server, out: Output, file: IO[bytes], tube: str, states: tuple[str, ...]) -> ExitCode:
     """Write jobs, sync the file, delete them; and so on."""
     if size_of_file(file) is None:
         raise click.UsageError("--remove writes to a file: give --output FILE, or > FILE")
@@ -105,12 +112,12 @@ def export_and_remove(server: Server, out: Output, file: IO[bytes], tube: str, s
         return f"{jobs_text(count)} of {tube} exported and removed{more}; call it again with --append, or >>, to go on"
 
     with reporting(story), progress("Exporting", sum(there.values())) as advance:
-        for batch in batches(client, tube, there):
+        for batch in walk(client, batches(tube, there)):
             pending = len(batch)
-            write_all(file, b"".join(line_of(each.stats, each.body, each.state) for each in batch))
+            write_all(file, b"".join(line_of(each.stats, each.body, each.state, each.delay_s) for each in batch))
             file.flush()
             os.fsync(file.fileno())
-            delete(client, batch)
+            run(client, delete(batch))
             count += len(batch)
             pending = 0
             advance(len(batch))
@@ -147,9 +154,9 @@ def sync_folder(file: IO[bytes]) -> None:
         os.close(fd)
 
 
-def line_of(job: StatsJob, body: bytes, state: str) -> bytes:
-    """Return the line of a job that was in a state."""
-    delay = job.time_left if job.state == "delayed" else 0
+def line_of(job: JobInfo | StatsJob, body: bytes, state: str, left_s: float) -> bytes:
+    """Return the line of a job that was in a state, with what is left of its delay."""
+    delay = int(left_s) if state == "delayed" else 0
     record = {"id": job.id, "tube": job.tube, "state": state, "pri": job.pri, "ttr": job.ttr, "delay": delay}
     return json.dumps(record | body_fields(body), ensure_ascii=False).encode() + b"\n"
 
@@ -199,7 +206,8 @@ def import_(server: Server, out: Output, *, tube: str, file: IO[bytes], ready: b
             first = piece[0][0]
             jobs, bad = read(piece, ready=ready)
             unsure = len(jobs)
-            results = dict(zip(jobs, put_copies(client, tube, list(jobs.values())), strict=True))
+            results = dict(zip(jobs, run(client, put_copies(tube, list(jobs.values()))), strict=True))
+            raise_lost(list(results.values()))
             put, end, stopped = 0, piece[-1][0] + 1, None
             for number, result in results.items():
                 if isinstance(result.error, (DrainingError, OutOfMemoryError)):

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.repository
 ROOT = Path(__file__).resolve().parents[3]
 PAGE, _, _ = (ROOT / "docs/cli.md").read_text().partition(MARKER.format("docs/cli.md"))
 EXAMPLES = re.findall(r"^```sh\n(.*?)^```\n\n```text\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
-VARYING = re.compile(r"\t65536\t\d+\t(\d\d?|35\d\d)\t")
+VARYING = re.compile(r"\t65536\t[\d.]+\t(\d\d?|35\d\d)\t")
 """Seconds of a table: how old a job is, and how many are left of its delay."""
 
 

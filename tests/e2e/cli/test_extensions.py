@@ -80,22 +80,19 @@ def test_list(cli: Cli, client: Client[bytes], tube: str) -> None:
     found = cli("list", tube, "--state", "ready", "--after", ids[0], "--limit", 1, "--json").objects
     assert [each["id"] for each in found] == [ids[1]]
     assert "no tube" in cli("list", tube + "x", code=2).err
-    if lacks(cli, client, "list-jobs", "list-jobs.bodies"):
-        assert "list-jobs" in cli("list", tube, "--bodies", code=1).err
+    bodies = [json.loads(line)["body"] for line in cli("list", tube, "--bodies", "--json").lines]
+    assert bodies == ["a", "b", "c", "later"]
+    if lacks(cli, client, "list-jobs", "list-jobs.order"):
+        assert "list-jobs" in cli("list", tube, "--next", code=1).err
     else:
-        bodies = [json.loads(line)["body"] for line in cli("list", tube, "--bodies", "--json").lines]
-        assert bodies == ["a", "b", "c", "later"]
         assert cli("list", tube, "--next", "--limit", 1).lines[1].startswith(f"{ids[0]}\t")
 
 
 def test_list_searches_bodies_and_keys(cli: Cli, client: Client[bytes], tube: str) -> None:
-    if lacks(cli, client, "list-jobs", "list-jobs.bodies", "put-job.key"):
-        assert "list-jobs" in cli("list", tube, "--text", "x", code=1).err
-        return
     ids = client.put_many([b"needle", b"x" * 1_000 + b"needle", b"hay", b"last needle"])
-    keyed = client.put(b"hay", key="of-needles")
+    keyed = [] if lacks(cli, client, "put-job.key") else [client.put(b"hay", key="of-needles")]
     assert [line.split("\t")[0] for line in cli("list", tube, "--text", "needle").lines[1:]] == [
-        *map(str, [*ids[:2], ids[3], keyed])
+        *map(str, [*ids[:2], ids[3], *keyed])
     ]
     found = cli("list", tube, "--text", "needle", "--after", ids[0], "--limit", 2, "--bodies", "--json").objects
     assert [each["id"] for each in found] == [ids[1], ids[3]]
@@ -164,14 +161,14 @@ def test_explain(cli: Cli, client: Client[bytes], tube: str) -> None:
 def test_why_a_job_died(cli: Cli, client: Client[bytes], tube: str) -> None:
     dead, fresh = client.put_many([b"a", b"b"])
     if lacks(cli, client, "fail-job", "explain"):
-        assert [line.split("\t")[-1] for line in cli("jobs", tube).lines] == ["why", "", ""]
+        assert [line.split("\t")[-1] for line in cli("list", tube).lines] == ["why", "", ""]
         assert "failed" not in cli("peek", dead, "--json").objects[0]
         return
     client.fail_job(client.reserve_job(dead), "ValueError: no\n  in line \x1b 3", dead=True)
-    assert [line.split("\t")[-1] for line in cli("jobs", tube).lines] == ["why", "ValueError: no", ""]
-    shown = {each["id"]: each for each in cli("jobs", tube, "--json").objects}
+    assert [line.split("\t")[-1] for line in cli("list", tube).lines] == ["why", "", "ValueError: no"]
+    shown = {each["id"]: each for each in cli("list", tube, "--json").objects}
     assert shown[dead]["failed"] == "ValueError: no\n  in line \x1b 3"
-    assert "after 1 attempt" in shown[dead]["died"]
+    assert "after 1 attempt" in shown[dead]["death"]
     assert "failed" not in shown[fresh]
     [peeked] = cli("peek", dead, "--json").objects
     assert (peeked["failed"], peeked["body"]) == (shown[dead]["failed"], "a")
@@ -254,3 +251,34 @@ def test_sessions(cli: Cli, client: Client[bytes], tube: str) -> None:
 
     wait_until(lambda: named_by_us() == 1, "the command itself, and none of those before it")
     client.delete(job)
+
+
+def test_jobs_with_a_reason(cli: Cli, client: Client[bytes], tube: str) -> None:
+    ids = client.put_many([b"x"] * 6)
+    if lacks(cli, client, "fail-job", "explain", "change-job.tube"):
+        for verb in (["kick", tube], ["delete", tube], ["delete", ids[0]], ["list", tube], ["move", tube, "to"]):
+            assert "does not support explain" in cli(*verb, "--reason", "No", code=1).err
+        assert client.stats_tube(tube).current_jobs_ready == len(ids)
+        return
+    cli("fail", *ids[:4], "--dead", "--reason", "NoAnswer: 5 s")
+    cli("fail", ids[4], "--dead", "--reason", "NoNumber")
+
+    def seen(name: str = tube) -> dict[str, list[int]]:
+        found = cli("list", name, "--json").objects
+        return {state: [job["id"] for job in found if job["state"] == state] for state in ("ready", "buried")}
+
+    found = cli("list", tube, "--reason", "NoAnswer", "--limit", 3, "--json").objects
+    assert [(job["id"], job["failed"]) for job in found] == [(id, "NoAnswer: 5 s") for id in ids[:3]]
+    assert cli("kick", tube, "--reason", "NoAnswer").lines == [f"1 of {tube} kicked"]
+    assert cli("kick", ids[1], ids[4], "--reason", "NoAnswer").lines == [f"{ids[1]} kicked"]
+    assert cli("redrive", tube, "--reason", "NoAnswer", "--state", "buried", "--count", 1).lines == [
+        f"1 job of {tube} moved back"
+    ]
+    assert seen() == {"ready": [*ids[:3], ids[5]], "buried": ids[3:5]}
+    assert cli("move", tube, f"{tube}-b", "--reason", "NoNumber").lines == [f"1 job moved from {tube} to {tube}-b"]
+    assert seen(f"{tube}-b") == {"ready": [], "buried": [ids[4]]}
+    assert "clear" in cli("delete", tube, code=5).err
+    done = cli("delete", ids[5], tube, 2**60, "--reason", "NoAnswer", "--json", code=2)
+    assert {each["id"] for each in done.objects} == set(ids[:4])
+    assert f"there is no job {2**60}" in done.err
+    assert seen() == {"ready": [ids[5]], "buried": []}

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from beanpole import Client, TimedOutError
-from beanpole.cli.batches import batches, delete, enter, in_state
+from beanpole.operations.batches import batches, delete, enter, in_state
+from beanpole.operations.plan import run, walk
 from tests.e2e.cli.conftest import Cli, command
 from tests.e2e.process import environment, wait_until
 from tests.servers import HOST, beanpole_server
@@ -31,7 +32,7 @@ def fill(client: Client[bytes]) -> None:
 
 def contents(cli: Cli, tube: str) -> set[tuple[str, bytes, int, int]]:
     """State, body, priority and ttr of every job."""
-    found = cli("jobs", tube, "--json", "--bodies").objects
+    found = cli("list", tube, "--json", "--bodies").objects
     return {(each["state"], body_of(each), each["pri"], each["ttr"]) for each in found}
 
 
@@ -65,7 +66,7 @@ def test_move_keeps_everything_but_the_id(cli: Cli, client: Client[bytes], tube:
     assert cli("move", tube, other).lines == [f"83 jobs moved from {tube} to {other}"]
     assert contents(cli, other) == before - {("reserved", b"held", 0, 60)}
     assert contents(cli, tube) == {("reserved", b"held", 0, 60)}
-    delays = {each["time-left"] for each in cli("jobs", other, "--state", "delayed", "--json").objects}
+    delays = {each["left"] for each in cli("list", other, "--state", "delayed", "--json").objects}
     assert 940 < min(delays) < max(delays) < 1040
     client.delete(held)
     assert cli("move", "--json", tube, other).objects == [{"from": tube, "to": other, "moved": 0}]
@@ -74,15 +75,15 @@ def test_move_keeps_everything_but_the_id(cli: Cli, client: Client[bytes], tube:
 def test_jobs_that_the_server_moves_keep_their_ids(cli: Cli, client: Client[bytes], tube: str) -> None:
     fill(client)
     client.pause_tube(tube, 1000)
-    before = {each["id"]: each["state"] for each in cli("jobs", tube, "--json").objects}
+    before = {each["id"]: each["state"] for each in cli("list", tube, "--json").objects}
     other = f"{tube}-b"
     cli("move", tube, other)
-    after = {each["id"]: each["state"] for each in cli("jobs", other, "--json").objects}
+    after = {each["id"]: each["state"] for each in cli("list", other, "--json").objects}
     assert sorted(after.values()) == sorted(before.values())
     whole = {id for id, state in before.items() if state != "buried"} if "move-jobs" in client.features() else set()
     assert set(before) & set(after) == whole
     cli("move", other, tube, "--ready")
-    ready = [each for each in cli("jobs", tube, "--json").objects if each["state"] == "ready"]
+    ready = [each for each in cli("list", tube, "--json").objects if each["state"] == "ready"]
     assert len(ready) == len(before)
     if whole:
         buried = {id for id, state in after.items() if state == "buried"}
@@ -152,10 +153,10 @@ def test_move_to_itself(cli: Cli, client: Client[bytes], tube: str) -> None:
 def test_move_ends_where_others_put_as_fast(client: Client[bytes], tube: str) -> None:
     client.put_many([b"x"] * 10)
     taken = 0
-    for batch in batches(client, tube, enter(client, tube, ["ready"])):
+    for batch in walk(client, batches(tube, run(client, enter(tube, ["ready"])))):
         client.put_many([each.body for each in batch])
         taken += len(batch)
-        delete(client, batch)
+        run(client, delete(batch))
         assert taken <= 10
     assert client.stats_tube(tube).current_jobs_ready == 10
 
@@ -205,8 +206,8 @@ def test_only_jobs_in_the_asked_state_are_taken(client: Client[bytes], tube: str
     ids = client.put_many([b"1", b"2", b"3"])
     client.bury(client.reserve_job(ids[1]))
     other = client.put(b"4", tube=f"{tube}-b")
-    assert [each.body for each in in_state(client, [*ids, other], tube, "buried")] == [b"2"]
-    assert [each.body for each in in_state(client, [*ids, other], tube, "ready")] == [b"1", b"3"]
+    assert [each.body for each in run(client, in_state([*ids, other], tube, "buried"))] == [b"2"]
+    assert [each.body for each in run(client, in_state([*ids, other], tube, "ready"))] == [b"1", b"3"]
 
 
 # --- export, import ---------------------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ SECTIONS = {
     title: text for title, text in re.findall(r"^## (.*)\n((?:(?!## ).*\n)*)", PAGE, re.MULTILINE) if "```" in text
 }
 EXAMPLE = re.compile(r"^```(sh|python)\n(.*?)^```$(?:\n\n```text\n(.*?)^```$)?", re.MULTILINE | re.DOTALL)
-VARYING = re.compile(r"(?<=\t65536\t)[0-9.]+(?=\t)|(?<=\t1\t)[0-9.]+(?=\t0\t60\t)|\b[0-9.]+(?= s more)")
+VARYING = re.compile(r"(?<=\t65536\t)[0-9.]+\t[0-9]+(?=\t)|(?<=\t1\t)[0-9.]+(?=\t0\t60\t)|\b[0-9.]+(?= s more)")
 """How old a job is, and what is left of a minute."""
 
 

@@ -160,7 +160,7 @@ def test_jobs_that_the_server_moves_are_in_one_tube_whatever_breaks(
 def found_in(cli: Cli, tube: str) -> list[int]:
     """The ids of the jobs of a tube."""
     there = tube in cli("tubes").out.decode().split()
-    return [each["id"] for each in cli("jobs", tube, "--json").objects] if there else []
+    return [each["id"] for each in cli("list", tube, "--json").objects] if there else []
 
 
 def test_export_that_is_killed_loses_nothing(cli: Cli, client: Client[bytes], tube: str, tmp_path: Path) -> None:

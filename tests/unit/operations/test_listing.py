@@ -4,7 +4,8 @@ from itertools import chain, islice
 
 import pytest
 
-from beanpole.cli.scan import ID_MAX, STEP, around, outward
+from beanpole.client.extensions import ID_MAX
+from beanpole.operations.listing import STEP, around, outward
 
 
 def looked_at(ids: list[int], ranges: int) -> list[int]:

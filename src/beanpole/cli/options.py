@@ -1,0 +1,76 @@
+"""Options of verbs that are made of the table of operations, and those that choose among the jobs of a tube."""
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from beanpole.cli import limits
+from beanpole.cli.common import COUNT, ID, PRIORITY, TUBE
+from beanpole.cli.quantities import DURATION, TTR
+from beanpole.client.extensions import RESTING
+from beanpole.operations.table import OPERATIONS, Option
+
+KINDS: dict[str, click.ParamType[Any]] = {
+    "priority": PRIORITY,
+    "seconds": DURATION,
+    "ttr": TTR,
+    "tube": TUBE,
+    "text": click.STRING,
+}
+
+
+def given_options(operation: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Add the options of an operation, by the names that they have there."""
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        for each in reversed(OPERATIONS[operation].options):
+            if each.help:
+                function = option_of(each)(function)
+        return function
+
+    return decorate
+
+
+def option_of(option: Option) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return the option of a verb that a row of the table describes."""
+    kind = click.Choice([word for word, _ in option.choices]) if option.choices else KINDS[option.kind]
+    flags = (option.flag or f"--{option.name}").split()
+    return click.option(
+        *flags, option.name, type=kind, default=option.value, show_default=option.value is not None, help=option.help
+    )
+
+
+REASON = click.option(
+    "--reason",
+    default="",
+    help="Only jobs that failed or died for a reason with this text, if the server knows explain.",
+)
+
+
+def choice_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options that choose among the jobs of a tube."""
+    states = click.option(
+        "--state", "states", type=click.Choice(RESTING), multiple=True, help="Only these; may be repeated."
+    )
+    count = click.option("--count", type=COUNT, help="The most jobs.  [default: all]")
+    return states(count(function))
+
+
+def scan_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options that say at which ids to look for jobs."""
+    options = (
+        click.option("--from", "first", type=ID, help="The first id to look at."),
+        click.option("--to", "last", type=ID, help="The last id to look at."),
+        click.option(
+            "--scan",
+            "id_count_max",
+            type=COUNT,
+            default=limits.SCAN_IDS_DEFAULT,
+            show_default=True,
+            help="The most ids to look at, on a server that can't list jobs.",
+        ),
+    )
+    for option in reversed(options):
+        function = option(function)
+    return function

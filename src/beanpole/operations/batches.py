@@ -1,0 +1,209 @@
+"""The jobs of a tube in batches: taken, and put as copies. No I/O.
+
+Taking: ready jobs are reserved, so that no worker has them as well; when the connection ends they are ready again.
+Delayed and buried jobs, and those of a paused tube, are left as they are until they are deleted: whatever stops the
+program leaves them in their state. If somebody kicks one at that moment and a worker reserves it, it is both processed
+and copied. The caller deletes the jobs of a batch before it asks for the next.
+
+Putting: no command puts a buried job, so its copy is put with a delay, reserved by its id and buried, and no worker
+sees it in between. If that is interrupted, the copy is ready after the delay.
+"""
+
+import sys
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+from beanpole.client import Result, StatsJob
+from beanpole.client.errors import BatchError, ConnectionLostError, DeadlineSoonError, NotFoundError, TimedOutError
+from beanpole.client.session import DEFAULT_TUBE
+from beanpole.operations.listing import count_of, search
+from beanpole.operations.plan import Plan, Walk, ask, send, together
+
+BATCH = 256
+"""Jobs of a batch: a few round trips serve all of them, long before their time to run is over."""
+
+BURY_WITHIN_S = 60
+"""Seconds of delay of a copy that will be buried: far more than two round trips."""
+
+SCAN_FROM = 16
+"""Jobs at which a scan by ids is worth it; peek finds one job, and the next only when that is deleted."""
+
+SCAN_IDS_PER_JOB = 20
+"""Ids that a scan tries for each job of the tube; what it does not find, peek does."""
+
+# --- Taking -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """A job that may be copied, and must then be deleted."""
+
+    stats: StatsJob
+    """How the job was when it was taken; the state of a reserved job is ready."""
+
+    body: bytes
+
+    @property
+    def state(self) -> str:
+        """The state that a copy shall have."""
+        return "ready" if self.stats.state == "reserved" else self.stats.state
+
+    @property
+    def delay_s(self) -> int:
+        """Seconds until the job is ready."""
+        return self.stats.time_left if self.stats.state == "delayed" else 0
+
+
+def enter(tube: str, states: Collection[str]) -> Plan[dict[str, int]]:
+    """Use and watch a tube that there is; return how many jobs it has in each of some states.
+
+    Raises NotFoundError: there is no such tube; to use it first would make it.
+    """
+    there = {}
+    for state in states:
+        there[state] = yield from count_of(tube, [state])
+    yield from ask(lambda client: client.use(tube))
+    yield from ask(lambda client: client.watch(tube))
+    if tube != DEFAULT_TUBE:
+        yield from ask(lambda client: client.ignore(DEFAULT_TUBE))
+    return there
+
+
+def batches(tube: str, most: Mapping[str, int], count: int | None = None) -> Walk[list[Taken], None]:
+    """Take the jobs of a tube, of each state as many as `most` says, and `count` in all, until there are no more.
+
+    The client uses and watches the tube.
+    """
+    left = sys.maxsize if count is None else count
+    for state, number in most.items():
+        left -= yield from of_state(tube, state, min(number, left))
+
+
+def of_state(tube: str, state: str, count: int) -> Walk[list[Taken], int]:
+    """Take up to `count` jobs that are in one state; return how many there were."""
+    left = count
+    if state == "ready":
+        while left:
+            batch = yield from reserve(min(BATCH, left))
+            if not batch:
+                break
+            yield batch
+            left -= len(batch)
+        if not left or not (yield from ask(lambda client: client.stats_tube(tube))).pause_time_left:
+            return count - left
+    ids = (yield from scanned(tube, state)) if left else []
+    while left:
+        piece = ids[: min(BATCH, left)]
+        ids = ids[len(piece) :]
+        try:
+            batch = yield from in_state(piece or [(yield from ask(lambda c: peek_of(c, state))).id], tube, state)
+        except NotFoundError:
+            break
+        if batch:
+            yield batch
+            left -= len(batch)
+    return count - left
+
+
+def peek_of(client: Any, state: str) -> Any:  # noqa: ANN401 - of either client
+    """Ask for the next job of a state."""
+    return getattr(client, f"peek_{state}")()
+
+
+def reserve(count: int) -> Plan[list[Taken]]:
+    """Reserve ready jobs; return none if there is none, or the tube is paused."""
+    try:
+        jobs = yield from ask(lambda client: client.reserve_many(count, timeout=0))
+    except (TimedOutError, DeadlineSoonError):
+        return []
+    asked = yield from together(jobs, lambda line, job: line.stats_job(job))
+    return [Taken(stats.result(), job.body) for job, stats in asked if not isinstance(stats.error, NotFoundError)]
+
+
+def scanned(tube: str, state: str) -> Plan[list[int]]:
+    """Return ids of many jobs that are in a state; none if it is faster to peek."""
+    count = yield from count_of(tube, [state])
+    if count < SCAN_FROM:
+        return []
+    found, _ = yield from search(tube, [state], count * SCAN_IDS_PER_JOB)
+    return [job.id for job in found]
+
+
+def in_state(ids: Sequence[int], tube: str, state: str) -> Plan[list[Taken]]:
+    """Inspect jobs by their ids; return those that are still in the state."""
+    asked: list[tuple[Result[Any], Result[Any]]] = []
+
+    def do(pipeline: Any) -> None:  # noqa: ANN401 - of either client
+        asked.extend((pipeline.stats_job(id), pipeline.peek(id)) for id in ids)
+
+    yield from send(do, lambda: [result for both in asked for result in both])
+    found = [
+        Taken(stats.result(), peek.result().body)
+        for stats, peek in asked
+        if not isinstance(stats.error, NotFoundError) and not isinstance(peek.error, NotFoundError)
+    ]
+    return [each for each in found if each.stats.tube == tube and each.stats.state == state]
+
+
+def delete(batch: Sequence[Taken]) -> Plan[int]:
+    """Delete the jobs of a batch; return how many could not be deleted, because a worker has reserved them."""
+    try:
+        yield from ask(lambda client: client.delete_many(each.stats.id for each in batch))
+    except BatchError as error:
+        others = [each for each in error.results if each is not None and not isinstance(each, NotFoundError)]
+        if others:
+            raise
+        return sum(each is not None for each in error.results)
+    return 0
+
+
+# --- Putting ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """A job to be put."""
+
+    body: bytes
+    pri: int
+    ttr: int
+    delay_s: int = 0
+    buried: bool = False
+
+    @classmethod
+    def of(cls, taken: Taken, *, ready: bool = False) -> Self:
+        """Return the copy of a job, in its state or ready."""
+        delay_s = 0 if ready else taken.delay_s
+        return cls(taken.body, taken.stats.pri, taken.stats.ttr, delay_s, taken.state == "buried" and not ready)
+
+
+def put_copies(tube: str, copies: Sequence[Copy]) -> Plan[list[Result[int]]]:
+    """Put jobs into a tube; return for each its id or an error.
+
+    Raises ReplyError: a copy could not be buried.
+    """
+    puts = yield from together(
+        copies,
+        lambda line, each: line.put(
+            each.body, each.pri, BURY_WITHIN_S if each.buried else each.delay_s, each.ttr, tube=tube
+        ),
+    )
+    buried: list[Result[Any]] = []
+
+    def bury(pipeline: Any) -> None:  # noqa: ANN401 - of either client
+        for each, put in puts:
+            if each.buried and put.error is None:
+                buried.extend([pipeline.reserve_job(put.result()), pipeline.bury(put.result(), each.pri)])
+
+    yield from send(bury, lambda: buried)
+    for result in buried:
+        result.result()
+    return [put for _, put in puts]
+
+
+def raise_lost(results: Sequence[Result[Any]]) -> None:
+    """Raise ConnectionLostError if the connection broke before all was answered."""
+    for each in results:
+        if isinstance(each.error, ConnectionLostError):
+            raise each.error

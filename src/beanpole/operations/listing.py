@@ -1,0 +1,297 @@
+"""The jobs of a tube: listed, searched, and explained. No I/O.
+
+A server that knows `list-jobs` is asked for page after page. Another one has no command for that: its jobs are looked
+for by their ids (:func:`search`), in the neighbourhood of those that are known, as jobs that wait together were mostly
+put together.
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import pairwise
+from typing import Any
+
+from beanpole.client import JobInfo, StatsJob
+from beanpole.client.errors import NotFoundError, UnsupportedError
+from beanpole.client.extensions import ID_MAX, STATES
+from beanpole.client.fallback import info_of
+from beanpole.operations.plan import Plan, Walk, ask, pieces, together
+from beanpole.protocol.limits import FRAMES_MAX
+
+STEP = 1_024
+"""Ids that are asked for in one round trip."""
+
+PEEKS_AT_ONCE = 100
+"""Bodies that a server which can't list their beginnings is asked for in one round trip: each comes whole."""
+
+SEARCH_BYTES = 65_536
+"""Bytes of a body in which a text is looked for."""
+
+SCAN_IDS = 1_000_000
+"""Ids that are tried in order to find the jobs of a tube, if nobody says how many: that takes a few seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Which jobs of a tube."""
+
+    states: Sequence[str] = STATES
+    limit: int | None = None
+    """The most jobs of each state; None: all."""
+
+    after: int = 0
+    """Only jobs of greater ids."""
+
+    last: int = ID_MAX
+    """Only jobs up to this id."""
+
+    text: str = ""
+    """What stands in the key, or in the first SEARCH_BYTES of the body."""
+
+    reason: str = ""
+    """What stands in the reason for which a job failed or died."""
+
+    is_dead: bool = False
+    """Only those that have died."""
+
+    in_order: bool = False
+    """In the order in which workers get them, up to FRAMES_MAX of each state."""
+
+    scan_ids: int = SCAN_IDS
+    """The most ids to look at, where jobs are looked for by their ids."""
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether all jobs fit, so that no more are asked for than are wanted."""
+        return not (self.text or self.reason or self.is_dead)
+
+    def fits(self, job: JobInfo) -> bool:
+        """Whether a job has its place, is dead and has the text, as far as that is asked for."""
+        has_text = self.text in (job.key or "") or self.text.encode("utf-8", "surrogateescape") in job.body
+        return self.after < job.id <= self.last and has_text and (job.died is not None or not self.is_dead)
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What a list does not say of a job."""
+
+    left: float = 0
+    """Seconds of a delay or a time to run."""
+
+    died: str = ""
+    """When and where it died, in a sentence."""
+
+    failed: str = ""
+    """What the worker said that failed last."""
+
+    @property
+    def reason(self) -> str:
+        """What the worker said last, or else how the job died."""
+        return self.failed or self.died
+
+
+@dataclass(slots=True)
+class Page:
+    """Some of the jobs."""
+
+    jobs: list[JobInfo]
+    facts: Mapping[int, Facts] = field(default_factory=dict)
+    """By id, if they were asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Missed:
+    """What a search has not found."""
+
+    count: int = 0
+    """Jobs, by the server's statistics."""
+
+    ids: int = 0
+    """Ids that were looked at."""
+
+
+# --- What the server has ----------------------------------------------------------------------------------------------
+
+
+def need(*features: str) -> Plan[None]:
+    """Raise UnsupportedError before anything is sent that the server can't do."""
+    known = yield from ask(lambda client: client.features())
+    for each in features:
+        if each not in known:
+            raise UnsupportedError(each)
+
+
+def count_of(tube: str, states: Collection[str]) -> Plan[int]:
+    """Return how many jobs of a tube are in some states. Raises NotFoundError: there is no such tube."""
+    stats = yield from ask(lambda client: client.stats_tube(tube))
+    return sum(int(stats[f"current-jobs-{state}"]) for state in states)
+
+
+# --- Lists ------------------------------------------------------------------------------------------------------------
+
+
+def jobs_of(tube: str, wanted: Filter, *, bodies: int = 0, with_facts: bool = False) -> Walk[Page, Missed]:
+    """List jobs, state by state and by their ids, with so many bytes of their bodies and all that is known of them.
+
+    Return what was missed: where ids are looked at, not all may be found.
+    """
+    if wanted.reason:
+        yield from need("explain")
+    if wanted.is_dead:
+        yield from need("list-jobs", "explain")
+    features = yield from ask(lambda client: client.features())
+    size = max(bodies, SEARCH_BYTES if wanted.text else 0)
+    if "list-jobs" in features or wanted.after or wanted.last < ID_MAX or wanted.in_order:
+        for state in wanted.states:
+            yield from listed(tube, state, wanted, size, with_facts=with_facts)
+        return Missed()
+    found, missed = yield from search(tube, wanted.states, wanted.scan_ids)
+    for state in wanted.states:
+        left = wanted.limit
+        for piece in pieces([info_of(job) for job in found if job.state == state]):
+            page = yield from fitting(piece, wanted, left, size, with_facts=with_facts)
+            left = None if left is None else left - len(page.jobs)
+            yield page
+            if left == 0:
+                break
+    return missed
+
+
+def listed(tube: str, state: str, wanted: Filter, bodies: int, *, with_facts: bool) -> Walk[Page, None]:
+    """List the jobs of one state, page by page."""
+    features = yield from ask(lambda client: client.features())
+    lists_bodies = wanted.in_order or "list-jobs.bodies" in features
+    left, at = wanted.limit, wanted.after
+    order = "next" if wanted.in_order else None
+    while left != 0:
+        most = min(left, FRAMES_MAX) if wanted.is_plain and left is not None else FRAMES_MAX
+        size = (bodies or None) if lists_bodies else None
+        given = {"after": at, "bodies": size, "order": order}
+        found = yield from ask(partial(list_jobs, tube, state, most, given))
+        page = yield from fitting(found.jobs, wanted, left, 0 if lists_bodies else bodies, with_facts=with_facts)
+        left = None if left is None else left - len(page.jobs)
+        yield page
+        if order or found.next is None or found.next >= wanted.last:
+            return
+        at = found.next
+
+
+def list_jobs(tube: str, state: str, most: int, given: Mapping[str, Any], client: Any) -> Any:  # noqa: ANN401
+    """Ask a client of either kind for a list."""
+    return client.list_jobs(tube, state, most, **given)
+
+
+def fitting(jobs: Sequence[JobInfo], wanted: Filter, limit: int | None, bodies: int, *, with_facts: bool) -> Plan[Page]:
+    """Choose the jobs that are wanted, up to a limit; bodies that are still to be read are asked for."""
+    if bodies:
+        jobs = yield from with_bodies(jobs, bodies)
+    chosen = [job for job in jobs if wanted.fits(job)]
+    if not wanted.reason:
+        chosen = chosen[:limit]
+        return Page(chosen, (yield from facts_of(chosen)) if with_facts else {})
+    facts = yield from facts_of(chosen)
+    chosen = [job for job in chosen if job.id in facts and wanted.reason in facts[job.id].reason][:limit]
+    return Page(chosen, facts)
+
+
+def with_bodies(jobs: Sequence[JobInfo], bodies: int) -> Plan[list[JobInfo]]:
+    """Add the beginnings of bodies to jobs; those that are gone are left out."""
+    found = []
+    for piece in pieces(jobs, PEEKS_AT_ONCE):
+        for job, result in (yield from together(piece, lambda line, job: line.peek(job.id))):
+            if not isinstance(result.error, NotFoundError):
+                body = result.result().body
+                found.append(replace(job, body=body[:bodies], size=len(body)))
+    return found
+
+
+def facts_of(jobs: Sequence[JobInfo]) -> Plan[dict[int, Facts]]:
+    """Find out what a list does not say of jobs; those that are gone are left out.
+
+    This is the one place that knows how: a server that knows `explain` says why a job failed or died.
+    """
+    features = yield from ask(lambda client: client.features())
+    facts = {job.id: Facts() for job in jobs}
+    for piece in pieces([job.id for job in jobs if job.state in ("delayed", "reserved")]):
+        for id, stats in (yield from together(piece, lambda line, id: line.stats_job(id))):
+            if isinstance(stats.error, NotFoundError):
+                del facts[id]
+            else:
+                facts[id] = Facts(stats.result().time_left)
+    tried = [job.id for job in jobs if job.id in facts and (job.reserves or job.died or job.state == "buried")]
+    for piece in pieces(tried if "explain" in features else []):
+        for id, result in (yield from together(piece, lambda line, id: line.explain(id))):
+            if isinstance(result.error, NotFoundError):
+                del facts[id]
+            else:
+                said = {each.word: each.text for each in result.result().reasons}
+                facts[id] = replace(facts[id], died=said.get("died", ""), failed=said.get("failed", ""))
+    return facts
+
+
+def with_reason(ids: Sequence[int], reason: str) -> Plan[list[int]]:
+    """Leave out those of some jobs that are there and whose reason lacks a text."""
+    yield from need("explain")
+    facts = yield from facts_of([JobInfo(id, state="buried") for id in ids])
+    return [id for id in ids if id not in facts or reason in facts[id].reason]
+
+
+# --- By ids -----------------------------------------------------------------------------------------------------------
+
+
+def search(tube: str, states: Collection[str], ids_max: int) -> Plan[tuple[list[StatsJob], Missed]]:
+    """Look for the jobs of a tube that are in some states among up to `ids_max` ids.
+
+    It begins at the ids of the next ready, delayed and buried job and the newest one, goes down and up from each, and
+    ends when it has found as many jobs as there were. Jobs that are deleted while it runs are missing in the end, so in
+    a busy tube it looks at all of its ids; it never ends early.
+    """
+    there = yield from count_of(tube, states)
+    jobs: list[StatsJob] = []
+    looked = 0
+    for ids in around((yield from starts(tube))) if there else ():
+        for _, result in (yield from together(ids, lambda line, id: line.stats_job(id))):
+            if not isinstance(result.error, NotFoundError):
+                job = result.result()
+                if job.tube == tube and job.state in states:
+                    jobs.append(job)
+        looked += len(ids)
+        if len(jobs) >= there or looked >= ids_max:
+            break
+    left = (yield from count_of(tube, states)) - len(jobs) if len(jobs) < there else 0
+    return sorted(jobs, key=lambda job: job.id), Missed(max(0, left), looked)
+
+
+def starts(tube: str) -> Plan[list[int]]:
+    """Return ids in whose neighbourhood the jobs of a tube may be."""
+    peeks = ("peek_ready", "peek_delayed", "peek_buried")
+    found = yield from together(peeks, lambda line, peek: getattr(line, peek)(tube=tube))
+    newest = (yield from ask(lambda client: client.stats())).total_jobs
+    known = {each.result().id for _, each in found if not isinstance(each.error, NotFoundError)}
+    return sorted(known | {max(1, newest)})
+
+
+def around(ids: list[int]) -> Iterator[range]:
+    """Return ranges of ids: around each of some ids, in turn, down and up to the middle between it and the next."""
+    middles = [(low + high) // 2 for low, high in pairwise(ids)]
+    lows, highs = [1, *(middle + 1 for middle in middles)], [*middles, ID_MAX]
+    turns = [outward(*each) for each in zip(ids, lows, highs, strict=True)]
+    while turns:
+        for turn in list(turns):
+            piece = next(turn, None)
+            if piece is None:
+                turns.remove(turn)
+            else:
+                yield piece
+
+
+def outward(id: int, low: int, high: int) -> Iterator[range]:
+    """Return ranges that begin at an id and go down to `low` and up to `high`, by turns."""
+    below, above = id, id + 1
+    while below >= low or above <= high:
+        if below >= low:
+            yield range(max(low, below - STEP + 1), below + 1)
+            below -= STEP
+        if above <= high:
+            yield range(above, min(high, above + STEP - 1) + 1)
+            above += STEP

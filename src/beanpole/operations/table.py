@@ -1,0 +1,259 @@
+"""The table of operations: what people do to jobs, tubes and rules, and what can be given with it.
+
+The options of the command line, the forms and the API of the console, and its dry run are made of these rows. What is
+added here is everywhere; what a row does is a plan in :mod:`~beanpole.operations.jobs` or
+:mod:`~beanpole.operations.tubes`.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from beanpole.client import limits
+from beanpole.client.extensions import RESTING
+from beanpole.operations import jobs, tubes
+from beanpole.operations.plan import Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """What can be given with an operation."""
+
+    name: str
+    kind: str = "number"
+    """number, priority, ttr, seconds (with up to three decimals), tube, text, choice, body, states, rules."""
+
+    help: str = ""
+    """For the command line; empty: it has no such option, or one of its own."""
+
+    label: str = ""
+    """Of a form; empty: a form does not ask for it."""
+
+    hint: str = ""
+    """Behind the label."""
+
+    about: str = ""
+    """For the API, if the name does not say it."""
+
+    flag: str = ""
+    """On the command line, if it is not the name."""
+
+    value: int | None = None
+    """What it is if it is not given; None: a job keeps what it has, or it is left out."""
+
+    choices: tuple[tuple[str, str], ...] = ()
+    """Words, and what each means in a form; the first is what is done without the option."""
+
+    is_wanted: bool = False
+    """Whether it must be given."""
+
+    is_required: bool = False
+    """Whether a form wants something in its field."""
+
+    need: str = ""
+    """What the server must have listed for it."""
+
+    def but(self, **changes: Any) -> "Option":  # noqa: ANN401 - values of fields
+        """Return the same with other words or needs."""
+        return replace(self, **changes)
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """A row of the table."""
+
+    name: str
+    text: str
+    """On a button."""
+
+    done: str
+    """What a job is then."""
+
+    about: str
+    """jobs, tube or pattern."""
+
+    options: tuple[Option, ...] = ()
+    states: tuple[str, ...] = RESTING
+    """Jobs in these can be acted upon."""
+
+    needs: tuple[str, ...] = ()
+    """What the server must have listed."""
+
+    act: jobs.Act | None = None
+    """Does it to some jobs."""
+
+    once: Callable[[str, Mapping[str, Any]], Plan[Any]] | None = None
+    """Does it to a tube or a pattern, and returns what the command does; None: it is done to jobs, in pieces."""
+
+    is_heavy: bool = False
+    """Whether bodies go over the connection: then fewer jobs are a piece."""
+
+    is_danger: bool = False
+    """Whether something is lost that can't be brought back."""
+
+    is_shown: bool = True
+    """Whether the console has it."""
+
+    def option(self, name: str) -> Option | None:
+        """Return an option by its name; None: it has none."""
+        return next((each for each in self.options if each.name == name), None)
+
+    def missing(self, given: Mapping[str, Any], features: frozenset[str]) -> str:
+        """Return what a server lacks for it; empty: nothing."""
+        wanted = [*self.needs, *(each.need for each in self.options if each.need and given.get(each.name) is not None)]
+        if self.name == "put" and (given.get("delay") or 0) % 1:
+            wanted.append("put-job")
+        if self.name == "set-rules":
+            lines = str(given.get("rules") or "").splitlines()
+            wanted += [f"rule.{line.partition(':')[0].strip()}" for line in lines if ":" in line]
+        return next((each for each in wanted if each not in features), "")
+
+
+# --- Options ----------------------------------------------------------------------------------------------------------
+
+PRIORITY = Option("priority", "priority", help="Their new priority.", label="Priority", hint="empty: as it is")
+KEPT_PRIORITY = PRIORITY.but(help="Their new priority.  [default: the one they have]")
+DELAY = Option("delay", "seconds", "How long until they are ready.", "Delay", "seconds until it is ready", value=0)
+TTR = Option("ttr", "ttr", "How long a worker has.", "Time to run", "seconds that a worker has")
+TO = Option("to", "tube", "The tube to move them into; they keep their ids.", about="The tube into which jobs go.")
+BODY = Option("body", "body", label="Body")
+
+PUT = (
+    BODY.but(is_wanted=True),
+    PRIORITY.but(help="The smallest comes first.", hint="from 0, the most urgent", value=limits.PRI_DEFAULT),
+    DELAY,
+    TTR.but(value=limits.TTR_S_DEFAULT),
+    Option(
+        "expire",
+        "seconds",
+        "How long until a job that nobody works on is deleted. (*)",
+        "Expires after",
+        "seconds; deleted if nobody works on it then; empty: never",
+        need="put-job.expire",
+    ),
+    Option(
+        "key",
+        "text",
+        "Put nothing if the tube has a job with this key. (*)",
+        "Key",
+        "of the jobs of a tube only one can have it",
+        need="put-job.key",
+    ),
+    Option(
+        "taken",
+        "choice",
+        "What to do when a job has the key: keep it, or give it the new body and options.  [default: keep] (*)",
+        "If a job has the key already",
+        about="What a put does when a job has the key.",
+        choices=(("keep", "it stays"), ("replace", "it is replaced")),
+        need="put-job.taken",
+    ),
+    Option(
+        "until",
+        "choice",
+        "When the key is free again: when the job is deleted, or first reserved.  [default: delete] (*)",
+        "The key is free again",
+        about="When the key is free again.",
+        choices=(("delete", "when the job is deleted"), ("reserve", "when it is first reserved")),
+        need="put-job.until",
+    ),
+)
+CHANGE = (
+    PRIORITY.but(need="change-job.pri"),
+    DELAY.but(
+        help="How long from now until they are ready.",
+        hint="seconds until ready; empty: as it is",
+        value=None,
+        need="change-job.delay",
+    ),
+    TTR.but(hint="seconds that a worker has; empty: as it is", need="change-job.ttr"),
+    Option(
+        "expire",
+        "seconds",
+        "How long from now until they are deleted.",
+        "Expires after",
+        "seconds from now; 0: never; empty: as it is",
+        need="change-job.expire",
+    ),
+    TO.but(flag="-t --tube", label="Tube", hint="empty: where it is", need=jobs.MOVES),
+    BODY.but(need="change-body"),
+)
+SNOOZE = (DELAY.but(hint="seconds until ready", is_required=True), KEPT_PRIORITY)
+FAIL = (
+    Option("reason", "text", "Why; the server keeps 1 024 bytes of it."),
+    KEPT_PRIORITY,
+    DELAY.but(help="How long until they are ready.  [default: what the rules of the tube say]", value=None),
+)
+
+# --- Operations -------------------------------------------------------------------------------------------------------
+
+OPERATIONS: Mapping[str, Operation] = {
+    each.name: each
+    for each in (
+        Operation("delete", "Delete", "deleted", "jobs", act=jobs.delete, is_danger=True),
+        Operation("kick", "Kick", "kicked", "jobs", states=("delayed", "buried"), act=jobs.kick),
+        Operation(
+            "bury", "Bury", "buried", "jobs", (KEPT_PRIORITY,), ("ready", "delayed"), act=jobs.bury, is_heavy=True
+        ),
+        Operation("snooze", "Put off", "put off", "jobs", SNOOZE, act=jobs.snooze, is_heavy=True),
+        Operation(
+            "move",
+            "Move",
+            "moved",
+            "jobs",
+            (TO.but(label="Into the tube", is_wanted=True, is_required=True),),
+            act=jobs.move,
+        ),
+        Operation("redrive", "Redrive", "brought back", "jobs", act=jobs.redrive),
+        Operation("change", "Change", "changed", "jobs", CHANGE, act=jobs.change, is_heavy=True),
+        Operation(
+            "clear",
+            "Clear",
+            "deleted",
+            "tube",
+            (Option("states", "states", label="Jobs that are", about="Of `clear`; none: all of these."),),
+            act=jobs.delete,
+            is_danger=True,
+        ),
+        Operation("put", "Put", "put", "tube", PUT, once=tubes.put),
+        Operation(
+            "pause",
+            "Pause",
+            "paused",
+            "tube",
+            (Option("seconds", label="For", hint="seconds", value=3600, is_wanted=True, is_required=True),),
+            once=tubes.pause,
+        ),
+        Operation("resume", "Resume", "resumed", "tube", once=tubes.resume),
+        Operation(
+            "set-rules",
+            "Set rules",
+            "set",
+            "pattern",
+            (
+                Option(
+                    "rules",
+                    "rules",
+                    label="Rules, a line each",
+                    hint="without any, the rules of other patterns don't apply either",
+                    about="Lines, `attempts: 5` for example.",
+                    is_wanted=True,
+                ),
+            ),
+            needs=("set-rules",),
+            once=tubes.set_rules,
+        ),
+        Operation(
+            "drop-rules",
+            "Drop rules",
+            "dropped",
+            "pattern",
+            needs=("drop-rules",),
+            once=tubes.drop_rules,
+            is_danger=True,
+        ),
+        Operation("release", "Release", "released", "jobs", (KEPT_PRIORITY, DELAY), act=jobs.release, is_shown=False),
+        Operation("fail", "Fail", "failed", "jobs", FAIL, needs=("fail-job",), act=jobs.fail, is_shown=False),
+    )
+}
+"""By name."""
