@@ -12,7 +12,8 @@ from beanpole.console import limits
 from beanpole.console.actions import dry, reading, runs
 from beanpole.console.actions.action import Action, Filter, Given, Group, Ids, Pattern, RefusedError, Target, Tube
 from beanpole.console.actions.verbs import VERBS
-from beanpole.console.api.operations import Asked, JobId, Number, Query, ServerName, TubeName
+from beanpole.console.api.operations import Asked, JobId, ServerName, TubeName
+from beanpole.console.fields import Number, Query
 from beanpole.console.reading.jobs import State
 from beanpole.limits import PRI_MAX
 

@@ -1,31 +1,14 @@
 """Jobs that failed for good."""
 
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Annotated
 
 from msgspec import Meta, Struct, convert, field
 
-from beanpole.console import limits
 from beanpole.console.api.jobs import Job
-from beanpole.console.api.operations import AnyTube, Asked, Number, Query, Text
+from beanpole.console.api.operations import Asked
 from beanpole.console.reading import failures
-from beanpole.console.reading.failures import Stretch
-
-
-class FailuresQuery(Query, frozen=True):
-    """Which of them."""
-
-    tube: Annotated[AnyTube, Meta(description="In which tube they failed; empty: any.")] = ""
-    text: Annotated[Text, Meta(description="What stands in the reason.")] = ""
-    error: Annotated[
-        Annotated[str, Meta(max_length=limits.ERROR_CHARS)] | None,
-        Meta(description="Only those of the groups with this error, whose jobs are named."),
-    ] = None
-    within: Annotated[AnyTube, Meta(description="In which tube they lie; empty: any.")] = ""
-    state: Annotated[
-        Literal["", "ready", "delayed", "buried"], Meta(description="In which state they are; empty: any.")
-    ] = ""
-    after: Annotated[Number, Meta(description="Only jobs of a greater id: the `next` of a place.")] = 0
+from beanpole.console.reading.failures import FailureFilter, Stretch
 
 
 class FailureGroup(Struct, frozen=True):
@@ -66,14 +49,6 @@ class FailuresFound(Struct, frozen=True):
     missing: Annotated[str, Meta(description="What the server can't say.")]
 
 
-async def list_failures(asked: Asked, query: FailuresQuery) -> FailuresFound:
+async def list_failures(asked: Asked, query: FailureFilter) -> FailuresFound:
     """Dead and buried jobs, grouped by the tube in which they failed and by their error."""
-    wanted = failures.FailureFilter(
-        tube=query.tube,
-        text=query.text,
-        error=query.error,
-        within=query.within,
-        state=query.state,
-        after=query.after,
-    )
-    return convert(await failures.find(asked.server, wanted), FailuresFound, from_attributes=True)
+    return convert(await failures.find(asked.server, query), FailuresFound, from_attributes=True)

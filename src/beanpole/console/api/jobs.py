@@ -10,7 +10,8 @@ from starlette.exceptions import HTTPException
 from beanpole.client.errors import NotFoundError
 from beanpole.client.explanation import Explanation, Reason
 from beanpole.console import limits
-from beanpole.console.api.operations import Asked, Next, Number, PageSize, Query, Text
+from beanpole.console.api.operations import Asked
+from beanpole.console.fields import Next, Number, PageSize, Query, Text
 from beanpole.console.reading import job, jobs
 
 

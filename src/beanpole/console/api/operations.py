@@ -12,14 +12,12 @@ from msgspec import Meta, Struct
 from starlette.requests import Request
 
 from beanpole.console import limits
+from beanpole.console.fields import ID_MAX, Query
 from beanpole.console.security.visitors import Visitor, visitor_of
 from beanpole.console.servers import Console, Server
 from beanpole.limits import TUBE_NAME_BYTES_MAX
 
 PREFIX = "/api/v1"
-
-ID_MAX = 2**63 - 1
-"""The greatest bound that msgspec knows. No server comes to an id above it."""
 
 ServerName = Annotated[
     str,
@@ -36,23 +34,9 @@ TubeName = Annotated[
     ),
 ]
 
-AnyTube = Annotated[str, Meta(max_length=TUBE_NAME_BYTES_MAX, description="A tube; empty: any.")]
-
-Text = Annotated[str, Meta(max_length=limits.API_TEXT_CHARS_MAX)]
-
 JobId = Annotated[int, Meta(ge=1, le=ID_MAX, description="The id of a job.")]
 
 RunId = Annotated[int, Meta(ge=1, le=ID_MAX, description="The number of an action.")]
-
-Number = Annotated[int, Meta(ge=0, le=ID_MAX)]
-
-PageSize = Annotated[int, Meta(ge=1, le=1000, description="The most of a page.")]
-
-Next = Annotated[int | None, Meta(description="What to give as `after` to go on; null: there is nothing behind.")]
-
-
-class Query(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What may stand behind the question mark of an address."""
 
 
 class Places(Query, frozen=True):

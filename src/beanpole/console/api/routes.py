@@ -17,8 +17,9 @@ from beanpole.client.errors import NotFoundError, UnsupportedError
 from beanpole.console import limits
 from beanpole.console.actions.action import RefusedError
 from beanpole.console.answers import HEADERS
-from beanpole.console.api.operations import PREFIX, Asked, Operation, Places, Query
+from beanpole.console.api.operations import PREFIX, Asked, Operation, Places
 from beanpole.console.errors import AwayError
+from beanpole.console.fields import Query
 from beanpole.console.problems import problem
 from beanpole.errors import BadFormatError, BeanpoleError, ReplyError, RulesError
 

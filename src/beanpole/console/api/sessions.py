@@ -1,50 +1,23 @@
 """Who is connected, and what is held."""
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from msgspec import Meta, Struct, convert, field
 from starlette.exceptions import HTTPException
 
-from beanpole.client import SessionInfo
 from beanpole.console.api.jobs import Job
-from beanpole.console.api.operations import AnyTube, Asked, Next, Number, PageSize, Query, Text
+from beanpole.console.api.operations import Asked
+from beanpole.console.fields import AnyTube, Query
 from beanpole.console.reading import held, sessions
+from beanpole.console.reading.sessions import FoundSessions, SessionFilter
 
 
-class SessionsQuery(Query, frozen=True):
-    """Which sessions."""
-
-    text: Annotated[Text, Meta(description="What stands in the name or the address.")] = ""
-    tube: AnyTube = ""
-    waiting: Annotated[bool, Meta(description="Only those that wait for a job.")] = False
-    holding: Annotated[bool, Meta(description="Only those that hold jobs.")] = False
-    number: Annotated[Number | None, Meta(description="Only that of this number.")] = None
-    after: Annotated[Number | None, Meta(description="Only those of a greater number: the `next` of a page.")] = None
-    order: Annotated[
-        Literal["number", "held", "silent", "waiting", "since"],
-        Meta(description="By any but `number` the longest first, in one page."),
-    ] = "number"
-    limit: PageSize = 100
-
-
-class SessionsPage(Struct, frozen=True):
-    """Connections."""
-
-    sessions: list[SessionInfo] = field(name="items")
-    next: Next
-    looked: Annotated[int, Meta(description="How many were looked at.")]
-    is_complete: Annotated[bool, Meta(description="Whether that were all behind `after`.")]
-
-
-async def list_sessions(asked: Asked, query: SessionsQuery) -> SessionsPage:
+async def list_sessions(asked: Asked, query: SessionFilter) -> FoundSessions:
     """Who is connected to a server. Needs `list-sessions`."""
-    found = await sessions.find(
-        asked.server,
-        convert(query, sessions.SessionFilter, from_attributes=True),
-    )
+    found = await sessions.find(asked.server, query)
     if found.missing:
         raise HTTPException(501, f"this {found.missing}")
-    return convert(found, SessionsPage, from_attributes=True)
+    return found
 
 
 class BusyQuery(Query, frozen=True):

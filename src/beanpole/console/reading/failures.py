@@ -15,12 +15,15 @@ from collections import Counter, deque
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any, Literal
 from weakref import WeakKeyDictionary
+
+from msgspec import Meta
 
 from beanpole.client import AsyncClient, Explanation, JobInfo, StatsTube
 from beanpole.client.errors import NotFoundError
 from beanpole.console import limits
+from beanpole.console.fields import AnyTube, Number, Query, Text
 from beanpole.console.reading.bodies import visible
 from beanpole.console.reading.jobs import JobFilter, pages
 from beanpole.console.reading.looks import look_ends_at
@@ -157,22 +160,21 @@ class Group:
             self.oldest = min(self.oldest or job.died, job.died)
 
 
-@dataclass(frozen=True, slots=True)
-class FailureFilter:
+Where = Literal["", "ready", "delayed", "buried"]
+
+
+class FailureFilter(Query, frozen=True):
     """Which jobs."""
 
-    tube: str = ""
-    """In which tube they failed; empty: any."""
-    text: str = ""
-    """What stands in the reason, upper and lower case alike; empty: anything."""
-    error: str | None = None
-    """The error of their group; None: any."""
-    within: str = ""
-    """In which tube they lie; empty: any."""
-    state: str = ""
-    """In which state they are; empty: any."""
-    after: int = 0
-    """Only jobs of a greater id."""
+    tube: Annotated[AnyTube, Meta(description="In which tube they failed; empty: any.")] = ""
+    text: Annotated[Text, Meta(description="What stands in the reason.")] = ""
+    error: Annotated[
+        Annotated[str, Meta(max_length=limits.ERROR_CHARS)] | None,
+        Meta(description="Only those of the groups with this error, whose jobs are named."),
+    ] = None
+    within: Annotated[AnyTube, Meta(description="In which tube they lie; empty: any.")] = ""
+    state: Annotated[Where, Meta(description="In which state they are.")] = ""
+    after: Annotated[Number, Meta(description="Only jobs of a greater id: the `next` of a place.")] = 0
 
     def fits(self, failed: Failure) -> bool:
         """Whether a job that has been explained is one."""
@@ -334,7 +336,7 @@ async def pages_of_group(
 
     Raises AwayError, and what a client does.
     """
-    wanted = FailureFilter(tube, error=error)
+    wanted = FailureFilter(tube=tube, error=error)
     async with aclosing(failures_of(server, wanted, highest, purpose)) as walked:
         async for piece in walked:
             yield [each.job for each in piece]

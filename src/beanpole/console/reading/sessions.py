@@ -6,37 +6,37 @@ LOOK_MS; a further look starts behind the number of a session.
 
 import asyncio
 from dataclasses import dataclass, field
+from typing import Annotated, Literal, get_args
+
+import msgspec
+from msgspec import Meta, Struct
 
 from beanpole.client import SessionInfo
 from beanpole.console import limits
+from beanpole.console.fields import AnyTube, Next, Number, PageSize, Query, Text
 from beanpole.console.reading.looks import OnAnswer, Shared, look_ends_at
 from beanpole.console.servers import Server
 
 NEEDS = "needs list-sessions, which this server does not have"
 """Why a server shows no sessions."""
 
-ORDERS = ("number", "held", "silent", "waiting", "since")
+Order = Literal["number", "held", "silent", "waiting", "since"]
+
+ORDERS: tuple[Order, ...] = get_args(Order)
 """By what sessions can be sorted: all but the first the longest first."""
 
 
-@dataclass(frozen=True, slots=True)
-class SessionFilter:
+class SessionFilter(Query, frozen=True):
     """Which sessions, and how many."""
 
-    text: str = ""
-    """What stands in its name or in its address, upper and lower case alike; empty: anything."""
-    tube: str = ""
-    """A tube that it uses or watches; empty: any."""
-    waiting: bool = False
-    """Only those that wait for a job."""
-    holding: bool = False
-    """Only those that hold jobs."""
-    number: int | None = None
-    """Only that of this number; None: any."""
-    after: int | None = None
-    """Only those of a greater number; None: all."""
-    order: str = "number"
-    limit: int = 100
+    text: Annotated[Text, Meta(description="What stands in the name or the address.")] = ""
+    tube: Annotated[AnyTube, Meta(description="A tube that it uses or watches; empty: any.")] = ""
+    waiting: Annotated[bool, Meta(description="Only those that wait for a job.")] = False
+    holding: Annotated[bool, Meta(description="Only those that hold jobs.")] = False
+    number: Annotated[Number | None, Meta(description="Only that of this number.")] = None
+    after: Annotated[Number | None, Meta(description="Only those of a greater number: the `next` of a page.")] = None
+    order: Annotated[Order, Meta(description="By any but `number` the longest first, in one page.")] = "number"
+    limit: PageSize = 100
 
     def fits(self, session: SessionInfo) -> bool:
         """Whether a session is one."""
@@ -79,21 +79,15 @@ class Look:
         return Waiting(found, self.next is None and not unknown, self.missing)
 
 
-@dataclass(frozen=True, slots=True)
-class FoundSessions:
+class FoundSessions(Struct, frozen=True):
     """A page of sessions."""
 
-    sessions: list[SessionInfo]
-    next: int | None
-    """What to give as `after` to go on; None: there is nothing behind."""
-    looked: int = 0
-    """How many were looked at."""
-    fitting: int = 0
-    """How many of these fit."""
-    is_complete: bool = True
-    """Whether that were all."""
-    missing: str = ""
-    """Why there are none, as a sentence for people."""
+    sessions: list[SessionInfo] = msgspec.field(name="items")
+    next: Next
+    looked: Annotated[int, Meta(description="How many were looked at.")] = 0
+    fitting: Annotated[int, Meta(description="How many of these fit.")] = 0
+    is_complete: Annotated[bool, Meta(description="Whether that were all behind `after`.")] = True
+    missing: Annotated[str, Meta(description="Why there are none.")] = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,11 @@
 """Jobs that failed for good: in groups, and those of a group."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
+
+from msgspec.structs import replace
 
 from beanpole.console import limits
 from beanpole.console.reading import failures
@@ -14,7 +16,12 @@ from beanpole.console.screens.asked import Heard, ask_all, number
 from beanpole.console.screens.screen import Screen, View
 from beanpole.console.servers import holders
 
-STATES = (("", "any"), ("buried", "buried"), ("ready", "ready"), ("delayed", "delayed"))
+STATES: tuple[tuple[failures.Where, str], ...] = (
+    ("", "any"),
+    ("buried", "buried"),
+    ("ready", "ready"),
+    ("delayed", "delayed"),
+)
 
 ORDERS: dict[str, Callable[[Group], Any]] = {
     "count": lambda each: each.count,
@@ -44,7 +51,7 @@ def wanted_of(view: View) -> FailureFilter:
         text=query.get("text", ""),
         error=query.get("error") or None,
         within=query.get("within", ""),
-        state=query.get("state", ""),
+        state=next((state for state, _ in STATES if state == query.get("state")), ""),
         after=number(view, "from") or 0,
     )
 

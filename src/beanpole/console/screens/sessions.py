@@ -1,7 +1,9 @@
 """Who is connected, and what they do."""
 
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import Any
+
+from msgspec.structs import replace
 
 from beanpole.console import limits
 from beanpole.console.reading import sessions
@@ -18,7 +20,7 @@ DOING = (("", "all"), ("waiting", "that wait for jobs"), ("holding", "that hold 
 def wanted_of(view: View) -> SessionFilter:
     """What the address asks for."""
     query = view.query
-    order = query.get("sort", "").removeprefix("-")
+    by = query.get("sort", "").removeprefix("-")
     return SessionFilter(
         text=query.get("text", ""),
         tube=query.get("tube", ""),
@@ -26,7 +28,7 @@ def wanted_of(view: View) -> SessionFilter:
         holding=query.get("doing") == "holding",
         number=number(view, "number"),
         after=number(view, "after"),
-        order=order if order in sessions.ORDERS else "number",
+        order=next((each for each in sessions.ORDERS if each == by), "number"),
         limit=limits.SESSIONS_PER_PAGE,
     )
 

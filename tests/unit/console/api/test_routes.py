@@ -12,22 +12,21 @@ from starlette.applications import Starlette
 from starlette.types import Message
 
 from beanpole.client.errors import NotFoundError
-from beanpole.console import limits
-from beanpole.console.api import operations
+from beanpole.console import fields, limits
 from beanpole.console.api.operations import Asked, Operation
 from beanpole.console.api.routes import Api
 from beanpole.console.errors import AwayError
 from beanpole.console.problems import MEDIA_TYPE
 
 
-class Query(operations.Query, frozen=True):
+class Query(fields.Query, frozen=True):
     """What may be asked."""
 
     limit: Annotated[int, Meta(ge=1, le=9)] = 1
     flag: bool | None = None
 
 
-class Sent(operations.Query, frozen=True):
+class Sent(fields.Query, frozen=True):
     """What may be sent."""
 
     word: str
