@@ -4,5 +4,5 @@ The process is a client of the servers like any other. So nothing that is asked 
 needs neither the engine nor the log.
 
 From a request down: `serving` (uvicorn and its limits), `hosts`, `security`, `app`; the pages in `metrics`, `health`,
-`screens`, `api`; what they share in `actions`, `reading`, `live`; `servers`, `sampler` and `latest`.
+`screens`, `api`; what they share in `actions`, `reading`, `live`; `servers`, `sampler` and `single_flight`.
 """

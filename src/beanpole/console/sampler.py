@@ -16,9 +16,9 @@ from beanpole.console import limits
 from beanpole.console.clients import client_of
 from beanpole.console.clock import Clock
 from beanpole.console.errors import AwayError
-from beanpole.console.latest import MS, Latest
 from beanpole.console.live.history import History
 from beanpole.console.settings import Settings, Source
+from beanpole.console.single_flight import MS, SharedAnswer
 from beanpole.observe.growth import Change
 from beanpole.observe.roles import has_jobs
 from beanpole.observe.sampling import Sample, take_sample
@@ -52,9 +52,9 @@ class Sampler:
         clock: Clock,
     ) -> None:
         self.source = source
-        self.stats = Latest(self._ask_stats, clock.now_ns)
+        self.stats = SharedAnswer(self._ask_stats, clock.now_ns)
         """What the server says of itself: as quick as a server can answer."""
-        self.sample = Latest(self._ask_all, clock.now_ns)
+        self.sample = SharedAnswer(self._ask_all, clock.now_ns)
         self.lost = asyncio.Event()
         """Set when the connection has broken."""
         self.history = History(clock.unix_s, settings.has_metrics)

@@ -6,7 +6,7 @@ any client would.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, TypeVar
@@ -23,6 +23,7 @@ from beanpole.console.live.history import History
 from beanpole.console.metrics.metered import Meter
 from beanpole.console.sampler import Logger, Sampler
 from beanpole.console.settings import Settings, Source
+from beanpole.console.single_flight import OnAnswer, SharedAnswer
 from beanpole.observe.roles import has_jobs
 
 T = TypeVar("T")
@@ -34,6 +35,14 @@ class Purpose(Enum):
     PAGES = 0
     ACTIONS = 1
     SEARCH = 2
+
+
+def kept_in(there: dict[type, Any], kind: type[T]) -> T:
+    """The one object of a class, which is made at its first use."""
+    if kind not in there:
+        there[kind] = kind()
+    found: T = there[kind]
+    return found
 
 
 class Server:
@@ -48,6 +57,8 @@ class Server:
         """Whether nobody sees bodies here."""
         self._pairs = settings.pairs if source.address is None else None
         self._clients: dict[tuple[Purpose, str], AsyncClient[bytes]] = {}
+        self._answers: dict[Any, SharedAnswer[Any]] = {}
+        self._kept: dict[type, Any] = {}
 
     @property
     def name(self) -> str:
@@ -88,6 +99,19 @@ class Server:
             return client_of(self._pairs.others[purpose.value])
         assert self.source.address is not None, "a server without an address has handed over pairs"
         return client_of(self.source.address)
+
+    async def shared(self, look: "Callable[[Server, OnAnswer], Awaitable[T]]") -> T:
+        """What a look at the server finds, as it was a second ago at most. Raises AwayError, and what the look does."""
+        if look not in self._answers:
+            loop = asyncio.get_running_loop()
+            answer = SharedAnswer(lambda: look(self, answer.heard), lambda: int(loop.time() * 1e9))
+            self._answers[look] = answer
+        found: T = await self._answers[look].get()
+        return found
+
+    def kept(self, kind: type[T]) -> T:
+        """What a part of the console keeps of the server: one object of a class, which is made at its first use."""
+        return kept_in(self._kept, kind)
 
     async def stop(self) -> None:
         """Ends what is under way, and the connections."""
@@ -140,11 +164,7 @@ class Console:
 
     def kept(self, kind: type[T]) -> T:
         """What a part of the console keeps while it runs: one object of a class, which is made at its first use."""
-        found = self._kept.get(kind)
-        if found is None:
-            found = self._kept[kind] = kind()
-        assert isinstance(found, kind), "it was made of the class"
-        return found
+        return kept_in(self._kept, kind)
 
     def server(self, name: str) -> Server:
         """The server of a name. Raises HTTPException: there is none."""

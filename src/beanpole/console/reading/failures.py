@@ -26,10 +26,10 @@ from beanpole.console import limits
 from beanpole.console.fields import AnyTube, Number, Query, Text
 from beanpole.console.reading.bodies import visible
 from beanpole.console.reading.jobs import JobFilter, pages
-from beanpole.console.reading.looks import look_ends_at
 from beanpole.console.reading.rules import dead_tubes
 from beanpole.console.reading.tubes import tubes_of
 from beanpole.console.servers import Purpose, Server
+from beanpole.console.single_flight import look_ends_at
 
 BURIED = "(buried, no reason given)"
 """The error of a job that was buried, if nobody said why."""

@@ -6,7 +6,6 @@ nothing here, `beanpole doctor` has them all.
 
 from collections import deque
 from contextlib import suppress
-from weakref import WeakKeyDictionary
 
 from beanpole.console.errors import AwayError
 from beanpole.console.reading.rules import dead_tubes
@@ -56,10 +55,6 @@ class Doctor:
         return Visit(before, sample, dead_tubes=dead, own_connections=own_connections)
 
 
-DOCTORS: WeakKeyDictionary[Server, Doctor] = WeakKeyDictionary()
-"""Of each server."""
-
-
 async def find(server: Server, sample: Sample) -> Findings:
     """Returns what is wrong with a server that leads; nothing of one that follows: its leader knows."""
     if not sample.leads:
@@ -69,4 +64,4 @@ async def find(server: Server, sample: Sample) -> Findings:
         client = await server.client()
         if "list-rules" in await client.features():
             dead = frozenset(dead_tubes(await client.list_rules()))
-    return DOCTORS.setdefault(server, Doctor()).look(sample, dead, server.own_connections)
+    return server.kept(Doctor).look(sample, dead, server.own_connections)

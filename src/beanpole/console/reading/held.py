@@ -14,9 +14,9 @@ from beanpole.client import AsyncClient, Explanation, JobInfo, SessionInfo, Stat
 from beanpole.client.errors import NotFoundError
 from beanpole.console import limits
 from beanpole.console.reading import sessions
-from beanpole.console.reading.looks import OnAnswer, Shared, look_ends_at
 from beanpole.console.reading.tubes import tubes_of
 from beanpole.console.servers import Purpose, Server
+from beanpole.console.single_flight import OnAnswer, look_ends_at
 
 NEEDS = "which jobs they are needs list-jobs, which this server does not have"
 """Why a server names no held jobs."""
@@ -144,13 +144,9 @@ async def look(server: Server, heard: OnAnswer = lambda: None) -> Held:
     return Held(held, total, tubes, workers_of(held, who), is_complete)
 
 
-LAST = Shared(look)
-"""The last look at each server."""
-
-
 async def find(server: Server, tube: str = "") -> Held:
     """Returns what is held, as it was a second ago at most. Raises AwayError."""
-    return (await LAST.at(server)).of(tube)
+    return (await server.shared(look)).of(tube)
 
 
 def in_order(held: list[HeldJob]) -> list[HeldJob]:

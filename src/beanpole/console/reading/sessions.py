@@ -14,8 +14,8 @@ from msgspec import Meta, Struct
 from beanpole.client import SessionInfo
 from beanpole.console import limits
 from beanpole.console.fields import AnyTube, Next, Number, PageSize, Query, Text
-from beanpole.console.reading.looks import OnAnswer, Shared, look_ends_at
 from beanpole.console.servers import Server
+from beanpole.console.single_flight import OnAnswer, look_ends_at
 
 NEEDS = "needs list-sessions, which this server does not have"
 """Why a server shows no sessions."""
@@ -123,13 +123,14 @@ async def look_behind(server: Server, number: int | None, heard: OnAnswer = lamb
     return Look(found, found[-1].number)
 
 
-FIRST = Shared(lambda server, heard: look_behind(server, None, heard))
-"""The first sessions of each server."""
+async def first(server: Server, heard: OnAnswer) -> Look:
+    """Looks at the first sessions."""
+    return await look_behind(server, None, heard)
 
 
 async def look(server: Server) -> Look:
     """The first sessions of a server, as they were a second ago at most. Raises AwayError."""
-    return await FIRST.at(server)
+    return await server.shared(first)
 
 
 async def find(server: Server, wanted: SessionFilter) -> FoundSessions:

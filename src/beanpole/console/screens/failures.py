@@ -11,10 +11,10 @@ from beanpole.console import limits
 from beanpole.console.reading import failures
 from beanpole.console.reading.export import Pieces
 from beanpole.console.reading.failures import Failure, FailureFilter, Failures, Group, Stretch
-from beanpole.console.reading.looks import look_ends_at
 from beanpole.console.screens.asked import Heard, ask_all, number
 from beanpole.console.screens.screen import Screen, View
 from beanpole.console.servers import holders
+from beanpole.console.single_flight import look_ends_at
 
 STATES: tuple[tuple[failures.Where, str], ...] = (
     ("", "any"),

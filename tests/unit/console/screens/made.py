@@ -1,7 +1,7 @@
 """Views that tests make up."""
 
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 from urllib.parse import urlencode
 
 from starlette.requests import Request
@@ -17,6 +17,8 @@ from beanpole.console.servers import Purpose, Server
 from beanpole.console.settings import Source
 from beanpole.observe.growth import Change
 from beanpole.observe.sampling import Sample
+
+T = TypeVar("T")
 
 HOSTILE = "<script>alert('\"&x\x00\u202e\ud800</script>"
 """What a client may have called itself: markup, controls, text that turns round, half a character."""
@@ -52,6 +54,14 @@ class MadeServer:
         if self._away or self._taken is None:
             raise AwayError(self._away)
         return self._taken
+
+    def kept(self, kind: type[T]) -> T:
+        """Nothing is kept."""
+        return kind()
+
+    async def shared(self, _: object) -> Any:  # noqa: ANN401 - there is none
+        """Nothing is found."""
+        raise AwayError("nobody answers")
 
     async def client(self, _: Purpose = Purpose.PAGES) -> Any:  # noqa: ANN401 - there is none
         """Nobody answers."""

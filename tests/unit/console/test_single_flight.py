@@ -7,7 +7,7 @@ import pytest
 
 from beanpole.console import limits
 from beanpole.console.errors import AwayError
-from beanpole.console.latest import MS, Latest
+from beanpole.console.single_flight import MS, SharedAnswer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,7 +22,7 @@ class World:
         self.now_ns = 0
         self.asked = 0
         self.answers: asyncio.Queue[Callable[[], int]] = asyncio.Queue()
-        self.latest = Latest(self.ask, lambda: self.now_ns)
+        self.latest = SharedAnswer(self.ask, lambda: self.now_ns)
 
     async def ask(self) -> int:
         self.asked += 1

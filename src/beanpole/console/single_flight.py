@@ -17,8 +17,16 @@ T = TypeVar("T")
 
 MS = 1_000_000
 
+OnAnswer = Callable[[], None]
+"""Called each time the server has answered a part of a question."""
 
-class Latest(Generic[T]):
+
+def look_ends_at() -> float:
+    """The moment of the loop's clock at which a look that begins now ends."""
+    return asyncio.get_running_loop().time() + limits.LOOK_MS / 1000
+
+
+class SharedAnswer(Generic[T]):
     """The last answer of a server to one question."""
 
     def __init__(self, ask: Callable[[], Awaitable[T]], now_ns: Callable[[], int]) -> None:
