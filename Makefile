@@ -12,6 +12,9 @@
 #   IDS_FLAGS='--help'      its flags
 #   CLUSTER_FLAGS='leader'  what `make cluster` does, instead of asking
 #   PYTEST='-k heap -x'     more arguments for pytest; -n 0 runs the tests one by one, in this process
+#   PART=console            only these tests: core, cluster, console or ids
+#   SEEDS_FROM=7            the seeds of `make test-all`, instead of fresh ones, which it prints
+#   MUTANTS_FLAGS='--help'  the arguments of `make mutants`
 #   BENCH_FLAGS='--help'    the arguments of `make bench`
 #   SOAK_S=600              how long each `make soak-...` and `make test-api` take, in seconds
 #   SOAK_FLAGS='--seed 7'   run the seed of a soak again that failed
@@ -34,6 +37,8 @@ IDS_FLAGS ?=
 CLUSTER_FLAGS ?=
 BENCH_FLAGS ?=
 PYTEST ?=
+PART ?=
+MUTANTS_FLAGS ?=
 SOAK_S ?= 600
 SOAK_FLAGS ?=
 JACKD := jackd@2.2.2
@@ -65,7 +70,7 @@ endif
 # What is installed while the modules are compiled: pip keeps one core busy, and waits for the network.
 serve: ALONG := $(if $(strip $(HTTP_FLAGS)),$(VENV)/.done-console)
 cluster: ALONG := $(VENV)/.done-cluster
-test test-ids test-fast test-browser test-api pictures soak-kills soak-model soak-power soak-cluster lint bench bench-cluster bench-ids man: ALONG := $(VENV)/.done-dev
+test test-all test-ids test-fast mutants test-browser test-api pictures soak-kills soak-model soak-power soak-cluster lint bench bench-cluster bench-ids man: ALONG := $(VENV)/.done-dev
 SAY ?= echo
 
 # pip leaves bytecode to the first import, which has to write it then: else each start of a program compiles again.
@@ -79,7 +84,7 @@ REQUIREMENTS := $(VENV)/bin/python -c 'import sys, tomllib; \
            **project["project"]["optional-dependencies"]}; \
   print(*(line.replace(" ", "") for name in sys.argv[2:] for line in lists[name]))'
 
-.PHONY: help wheels serve serve-ids cluster build test test-ids test-fast test-browser test-api pictures soak-kills soak-model soak-power soak-cluster lint format bench bench-cluster bench-ids docs man deb test-packages peers clean FORCE
+.PHONY: help wheels serve serve-ids cluster build test test-all test-ids test-fast mutants test-browser test-api pictures soak-kills soak-model soak-power soak-cluster lint format bench bench-cluster bench-ids docs man deb test-packages peers clean FORCE
 .DEFAULT_GOAL := help
 
 help: ## list the verbs
@@ -99,15 +104,31 @@ cluster: $(CLUSTER_BUILT) ## build, and try three nodes over three PostgreSQL se
 
 build: $(BUILT) $(IDS_BUILT) ## install what is needed to run, and compile what has changed
 
-test: $(TESTABLE) ## build, and run every test, but of those that drive a browser one
-	@$(BIN)/python -m pytest $(PARALLEL) --deselect=tests/browser/test_ $(PYTEST)
-	@$(MAKE) test-ids
+# The tests of a part of the queue. What belongs to no other is of the core.
+CLUSTER_TESTS := $(wildcard tests/*/cluster tests/*/*cluster.py tests/unit/log/postgres)
+CONSOLE_TESTS := tests/unit/console tests/e2e/console tests/browser/smoke
+PART_TESTS = $(if $(filter core,$(PART)),tests --ignore=tests/browser $(addprefix --ignore=,$(CLUSTER_TESTS) $(CONSOLE_TESTS)), \
+  $(if $(filter cluster,$(PART)),$(CLUSTER_TESTS),$(if $(filter console,$(PART)),$(CONSOLE_TESTS), \
+  tests --deselect=tests/browser/test_)))
+
+test: $(TESTABLE) ## build, and prove every promise once; what takes long is left to `make test-all`
+	@$(if $(filter ids,$(PART)),:,$(BIN)/python -m pytest $(PARALLEL) $(PART_TESTS) $(PYTEST))
+	@$(if $(filter-out ids,$(PART)),:,$(MAKE) test-ids)
+
+test-all: $(TESTABLE) ## build, and run every test, with many fresh seeds, then the soaks for SOAK_S seconds each
+	@export SEEDS_FROM=$${SEEDS_FROM:-$$((RANDOM * 32768 + RANDOM))} SEEDS_TIMES=$${SEEDS_TIMES:-6}; \
+	  echo "make test-all SEEDS_FROM=$$SEEDS_FROM SEEDS_TIMES=$$SEEDS_TIMES runs this again."; \
+	  $(BIN)/python -m pytest $(PARALLEL) --long tests $(PYTEST)
+	@for each in test-ids test-api soak-kills soak-model soak-power soak-cluster; do $(MAKE) $$each; done
+
+mutants: $(TESTABLE) ## build, and show by small mistakes in engine, log, cluster and turn whether the tests notice them
+	@exec $(BIN)/python -m tests.mutants $(MUTANTS_FLAGS)
 
 test-ids: $(IDS_BUILT) $(TESTABLE) ## build, and run every test of the ID service
 	@cd ids && exec $(abspath $(BIN))/python -m pytest $(PARALLEL) $(PYTEST)
 
 test-fast: $(TESTABLE) ## build, and run in a minute what needs neither a database nor a crowd of processes
-	@SIMULATION_SEEDS=200 BEANPOLE_CONVERSATIONS=80 $(BIN)/python -m pytest $(PARALLEL) -m "not database" tests/unit tests/scripts tests/model \
+	@$(BIN)/python -m pytest $(PARALLEL) -m "not database" tests/unit tests/scripts tests/model \
 	  tests/simulation/test_seeds.py tests/simulation/cluster/test_rules.py tests/test_tidy.py $(PYTEST)
 	@cd ids && exec $(abspath $(BIN))/python -m pytest $(PARALLEL) -m "not database" tests/unit $(PYTEST)
 

@@ -65,6 +65,7 @@ def ticks_of_work(process: Process, clients: list[Client]) -> int:
 
 
 @pytest.mark.usefixtures("descriptors")
+@pytest.mark.long
 def test_ten_thousand_idle_connections_beside_fifty_busy_ones() -> None:
     with healthy() as process, ExitStack() as stack:
         busy = [stack.enter_context(process.connect()) for _ in range(BUSY_COUNT)]
@@ -140,6 +141,7 @@ def test_out_of_descriptors_pauses_accepting_and_serves_the_rest() -> None:
             waiting.remove(accepted_now)
 
 
+@pytest.mark.long
 def test_clients_that_come_and_go_at_the_limit_do_not_flood_the_log() -> None:
     with starved() as process, ExitStack() as stack:
         clients = knock(process, stack)

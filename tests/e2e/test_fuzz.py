@@ -129,6 +129,7 @@ def drive(process: Process, chance: random.Random) -> None:
         client.socket.close()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("flags", [(), ("--one-reply-per-send",)], ids=["default", "one-reply-per-send"])
 def test_random_bytes_leave_nothing_behind(flags: tuple[str, ...]) -> None:
     seed = random.SystemRandom().getrandbits(32)

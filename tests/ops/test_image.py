@@ -165,6 +165,7 @@ def health(image: Image, port: int) -> int:
     ).returncode
 
 
+@pytest.mark.long
 @pytest.mark.xdist_group("image")
 def test_a_container_keeps_its_jobs_and_says_how_it_is(image: Image) -> None:
     command = only(stages()[-1], "CMD").words
@@ -180,6 +181,7 @@ def test_a_container_keeps_its_jobs_and_says_how_it_is(image: Image) -> None:
         client.ask(b"reserve\r\n", b"RESERVED 1 5\r\nhello\r\n")
 
 
+@pytest.mark.long
 @pytest.mark.xdist_group("image")
 def test_the_command_of_the_composition_starts(image: Image) -> None:
     command = read_yaml(ROOT / "compose.yaml")["services"]["beanpole"]["command"]

@@ -1,5 +1,6 @@
 """How wheels are made: what tries one works, and the workflows that make them elsewhere run what is there."""
 
+import json
 import re
 import subprocess
 import sys
@@ -28,6 +29,22 @@ def test_a_workflow_runs_what_is_there(path: Path) -> None:
     assert named
     for name in ("".join(each).strip() for each in named):
         assert (ROOT / name).exists(), name
+
+
+@pytest.mark.parametrize(
+    ("paths", "parts"),
+    [
+        ("ids/src/beanpole_ids/rules/rule.py", ["ids"]),
+        ("docs/console.md src/beanpole/console/run.py", ["console", "core"]),
+        ("src/beanpole/engine/engine.pxd", ["cluster", "console", "core"]),
+        ("Makefile ids/README.md", ["cluster", "console", "core", "ids"]),
+        ("", ["cluster", "console", "core", "ids"]),
+    ],
+)
+def test_a_change_needs_the_parts_that_it_touches(paths: str, parts: list[str]) -> None:
+    names = "".join(f"{path}\n" for path in paths.split())
+    done = subprocess.run([ROOT / ".ci/parts"], input=names, capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout) == parts
 
 
 def test_python_versions_of_the_workflows_are_supported() -> None:

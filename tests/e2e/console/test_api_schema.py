@@ -6,6 +6,7 @@ from beanpole.console.api.table import OPERATIONS
 from tests.e2e.console.fuzzing import THERE, fuzz, world
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("config", ["", THERE], ids=["anything", "what is there"])
 def test_the_api_keeps_to_its_own_description(config: str) -> None:
     with world() as served:

@@ -17,7 +17,7 @@ from tests.soak.cluster.cluster import WAIT_S, Cluster, new_cluster
 from tests.soak.cluster.nodes import leader_of, stats
 from tests.soak.cluster.postgres import Pair, Postgres
 
-pytestmark = [pytest.mark.database, pytest.mark.xdist_group("cluster")]
+pytestmark = [pytest.mark.long, pytest.mark.database, pytest.mark.xdist_group("cluster")]
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from tests.soak.cluster.cluster import WAIT_S, new_cluster
 from tests.soak.cluster.nodes import NodeProcess, leader_of
 from tests.soak.cluster.postgres import Pair
 
-pytestmark = [pytest.mark.database, pytest.mark.xdist_group("cluster")]
+pytestmark = [pytest.mark.long, pytest.mark.database, pytest.mark.xdist_group("cluster")]
 
 DISK_BYTES = 192 << 20
 """Enough for an empty database and its write-ahead log."""
