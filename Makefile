@@ -45,7 +45,7 @@ JACKD := jackd@2.2.2
 PARALLEL := -n $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1) --dist loadgroup
 
 # A module is compiled if it has a .pxd beside it.
-HEADERS := $(sort $(shell find src ids/src -name '*.pxd' 2>/dev/null))
+HEADERS := $(sort $(shell find src ids/src benchmarks -name '*.pxd' 2>/dev/null))
 COMPILED := $(wildcard $(HEADERS:.pxd=.py))
 COMPILED_NAMES := $(subst /,.,$(patsubst src/%,%,$(patsubst ids/src/%,%,$(COMPILED:.py=))))
 BUILD_FILES := pyproject.toml ids/pyproject.toml constraints.txt
@@ -57,7 +57,7 @@ BUILT := $(VENV)/.done-build
 IDS_BUILT := $(VENV)/.done-build-ids
 CLUSTER_BUILT := $(BUILT) $(VENV)/.done-cluster
 SERVE_BUILT := $(BUILT) $(if $(strip $(HTTP_FLAGS)),$(VENV)/.done-console)
-TESTABLE := $(BUILT) $(IDS_BUILT) $(VENV)/.done-dev
+TESTABLE := $(BUILT) $(IDS_BUILT) $(VENV)/.done-compiled-bench $(VENV)/.done-dev
 else
 BIN := $(ENVIRONMENT)/bin
 BUILT :=
@@ -168,7 +168,7 @@ format: $(VENV)/.done-dev ## format the sources and repair what ruff can repair
 	@$(BIN)/ruff format .
 
 bench: $(TESTABLE) ## measure against beanstalkd on this machine
-	@exec $(BIN)/beanpole bench $(BENCH_FLAGS)
+	@exec $(BIN)/python -m benchmarks.bench $(BENCH_FLAGS)
 
 bench-cluster: $(TESTABLE) ## measure what a cluster does, with PostgreSQL servers of its own; takes a quarter of an hour
 	@exec $(BIN)/python -m benchmarks.cluster $(BENCH_FLAGS)
@@ -263,7 +263,7 @@ $(VENV)/.done-docs: pyproject.toml constraints.txt | $(VENV)/.done-run
 
 # Changes only when a header appears or goes: then what was compiled from it must go too, as it would hide the .py file.
 $(VENV)/.done-headers: FORCE | $(VENV)/.done-tools
-	@echo "$(HEADERS)" | cmp -s - $@ || { find src ids/src -name '*.so' -o -name '*.pyi' | while read -r module; do \
+	@echo "$(HEADERS)" | cmp -s - $@ || { find src ids/src benchmarks -name '*.so' -o -name '*.pyi' | while read -r module; do \
 	  test -e "$${module%%.*}.pxd" || rm -v "$$module"; done; echo "$(HEADERS)" > $@; }
 
 # Other flags or another Cython change every module; a changed source only those that need it.
@@ -277,6 +277,10 @@ COMPILE = mkdir -p build; BEANPOLE_PROGRESS=3 $(abspath $(VENV))/bin/python setu
 
 $(VENV)/.done-compiled: $(filter src/%,$(HEADERS) $(COMPILED)) $(VENV)/.done-headers $(VENV)/.done-options | $(VENV)/.done-tools
 	@$(COMPILE)
+	@touch $@
+
+$(VENV)/.done-compiled-bench: $(filter benchmarks/%,$(HEADERS) $(COMPILED)) $(VENV)/.done-compiled
+	@export BEANPOLE_COMPILE=benchmarks; $(COMPILE)
 	@touch $@
 
 $(VENV)/.done-compiled-ids: $(filter ids/%,$(HEADERS) $(COMPILED)) $(VENV)/.done-headers $(VENV)/.done-options | $(VENV)/.done-tools

@@ -31,17 +31,21 @@ OPTIMIZED = {
 
 CORES = len(os.sched_getaffinity(0))
 
-IS_COMPILED = os.environ.get("BEANPOLE_COMPILE", "yes") == "yes"
-"""`make` installs a distribution first and compiles afterwards, in place, only what has changed."""
+FOLDER = os.environ.get("BEANPOLE_COMPILE", str(SOURCE))
+"""Where compiled modules are: in `src`; in `benchmarks`, of which no wheel has anything; `no`: nothing is compiled.
+
+`make` installs a distribution first and compiles afterwards, in place, only what has changed.
+"""
 
 
 def compiled_modules(hot: re.Pattern[str]) -> list[Extension]:
-    """Every ``.py`` below ``src`` that has a ``.pxd`` beside it, as an extension; the longest first."""
+    """Every ``.py`` below the folder that has a ``.pxd`` beside it, as an extension; the longest first."""
     found = []
-    for source in sorted(SOURCE.rglob("*.py"), key=lambda path: (-path.stat().st_size, path)):
+    for source in sorted(Path(FOLDER).rglob("*.py"), key=lambda path: (-path.stat().st_size, path)):
         if not source.with_suffix(".pxd").exists():
             continue
-        name = ".".join(source.relative_to(SOURCE).with_suffix("").parts)
+        root = SOURCE if source.is_relative_to(SOURCE) else Path()
+        name = ".".join(source.relative_to(root).with_suffix("").parts)
         is_hot = hot.fullmatch(name) is not None
         # Python's own flags have -g, which takes a third of gcc's time and makes a module seven times as long.
         found.append(
@@ -90,7 +94,8 @@ class BuildExtensions(build_ext):
 def compile_with(hot: re.Pattern[str]) -> dict[str, Any]:
     """Return the arguments of `setup`; `hot` are the modules that are not checked for None at each attribute."""
     return {
-        "ext_modules": compiled_modules(hot) if IS_COMPILED else [],
+        "ext_modules": compiled_modules(hot) if FOLDER != "no" else [],
+        "package_dir": {"": str(SOURCE), "benchmarks": "benchmarks"},
         "cmdclass": {"build_ext": BuildExtensions},
         "options": {"build_ext": {"parallel": CORES}},
     }

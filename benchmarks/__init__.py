@@ -1,1 +1,1 @@
-"""Scripts that only developers run: what the benchmark itself costs. Users have `beanpole bench`."""
+"""Scripts that only developers run: `bench`, which is what `make bench` runs, and what it costs itself."""

@@ -1,7 +1,7 @@
 """Writes the charts and the tables of the documentation from what the benchmark has measured.
 
-    beanpole bench --table speed --json speed.json
-    beanpole bench --table durable --json durable.json
+    python -m benchmarks.bench --table speed --json speed.json
+    python -m benchmarks.bench --table durable --json durable.json
     python -m benchmarks.charts speed.json durable.json
 
 keeps the medians of these runs in `benchmarks/results`, and writes `docs/pictures/*.svg` and the tables between the
@@ -14,8 +14,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from beanpole.bench.report import number, ratio, times
-from beanpole.bench.run import TABLES
+from benchmarks.bench.report import number, ratio, times
+from benchmarks.bench.tables import TABLES
 from benchmarks.svg import Bar, Chart, Group, arrow, draw, picture, rectangle, text
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -23,11 +23,11 @@ from typing import Self
 import psycopg
 from psycopg import pq
 
-from beanpole.bench.dial import allow_descriptors, dial, open_group
-from beanpole.bench.load import Load
-from beanpole.bench.measure import WARM_UP_S
-from beanpole.bench.plan import Group
-from beanpole.bench.server import OURS, running
+from benchmarks.bench.dial import allow_descriptors, dial, open_group
+from benchmarks.bench.load import Load
+from benchmarks.bench.measure import WARM_UP_S
+from benchmarks.bench.plan import Group
+from benchmarks.bench.server import OURS, running
 from benchmarks.cluster_servers import Nodes, Postgres, postgres, wait_until
 from tests.databases import program
 

@@ -16,8 +16,8 @@ from typing import Any, TypeVar
 
 import psycopg
 
-from beanpole.bench.dial import SetupError
-from beanpole.bench.server import HOST, first_answer, free_port, stop
+from benchmarks.bench.dial import SetupError
+from benchmarks.bench.server import HOST, first_answer, free_port, stop
 from tests.databases import program
 
 T = TypeVar("T")

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from multiprocessing.synchronize import Event
 
-from beanpole.bench.server import OURS, running
+from benchmarks.bench.server import OURS, running
 from benchmarks.metrics import TUBES, console, cpu, get, memory_mb, port_of, row, scrape_each_second
 from benchmarks.rules import Talk
 

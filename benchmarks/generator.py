@@ -12,9 +12,9 @@ import sys
 import time
 from contextlib import closing, suppress
 
-from beanpole.bench.dial import open_group
-from beanpole.bench.load import Load
-from beanpole.bench.plan import Group
+from benchmarks.bench.dial import open_group
+from benchmarks.bench.load import Load
+from benchmarks.bench.plan import Group
 
 SECONDS = 1.0
 CONNECTIONS = 50

@@ -1,7 +1,7 @@
 """What metrics cost: a command, a scrape, a turn, and memory.
 
 Run with `python -m benchmarks.metrics --before COMMAND`, where COMMAND starts a server without histograms, a template
-as for `beanpole bench --ours`. Both servers run at once, a round here and a round there, so that whatever else the
+as for `make bench`'s `--ours`. Both servers run at once, a round here and a round there, so that whatever else the
 machine does meets both; what counts of a command is the processor time of the server. Without `--before` only the
 others of the figures are taken: a scrape of a server with 1 000 tubes, how long its turns are while it makes pages, and
 the memory of the process that serves HTTP.
@@ -21,12 +21,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from beanpole.bench.guest import measure, new_name
-from beanpole.bench.plan import Group
-from beanpole.bench.server import HOST, OURS, Server, running
 from beanpole.engine.engine import Engine
 from beanpole.log.log import Log
 from beanpole.server.turn import Turn
+from benchmarks.bench.guest import measure, new_name
+from benchmarks.bench.plan import Group
+from benchmarks.bench.server import HOST, OURS, Server, running
 from benchmarks.rules import Talk
 from tests.unit.server.memory_transport import MemoryTransport
 

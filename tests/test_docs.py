@@ -16,12 +16,12 @@ from types import ModuleType
 import pytest
 
 import beanpole
-from beanpole.bench.rows import ROWS
-from beanpole.bench.run import TABLES
 from beanpole.cli.main import cli
 from beanpole.client.job import KINDS as JOB_FIELDS
 from beanpole.protocol import commands, extensions
 from benchmarks import charts
+from benchmarks.bench.rows import ROWS
+from benchmarks.bench.tables import TABLES
 from tests.cli_reference import commands as cli_commands
 from tests.servers import REPLY_TIMEOUT_S, START_TIMEOUT_S, STOP_TIMEOUT_S, peer
 

@@ -30,13 +30,12 @@ FILE_LINES = 500
 FILE_LINES_MAX = 800
 """Lines of a file that holds one class."""
 
-PRINTING = ("src/beanpole/cli/", "src/beanpole/bench/", "ids/src/beanpole_ids/cli/")
+PRINTING = ("src/beanpole/cli/", "ids/src/beanpole_ids/cli/")
 """Where `print` is the point. A server says things through its log."""
 
 WITH_A_CLOCK = (
     "src/beanpole/posix.pxd",
     "src/beanpole/server/",
-    "src/beanpole/bench/",
     "src/beanpole/client/recovery.py",
     "src/beanpole/log/postgres/clock.py",
     "src/beanpole/log/files/syncer.py",

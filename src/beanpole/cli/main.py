@@ -54,7 +54,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "ids": ("ids", "Say where the ID service is."),
     },
     "Tools": {
-        "bench": ("bench", "Measure a server beside beanstalkd, or your own."),
+        "bench": ("bench", "Say where the benchmark is."),
         "conformance": ("conformance", "Check that a server speaks the protocol."),
         "completion": ("completion", "Print the shell code that completes verbs and options."),
         "help": ("about", "Explain a verb."),

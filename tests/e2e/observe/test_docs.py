@@ -12,7 +12,6 @@ import click
 import pytest
 
 import beanpole as library
-from beanpole.cli.bench import bench
 from beanpole.cli.doctor import doctor
 from beanpole.cli.tail import tail
 from beanpole.cli.top import top
@@ -28,21 +27,6 @@ PAGE = (Path(__file__).resolve().parents[3] / "docs" / "monitoring.md").read_tex
 EXAMPLES = [
     line for block in re.findall(r"^```sh\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL) for line in block.splitlines()
 ]
-COMPARING = {
-    "only",
-    "tables",
-    "full",
-    "quick",
-    "list_rows",
-    "rounds",
-    "ours",
-    "theirs",
-    "against",
-    "data_dir",
-    "markdown",
-    "check",
-}
-"""Options of `bench` that belong to another page."""
 
 
 @pytest.fixture
@@ -74,7 +58,7 @@ def test_example(example: str, running: Server, tmp_path: Path) -> None:
 
 
 def test_there_are_examples_of_each_verb() -> None:
-    assert {example.split()[1] for example in EXAMPLES} == {"top", "tail", "doctor", "bench"}
+    assert {example.split()[1] for example in EXAMPLES} == {"top", "tail", "doctor"}
 
 
 def test_every_check_is_in_the_table() -> None:
@@ -93,8 +77,8 @@ def test_age_is_explained() -> None:
     assert "`AGE`" in PAGE
 
 
-@pytest.mark.parametrize("verb", [top, tail, doctor, bench], ids=lambda verb: str(verb.name))
+@pytest.mark.parametrize("verb", [top, tail, doctor], ids=lambda verb: str(verb.name))
 def test_every_option_is_told(verb: click.Command) -> None:
-    options = [each for each in verb.params if isinstance(each, click.Option) and each.name not in COMPARING]
+    options = [each for each in verb.params if isinstance(each, click.Option)]
     lacking = [each.opts[0] for each in options if f"`{each.opts[0]}" not in PAGE and f" {each.opts[0]}" not in PAGE]
     assert not lacking, f"docs/monitoring.md does not mention {lacking} of {verb.name}"

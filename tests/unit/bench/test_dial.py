@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from beanpole.bench.dial import SetupError, allow_descriptors, converse, make_tubes, tubes_of
-from beanpole.bench.plan import Group
+from benchmarks.bench.dial import SetupError, allow_descriptors, converse, make_tubes, tubes_of
+from benchmarks.bench.plan import Group
 
 
 def test_tubes_of_their_own() -> None:

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 import beanpole as library
-from beanpole.bench.dial import SetupError
-from beanpole.bench.guest import LEFT_BYTES_MAX, LEFT_JOBS_MAX, commands_max, measure, new_name
-from beanpole.bench.plan import Group
+from benchmarks.bench.dial import SetupError
+from benchmarks.bench.guest import LEFT_BYTES_MAX, LEFT_JOBS_MAX, commands_max, measure, new_name
+from benchmarks.bench.plan import Group
 from tests.e2e.process import wait_until
 from tests.servers import HOST, STOP_TIMEOUT_S, Server, beanpole_server, beanstalkd_server
 
@@ -78,7 +78,7 @@ def test_what_is_left_behind_is_bounded() -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_interrupted_run_is_cleaned_up(beanpole: Server, tmp_path: Path, number: signal.Signals) -> None:
-    command = [sys.executable, "-m", "beanpole", "bench", "--url", f"beanstalk://{HOST}:{beanpole.port}"]
+    command = [sys.executable, "-m", "benchmarks.bench", "--url", f"beanstalk://{HOST}:{beanpole.port}"]
     said = tmp_path / "said"
     with said.open("wb") as output, library.Client((HOST, beanpole.port)) as client:
         runner = subprocess.Popen([*command, "--cycle", "put+reserve", "--seconds", "60"], stdout=output, stderr=output)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beanpole.bench.histogram import Histogram
+from benchmarks.bench.histogram import Histogram
 
 
 def histogram_of(*values: int) -> Histogram:

@@ -10,11 +10,11 @@ from contextlib import closing
 
 import pytest
 
-from beanpole.bench import server
-from beanpole.bench.dial import dial, open_group
-from beanpole.bench.load import Load, LoadError
-from beanpole.bench.plan import Group
 from beanpole.errors import UnexpectedReplyError
+from benchmarks.bench import server
+from benchmarks.bench.dial import dial, open_group
+from benchmarks.bench.load import Load, LoadError
+from benchmarks.bench.plan import Group
 
 
 @pytest.fixture(params=["ours", "theirs"])

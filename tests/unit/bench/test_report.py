@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from beanpole.bench import report
-from beanpole.bench.plan import Ask, Figure, Row, Sample, Scenario
-from beanpole.bench.report import Outcome
+from benchmarks.bench import report
+from benchmarks.bench.plan import Ask, Figure, Row, Sample, Scenario
+from benchmarks.bench.report import Outcome
 
 
 def outcome_of(ask: Ask | None, figure: Figure = "cpu_us", **values: list[float]) -> Outcome:

@@ -2,12 +2,13 @@
 
 import pytest
 
-from beanpole.bench import run
-from beanpole.bench.connection import GroupState
-from beanpole.bench.dial import SetupError
-from beanpole.bench.plan import FIGURES, Row
+from benchmarks.bench import run
+from benchmarks.bench.connection import GroupState
+from benchmarks.bench.dial import SetupError
+from benchmarks.bench.plan import FIGURES, Row
+from benchmarks.bench.tables import TABLES
 
-EVERY = [row for table in run.TABLES.values() for row in table]
+EVERY = [row for table in TABLES.values() for row in table]
 
 
 def test_names_are_unique() -> None:
@@ -42,7 +43,7 @@ def test_only_with_an_unknown_name_is_refused() -> None:
 
 
 def test_tables_are_chosen_by_name() -> None:
-    assert run.choose(run.Options(tables=("durable",))) == list(run.TABLES["durable"])
+    assert run.choose(run.Options(tables=("durable",))) == list(TABLES["durable"])
 
 
 def test_list_names_every_row() -> None:

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from beanpole.bench import measure, run, server
-from beanpole.bench.dial import SetupError
-from beanpole.bench.plan import Group, Row, Scenario
-from beanpole.bench.report import Outcome
-from beanpole.cli.bench import bench
+from benchmarks.bench import measure, run, server
+from benchmarks.bench.__main__ import bench
+from benchmarks.bench.dial import SetupError
+from benchmarks.bench.plan import Group, Row, Scenario
+from benchmarks.bench.report import Outcome
 from tests.servers import peer
 
 THEIRS = "beanstalkd -l {host} -p {port}"
@@ -143,7 +143,7 @@ def test_row_side_by_side(tmp_path: Path, row: str) -> None:
 def test_interrupted_run_ends_its_server_and_shows_what_it_has(tmp_path: Path, number: signal.Signals) -> None:
     peer("beanstalkd")
     said = tmp_path / "said"
-    command = [sys.executable, "-c", "from beanpole.cli.bench import bench; bench()", "--only", "cycle-50x1"]
+    command = [sys.executable, "-c", "from benchmarks.bench.__main__ import bench; bench()", "--only", "cycle-50x1"]
     with said.open("wb") as stderr:
         runner = subprocess.Popen([*command, "--ours", THEIRS], stdout=subprocess.PIPE, stderr=stderr)
     give_up_at = time.monotonic() + 30

@@ -1,7 +1,7 @@
 # The state of the load generator's loop; see load.py.
 cimport cython
 from posix.types cimport clockid_t
-from beanpole.bench.connection cimport Connection
+from benchmarks.bench.connection cimport Connection
 from beanpole.protocol.wire cimport Found
 
 @cython.final

@@ -7,14 +7,14 @@ time (deletes, `use`) into its own buffer. `Load` sends them and books the repli
 from typing import TYPE_CHECKING
 
 import cython
-from cython.cimports.beanpole.bench.histogram import Histogram
 from cython.cimports.beanpole.protocol.replies import ReplyBuffer, Word
 from cython.cimports.beanpole.protocol.wire import ReplyReader
+from cython.cimports.benchmarks.bench.histogram import Histogram
 from cython.cimports.libc.stdint import uint64_t
 from cython.cimports.libc.stdlib import free, malloc
 
 if TYPE_CHECKING:
-    from beanpole.bench.plan import Group
+    from benchmarks.bench.plan import Group
 
 
 @cython.cclass

@@ -1,7 +1,7 @@
 # The fields of the load generator's connections and groups; see connection.py.
 cimport cython
 from libc.stdint cimport uint64_t
-from beanpole.bench.histogram cimport Histogram
+from benchmarks.bench.histogram cimport Histogram
 from beanpole.protocol.replies cimport ReplyBuffer
 from beanpole.protocol.wire cimport ReplyReader
 

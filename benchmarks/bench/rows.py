@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from beanpole.bench.plan import Ask, Group, Row, Scenario
+from benchmarks.bench.plan import Ask, Group, Row, Scenario
 
 CYCLE_1 = Group(connections=50, in_flight=1)
 CYCLE_16 = Group(connections=50, in_flight=16)

@@ -10,7 +10,7 @@ import struct
 import time
 from collections.abc import Iterator, Sequence
 
-from beanpole.bench.plan import Group
+from benchmarks.bench.plan import Group
 
 ANSWER_TIMEOUT_S = 30.0
 """How long one answer may take."""

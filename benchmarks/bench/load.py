@@ -16,7 +16,6 @@ import time
 from typing import TYPE_CHECKING
 
 import cython
-from cython.cimports.beanpole.bench.connection import Connection, GroupState
 from cython.cimports.beanpole.posix import (
     EPOLL_CLOEXEC,
     EPOLL_CTL_ADD,
@@ -34,6 +33,7 @@ from cython.cimports.beanpole.posix import (
 )
 from cython.cimports.beanpole.protocol.replies import Word
 from cython.cimports.beanpole.protocol.wire import Found, ReplyReader
+from cython.cimports.benchmarks.bench.connection import Connection, GroupState
 from cython.cimports.cpython.exc import PyErr_CheckSignals
 from cython.cimports.libc.errno import EAGAIN, EINTR, errno
 from cython.cimports.libc.stdlib import free, malloc
@@ -45,7 +45,7 @@ from cython.cimports.posix.unistd import close
 from beanpole.protocol import replies
 
 if TYPE_CHECKING:
-    from beanpole.bench.plan import Group
+    from benchmarks.bench.plan import Group
 
 READ_BYTES_MAX = cython.declare(cython.Py_ssize_t, 262144)
 """Bytes taken from a socket at once."""

@@ -14,16 +14,16 @@ from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, dataclass
 
-from beanpole.bench.dial import ANSWER_TIMEOUT_S, SetupError, allow_descriptors, open_group, tubes_of
-from beanpole.bench.load import Load
-from beanpole.bench.measure import SETUP_LIMIT_S, SPARE_DESCRIPTORS, WARM_UP_S
-from beanpole.bench.plan import Group
-from beanpole.bench.report import BUSY, number
-from beanpole.bench.server import Address, Server
 from beanpole.client import Backoff, Client
 from beanpole.client.errors import NotFoundError, TimedOutError
 from beanpole.client.session import DEFAULT_TUBE
 from beanpole.errors import BeanpoleError
+from benchmarks.bench.dial import ANSWER_TIMEOUT_S, SetupError, allow_descriptors, open_group, tubes_of
+from benchmarks.bench.load import Load
+from benchmarks.bench.measure import SETUP_LIMIT_S, SPARE_DESCRIPTORS, WARM_UP_S
+from benchmarks.bench.plan import Group
+from benchmarks.bench.report import BUSY, number
+from benchmarks.bench.server import Address, Server
 
 LEFT_JOBS_MAX = 1_000_000
 """Jobs that a cycle without a delete may leave behind until the end."""

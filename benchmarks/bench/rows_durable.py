@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from beanpole.bench.plan import Ask, Row, Scenario
-from beanpole.bench.rows import CYCLE_16, LONE, one
+from benchmarks.bench.plan import Ask, Row, Scenario
+from benchmarks.bench.rows import CYCLE_16, LONE, one
 
 ALWAYS = ("-b", "{data}", "-f", "0")
 """Synced before it is acknowledged: the same flags mean it to both servers."""

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from beanpole.bench.dial import allow_descriptors, dial, make_tubes, open_group
-from beanpole.bench.load import Load, LoadError
-from beanpole.bench.plan import Measure, Sample, Scenario
-from beanpole.bench.server import Server, running
+from benchmarks.bench.dial import allow_descriptors, dial, make_tubes, open_group
+from benchmarks.bench.load import Load, LoadError
+from benchmarks.bench.plan import Measure, Sample, Scenario
+from benchmarks.bench.server import Server, running
 
 SETUP_LIMIT_S = 60.0
 """How long it may take to bring a server into the state of a scenario; slower is reported instead of waited for."""

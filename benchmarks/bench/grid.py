@@ -5,7 +5,7 @@ The sweeps are not multiplied with the bodies: what a tube or a reservation cost
 
 from itertools import product
 
-from beanpole.bench.plan import Figure, Group, Row, Scenario
+from benchmarks.bench.plan import Figure, Group, Row, Scenario
 
 CONNECTIONS = (1, 50, 1_000)
 IN_FLIGHT = (1, 16, 100)

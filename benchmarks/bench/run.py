@@ -14,14 +14,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from beanpole.bench import grid, guest, machine, report, rows, rows_durable
-from beanpole.bench.dial import SetupError
-from beanpole.bench.load import LoadError
-from beanpole.bench.measure import Contestant, take_sample
-from beanpole.bench.plan import Group, Row
-from beanpole.bench.report import Outcome
-from beanpole.bench.server import OURS, THEIRS, Address, installed
 from beanpole.errors import UnexpectedReplyError
+from benchmarks.bench import guest, machine, report
+from benchmarks.bench.dial import SetupError
+from benchmarks.bench.load import LoadError
+from benchmarks.bench.measure import Contestant, take_sample
+from benchmarks.bench.plan import Group, Row
+from benchmarks.bench.report import Outcome
+from benchmarks.bench.server import OURS, THEIRS, Address, installed
+from benchmarks.bench.tables import TABLES
 
 ROUNDS = 3
 SECONDS = 2.0
@@ -34,9 +35,6 @@ STANDARD_OUTPUT = Path("-")
 
 INTERRUPTED = 130
 """The shell's exit code for a program that was interrupted."""
-
-TABLES: dict[str, tuple[Row, ...]] = {"speed": rows.ROWS, "durable": rows_durable.ROWS, "grid": grid.ROWS}
-"""The rows: of the server in memory, with a log, and everything else."""
 
 HOW_TO_INSTALL = (
     "{program} is not installed, so there is nothing to compare with and only our server is measured.\n"
@@ -198,11 +196,11 @@ def drive(address: Address, group: Group, seconds: float, pid: int = 0, json_fil
     except KeyboardInterrupt:
         return INTERRUPTED
     except (SetupError, LoadError, UnexpectedReplyError) as error:
-        say_on_stderr(f"beanpole bench: {error}")
+        say_on_stderr(f"bench: {error}")
         return 2
     except OSError as error:
         where = address if isinstance(address, str) else f"{address[0]}:{address[1]}"
-        say_on_stderr(f"beanpole bench: {where}: {error.strerror or error}")
+        say_on_stderr(f"bench: {where}: {error.strerror or error}")
         return 2
     if json_file is not None:
         text = json.dumps(measured.as_json()) + "\n"

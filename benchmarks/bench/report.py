@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
 
-from beanpole.bench.plan import FIGURES, Figure, Row, Sample
+from benchmarks.bench.plan import FIGURES, Figure, Row, Sample
 
 NOTHING = "-"
 """A cell without a figure."""

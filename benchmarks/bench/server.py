@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from beanpole import client
-from beanpole.bench.dial import SetupError
+from benchmarks.bench.dial import SetupError
 
 HOST = "127.0.0.1"
 START_TIMEOUT_S = 120.0

@@ -1,0 +1,7 @@
+"""All tables of rows, by name."""
+
+from benchmarks.bench import grid, rows, rows_durable
+from benchmarks.bench.plan import Row
+
+TABLES: dict[str, tuple[Row, ...]] = {"speed": rows.ROWS, "durable": rows_durable.ROWS, "grid": grid.ROWS}
+"""The rows: of the server in memory, with a log, and everything else."""
