@@ -1,12 +1,23 @@
 """What all answers have in common."""
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Iterator, Mapping
+from contextlib import aclosing, contextmanager
 
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response
+from starlette.responses import PlainTextResponse, Response, StreamingResponse
+from starlette.types import Send
 
 HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
+
+
+class Streamed(StreamingResponse):
+    """An answer that is sent piece by piece. However it ends, what makes the pieces ends with it."""
+
+    async def stream_response(self, send: Send) -> None:
+        """Sends the pieces, until they end or the client is gone."""
+        assert isinstance(self.body_iterator, AsyncGenerator), "it is made of one"
+        async with aclosing(self.body_iterator):
+            await super().stream_response(send)
 
 
 def line(sentence: str, status: int, headers: Mapping[str, str] | None = None) -> Response:

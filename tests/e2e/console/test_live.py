@@ -22,7 +22,7 @@ from starlette.routing import Route
 from beanpole import Client
 from beanpole.console import limits
 from beanpole.console.answers import keep_open
-from beanpole.console.live.streams import Pace, Stream, Streams
+from beanpole.console.live.streams import Pace, Streams, event_stream
 from beanpole.console.serving import make_server
 from tests import forks
 from tests.e2e.console.process import Console, console, url_of
@@ -169,7 +169,7 @@ def test_slow_reader_gets_the_newest_state_and_few_others() -> None:
 
         async def stream(request: Request) -> Response:
             keep_open(request)
-            return Stream(Streams(), [], make, lambda: 0, Pace(every_s=0, beat_s=0))
+            return event_stream(Streams(), [], make, lambda: 0, Pace(every_s=0, beat_s=0))
 
         def is_full() -> bool:
             return any(each.flow.write_paused for each in server.server_state.connections)  # type: ignore[union-attr]

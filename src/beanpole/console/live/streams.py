@@ -6,17 +6,15 @@ the HTTP server drops who takes nothing at all. Each stream makes its states its
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from typing import Any
 
 from starlette.exceptions import HTTPException
-from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
 
 from beanpole.console import limits
-from beanpole.console.answers import HEADERS
+from beanpole.console.answers import HEADERS, Streamed
 from beanpole.console.sampler import Sampler
 from beanpole.errors import BeanpoleError
 
@@ -57,64 +55,16 @@ class Pace:
     """Until the stream ends, and the browser opens another: so it is checked again who looks."""
 
 
-class Stream(Response):
-    """The answer to a browser that wants a page to be live."""
+class States:
+    """The states of one page, each of which is sent once."""
 
-    def __init__(
-        self, streams: Streams, samplers: Sequence[Sampler], make: Make, unix_s: Callable[[], float], pace: Pace
-    ) -> None:
-        super().__init__(None, 200, HEADERS | {"X-Accel-Buffering": "no"}, MEDIA_TYPE)
-        del self.headers["content-length"]
+    def __init__(self, make: Make, unix_s: Callable[[], float]) -> None:
+        self._make, self._unix_s = make, unix_s
         self._making: asyncio.Future[dict[str, str]] | None = None
         self._last = 0
         """What was sent last, as a number."""
-        self._streams, self._samplers, self._make, self._unix_s, self._pace = streams, samplers, make, unix_s, pace
 
-    async def __call__(self, _: Scope, receive: Receive, send: Send) -> None:
-        """Sends states until the browser goes, or the console stops."""
-        bell = asyncio.Event()
-        self._streams.count += 1
-        try:
-            with ExitStack() as stack:
-                for each in self._samplers:
-                    stack.enter_context(each.watch(bell))
-                await self._serve(bell, receive, send)
-        finally:
-            self._streams.count -= 1
-
-    async def _serve(self, bell: asyncio.Event, receive: Receive, send: Send) -> None:
-        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-        tasks = {asyncio.ensure_future(until_gone(receive)), asyncio.ensure_future(self._send_all(bell, send))}
-        try:
-            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            ending: list[asyncio.Future[Any]] = [*tasks, *filter(None, [self._making])]
-            for each in ending:
-                each.cancel()
-            await asyncio.gather(*ending, return_exceptions=True)
-        for task in tasks:
-            if not task.cancelled():
-                task.result()  # a fault of ours is seen
-        await send({"type": "http.response.body", "body": b""})
-
-    async def _send_all(self, bell: asyncio.Event, send: Send) -> None:
-        loop = asyncio.get_running_loop()
-        end_at, beat_at = loop.time() + self._pace.life_s, loop.time()
-        while loop.time() < end_at:
-            bell.clear()
-            data = await self._news() or (BEAT if loop.time() >= beat_at else b"")
-            if data:
-                await send({"type": "http.response.body", "body": data, "more_body": True})
-                beat_at = loop.time() + self._pace.beat_s
-            del data  # it is large, and what follows takes long
-            await asyncio.sleep(self._pace.every_s)
-            try:
-                async with asyncio.timeout_at(beat_at):
-                    await bell.wait()
-            except TimeoutError:
-                continue
-
-    async def _news(self) -> bytes:
+    async def news(self) -> bytes:
         """The state, if it is not the last that was sent."""
         event, about = await self._state()
         text = json.dumps(about, separators=(",", ":"))
@@ -137,8 +87,40 @@ class Stream(Response):
         except (BeanpoleError, OSError) as error:
             return "away", {"reason": str(error) or type(error).__name__}
 
+    def stop(self) -> None:
+        """Ends what is under way."""
+        if self._making is not None:
+            self._making.cancel()
 
-async def until_gone(receive: Receive) -> None:
-    """Returns when the browser has closed the connection."""
-    while (await receive())["type"] != "http.disconnect":
-        pass
+
+async def events(streams: Streams, samplers: Sequence[Sampler], states: States, pace: Pace) -> AsyncGenerator[bytes]:
+    """What a browser is sent, until it goes or the time of the stream is over."""
+    loop, bell = asyncio.get_running_loop(), asyncio.Event()
+    end_at, beat_at = loop.time() + pace.life_s, loop.time()
+    streams.count += 1
+    try:
+        with ExitStack() as stack:
+            for each in samplers:
+                stack.enter_context(each.watch(bell))
+            while loop.time() < end_at:
+                bell.clear()
+                data = await states.news() or (BEAT if loop.time() >= beat_at else b"")
+                if data:
+                    yield data
+                    beat_at = loop.time() + pace.beat_s
+                del data  # it is large, and what follows takes long
+                await asyncio.sleep(pace.every_s)
+                with suppress(TimeoutError):
+                    async with asyncio.timeout_at(beat_at):
+                        await bell.wait()
+    finally:
+        streams.count -= 1
+        states.stop()
+
+
+def event_stream(
+    streams: Streams, samplers: Sequence[Sampler], make: Make, unix_s: Callable[[], float], pace: Pace
+) -> Streamed:
+    """The answer to a browser that wants a page to be live."""
+    headers = HEADERS | {"X-Accel-Buffering": "no"}
+    return Streamed(events(streams, samplers, States(make, unix_s), pace), headers=headers, media_type=MEDIA_TYPE)

@@ -10,12 +10,9 @@ from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import aclosing
 from typing import Any
 
-from starlette.responses import StreamingResponse
-from starlette.types import Send
-
 from beanpole.client import JobInfo
 from beanpole.client.errors import ConnectionLostError
-from beanpole.console.answers import HEADERS
+from beanpole.console.answers import HEADERS, Streamed
 from beanpole.console.errors import AwayError
 
 Record = Mapping[str, object]
@@ -26,21 +23,11 @@ Pieces = AsyncGenerator[Iterable[Record], None]
 MEDIA_TYPE = "application/x-ndjson"
 
 
-class Lines(StreamingResponse):
-    """An answer of JSON lines. However it ends, the walk over the list ends with it."""
-
-    async def stream_response(self, send: Send) -> None:
-        """Sends the lines, until they end or the client is gone."""
-        assert isinstance(self.body_iterator, AsyncGenerator), "made below"
-        async with aclosing(self.body_iterator):
-            await super().stream_response(send)
-
-
-async def exported(pieces: Pieces, name: str) -> Lines:
+async def exported(pieces: Pieces, name: str) -> Streamed:
     """Answers with a list as the file `name`. Raises what its first piece does."""
     start = await anext(pieces, None) or []
     headers = {**HEADERS, "Content-Disposition": f'attachment; filename="{name}"'}
-    return Lines(written(start, pieces), headers=headers, media_type=MEDIA_TYPE)
+    return Streamed(written(start, pieces), headers=headers, media_type=MEDIA_TYPE)
 
 
 async def written(start: Iterable[Record], pieces: Pieces) -> AsyncGenerator[bytes, None]:

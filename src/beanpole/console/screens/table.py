@@ -7,7 +7,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from beanpole.console.answers import keep_open
-from beanpole.console.live.streams import MEDIA_TYPE, Pace, Stream, Streams
+from beanpole.console.live.streams import MEDIA_TYPE, Pace, Streams, event_stream
 from beanpole.console.reading.export import exported
 from beanpole.console.screens import (
     actions,
@@ -59,7 +59,7 @@ def answer(screen: Screen) -> Callable[[Request], Awaitable[Response]]:
     return shown
 
 
-def stream(view: View, screen: Screen) -> Stream:
+def stream(view: View, screen: Screen) -> Response:
     """The live blocks of a screen, again and again. Raises HTTPException: there are too many streams."""
     streams = view.console.kept(Streams)
     streams.check()
@@ -69,7 +69,7 @@ def stream(view: View, screen: Screen) -> Stream:
         return render.blocks(view, screen, await screen.show(view), screen.live)
 
     samplers = [each.sampler for each in view.servers]
-    return Stream(streams, samplers, make, view.console.clock.unix_s, Pace(screen.every_s))
+    return event_stream(streams, samplers, make, view.console.clock.unix_s, Pace(screen.every_s))
 
 
 def lines(screen: Screen) -> Callable[[Request], Awaitable[Response]]:

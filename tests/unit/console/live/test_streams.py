@@ -11,7 +11,7 @@ from starlette.exceptions import HTTPException
 
 from beanpole.client.errors import ConnectionLostError
 from beanpole.console.live.seen import see
-from beanpole.console.live.streams import BEAT, Pace, Stream, Streams
+from beanpole.console.live.streams import BEAT, Pace, Streams, event_stream
 from beanpole.console.sampler import Sampler
 from beanpole.console.servers import Server
 from beanpole.console.settings import Settings, Source
@@ -108,8 +108,8 @@ class World:
     @asynccontextmanager
     async def open(self, browser: Browser, life_s: float = 900) -> AsyncIterator["asyncio.Task[None]"]:
         """A stream, while its sampler runs."""
-        stream = Stream(self.streams, [self.sampler], self.make, self.clock.unix_s, Pace(life_s=life_s))
-        task = asyncio.create_task(stream(SCOPE, browser.receive, browser.send))
+        answer = event_stream(self.streams, [self.sampler], self.make, self.clock.unix_s, Pace(life_s=life_s))
+        task = asyncio.create_task(answer(SCOPE, browser.receive, browser.send))
         await asyncio.sleep(0.5)
         try:
             yield task
