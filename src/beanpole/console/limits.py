@@ -236,9 +236,6 @@ ACTION_LOOK_S = 10
 ACTION_TYPED_ABOVE = 1_000
 """Jobs above which an action begins only when their number was typed."""
 
-ACTION_NAMED = 1_000
-"""Jobs that a command line names, of those that no list can be asked for."""
-
 ACTION_DRY_RUNS = 200
 """Dry runs that are remembered: only of these an action on a filter is begun."""
 

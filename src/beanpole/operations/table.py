@@ -185,6 +185,10 @@ FAIL = (
     DELAY.but(help="How long until they are ready.  [default: what the rules of the tube say]", value=None),
 )
 
+PAUSE = Option(
+    "seconds", label="For", hint="seconds", about="Of `pause`.", value=3600, is_wanted=True, is_required=True
+)
+
 # --- Operations -------------------------------------------------------------------------------------------------------
 
 OPERATIONS: Mapping[str, Operation] = {
@@ -201,7 +205,7 @@ OPERATIONS: Mapping[str, Operation] = {
             "Move",
             "moved",
             "jobs",
-            (TO.but(label="Into the tube", is_wanted=True, is_required=True),),
+            (TO.but(flag="--tube", label="Into the tube", is_wanted=True, is_required=True),),
             act=jobs.move,
         ),
         Operation("redrive", "Redrive", "brought back", "jobs", act=jobs.redrive),
@@ -221,7 +225,17 @@ OPERATIONS: Mapping[str, Operation] = {
             "Pause",
             "paused",
             "tube",
-            (Option("seconds", label="For", hint="seconds", value=3600, is_wanted=True, is_required=True),),
+            (
+                Option(
+                    "seconds",
+                    label="For",
+                    about="Of `pause`.",
+                    hint="seconds",
+                    value=3600,
+                    is_wanted=True,
+                    is_required=True,
+                ),
+            ),
             once=tubes.pause,
         ),
         Operation("resume", "Resume", "resumed", "tube", once=tubes.resume),

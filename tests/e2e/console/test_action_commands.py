@@ -140,12 +140,8 @@ LINES = b'it\'s "one"\n\tand $two `three` \\ %d\n'
 
 ON_BOTH: list[tuple[str, str, About, Given]] = [
     ("delete-ids", "delete", ("ready", "delayed"), Given()),
-    ("delete-filter", "delete", None, Given()),
-    ("delete-text", "delete", Filter("delete-text", "ready", "it's a needle"), Given()),
     ("kick-ids", "kick", ("delayed", "buried"), Given()),
-    ("kick-filter", "kick", Filter("kick-filter", "buried"), Given()),
     ("bury-ids", "bury", ("ready", "delayed"), Given(priority=3)),
-    ("bury-filter", "bury", None, Given()),
     ("snooze-ids", "snooze", ("ready", "buried"), Given(delay=500, priority=4)),
     ("clear-all", "clear", Tube("clear-all"), Given()),
     ("clear-some", "clear", Tube("clear-some"), Given(states=("buried", "delayed"))),
@@ -154,21 +150,13 @@ ON_BOTH: list[tuple[str, str, About, Given]] = [
     ("put-lines", "put", Tube("put-lines"), text(LINES)),
     ("put-empty", "put", Tube("put-empty"), text(b"")),
     ("pause-tube", "pause", Tube("pause-tube"), Given(seconds=600)),
-    ("move-filter", "move", None, Given(to="move-filter-to")),
-    ("move-buried", "move", Filter("move-buried", "buried"), Given(to="move-buried-to")),
 ]
 
 ON_OURS: list[tuple[str, str, About, Given]] = [
     ("move-ids", "move", ("ready", "buried"), Given(to="move-ids-to")),
     ("change-ids", "change", ("ready", "delayed"), Given(priority=1, delay=1_200.25, ttr=9, expire=5_000)),
-    ("change-filter", "change", None, Given(body=LINES, ttr=9)),
-    ("change-binary", "change", None, text(BINARY)),
+    ("change-binary", "change", ("ready", "delayed"), text(BINARY)),
     ("change-dash", "change", ("ready",), text(b"-")),
-    ("change-text", "change", Filter("change-text", "ready", "needle"), text(b"--x")),
-    ("redrive-ids", "redrive", ("dead", "buried"), Given()),
-    ("redrive-filter", "redrive", Filter("redrive-filter-dead", "ready"), Given()),
-    ("redrive-group", "redrive", Group("redrive-group", "Error: a needle"), Given()),
-    ("delete-group", "delete", Group("delete-group", "Error: a needle"), Given()),
     (
         "put-key",
         "put",
@@ -206,10 +194,9 @@ def test_a_resumed_tube(ours: Servers) -> None:
             assert client.stats_tube("resumed").pause_time_left == 0
 
 
-def test_jobs_put_since_are_left_alone_by_the_command_too() -> None:
-    with beanpole_server() as server, client_of(server) as client:
-        client.put_many([b"x"] * 3, tube="since")
-        made = act(server, lambda world: world.dry("delete", Filter("since", "ready")))
-        later = client.put(b"later", tube="since")
-        shell(made.command_line)
-        assert ids_in(client, "since", "ready") == [later]
+@pytest.mark.parametrize(
+    ("verb", "about"),
+    [("delete", Filter("none", "ready")), ("redrive", Ids((1,))), ("delete", Group("none", "Error: a needle"))],
+)
+def test_what_is_not_one_command_has_none(ours: Servers, verb: str, about: Target) -> None:
+    assert not act(ours[0], lambda world: world.dry(verb, about)).command_line

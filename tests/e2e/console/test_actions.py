@@ -150,7 +150,6 @@ def test_what_a_server_lacks_is_said_before_anything_is_done(tube: str) -> None:
 
         async def do(world: World) -> None:
             for verb, target, given, lacks in (
-                ("move", Ids((id,)), Given(to="other"), "change-job.tube"),
                 ("change", Ids((id,)), Given(priority=1), "change-job.pri"),
                 ("put", Tube(tube), Given(body=b"x", key="k"), "put-job.key"),
                 ("put", Tube(tube), Given(body=b"x", delay=0.5), "put-job"),

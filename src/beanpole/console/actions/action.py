@@ -3,9 +3,12 @@
 Two that are equal are the same action: a run knows the dry run that was made of it.
 """
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from beanpole.errors import BeanpoleError
+from beanpole.operations.table import OPERATIONS, Operation
 
 
 class RefusedError(BeanpoleError):
@@ -71,43 +74,42 @@ class Pattern:
 
 Target = Ids | Filter | Group | Tube | Pattern
 
+TARGETS: dict[str, tuple[type[Target], ...]] = {"jobs": (Ids, Filter, Group), "tube": (Tube,), "pattern": (Pattern,)}
+"""By what the table says that an operation is about."""
+
+VERBS: dict[str, Operation] = {name: each for name, each in OPERATIONS.items() if each.is_shown}
+"""The operations that the console has."""
+
 
 # --- The action -------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Given:
-    """What is given with a verb. None: nothing, and then a job keeps what it has."""
+class Given(Mapping[str, Any]):
+    """What is given with a verb, by the names of its options. What is None or empty is not given."""
 
-    to: str | None = None
-    """The tube into which jobs go."""
+    __slots__ = ("_values",)
 
-    priority: int | None = None
-    delay: float | None = None
-    """Seconds."""
+    def __init__(self, **values: Any) -> None:  # noqa: ANN401 - of any option
+        self._values = {name: value for name, value in values.items() if value is not None and value != ()}
 
-    ttr: int | None = None
-    """Seconds."""
+    def __getitem__(self, name: str) -> Any:  # noqa: ANN401
+        return self._values[name]
 
-    expire: float | None = None
-    """Seconds."""
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
 
-    body: bytes | None = None
-    key: str | None = None
-    taken: str | None = None
-    """What a put does when a job has the key: keep, replace."""
+    def __len__(self) -> int:
+        return len(self._values)
 
-    until: str | None = None
-    """When a key is free again: delete, reserve."""
+    def __hash__(self) -> int:
+        return hash(frozenset(self._values.items()))
 
-    seconds: int | None = None
-    """Of a pause."""
+    def __repr__(self) -> str:
+        return f"Given({', '.join(f'{name}={value!r}' for name, value in self._values.items())})"
 
-    rules: str | None = None
-    """Lines."""
-
-    states: tuple[str, ...] = ()
-    """Of the jobs of a tube that is cleared; none: all that nobody holds."""
+    def without(self, name: str) -> "Given":
+        """Return the same but for one option."""
+        return Given(**{each: value for each, value in self._values.items() if each != name})
 
 
 NOTHING = Given()
@@ -118,7 +120,7 @@ class Action:
     """Something to be done."""
 
     verb: str
-    """A key of `verbs.VERBS`."""
+    """A key of `VERBS`."""
 
     server: str
     """The name of the server."""

@@ -14,15 +14,15 @@ from beanpole.client import AsyncClient, JobInfo
 from beanpole.client.errors import NotFoundError
 from beanpole.console import limits
 from beanpole.console.actions import commands
-from beanpole.console.actions.action import Action, Filter, Ids, Pattern, RefusedError, Tube
-from beanpole.console.actions.commands import Known
-from beanpole.console.actions.pieces import MOVES, is_dead
+from beanpole.console.actions.action import TARGETS, VERBS, Action, Filter, Ids, Pattern, RefusedError, Tube
 from beanpole.console.actions.tally import HELD
-from beanpole.console.actions.verbs import VERBS, Verb, missing
-from beanpole.console.actions.walk import filters_of, jobs_of, known
+from beanpole.console.actions.walk import filters_of, jobs_of
 from beanpole.console.reading.jobs import highest_id, knows_lists
 from beanpole.console.servers import Console, Purpose, Server
 from beanpole.errors import RulesError
+from beanpole.operations.jobs import is_dead, known
+from beanpole.operations.plan import run_async
+from beanpole.operations.table import Operation
 from beanpole.protocol.rules import parse
 
 
@@ -75,12 +75,12 @@ class DryRun:
         }
 
 
-async def check(client: "AsyncClient[bytes]", action: Action) -> Verb:
+async def check(client: "AsyncClient[bytes]", action: Action) -> Operation:
     """The verb of an action that makes sense and that the server knows. Raises RefusedError."""
     verb = VERBS.get(action.verb)
     if verb is None:
         raise RefusedError(f"there is no action {action.verb!r}; there are {', '.join(VERBS)}")
-    if not isinstance(action.target, verb.targets):
+    if not isinstance(action.target, TARGETS[verb.about]):
         raise RefusedError(f"{verb.name} is not about {action.target}")
     check_given(verb, action)
     for each in filters_of(action):
@@ -88,47 +88,21 @@ async def check(client: "AsyncClient[bytes]", action: Action) -> Verb:
             raise RefusedError(f"{each.state} jobs: {HELD if each.state == 'reserved' else f'nothing to {verb.name}'}")
     if isinstance(action.target, Ids) and not 0 < len(action.target.ids) <= limits.ACTION_IDS_MAX:
         raise RefusedError(f"{len(action.target.ids)} jobs were chosen; from 1 to {limits.ACTION_IDS_MAX} can be")
-    if lacks := missing(verb, needs_of(action), await client.features()):
+    if lacks := verb.missing(action.given, await client.features()):
         raise RefusedError(f"{verb.name} needs {lacks}, which this server does not have")
-    if verb.name == "move" and action.given.to in {each.tube for each in filters_of(action)}:
+    if verb.name == "move" and action.given.get("to") in {each.tube for each in filters_of(action)}:
         raise RefusedError("they are in this tube already")
     return verb
 
 
-def check_given(verb: Verb, action: Action) -> None:
+def check_given(verb: Operation, action: Action) -> None:
     """Raises RefusedError: something is given that the verb does not take, or not given that it needs."""
-    given = {name for name, value in asdict(action.given).items() if value not in (None, ())}
-    if wrong := given - set(verb.takes):
+    if wrong := set(action.given) - {each.name for each in verb.options}:
         raise RefusedError(f"{verb.name} takes no {min(wrong)}")
-    if absent := [name for name in verb.wants if name not in given]:
+    if absent := [each.name for each in verb.options if each.is_wanted and each.name not in action.given]:
         raise RefusedError(f"{verb.name} needs {absent[0]}")
-    if verb.name == "change" and not given:
+    if verb.name == "change" and not action.given:
         raise RefusedError("nothing would be changed: give something")
-
-
-def needs_of(action: Action) -> list[str]:
-    """What the server must have for what is given."""
-    given = action.given
-    if action.verb == "move":
-        # Elsewhere jobs are copied, for which a command line only knows all jobs of a state.
-        return [] if isinstance(action.target, Filter) and not action.target.text else [MOVES]
-    if action.verb == "change":
-        names = {
-            "tube": given.to,
-            "pri": given.priority,
-            "delay": given.delay,
-            "ttr": given.ttr,
-            "expire": given.expire,
-        }
-        options = [f"change-job.{name}" for name, value in names.items() if value is not None]
-        return [*(["change-body"] if given.body is not None else []), *options]
-    if action.verb == "put":
-        extra = {"key": given.key, "taken": given.taken, "until": given.until, "expire": given.expire}
-        needs = [f"put-job.{name}" for name, value in extra.items() if value is not None]
-        return [*needs, *(["put-job"] if (given.delay or 0) % 1 else [])]
-    if action.verb == "set-rules":
-        return [f"rule.{line.partition(':')[0].strip()}" for line in (given.rules or "").splitlines() if ":" in line]
-    return []
 
 
 class DryRuns:
@@ -147,7 +121,7 @@ class DryRuns:
 
     @property
     def _body_bytes(self) -> int:
-        return sum(len(action.given.body or b"") for action, _ in self._made)
+        return sum(len(action.given.get("body", b"")) for action, _ in self._made)
 
     def of(self, action: Action, highest: int | None) -> DryRun | None:
         """The dry run of an action, with the highest id that it has found."""
@@ -181,7 +155,7 @@ async def of_ids(server: Server, client: "AsyncClient[bytes]", action: Action) -
     """Of jobs that were chosen one by one."""
     assert isinstance(action.target, Ids), "the caller has looked"
     verb, ids = VERBS[action.verb], action.target.ids
-    jobs = await known(client, ids)
+    jobs = await run_async(client, known(ids))
     there = [job for job in jobs if job.state]
     held = sum(job.state == "reserved" for job in there)
     idle = sum(job.state not in verb.states for job in there) - held
@@ -194,7 +168,7 @@ async def of_ids(server: Server, client: "AsyncClient[bytes]", action: Action) -
         )
         if number
     ]
-    line = commands.command_line(server, await client.features(), action, Known(jobs=there))
+    line = commands.command_line(server, await client.features(), action)
     return DryRun(action, len(ids), True, tuple(there[: limits.ACTION_SAMPLE]), None, line, tuple(notes))
 
 
@@ -215,7 +189,7 @@ async def of_rules(server: Server, client: "AsyncClient[bytes]", action: Action)
     """Of a change of rules: line by line. Raises RefusedError: a line is wrong, or there are none to drop."""
     assert isinstance(action.target, Pattern), "the caller has looked"
     there = {each.pattern: each.text for each in await client.list_rules()}.get(action.target.text)
-    wanted = action.given.rules or ""
+    wanted = action.given.get("rules", "")
     if action.verb == "drop-rules" and there is None:
         raise RefusedError(f"no rules are set for {action.target}")
     try:
@@ -229,12 +203,9 @@ async def of_rules(server: Server, client: "AsyncClient[bytes]", action: Action)
 
 async def of_jobs(console: Console, server: Server, client: "AsyncClient[bytes]", action: Action) -> DryRun:
     """Of what a filter finds. Where the server says how many there are, nothing is counted."""
-    found, wanted, given = Counted(), filters_of(action), action.given
-    lists, has_text = await knows_lists(client), any(each.text for each in wanted)
-    # What no list can be asked for, the command names job by job.
-    is_named = not wanted or action.verb == "redrive" or (has_text and (server.hide_bodies or not lists))
-    is_named = is_named or (given.body is not None and not commands.plain(given.body))
-    if lists and not has_text and not is_named:
+    found, wanted = Counted(), filters_of(action)
+    has_text = any(each.text for each in wanted)
+    if wanted and not has_text and action.verb != "redrive" and await knows_lists(client):
         for each in wanted:
             await found.ask(server, client, each)
     else:
@@ -248,12 +219,8 @@ async def of_jobs(console: Console, server: Server, client: "AsyncClient[bytes]"
     # A group lies in several tubes: it is not looked for in the order of its ids.
     rest = "is left alone" if wanted else "is left alone, and up to it there may be more jobs than these"
     notes = [] if found.is_exact else [f"looked for {limits.ACTION_LOOK_S} s: what is behind id {found.highest} {rest}"]
-    if is_named and found.count > limits.ACTION_NAMED:
-        notes.append(f"the command names only the first {limits.ACTION_NAMED} jobs")
-    known_of = Known(found.highest, found.named, is_named)
-    line = commands.command_line(server, await client.features(), action, known_of)
-    sample = tuple(found.named[: limits.ACTION_SAMPLE])
-    return DryRun(action, found.count, found.is_exact, sample, found.highest, line, tuple(notes))
+    line = commands.command_line(server, await client.features(), action)
+    return DryRun(action, found.count, found.is_exact, tuple(found.sample), found.highest, line, tuple(notes))
 
 
 @dataclass(slots=True)
@@ -263,7 +230,7 @@ class Counted:
     count: int = 0
     highest: int = 0
     is_exact: bool = True
-    named: list[JobInfo] = field(default_factory=list)
+    sample: list[JobInfo] = field(default_factory=list)
     """The first of them."""
 
     async def ask(self, server: Server, client: "AsyncClient[bytes]", wanted: Filter) -> None:
@@ -274,12 +241,12 @@ class Counted:
             return
         self.count += int(stats[f"current-jobs-{wanted.state}"])
         self.highest = max(self.highest, await highest_id(server, wanted.tube, wanted.state))
-        if len(self.named) < limits.ACTION_SAMPLE:
-            page = await client.list_jobs(wanted.tube, wanted.state, limits.ACTION_SAMPLE - len(self.named))
-            self.named += page.jobs
+        if len(self.sample) < limits.ACTION_SAMPLE:
+            page = await client.list_jobs(wanted.tube, wanted.state, limits.ACTION_SAMPLE - len(self.sample))
+            self.sample += page.jobs
 
     def add(self, page: Sequence[JobInfo]) -> None:
         """Adds jobs that were looked at."""
         self.count += len(page)
         self.highest = max([self.highest, *(job.id for job in page)])
-        self.named += page[: limits.ACTION_NAMED - len(self.named)]
+        self.sample += page[: limits.ACTION_SAMPLE - len(self.sample)]

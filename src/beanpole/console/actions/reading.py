@@ -1,19 +1,27 @@
 """Reads an action from fields, as a form sends them and the API makes them: each name has a list of values."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from beanpole.client.extensions import ID_MAX, RESTING, STATES
 from beanpole.client.ruling import pattern_bytes
-from beanpole.console.actions.action import Action, Filter, Given, Group, Ids, Pattern, RefusedError, Target, Tube
-from beanpole.console.actions.verbs import VERBS, Verb
+from beanpole.console.actions.action import (
+    VERBS,
+    Action,
+    Filter,
+    Given,
+    Group,
+    Ids,
+    Pattern,
+    RefusedError,
+    Target,
+    Tube,
+)
 from beanpole.errors import ArgumentError
 from beanpole.limits import PRI_MAX
+from beanpole.operations.table import Operation, Option
 from beanpole.protocol import wire
 
 Fields = Mapping[str, Sequence[str]]
-
-SINGLE = ("to", "priority", "delay", "ttr", "expire", "key", "taken", "until", "seconds", "rules")
-"""What may be given with a verb, in one field each."""
 
 
 def read(fields: Fields) -> Action:
@@ -36,14 +44,14 @@ def one(fields: Fields, name: str) -> str:
 # --- What it is about -------------------------------------------------------------------------------------------------
 
 
-def target_of(verb: Verb, fields: Fields) -> Target:
+def target_of(verb: Operation, fields: Fields) -> Target:
     """What the action is about: the jobs that are named, or those that a filter finds. Raises RefusedError.
 
     A form that has both says which in `scope`.
     """
-    if Pattern in verb.targets:
+    if verb.about == "pattern":
         return Pattern(pattern_of(one(fields, "pattern")))
-    if Tube in verb.targets:
+    if verb.about == "tube":
         return Tube(tube_of(one(fields, "tube"), "tube"))
     scope = one(fields, "scope")
     if scope == "chosen" and not fields.get("id"):
@@ -77,22 +85,29 @@ def pattern_of(text: str) -> str:
 # --- What is given ----------------------------------------------------------------------------------------------------
 
 
-def given_of(verb: Verb, fields: Fields) -> Given:
+def given_of(verb: Operation, fields: Fields) -> Given:
     """What is given with the verb: an empty field says nothing. Raises RefusedError."""
-    found: dict[str, object] = {}
-    for name in verb.takes:
-        if name == "states":
-            found["states"] = tuple(dict.fromkeys(choice(each, RESTING, "state") for each in fields.get("state", ())))
-        elif name == "body":
-            found["body"] = body_of(verb, fields)
-        elif name == "rules":
-            found["rules"] = one(fields, "rules").replace("\r\n", "\n") if "rules" in fields else None
-        elif text := one(fields, name):
-            found[name] = READERS[name](text)
-    return Given(**found)  # type: ignore[arg-type]
+    return Given(**{option.name: value_of(verb, option, fields) for option in verb.options})
 
 
-def body_of(verb: Verb, fields: Fields) -> bytes | None:
+def value_of(verb: Operation, option: Option, fields: Fields) -> object:
+    """The value of an option; None: it is not given. Raises RefusedError."""
+    name, words = option.name, [word for word, _ in option.choices]
+    if option.kind == "states":
+        return tuple(dict.fromkeys(choice(each, RESTING, "state") for each in fields.get("state", ())))
+    if option.kind == "body":
+        return body_of(verb, fields)
+    if option.kind == "rules":
+        return one(fields, name).replace("\r\n", "\n") if name in fields else None
+    text = one(fields, name)
+    if not text or option.kind == "text":
+        return text or None
+    if option.kind == "choice":
+        return choice(text, words, name)
+    return {"seconds": seconds, "tube": tube_of}.get(option.kind, whole)(text, name)
+
+
+def body_of(verb: Operation, fields: Fields) -> bytes | None:
     """The body of a job. A browser ends lines with CR LF, which nobody has typed: they end with LF.
 
     A job that is changed keeps its body unless the box beside the field is ticked.
@@ -128,24 +143,10 @@ def choice(text: str, choices: Sequence[str], name: str) -> str:
     return text
 
 
-READERS: dict[str, Callable[[str], object]] = {
-    "to": lambda text: tube_of(text, "to"),
-    "priority": lambda text: whole(text, "priority"),
-    "delay": lambda text: seconds(text, "delay"),
-    "ttr": lambda text: whole(text, "ttr"),
-    "expire": lambda text: seconds(text, "expire"),
-    "key": lambda text: text,
-    "taken": lambda text: choice(text, ("keep", "replace"), "taken"),
-    "until": lambda text: choice(text, ("delete", "reserve"), "until"),
-    "seconds": lambda text: whole(text, "seconds"),
-}
-"""How the other fields are read."""
-
-
 def given_nothing(fields: Fields) -> bool:
     """Whether nothing that a verb takes is filled in, so that it has to be asked for."""
     verb = VERBS[one(fields, "verb")]
-    return not any(fields.get("state" if name == "states" else name) for name in verb.takes)
+    return not any(fields.get("state" if each.kind == "states" else each.name) for each in verb.options)
 
 
 def confirmation(fields: Fields) -> tuple[int | None, int | None]:
@@ -169,15 +170,14 @@ def fields_of(action: Action, highest: int | None = None) -> list[tuple[str, str
         case Group(tube=tube, error=error):
             found += [("tube", tube), ("error", error)]
         case Tube(name=name):
-            found += [("tube", name), *(("state", state) for state in action.given.states)]
+            found += [("tube", name), *(("state", state) for state in action.given.get("states", ()))]
         case Pattern(text=text):
             found.append(("pattern", text))
-    given = action.given
-    for name in SINGLE:
-        if (value := getattr(given, name)) is not None:
+    for name, value in action.given.items():
+        if name == "body":
+            found += [("body", value.decode("utf-8", "surrogateescape")), ("with_body", "1")]
+        elif name != "states":
             found.append((name, str(value)))
-    if given.body is not None:
-        found += [("body", given.body.decode("utf-8", "surrogateescape")), ("with_body", "1")]
     if highest is not None:
         found.append(("highest", str(highest)))
     return found

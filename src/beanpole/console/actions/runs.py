@@ -7,20 +7,21 @@ from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from beanpole.client.errors import ConnectionLostError
+from beanpole.client.errors import ConnectionLostError, NotFoundError
 from beanpole.console import limits
 from beanpole.console.actions import dry
-from beanpole.console.actions.action import Action, Filter, Group, RefusedError
+from beanpole.console.actions.action import Action, Filter, Group, Pattern, RefusedError, Tube
 from beanpole.console.actions.dry import DryRun, DryRuns
-from beanpole.console.actions.pieces import Doing
 from beanpole.console.actions.tally import Tally
 from beanpole.console.actions.undo import undo_of
-from beanpole.console.actions.verbs import Verb
 from beanpole.console.actions.walk import filters_of, jobs_of
 from beanpole.console.errors import AwayError
 from beanpole.console.security.visitors import Visitor
 from beanpole.console.servers import Console, Purpose, Server
 from beanpole.errors import BeanpoleError
+from beanpole.operations.jobs import Outcome
+from beanpole.operations.plan import run_async
+from beanpole.operations.table import Operation
 
 if TYPE_CHECKING:
     from beanpole.client import AsyncClient
@@ -226,16 +227,15 @@ async def is_another(client: "AsyncClient[bytes]", server_id: str) -> bool:
     return (await client.stats()).id != server_id
 
 
-async def go(console: Console, server: Server, verb: Verb, run: Run) -> None:
+async def go(console: Console, server: Server, verb: Operation, run: Run) -> None:
     """Does it, whatever happens, and writes a line about it."""
     try:
         client = await server.client(Purpose.ACTIONS)
-        doing = Doing(client, await client.features(), run.action, run.tally)
         undo = await undo_of(client, run.action)
         if verb.once is not None:
-            await verb.once(doing)
+            await at_once(client, verb, run)
         else:
-            await all_pieces(server, verb, run, doing)
+            await all_pieces(server, client, verb, run)
         run.undo = undo if run.done else None
     except asyncio.CancelledError:
         run.failed = "the console ended before an answer came"
@@ -249,26 +249,42 @@ async def go(console: Console, server: Server, verb: Verb, run: Run) -> None:
         raise
     finally:
         run.ended = console.clock.unix_s()
-        run.action = replace(run.action, given=replace(run.action.given, body=None))  # which may be long
+        run.action = replace(run.action, given=run.action.given.without("body"))  # which may be long
         for each in (server.sampler.stats, server.sampler.sample):
             each.outdate()  # who looks at the tube next sees what was done
         report(console, run)
 
 
-async def all_pieces(server: Server, verb: Verb, run: Run, doing: Doing) -> None:
+async def at_once(client: "AsyncClient[bytes]", verb: Operation, run: Run) -> None:
+    """Does what is about a tube or a pattern. Raises ConnectionLostError."""
+    assert verb.once is not None, "it is done at once"
+    assert isinstance(run.action.target, Tube | Pattern), "the verb takes nothing else"
+    try:
+        made = await run_async(client, verb.once(str(run.action.target), run.action.given))
+    except NotFoundError as error:
+        run.tally.add(verb.name, [Outcome(0, error, "")])
+    except BeanpoleError as error:
+        run.tally.add(verb.name, [Outcome(0, error)])
+    else:
+        run.tally.add(verb.name, [Outcome(0)])
+        run.tally.ids += [made] if verb.name == "put" else []
+
+
+async def all_pieces(server: Server, client: "AsyncClient[bytes]", verb: Operation, run: Run) -> None:
     """Does it to one piece of the jobs after the other, until somebody stops it."""
-    assert verb.piece is not None, "it is done in pieces"
-    async with aclosing(jobs_of(server, run.action, run.highest, verb.piece_jobs)) as pieces:
+    assert verb.act is not None, "it is done in pieces"
+    size = limits.ACTION_RESERVED_PIECE if verb.is_heavy else limits.ACTION_PIECE
+    async with aclosing(jobs_of(server, run.action, run.highest, size)) as pieces:
         async for jobs in pieces:
             if run.stopped_by:
                 return
             if not jobs:
                 continue
-            if await is_another(doing.client, run.server_id):
+            if await is_another(client, run.server_id):
                 raise AwayError("it has started again")
             seen = run.tally.seen
             try:
-                await verb.piece(doing, jobs)
+                run.tally.add(verb.text.lower(), await run_async(client, verb.act(run.action.given, jobs)))
             except asyncio.CancelledError:
                 run.tally.unknown += len(jobs) - (run.tally.seen - seen)
                 raise

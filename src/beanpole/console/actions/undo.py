@@ -19,7 +19,11 @@ async def undo_of(client: AsyncClient[bytes], action: Action) -> Action | None:
                     return Action("snooze", action.server, action.target, given)
                 if before.state == "buried" and action.verb == "kick":
                     return Action("bury", action.server, action.target, Given(priority=before.pri))
-                if before.state == "ready" and action.verb == "bury" and action.given.priority in (None, before.pri):
+                if (
+                    before.state == "ready"
+                    and action.verb == "bury"
+                    and action.given.get("priority", before.pri) == before.pri
+                ):
                     return Action("kick", action.server, action.target)
     except NotFoundError:
         pass

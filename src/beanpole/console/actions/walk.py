@@ -3,18 +3,17 @@
 What acts on a filter leaves jobs alone whose ids are above the highest that its dry run has seen.
 """
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
-from beanpole.client import AsyncClient, JobInfo, StatsJob
-from beanpole.client.errors import NotFoundError
+from beanpole.client import JobInfo
 from beanpole.client.extensions import RESTING
-from beanpole.client.fallback import info_of
 from beanpole.console.actions.action import Action, Filter, Group, Ids, Tube
-from beanpole.console.actions.tally import together
 from beanpole.console.reading.failures import pages_of_group
-from beanpole.console.reading.jobs import JobFilter, knows_lists, pages
+from beanpole.console.reading.jobs import JobFilter, pages
 from beanpole.console.servers import Purpose, Server
+from beanpole.operations.jobs import known
+from beanpole.operations.plan import run_async
 
 
 def filters_of(action: Action) -> list[Filter]:
@@ -23,7 +22,7 @@ def filters_of(action: Action) -> list[Filter]:
         case Filter():
             return [action.target]
         case Tube(name=name) if action.verb == "clear":
-            return [Filter(name, state) for state in action.given.states or RESTING]
+            return [Filter(name, state) for state in action.given.get("states", RESTING)]
     return []
 
 
@@ -35,7 +34,7 @@ async def jobs_of(
     if isinstance(action.target, Ids):
         for start in range(0, len(action.target.ids), size):
             ids = action.target.ids[start : start + size]
-            yield [JobInfo(id) for id in ids] if action.verb != "redrive" else await known(client, ids)
+            yield [JobInfo(id) for id in ids] if action.verb != "redrive" else await run_async(client, known(ids))
         return
     if isinstance(action.target, Group):
         group = pages_of_group(server, action.target.tube, action.target.error, highest)
@@ -55,23 +54,3 @@ async def cut(pages: AsyncGenerator[list[JobInfo], None], size: int) -> AsyncGen
         async for page in found:
             for start in range(0, max(len(page), 1), size):
                 yield page[start : start + size]
-
-
-async def known(client: "AsyncClient[bytes]", ids: Sequence[int]) -> list[JobInfo]:
-    """What is known of jobs: all that a list would say, where the server has lists. One that is gone has no tube."""
-    stats: dict[int, StatsJob] = {}
-    for id, result in await together(client, ids, lambda line, id: line.stats_job(id)):
-        if isinstance(result.error, NotFoundError):
-            continue
-        stats[id] = result.result()
-    found = {id: info_of(each) for id, each in stats.items()}
-    if await knows_lists(client):
-        there = list(stats)
-        listed = await together(
-            client,
-            there,
-            lambda line, id: line.list_jobs(stats[id].tube, stats[id].state, 1, after=id - 1),
-        )
-        for id, result in listed:
-            found |= {job.id: job for job in result.result().jobs if job.id == id}
-    return [found.get(id, JobInfo(id)) for id in ids]

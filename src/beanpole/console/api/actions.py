@@ -2,20 +2,31 @@
 
 import base64
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from msgspec import Meta, Struct, convert
+from msgspec import Meta, Struct, convert, defstruct
 from msgspec.structs import asdict
 from starlette.exceptions import HTTPException
 
 from beanpole.console import limits
 from beanpole.console.actions import dry, reading, runs
-from beanpole.console.actions.action import Action, Filter, Given, Group, Ids, Pattern, RefusedError, Target, Tube
-from beanpole.console.actions.verbs import VERBS
+from beanpole.console.actions.action import (
+    VERBS,
+    Action,
+    Filter,
+    Given,
+    Group,
+    Ids,
+    Pattern,
+    RefusedError,
+    Target,
+    Tube,
+)
 from beanpole.console.api.operations import Asked, JobId, ServerName, TubeName
 from beanpole.console.fields import Number, Query
 from beanpole.console.reading.jobs import State
 from beanpole.limits import PRI_MAX
+from beanpole.operations.table import Option
 
 Whole = Annotated[int, Meta(ge=0, le=PRI_MAX)]
 Seconds = Annotated[float, Meta(ge=0, le=PRI_MAX, description="Seconds, with up to three decimals.")]
@@ -25,16 +36,19 @@ DONE_WITHIN_S = 1
 """Seconds that an answer waits for the end of an action: most are over by then."""
 
 
-class ActionAsked(Query, frozen=True):
+if TYPE_CHECKING:
+    VerbName = str
+else:
+    VerbName = Literal[tuple(VERBS)]
+
+
+class Wanted(Query, frozen=True):
     """Something to be done: to jobs that are named, to those of a filter or of a group of failures, or to a tube.
 
     Each verb takes some of the fields; what it does not take is refused.
     """
 
-    verb: Literal[
-        "delete", "kick", "bury", "snooze", "move", "redrive", "change", "clear", "put", "pause", "resume",
-        "set-rules", "drop-rules",
-    ]  # fmt: skip
+    verb: VerbName
     server: ServerName
     dry_run: Annotated[bool, Meta(description="Only say what would be done.")] = False
     ids: Annotated[
@@ -50,23 +64,41 @@ class ActionAsked(Query, frozen=True):
     ] = None
     highest: Annotated[Number | None, Meta(description="`highest` of the dry run, if it had one.")] = None
     typed: Annotated[Number | None, Meta(description="`count` of the dry run, if it asks for that: `typed`.")] = None
-    states: Annotated[
-        list[Literal["ready", "delayed", "buried"]] | None, Meta(description="Of `clear`; none: all of these.")
-    ] = None
-    to: Annotated[TubeName | None, Meta(description="The tube into which jobs go.")] = None
-    priority: Whole | None = None
-    delay: Seconds | None = None
-    ttr: Whole | None = None
-    expire: Seconds | None = None
-    body: str | None = None
     body_base64: Annotated[Base64 | None, Meta(description="A body that is no text.")] = None
-    key: str | None = None
-    taken: Annotated[Literal["keep", "replace"] | None, Meta(description="What a put does when a job has the key.")] = (
-        None
+
+
+KINDS: dict[str, Any] = {"seconds": Seconds, "tube": TubeName, "states": list[Literal["ready", "delayed", "buried"]]}
+"""The types of options, by their kind."""
+
+NUMBERS = ("number", "priority", "ttr")
+"""Kinds that are whole numbers."""
+
+OPTIONS = {option.name: option for verb in VERBS.values() for option in verb.options}
+"""What can be given with any verb."""
+
+
+def field_of(option: Option) -> tuple[str, Any, None]:
+    """The field of a request for an option."""
+    words = tuple(word for word, _ in option.choices)
+    kind = Literal[words] if words else KINDS.get(option.kind, Whole if option.kind in NUMBERS else str)
+    named = Annotated[kind | None, Meta(description=option.about)] if option.about else kind | None
+    return option.name, named, None
+
+
+if TYPE_CHECKING:
+
+    class ActionAsked(Wanted, frozen=True):
+        """With a field for each option."""
+else:
+    ActionAsked = defstruct(
+        "ActionAsked",
+        [field_of(each) for each in OPTIONS.values()],
+        bases=(Wanted,),
+        module=__name__,
+        namespace={"__doc__": Wanted.__doc__},
+        frozen=True,
+        kw_only=True,
     )
-    until: Annotated[Literal["delete", "reserve"] | None, Meta(description="When the key is free again.")] = None
-    seconds: Annotated[Whole | None, Meta(description="Of `pause`.")] = None
-    rules: Annotated[str | None, Meta(description="Lines, `attempts: 5` for example.")] = None
 
 
 class SampleJob(Struct, frozen=True):
@@ -93,7 +125,7 @@ class DryRun(Struct, frozen=True):
         int | None, Meta(description="To be sent with the action, so that jobs put since are left alone.")
     ]
     typed: Annotated[bool, Meta(description="Whether `count` must be sent with the action, as `typed`.")]
-    command_line: Annotated[str, Meta(description="What does the same in a shell.")]
+    command_line: Annotated[str, Meta(description="What does the same in a shell, if that is one command.")]
     notes: Annotated[list[str], Meta(description="What one should know.")]
 
 
@@ -150,18 +182,18 @@ def action_of(body: ActionAsked) -> Action:
     for name in frozenset().union(*TARGETS.values()) - TARGETS[type(target)]:
         if name in sent:
             raise RefusedError(f"{body.verb} is about {target} here, and takes no {name}")
-    given: dict[str, Any] = {name: sent[name] for name in reading.SINGLE if name in sent}
-    states = tuple(dict.fromkeys(sent.get("states", ())))
-    return Action(body.verb, body.server, target, Given(**given, states=states, body=bytes_of(body)))
+    given = {name: sent[name] for name in OPTIONS if name in sent}
+    given |= {"states": tuple(dict.fromkeys(sent.get("states", ()))), "body": bytes_of(sent)}
+    return Action(body.verb, body.server, target, Given(**given))
 
 
-def bytes_of(body: ActionAsked) -> bytes | None:
+def bytes_of(sent: Mapping[str, Any]) -> bytes | None:
     """The body of a job; None: there is none. Raises RefusedError."""
-    if body.body_base64 is None:
-        return None if body.body is None else body.body.encode()
-    if body.body is not None:
+    if "body_base64" not in sent:
+        return sent["body"].encode() if "body" in sent else None
+    if "body" in sent:
         raise RefusedError("body and body_base64 are two bodies, and a job has one")
-    return base64.b64decode(body.body_base64)
+    return base64.b64decode(sent["body_base64"])
 
 
 async def act(asked: Asked, body: ActionAsked) -> ActionAnswer:

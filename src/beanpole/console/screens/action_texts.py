@@ -18,8 +18,8 @@ def given_with(action: Action) -> list[tuple[str, str]]:
     """What is given with an action: labels and texts."""
     found = []
     for field in INPUTS.get(action.verb, ()):
-        value = None if field.name in ELSEWHERE else getattr(action.given, FIELDS.get(field.name, field.name))
-        if value is not None and value != ():
+        value = None if field.name in ELSEWHERE else action.given.get(FIELDS.get(field.name, field.name))
+        if value is not None:
             found.append((field.label, text_of(field, value)))
     return found
 

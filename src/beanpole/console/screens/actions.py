@@ -10,11 +10,10 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from beanpole.client.errors import NotFoundError
-from beanpole.console.actions.action import Ids, RefusedError, Target
+from beanpole.console.actions.action import VERBS, Ids, RefusedError, Target
 from beanpole.console.actions.dry import DryRun, DryRuns, dry_run
 from beanpole.console.actions.reading import Fields, confirmation, fields_of, given_nothing, one, read, target_of
 from beanpole.console.actions.runs import Run, Runs, start, undo
-from beanpole.console.actions.verbs import VERBS, Verb
 from beanpole.console.answers import HEADERS
 from beanpole.console.reading.job import one as one_job
 from beanpole.console.screens import render
@@ -23,6 +22,7 @@ from beanpole.console.screens.inputs import FILLED, INPUTS, RULES
 from beanpole.console.screens.screen import Screen, View
 from beanpole.console.security.forms import form
 from beanpole.console.security.visitors import visitor_of
+from beanpole.operations.table import Operation
 
 SOON_S = 0.3
 """Seconds that the page of a run waits for its end: most need no more."""
@@ -112,7 +112,7 @@ def asking(view: View, fields: Fields, error: str = "", **more: Any) -> dict[str
     }
 
 
-def place_of(verb: Verb, fields: Fields) -> Target | None:
+def place_of(verb: Operation, fields: Fields) -> Target | None:
     """What a form is about; None: that is not known yet, or not to be understood."""
     if one(fields, "scope"):
         fields = {**fields, "scope": ["all"]}  # the list in which some are chosen, or none

@@ -1,8 +1,10 @@
 """What the form of an action asks for, verb by verb."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from beanpole.client import limits
+from beanpole.console.actions.action import VERBS
+from beanpole.operations.table import Operation
 
 RULES = (
     ("attempts: N", "a job whose N-th attempt fails is dead"),
@@ -35,47 +37,31 @@ class Input:
     is_wanted: bool = False
 
 
+def inputs_of(verb: Operation) -> Iterator[Input]:
+    """The fields of a form, in the order of the options; empty: it asks for nothing."""
+    if verb.name == "put":
+        yield Input("tube", "Tube", "tube", is_wanted=True)
+    if verb.name == "set-rules":
+        hint = "a name, the beginning of names with * behind it, or *"
+        yield Input("pattern", "Tubes", "text", hint, is_wanted=True)
+    for each in verb.options:
+        if verb.name == "change" and each.kind == "body":
+            yield Input("with_body", "Replace the body by this one", "tick")
+        if each.label:
+            value = "" if each.value is None or (each.name == "delay" and each.is_required) else str(each.value)
+            choices = tuple((word if place else "", text) for place, (word, text) in enumerate(each.choices))
+            name = "state" if each.kind == "states" else each.name
+            kind = KINDS.get(each.kind, each.kind)
+            yield Input(name, each.label, kind, each.hint, value, choices, each.is_required)
+
+
+KINDS = {"priority": "number", "ttr": "number", "body": "area", "rules": "area"}
+"""Kinds of options that are fields of another kind."""
+
 INPUTS: dict[str, tuple[Input, ...]] = {
-    "put": (
-        Input("tube", "Tube", "tube", is_wanted=True),
-        Input("body", "Body", "area"),
-        Input("priority", "Priority", hint="from 0, the most urgent", value=str(limits.PRI_DEFAULT)),
-        Input("delay", "Delay", "seconds", "seconds until it is ready", value="0"),
-        Input("ttr", "Time to run", hint="seconds that a worker has", value=str(limits.TTR_S_DEFAULT)),
-        Input("expire", "Expires after", "seconds", "seconds; deleted if nobody works on it then; empty: never"),
-        Input("key", "Key", "text", "of the jobs of a tube only one can have it"),
-        Input(
-            "taken", "If a job has the key already", "choice", choices=(("", "it stays"), ("replace", "it is replaced"))
-        ),
-        Input(
-            "until",
-            "The key is free again",
-            "choice",
-            choices=(("", "when the job is deleted"), ("reserve", "when it is first reserved")),
-        ),
-    ),
-    "move": (Input("to", "Into the tube", "tube", is_wanted=True),),
-    "snooze": (
-        Input("delay", "Delay", "seconds", "seconds until ready", is_wanted=True),
-        Input("priority", "Priority", hint="empty: as it is"),
-    ),
-    "change": (
-        Input("priority", "Priority", hint="empty: as it is"),
-        Input("delay", "Delay", "seconds", "seconds until ready; empty: as it is"),
-        Input("ttr", "Time to run", hint="seconds that a worker has; empty: as it is"),
-        Input("expire", "Expires after", "seconds", "seconds from now; 0: never; empty: as it is"),
-        Input("to", "Tube", "tube", "empty: where it is"),
-        Input("with_body", "Replace the body by this one", "tick"),
-        Input("body", "Body", "area"),
-    ),
-    "clear": (Input("state", "Jobs that are", "states"),),
-    "pause": (Input("seconds", "For", "number", "seconds", value="3600", is_wanted=True),),
-    "set-rules": (
-        Input("pattern", "Tubes", "text", "a name, the beginning of names with * behind it, or *", is_wanted=True),
-        Input("rules", "Rules, a line each", "area", "without any, the rules of other patterns don't apply either"),
-    ),
+    name: inputs for name, verb in VERBS.items() if name != "bury" and (inputs := tuple(inputs_of(verb)))
 }
-"""By verb; others ask for nothing."""
+"""By verb; others ask for nothing. A priority for buried jobs is for the API."""
 
 FILLED = "filled"
 """The field of a form that was filled in: without it, an action that asks for something shows its form first."""

@@ -9,8 +9,7 @@ from beanpole.client import JobInfo, StatsTube
 from beanpole.client.errors import NotFoundError
 from beanpole.client.extensions import ID_MAX
 from beanpole.console import limits
-from beanpole.console.actions.action import Ids
-from beanpole.console.actions.verbs import VERBS, Verb, missing
+from beanpole.console.actions.action import VERBS
 from beanpole.console.live.streams import MEDIA_TYPE
 from beanpole.console.reading import failures
 from beanpole.console.reading.bodies import preview, visible
@@ -21,6 +20,7 @@ from beanpole.console.screens import links, words
 from beanpole.console.screens.screen import Screen, View
 from beanpole.console.servers import Server
 from beanpole.errors import ArgumentError
+from beanpole.operations.table import Operation
 from beanpole.protocol import wire
 
 ORDERS = (("id", "by id"), ("next", "as workers get them"))
@@ -138,16 +138,16 @@ async def counts(view: View, wanted: JobFilter) -> dict[str, int] | None:
     return {state: int(stats[f"current-jobs-{state}"]) for state in STATES}
 
 
-async def verbs_of(server: Server, state: str, jobs: Sequence[JobInfo]) -> tuple[list[Verb], list[str]]:
+async def verbs_of(server: Server, state: str, jobs: Sequence[JobInfo]) -> tuple[list[Operation], list[str]]:
     """What can be done with jobs of a state on this server, and what only other servers can, with the reason."""
     features = await (await server.client()).features()
     has_died = any(job.died is not None for job in jobs)
-    there: list[Verb] = []
+    there: list[Operation] = []
     lacking: list[str] = []
     for verb in VERBS.values():
-        if Ids not in verb.targets or state not in verb.states or (verb.name == "redrive" and not has_died):
+        if verb.about != "jobs" or state not in verb.states or (verb.name == "redrive" and not has_died):
             continue
-        if feature := missing(verb, (), features):
+        if feature := verb.missing({}, features):
             lacking.append(f"{verb.text} needs {feature}, which this server does not have")
         else:
             there.append(verb)
