@@ -113,17 +113,3 @@ def test_what_failed_and_what_is_held_is_found() -> None:
 
         wait_until(lambda: asked(served, "/servers/one/history?key=put/s&span=6h")["items"], "there is a point")
         assert asked(served, "/servers/one/history?key=put", 400)["detail"].endswith("at `$.key`")
-
-
-def test_without_bodies_there_are_none() -> None:
-    with (
-        beanpole_server() as server,
-        Client(f"{HOST}:{server.port}") as client,
-        console("--url", url_of(server, "one"), "--http-hide-bodies") as served,
-    ):
-        id = client.put("secret", tube="a", key="k")
-        shown = asked(served, f"/servers/one/jobs/{id}")
-        assert (shown["job"]["size"], shown["body"]) == (6, None)
-        found = asked(served, "/servers/one/tubes/a/jobs?text=secret")
-        assert (found["items"], found["bodies_cut_at"]) == ([], None)
-        assert "secret" not in served.get("/api/v1/servers/one/tubes/a/jobs").text

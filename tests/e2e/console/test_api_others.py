@@ -1,55 +1,9 @@
-"""The API where not all is as usual: texts that are none, names that look like paths, servers that know less."""
+"""The API of a server that knows less."""
 
 from beanpole import Client
 from tests.e2e.console.api import asked
 from tests.e2e.console.process import console, url_of
-from tests.e2e.process import wait_until
-from tests.servers import HOST, beanpole_server, beanstalkd_server
-
-NAMES = {
-    "a/b/../c": "a%2Fb%2F..%2Fc",
-    ";$_()+.-": ";$_()+.-",
-    "/": "%2F",
-    "..": "..",
-    "x" * 200: "x" * 200,
-    "017": "017",
-}
-"""Names that a tube may have, and how they are written in a path."""
-
-
-def test_any_name_of_a_tube_leads_to_it() -> None:
-    with (
-        beanpole_server() as server,
-        Client(f"{HOST}:{server.port}") as client,
-        console("--url", url_of(server, "one")) as served,
-    ):
-        for name, written in NAMES.items():
-            id = client.put("x", tube=name)
-            assert asked(served, f"/servers/one/tubes/{written}")["name"] == name
-            (job,) = asked(served, f"/servers/one/tubes/{written}/jobs")["items"]
-            assert (job["id"], job["tube"]) == (id, name)
-
-
-def test_what_is_no_text_is_answered_in_utf_8() -> None:
-    with (
-        beanpole_server() as server,
-        Client(f"{HOST}:{server.port}", None, name="\u202e<b>") as client,
-        console("--url", url_of(server, "one")) as served,
-    ):
-        client.set_rules("a", {"attempts": 1})
-        client.put(b"x", tube="a")
-        client.watch("a")
-        client.fail_job(client.reserve(timeout=0), "\udcff\n<script>")
-        id = client.put(b"\0", tube="a", key='\udcff"')
-        shown = asked(served, f"/servers/one/jobs/{id}")
-        assert shown["job"]["key"] == '\ufffd"'
-        assert shown["body"]["data"] == "\0"
-        wait_until(lambda: asked(served, "/servers/one/failures")["groups"], "the failure is seen")
-        (group,) = asked(served, "/servers/one/failures")["groups"]
-        assert group["example"] == r"\xff"
-        (session,) = asked(served, "/servers/one/sessions?text=%E2%80%AE")["items"]
-        assert session["name"] == "\u202e<b>"
-
+from tests.servers import HOST, beanstalkd_server
 
 PLAIN = (
     ("", 200),

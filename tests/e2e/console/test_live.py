@@ -6,13 +6,10 @@ import json
 import os
 import signal
 import socket
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import count
-from pathlib import Path
 
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -24,10 +21,9 @@ from beanpole.console import limits
 from beanpole.console.answers import keep_open
 from beanpole.console.live.streams import Pace, Streams, event_stream
 from beanpole.console.serving import make_server
-from tests import forks
 from tests.e2e.console.process import Console, console, url_of
 from tests.e2e.console.test_served import console_of, pid_of
-from tests.e2e.process import environment, serving, wait_until
+from tests.e2e.process import serving, wait_until
 from tests.servers import HOST, REPLY_TIMEOUT_S, beanpole_server
 from tests.unit.console.test_serving import Log, until
 
@@ -105,30 +101,6 @@ def test_page_too_many_is_refused_until_another_is_closed() -> None:
         assert served.get("/").status == 200
         pages.close()
         wait_until(lambda: opened(served) == 200, "another page may be live")
-
-
-def test_page_says_that_the_server_is_away_and_back(tmp_path: Path) -> None:
-    path = tmp_path / "socket"
-    command = [sys.executable, "-m", "beanpole", "serve", "-l", f"unix:{path}"]
-
-    def started() -> "subprocess.Popen[bytes]":
-        return forks.Popen(command, env=environment(), stderr=subprocess.DEVNULL)
-
-    with console("--url", f"one=unix:{path}") as served:
-        process = started()
-        try:
-            served.wait_for(lambda found: found["beanpole_up", frozenset({("server", "one")})], "it is there")
-            with live(served) as page:
-                assert "away" not in page.event()
-                process.kill()
-                process.wait()
-                page.wait_for("away")
-                process = started()
-                while "away" in page.event():
-                    pass
-        finally:
-            process.kill()
-            process.wait()
 
 
 def test_page_of_a_console_that_is_killed_is_there_again() -> None:

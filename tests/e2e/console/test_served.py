@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests.e2e.console.process import Console
 from tests.e2e.process import Process, serving, wait_until
-from tests.e2e.test_http import faking, http_address, is_gone, under_load, wait_for_more
+from tests.e2e.test_http import http_address, is_gone, under_load, wait_for_more
 from tests.servers import HOST
 
 
@@ -58,16 +58,6 @@ def test_name_of_a_server_on_every_address_is_its_machine_s() -> None:
     with serving("--http", f"{HOST}:0", "-p", "0", listen=False) as process:
         name = f"{os.uname().nodename}:{process.port}"
         assert console_of(process).value("beanpole_up", server=name) == 1
-
-
-def test_console_killed_twenty_times_is_there_again(tmp_path: Path) -> None:
-    with faking("-b", str(tmp_path / "data"), fake="real") as process, under_load(process) as done:
-        for starts in range(1, 21):
-            os.kill(pid_of(process, starts), signal.SIGKILL)
-            wait_for_more(done, 10)
-        pid_of(process, 21)
-        assert console_of(process).value("beanpole_up", server="name") == 1
-        assert [each["reason"] for each in process.events("console ended")] == ["SIGKILL"] * 20
 
 
 def test_console_ends_with_its_server() -> None:

@@ -116,8 +116,20 @@ def ask(
     return sent[0]["status"], json.loads(sent[1]["body"]), headers
 
 
-def test_a_name_may_hold_a_slash() -> None:
-    assert ask("/api/v1/tubes/a%2Fb?limit=3")[:2] == (200, {"tube": "a/b", "limit": 3})
+NAMES = {
+    "a/b/../c": "a%2Fb%2F..%2Fc",
+    ";$_()+.-": ";$_()+.-",
+    "/": "%2F",
+    "..": "..",
+    "x" * 200: "x" * 200,
+    "017": "017",
+}
+"""Names that a tube may have, and how they are written in a path."""
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_any_name_of_a_tube_leads_to_it(name: str) -> None:
+    assert ask(f"/api/v1/tubes/{NAMES[name]}?limit=3")[:2] == (200, {"tube": name, "limit": 3})
 
 
 @pytest.mark.parametrize(
