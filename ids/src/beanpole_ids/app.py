@@ -46,7 +46,7 @@ from beanpole_ids.storage.store import Store
 from beanpole_ids.storage.threaded import ThreadedStore
 
 if TYPE_CHECKING:
-    from beanpole_ids.http.server import Server
+    from beanpole_ids.http.serving import Web
 
 
 M_ARENA_MAX = -8
@@ -85,7 +85,7 @@ class App:
         self.logger = logger
         self.ready = ready
         self.clocks = clocks
-        self.web: Server | None = None
+        self.web: Web | None = None
         self.stopping = asyncio.Event()
         self.exit_code = ExitCode.OK
         self.reloading = asyncio.Lock()
@@ -196,14 +196,20 @@ class App:
         Raises OSError: it can't be listened on the address; StartError: a package is missing.
         """
         try:
-            from beanpole_ids.http.make import Node, make_server  # noqa: PLC0415 - needed only for HTTP
+            from beanpole_ids.http.node import Node, make_web  # noqa: PLC0415 - needed only for HTTP
         except ImportError as error:
             raise StartError(f"{error.name} is not installed: pip install beanpole-ids", ExitCode.FAILED) from error
         node = Node(
             self.service, store, self.clock, epoch, lambda: datagrams.failed_count, self.reload, time.monotonic_ns
         )
-        self.web = make_server(node, http)
+        self.web = make_web(node, http)
+        self.web.on_failure = self.fail
         return self.web.open(http.host, http.port)
+
+    def fail(self) -> None:
+        """Stop, as HTTP has ended by itself."""
+        self.exit_code = ExitCode.FAILED
+        self.stopping.set()
 
     def ended(self, task: "asyncio.Task[None]") -> None:
         """Stop, as a task has ended that only a stop or an error ends."""

@@ -221,27 +221,8 @@ HTTP_PORT_DEFAULT = 11311
 HTTP_BACKLOG = 1024
 """HTTP connections that the kernel queues before they are accepted."""
 
-HTTP_ACCEPT_COUNT = 128
-"""HTTP connections that are accepted before the event loop does other work: a millisecond."""
-
-HTTP_ARRIVALS_MAX = 512
-"""HTTP connections of one source that are accepted and wait to be let in, less when there are many sources: more than
-one may have at a time."""
-
-HTTP_ARRIVAL_US = 300
-"""Microseconds that it takes to let a connection in, serve and close it: for its source as much time for requests."""
-
-HTTP_ACCEPT_AGAIN_S = 0.1
-"""Seconds after which connections are accepted again when there were no descriptors left for them."""
-
 HTTP_HEAD_BYTES_MAX = 16_384
 """Bytes of the first line and the fields of an HTTP request, and of its body."""
-
-HTTP_FIELDS_KEPT_MAX = 1_000
-"""Heads of HTTP requests of which it is remembered what their fields say; and names of hosts, and paths."""
-
-HTTP_FIELDS_KEPT_BYTES_MAX = 2_048
-"""Bytes of such a head; a longer one is read each time."""
 
 HTTP_CONNECTIONS_MAX = 500
 """HTTP connections at a time; for a further one that is closed which has waited longest for its client. Half of the
@@ -269,8 +250,10 @@ HTTP_PAGE_MAX = 1_000
 """The most of them."""
 
 HTTP_PAGES_WAITING_MAX = 128
-"""Requests of one source for metrics and lists that wait, less when there are many sources: more than it may have
-connections. They are answered one at a time."""
+"""Requests for metrics and lists that wait: they are answered one at a time."""
+
+HTTP_HANDOVER_MAX = 1_000
+"""Requests over HTTP that wait for the loop of the service: more than there are connections."""
 
 HEALTH_MS = 1_000
 """Milliseconds for which a health check speaks for later ones: many can't load the database."""

@@ -9,8 +9,7 @@ import ipaddress
 import re
 from collections.abc import Collection, Iterable
 
-from beanpole_ids import limits
-from beanpole_ids.http.head import Asked
+from beanpole_ids.http.asked import Asked
 from beanpole_ids.http.response import ProblemError
 from beanpole_ids.rules.limit import Network
 
@@ -24,20 +23,14 @@ class Guard:
     def __init__(self, names: Collection[str] = (), reload_from: Iterable[Network] = ()) -> None:
         self.names = frozenset(name.lower().removesuffix(".") for name in names)
         self.reload_from = tuple(reload_from)
-        self._known: set[str] = set()
-        """Values of Host that are allowed."""
 
     def check(self, asked: Asked) -> None:
         """Raises ProblemError: the name is not known, or a page of another site asks."""
         host, origin = asked.fields.host, asked.fields.origin
         # What no browser sends, a request without a Host, is let through, as is a question for health.
-        if host and host not in self._known and asked.target != "/health":
-            if not self.is_known(host):
-                detail = f"this service does not know the name {host!r}: `names` in the table http allows it"
-                raise ProblemError("unknown-host", detail)
-            if len(self._known) >= limits.HTTP_FIELDS_KEPT_MAX:
-                self._known.clear()
-            self._known.add(host)
+        if host and asked.target != "/health" and not self.is_known(host):
+            detail = f"this service does not know the name {host!r}: `names` in the table http allows it"
+            raise ProblemError("unknown-host", detail)
         if origin and asked.method not in {"GET", "HEAD"}:
             scheme, _, page = origin.partition("://")
             if scheme not in {"http", "https"} or page.lower() != host.lower():

@@ -14,7 +14,7 @@ from urllib.parse import parse_qsl
 import orjson
 
 from beanpole_ids import limits
-from beanpole_ids.http.head import Asked
+from beanpole_ids.http.asked import Asked
 from beanpole_ids.http.response import JSON, Answer, ProblemError, Response, problem, to_json
 from beanpole_ids.original import wire
 from beanpole_ids.request import BadRequestError

@@ -28,7 +28,6 @@ PROBLEMS: dict[str, tuple[int, str, str]] = {
     "limited": (429, "Limited", "A limit of the configuration is reached; `retry_s` says when to ask again, if ever."),
     "long-head": (431, "Too large", "The first line and the fields are too large."),
     "failed": (500, "Rule failed", "The rule made no number, or there are too many applications; `detail` says why."),
-    "not-http": (501, "Not understood", "The request uses a part of HTTP that is not understood here."),
     "storage": (503, "Storage", "Nothing can be reserved. Ask again, or another node."),
     "clock": (503, "Clock", "The node's clock has jumped ahead and nobody has accepted it. Ask another node."),
     "busy": (503, "Busy", "Too many connections, in all or from one address; see `/health` all the same."),

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from beanpole_ids.http.openapi import PROBLEMS
 
 JSON = "application/json"
+CLOSE = ("Connection", "close")
+"""The field of a response that is the last one on its connection."""
+
 TEXT = "text/plain; version=0.0.4; charset=utf-8"
 """The text format of Prometheus."""
 

@@ -1,8 +1,8 @@
-"""What HTTP requests ask for: no sockets, and no parsing of HTTP."""
+"""What HTTP requests ask for: no sockets, and no parsing of HTTP. All of it runs in the loop of the service."""
 
 import asyncio
-import re
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -10,13 +10,12 @@ from urllib.parse import unquote
 
 from beanpole_ids import limits
 from beanpole_ids.errors import RuleError
+from beanpole_ids.http.asked import Asked
 from beanpole_ids.http.guard import Guard
-from beanpole_ids.http.head import Asked
 from beanpole_ids.http.health import Health
 from beanpole_ids.http.listing import Listing
 from beanpole_ids.http.numbers import PARAMETERS, Numbers, read_query, serve_counter, to_count
 from beanpole_ids.http.openapi import docs_page, document
-from beanpole_ids.http.pages import Pages
 from beanpole_ids.http.response import JSON, TEXT, Answer, ProblemError, Response, problem, to_json
 from beanpole_ids.request import BadRequestError
 from beanpole_ids.service import Service
@@ -74,12 +73,11 @@ class Routes:
     counts: dict[tuple[str, str], int] = field(default_factory=dict)
     """Responses by path, as the API has it, and status."""
 
-    _known: dict[str, Route] = field(default_factory=dict)
-    """Routes by target."""
-
     _fixed: dict[str, Response] = field(default_factory=dict)
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
-    _pages: Pages = field(default_factory=Pages)
+    _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _waiting_count: int = 0
+    """Requests that have or wait for the lock."""
 
     def __post_init__(self) -> None:
         described = document(str(self.about["version"]))
@@ -100,7 +98,7 @@ class Routes:
 
         try:
             self.guard.check(asked)
-            pattern, methods, serve = self._known.get(asked.target) or self._find(asked.target)
+            pattern, methods, serve = self._find(asked.target)
             if asked.method not in methods:
                 allowed = ("Allow", ", ".join(methods))
                 count_and_answer(problem("wrong-method", f"this path takes {' and '.join(methods)}", allowed))
@@ -117,22 +115,17 @@ class Routes:
             count_and_answer(problem("failed", "an error of ours; the log has it"))
 
     def _find(self, target: str) -> Route:
-        """Return the route of a target, and remember it if others may have it, too.
+        """Return the route of a target.
 
         Raises ProblemError: nothing is served there.
         """
-        path, _, query = re.sub("^https?://[^/?]*", "", target).partition("?")
+        path, _, query = target.partition("?")
         pattern, methods, make = self._route(path)
         try:
-            route = pattern, methods, make(query)
+            return pattern, methods, make(query)
         except (BadRequestError, ValueError) as error:
             refusal = problem("bad-request", str(error))
             return pattern, methods, lambda _, answer: answer(refusal)
-        if "request_id" not in query and len(target) <= limits.NAME_BYTES_MAX:
-            if len(self._known) >= limits.HTTP_FIELDS_KEPT_MAX:
-                self._known.clear()
-            self._known[target] = route
-        return route
 
     def _route(self, path: str) -> tuple[str, tuple[str, ...], Make]:
         """Return what is served at a path. Raises ProblemError: nothing is."""
@@ -178,27 +171,27 @@ class Routes:
     def _serve_counter(self, rule: str, app: str, asked: Asked, answer: Answer) -> None:
         serve_counter(self.service, rule, app, answer, asked.source)
 
-    def _list_rules(self, asked: Asked, answer: Answer) -> None:
+    def _list_rules(self, _: Asked, answer: Answer) -> None:
         async def send() -> None:
-            async with self._pages.turn(asked.source):
+            async with self._turn():
                 answer(to_json(200, {"rules": await self.listing.rules()}))
 
         self._later(send(), answer)
 
-    def _show_rule(self, name: str, asked: Asked, answer: Answer) -> None:
+    def _show_rule(self, name: str, _: Asked, answer: Answer) -> None:
         async def send() -> None:
-            async with self._pages.turn(asked.source):
+            async with self._turn():
                 found = await self.listing.rule(name)
             answer(to_json(200, found) if found else problem("unknown-rule", f"there is no rule {name!r}"))
 
         self._later(send(), answer)
 
-    def _list_counters(self, name: str, after: str, limit: int, asked: Asked, answer: Answer) -> None:
+    def _list_counters(self, name: str, after: str, limit: int, _: Asked, answer: Answer) -> None:
         if name not in self.service.config.rules:
             raise ProblemError("unknown-rule", f"there is no rule {name!r}")
 
         async def send() -> None:
-            async with self._pages.turn(asked.source):
+            async with self._turn():
                 answer(to_json(200, await self.listing.counters(name, after, limit)))
 
         self._later(send(), answer)
@@ -227,12 +220,27 @@ class Routes:
 
         self._later(send(), answer)
 
-    def _serve_metrics(self, asked: Asked, answer: Answer) -> None:
+    def _serve_metrics(self, _: Asked, answer: Answer) -> None:
         async def send() -> None:
-            async with self._pages.turn(asked.source):
+            async with self._turn():
                 answer(Response(200, await self.metrics(), TEXT))
 
         self._later(send(), answer)
+
+    @asynccontextmanager
+    async def _turn(self) -> AsyncIterator[None]:
+        """Wait until an answer may be made that takes milliseconds, such as metrics and lists: one is at a time.
+
+        Raises ProblemError: too many wait.
+        """
+        if self._waiting_count >= limits.HTTP_PAGES_WAITING_MAX:
+            raise ProblemError("busy", "too many requests for metrics and lists wait")
+        self._waiting_count += 1
+        try:
+            async with self._lock:
+                yield
+        finally:
+            self._waiting_count -= 1
 
     def _later(self, work: Coroutine[Any, Any, None], answer: Answer) -> None:
         async def run() -> None:

@@ -12,14 +12,14 @@ import pytest
 import uvloop
 
 from beanpole_ids.errors import RuleError, StorageError
+from beanpole_ids.http.asked import Asked, Fields
 from beanpole_ids.http.guard import Guard
-from beanpole_ids.http.head import Asked, Fields
 from beanpole_ids.http.listing import Listing
 from beanpole_ids.http.numbers import Plan
 from beanpole_ids.http.openapi import PROBLEMS, document
 from beanpole_ids.http.response import Response
 from beanpole_ids.http.routes import Routes
-from beanpole_ids.http.server import Server
+from beanpole_ids.http.serving import Web
 from beanpole_ids.rules.config import Config
 from beanpole_ids.rules.sequence import Key
 from beanpole_ids.rules.web import LOOPBACK
@@ -340,15 +340,14 @@ def test_random_bytes_never_break_a_connection(tmp_path: Path, seed: int) -> Non
         api = Api(tmp_path)
         problems: list[object] = []
         asyncio.get_running_loop().set_exception_handler(lambda _, context: problems.append(context))
-        server = Server(api.routes, time.monotonic_ns)
-        (address,) = server.open("127.0.0.1", 0)
+        web = Web(api.routes, time.monotonic_ns)
+        (address,) = web.open("127.0.0.1", 0)
         port, chance = int(address.rpartition(":")[2]), random.Random(seed)
         for _ in range(150):
             answer = await one(chance, port)
             assert not answer or answer.startswith(b"HTTP/1.1 ")
         assert not problems
-        server.begin_stop()
-        await server.finish()
+        await web.finish()
         api.keeper.cancel()
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:

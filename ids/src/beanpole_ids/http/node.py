@@ -9,7 +9,7 @@ from beanpole_ids.http.health import Health
 from beanpole_ids.http.listing import Listing
 from beanpole_ids.http.metrics import Metrics
 from beanpole_ids.http.routes import Reload, Routes
-from beanpole_ids.http.server import Server
+from beanpole_ids.http.serving import Web
 from beanpole_ids.rules.sequence import Clock
 from beanpole_ids.rules.web import Http
 from beanpole_ids.service import Service
@@ -36,16 +36,16 @@ class Node:
     """The monotonic clock, in nanoseconds."""
 
 
-def make_server(node: Node, http: Http) -> Server:
-    """Return a server, not yet open."""
+def make_web(node: Node, http: Http) -> Web:
+    """Return what serves a node, not yet open."""
     service, store = node.service, node.store
-    about: dict[str, object] = {"version": version("beanpole"), "node": service.config.offset, "epoch": node.epoch}
-    metrics = Metrics(service, store, node.clock, node.epoch, version("beanpole"), node.unsent_count)
+    about: dict[str, object] = {"version": version("beanpole-ids"), "node": service.config.offset, "epoch": node.epoch}
+    metrics = Metrics(service, store, node.clock, node.epoch, version("beanpole-ids"), node.unsent_count)
     health, listing = Health(service, store, store.monotonic_s), Listing(service, metrics.totals)
     guard = Guard(http.names, http.reload_from)
     routes = Routes(service, health, metrics.page, listing, about, guard, node.reload)
-    server = Server(routes, node.now_ns, connections_per_source=http.connections_per_source)
+    web = Web(routes, node.now_ns, http.connections_per_source)
     metrics.http = routes.counts
-    metrics.connection_count = lambda: len(server.connections)
-    metrics.refused_count = lambda: server.refused_count
-    return server
+    metrics.connection_count = lambda: len(web.places.connections)
+    metrics.refused_count = lambda: web.places.refused_count
+    return web
