@@ -90,8 +90,8 @@ def same(servers: Servers, tube: str, verb: str, about: About, given: Given) -> 
             action = Action(verb, "queue", target_of(tube, about, jobs), given)
             if is_console:
                 done = act(server, partial(run, action=action))
-                assert done.done, done.record
-                assert not +done.refused, done.record
+                assert done.done, done
+                assert not +done.refused, done
             else:
                 shell(act(server, partial(line, action=action)))
             after.append(seen(client, tube))

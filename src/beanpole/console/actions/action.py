@@ -127,3 +127,25 @@ class Action:
 
     target: Target
     given: Given = NOTHING
+
+
+class OfAction:
+    """What is made of an action."""
+
+    __slots__ = ()
+    action: Action
+
+    @property
+    def verb(self) -> str:
+        """What is done."""
+        return self.action.verb
+
+    @property
+    def server(self) -> str:
+        """The name of the server."""
+        return self.action.server
+
+    @property
+    def target(self) -> str:
+        """What it is about, in words."""
+        return str(self.action.target)

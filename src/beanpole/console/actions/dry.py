@@ -7,14 +7,13 @@ has been put since.
 import difflib
 from collections.abc import Sequence
 from contextlib import aclosing
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
 
 from beanpole.client import AsyncClient, JobInfo
 from beanpole.client.errors import NotFoundError
 from beanpole.console import limits
 from beanpole.console.actions import commands
-from beanpole.console.actions.action import TARGETS, VERBS, Action, Filter, Ids, Pattern, RefusedError, Tube
+from beanpole.console.actions.action import TARGETS, VERBS, Action, Filter, Ids, OfAction, Pattern, RefusedError, Tube
 from beanpole.console.actions.tally import HELD
 from beanpole.console.actions.walk import filters_of, jobs_of
 from beanpole.console.reading.jobs import highest_id, knows_lists
@@ -27,7 +26,7 @@ from beanpole.protocol.rules import parse
 
 
 @dataclass(frozen=True, slots=True)
-class DryRun:
+class DryRun(OfAction):
     """What an action would do."""
 
     action: Action
@@ -55,24 +54,6 @@ class DryRun:
     def wants_number(self) -> bool:
         """Whether the number has to be typed."""
         return self.count > limits.ACTION_TYPED_ABOVE
-
-    @property
-    def record(self) -> dict[str, Any]:
-        """For JSON."""
-        names = ("id", "tube", "state", "pri", "age", "size")
-        sample = [{name: value for name, value in asdict(job).items() if name in names} for job in self.sample]
-        return {
-            "verb": self.action.verb,
-            "server": self.action.server,
-            "target": str(self.action.target),
-            "count": self.count,
-            "is_exact": self.is_exact,
-            "sample": sample,
-            "highest": self.highest,
-            "typed": self.wants_number,
-            "command_line": self.command_line,
-            "notes": list(self.notes),
-        }
 
 
 async def check(client: "AsyncClient[bytes]", action: Action) -> Operation:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from beanpole.client.errors import ConnectionLostError, NotFoundError
 from beanpole.console import limits
 from beanpole.console.actions import dry
-from beanpole.console.actions.action import Action, Filter, Group, Pattern, RefusedError, Tube
+from beanpole.console.actions.action import Action, Filter, Group, OfAction, Pattern, RefusedError, Tube
 from beanpole.console.actions.dry import DryRun, DryRuns
 from beanpole.console.actions.tally import Tally
 from beanpole.console.actions.undo import undo_of
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True, eq=False)
-class Run:
+class Run(OfAction):
     """An action that is being done, or was."""
 
     id: int
@@ -73,7 +73,12 @@ class Run:
     @property
     def refused(self) -> Counter[str]:
         """Jobs that were refused, by reason."""
-        return self.tally.refused
+        return +self.tally.refused
+
+    @property
+    def ids(self) -> list[int]:
+        """Of a put: the id of the job."""
+        return self.tally.ids
 
     @property
     def unknown(self) -> int:
@@ -96,29 +101,6 @@ class Run:
         """Waits for its end, but not for long."""
         if self.task is not None:
             await asyncio.wait([self.task], timeout=seconds)
-
-    @property
-    def record(self) -> dict[str, Any]:
-        """For JSON."""
-        return {
-            "id": self.id,
-            "who": self.who,
-            "verb": self.action.verb,
-            "server": self.action.server,
-            "target": str(self.action.target),
-            "state": self.state,
-            "total": self.total,
-            "done": self.done,
-            "gone": self.gone,
-            "refused": dict(+self.refused),
-            "unknown": self.unknown,
-            "ids": list(self.tally.ids),
-            "began": self.began,
-            "ended": self.ended,
-            "stopped_by": self.stopped_by,
-            "failed": self.failed,
-            "command_line": self.command_line,
-        }
 
 
 class Runs:

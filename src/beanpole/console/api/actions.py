@@ -4,7 +4,7 @@ import base64
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from msgspec import Meta, Struct, convert, defstruct
+from msgspec import Meta, Struct, convert, defstruct, field
 from msgspec.structs import asdict
 from starlette.exceptions import HTTPException
 
@@ -124,7 +124,9 @@ class DryRun(Struct, frozen=True):
     highest: Annotated[
         int | None, Meta(description="To be sent with the action, so that jobs put since are left alone.")
     ]
-    typed: Annotated[bool, Meta(description="Whether `count` must be sent with the action, as `typed`.")]
+    wants_number: Annotated[bool, Meta(description="Whether `count` must be sent with the action, as `typed`.")] = (
+        field(name="typed")
+    )
     command_line: Annotated[str, Meta(description="What does the same in a shell, if that is one command.")]
     notes: Annotated[list[str], Meta(description="What one should know.")]
 
@@ -204,20 +206,20 @@ async def act(asked: Asked, body: ActionAsked) -> ActionAnswer:
     """
     action = action_of(body)
     if body.dry_run:
-        return ActionAnswer(convert((await dry.dry_run(asked.console, action)).record, DryRun), None)
+        return ActionAnswer(convert(await dry.dry_run(asked.console, action), DryRun, from_attributes=True), None)
     run = await runs.start(asked.console, action, highest=body.highest, typed=body.typed, visitor=asked.visitor)
     await run.wait(DONE_WITHIN_S)
-    return ActionAnswer(None, convert(run.record, Run))
+    return ActionAnswer(None, convert(run, Run, from_attributes=True))
 
 
 async def list_actions(asked: Asked) -> RunsShown:
     """The last actions, and those that are under way."""
-    return RunsShown([convert(each.record, Run) for each in asked.console.kept(runs.Runs).recent()])
+    return RunsShown([convert(each, Run, from_attributes=True) for each in asked.console.kept(runs.Runs).recent()])
 
 
 async def get_action(asked: Asked) -> Run:
     """One action, and how far it is."""
-    return convert(found_of(asked).record, Run)
+    return convert(found_of(asked), Run, from_attributes=True)
 
 
 async def stop_action(asked: Asked) -> Run:
@@ -225,7 +227,7 @@ async def stop_action(asked: Asked) -> Run:
     run = found_of(asked)
     run.stop(asked.visitor.name)
     await run.wait(DONE_WITHIN_S)
-    return convert(run.record, Run)
+    return convert(run, Run, from_attributes=True)
 
 
 def found_of(asked: Asked) -> runs.Run:
