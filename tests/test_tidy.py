@@ -40,7 +40,7 @@ WITH_A_CLOCK = (
     "src/beanpole/log/postgres/clock.py",
     "src/beanpole/log/files/syncer.py",
     "src/beanpole/cli/inspect.py",
-    "src/beanpole/cli/processes.py",
+    "src/beanpole/process/crew.py",
     "ids/src/beanpole_ids/app.py",
     "ids/src/beanpole_ids/cli/",
     "ids/src/beanpole_ids/datagrams.py",

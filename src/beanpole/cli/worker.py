@@ -24,7 +24,7 @@ from beanpole.worker.errors import WorkerStuckError
 from beanpole.worker.limits import METRICS_PORT_DEFAULT
 
 if TYPE_CHECKING:
-    from beanpole.cli.processes import Lifeline
+    from beanpole.process.crew import Lifeline
     from beanpole.worker import Worker
 
 EPILOG = """\b
@@ -91,12 +91,20 @@ def worker(
         return run_again_and_again([target, *flags_of(given)])
     if processes is None and settings["max_jobs"] is None:
         return work(target, log_format, **settings)
-    from beanpole.cli.processes import Processes
+    from beanpole.process.child import name_of
+    from beanpole.process.crew import Crew
     from beanpole.server.logs import open_logger
+    from beanpole.worker import events
     from beanpole.worker.log import Log
 
+    log = Log(open_logger(log_format))
     begin = functools.partial(work, target, log_format, **settings)
-    return Processes(processes or 1, lambda lifeline: begin(lifeline=lifeline), Log(open_logger(log_format))).run()
+
+    def report(number: int, pid: int, code: int, in_s: float) -> None:
+        how: dict[str, object] = {"code": code} if code >= 0 else {"signal": name_of(-code)}
+        log.write(events.PROCESS_FAILED if code else events.PROCESS_ENDED, number=number, pid=pid, **how, in_s=in_s)
+
+    return Crew(processes or 1, lambda lifeline: begin(lifeline=lifeline), report).run()
 
 
 worker.epilog = notes_of(worker) + EPILOG

@@ -149,9 +149,10 @@ def open_console(
     settings: Settings, http: socket.socket, listeners: list[socket.socket], logger: Logger
 ) -> "Supervisor":
     """Return what starts the server's console when clients are answered."""
-    from beanpole.server import supervisor  # noqa: PLC0415 - most servers have none
+    from beanpole.process.child import keep_to_ourselves  # noqa: PLC0415 - most servers have none
+    from beanpole.server import supervisor  # noqa: PLC0415 - see above
 
-    supervisor.keep_to_ourselves()
+    keep_to_ourselves()
     name = settings.node or listener.name_of(listeners[0])
     return supervisor.Supervisor(http, supervisor.command_of(settings, name), logger)
 

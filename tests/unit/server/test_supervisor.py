@@ -17,11 +17,12 @@ import uvloop
 
 from beanpole.engine.engine import Engine
 from beanpole.log.log import Log
+from beanpole.process.child import ended_by, keep_to_ourselves
 from beanpole.server.connection import Connection
 from beanpole.server.epoll import EpollTransport
 from beanpole.server.eventqueue import now_ns
 from beanpole.server.logs import Event, Logger
-from beanpole.server.supervisor import Pace, Supervisor, ended_by, keep_to_ourselves
+from beanpole.server.supervisor import Pace, Supervisor
 from beanpole.server.turn import Turn
 from tests.servers import REPLY_TIMEOUT_S
 

@@ -1,2 +1,0 @@
-# The header of spawn.py.
-cdef char **strings(list of) noexcept
