@@ -261,7 +261,7 @@ class Extended(Generic[B]):
         `bodies` is how many bytes of each body the list has; with `order` ``next`` the jobs come in the order in which
         they are handed out, and there is no next page. Each job that is there throughout is in one page.
 
-        A server that does not know the command is asked for id after id, about 100 000 in one call: a page may then
+        A server that does not know the command is asked for id after id, about 10 000 in one call: a page may then
         have fewer jobs, or none, and still a next one. Bodies and `order` need the command.
         """
         data, needs = line(

@@ -24,7 +24,7 @@ T = TypeVar("T")
 IDS_PER_STEP = 1_024
 """Ids that are asked for in one round trip."""
 
-STEPS_MAX = 100
+STEPS_MAX = 10
 """Round trips of one list."""
 
 PEEKS = {"ready": b"peek-ready", "delayed": b"peek-delayed", "buried": b"peek-buried"}
@@ -182,9 +182,10 @@ def listed(
 
 def newest(session: Session[Any], tube: str) -> Plan[int]:
     """An id up to which jobs may be found: no command says the newest of a server that has restarted."""
-    replies = yield from in_tube(session, tube, b"stats\r\n", *(verb + b"\r\n" for verb in PEEKS.values()))
-    ids = [expect(reply, Word.FOUND, Word.NOT_FOUND).number for reply in replies[1:]]
-    return max(Stats.parse(expect(replies[0], Word.OK).body).total_jobs, *ids) + IDS_PER_STEP
+    peeks = yield from in_tube(session, tube, *(verb + b"\r\n" for verb in PEEKS.values()))
+    ids = [expect(reply, Word.FOUND, Word.NOT_FOUND).number for reply in peeks]
+    (stats,) = yield from in_tube(session, session.using, b"stats\r\n")  # a tube that is used does not go
+    return max(Stats.parse(expect(stats, Word.OK).body).total_jobs, *ids) + IDS_PER_STEP
 
 
 def info_of(stats: StatsJob) -> JobInfo:

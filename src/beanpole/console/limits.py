@@ -54,15 +54,6 @@ JOBS_PER_PIECE = 1_000
 BODIES_PER_PIECE = 100
 """The same with their bodies."""
 
-IDS_PER_PIECE = 500
-"""Ids that a server which can't list its jobs is asked for at once: reading the answers takes some milliseconds."""
-
-PEEKS_AT_ONCE = 100
-"""Bodies that such a server is asked for at once."""
-
-PEEKED_BYTES = 4_194_304
-"""Bytes that these may have."""
-
 BODY_TEXT_CHARS = 49_152
 """Characters of a body that a page shows: escaped, they are no more than 250 kB, and the page no more than 300 kB."""
 

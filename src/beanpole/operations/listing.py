@@ -13,8 +13,9 @@ from typing import Any
 
 from beanpole.client import JobInfo, StatsJob
 from beanpole.client.errors import NotFoundError, UnsupportedError
-from beanpole.client.extensions import ID_MAX, STATES
+from beanpole.client.extensions import ID_MAX, RESTING, STATES
 from beanpole.client.fallback import info_of
+from beanpole.client.session import DEFAULT_TUBE
 from beanpole.operations.plan import Plan, Walk, ask, pieces, together
 from beanpole.protocol.limits import FRAMES_MAX
 
@@ -23,6 +24,9 @@ STEP = 1_024
 
 PEEKS_AT_ONCE = 100
 """Bodies that a server which can't list their beginnings is asked for in one round trip: each comes whole."""
+
+PEEKED_BYTES = 4_194_304
+"""Bytes that these may have."""
 
 SEARCH_BYTES = 65_536
 """Bytes of a body in which a text is looked for."""
@@ -197,12 +201,30 @@ def fitting(jobs: Sequence[JobInfo], wanted: Filter, limit: int | None, bodies: 
 def with_bodies(jobs: Sequence[JobInfo], bodies: int) -> Plan[list[JobInfo]]:
     """Add the beginnings of bodies to jobs; those that are gone are left out."""
     found = []
-    for piece in pieces(jobs, PEEKS_AT_ONCE):
+    size = (yield from ask(lambda client: client.stats())).max_job_size if jobs else 0
+    for piece in pieces(jobs, max(1, min(PEEKS_AT_ONCE, PEEKED_BYTES // max(size, 1)))):
         for job, result in (yield from together(piece, lambda line, job: line.peek(job.id))):
             if not isinstance(result.error, NotFoundError):
                 body = result.result().body
                 found.append(replace(job, body=body[:bodies], size=len(body)))
     return found
+
+
+def peek(tube: str, state: str) -> Plan[list[JobInfo]]:
+    """Return the job that leaves a state first, with its whole body; none if there is none, or it is not to be seen.
+
+    A peek makes its tube used: then another one is, as a tube that is used does not go.
+    """
+    if state not in RESTING or tube not in (yield from ask(lambda client: client.tubes())):
+        return []
+    results = yield from together([state], lambda line, each: getattr(line, f"peek_{each}")(tube=tube))
+    yield from ask(lambda client: client.use(DEFAULT_TUBE))
+    try:
+        body = results[0][1].result()
+        stats = yield from ask(lambda client: client.stats_job(body.id))
+    except NotFoundError:
+        return []
+    return [replace(info_of(stats), body=body.body, size=len(body.body))]
 
 
 def facts_of(jobs: Sequence[JobInfo]) -> Plan[dict[int, Facts]]:

@@ -1,7 +1,7 @@
 """Jobs of a tube in a state, page by page: what pages, exports and actions are about.
 
 A page says how far it looked. No request asks a server for more than a moment's worth: one that searches goes on where
-the last one ended. Servers that know no `list-jobs` are asked job by job, see `plain`.
+the last one ended. Of a server that knows no `list-jobs`, the client asks for id after id.
 """
 
 import asyncio
@@ -12,15 +12,25 @@ from typing import Literal, get_args
 
 from beanpole.client import AsyncClient, JobInfo
 from beanpole.console import limits
-from beanpole.console.reading import plain
-from beanpole.console.reading.plain import Piece
 from beanpole.console.reading.search import Search
 from beanpole.console.servers import Purpose, Server
+from beanpole.operations.listing import peek, with_bodies
+from beanpole.operations.plan import run_async
 
 State = Literal["ready", "reserved", "delayed", "buried"]
 
 STATES: tuple[State, ...] = get_args(State)
 """The states of a job, in the order of the pages."""
+
+ONLY_FIRST = "needs list-jobs, which this server does not have: it shows the first job only"
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Some jobs, and behind which id there may be more; None: there are none."""
+
+    jobs: list[JobInfo]
+    next: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,8 +141,7 @@ async def first(
     """Returns the jobs that leave the state first."""
     size = max(bodies, search.bytes_needed)
     if not await knows_lists(client):
-        jobs = await plain.first(client, wanted.tube, wanted.state)
-        missing = plain.ONLY_FIRST
+        jobs, missing = await run_async(client, peek(wanted.tube, wanted.state)), ONLY_FIRST
     else:
         page = await client.list_jobs(wanted.tube, wanted.state, wanted.limit, bodies=size or None, order="next")
         jobs, missing = page.jobs, ""
@@ -167,22 +176,17 @@ async def pieces(
     client: "AsyncClient[bytes]", wanted: JobFilter, highest: int | None, bodies: int
 ) -> AsyncGenerator[Piece, None]:
     """The jobs of a tube in a state, by their ids, a page of the server at a time."""
-    if not await knows_lists(client):
-        async with aclosing(plain.pieces(client, wanted.tube, wanted.state, wanted.after, bodies)) as walked:
-            async for piece in walked:
-                yield up_to(highest, piece)
-                if highest is not None and piece.next is not None and piece.next >= highest:
-                    return
-        return
+    lists = await knows_lists(client)
     # What is written of bodies counts for the time that a page takes: others wait for that long.
     most = limits.BODIES_PER_PIECE if bodies > limits.BODY_SHOWN_BYTES else limits.JOBS_PER_PIECE
     after: int | None = wanted.after
     while after is not None:
         page = await client.list_jobs(
-            wanted.tube, wanted.state, min(wanted.limit, most), after=after, bodies=bodies or None
+            wanted.tube, wanted.state, min(wanted.limit, most), after=after, bodies=(bodies or None) if lists else None
         )
+        jobs = page.jobs if lists or not bodies else await run_async(client, with_bodies(page.jobs, bodies))
         after = page.next if page.next is not None and (highest is None or page.next < highest) else None
-        yield up_to(highest, Piece(page.jobs, after))
+        yield up_to(highest, Piece(jobs, after))
 
 
 def up_to(highest: int | None, piece: Piece) -> Piece:
@@ -206,11 +210,9 @@ async def highest_id(server: Server, tube: str, state: str, purpose: Purpose = P
     """
     client = await server.client(purpose)
     if not await knows_lists(client):
-        highest = 0
-        async with aclosing(plain.pieces(client, tube, state, 0, 0)) as walked:
-            async for piece in walked:
-                highest = max([highest, *(job.id for job in piece.jobs)])
-        return highest
+        every = JobFilter(tube, state, limit=limits.JOBS_PER_PIECE)
+        async with aclosing(pieces(client, every, None, 0)) as walked:
+            return max([job.id async for piece in walked for job in piece.jobs], default=0)
 
     async def behind(after: int) -> list[JobInfo]:
         return (await client.list_jobs(tube, state, limits.HIGHEST_STEP, after=after)).jobs
