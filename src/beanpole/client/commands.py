@@ -6,12 +6,12 @@ the call: at once in :class:`~beanpole.client.sync.Client`, as a coroutine in
 """
 
 from functools import wraps
-from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, Unpack, overload
 
 from beanpole.client import limits
 from beanpole.client.extensions import ID_MAX, line, seconds, whole
 from beanpole.client.job import Job, job_id
-from beanpole.client.putting import Taken, Until, put_call
+from beanpole.client.putting import PutOptions, put_call
 from beanpole.client.session import INSERTED, RESERVED, USED, Session
 from beanpole.client.stats import Stats, StatsJob, StatsTube, parse_list
 from beanpole.limits import PRI_MAX
@@ -32,10 +32,6 @@ T = TypeVar("T")
 
 DELETED = int(Word.DELETED)
 """As those of the session: a member of an enum costs more to pass on than a number."""
-
-NO_OPTIONS = (None, None, None, None)
-"""Of a put: no key, nothing about it, no expiry."""
-
 
 FRACTIONS = ("fractions",)
 """What a server lists that counts durations with decimals in beanstalkd's commands."""
@@ -118,10 +114,7 @@ class Commands(Generic[B]):
         ttr: int = limits.TTR_S_DEFAULT,
         *,
         tube: str = USED,
-        key: str | None = None,
-        taken: Taken | None = None,
-        until: Until | None = None,
-        expire: float | None = None,
+        **options: Unpack[PutOptions],
     ) -> "Call[int]":
         """Puts a job into the used tube, or into `tube`, and returns its id (``put``).
 
@@ -135,15 +128,8 @@ class Commands(Generic[B]):
         Raises BuriedError, DrainingError, JobTooBigError, ExpectedCrlfError, and TypeError or ValueError if the codec
         can't encode the body.
         """
-        if (
-            key is not None
-            or taken is not None
-            or until is not None
-            or expire is not None
-            or not isinstance(delay, int)
-        ):
-            given = (priority, delay, ttr)
-            return put_call(self._session, body, given, tube, key, taken, until, expire, number)
+        if (options and any(value is not None for value in options.values())) or not isinstance(delay, int):
+            return put_call(self._session, body, (priority, delay, ttr), tube, number, **options)
         data = wire.put(self._session.codec.encode(body), priority, delay, ttr)
         return Call(data, INSERTED, number, tube=tube)
 

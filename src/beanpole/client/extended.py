@@ -8,7 +8,7 @@ beanstalkd where that is safe, see :mod:`~beanpole.client.fallback`; else it rai
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Generic, Literal, TypeVar
+from typing import Generic, Literal, TypeVar, Unpack
 
 from beanpole.client import fallback, limits
 from beanpole.client.commands import command, number
@@ -30,7 +30,7 @@ from beanpole.client.extensions import (
 )
 from beanpole.client.histograms import Histograms
 from beanpole.client.job import Job, JobInfo, job_id
-from beanpole.client.putting import Inserted, Taken, Until, inserted, put_call
+from beanpole.client.putting import Inserted, PutOptions, inserted, put_call
 from beanpole.client.ruling import Rules, pattern_bytes, rules_bytes
 from beanpole.client.session import USED, Session
 from beanpole.client.sessions import SessionInfo
@@ -74,10 +74,7 @@ class Extended(Generic[B]):
         ttr: int = limits.TTR_S_DEFAULT,
         *,
         tube: str = USED,
-        key: str | None = None,
-        taken: Taken | None = None,
-        until: Until | None = None,
-        expire: float | None = None,
+        **options: Unpack[PutOptions],
     ) -> "Call[Inserted]":
         """Puts a job as :meth:`put` does, and says whether it was put (``put-job``).
 
@@ -86,7 +83,7 @@ class Extended(Generic[B]):
         options unless it is reserved (`taken` is ``replace``). A job that is still there `expire` seconds after it was
         due is deleted, unless somebody works on it.
         """
-        return put_call(self._session, body, (priority, delay, ttr), tube, key, taken, until, expire, inserted)
+        return put_call(self._session, body, (priority, delay, ttr), tube, inserted, **options)
 
     @command
     def find_job(self, tube: str, key: str) -> "Call[Job[B]]":

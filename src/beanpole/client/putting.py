@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal, TypeVar
+from typing import Literal, TypedDict, TypeVar
 
 from beanpole.client import fallback
 from beanpole.client.extensions import choice, key_bytes, line, optional, seconds, size_of, whole, with_body
@@ -22,6 +22,15 @@ Taken = Literal["keep", "replace"]
 
 Until = Literal["delete", "reserve"]
 """When a key is free again."""
+
+
+class PutOptions(TypedDict, total=False):
+    """What a put can be given that beanstalkd does not know. None: nothing."""
+
+    key: str | None
+    taken: Taken | None
+    until: Until | None
+    expire: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +61,12 @@ def put_call(
     body: B,
     numbers: tuple[int, float, int],
     tube: str,
-    key: str | None,
-    taken: Taken | None,
-    until: Until | None,
-    expire: float | None,
     take: Callable[[Reply], T],
+    *,
+    key: str | None = None,
+    taken: Taken | None = None,
+    until: Until | None = None,
+    expire: float | None = None,
 ) -> "Call[T]":
     """A ``put-job``; on a server without it a ``put``, if that can say all that is asked for.
 

@@ -21,11 +21,10 @@ import os
 import pickle
 import weakref
 from collections.abc import AsyncGenerator, Callable, Iterator
-from typing import Any, Generic, ParamSpec, Self, TypedDict, TypeVar, Unpack
+from typing import Any, Generic, ParamSpec, Self, TypeVar, Unpack
 
-from beanpole.client import Address, AsyncClient, Pool
+from beanpole.client import Address, AsyncClient, Pool, putting
 from beanpole.client.codec import BytesCodec, Codec, JsonCodec, TextCodec
-from beanpole.client.putting import Taken, Until
 from beanpole.errors import ArgumentError
 from beanpole.worker.handler import is_async
 from beanpole.worker.policy import Dead
@@ -37,17 +36,13 @@ R = TypeVar("R")
 _task: contextvars.ContextVar[Task[Any]] = contextvars.ContextVar("beanpole.task")
 
 
-class PutOptions(TypedDict, total=False):
+class PutOptions(putting.PutOptions, total=False):
     """How a job is put: the arguments of :meth:`Client.put` besides the body."""
 
     priority: int
     delay: float
     ttr: int
     tube: str
-    key: str | None
-    taken: Taken | None
-    until: Until | None
-    expire: float | None
 
 
 class Connections:
