@@ -92,18 +92,23 @@ def sources(*suffixes: str) -> list[Path]:
     return [path for path in tracked(*suffixes) if path.as_posix().startswith(("src/", "ids/src/"))]
 
 
-def check(rule: Callable[[str, str], Complaints], paths: list[Path]) -> None:
-    """Fails with all complaints of a rule about some files."""
-    assert paths, "the rule finds no file to check"
-    complaints = [line for path in paths for line in rule(path.as_posix(), (ROOT / path).read_text())]
-    assert not complaints, "\n" + "\n".join(complaints)
+@functools.lru_cache(maxsize=1)
+def tree(text: str) -> ast.Module:
+    """A file as Python reads it. All rules look at one file before the next, so that each is read once."""
+    return ast.parse(text)
+
+
+@functools.lru_cache(maxsize=1)
+def nodes(text: str) -> list[ast.AST]:
+    """All that it consists of."""
+    return list(ast.walk(tree(text)))
 
 
 # --- The rules --------------------------------------------------------------------------------------------------------
 
 
 def functions_fit_a_screen(name: str, text: str) -> Complaints:
-    for node in ast.walk(ast.parse(text)):
+    for node in nodes(text):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.end_lineno:
             lines = node.end_lineno - node.lineno + 1
             if lines > FUNCTION_LINES_MAX:
@@ -117,7 +122,7 @@ def files_fit_a_head(name: str, text: str) -> Complaints:
     lines = text.count("\n")
     if lines <= FILE_LINES:
         return
-    body = ast.parse(text).body if name.endswith(".py") else []
+    body = tree(text).body if name.endswith(".py") else []
     longest = max([0, *((each.end_lineno or 0) - each.lineno for each in body if isinstance(each, ast.ClassDef))])
     most = FILE_LINES_MAX if 2 * longest > lines else FILE_LINES
     if lines > most:
@@ -128,14 +133,14 @@ def modules_say_what_they_are_for(name: str, text: str) -> Complaints:
     if name.endswith(".pxd"):
         if not text.startswith("#"):
             yield f"{name}: begin with a comment that says what this declares"
-    elif not ast.get_docstring(ast.parse(text)) and text.strip():
+    elif not ast.get_docstring(tree(text)) and text.strip():
         yield f"{name}: begin with a docstring: what the module is for, its invariants, what it does not do"
 
 
 def only_the_command_line_prints(name: str, text: str) -> Complaints:
     if name.startswith(PRINTING):
         return
-    for node in ast.walk(ast.parse(text)):
+    for node in nodes(text):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print":
             yield f"{name}:{node.lineno}: print: log it, or return it to the command line"
 
@@ -149,7 +154,7 @@ def only_the_server_reads_the_clock(name: str, text: str) -> Complaints:
             if CLOCKS.search(line.partition("#")[0]):
                 yield f"{name}:{number}: a clock: {repair}"
         return
-    for node in ast.walk(ast.parse(text)):
+    for node in nodes(text):
         if isinstance(node, ast.Name) and CLOCKS.fullmatch(node.id):
             yield f"{name}:{node.lineno}: a clock: {repair}"
         if isinstance(node, ast.Attribute):
@@ -161,7 +166,7 @@ def only_the_server_reads_the_clock(name: str, text: str) -> Complaints:
 def casts_of_objects_are_checked(name: str, text: str) -> Complaints:
     if name in WITH_POINTERS:
         return
-    for node in ast.walk(ast.parse(text)):
+    for node in nodes(text):
         if isinstance(node, ast.Call) and ast.unparse(node.func) == "cython.cast":
             target, value = node.args
             is_object = isinstance(target, ast.Name) and target.id[0].isupper() and target.id not in ENUMS
@@ -188,7 +193,7 @@ def imports_of(name: str, text: str) -> Iterator[tuple[int, str]]:
             elif found := re.match(r'cdef\s+extern\s+from\s+"<?((?:sys/|time|unistd|pthread|signal)[^>"]*)', code):
                 yield number, "posix." + found[1]
         return
-    for node in ast.walk(ast.parse(text)):
+    for node in nodes(text):
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name.removeprefix("cython.cimports.")) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -241,40 +246,31 @@ def layers_hold_for_cimport(name: str, text: str) -> Complaints:
 # --- The files --------------------------------------------------------------------------------------------------------
 
 
-def test_functions_fit_a_screen() -> None:
-    check(functions_fit_a_screen, tracked(".py"))
+RULES = {
+    functions_fit_a_screen: ("", (".py",)),
+    files_fit_a_head: ("", (".py", ".pxd")),
+    modules_say_what_they_are_for: ("", (".py", ".pxd")),
+    only_the_command_line_prints: ("src/", (".py",)),
+    only_the_server_reads_the_clock: ("src/", (".py", ".pxd")),
+    casts_of_objects_are_checked: ("src/", (".py",)),
+    nothing_is_unfinished: ("", (".py", ".pxd")),
+    pure_packages_are_pure: ("src/", (".py", ".pxd")),
+    layers_hold_for_cimport: ("src/", (".py", ".pxd")),
+}
+"""Where each rule holds: below which folder, in files of which kinds."""
 
 
-def test_files_fit_a_head() -> None:
-    check(files_fit_a_head, tracked(".py", ".pxd"))
-
-
-def test_modules_say_what_they_are_for() -> None:
-    check(modules_say_what_they_are_for, tracked(".py", ".pxd"))
-
-
-def test_only_the_command_line_prints() -> None:
-    check(only_the_command_line_prints, sources(".py"))
-
-
-def test_only_the_server_reads_the_clock() -> None:
-    check(only_the_server_reads_the_clock, sources(".py", ".pxd"))
-
-
-def test_casts_of_objects_are_checked() -> None:
-    check(casts_of_objects_are_checked, sources(".py"))
-
-
-def test_nothing_is_unfinished() -> None:
-    check(nothing_is_unfinished, tracked(".py", ".pxd"))
-
-
-def test_pure_packages_are_pure() -> None:
-    check(pure_packages_are_pure, sources(".py", ".pxd"))
-
-
-def test_layers_hold_for_cimport() -> None:
-    check(layers_hold_for_cimport, sources(".py", ".pxd"))
+def test_every_file_keeps_the_rules() -> None:
+    complaints: list[str] = []
+    kept = set()
+    for path in tracked(".py", ".pxd"):
+        name, text = path.as_posix(), (ROOT / path).read_text()
+        for rule, (folder, suffixes) in RULES.items():
+            if name.startswith(folder) and path.suffix in suffixes:
+                complaints += rule(name, text)
+                kept.add(rule)
+    assert not complaints, "\n" + "\n".join(complaints)
+    assert kept == RULES.keys(), "a rule finds no file to check"
 
 
 def test_compiled_modules_are_known_to_ruff() -> None:
