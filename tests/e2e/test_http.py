@@ -179,6 +179,7 @@ def test_console_is_handed_its_descriptors_and_arguments_and_nothing_else(tmp_pa
         os.close(left_open)
 
 
+@pytest.mark.long
 def test_console_killed_twenty_times_under_load_is_noticed_by_nobody(tmp_path: Path) -> None:
     with faking("-b", str(tmp_path / "data"), "-V") as process, under_load(process) as done:
         pids = [pid_of(process)]

@@ -5,7 +5,11 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
+import pytest
+
 from tests.e2e.process import Client, healthy
+
+pytestmark = pytest.mark.long
 
 WORKERS = 50
 JOBS = 120

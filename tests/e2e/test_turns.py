@@ -6,9 +6,13 @@ replies say what ran before what. A frozen server finds everything at its next t
 
 from contextlib import ExitStack
 
+import pytest
+
 from beanpole.engine import limits
 from beanpole.server import limits as server_limits
 from tests.e2e.process import Process, wait_until
+
+pytestmark = pytest.mark.long
 
 OTHERS = 20
 COMMANDS_PER_TURN = server_limits.SHARE_COST_NS // server_limits.COMMAND_COST_NS

@@ -12,6 +12,8 @@ from tests.e2e.process import wait_until
 from tests.servers import HOST, REPLY_TIMEOUT_S
 from tests.unit.client.peer import maker
 
+pytestmark = pytest.mark.long
+
 JOBS = 100
 
 

@@ -8,6 +8,8 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.e2e.cluster.conftest import Cluster
 from tests.e2e.console.api import TOKEN, asked
 from tests.e2e.console.process import Console, Samples, console
@@ -44,6 +46,7 @@ def jobs_in(found: Samples) -> bool:
     return any(name == "beanpole_jobs" for name, _ in found)
 
 
+@pytest.mark.long
 def test_follower_says_what_it_is_and_the_next_leader_what_it_has(cluster: Cluster) -> None:
     cluster.init()
     with cluster.node("a", *HTTP) as a, cluster.node("b", *HTTP) as b:
@@ -126,6 +129,7 @@ def test_follower_s_console_asks_the_leader_for_jobs(cluster: Cluster, tmp_path:
             wait_until(lambda p=process, node=node: asks(p, f"/servers/{node}/jobs/1"), f"{node} finds the next leader")  # type: ignore[misc]
 
 
+@pytest.mark.long
 def test_leader_that_can_not_prove_it_says_so(cluster: Cluster) -> None:
     cluster.init()
     with cluster.node("a", "--cluster-wait", "1", *HTTP) as a:

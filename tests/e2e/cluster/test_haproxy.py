@@ -15,6 +15,8 @@ from tests.e2e.cluster.conftest import Cluster, daemon
 from tests.e2e.process import Process, wait_until
 from tests.servers import STOP_TIMEOUT_S
 
+pytestmark = pytest.mark.long
+
 PATIENCE_S = 180.0
 INTERVAL, PATIENT = "check inter 3s ", "check inter 30s "
 """A check may take the interval; each starts a Python, which needs more on a busy machine."""

@@ -14,6 +14,8 @@ from tests.databases import Database, DatabaseServer, as_whom, database_server
 from tests.e2e.cluster.conftest import Cluster
 from tests.e2e.process import wait_until
 
+pytestmark = pytest.mark.long
+
 
 def query(url: str, text: str) -> object:
     """The value that a server answers with."""

@@ -13,6 +13,8 @@ from tests.e2e.cluster.conftest import Cluster, daemon
 from tests.e2e.process import start_in_vain, wait_until
 from tests.servers import STOP_TIMEOUT_S
 
+pytestmark = pytest.mark.long
+
 PORT = 6432
 """The pooler listens on a socket in a folder, whose name has it."""
 

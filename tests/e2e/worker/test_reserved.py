@@ -17,6 +17,7 @@ from tests.servers import HOST
 # client that was waiting.
 
 
+@pytest.mark.long
 def test_a_handler_may_take_longer_than_the_ttr(shop: Shop) -> None:
     calls: list[str] = []
     worker = shop.worker(2)
@@ -40,6 +41,7 @@ def test_a_handler_may_take_longer_than_the_ttr(shop: Shop) -> None:
     assert worker.counters.lost == 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("server", ["beanpole"], indirect=True)
 def test_a_job_that_is_lost_ends_its_handler_and_comes_again(shop: Shop) -> None:
     """The handler keeps the loop from touching the job, until the TTR is over."""
@@ -67,6 +69,7 @@ def test_a_job_that_is_lost_ends_its_handler_and_comes_again(shop: Shop) -> None
     assert len(shop.events("job lost")) == 1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("server", ["beanpole"], indirect=True)
 def test_a_job_that_is_lost_before_it_began_is_left_alone(shop: Shop) -> None:
     """Both slots have the job while the loop is blocked, one after the other: then neither holds it."""
