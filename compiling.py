@@ -95,7 +95,7 @@ def compile_with(hot: re.Pattern[str]) -> dict[str, Any]:
     """Return the arguments of `setup`; `hot` are the modules that are not checked for None at each attribute."""
     return {
         "ext_modules": compiled_modules(hot) if FOLDER != "no" else [],
-        "package_dir": {"": str(SOURCE), "benchmarks": "benchmarks"},
+        "package_dir": {FOLDER: FOLDER} if FOLDER == "benchmarks" else {"": str(SOURCE)},
         "cmdclass": {"build_ext": BuildExtensions},
         "options": {"build_ext": {"parallel": CORES}},
     }
