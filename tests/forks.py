@@ -36,8 +36,8 @@ from typing import Any, NamedTuple
 PROGRAMS = ("beanpole", "tests.e2e.console.patient")
 """What is forked: the modules behind `-m`. The function `prepare` of one is called before anything else is imported."""
 
-PACKAGES = ("cli", "client", "console", "log", "monitor", "server", "worker")
-"""Those of `beanpole` whose modules are all imported."""
+NOT_IMPORTED = ("beanpole.__main__", "beanpole.conformance", "beanpole.pytest_plugin", "beanpole.testing")
+"""How the names of modules begin that programs seldom need, or that tests look at."""
 
 BEFORE_THE_START = ("PYTHON", "LD_", "LC_", "LANG", "MALLOC_", "TZ", "GLIBC_")
 """How variables begin that matter before the first line of a program."""
@@ -270,9 +270,8 @@ def end(code: int) -> None:
 def preload() -> None:
     """Import what programs may need; nothing of it starts a thread or opens a file."""
     beanpole = importlib.import_module("beanpole")
-    for package in PACKAGES:
-        folders = [f"{each}/{package}" for each in beanpole.__path__]
-        for found in pkgutil.walk_packages(folders, f"beanpole.{package}."):
+    for found in pkgutil.walk_packages(beanpole.__path__, "beanpole."):
+        if not found.name.startswith(NOT_IMPORTED):
             importlib.import_module(found.name)
 
 
