@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 
 from beanpole.limits import BODY_BYTES_MAX_DEFAULT
 from tests.databases import DatabaseServers
@@ -19,14 +18,13 @@ PATIENCE_MS = 600_000
 @contextmanager
 def clustered_server(
     databases: DatabaseServers,
-    folder: Path,
     *flags: str,
     body_bytes_max: int = BODY_BYTES_MAX_DEFAULT,
     follower: bool = False,
 ) -> Iterator[Server]:
     """A node that leads, the only one of its cluster; or a second one, which passes its clients on to that."""
     with ExitStack() as stack:
-        database = stack.enter_context(databases.database("postgresql", folder))
+        database = stack.enter_context(databases.database())
         cluster = Cluster(database, database.url.replace("postgresql+psycopg:", "postgresql:"))
         cluster.init(SILENCE_MS, "-z", str(body_bytes_max))
         node = stack.enter_context(cluster.node("a", *flags))

@@ -5,13 +5,12 @@ The servers are the test's own: ids begin at 1, and there is no tube but `defaul
 
 import signal
 from collections.abc import Iterator
-from pathlib import Path
 
 import hypothesis
 import pytest
 
 from tests import forks
-from tests.databases import NAMES, PROGRAMS, Database, DatabaseServers
+from tests.databases import DatabaseServers
 from tests.servers import Server, beanpole_server, beanstalkd_server
 
 # A shell without job control starts `make test &` with SIGINT ignored. That is inherited by every process that a test
@@ -71,24 +70,3 @@ def database_servers() -> Iterator[DatabaseServers]:
     servers = DatabaseServers()
     yield servers
     servers.stop()
-
-
-@pytest.fixture(params=NAMES)
-def database(request: pytest.FixtureRequest, database_servers: DatabaseServers, tmp_path: Path) -> Iterator[Database]:
-    """A new database of each kind."""
-    with database_servers.database(request.param, tmp_path) as found:
-        yield found
-
-
-@pytest.fixture(params=PROGRAMS)
-def served(request: pytest.FixtureRequest, database_servers: DatabaseServers, tmp_path: Path) -> Iterator[Database]:
-    """A new database of each kind that has a server, which a test may kill, freeze and start."""
-    with database_servers.database(request.param, tmp_path) as found:
-        yield found
-
-
-@pytest.fixture
-def mariadb(database_servers: DatabaseServers, tmp_path: Path) -> Iterator[Database]:
-    """A new database of MariaDB."""
-    with database_servers.database("mariadb", tmp_path) as found:
-        yield found

@@ -1,4 +1,4 @@
-"""Real databases for tests: MariaDB and PostgreSQL servers of our own, in a folder that goes with them.
+"""Real databases for tests: PostgreSQL servers of our own, in a folder that goes with them.
 
 A server listens on a socket in its folder, and nowhere else. It may be killed, frozen and started again at any time;
 its address stays. Each test gets a database of its own. They refuse to run as root, so root runs them as `nobody`.
@@ -8,7 +8,6 @@ import os
 import pwd
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -22,10 +21,7 @@ import sqlalchemy as sa
 
 from tests.servers import START_TIMEOUT_S, missing_peer
 
-NAMES = ("sqlite", "mariadb", "postgresql")
-"""What the ID service keeps its numbers in."""
-
-PROGRAMS = {"mariadb": ("mariadb-install-db", "mariadbd"), "postgresql": ("initdb", "postgres")}
+PROGRAMS = ("initdb", "postgres")
 """What makes a folder, and what serves it."""
 
 
@@ -35,9 +31,9 @@ def program(name: str) -> str | None:
     return shutil.which(name, path=os.pathsep.join([os.environ["PATH"], "/usr/sbin", *map(str, folders)]))
 
 
-def is_there(name: str) -> bool:
+def is_there() -> bool:
     """Whether a database can be started here."""
-    return all(program(each) for each in PROGRAMS.get(name, ()))
+    return all(map(program, PROGRAMS))
 
 
 def as_whom() -> dict[str, Any]:
@@ -49,10 +45,9 @@ def as_whom() -> dict[str, Any]:
 
 
 class DatabaseServer:
-    """A server process of MariaDB or PostgreSQL."""
+    """A server process of PostgreSQL."""
 
-    def __init__(self, name: str, folder: Path) -> None:
-        self.name = name
+    def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.data = folder / "data"
         self.process: subprocess.Popen[bytes] | None = None
@@ -60,52 +55,28 @@ class DatabaseServer:
         self._as_whom = as_whom()
         if self._as_whom:
             os.chown(folder, self._as_whom["user"], self._as_whom["group"])
-        self.tmpdir = f"--tmpdir={folder}"
-        """A MariaDB that starts, even only to make its data, removes the temporary tables of others in one folder."""
-
-        self.flags = ["--no-defaults", "--skip-networking", "--skip-log-bin"]
-        """How MariaDB is started; the first flag says which configuration it reads."""
-
-        self._make, self._serve = (program(each) or missing_peer(each) for each in PROGRAMS[name])
+        self._make, self._serve = (program(each) or missing_peer(each) for each in PROGRAMS)
         self.install()
 
     def install(self) -> None:
         """Makes the folder of the data."""
-        if self.name == "mariadb":
-            flags = ["--no-defaults", f"--datadir={self.data}", "--auth-root-authentication-method=normal", self.tmpdir]
-        else:
-            flags = ["--pgdata", str(self.data), "--username=beanpole", "--auth=trust", "--no-sync", "--locale=C"]
-            flags.append("--encoding=UTF8")
-        command = [self._make, *flags]
+        flags = ["--pgdata", str(self.data), "--username=beanpole", "--auth=trust", "--no-sync", "--locale=C"]
+        command = [self._make, *flags, "--encoding=UTF8"]
         with (self.folder / "messages").open("ab") as output:
             subprocess.run(command, cwd=self.folder, stdout=output, stderr=output, check=True, **self._as_whom)
 
     def url(self, database: str) -> str:
         """The address of a database."""
-        if self.name == "mariadb":
-            return f"mysql+pymysql://root@localhost/{database}?unix_socket={self.folder}/socket"
         return f"postgresql+psycopg://beanpole@/{database}?host={self.folder}"
 
     def start(self) -> None:
         """Starts the server; it answers when this returns."""
         assert self.process is None
-        flags = [*self.flags, f"--datadir={self.data}", f"--socket={self.folder}/socket"]
-        flags += ["--innodb-buffer-pool-size=16M", f"--pid-file={self.folder}/pid", self.tmpdir]
-        if self.name == "postgresql":
-            flags = [
-                "-D",
-                str(self.data),
-                "-k",
-                str(self.folder),
-                "-c",
-                "listen_addresses=",
-                "-c",
-                "shared_buffers=16MB",
-            ]
+        command = [self._serve, "-D", str(self.data), "-k", str(self.folder)]
+        command += ["-c", "listen_addresses=", "-c", "shared_buffers=16MB"]
         give_up_at = time.monotonic() + START_TIMEOUT_S
         with (self.folder / "messages").open("ab") as output:
             while True:
-                command = [self._serve, *flags]
                 popen = subprocess.Popen(command, cwd=self.folder, stdout=output, stderr=output, **self._as_whom)
                 while popen.poll() is None and time.monotonic() < give_up_at:
                     if self._answers():
@@ -116,12 +87,9 @@ class DatabaseServer:
                 popen.kill()
                 popen.wait()
                 said = (self.folder / "messages").read_text(errors="replace")[-2000:]
-                assert time.monotonic() < give_up_at, f"{self.name} does not start:\n{said}"
+                assert time.monotonic() < give_up_at, f"PostgreSQL does not start:\n{said}"
 
     def _answers(self) -> bool:
-        with socket.socket(socket.AF_UNIX) as probe:  # PyMySQL does not close a socket that can't be connected
-            if probe.connect_ex(str(self.folder / ("socket" if self.name == "mariadb" else ".s.PGSQL.5432"))):
-                return False
         try:
             self._administer("SELECT 1")
         except sa.exc.OperationalError:
@@ -129,8 +97,7 @@ class DatabaseServer:
         return True
 
     def _administer(self, statement: str) -> None:
-        url = self.url("mysql" if self.name == "mariadb" else "postgres")
-        engine = sa.create_engine(url, poolclass=sa.NullPool, isolation_level="AUTOCOMMIT")
+        engine = sa.create_engine(self.url("postgres"), poolclass=sa.NullPool, isolation_level="AUTOCOMMIT")
         with engine.connect() as connection:
             connection.exec_driver_sql(statement)
 
@@ -143,7 +110,7 @@ class DatabaseServer:
         yield self.url(name)
         if self.process is None:
             self.start()
-        self._administer(f"DROP DATABASE {name}" + (" WITH (FORCE)" if self.name == "postgresql" else ""))
+        self._administer(f"DROP DATABASE {name} WITH (FORCE)")
 
     def signal(self, number: int) -> None:
         """Sends a signal to all processes of the server; PostgreSQL has one for each connection."""
@@ -179,17 +146,17 @@ class DatabaseServer:
         if self.process is not None:
             # Killed by us, PostgreSQL would leave shared memory behind.
             self.signal(signal.SIGCONT)
-            self.process.send_signal(signal.SIGQUIT if self.name == "postgresql" else signal.SIGKILL)
+            self.process.send_signal(signal.SIGQUIT)
             self.process.wait()
             self.process = None
 
 
 @contextmanager
-def database_server(name: str) -> Iterator[DatabaseServer]:
+def database_server() -> Iterator[DatabaseServer]:
     """A running server."""
     folder = Path(tempfile.mkdtemp(prefix="beanpole-"))
     try:
-        server = DatabaseServer(name, folder)
+        server = DatabaseServer(folder)
         try:
             server.start()
             yield server
@@ -203,10 +170,8 @@ def database_server(name: str) -> Iterator[DatabaseServer]:
 class Database:
     """A database of a test's own."""
 
-    name: str
     url: str
-    server: DatabaseServer | None
-    """None: SQLite, which has no server."""
+    server: DatabaseServer
 
     @contextmanager
     def connected(self, isolation_level: str | None = None) -> Iterator[sa.Connection]:
@@ -224,11 +189,6 @@ class Database:
                 connection.exec_driver_sql(each)
             connection.commit()
 
-    def settings(self, *names: str) -> list[tuple[str, str]]:
-        """Variables of MariaDB with their values."""
-        with self.connected() as connection:
-            return [(name, str(connection.exec_driver_sql(f"SELECT @@GLOBAL.{name}").scalar())) for name in names]
-
     def run_alone(self, statement: str) -> None:
         """Executes a statement without a transaction."""
         with self.connected("AUTOCOMMIT") as connection:
@@ -236,24 +196,20 @@ class Database:
 
 
 class DatabaseServers:
-    """Starts servers when a test needs them first, and ends them all."""
+    """Starts a server when a test needs it first, and ends it."""
 
     def __init__(self) -> None:
-        self._running: dict[str, DatabaseServer] = {}
+        self._running: DatabaseServer | None = None
         self._ends = ExitStack()
 
     @contextmanager
-    def database(self, name: str, folder: Path) -> Iterator[Database]:
-        """A new database; `folder` is for a file of SQLite."""
-        if name == "sqlite":
-            yield Database(name, f"sqlite:///{folder / 'ids.db'}", None)
-            return
-        if name not in self._running:
-            self._running[name] = self._ends.enter_context(database_server(name))
-        server = self._running[name]
-        with server.new_database() as url:
-            yield Database(name, url, server)
+    def database(self) -> Iterator[Database]:
+        """A new database."""
+        if self._running is None:
+            self._running = self._ends.enter_context(database_server())
+        with self._running.new_database() as url:
+            yield Database(url, self._running)
 
     def stop(self) -> None:
-        """Ends all servers."""
+        """Ends the server."""
         self._ends.close()

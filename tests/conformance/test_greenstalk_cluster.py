@@ -11,8 +11,7 @@ from tests.servers import Server
 
 
 @pytest.fixture(scope="module")  # type: ignore[no-redef]
-def server(database_servers: DatabaseServers, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def server(database_servers: DatabaseServers) -> Iterator[Server]:
     """A node that does not lead."""
-    folder = tmp_path_factory.mktemp("cluster")
-    with clustered_server(database_servers, folder, body_bytes_max=1_000_000, follower=True) as running:
+    with clustered_server(database_servers, body_bytes_max=1_000_000, follower=True) as running:
         yield running

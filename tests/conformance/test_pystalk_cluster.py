@@ -13,10 +13,7 @@ from tests.servers import Server
 @pytest.fixture(  # type: ignore[no-redef]
     name="server", scope="module", params=[(), ("--one-reply-per-send",)], ids=["default", "one-reply-per-send"]
 )
-def server(
-    request: pytest.FixtureRequest, database_servers: DatabaseServers, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Server]:
+def server(request: pytest.FixtureRequest, database_servers: DatabaseServers) -> Iterator[Server]:
     """A node that does not lead, with and without the option that is meant for this client."""
-    folder = tmp_path_factory.mktemp("cluster")
-    with clustered_server(database_servers, folder, *request.param, follower=True) as running:
+    with clustered_server(database_servers, *request.param, follower=True) as running:
         yield running

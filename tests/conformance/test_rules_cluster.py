@@ -13,9 +13,9 @@ from tests.servers import Server
 
 
 @pytest.fixture(scope="module")  # type: ignore[no-redef]
-def server(database_servers: DatabaseServers, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def server(database_servers: DatabaseServers) -> Iterator[Server]:
     """A node that does not lead."""
-    with clustered_server(database_servers, tmp_path_factory.mktemp("cluster"), follower=True) as running:
+    with clustered_server(database_servers, follower=True) as running:
         yield running
 
 

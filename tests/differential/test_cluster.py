@@ -5,7 +5,6 @@ that are wanted is seen one step later, for what a node has to say may still wai
 """
 
 from contextlib import ExitStack
-from pathlib import Path
 
 from tests.clusters import clustered_server
 from tests.databases import DatabaseServers
@@ -14,12 +13,10 @@ from tests.differential.test_differential import SEEDS, Comparison, converse
 from tests.servers import beanstalkd_version, missing_peer
 
 
-def test_a_node_of_a_cluster_answers_as_beanstalkd(database_servers: DatabaseServers, tmp_path: Path) -> None:
+def test_a_node_of_a_cluster_answers_as_beanstalkd(database_servers: DatabaseServers) -> None:
     """Random conversations have the same replies."""
     if beanstalkd_version() != "1.12":
         missing_peer("beanstalkd 1.12")
     with ExitStack() as stack:
-        comparison = Comparison(
-            stack, lambda *_: clustered_server(database_servers, tmp_path, body_bytes_max=BODY_BYTES_MAX)
-        )
+        comparison = Comparison(stack, lambda *_: clustered_server(database_servers, body_bytes_max=BODY_BYTES_MAX))
         converse(comparison, SEEDS[:: len(SEEDS) // 4 or 1])

@@ -5,7 +5,6 @@ takes some minutes.
 """
 
 import os
-from pathlib import Path
 
 import pytest
 
@@ -45,10 +44,10 @@ CASES = [
 
 
 @pytest.mark.parametrize("script", CASES, ids=lambda script: script.path.stem)
-def test_script_through_a_follower(script: Script, database_servers: DatabaseServers, tmp_path: Path) -> None:
+def test_script_through_a_follower(script: Script, database_servers: DatabaseServers) -> None:
     """The conversation goes as written."""
     size = script.body_bytes_max
-    with clustered_server(database_servers, tmp_path, body_bytes_max=size, follower=True) as server:
+    with clustered_server(database_servers, body_bytes_max=size, follower=True) as server:
         target = ServerTarget(server.connect, server.drain, REPLY_TIMEOUT_S, SETTLE_S)
         try:
             problem = Run(script, target).outcome()

@@ -5,7 +5,6 @@ import shutil
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -99,7 +98,7 @@ def daemon(name: str) -> str:
 
 
 @pytest.fixture
-def cluster(database_servers: DatabaseServers, tmp_path: Path) -> Iterator[Cluster]:
+def cluster(database_servers: DatabaseServers) -> Iterator[Cluster]:
     """A database without a cluster in it."""
-    with database_servers.database("postgresql", tmp_path) as database:
+    with database_servers.database() as database:
         yield Cluster(database, database.url.replace("postgresql+psycopg:", "postgresql:"))

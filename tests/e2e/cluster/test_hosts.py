@@ -28,7 +28,7 @@ def promoted_copy(server: DatabaseServer) -> Iterator[DatabaseServer]:
     """A standby of a server that was ended, promoted."""
     folder = Path(tempfile.mkdtemp(prefix="beanpole-"))
     try:
-        copy = DatabaseServer("postgresql", folder)
+        copy = DatabaseServer(folder)
         shutil.rmtree(copy.data)
         shutil.copytree(server.data, copy.data, ignore=shutil.ignore_patterns("postmaster.*"))
         (copy.data / "standby.signal").touch()
@@ -49,9 +49,9 @@ def promoted_copy(server: DatabaseServer) -> Iterator[DatabaseServer]:
 def test_verbs_ask_the_server_that_was_promoted_last() -> None:
     """The other one's manager stands still, so it takes writes, and is in a history that nobody goes on with."""
     with ExitStack() as stack:
-        old = stack.enter_context(database_server("postgresql"))
+        old = stack.enter_context(database_server())
         url = stack.enter_context(old.new_database())
-        cluster = Cluster(Database("postgresql", url, old), url.replace("postgresql+psycopg:", "postgresql:"))
+        cluster = Cluster(Database(url, old), url.replace("postgresql+psycopg:", "postgresql:"))
         cluster.init()
         old.kill()
         new = stack.enter_context(promoted_copy(old))

@@ -198,11 +198,11 @@ def test_a_leader_that_the_others_cannot_reach_hands_over(cluster: Cluster) -> N
 
 
 def test_a_leader_with_the_address_of_another_cluster_hands_over(
-    cluster: Cluster, database_servers: DatabaseServers, tmp_path: Path
+    cluster: Cluster, database_servers: DatabaseServers
 ) -> None:
     """Its node closes what is passed on to it: that is no leader that is reached."""
     cluster.init()
-    with database_servers.database("postgresql", tmp_path) as database:
+    with database_servers.database() as database:
         elsewhere = Cluster(database, database.url.replace("postgresql+psycopg:", "postgresql:"))
         elsewhere.init()
         with (

@@ -38,7 +38,7 @@ class Postgres(DatabaseServer):
 
     def __init__(self, folder: Path, application: str, disk: Path | None = None) -> None:
         folder.mkdir()
-        super().__init__("postgresql", folder)
+        super().__init__(folder)
         self.application = application
         with (self.data / "postgresql.conf").open("a") as file:
             file.write(SETTINGS)

@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.long, pytest.mark.database, pytest.mark.xdist_group("c
 @pytest.fixture(scope="module")
 def pair() -> Iterator[Pair]:
     """A primary with its standby. As root they run as somebody else, who may not enter pytest's own folders."""
-    if not is_there("postgresql"):
+    if not is_there():
         missing_peer("postgres")
     with tempfile.TemporaryDirectory(prefix="beanpole-") as folder:
         Path(folder).chmod(0o755)

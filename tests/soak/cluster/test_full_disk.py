@@ -36,7 +36,7 @@ def delete(connection: socket.socket, puts: list[bytes]) -> None:
 
 
 def test_replies_wait_while_the_disk_of_the_primary_is_full() -> None:
-    if not is_there("postgresql"):
+    if not is_there():
         missing_peer("postgres")
     with tempfile.TemporaryDirectory(prefix="beanpole-") as name:
         folder = Path(name)
