@@ -224,13 +224,13 @@ $(VENV)/.done-tools: FORCE | $(VENV)/.done-venv-$(PYTHON_VERSION)
 	  grep '^requires = ' pyproject.toml > $@; }
 
 # What it takes to run, and the command itself. Nothing is compiled here.
-$(VENV)/.done-run: $(BUILD_FILES) setup.py | $(VENV)/.done-tools
+$(VENV)/.done-run: $(BUILD_FILES) compiling.py setup.py | $(VENV)/.done-tools
 	@$(SAY) "Installing the dependencies"
 	@$(PIP_INSTALL) $$($(REQUIREMENTS) pyproject.toml run)
 	@BEANPOLE_COMPILE=no $(PIP_INSTALL) --no-deps --no-build-isolation --editable .
 	@touch $@
 
-$(VENV)/.done-run-ids: $(BUILD_FILES) ids/setup.py | $(VENV)/.done-tools
+$(VENV)/.done-run-ids: $(BUILD_FILES) compiling.py ids/setup.py | $(VENV)/.done-tools
 	@$(SAY) "Installing the dependencies of the ID service"
 	@$(PIP_INSTALL) $$($(REQUIREMENTS) ids/pyproject.toml run databases)
 	@BEANPOLE_COMPILE=no $(PIP_INSTALL) --no-deps --no-build-isolation --editable ids
