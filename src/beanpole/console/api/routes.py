@@ -1,7 +1,7 @@
 """From a request to an operation and back: what does not fit is refused in one sentence."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 from urllib.parse import parse_qsl, unquote
@@ -116,6 +116,8 @@ async def given_of(operation: Operation, request: Request) -> dict[str, Struct]:
         if len(pairs) != len(dict(pairs)):
             raise ValueError("a parameter is given twice")
         found = msgspec.convert(dict(pairs), operation.query or Query, strict=False)
+        if null := [name for name, _ in pairs if getattr(found, name) is None]:  # msgspec takes this text for None
+            raise ValueError(f"Expected a value - at `$.{null[0]}`")
     if operation.query is not None:
         given["query"] = found
     if operation.body is not None:
@@ -133,7 +135,7 @@ async def body_of(kind: type[Struct], request: Request) -> Struct:
         if len(data) > limits.API_BODY_BYTES_MAX:
             raise HTTPException(413, f"the body must have at most {limits.API_BODY_BYTES_MAX} bytes")
     with refusing("the body"):
-        return msgspec.json.decode(data, type=kind)
+        return msgspec.convert(changed(msgspec.json.decode(data), as_whole), kind)
 
 
 @contextmanager
@@ -141,7 +143,7 @@ def refusing(what: str) -> Iterator[None]:
     """Refuses what does not fit its type. Raises HTTPException."""
     try:
         yield
-    except (msgspec.DecodeError, ValueError) as error:
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise HTTPException(400, f"{what}: {error}") from None
 
 
@@ -151,13 +153,21 @@ def encoded(kind: Any, answer: object) -> bytes:  # noqa: ANN401 - a type
     try:
         return msgspec.json.encode(made)
     except UnicodeEncodeError:
-        return msgspec.json.encode(as_text(msgspec.to_builtins(made)))
+        return msgspec.json.encode(changed(msgspec.to_builtins(made), as_text))
 
 
-def as_text(value: Any) -> Any:  # noqa: ANN401 - JSON
-    """A value whose texts can be sent."""
-    if isinstance(value, str):
-        return SURROGATES.sub("\ufffd", value)
+def as_text(value: object) -> object:
+    """A value that can be sent, if it is a text."""
+    return SURROGATES.sub("\ufffd", value) if isinstance(value, str) else value
+
+
+def as_whole(value: object) -> object:
+    """A whole number without its point, if it is one: JSON Schema counts 1.0 as an integer."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def changed(value: Any, change: Callable[[object], object]) -> Any:  # noqa: ANN401 - JSON
+    """JSON with all its names and values changed."""
     if isinstance(value, dict):
-        return {as_text(name): as_text(each) for name, each in value.items()}
-    return [as_text(each) for each in value] if isinstance(value, list) else value
+        return {change(name): changed(each, change) for name, each in value.items()}
+    return [changed(each, change) for each in value] if isinstance(value, list) else change(value)

@@ -1,6 +1,6 @@
 """Tubes."""
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from msgspec import Meta, Struct
 from msgspec.structs import replace
@@ -11,7 +11,7 @@ from beanpole.client.errors import NotFoundError
 from beanpole.console.api.operations import Asked
 from beanpole.console.api.servers import Figures, figures_of
 from beanpole.console.fields import AnyTube, PageSize, Query
-from beanpole.console.live.history import Key
+from beanpole.console.live.history import Key, SpanName
 from beanpole.console.live.seen import see
 from beanpole.console.reading.tubes import tubes_of
 from beanpole.observe.growth import Rates
@@ -96,9 +96,9 @@ class HistoryQuery(Query, frozen=True):
 
     key: Annotated[Key, Meta(description="What; durations are in seconds, rates in jobs a second.")] = "ready"
     tube: Annotated[AnyTube, Meta(description="Of which tube; empty: of the whole server.")] = ""
-    span: Annotated[
-        Literal["15m", "6h"], Meta(description="A point each 10 s for 15 minutes, or each minute for six hours.")
-    ] = "15m"
+    span: Annotated[SpanName, Meta(description="A point each 10 s for 15 minutes, or each minute for six hours.")] = (
+        "15m"
+    )
 
 
 class Point(Struct, frozen=True):

@@ -30,7 +30,7 @@ class Sent(fields.Query, frozen=True):
     """What may be sent."""
 
     word: str
-    fails: bool = False
+    count: int = 1
 
 
 async def get_tube(asked: Asked, query: Query) -> dict[str, Any]:
@@ -141,6 +141,7 @@ def test_any_name_of_a_tube_leads_to_it(name: str) -> None:
         ("/api/v1/tubes/%ff", 400, "the path: 'utf-8' codec can't decode byte 0xff"),
         ("/api/v1/tubes/a?limit=0", 400, "what stands behind ?: Expected `int` >= 1 - at `$.limit`"),
         ("/api/v1/tubes/a?limit=1&limit=2", 400, "what stands behind ?: a parameter is given twice"),
+        ("/api/v1/tubes/a?flag=null", 400, "what stands behind ?: Expected a value - at `$.flag`"),
         ("/api/v1/tubes/a?limits=1", 400, "what stands behind ?: Object contains unknown field `limits`"),
         ("/api/v1/jobs/1?limit=1", 400, "what stands behind ?: Object contains unknown field `limit`"),
         ("/api/v1/tubes/a?limit=%ff", 400, "what stands behind ?: 'utf-8' codec can't decode byte 0xff"),
@@ -169,6 +170,11 @@ def test_an_answer_has_what_its_type_says_and_is_text_whatever_it_is_made_of() -
     assert ask("/api/v1/known")[:2] == (200, {"seconds": None, "names": {"\ufffd": 1}, "notes": ["a", "\ufffd"]})
 
 
+def test_a_whole_number_may_have_a_point() -> None:
+    assert ask("/api/v1/send", "POST", b'{"word": "x", "count": 1.0}')[0] == 200
+    assert ask("/api/v1/send", "POST", b'{"word": "x", "count": 1.5}')[0] == 400
+
+
 def test_a_body_is_json() -> None:
     assert ask("/api/v1/send", "POST", b'{"word": "x"}', "Application/JSON; charset=utf-8")[:2] == (200, "x")
 
@@ -180,6 +186,7 @@ def test_a_body_is_json() -> None:
         (b"", "application/json", 400),
         (b"{}", "application/json", 400),
         (b'{"word": "x", "more": 1}', "application/json", 400),
+        (b'{"word": "x", "count": "1"}', "application/json", 400),
         (b'{"word": NaN}', "application/json", 400),
         (b"[" * 100_000, "application/json", 400),
         (b'{"word": "\xff"}', "application/json", 400),
