@@ -15,7 +15,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
@@ -37,7 +37,9 @@ from beanpole_ids.errors import (
     StartError,
     StorageError,
 )
-from beanpole_ids.rules.config import Config
+from beanpole_ids.rules.config import NO_RULES, Config
+from beanpole_ids.rules.lua import PROCESS
+from beanpole_ids.rules.rule import Rule
 from beanpole_ids.rules.sequence import Clock
 from beanpole_ids.rules.web import Http
 from beanpole_ids.service import Service
@@ -126,6 +128,7 @@ class App:
         except OSError as error:
             await store.close()
             raise StartError(f"cannot listen: {error.strerror or error}", ExitCode.CANNOT_LISTEN) from error
+        self.service.begin_lua()
         keeper = asyncio.create_task(self.service.counters.run())
         beat = asyncio.create_task(store.beat())
         for task in (keeper, beat):
@@ -138,6 +141,7 @@ class App:
         self.logger.info("listening", addresses=addresses, pid=os.getpid(), node=config.offset, epoch=store.store.epoch)
         await self.stopping.wait()
         await self.stop(keeper, beat)
+        self.service.texts.close()
         if self.web:
             await self.web.finish()
         datagrams.close()
@@ -271,7 +275,7 @@ class App:
             gc.disable()
             try:
                 config = await asyncio.to_thread(
-                    load, self.path, old.offset, old.offset % old.processes, self.service.config.rules
+                    load_all, self.path, old.offset, old.offset % old.processes, self.service.config.rules
                 )
                 changes = await asyncio.to_thread(differences, old, config)
                 await self.service.reload(config)
@@ -323,13 +327,21 @@ def differences(before: Config, after: Config) -> dict[str, list[str]]:
     }
 
 
+def load_all(path: Path, leased: int = 0, process: int = 0, known: Mapping[str, Rule] = NO_RULES) -> Config:
+    """Read a configuration, as `load` does, and end the process that has tried the rules in Lua."""
+    try:
+        return load(path, leased, process, known)
+    finally:
+        PROCESS.close()
+
+
 def leased(path: Path, config: Config, node: int) -> Config:
     """Return a configuration with the rules of a node whose number is known only now.
 
     Raises StartError: they can't be made, or the file has changed since it was read first.
     """
     try:
-        found = load(path, node)
+        found = load_all(path, node)
     except RuleError as error:
         raise StartError(str(error), ExitCode.USAGE) from error
     if (found.database, found.step, found.is_leased) != (config.database, config.step, True):
@@ -364,7 +376,7 @@ def read(path: Path, process: int = 0) -> Config:
     Raises StartError: it is refused.
     """
     try:
-        return load(path, process=process)
+        return load_all(path, process=process)
     except RuleError as error:
         raise StartError(str(error), ExitCode.USAGE) from error
 

@@ -65,6 +65,9 @@ class Counters:
         self.may_create: Callable[[Key], NoNumberError | None] = lambda _: None
         """Returns why a counter that the store does not have must not be created; None if it may be."""
 
+        self.is_held: Callable[[], bool] = lambda: False
+        """Whether requests wait for something else, and may then want a counter: a stop waits for that."""
+
         self.audit: Callable[[list[Update]], None] | None = None
         """Called with what has become durable; None: nobody wants to know."""
 
@@ -115,7 +118,11 @@ class Counters:
 
     def unavailable(self) -> StorageError | None:
         """Return why nothing can be reserved now; None if it can. After a failure the store rests for a moment."""
-        return self._resting() or (StorageError("storage: stopping") if self.stopping else None)
+        return self._resting() or self.ending()
+
+    def ending(self) -> StorageError | None:
+        """Return that the service stops, if it does: no further request may wait."""
+        return StorageError("storage: stopping") if self.stopping else None
 
     def _resting(self) -> StorageError | None:
         return self._failure if self.monotonic_s() < self._retry_at_s else None
@@ -144,7 +151,7 @@ class Counters:
 
         Raises LeaseLostError: another process has the node; the service must end.
         """
-        while (is_wanted := bool(self._loads) or any(self._refills)) or self._done or not self.stopping:
+        while (is_wanted := bool(self._loads) or any(self._refills)) or self._done or self._goes_on():
             if not is_wanted and not self._to_check:
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(limits.IDLE_S):
@@ -154,6 +161,9 @@ class Counters:
             await self._load()
             with self._noticing():
                 await self._unload_some()
+
+    def _goes_on(self) -> bool:
+        return not self.stopping or self.is_held()
 
     async def _refill(self) -> None:
         """Reserve ranges of counters that are in use, and of new ones in the rows that are left, some at least."""
@@ -211,12 +221,16 @@ class Counters:
 
     async def _report(self, done: Mapping[Key, Exception | None]) -> None:
         """Let the requests be served that wait for counters; return when each counter has had its turn."""
+        self.report(done)
+        for _ in range(0, len(self._done), limits.WAITING_TURN):
+            await asyncio.sleep(0)
+
+    def report(self, done: Mapping[Key, Exception | None]) -> None:
+        """Let the requests be served soon that wait for counters, or fail with an error."""
         self._done |= done
         if done and not self._reports:
             self._reports = True
             asyncio.get_running_loop().call_soon(self._report_some)
-        for _ in range(0, len(self._done), limits.WAITING_TURN):
-            await asyncio.sleep(0)
 
     def _report_some(self) -> None:
         """Let some of them be served, of each counter the same number, before the event loop does other work."""

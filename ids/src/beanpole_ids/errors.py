@@ -76,6 +76,10 @@ class NeedRangeError(IdsError):
     """No number is reserved. The service reserves a range and tries again; no client sees this."""
 
 
+class NeedTextsError(IdsError):
+    """The text of a number is not made yet. The service has it made and tries again; no client sees this."""
+
+
 class NoNumberError(IdsError):
     """There is no number now. `code` is that of the reply; see docs/wire.md."""
 
@@ -113,7 +117,7 @@ class RuleFailedError(NoNumberError):
 
 
 class RuleCostError(RuleFailedError):
-    """A rule in Lua was stopped: it took too many steps, too much time or too much memory."""
+    """A rule in Lua was stopped, as it took too much time or too much memory; or it is too slow."""
 
 
 class StorageError(NoNumberError):

@@ -31,6 +31,7 @@ cdef class Fast:
     cdef object window                   # `Window`
     cdef object counters                 # `Counters`
     cdef object allowance                # returns what the limits say of a rule
+    cdef object texts                    # `Texts`, which has another process make texts
     cdef dict forms                      # `dict[bytes, Form]` by rule
     cdef int64_t epoch                   # counts what was forgotten; a form of before is not used
     cdef dict loaded                     # `dict[Key, Counter]`: those of the service

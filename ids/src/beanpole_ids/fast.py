@@ -250,6 +250,7 @@ class Fast:
         window: Any,
         counters: Any,
         allowance: Callable[[str], Allowance | None],
+        texts: Any,
     ) -> None:
         self.counts = counts
         self.waiting = waiting
@@ -257,6 +258,7 @@ class Fast:
         self.counters = counters
         self.loaded = counters.loaded
         self.allowance = allowance
+        self.texts = texts
         self.room = cython.cast(cython.p_char, malloc(REPLY_BYTES_MAX))
         if self.room is cython.NULL:
             raise MemoryError
@@ -286,7 +288,7 @@ class Fast:
             self.shared.setdefault(hand.key.rule, {})[app] = hand
             self.shared_count += 1
         if hand.form is not form:
-            hand.form, hand.block = form, None
+            hand.form = form
 
     def forget(self) -> None:
         """Forget all rules and applications: what has been answered so far need not be so again."""
@@ -381,10 +383,9 @@ class Fast:
                 size += asked.count + 1
         else:
             salt: bytes = text_of(asked.salt) if asked.salt is not cython.NULL else b""
-            if asked.count_field is cython.NULL:
-                made = form.make_one(hand, first, left, time_s, salt, cython.address(used))
-            else:
-                made = form.make_many(first, left, asked.count, time_s, salt, cython.address(used))
+            made = form.make(
+                hand, first, left, asked.count, asked.count_field is not cython.NULL, time_s, salt, cython.address(used)
+            )
             size += PyBytes_GET_SIZE(made)
         if size > size_max:
             return 0
@@ -411,6 +412,8 @@ class Fast:
             form.allowance.spend(app, asked.count, now_s, monotonic_s)
         if name is not None:
             self.window.keep(name, PyBytes_FromStringAndSize(data, data_end - data), monotonic_s)
+        if form.is_lua and form.is_low(hand):
+            self.texts.want(hand.key)
         return size
 
     def name_of(self, asked, origin):

@@ -6,15 +6,24 @@ from beanpole_ids.hand cimport Hand
 from beanpole_ids.tallies cimport Allowance
 
 cdef enum:
-    BLOCK_MAX = 32                       # texts of a block; they are lost when the second is over
+    BLOCK_MAX = 32                       # texts of a block that is made while a request waits
 
 @cython.final
 cdef class Block:
-    cdef Form form
-    cdef int64_t time_s                  # the second that the texts show
-    cdef bytes salt
-    cdef uint64_t first                  # the number of the first text; the next ones are those of the counter
-    cdef list texts                      # `list[bytes]` as JSON
+    cdef readonly object rule            # the `Rule` that has made them
+    cdef readonly int64_t time_s         # the second that the texts show
+    cdef readonly list salts             # `list[bytes]`: that of each text; one: that of all
+    cdef readonly list texts             # `list[str]`
+    cdef readonly object uses            # `list[int]`: how many numbers of the counter each took; None: one
+    cdef readonly object error           # why there is none for the first number; None: there is
+    cdef uint64_t first                  # the first number of the text at `place`
+    cdef readonly Py_ssize_t place       # texts that are handed out already
+    cdef public int64_t given            # numbers of its second that were handed out
+    cdef public bint asked               # whether further ones are being made, or can't be
+    cdef int64_t count                   # how many numbers the request wanted for which there is an error
+    cdef uint64_t step
+    cdef Py_ssize_t find(self, uint64_t first, int64_t count, int64_t time_s, bytes salt, object rule) except -2
+    cdef int64_t used(self, Py_ssize_t place, int64_t count) except -1
 
 @cython.final
 cdef class Form:
@@ -24,7 +33,7 @@ cdef class Form:
     cdef int64_t epoch                   # see `Fast.epoch`
     cdef bint is_plain                   # whether C writes the numbers
     cdef bint is_timed                   # whether each request moves the counter with the clock
-    cdef bint one_each                   # whether every number has taken one number of the counter so far
+    cdef bint is_lua                     # whether another process makes its texts
     cdef int64_t time_s                  # the second of the pieces; -1: none
     cdef int width                       # digits of the counter
     cdef bint salt_before                # whether the salt stands between the first two pieces
@@ -37,6 +46,8 @@ cdef class Form:
     cdef Py_ssize_t size_of(self, Py_ssize_t salt_size) noexcept
     cdef Py_ssize_t size_behind(self, Py_ssize_t salt_size) noexcept
     cdef char *write(self, char *out, const char *salt, Py_ssize_t salt_size, uint64_t number) noexcept
-    cdef bytes make_many(self, uint64_t first, uint64_t left, int64_t count, int64_t time_s, bytes salt, int64_t *used)
-    cdef bytes make_one(self, Hand hand, uint64_t first, uint64_t left, int64_t time_s, bytes salt, int64_t *used)
-    cdef tuple make_ahead(self, uint64_t first, uint64_t left, uint64_t size, int64_t time_s, bytes salt)
+    cdef bytes make(
+        self, Hand hand, uint64_t first, uint64_t left, int64_t count, bint is_list, int64_t time_s, bytes salt,
+        int64_t *used
+    )
+    cdef bint is_low(self, Hand hand) except -1

@@ -14,7 +14,7 @@ from cython.cimports.cpython.bytes import PyBytes_AS_STRING, PyBytes_GET_SIZE
 from cython.cimports.libc.stdint import int64_t, uint64_t
 from cython.cimports.libc.string import memcpy
 
-from beanpole_ids.errors import NeedRangeError, NoNumberError, RuleCostError
+from beanpole_ids.errors import NeedTextsError
 from beanpole_ids.tallies import Allowance, needs_proof
 
 
@@ -30,7 +30,70 @@ def put(out: cython.p_char, text: bytes) -> cython.p_char:
 
 @cython.cclass
 class Block:
-    """Texts of numbers that are not handed out yet."""
+    """Texts of numbers that are not handed out yet, in the order of their counter."""
+
+    def __init__(
+        self,
+        rule: Any,
+        time_s: int64_t,
+        salts: list,
+        first: uint64_t,
+        step: uint64_t,
+        texts: list,
+        uses: Any = None,
+        error: Any = None,
+        count: int64_t = 1,
+    ) -> None:
+        """`error`: why there is none for the first number and a request for `count`."""
+        self.rule, self.time_s, self.salts, self.first, self.step = rule, time_s, salts, first, step
+        self.texts, self.uses, self.error, self.count = texts, uses, error, count
+
+    def find(self, first, count, time_s, salt, rule):
+        """Return where the texts begin of a number and of those after it; -1: there are none.
+
+        Raises what has happened when they were made.
+        """
+        if self.error is not None and self.rule is rule and self.first == first:
+            if count == self.count and salt == self.salts[0]:
+                raise self.error  # whatever time it is: it may have taken longer than a second
+            return -1
+        if self.rule is not rule or self.time_s != time_s:
+            return -1
+        end: cython.Py_ssize_t = len(self.texts)
+        while self.first < first and self.place < end:  # what has been handed out since
+            self.first += self.step * cython.cast(uint64_t, self.used(self.place, 1))
+            self.place += 1
+            self.given += 1
+        place: cython.Py_ssize_t = self.place
+        if self.first != first:
+            return -1
+        if place + count > end:
+            return -1
+        if len(self.salts) == 1:
+            return place if salt == self.salts[0] else -1
+        i: cython.Py_ssize_t
+        for i in range(place, place + count):
+            if self.salts[i] != salt:
+                return -1
+        return place
+
+    def used(self, place, count):
+        """Return how many numbers of the counter some texts took."""
+        return count if self.uses is None else sum(self.uses[place : place + count])
+
+    @property
+    def end(self) -> int:
+        """The number that follows those of the texts."""
+        return self.first + self.step * self.used(self.place, len(self.texts) - self.place)
+
+    def extend(self, texts: list, uses: Any) -> None:
+        """Take further texts, which begin with the number at the end, in place of those that are handed out."""
+        if self.uses is not None or uses is not None:
+            mine = self.uses or [1] * len(self.texts)
+            self.uses = mine[self.place :] + (uses or [1] * len(texts))
+        self.texts = self.texts[self.place :] + texts
+        self.place = 0
+        self.asked = False
 
 
 @cython.cclass
@@ -45,7 +108,7 @@ class Form:
         self.epoch = epoch
         self.is_plain = rule.plain is not None
         self.is_timed = rule.counting.layout_kind != ""
-        self.one_each = not self.is_timed
+        self.is_lua = rule.lua is not None
         self.time_s = -1
         self.width = rule.plain.width if self.is_plain else 0
 
@@ -91,50 +154,53 @@ class Form:
 
     # --- Others -------------------------------------------------------------------------------------------------------
 
-    def make_many(self, first, left, count, time_s, salt, used):
-        """Return a list of numbers, and in `used` how many numbers of the counter they took.
+    def make(self, hand, first, left, count, is_list, time_s, salt, used):
+        """Return the next number of a counter, or a list of numbers, and in `used` how many of the counter they took.
 
-        Raises NoNumberError or NeedRangeError: see `rule.Maker`; TypeError: one is not Unicode.
+        Raises NoNumberError or NeedRangeError: see `rule.Maker`; NeedTextsError: another process has to make them;
+        TypeError: one is not Unicode.
         """
-        made, taken = self.rule.make(first, left, count, time_s, salt)
-        used[0] = taken
-        return orjson.dumps(made)
+        block: Block | None = hand.block
+        place: cython.Py_ssize_t = -1
+        if block is not None and not self.is_timed and not (is_list and not self.is_lua):
+            place = block.find(first, count, time_s, salt, self.rule)
+        if place < 0 and self.is_lua:
+            raise NeedTextsError
+        if place < 0 and (is_list or self.is_timed):
+            made, taken = self.rule.make(first, left, count, time_s, salt)
+            used[0] = taken
+            return orjson.dumps(made if is_list else made[0])
+        if place < 0:
+            size: uint64_t = 1
+            if block is not None and block.time_s == time_s and block.place == len(block.texts):
+                size = min(2 * block.place, BLOCK_MAX)
+            made, _ = self.rule.make(first, left, min(size, left), time_s, salt)
+            block = hand.block = Block(self.rule, time_s, [salt], first, hand.bounds.step, made)
+            place = 0
+        used[0] = block.used(place, count)
+        return orjson.dumps(block.texts[place : place + count] if is_list else block.texts[place])
 
-    def make_one(self, hand, first, left, time_s, salt, used):
-        """Return the next number of a counter; otherwise as `make_many`."""
-        size: uint64_t = 1
-        place: uint64_t
-        step: uint64_t = hand.bounds.step
-        if self.one_each and hand.block is not None:
-            block: Block = cython.cast(Block, hand.block, typecheck=True)
-            if block.form is self and block.time_s == time_s and block.salt == salt and first >= block.first:
-                size = len(block.texts)
-                place = (first - block.first) // step
-                if place < size and first == block.first + place * step:
-                    used[0] = 1
-                    return cython.cast(bytes, block.texts[place], typecheck=True)
-                size = min(2 * size, BLOCK_MAX)
-        made, taken = self.make_ahead(first, left, min(size, left), time_s, salt)
-        texts: list = [orjson.dumps(text) for text in made]
-        if taken == len(texts):
-            block = Block()
-            block.form, block.time_s, block.salt, block.first, block.texts = self, time_s, salt, first, texts
-            hand.block = block
-            used[0] = 1
-            return cython.cast(bytes, texts[0], typecheck=True)
-        self.one_each = False
-        if len(texts) > 1:  # nobody can say how many of them the first took
-            made, taken = self.rule.make(first, left, 1, time_s, salt)
-        used[0] = taken
-        return orjson.dumps(made[0])
+    def is_low(self, hand):
+        """Whether it is time to have further texts made: when half of those of one salt are handed out."""
+        block: Block | None = hand.block
+        if block is None or block.asked or len(block.salts) > 1:
+            return False
+        return len(block.texts) > 1 and 2 * block.place >= len(block.texts)
 
-    def make_ahead(self, first, left, size, time_s, salt):
-        """Return as many texts as wanted, or one if there is an error in them: it may be of another than the first."""
-        if size > 1:
-            try:
-                return self.rule.make(first, left, size, time_s, salt)
-            except RuleCostError:
-                self.one_each = False  # it takes so long that others would wait for texts that nobody may ask for
-            except (NoNumberError, NeedRangeError):
-                pass
-        return self.rule.make(first, left, 1, time_s, salt)
+
+def ready(
+    hand: Hand, rule: Any, first: uint64_t, count: int64_t, time_s: int64_t, salt: bytes
+) -> tuple[list[str], int] | None:
+    """Return texts that another process has made, and how many numbers of the counter they took; None: there are none.
+
+    Raises NoNumberError or NeedRangeError: it could make none; the next request has it try again.
+    """
+    block: Block | None = hand.block
+    if block is None:
+        return None
+    try:
+        place: cython.Py_ssize_t = block.find(first, count, time_s, salt, rule)
+    except Exception:
+        hand.block = None
+        raise
+    return None if place < 0 else (block.texts[place : place + count], block.used(place, count))

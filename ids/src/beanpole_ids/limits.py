@@ -185,17 +185,45 @@ RECORD_MAX = 255
 WIDTH_MAX = 64
 """Characters of a counter in a template: the largest has 63 in the smallest alphabet."""
 
-LUA_INSTRUCTIONS_MAX = 1_000_000
-"""Instructions of Lua for the numbers of a request, some milliseconds: a rule without end can't stop the service."""
-
 LUA_MS_MAX = 100
-"""Milliseconds of CPU for the same: an instruction may be long, as one that joins two long texts."""
+"""Milliseconds of CPU for the numbers of a request in Lua; then its process is ended, whatever it does."""
 
-LUA_LOOK_STEPS = 250
-"""Instructions of Lua between two looks at the clock: cheap, and few enough though one may take half a millisecond."""
+LUA_TURN_MS = 10
+"""Milliseconds of CPU after which the process of rules in Lua turns to another rule."""
 
-LUA_SEARCH_STEPS_MAX = 300_000
-"""Steps, at the worst, of a search that is left to C, a millisecond; one that may take more is counted step by step."""
+LUA_AHEAD_MS = 2
+"""Milliseconds for numbers in Lua that are made ahead, or together with others: nobody may ask for them."""
+
+LUA_AHEAD_MAX = 1_000
+"""Texts of a rule in Lua that are made ahead at a time; they are lost when the second is over."""
+
+LUA_CALLS_MAX = 16
+"""Counters of a rule in Lua for which numbers are made at a time, and requests of each of them."""
+
+LUA_WAIT_MS = 1_000
+"""Milliseconds that a request waits for a rule in Lua: its client waits no longer."""
+
+LUA_TIMEOUT_S = 5
+"""Seconds after which the process of rules in Lua is ended if it does not answer, as one that is frozen."""
+
+LUA_START_TIMEOUT_S = 60
+"""Seconds that a configuration which is read waits for that process, which may have to start on a busy machine."""
+
+LUA_TRIED_CALLS = 256
+"""Calls of a rule in Lua in a message while it is tried."""
+
+LUA_START_MS = 200
+"""Milliseconds between two starts of the process of rules in Lua, at least: a rule that it is ended for again and again
+must not take all of a core."""
+
+LUA_CODE_BYTES_MAX = 65_536
+"""Bytes of the code of a rule in Lua, which is sent to the process in one piece."""
+
+LUA_REPLY_BYTES_MAX = 131_072
+"""Bytes of a reply of that process: the largest numbers, and as many again for what JSON escapes."""
+
+LUA_SOCKET_BYTES = 1_048_576
+"""Bytes of the largest message to it or from it that is received."""
 
 LUA_MEMORY_BYTES_MAX = 4_194_304
 """Bytes of memory of one Lua rule, half of which it may keep. One instruction of Lua may copy all of it."""

@@ -49,6 +49,8 @@ class Request:
     room: int = limits.REPLY_BYTES_MAX
     """Bytes of the largest reply that its address may get."""
 
+    waits_since_s: float = 0.0
+
     is_proven: bool = True
     """Whether nobody can have forged its address: it is trusted, showed a cookie, or has a connection."""
 

@@ -8,8 +8,9 @@ that contains them is ready to be sent: a request that fails before takes none.
 
 import asyncio
 import contextlib
+import math
 from collections.abc import Callable, Mapping
-from math import ceil
+from itertools import islice
 from typing import Any
 
 import orjson
@@ -23,11 +24,14 @@ from beanpole_ids.errors import (
     LimitError,
     NeedCookieError,
     NeedRangeError,
+    NeedTextsError,
     NoNumberError,
+    RuleCostError,
     RuleError,
     StorageError,
 )
 from beanpole_ids.fast import Fast
+from beanpole_ids.forms import Block, ready
 from beanpole_ids.origin import Origin
 from beanpole_ids.original import wire
 from beanpole_ids.request import Answer, BadRequestError, Reader, Request
@@ -36,6 +40,7 @@ from beanpole_ids.rules.rule import Rule
 from beanpole_ids.rules.sequence import Counter, Key
 from beanpole_ids.storage.measured import StoreCalls
 from beanpole_ids.tallies import needs_proof
+from beanpole_ids.texts import Child, Job, Texts, start_lua
 from beanpole_ids.waiting import Waiting
 from beanpole_ids.window import Window
 
@@ -53,13 +58,14 @@ def is_reply(found: dict[str, Any]) -> bool:
 class Service:
     """The requests of a node."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917 - what a test may replace
         self,
         config: Config,
         store: StoreCalls,
         now_s: Callable[[], float],
         monotonic_s: Callable[[], float],
         on_failure: Callable[[Exception], None] = lambda _: None,
+        start_lua: Callable[[], Child] = start_lua,
     ) -> None:
         self.config = config
         self.now_s = now_s
@@ -74,12 +80,16 @@ class Service:
         self.waiting = Waiting()
         self.new_names = NewNames(config.new_names_per_s, monotonic_s)
         self.counters.may_create = self._may_create
+        self.texts = Texts(self._plan_texts, self._texts_done, monotonic_s, start_lua)
+        self.counters.is_held = self._is_held
         self.window = Window()
         self.counts = {"requests": 0, "numbers": 0, "refused": 0, "repeated": 0, "failed": 0}
         self.dropped = dict.fromkeys(DROPPED, 0)
         """Datagrams that were not answered, by reason."""
 
-        self.fast = Fast(self.counts, self.waiting.queues, self.window, self.counters, self.admission.allowance)
+        self.fast = Fast(
+            self.counts, self.waiting.queues, self.window, self.counters, self.admission.allowance, self.texts
+        )
         """Serves simple requests for what `attempt` has answered once."""
 
         self.counters.on_unload = self.fast.drop
@@ -179,7 +189,7 @@ class Service:
                 more["resets_at"] = request.rule.cycle.local(when).isoformat()
             message += f"; counting starts again: {more.get('resets_at', 'never')}"
         elif isinstance(error, LimitError) and error.retry_s is not None:
-            more["retry_s"] = ceil(error.retry_s * 1000 - 1e-6) / 1000
+            more["retry_s"] = math.ceil(error.retry_s * 1000 - 1e-6) / 1000
         elif isinstance(error, NeedCookieError):
             more["cookie"] = self.cookies.make(request.source)
         self.refuse(request.found, request.answer, message, error.code, room=request.room, **more)
@@ -194,13 +204,15 @@ class Service:
                 return
         except NoNumberError as error:
             self.refuse_with(request, error)
-            return
-        self.wait(request)
+        except NeedTextsError:
+            self.wait(request, for_texts=True)
+        else:
+            self.wait(request)
 
     def attempt(self, request: Request) -> bool:
-        """Try to answer a request; return whether it is answered.
+        """Try to answer a request; return whether it is answered, and need not wait for the store.
 
-        Raises NoNumberError: it can't be, and waiting does not help.
+        Raises NoNumberError: it can't be, and waiting does not help; NeedTextsError: it has to wait for them.
         """
         counter = self.counters.get(request.key)
         if not request.is_get:
@@ -217,7 +229,7 @@ class Service:
             counter.need(count)
             return False
         try:
-            made, used = request.rule.make(first, left, count, time_s, request.salt)
+            made, used = self.make(request, counter, first, left, time_s)
         except NeedRangeError:
             counter.need(left + 1)
             return False
@@ -235,6 +247,15 @@ class Service:
         self.fast.learn(request.rule, found["app_name"], counter)
         request.answer(reply)
         return True
+
+    def make(self, request: Request, counter: Counter, first: int, left: int, time_s: int) -> tuple[list[str], int]:
+        """Return the numbers of a request, and how many of the counter they took. Raises: see `rule.Maker`."""
+        rule, count, salt = request.rule, request.count, request.salt
+        if rule.lua is None:
+            return rule.make(first, left, count, time_s, salt)
+        if (found := ready(counter, rule, first, count, time_s, salt)) is None:
+            raise NeedTextsError
+        return found
 
     def monitor(self, request: Request, counter: Counter) -> bool:
         """Answer with the state of a counter."""
@@ -258,15 +279,24 @@ class Service:
 
     # --- Waiting ------------------------------------------------------------------------------------------------------
 
-    def wait(self, request: Request) -> None:
+    def wait(self, request: Request, *, for_texts: bool = False) -> None:
         """Let a request wait for its counter, behind those that do already; refuse it if that does not help."""
-        if error := self.counters.unavailable():
+        if known := self.waiting.queues.get(request.key):
+            for_texts = known.texts_since_s is not None
+        if error := self.counters.ending() if for_texts else self.counters.unavailable():
             self.refuse_with(request, error)
             return
         if self.waiting.is_full(request.source):
             self.refuse_with(request, StorageError("storage: too many requests wait for it"))
             return
+        request.waits_since_s = self.monotonic_s()
         line = self.waiting.add(request)
+        if for_texts:
+            if known is None:
+                line.texts_since_s = request.waits_since_s
+                self.texts.want(request.key)
+            self.counters.serve(request.key, 2)
+            return
         if counter := self.counters.get(request.key):
             counter.wanted = max(counter.wanted, min(line.number_count, limits.BATCH_MAX))
         self.counters.want(request.key, create=request.is_get, source=request.source)
@@ -295,7 +325,15 @@ class Service:
             if counter is not None:  # they share the next range
                 counter.wanted = min(line.number_count, limits.BATCH_MAX)
             before = self.counts["numbers"]
-            if not self._is_served(line.first, error):
+            try:
+                is_served = self._is_served(line.first, error)
+            except NeedTextsError:
+                if line.texts_since_s is None:
+                    line.texts_since_s = self.monotonic_s()
+                self.texts.want(key)
+                return False
+            if not is_served:
+                line.texts_since_s = None
                 self.counters.want(key, create=line.number_count > 0, source=line.first.source)
                 return False
             spent += 1 + (self.counts["numbers"] - before) // limits.WAITING_NUMBERS  # a refusal has none
@@ -308,7 +346,10 @@ class Service:
         return True
 
     def _is_served(self, request: Request, error: Exception | None) -> bool:
-        """Answer a request that has waited; return whether it has its answer, and need not wait again."""
+        """Answer a request that has waited; return whether it has its answer, and need not wait for the store.
+
+        Raises NeedTextsError: it has to wait for them.
+        """
         try:
             if isinstance(error, NeedCookieError) and request.is_proven:  # it came after those who have to prove it
                 return self._is_served_again(request)
@@ -318,6 +359,8 @@ class Service:
                 self.fail(request.found, request.answer, error, request.room)
             else:
                 return self._is_served_again(request)
+        except NeedTextsError:
+            raise
         except Exception as failure:  # noqa: BLE001 - reported by `fail`
             self.fail(request.found, request.answer, failure, request.room)
         return True
@@ -342,7 +385,53 @@ class Service:
         except NoNumberError as refusal:
             self.refuse_with(request, refusal)
             return True
+        except NeedTextsError:
+            now_s, line = self.monotonic_s(), self.waiting.queues[request.key]
+            since_s = now_s if line.texts_since_s is None else max(request.waits_since_s, line.texts_since_s)
+            if now_s - since_s < limits.LUA_WAIT_MS / 1000:
+                raise
+            self.refuse_with(request, RuleCostError(f"system error: rule {rule.name!r} is too slow"))
+            return True
         return False
+
+    def begin_lua(self) -> None:
+        """Start the process of rules in Lua, if there are any, ahead of the first request."""
+        if any(rule.lua is not None for rule in self.config.rules.values()):
+            with contextlib.suppress(OSError):  # a request says what is wrong
+                self.texts.begin()
+
+    # --- Texts --------------------------------------------------------------------------------------------------------
+
+    def _plan_texts(self, key: Key) -> Job | None:
+        """Return what texts a counter needs: for the requests that wait, else to go on with those it has."""
+        counter, rule = self.counters.get(key), self.config.rules.get(key.rule.decode())
+        if counter is None or rule is None or rule.lua is None:
+            return None
+        try:
+            time_s = counter.open(self.now_s())
+        except NoNumberError:
+            return None
+        first, left = counter.offer()
+        block = counter.block if isinstance(counter.block, Block) and counter.block.rule is rule else None
+        ahead = min(2 * block.given, limits.LUA_AHEAD_MAX) if block else 0
+        if line := self.waiting.queues.get(key):
+            requests = islice(line.in_turn(), limits.LUA_CALLS_MAX)
+            wanted = [(each.count, each.salt) for each in requests if each.is_get]
+            is_possible = wanted and left >= wanted[0][0]
+            return Job(counter, rule, first, left, time_s, wanted, ahead) if is_possible else None
+        if block is None or block.asked or block.time_s != time_s or len(block.salts) > 1:
+            return None
+        block.asked = True
+        left -= (block.end - first) // counter.bounds.step
+        wanted = [(0, block.salts[0])]
+        return Job(counter, rule, block.end, left, time_s, wanted, ahead, block) if left > 0 and ahead else None
+
+    def _texts_done(self, key: Key) -> None:
+        if key in self.waiting.queues:
+            self.counters.report({key: None})
+
+    def _is_held(self) -> bool:
+        return any(line.texts_since_s is not None for line in self.waiting.queues.values())
 
     # --- Reload -------------------------------------------------------------------------------------------------------
 
@@ -358,12 +447,14 @@ class Service:
         await self.counters.reload(config.rules)
         # Nothing waits from here on: rules and counters change at once.
         self.admission.reload(config.limits)
+        self.texts.forget(old for name, old in self.config.rules.items() if config.rules.get(name) is not old)
         if config.trusted_networks != self.config.trusted_networks:
             self.cookies = self.cookies.trusting(config.trusted_networks)
         if config.new_names_per_s != self.config.new_names_per_s:
             self.new_names = NewNames(config.new_names_per_s, self.monotonic_s)
         self.config, self.reader = config, Reader(config.rules)
         self.fast.forget()
+        self.begin_lua()
 
 
 def check_kinds(before: Mapping[str, Rule], after: Mapping[str, Rule]) -> None:

@@ -8,7 +8,7 @@ from collections import OrderedDict, deque
 from collections.abc import Iterator
 from functools import lru_cache
 from ipaddress import ip_network
-from itertools import chain
+from itertools import chain, zip_longest
 
 from beanpole_ids import limits
 from beanpole_ids.request import Request
@@ -31,6 +31,9 @@ class Line:
         self.number_count = 0
         """Numbers that they want."""
 
+        self.texts_since_s: float | None = None
+        """Since when the first one has waited for the text of its number; None: it waits for the store."""
+
     def __bool__(self) -> bool:
         return bool(self._by_source)
 
@@ -41,6 +44,11 @@ class Line:
     def first(self) -> Request:
         """The one whose turn it is."""
         return next(iter(self._by_source.values()))[0]
+
+    def in_turn(self) -> Iterator[Request]:
+        """Return the requests in the order in which they will be served."""
+        for row in zip_longest(*self._by_source.values()):
+            yield from (each for each in row if each is not None)
 
     def add(self, request: Request, source: str) -> None:
         """Let a request wait behind those of its source."""

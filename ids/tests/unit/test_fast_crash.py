@@ -205,46 +205,6 @@ def test_most_of_them_are_answered_in_c(configs: list[Config]) -> None:
     asyncio.run(story())
 
 
-SLOW = """
-function min_counter() return 0 end
-function max_counter() return 99999 end
-function reset_seconds() return 0 end
-function create_id(counter, now, salt)
-    local number = counter:generate_counter()
-    for i = 1, 100000 do number = number + 0 end
-    return ("%05d"):format(number)
-end
-"""
-
-
-def test_a_rule_that_takes_long_is_not_made_ahead(tmp_path: Path) -> None:
-    """Ahead it is made until that takes more than a request may, once; then one by one, and no number is lost."""
-    (tmp_path / "slow.lua").write_text(SLOW)
-    (tmp_path / "rules.toml").write_text('[[rule]]\nname = "slow"\nlua = "slow.lua"\n')
-    config = load(tmp_path / "rules.toml")
-    rule = config.rules["slow"]
-    make, calls = rule.make, list[int]()
-
-    def counted(first: int, left: int, count: int, time_s: int, salt: bytes) -> tuple[list[str], int]:
-        calls.append(count)
-        return make(first, left, count, time_s, salt)
-
-    object.__setattr__(rule, "make", counted)
-
-    async def story() -> None:
-        node = Node(config)
-        for _ in range(20):
-            node.send("slow", "a", 0)
-            await settle()
-        await node.end(is_crash=False)
-        assert [each for _, _, each in node.numbers] == [f"{each:05}" for each in range(20)]
-
-    asyncio.run(story())
-    stopped = calls.index(max(calls))
-    assert calls[stopped] > 1
-    assert set(calls[stopped + 1 :]) == {1}
-
-
 @pytest.mark.parametrize(("step", "offset", "count"), [(1, 0, 1), (3, 2, 2), (1_000_000, 7, 1), (64, 63, 5)])
 def test_up_to_the_largest_number_each_comes_once(tmp_path: Path, step: int, offset: int, count: int) -> None:
     """Above it nothing has a sign: 64 bits hold what comes next, and it must not be taken for a small number."""

@@ -1,4 +1,4 @@
-"""Rules in Lua, as the original has them, in a sandbox.
+"""Rules in Lua, as the original has them. They run in a process of their own, see `lua_child`.
 
 A rule is a file with four functions: ``min_counter()``, ``max_counter()``, ``reset_seconds()`` and
 ``create_id(counter, now, salt)``, where ``counter:generate_counter()`` takes a number and ``now:year()``, ``month()``,
@@ -6,107 +6,92 @@ A rule is a file with four functions: ``min_counter()``, ``max_counter()``, ``re
 of Lua 5.1 of its own, whose globals stay.
 
 A rule may use string, math without random numbers, table, and the date functions of os, which return the moment that
-`now` is. It has no files, processes, `require`, `debug`, `load` or coroutines, and no access to Python objects. The
-instructions and the time of a call and the memory of the state are limited; catching the error with `pcall` does not
-help. How: see sandbox.lua, and patterns.lua for what searches in text.
+`now` is: see sandbox.lua. The CPU of a request and the memory of the state are limited; catching the error with
+`pcall` does not help.
+
+When a configuration is read, a rule is called here and waited for (`PROCESS`). A service that gives numbers does not
+wait: see `beanpole_ids.texts`.
 """
 
-import weakref
-from datetime import datetime
-from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+import atexit
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any
+from zoneinfo import ZoneInfo
 
-from lupa import lua51
+import orjson
 
 from beanpole_ids import limits
 from beanpole_ids.errors import NeedRangeError, RuleCostError, RuleError, RuleFailedError
+from beanpole_ids.rules.cycle import Cycle
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
+NUMBERS = count(1)
 
-    from beanpole_ids.rules.cycle import Cycle
-
-SANDBOX, PATTERNS = (Path(__file__).with_name(f"{name}.lua").read_bytes() for name in ("sandbox", "patterns"))
-
-KEPT_BYTES_MAX = limits.LUA_MEMORY_BYTES_MAX // 2
-"""Bytes that a rule may keep between two calls."""
-
-COSTS = ("too many instructions", "too much time", "not enough memory", "stack overflow", "out of memory")
-"""How the errors end or begin with which a rule is stopped."""
+TOO_LONG = "too much time"
+"""Why a process was ended that took more than `limits.LUA_MS_MAX` for a call."""
 
 
-def no_attribute(_holder: object, _name: object, _setting: bool) -> NoReturn:
-    """Refuse Lua access to the attributes of a Python object."""
-    raise AttributeError("a rule has no Python")
+class LocalZone(ZoneInfo):
+    """The machine's time zone, with the data of its file: another process must not read another one."""
+
+    data: bytes
 
 
-def sentence(error: BaseException) -> str:
-    """Return the message of a Lua error without its stack, and not more than a reply may hold."""
-    text = str(error).partition("\n")[0][:500]
-    return text or "out of memory"
-
-
+@dataclass(eq=False, slots=True)
 class LuaRule:
     """The code of a rule."""
 
-    def __init__(self, code: bytes, file: str, name: str = "") -> None:
-        """Load a rule. `file` and `name` are those of its code and of the rule, for messages.
+    code: bytes
+    file: str
+    """The name of its file, for messages."""
 
-        Raises RuleError: it is not Lua, or fails when it is loaded.
-        """
-        if code.startswith(b"\x1b"):
-            raise RuleError(f"{file} is compiled Lua; give the source")
-        self.code = code
-        self.file = file
-        self.name = name
-        self.cycle: Cycle | None = None
-        """The rule's cycle, which knows the local time."""
+    name: str
+    """The rule's name."""
 
-        self.step = 1
-        """The distance of two counters."""
+    cycle: Cycle
+    """The rule's cycle, which knows the local time."""
 
-        self._time_s = -1
-        self._open()
+    step: int = 1
+    """The distance of two counters."""
 
-    def _open(self) -> None:
-        """Make a state of Lua, and load the code."""
-        runtime = lua51.LuaRuntime(
-            encoding=None,
-            unpack_returned_tuples=True,
-            register_eval=False,
-            register_builtins=False,
-            attribute_filter=no_attribute,
-            max_memory=limits.LUA_MEMORY_BYTES_MAX,
-        )
-        self._memory_used = runtime.get_memory_used
-        try:
-            self._ask, self._at, self._create, self._collect = runtime.compile(SANDBOX)(
-                limits.LUA_INSTRUCTIONS_MAX,
-                limits.LUA_MS_MAX / 1000,
-                limits.LUA_MEMORY_BYTES_MAX,
-                limits.LUA_LOOK_STEPS,
-                limits.LUA_SEARCH_STEPS_MAX,
-                limits.REPLY_BYTES_MAX,
-                self.code,
-                f"={self.file}".encode(),
-                self._zone(),
-                PATTERNS,
-            )
-        except lua51.LuaError as error:
-            raise RuleError(f"{self.file}: {sentence(error)}") from error
-        self._time_s = -1
-        if self._is_full():
-            raise RuleError(f"{self.file}: it keeps more than {KEPT_BYTES_MAX} bytes of memory")
+    number: int = field(default_factory=NUMBERS.__next__)
+    """Names this rule, and no other, to the process that runs it."""
 
-    def _is_full(self) -> bool:
-        """Return whether the rule keeps more memory than it may; some of it is garbage at first.
+    _moment: tuple[int, ...] = (0, 0, 0, 0, 0, 0, -1, 0)
 
-        What a call puts into a full state before Lua runs, such as the salt, would end the process.
-        """
-        if self._memory_used() <= KEPT_BYTES_MAX:
-            return False
-        self._collect()
-        return bool(self._memory_used() > KEPT_BYTES_MAX)
+    def __post_init__(self) -> None:
+        if self.code.startswith(b"\x1b"):
+            raise RuleError(f"{self.file} is compiled Lua; give the source")
+        if len(self.code) > limits.LUA_CODE_BYTES_MAX:
+            raise RuleError(f"{self.file} has more than {limits.LUA_CODE_BYTES_MAX} bytes")
+
+    def source(self) -> tuple[str, str, tuple[str, str]]:
+        """Return what a process needs to run it."""
+        zone = self.cycle.zone
+        data = zone.data.decode("latin-1") if isinstance(zone, LocalZone) else ""
+        return self.code.decode("latin-1"), self.file, (str(zone), data)
+
+    def moment(self, time_s: int) -> tuple[int, ...]:
+        """Return a moment as the rule shows it."""
+        if self._moment[6] != time_s:
+            local = self.cycle.local(time_s)
+            offset = local.utcoffset()
+            offset_s = int(offset.total_seconds()) if offset else 0
+            year_to_second = local.year, local.month, local.day, local.hour, local.minute, local.second
+            self._moment = (*year_to_second, time_s, offset_s)
+        return self._moment
+
+    def call(
+        self, first: int, left: int, time_s: int, wanted: Iterable[tuple[int, bytes]], ahead: int = 0
+    ) -> list[Any]:
+        """Return a call that makes numbers; see `lua_child.State.make`."""
+        salted = [(each, salt.decode("latin-1")) for each, salt in wanted]
+        return [self.moment(time_s), first, self.step, left, salted, ahead]
 
     def ask(self, which: str) -> int:
         """Return what ``min_counter``, ``max_counter`` or ``reset_seconds`` says.
@@ -114,9 +99,9 @@ class LuaRule:
         Raises RuleError: it fails, or says no whole number.
         """
         try:
-            value = self._ask(which.encode())
-        except lua51.LuaError as error:
-            raise RuleError(f"{which}(): {sentence(error)}") from error
+            ((value,), _) = self.made(next(PROCESS.results(self, [[which]])))
+        except RuleFailedError as error:
+            raise RuleError(f"{which}(): {str(error).removeprefix('system error: ')}") from error
         if isinstance(value, float) and value.is_integer():
             value = int(value)
         if not isinstance(value, int):
@@ -124,68 +109,128 @@ class LuaRule:
         return value
 
     def make(self, first: int, left: int, count: int, time_s: int, salt: bytes) -> tuple[list[str], int]:
-        """Return what ``create_id`` makes, called once for each number; see `rule.Maker`.
+        """Return what ``create_id`` makes, called once for each number, and wait for it; see `rule.Maker`."""
+        texts, uses = self.made(next(PROCESS.results(self, [self.call(first, left, time_s, [(count, salt)])])), count)
+        return texts, sum(uses) if uses else count
+
+    def made(self, result: list[Any], count: int = 1) -> tuple[Any, Any]:
+        """Return the texts of a result, and how many counters each took; None for these: one each.
 
         Raises NeedRangeError: it takes more counters than there are left; RuleCostError: it was stopped;
         RuleFailedError: it fails, or makes nothing.
         """
-        try:
-            if time_s != self._time_s:
-                assert self.cycle, "the cycle of the rule is set when it is loaded"
-                local = self.cycle.local(time_s)
-                offset_s = self.offset_s(time_s)
-                self._at(local.year, local.month, local.day, local.hour, local.minute, local.second, time_s, offset_s)
-                self._time_s = time_s
-            short, used, *made = self._create(first, self.step, left, count, salt)
-        except lua51.LuaError as error:
-            why = sentence(error)
-            if self._is_full() or why.startswith(COSTS) or why.endswith(COSTS):
-                raise self._stopped(why, count) from error
-            raise RuleFailedError(f"system error: {why}") from error
-        if self._memory_used() > KEPT_BYTES_MAX and self._is_full():
-            raise self._stopped("it keeps too much memory", count)
-        if short:
+        kind, *found = result
+        if kind == "short":
             raise NeedRangeError
-        return [text_of(each) for each in made], used
+        if kind == "stopped":
+            more = "; ask for fewer numbers at a time" if count > 1 else ""
+            raise RuleCostError(f"system error: rule {self.name!r} was stopped: {found[0]}{more}")
+        if kind == "failed":
+            raise RuleFailedError(f"system error: {found[0]}")
+        if kind == "said":
+            return found[0], None
+        return [each if each.isascii() else as_text(each) for each in found[0]], found[1]
 
-    def _stopped(self, why: str, count: int) -> RuleCostError:
-        """Begin with a fresh state, without what was left half done; return the error for the request."""
-        self._open()
-        more = "; ask for fewer numbers at a time" if count > 1 else ""
-        return RuleCostError(f"system error: rule {self.name!r} was stopped: {why}{more}")
 
-    def _zone(self) -> "Callable[[float], int | bool]":
-        """Return a function for Lua that does what `offset_s` does. It holds no rule, which would hold the state."""
-        rule = weakref.ref(self)
+def as_text(latin: str) -> str:
+    """Return the text of bytes that stand as characters of Latin-1."""
+    return latin.encode("latin-1").decode("utf-8", "surrogateescape")
 
-        def offset_s(time_s: float) -> int | bool:
-            found = rule()
-            return False if found is None else found.offset_s(time_s)
 
-        return offset_s
+class LuaChild:
+    """A process that runs rules."""
 
-    def offset_s(self, time_s: float) -> int | bool:
-        """Return how many seconds the zone of the rule is ahead of UTC at a moment; False if there is no such moment.
+    def __init__(self) -> None:
+        """Start it, which takes it a tenth of a second; messages wait for that.
 
-        Lua calls it. It raises nothing, and returns what Lua need not allocate: neither could fail there in good order.
+        Raises OSError: it can't be started.
+        """
+        self.socket, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with other:
+            for each in (self.socket, other):
+                each.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, limits.LUA_SOCKET_BYTES)
+            command = [sys.executable, "-P", "-m", "beanpole_ids.rules.lua_child"]
+            self.process = subprocess.Popen(  # noqa: S603 - this very Python
+                command, stdin=other.fileno(), stdout=subprocess.DEVNULL
+            )
+        self.known: set[int] = set()
+
+    def send(self, rule: LuaRule, calls: list[list[Any]], forgotten: Iterable[int] = ()) -> None:
+        """Send calls of a rule, with its code if the process does not have it yet. One message at a time is answered.
+
+        Raises OSError: the process has ended.
+        """
+        message: dict[str, Any] = {"rule": rule.number, "calls": calls}
+        if gone := self.known.intersection(forgotten):
+            message["forgotten"] = list(gone)
+            self.known -= gone
+        if rule.number not in self.known:
+            message["source"] = rule.source()
+            self.known.add(rule.number)
+        self.socket.send(orjson.dumps(message))
+
+    def receive(self) -> list[Any] | None:
+        """Return the results of calls, the first ones at least; None: the process has ended.
+
+        Raises OSError: nothing has come in time.
         """
         try:
-            assert self.cycle, "the cycle of the rule is set when it is loaded"
-            offset = datetime.fromtimestamp(time_s, self.cycle.zone).utcoffset()
-            return int(offset.total_seconds()) if offset is not None else 0
-        except Exception:  # noqa: BLE001 - whatever Lua gives as a moment
-            return False
+            data = self.socket.recv(limits.LUA_SOCKET_BYTES)
+        except ConnectionError:
+            return None
+        found: list[Any] | None = orjson.loads(data) if data else None
+        return found
+
+    def fileno(self) -> int:
+        """Return the descriptor of its socket."""
+        return self.socket.fileno()
+
+    def end(self) -> str:
+        """End the process; return why it has ended already if it has, as after a call that took too long."""
+        self.socket.close()
+        self.process.kill()  # one that has closed its socket is past being killed, and keeps its reason
+        code = self.process.wait()
+        return TOO_LONG if code == -signal.SIGPROF else f"its process ended with {code}"
 
 
-def text_of(made: object) -> str:
-    """Return what a rule has made as text, numbers as Lua writes them.
+class LuaProcess:
+    """A process that is started when it is needed, and waited for."""
 
-    Raises RuleFailedError: it is no text and no number.
-    """
-    if isinstance(made, bytes) and made:
-        return made.decode("utf-8", "surrogateescape")
-    if isinstance(made, int) and not isinstance(made, bool):
-        return str(made)
-    if isinstance(made, float):
-        return format(made, ".14g")
-    raise RuleFailedError("system error: the rule made no number")
+    def __init__(self) -> None:
+        self.child: LuaChild | None = None
+
+    def results(self, rule: LuaRule, calls: list[list[Any]]) -> Iterator[list[Any]]:
+        """Return the result of each of some calls, which are made as these are read.
+
+        Raises RuleError: the process can't be started, or does not answer.
+        """
+        place, count = 0, limits.LUA_TRIED_CALLS
+        while place < len(calls):
+            try:
+                if self.child is None:
+                    self.child = LuaChild()
+                    self.child.socket.settimeout(limits.LUA_START_TIMEOUT_S)
+                self.child.send(rule, calls[place : place + count])
+                found = self.child.receive()
+            except OSError as error:
+                self.close()
+                raise RuleError(f"the process of rules in Lua fails: {error}") from error
+            if found is None:
+                why = self.close()
+                if count > 1:
+                    count = 1  # of several calls nobody knows for which it was ended
+                    continue
+                found = [["stopped", why]]
+            yield from found
+            place += len(found)
+
+    def close(self) -> str:
+        """End the process, if there is one; return why it has ended."""
+        child, self.child = self.child, None
+        return child.end() if child else ""
+
+
+PROCESS = LuaProcess()
+"""Runs rules while a configuration is read. Whoever has read one closes it, as the process takes memory."""
+
+atexit.register(PROCESS.close)

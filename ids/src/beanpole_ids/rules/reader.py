@@ -16,7 +16,7 @@ from beanpole_ids.errors import RuleError
 from beanpole_ids.rules import timed
 from beanpole_ids.rules.cycle import UNITS, Cycle
 from beanpole_ids.rules.fingerprint import Fingerprint, digest, zone_shape
-from beanpole_ids.rules.lua import LuaRule
+from beanpole_ids.rules.lua import LocalZone, LuaRule
 from beanpole_ids.rules.rule import TRIED_FROM_S, Maker, Rule, read_again, tried
 from beanpole_ids.rules.sequence import Counting, Shape
 from beanpole_ids.rules.template import Template
@@ -91,7 +91,9 @@ def zone_named(name: str) -> tzinfo:
 @lru_cache(1)
 def local_zone(data: bytes) -> tzinfo:
     """Return the zone of a file: the same object for the same content, by which rules are compared."""
-    return ZoneInfo.from_file(BytesIO(data), key="local")
+    zone = LocalZone.from_file(BytesIO(data), key="local")
+    zone.data = data
+    return zone
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,16 +255,15 @@ def read_code(path: Path) -> bytes:
 
 def lua_rule(common: Common, path: Path, source: bytes, apps: frozenset[str] | None = None) -> Rule:
     """Read a rule in Lua."""
-    code, again = (LuaRule(source, path.name, common.name) for _ in range(2))
-    seconds = code.ask("reset_seconds")
-    cycle = Cycle("seconds", seconds, common.zone) if seconds > 0 else Cycle("never", 0, common.zone)
-    for each in (code, again):
-        each.cycle, each.step = cycle, common.step
+    code = LuaRule(source, path.name, common.name, Cycle("never", 0, common.zone), common.step)
+    if (seconds := code.ask("reset_seconds")) > 0:
+        code.cycle = Cycle("seconds", seconds, common.zone)
+    cycle = code.cycle
     shape = Shape(code.ask("min_counter"), code.ask("max_counter"), common.step, common.offset)
     if shape.maximum > limits.LUA_NUMBER_MAX:
         raise RuleError(f"max_counter() is above 2^53, where numbers of Lua are not exact: {shape.maximum}")
     # Numbers show the zone's time even if counting never starts again.
     fingerprint = common.fingerprint(0, cycle, source.decode("latin-1"), digest(zone_shape(cycle.zone)))
     counting = Counting(shape, cycle, common.batch_for(shape), fingerprint=fingerprint)
-    rule = Rule(common.name, counting, cycle, code.make, str(path), kind="lua", apps=apps)
-    return tried(rule, again.make)
+    rule = Rule(common.name, counting, cycle, code.make, str(path), kind="lua", apps=apps, lua=code)
+    return tried(rule, code)

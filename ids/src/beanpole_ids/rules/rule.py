@@ -5,7 +5,7 @@ so it finds Lua that leaves out its counter or its date. Lua makes each of them 
 all must be equal: a number that depends on chance or on a variable that keeps its value is refused.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Protocol
@@ -13,6 +13,7 @@ from typing import Protocol
 from beanpole_ids import limits
 from beanpole_ids.errors import NeedRangeError, NoNumberError, RuleCostError, RuleError
 from beanpole_ids.rules.cycle import DAY_S, HOUR_S, Cycle
+from beanpole_ids.rules.lua import NUMBERS, PROCESS, LuaRule
 from beanpole_ids.rules.sequence import Counting
 from beanpole_ids.rules.template import Template
 
@@ -67,6 +68,9 @@ class Rule:
     kind: str = "template"
     """What it is: also "lua", or the kind of those that begin with the time."""
 
+    lua: LuaRule | None = None
+    """The code, if it is one in Lua: what gives numbers must not wait for `make`; see `beanpole_ids.texts`."""
+
     read_from: tuple[object, ...] = ()
     """All that it was read from: when that is the same again, so is the rule."""
 
@@ -77,17 +81,21 @@ def read_again(known: Mapping[str, Rule], name: str, read_from: tuple[object, ..
     return old if old is not None and old.read_from == read_from else replace(read(), read_from=read_from)
 
 
-def sample(make: Maker, value: int, time_s: int, salt: bytes = b"") -> str:
+def failed(error: NoNumberError | NeedRangeError) -> RuleError:
+    """Return why a rule that has so failed is refused."""
+    text = str(error).removeprefix("system error: ")
+    return RuleError(text or f"it takes more than {limits.BATCH_MAX} counters a number")
+
+
+def sample(make: Maker, value: int, time_s: int) -> str:
     """Return the number that is made of a value of a counter, and of the values after it if it takes more.
 
     Raises RuleError: it makes none, or without a counter.
     """
     try:
-        return make(value, limits.BATCH_MAX, 1, time_s, salt)[0][0]
+        return make(value, limits.BATCH_MAX, 1, time_s, b"")[0][0]
     except (NoNumberError, NeedRangeError) as error:
-        raise RuleError(
-            str(error).removeprefix("system error: ") or f"it takes more than {limits.BATCH_MAX} counters a number"
-        ) from error
+        raise failed(error) from error
 
 
 def cases(rule: Rule) -> Iterator[tuple[int, int, bytes]]:
@@ -104,28 +112,31 @@ def cases(rule: Rule) -> Iterator[tuple[int, int, bytes]]:
                 yield from ((value, TRIED_FROM_S + after_s, salt) for salt in TRIED_SALTS)
 
 
-def sample_or_none(make: Maker, value: int, time_s: int, salt: bytes) -> str | None:
-    """Return a number, or None if the rule does not want this salt.
+def samples(code: LuaRule, wanted: Sequence[tuple[int, int, bytes]]) -> list[str | None]:
+    """Return the number of each case, or None if the rule does not want its salt.
 
     Raises RuleError: it makes none without a salt, or takes too long for one.
     """
-    try:
-        return sample(make, value, time_s, salt)
-    except RuleError as error:
-        if not salt or isinstance(error.__cause__, RuleCostError):
-            raise
-        return None
+    calls = [code.call(value, limits.BATCH_MAX, time_s, [(1, salt)]) for value, time_s, salt in wanted]
+    found: list[str | None] = []
+    for (_, _, salt), result in zip(wanted, PROCESS.results(code, calls), strict=True):
+        try:
+            found.append(code.made(result)[0][0])
+        except (NoNumberError, NeedRangeError) as error:
+            if not salt or isinstance(error, RuleCostError):
+                raise failed(error) from error
+            found.append(None)
+    return found
 
 
-def tried(rule: Rule, again: Maker | None = None) -> Rule:
-    """Return a rule that has passed the trial. `again` is the same code in a fresh state, if it has a state.
+def check_different(rule: Rule, wanted: Sequence[tuple[int, int, bytes]], all_made: Sequence[str | None]) -> None:
+    """Check that cases have made different numbers, if they are of different counters or cycles.
 
-    Raises RuleError: it makes the same number twice, or another one of the same counter.
+    Raises RuleError: they have not.
     """
     cycle = rule.cycle
     seen: dict[str, tuple[int, int]] = {}
-    all_made = {case: sample_or_none(rule.make, *case) for case in cases(rule)}
-    for (value, time_s, _), made in all_made.items():
+    for (value, time_s, _), made in zip(wanted, all_made, strict=True):
         if made is None:
             continue
         start_s = cycle.start_s(time_s)
@@ -135,14 +146,24 @@ def tried(rule: Rule, again: Maker | None = None) -> Rule:
         if before[0] != start_s:
             starts = " and ".join(cycle.local(each).isoformat(" ") for each in (before[0], start_s))
             raise RuleError(f"it makes {made!r} in two cycles, which begin {starts}: numbers would repeat")
-    if again is not None:
-        for make in (rule.make, again):
-            for case in reversed(all_made):
-                if (made := sample_or_none(make, *case)) != all_made[case]:
-                    raise RuleError(
-                        f"it makes {all_made[case]!r} and then {made!r} of the counter {case[0]}: its numbers must be "
-                        "made of nothing but counter, now and salt, or they would repeat"
-                    )
+
+
+def tried(rule: Rule, code: LuaRule) -> Rule:
+    """Return a rule in Lua that has passed the trial.
+
+    Raises RuleError: it makes the same number twice, or another one of the same counter.
+    """
+    wanted = list(cases(rule))
+    all_made = samples(code, wanted)
+    check_different(rule, wanted, all_made)
+    fresh = replace(code, number=next(NUMBERS))
+    for each in (code, fresh):
+        for case, made, again in zip(wanted[::-1], all_made[::-1], samples(each, wanted[::-1]), strict=True):
+            if made != again:
+                raise RuleError(
+                    f"it makes {made!r} and then {again!r} of the counter {case[0]}: its numbers must be "
+                    "made of nothing but counter, now and salt, or they would repeat"
+                )
     return rule
 
 
