@@ -34,7 +34,7 @@ def given_options(operation: str) -> Callable[[Callable[..., Any]], Callable[...
 
 def option_of(option: Option) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Return the option of a verb that a row of the table describes."""
-    kind = click.Choice([word for word, _ in option.choices]) if option.choices else KINDS[option.kind]
+    kind = click.Choice([word for word, _ in option.choices if word]) if option.choices else KINDS[option.kind]
     flags = (option.flag or f"--{option.name}").split()
     return click.option(
         *flags, option.name, type=kind, default=option.value, show_default=option.value is not None, help=option.help

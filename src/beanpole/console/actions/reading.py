@@ -92,7 +92,7 @@ def given_of(verb: Operation, fields: Fields) -> Given:
 
 def value_of(verb: Operation, option: Option, fields: Fields) -> object:
     """The value of an option; None: it is not given. Raises RefusedError."""
-    name, words = option.name, [word for word, _ in option.choices]
+    name, words = option.name, [word for word, _ in option.choices if word]
     if option.kind == "states":
         return tuple(dict.fromkeys(choice(each, RESTING, "state") for each in fields.get("state", ())))
     if option.kind == "body":

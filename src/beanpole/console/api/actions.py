@@ -79,7 +79,7 @@ OPTIONS = {option.name: option for verb in VERBS.values() for option in verb.opt
 
 def field_of(option: Option) -> tuple[str, Any, None]:
     """The field of a request for an option."""
-    words = tuple(word for word, _ in option.choices)
+    words = tuple(word for word, _ in option.choices if word)
     kind = Literal[words] if words else KINDS.get(option.kind, Whole if option.kind in NUMBERS else str)
     named = Annotated[kind | None, Meta(description=option.about)] if option.about else kind | None
     return option.name, named, None
