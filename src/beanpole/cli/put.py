@@ -8,10 +8,10 @@ from typing import IO, Any
 
 import click
 
-from beanpole.cli.common import PRIORITY, TUBE, Output, Server, jobs_text, verb
+from beanpole.cli.common import TUBE, Output, Server, jobs_text, verb
 from beanpole.cli.errors import Failure, exit_code_of, explained, note, sentence_of
-from beanpole.cli.quantities import DURATION, TTR
-from beanpole.client import Client, Inserted, limits
+from beanpole.cli.options import given_options
+from beanpole.client import Client, Inserted
 from beanpole.client.errors import BatchError, CannotConnectError, ConnectionLostError, UnsupportedError
 from beanpole.errors import BeanpoleError, ExitCode, UnexpectedReplyError
 
@@ -26,23 +26,7 @@ READ_BYTES = 262_144
     "-f", "--file", "files", type=click.File("rb"), multiple=True, help="A file that is a body; may be repeated."
 )
 @click.option("--each-line", is_flag=True, help="Make a job of each line of the files, or of standard input.")
-@click.option(
-    "--priority", type=PRIORITY, default=limits.PRI_DEFAULT, show_default=True, help="The smallest comes first."
-)
-@click.option("--delay", type=DURATION, default=0, show_default=True, help="How long until they are ready.")
-@click.option("--ttr", type=TTR, default=limits.TTR_S_DEFAULT, show_default=True, help="How long a worker has.")
-@click.option("--key", help="Put nothing if the tube has a job with this key. (*)")
-@click.option(
-    "--taken",
-    type=click.Choice(["keep", "replace"]),
-    help="What to do when a job has the key: keep it, or give it the new body and options.  [default: keep] (*)",
-)
-@click.option(
-    "--until",
-    type=click.Choice(["delete", "reserve"]),
-    help="When the key is free again: when the job is deleted, or first reserved.  [default: delete] (*)",
-)
-@click.option("--expire", type=DURATION, help="How long until a job that nobody works on is deleted. (*)")
+@given_options("put")
 def put(
     server: Server,
     out: Output,

@@ -42,7 +42,7 @@ class Option:
     """What it is if it is not given; None: a job keeps what it has, or it is left out."""
 
     choices: tuple[tuple[str, str], ...] = ()
-    """Words, and what each means in a form; the first is what is done without the option."""
+    """Words, and what each means in a form; the first, which may be empty, is what is done without the option."""
 
     is_wanted: bool = False
     """Whether it must be given."""
