@@ -9,8 +9,9 @@ import socket
 import sys
 import threading
 
+from beanpole.engine.commands.table import cost_ns_of
+from beanpole.protocol.commands import Verb
 from beanpole.server import limits
-from beanpole.server.connection import COSTS_NS
 from benchmarks.flood import cpu_ns
 from tests.servers import HOST, beanpole_server
 
@@ -27,12 +28,12 @@ BIG = b"put 0 0 60 %d\r\n%b\r\n" % (LARGE, b"x" * LARGE)
 # What is sent before, what is measured, how often it is sent, and what the table says it costs.
 CASES = {
     "list-tube-used": (b"", b"list-tube-used\r\n", 20_000, PLAIN),
-    "put, delete": (b"", SMALL + b"reserve\r\ndelete 0\r\n", 10_000, 3 * COSTS_NS["PUT"]),
-    "stats": (b"", b"stats\r\n", 2_000, COSTS_NS["STATS"]),
-    "stats-tube": (b"", b"stats-tube default\r\n", 4_000, COSTS_NS["STATS_TUBE"]),
-    "stats-job": (BIG, b"stats-job 1\r\n", 4_000, COSTS_NS["STATS_JOB"]),
-    "explain, 1000 before": (SMALL * 2_000, b"explain 2000\r\n", 4_000, COSTS_NS["EXPLAIN"]),
-    "list-tubes": (b"", b"list-tubes\r\n", 4_000, COSTS_NS["LIST_TUBES"]),
+    "put, delete": (b"", SMALL + b"reserve\r\ndelete 0\r\n", 10_000, 3 * cost_ns_of(Verb.PUT)),
+    "stats": (b"", b"stats\r\n", 2_000, cost_ns_of(Verb.STATS)),
+    "stats-tube": (b"", b"stats-tube default\r\n", 4_000, cost_ns_of(Verb.STATS_TUBE)),
+    "stats-job": (BIG, b"stats-job 1\r\n", 4_000, cost_ns_of(Verb.STATS_JOB)),
+    "explain, 1000 before": (SMALL * 2_000, b"explain 2000\r\n", 4_000, cost_ns_of(Verb.EXPLAIN)),
+    "list-tubes": (b"", b"list-tubes\r\n", 4_000, cost_ns_of(Verb.LIST_TUBES)),
     "peek, 64 kB": (BIG, b"peek 1\r\n", 1_000, PLAIN + OUT),
     "put, 64 kB": (b"", BIG, 1_000, PLAIN + IN),
     "reserve, 1000 watched": (

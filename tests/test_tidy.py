@@ -231,7 +231,10 @@ def is_forbidden(contract: dict[str, Any], importer: str, module: str) -> bool:
         for level, layer in enumerate(contract["layers"])
         for package in re.split(" [|:] ", layer)
     }
-    ours, theirs = (places.get(".".join(name.split(".")[:2])) for name in (importer, module))
+    ours, theirs = (
+        next((place for each, place in places.items() if f"{name}.".startswith(f"{each}.")), None)
+        for name in (importer, module)
+    )
     return bool(ours and theirs and ours != theirs and ours[0] >= theirs[0])
 
 
@@ -344,6 +347,8 @@ FOUND = [
     (layers_hold_for_cimport, ENGINE, "from cython.cimports.beanpole.server.turn import Turn\n"),
     (layers_hold_for_cimport, ENGINE, "from beanpole.protocol import decoder\n"),
     (layers_hold_for_cimport, ENGINE, "import socket\n"),
+    (layers_hold_for_cimport, ENGINE, "from cython.cimports.beanpole.engine.policies.retry import die\n"),
+    (layers_hold_for_cimport, HEADER, "from beanpole.engine.engine cimport Engine\n"),
     (layers_hold_for_cimport, HEADER, "from beanpole.protocol.decoder cimport Decoder\n"),
     (layers_hold_for_cimport, "src/beanpole/log/log.py", "from beanpole.server.app import Server\n"),
     (layers_hold_for_cimport, "src/beanpole/log/log.py", "from beanpole.log.files.disk import File\n"),

@@ -7,7 +7,7 @@ normalised, by a function here, or avoided, by a rule of the generator in `conve
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from beanpole.engine.state.tally import KEYS
+from beanpole.engine.state.times import KEYS
 from beanpole.protocol.extensions import EXTENSIONS
 
 

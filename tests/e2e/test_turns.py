@@ -15,7 +15,7 @@ from tests.e2e.process import Process, wait_until
 pytestmark = pytest.mark.long
 
 OTHERS = 20
-COMMANDS_PER_TURN = server_limits.SHARE_COST_NS // server_limits.COMMAND_COST_NS
+COMMANDS_PER_TURN = server_limits.SHARE_COST_NS // limits.COMMAND_COST_NS
 PUT = b"put 0 0 60 0\r\n\r\n"
 
 

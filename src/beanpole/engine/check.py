@@ -8,11 +8,11 @@ from cython.cimports.beanpole.engine.policies.uniqueness import rival
 from cython.cimports.beanpole.engine.state.ages import SPAN_NS, SPANS_MAX, spans_of
 from cython.cimports.beanpole.engine.state.heap import Heap, Item
 from cython.cimports.beanpole.engine.state.job import Flag, Job, State, deadline_of
+from cython.cimports.beanpole.engine.state.rules import RuleSet, TubeRules, token_at_ns
 from cython.cimports.beanpole.engine.state.session import Session
 from cython.cimports.beanpole.engine.state.tags import read_flags
 from cython.cimports.beanpole.engine.state.times import JobTime
 from cython.cimports.beanpole.engine.state.tube import Closed, Tube, Watch, can_serve
-from cython.cimports.beanpole.engine.state.tuberules import RuleSet, TubeRules, token_at_ns
 from cython.cimports.beanpole.engine.state.wide import wide_waiting
 
 from beanpole.engine import limits

@@ -92,3 +92,6 @@ PATTERNS_MAX = 1_000
 
 TUBES_TIMED_MAX = 1_000
 """Tubes whose jobs are timed by tube, at 0.75 kB each; those of the others are timed over all tubes only."""
+
+COMMAND_COST_NS = 300
+"""Nanoseconds that a command costs which builds no text; for those that do see ``engine/commands/table.py``."""

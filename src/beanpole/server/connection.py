@@ -13,14 +13,15 @@ with it.
 
 import cython
 from cython.cimports.beanpole.engine.commands.long_command import go_on
-from cython.cimports.beanpole.engine.commands.many import cancel
-from cython.cimports.beanpole.engine.engine import Engine, Outcome
-from cython.cimports.beanpole.protocol.commands import Command, Verb
+from cython.cimports.beanpole.engine.commands.reserve import cancel
+from cython.cimports.beanpole.engine.commands.table import rows
+from cython.cimports.beanpole.engine.engine import Engine
+from cython.cimports.beanpole.engine.state.queue import Outcome
+from cython.cimports.beanpole.protocol.commands import Command
 from cython.cimports.beanpole.protocol.decoder import Decoder
 from cython.cimports.beanpole.protocol.replies import Word
 from cython.cimports.libc.stdint import int64_t, uint64_t
 
-from beanpole.protocol import commands
 from beanpole.server import limits
 
 SHARE_COST_NS = cython.declare(int64_t, limits.SHARE_COST_NS)
@@ -30,47 +31,6 @@ MOVED_COST_NS = cython.declare(int64_t, limits.MOVED_COST_NS)
 INPUT_BYTE_COST_NS = cython.declare(int64_t, limits.INPUT_BYTE_COST_NS)
 OUTPUT_BYTES_PER_COST_NS = cython.declare(int64_t, limits.OUTPUT_BYTES_PER_COST_NS)
 OUTPUT_BYTES_PAUSE = cython.declare(cython.Py_ssize_t, limits.OUTPUT_BYTES_PAUSE)
-
-COSTS_NS = {
-    "PUT": 700,
-    "RESERVE": 700,
-    "RESERVE_WITH_TIMEOUT": 700,
-    "RESERVE_MANY": 700,
-    "DELETE": 700,
-    "PUT_JOB": 700,
-    "FIND_JOB": 700,
-    "FAIL_JOB": 700,
-    "CHANGE_JOB": 700,
-    "CHANGE_BODY": 700,
-    "LIST_TUBES": 20_000,
-    "LIST_TUBES_WATCHED": 1_000,
-    "STATS": 15_000,
-    "STATS_TUBE": 3_000,
-    "STATS_JOB": 3_000,
-    "EXPLAIN": 8_000,
-    "EXPLAIN_TUBE": 15_000,
-}
-"""What commands cost that take more than the others, by the name of their verb.
-
-They build texts, or they touch jobs: with a hundred clients none of a job's memory is in the processor's cache, which
-makes these cost twice what one client measures.
-"""
-
-costs = cython.declare(int64_t[64])
-"""What a command costs by its verb, in nanoseconds."""
-
-
-def fill_costs():
-    """Copy the table of costs into C memory."""
-    assert Verb.VERB_COUNT <= 64, "the verbs outgrew the table of costs"
-    verb: cython.int
-    for verb in range(64):
-        costs[verb] = limits.COMMAND_COST_NS
-    for name, cost_ns in COSTS_NS.items():
-        costs[cython.cast(cython.int, getattr(commands.Verb, name))] = cost_ns
-
-
-fill_costs()
 
 current = cython.declare(Command, Command())
 """The command that is being run. Nobody keeps it, so one serves every connection."""
@@ -193,14 +153,10 @@ class Connection:
 
     def cost(self):
         """Return what the current command costs, apart from its output and the jobs that it moves."""
-        cost_ns: int64_t = costs[cython.cast(cython.int, current.verb)]
-        if self.session.heads is None and (
-            current.verb == Verb.RESERVE
-            or current.verb == Verb.RESERVE_WITH_TIMEOUT
-            or current.verb == Verb.RESERVE_MANY
-        ):
-            cost_ns += len(self.session.watches) * WATCH_COST_NS
-        return cost_ns
+        row = cython.address(rows[cython.cast(cython.int, current.verb)])
+        if row.looks and self.session.heads is None:
+            return row.cost_ns + len(self.session.watches) * WATCH_COST_NS
+        return row.cost_ns
 
     def end_reply(self):
         """Remember where a reply ends, where replies are to be sent one by one."""

@@ -89,9 +89,6 @@ SLOW_TURN_REPORT_NS = 1_000_000_000
 SERVE_COST_NS = 4_000
 """What it costs to serve a connection at all: one receive and one send."""
 
-COMMAND_COST_NS = 300
-"""What a command costs that builds no text; for those that do see ``server/connection.py``."""
-
 WATCH_COST_NS = 20
 """What each watched tube adds to a reserve that looks at them all, with a hundred clients; with one, a third."""
 

@@ -3,6 +3,7 @@ cimport cython
 from libc.stdint cimport int64_t, uint64_t
 
 from beanpole.engine.engine cimport Engine
+from beanpole.protocol.commands cimport VERB_COUNT
 from beanpole.server.connection cimport Connection, Transport
 
 @cython.final
@@ -30,7 +31,7 @@ cdef class Turn:
     cdef Connection heaviest             # whose commands cost most when it was served; None: nobody was served
     cdef int64_t heaviest_cost_ns        # what these cost
     cdef dict waited_ns                  # how long the log held up the loop, by what it did
-    cdef uint64_t[64] command_counts     # commands ever, by Verb, when the last turn ended
+    cdef uint64_t[VERB_COUNT] command_counts     # commands ever, by Verb, when the last turn ended
     cdef uint64_t command_count          # the sum of these
     cdef int begin(self, int64_t now_ns) except -1
     cdef int finish(self, int64_t now_ns) except -1

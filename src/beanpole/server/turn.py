@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING
 import cython
 from cython.cimports.beanpole.engine.engine import Engine
 from cython.cimports.beanpole.engine.state.session import Session
-from cython.cimports.beanpole.protocol.commands import Verb
 from cython.cimports.beanpole.server.connection import Connection, Transport
 from cython.cimports.libc.stdint import int64_t, uint64_t
 from cython.cimports.libc.string import memcpy
@@ -40,7 +39,6 @@ SEND_BYTE_COST_NS = cython.declare(int64_t, limits.SEND_BYTE_COST_NS)
 MOVED_COST_NS = cython.declare(int64_t, limits.MOVED_COST_NS)
 SERVE_COST_NS = cython.declare(int64_t, limits.SERVE_COST_NS)
 SLOW_TURN_NS = cython.declare(int64_t, limits.SLOW_TURN_NS)
-VERB_COUNT = cython.declare(cython.int, Verb.VERB_COUNT)
 
 
 def nothing() -> None:

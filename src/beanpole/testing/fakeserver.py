@@ -255,7 +255,7 @@ class FakeServer:
         """
         with self._changed:
             found = [
-                replace(FakeJob.parse(stats.yaml(stats.job(job, self._world.now_ns))), body=job.text)
+                replace(FakeJob.parse(stats.yaml(stats.job_pairs(job, self._world.now_ns))), body=job.text)
                 for job in self._world.engine.jobs.jobs()
             ]
         found = [job for job in found if tube in {None, job.tube} and state in {None, job.state}]

@@ -4,7 +4,7 @@ import pytest
 
 from beanpole.engine.commands import stats
 from beanpole.engine.engine import Engine
-from beanpole.engine.state.tally import KEYS
+from beanpole.engine.state.times import KEYS
 from beanpole.protocol.decoder import Decoder
 from beanpole.protocol.extensions import EXTENSIONS
 
@@ -40,13 +40,13 @@ def test_command_of_a_session_that_can_run_none_is_an_exception(line: bytes) -> 
 
 def test_statistics_are_pairs_first() -> None:
     engine = Engine(facts=lambda: {"os": "#1 SMP", "durability": "none"})
-    pairs = dict(stats.engine(engine, 0))
+    pairs = dict(stats.server_pairs(engine, 0))
     assert (pairs["os"], pairs["version"], pairs["current-tubes"]) == ("#1 SMP", "1.13", 1)
     keys = list(pairs)
     counted = [*KEYS.values(), *("cmd-" + text.decode() for text, *_ in EXTENSIONS)]
     assert keys[keys.index("durability") + 1 :] == counted
-    assert list(dict(stats.engine(Engine(facts=engine.facts, extensions=False), 0)))[-1] == "durability"
-    assert b'\nos: "#1 SMP"\n' in stats.yaml(stats.engine(engine, 0))
+    assert list(dict(stats.server_pairs(Engine(facts=engine.facts, extensions=False), 0)))[-1] == "durability"
+    assert b'\nos: "#1 SMP"\n' in stats.yaml(stats.server_pairs(engine, 0))
 
 
 def test_extensions_are_listed_in_the_order_of_their_bytes() -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beanpole.engine.state.histogram import BOUNDS, Histogram, Unit
+from beanpole.engine.state.times import BOUNDS, Histogram, Unit
 
 UNITS = {"job": Unit.JOB_TIME, "turn": Unit.TURN_TIME, "commands": Unit.COMMANDS}
 MOST = 2**64 - 1

@@ -7,8 +7,7 @@ import pytest
 from beanpole.engine import limits
 from beanpole.engine.check import check
 from beanpole.engine.engine import Engine
-from beanpole.engine.state.histogram import BOUNDS, Histogram
-from beanpole.engine.state.times import JobTime, ServerTimes, TubeTimes
+from beanpole.engine.state.times import BOUNDS, Histogram, JobTime, ServerTimes, TubeTimes
 from beanpole.engine.state.tube import Tube
 from beanpole.server.connection import Connection
 

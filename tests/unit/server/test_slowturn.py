@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from beanpole.engine.engine import Engine
-from beanpole.engine.state.histogram import BOUNDS
+from beanpole.engine.state.times import BOUNDS
 from beanpole.log.log import Log
 from beanpole.server import limits
 from beanpole.server.connection import Connection

@@ -11,17 +11,19 @@ from pathlib import Path
 import pytest
 
 from beanpole.engine.check import check
+from beanpole.engine.commands.table import cost_ns_of
 from beanpole.engine.engine import Engine
-from beanpole.engine.limits import JOBS_PER_TICK, MOVES_PER_TURN
+from beanpole.engine.limits import COMMAND_COST_NS, JOBS_PER_TICK, MOVES_PER_TURN
 from beanpole.log.log import Log
+from beanpole.protocol.commands import Verb
 from beanpole.server import limits
-from beanpole.server.connection import COSTS_NS, Connection
+from beanpole.server.connection import Connection
 from beanpole.server.epoll import EpollTransport
 from beanpole.server.slowturn import SlowTurn
 from beanpole.server.turn import Turn
 from tests.unit.server.memory_transport import MemoryTransport
 
-COMMANDS_PER_SHARE = limits.SHARE_COST_NS // limits.COMMAND_COST_NS
+COMMANDS_PER_SHARE = limits.SHARE_COST_NS // COMMAND_COST_NS
 TURNS_MAX = 10_000
 SECOND_NS = 1_000_000_000
 
@@ -263,7 +265,7 @@ def test_turn_is_bounded_over_all_connections(house: House) -> None:
     flood = [MemoryTransport(house.turn) for _ in range(100)]
     for transport in flood:
         transport.arrive(b"stats-tube default\r\n" * 3_000)
-    cost_ns = COSTS_NS["STATS_TUBE"]
+    cost_ns = cost_ns_of(Verb.STATS_TUBE)
     command_count = 0
     for now_ns in range(2, 20):
         house.turn.run(now_ns)
@@ -325,7 +327,7 @@ def test_quiet_client_waits_little_beside_a_burst_of_new_ones(house: House, comm
         house.turn.run(2 + turn_count)
         turn_count += 1
     input_ns = len(command) * 2_000 * limits.INPUT_BYTE_COST_NS
-    first_ns = limits.SERVE_COST_NS + limits.LIGHT_COST_NS + input_ns + COSTS_NS["STATS"]
+    first_ns = limits.SERVE_COST_NS + limits.LIGHT_COST_NS + input_ns + cost_ns_of(Verb.STATS)
     assert turn_count <= 1 + len(burst) * first_ns / (limits.TURN_COST_NS // 2)
 
 
@@ -454,7 +456,7 @@ def test_jobs_that_come_back_are_paid_for() -> None:
         served.append(sum(other.output.count(b"USING") for other in others))
         while turn.busy:
             turn.run(1)
-    assert limits.TURN_COST_NS // 2 <= served[1] * limits.COMMAND_COST_NS < 0.9 * served[0] * limits.COMMAND_COST_NS
+    assert limits.TURN_COST_NS // 2 <= served[1] * COMMAND_COST_NS < 0.9 * served[0] * COMMAND_COST_NS
 
 
 def test_server_that_stops_closes_connections_whose_jobs_are_not_back(house: House) -> None:

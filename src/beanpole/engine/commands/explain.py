@@ -7,51 +7,51 @@ up to COUNTED_MAX (:meth:`Heap.count_before`), and which jobs are held is looked
 """
 
 import cython
-from cython.cimports.beanpole.engine.commands.long_command import Work, begin
-from cython.cimports.beanpole.engine.engine import Engine
-from cython.cimports.beanpole.engine.policies.attempts import Why, died_in
+from cython.cimports.beanpole.engine.commands.long_command import LongCommand, begin
 from cython.cimports.beanpole.engine.policies.expiry import dies_of_age, expiry_of
+from cython.cimports.beanpole.engine.policies.retry import Why, died_in
 from cython.cimports.beanpole.engine.policies.uniqueness import may_return, rival
 from cython.cimports.beanpole.engine.state.heap import COUNTED_MAX
 from cython.cimports.beanpole.engine.state.job import Flag, Job, State, deadline_of
+from cython.cimports.beanpole.engine.state.queue import Queue
+from cython.cimports.beanpole.engine.state.rules import TubeRules, token_at_ns
 from cython.cimports.beanpole.engine.state.session import Session
 from cython.cimports.beanpole.engine.state.tags import Tag, attempt_of, find_tag, get_number
 from cython.cimports.beanpole.engine.state.tube import Closed, Tube, Watch
-from cython.cimports.beanpole.engine.state.tuberules import TubeRules, token_at_ns
 from cython.cimports.beanpole.engine.state.walk import Walk
 from cython.cimports.beanpole.engine.state.wide import waiting_in, wide_waiting
 from cython.cimports.beanpole.protocol.commands import Verb
 from cython.cimports.libc.stdint import int64_t
 
 from beanpole.engine import limits
-from beanpole.engine.commands import stats
+from beanpole.engine.commands.stats import STATE_NAMES, yaml
 
 SECOND_NS = cython.declare(int64_t, 1_000_000_000)
 NAMED_MAX = cython.declare(cython.Py_ssize_t, limits.NAMED_MAX)
 
 
-def explain(engine, now_ns, session, command):
+def explain(queue, now_ns, session, command):
     """Explain a job or a tube."""
     if command.verb == Verb.EXPLAIN:
-        job: Job = engine.jobs.find(command.args.id)
+        job: Job = queue.jobs.find(command.args.id)
         if job is None:
-            return engine.not_found(session)
-        session.read_index = engine.records.index
-        reasons = reasons_of(engine, now_ns, job) + past_reasons(now_ns, job)
-        return session.out.text(said(about_job(engine, now_ns, job), reasons))
-    tube: Tube = engine.tube_named(command.args.tube_at[: command.args.tube_bytes])
+            return queue.not_found(session)
+        session.read_index = queue.records.index
+        reasons = reasons_of(queue, now_ns, job) + past_reasons(now_ns, job)
+        return session.out.text(said(about_job(queue, now_ns, job), reasons))
+    tube: Tube = queue.tube_named(command.args.tube_at[: command.args.tube_bytes])
     if tube is None:
-        return engine.not_found(session)
+        return queue.not_found(session)
     work: ExplainTube = ExplainTube()
     work.tube = tube
     work.held = []
-    work.walk = Walk(engine.jobs, tube, 1 << State.RESERVED, 0, engine.next_job_id - 1)
-    return begin(engine, now_ns, session, work)
+    work.walk = Walk(queue.jobs, tube, 1 << State.RESERVED, 0, queue.next_job_id - 1)
+    return begin(queue, now_ns, session, work)
 
 
 @cython.final
 @cython.cclass
-class ExplainTube(Work):
+class ExplainTube(LongCommand):
     """An explain-tube that is under way: it looks for the jobs that are held."""
 
     tube = cython.declare(Tube)
@@ -61,7 +61,7 @@ class ExplainTube(Work):
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
-    def step(self, engine: Engine, now_ns: int64_t, session: Session) -> cython.int:
+    def step(self, queue: Queue, now_ns: int64_t, session: Session) -> cython.int:
         """Look for more, and reply when they are enough."""
         job: Job
         self.walk.begin_piece()
@@ -74,18 +74,18 @@ class ExplainTube(Work):
         if len(self.held) < NAMED_MAX and not self.walk.done:
             return 0
         session.work = None
-        tube: Tube = engine.tube_named(self.tube.name)
+        tube: Tube = queue.tube_named(self.tube.name)
         if tube is None:
-            return engine.not_found(session)
-        session.read_index = engine.records.index
+            return queue.not_found(session)
+        session.read_index = queue.records.index
         held = [id for id in self.held if self.walk.look_up(id) is not None]
-        return session.out.text(said(about_tube(tube), reasons_of_tube(engine, now_ns, tube, held)))
+        return session.out.text(said(about_tube(tube), reasons_of_tube(queue, now_ns, tube, held)))
 
 
 def said(pairs: list[tuple[str, object]], reasons: list[str]) -> bytes:
     """Return the text of the reply."""
     listed = "reasons:\n" + "".join([f"- {reason}\n" for reason in reasons]) if reasons else "reasons: []\n"
-    return stats.yaml(pairs) + listed.encode()
+    return yaml(pairs) + listed.encode()
 
 
 def seconds(ns: int) -> str:
@@ -98,34 +98,34 @@ def number_of(count: int, one: str, more: str) -> str:
     return f"{count} {one if count == 1 else more}"
 
 
-def who(engine: Engine, session: Session) -> str:
+def who(queue: Queue, session: Session) -> str:
     """Return how people recognize a session.
 
     In its name stands what must not end the string of YAML in which a reason is written without quotes.
     """
     name: str = "" if session.name is None else quoted(session.name).replace(": ", ":\\u0020").replace(" #", "\\u0020#")
-    known = ", ".join([each for each in (engine.describe(session.owner), name) if each])
+    known = ", ".join([each for each in (queue.describe(session.owner), name) if each])
     return f"session {session.number} ({known})" if known else f"session {session.number}"
 
 
 # --- a job ------------------------------------------------------------------------------------------------------------
 
 
-def about_job(engine: Engine, now_ns: int64_t, job: Job) -> list[tuple[str, object]]:
+def about_job(queue: Queue, now_ns: int64_t, job: Job) -> list[tuple[str, object]]:
     """Return what is said first of a job; the place is that among the jobs of its tube in its state."""
-    pairs = [("id", job.id), ("tube", job.tube.name.decode()), ("state", stats.STATE_NAMES[job.state])]
+    pairs = [("id", job.id), ("tube", job.tube.name.decode()), ("state", STATE_NAMES[job.state])]
     if job.state != State.RESERVED:
-        before: cython.Py_ssize_t = engine.heap_of(job).count_before(job)
+        before: cython.Py_ssize_t = queue.heap_of(job).count_before(job)
         pairs.append(("place", before + 1 if before < COUNTED_MAX else f"more than {COUNTED_MAX}"))
     return pairs
 
 
-def reasons_of(engine: Engine, now_ns: int64_t, job: Job) -> list[str]:
+def reasons_of(queue: Queue, now_ns: int64_t, job: Job) -> list[str]:
     """Return why a job is not done."""
     if job.state == State.RESERVED:
-        return held_reasons(engine, now_ns, job)
+        return held_reasons(queue, now_ns, job)
     if job.state == State.BURIED:
-        return buried_reasons(engine, job)
+        return buried_reasons(queue, job)
     reasons = []
     under_way: cython.bint = False
     if job.state == State.DELAYED:
@@ -138,11 +138,11 @@ def reasons_of(engine: Engine, now_ns: int64_t, job: Job) -> list[str]:
         if before:
             more = "or more " if before == COUNTED_MAX else ""
             reasons.append(f"order: {number_of(before, 'job', f'{more}jobs')} of the tube before it")
-    reasons += nobody_reasons(engine, job.tube)
+    reasons += nobody_reasons(queue, job.tube)
     if job.flags & Flag.COUNTING:
         what = "dead" if dies_of_age(job) else "deleted"
         reasons.append(f"expires: it is {what} in {seconds(expiry_of(job) - now_ns)} s")
-    return reasons + log_reasons(engine)
+    return reasons + log_reasons(queue)
 
 
 def closed_reasons(now_ns: int64_t, tube: Tube) -> list[str]:
@@ -159,7 +159,7 @@ def closed_reasons(now_ns: int64_t, tube: Tube) -> list[str]:
     return reasons
 
 
-def nobody_reasons(engine: Engine, tube: Tube) -> list[str]:
+def nobody_reasons(queue: Queue, tube: Tube) -> list[str]:
     """Return why nobody takes a job of a tube."""
     reasons = []
     if tube.watching_count == 0:
@@ -168,28 +168,28 @@ def nobody_reasons(engine: Engine, tube: Tube) -> list[str]:
         reasons.append(
             f"busy: of {number_of(tube.watching_count, 'session', 'sessions')} that watch the tube none waits"
         )
-    others: cython.Py_ssize_t = engine.waiting_count - waiting_in(tube)
+    others: cython.Py_ssize_t = queue.waiting_count - waiting_in(tube)
     if others and waiting_in(tube) == 0:
         wait = "session waits" if others == 1 else "sessions wait"
         reasons.append(f"elsewhere: {others} {wait}, but for other tubes")
     return reasons
 
 
-def log_reasons(engine: Engine) -> list[str]:
+def log_reasons(queue: Queue) -> list[str]:
     """Return what keeps the log, and with it whoever wants to reserve."""
-    obstacle: str = engine.describe(None)
+    obstacle: str = queue.describe(None)
     if obstacle:
         return [f"log: {obstacle}"]
-    return ["log: reserve waits until the log has written more"] if engine.records.backlog_full() else []
+    return ["log: reserve waits until the log has written more"] if queue.records.backlog_full() else []
 
 
-def held_reasons(engine: Engine, now_ns: int64_t, job: Job) -> list[str]:
+def held_reasons(queue: Queue, now_ns: int64_t, job: Job) -> list[str]:
     """Return who holds a job."""
     holder: Session = job.holder
     if holder.used is None:
         return [f"reserved: session {holder.number}, which held it, is closed, and gives its jobs back"]
     silent, left = seconds(now_ns - holder.heard_at_ns), seconds(deadline_of(job) - now_ns)
-    reasons = [f"reserved: by {who(engine, holder)}, last heard of {silent} s ago; {left} s of {job.ttr_s} s are left"]
+    reasons = [f"reserved: by {who(queue, holder)}, last heard of {silent} s ago; {left} s of {job.ttr_s} s are left"]
     if job.flags & Flag.EXPIRES and 0 < expiry_of(job) <= now_ns:
         what = "dead" if dies_of_age(job) else "deleted"
         reasons.append(f"expires: it has waited too long; when it comes back, it is {what}")
@@ -200,13 +200,13 @@ def held_reasons(engine: Engine, now_ns: int64_t, job: Job) -> list[str]:
     return reasons
 
 
-def buried_reasons(engine: Engine, job: Job) -> list[str]:
+def buried_reasons(queue: Queue, job: Job) -> list[str]:
     """Return why a job stays buried."""
     reasons = ["buried: until it is kicked, moved or reserved by its id"]
     if job.flags & Flag.SUPERSEDED:
         reasons.append("superseded: another job took its key while it was held; kick passes over it")
-    elif job.flags and not may_return(engine, job):
-        reasons.append(f"key: job {rival(engine, job.tube, job).id} has its key; kick passes over it")
+    elif job.flags and not may_return(queue, job):
+        reasons.append(f"key: job {rival(queue, job.tube, job).id} has its key; kick passes over it")
     return reasons
 
 
@@ -280,7 +280,7 @@ def full_reasons(tube: Tube) -> list[str]:
     return reasons
 
 
-def reasons_of_tube(engine: Engine, now_ns: int64_t, tube: Tube, held: list[int]) -> list[str]:
+def reasons_of_tube(queue: Queue, now_ns: int64_t, tube: Tube, held: list[int]) -> list[str]:
     """Return why a tube hands out or takes no jobs; `held` are some of those that sessions hold."""
     reasons = closed_reasons(now_ns, tube) + full_reasons(tube)
     if tube.ready.count == 0:
@@ -298,11 +298,11 @@ def reasons_of_tube(engine: Engine, now_ns: int64_t, tube: Tube, held: list[int]
         count = number_of(tube.buried.count, "job", "jobs")
         reasons.append(f"buried: {count}, by id {named(ids, tube.buried.count)}")
     if waiting_in(tube):
-        names = [who(engine, session) for session in first_waiting(tube)]
+        names = [who(queue, session) for session in first_waiting(tube)]
         reasons.append(f"waiting: {named(names, waiting_in(tube))}")
     else:
-        reasons += nobody_reasons(engine, tube)
-    return reasons + log_reasons(engine)
+        reasons += nobody_reasons(queue, tube)
+    return reasons + log_reasons(queue)
 
 
 def named(some: list[object], count: int) -> str:

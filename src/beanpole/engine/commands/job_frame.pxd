@@ -1,13 +1,13 @@
 # The header of job_frame.py.
 from libc.stdint cimport int64_t
 
-from beanpole.engine.engine cimport Engine
 from beanpole.engine.state.job cimport Job
+from beanpole.engine.state.queue cimport Queue
 from beanpole.protocol.replies cimport ReplyBuffer
 
-cdef int add_frame(ReplyBuffer out, Engine engine, Job job, int64_t now_ns) except -1
-cdef int add_short_frame(ReplyBuffer out, Engine engine, Job job, int64_t now_ns, Py_ssize_t body_bytes) except -1
-cdef int add_line(ReplyBuffer out, Engine engine, Job job, int64_t now_ns, Py_ssize_t shown) except -1
-cdef int add_more(ReplyBuffer out, Engine engine, Job job) except -1
+cdef int add_frame(ReplyBuffer out, Queue queue, Job job, int64_t now_ns) except -1
+cdef int add_short_frame(ReplyBuffer out, Queue queue, Job job, int64_t now_ns, Py_ssize_t body_bytes) except -1
+cdef int add_line(ReplyBuffer out, Queue queue, Job job, int64_t now_ns, Py_ssize_t shown) except -1
+cdef int add_more(ReplyBuffer out, Queue queue, Job job) except -1
 cdef int add_key(ReplyBuffer out, Job job) except -1
 cdef int add_seconds(ReplyBuffer out, int64_t ns) except -1

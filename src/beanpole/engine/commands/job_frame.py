@@ -8,7 +8,7 @@ A line has at most 1 024 bytes. Clients ignore fields that they don't know, so t
 """
 
 import cython
-from cython.cimports.beanpole.engine.policies.attempts import died_in
+from cython.cimports.beanpole.engine.policies.retry import died_in
 from cython.cimports.beanpole.engine.state.tags import KeyBit, Tag, find_tag, get_number
 from cython.cimports.beanpole.protocol.replies import put_number
 from cython.cimports.libc.stdint import int64_t, uint64_t
@@ -62,17 +62,17 @@ def put_seconds(at: cython.p_char, ns: uint64_t) -> cython.p_char:
     return at
 
 
-def add_frame(out, engine, job, now_ns):
+def add_frame(out, queue, job, now_ns):
     """Append a job with its whole body."""
-    add_line(out, engine, job, now_ns, job.body_bytes)
+    add_line(out, queue, job, now_ns, job.body_bytes)
     out.end()
     return out.add(job.body, job.body_bytes + 2)
 
 
-def add_short_frame(out, engine, job, now_ns, body_bytes):
+def add_short_frame(out, queue, job, now_ns, body_bytes):
     """Append a job with the first `body_bytes` of its body at the most, and with the size of the whole."""
     shown: cython.Py_ssize_t = min(body_bytes, job.body_bytes)
-    add_line(out, engine, job, now_ns, shown)
+    add_line(out, queue, job, now_ns, shown)
     out.add(b" size=", 6)
     out.add_number(job.body_bytes)
     out.end()
@@ -80,7 +80,7 @@ def add_short_frame(out, engine, job, now_ns, body_bytes):
     return out.end()
 
 
-def add_line(out, engine, job, now_ns, shown):
+def add_line(out, queue, job, now_ns, shown):
     """Append what the line of every frame says of a job, of whose body a part is shown."""
     line: cython.char[512]  # a tube of 200 bytes, 12 numbers of 20, and 100 bytes of names
     name: bytes = job.tube.name
@@ -111,10 +111,10 @@ def add_line(out, engine, job, now_ns, shown):
     at = put_text(at, b" kicks=", 7)
     at = put_number(at, job.kick_count)
     out.add(line, at - cython.cast(cython.p_char, line))
-    return 0 if job.tag_bytes == 0 and job.tube.rules is None else add_more(out, engine, job)
+    return 0 if job.tag_bytes == 0 and job.tube.rules is None else add_more(out, queue, job)
 
 
-def add_more(out, engine, job):
+def add_more(out, queue, job):
     """Append what few jobs have: which attempt it is and of how many, a key, and when and where it died."""
     size: cython.Py_ssize_t = 0
     said: cython.p_const_char = find_tag(job, Tag.ATTEMPTS, cython.address(size))
@@ -133,7 +133,7 @@ def add_more(out, engine, job):
         out.add(name, len(name))
     out.add(b" died=", 6)
     said = find_tag(job, Tag.DEATH, cython.address(size))
-    died_ns: int64_t = cython.cast(int64_t, get_number(said, 8)) + engine.wall_lead_ns
+    died_ns: int64_t = cython.cast(int64_t, get_number(said, 8)) + queue.wall_lead_ns
     return add_seconds(out, max(died_ns, 0))
 
 

@@ -1,12 +1,11 @@
-# The header of list_jobs.py. Its class is not here: engine.py imports every class of a header that it reads, and the two
-# modules need each other.
+# The header of list_jobs.py.
 from libc.stdint cimport int64_t
 
-from beanpole.engine.engine cimport Engine
 from beanpole.engine.state.heap cimport Heap
+from beanpole.engine.state.queue cimport Queue
 from beanpole.engine.state.session cimport Session
 from beanpole.engine.state.tube cimport Tube
 from beanpole.protocol.commands cimport Command
 
-cdef int list_jobs(Engine engine, int64_t now_ns, Session session, Command command) except -1
+cdef int list_jobs(Queue queue, int64_t now_ns, Session session, Command command) except -1
 cdef Heap heap_in(Tube tube, int states)

@@ -6,9 +6,9 @@ the first page to the last is on exactly one of them.
 
 import cython
 from cython.cimports.beanpole.engine.commands.job_frame import add_short_frame
-from cython.cimports.beanpole.engine.commands.long_command import Work, begin
-from cython.cimports.beanpole.engine.engine import Engine
+from cython.cimports.beanpole.engine.commands.long_command import LongCommand, begin
 from cython.cimports.beanpole.engine.state.job import Job, State
+from cython.cimports.beanpole.engine.state.queue import Queue
 from cython.cimports.beanpole.engine.state.session import Session
 from cython.cimports.beanpole.engine.state.tube import Tube
 from cython.cimports.beanpole.engine.state.walk import Walk
@@ -23,7 +23,7 @@ BODIES_BYTES_MAX = cython.declare(cython.Py_ssize_t, limits.BODIES_BYTES_MAX)
 
 @cython.final
 @cython.cclass
-class Page(Work):
+class Page(LongCommand):
     """A page that is being written: its first line says how many jobs there are, so it is collected first."""
 
     walk = cython.declare(Walk)
@@ -42,12 +42,12 @@ class Page(Work):
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
-    def add(self, engine: Engine, job: Job, now_ns: int64_t) -> cython.bint:
+    def add(self, queue: Queue, job: Job, now_ns: int64_t) -> cython.bint:
         """Add a job, unless its body has no room any more; the first one always has."""
         shown: cython.Py_ssize_t = min(self.bodies, cython.cast(cython.Py_ssize_t, job.body_bytes))
         if self.count and shown > self.bytes_left:
             return False
-        add_short_frame(self.frames, engine, job, now_ns, shown)
+        add_short_frame(self.frames, queue, job, now_ns, shown)
         self.bytes_left -= shown
         self.count += 1
         self.last_id = job.id
@@ -55,9 +55,9 @@ class Page(Work):
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
-    def reply(self, engine: Engine, session: Session, more: cython.bint) -> cython.int:
+    def reply(self, queue: Queue, session: Session, more: cython.bint) -> cython.int:
         """Send the page; `more`: there may be another one."""
-        session.read_index = engine.records.index
+        session.read_index = queue.records.index
         session.out.begin(Word.JOBS)
         session.out.add_number(self.count)
         if more:
@@ -68,7 +68,7 @@ class Page(Work):
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
-    def step(self, engine: Engine, now_ns: int64_t, session: Session) -> cython.int:
+    def step(self, queue: Queue, now_ns: int64_t, session: Session) -> cython.int:
         """Look for more jobs."""
         job: Job
         count_before: uint32_t = self.count
@@ -78,15 +78,15 @@ class Page(Work):
             job = self.walk.next()
             if job is None:
                 break
-            full = not self.add(engine, job, now_ns) or self.count == self.limit
+            full = not self.add(queue, job, now_ns) or self.count == self.limit
         session.moved_count += self.count - count_before + self.walk.piece_cost()
         if full or self.walk.done:
             session.work = None
-            return self.reply(engine, session, full)
+            return self.reply(queue, session, full)
         return 0
 
 
-def list_jobs(engine, now_ns, session, command):
+def list_jobs(queue, now_ns, session, command):
     """list-jobs: a page of the jobs that a tube has in a state."""
     states: cython.int = command.args.states
     in_turn: cython.bint = command.args.given & bit(Kind.ORDER) != 0
@@ -97,17 +97,17 @@ def list_jobs(engine, now_ns, session, command):
     page.limit = command.args.count
     page.bodies = command.args.bodies
     page.bytes_left = BODIES_BYTES_MAX
-    tube: Tube = engine.tube_named(command.args.tube_at[: command.args.tube_bytes])
+    tube: Tube = queue.tube_named(command.args.tube_at[: command.args.tube_bytes])
     if tube is None:
-        return page.reply(engine, session, False)
+        return page.reply(queue, session, False)
     if in_turn:
         for each in heap_in(tube, states).first(page.limit):
-            if not page.add(engine, cython.cast(Job, each, typecheck=True), now_ns):
+            if not page.add(queue, cython.cast(Job, each, typecheck=True), now_ns):
                 break
         session.moved_count += page.count
-        return page.reply(engine, session, False)
-    page.walk = Walk(engine.jobs, tube, states, command.args.after, engine.next_job_id - 1)
-    return begin(engine, now_ns, session, page)
+        return page.reply(queue, session, False)
+    page.walk = Walk(queue.jobs, tube, states, command.args.after, queue.next_job_id - 1)
+    return begin(queue, now_ns, session, page)
 
 
 def heap_in(tube, states):

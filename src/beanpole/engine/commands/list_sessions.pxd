@@ -1,9 +1,9 @@
-# The header of list_sessions.py. Its class is not here, as that of tubepage.py is not.
+# The header of list_sessions.py.
 from libc.stdint cimport int64_t
 
-from beanpole.engine.engine cimport Engine
+from beanpole.engine.state.queue cimport Queue
 from beanpole.engine.state.session cimport Session
 from beanpole.protocol.commands cimport Command
 
-cdef int list_sessions(Engine engine, int64_t now_ns, Session session, Command command) except -1
-cdef int name_session(Session session, Command command) except -1
+cdef int list_sessions(Queue queue, int64_t now_ns, Session session, Command command) except -1
+cdef int name_session(Queue queue, int64_t now_ns, Session session, Command command) except -1

@@ -5,9 +5,9 @@ that is there throughout is on exactly one page, whoever comes and goes.
 """
 
 import cython
-from cython.cimports.beanpole.engine.commands.long_command import Work, begin
-from cython.cimports.beanpole.engine.engine import Engine
+from cython.cimports.beanpole.engine.commands.long_command import LongCommand, begin
 from cython.cimports.beanpole.engine.state.job import Job
+from cython.cimports.beanpole.engine.state.queue import Queue
 from cython.cimports.beanpole.engine.state.session import Session
 from cython.cimports.beanpole.engine.state.tube import Watch
 from cython.cimports.beanpole.protocol.extensions import Kind, bit
@@ -49,7 +49,7 @@ VERB_NAMES = {
 
 @cython.final
 @cython.cclass
-class SessionPage(Work):
+class SessionPage(LongCommand):
     """A list-sessions that is under way."""
 
     number = cython.declare(uint64_t)
@@ -63,12 +63,12 @@ class SessionPage(Work):
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
-    def step(self, engine: Engine, now_ns: int64_t, session: Session) -> cython.int:
+    def step(self, queue: Queue, now_ns: int64_t, session: Session) -> cython.int:
         """Write of the next sessions."""
         each: Session
         cost: cython.Py_ssize_t = 0
-        places: list = engine.sessions.places
-        at: cython.Py_ssize_t = engine.sessions.first_from(self.number)
+        places: list = queue.sessions.places
+        at: cython.Py_ssize_t = queue.sessions.first_from(self.number)
         while self.left and cost < MOVES_PER_TURN:
             if at == len(places):
                 self.left = 0
@@ -77,7 +77,7 @@ class SessionPage(Work):
             if places[at - 1] is None:
                 continue
             each = cython.cast(Session, places[at - 1], typecheck=True)
-            text = text_of(engine, now_ns, each)
+            text = text_of(queue, now_ns, each)
             self.texts.append(text)
             self.bytes += len(text)
             cost += cost_of(each)
@@ -101,9 +101,9 @@ def cost_of(session: Session) -> cython.Py_ssize_t:
 
 
 @cython.cfunc
-def text_of(engine: Engine, now_ns: int64_t, session: Session) -> bytes:
+def text_of(queue: Queue, now_ns: int64_t, session: Session) -> bytes:
     """Return the item of one session in the list."""
-    peer = "console" if session.own else engine.describe(session.owner)
+    peer = "console" if session.own else queue.describe(session.owner)
     watches = session.watches[:WATCHED_SHOWN_MAX]
     watched = [cython.cast(Watch, watch, typecheck=True).tube.name.decode() for watch in watches]
     lines = [
@@ -136,7 +136,7 @@ def oldest_ns(session: Session) -> int64_t:
     return oldest
 
 
-def list_sessions(engine, now_ns, session, command):
+def list_sessions(queue, now_ns, session, command):
     """list-sessions: who is connected, those behind a number."""
     page: SessionPage = SessionPage()
     given: uint64_t = command.args.given
@@ -147,10 +147,10 @@ def list_sessions(engine, now_ns, session, command):
         page.number = command.args.after + 1
         if page.number == 0:  # there is none behind the greatest of all numbers
             page.left = 0
-    return begin(engine, now_ns, session, page)
+    return begin(queue, now_ns, session, page)
 
 
-def name_session(session, command):
+def name_session(queue, now_ns, session, command):
     """name-session: how people shall recognize the session."""
     session.name = command.args.key_at[: command.args.key_bytes]
     return session.out.word(Word.NAMED)

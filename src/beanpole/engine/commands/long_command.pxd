@@ -1,16 +1,15 @@
 # The header of long_command.py.
-cimport cython
 from libc.stdint cimport int64_t
 
-from beanpole.engine.engine cimport Engine
+from beanpole.engine.state.queue cimport Queue
 from beanpole.engine.state.session cimport Session
 
-cdef class Work:
-    cdef int step(self, Engine engine, int64_t now_ns, Session session) except -1
-    cdef bint go_on_alone(self, Engine engine) except -1
+cdef class LongCommand:
+    cdef int step(self, Queue queue, int64_t now_ns, Session session) except -1
+    cdef bint go_on_alone(self, Queue queue) except -1
 
-cdef int begin(Engine engine, int64_t now_ns, Session session, Work work) except -1
-cdef int abandon(Engine engine, Session session) except -1
-cdef int leave_to_ticks(Engine engine, Work work) except -1
-cdef int attend(Engine engine) except -1
-cdef int go_on(Engine engine, int64_t now_ns, Session session) except -1
+cdef int begin(Queue queue, int64_t now_ns, Session session, LongCommand work) except -1
+cdef int abandon(Queue queue, Session session) except -1
+cdef int leave_to_ticks(Queue queue, LongCommand work) except -1
+cdef int attend(Queue queue) except -1
+cdef int go_on(Queue queue, int64_t now_ns, Session session) except -1

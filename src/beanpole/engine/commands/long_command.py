@@ -9,22 +9,22 @@ ticks, a piece in each (``Engine.unattended``); so it does with the jobs that th
 """
 
 import cython
-from cython.cimports.beanpole.engine.engine import Engine, Outcome
-from cython.cimports.beanpole.engine.policies.throttle import and_opened
+from cython.cimports.beanpole.engine.commands.serve import offer_opened
+from cython.cimports.beanpole.engine.state.queue import Outcome, Queue
 from cython.cimports.beanpole.engine.state.session import Session
 from cython.cimports.libc.stdint import int64_t
 
 
 @cython.cclass
-class Work:
+class LongCommand:
     """What is left of one command. Subclasses say what a step is."""
 
-    def step(self, engine: Engine, now_ns: int64_t, session: Session):
+    def step(self, queue: Queue, now_ns: int64_t, session: Session):
         """Do the next piece. Return AGAIN when no more can be done in this turn: the log has no room yet."""
         session.work = None
         return 0
 
-    def go_on_alone(self, engine: Engine):
+    def go_on_alone(self, queue: Queue):
         """Do a piece of what must not stay half done now that the session is closed; False: there is no more of it.
 
         A piece takes from ``Engine.moves_left``, of which it finds some left.
@@ -32,48 +32,48 @@ class Work:
         return False
 
 
-def begin(engine, now_ns, session, work):
+def begin(queue, now_ns, session, work):
     """Do the first piece of a command, and leave the rest to the turns that follow.
 
     The command has begun, so that it can't be run again from the front: a step that has to wait is not repeated here.
     """
     session.work = work
-    work.step(engine, now_ns, session)
+    work.step(queue, now_ns, session)
     return Outcome.DONE
 
 
-def abandon(engine, session):
+def abandon(queue, session):
     """Forget the command of a session that is closed, but for what must not stay half done."""
-    work: Work = cython.cast(Work, session.work, typecheck=True)
+    work: LongCommand = cython.cast(LongCommand, session.work, typecheck=True)
     session.work = None
-    return leave_to_ticks(engine, work)
+    return leave_to_ticks(queue, work)
 
 
-def leave_to_ticks(engine, work):
+def leave_to_ticks(queue, work):
     """Do a piece of what must not stay half done, and leave the rest of it to the next ticks."""
-    if work.go_on_alone(engine):
-        if engine.unattended is None:
-            engine.unattended = []
-        engine.unattended.append(work)
+    if work.go_on_alone(queue):
+        if queue.unattended is None:
+            queue.unattended = []
+        queue.unattended.append(work)
     return 0
 
 
-def attend(engine):
+def attend(queue):
     """Go on with what is left of sessions that are closed, one after the other, as far as that may be in this turn."""
-    while engine.unattended is not None and engine.moves_left > 0:
-        if not cython.cast(Work, engine.unattended[0], typecheck=True).go_on_alone(engine):
-            del engine.unattended[0]
-            if not engine.unattended:
-                engine.unattended = None
+    while queue.unattended is not None and queue.moves_left > 0:
+        if not cython.cast(LongCommand, queue.unattended[0], typecheck=True).go_on_alone(queue):
+            del queue.unattended[0]
+            if not queue.unattended:
+                queue.unattended = None
     return 0
 
 
-def go_on(engine, now_ns, session):
-    """Do the next piece of the command of a session; return AGAIN as :meth:`Work.step` does."""
-    engine.now_ns = now_ns
+def go_on(queue, now_ns, session):
+    """Do the next piece of the command of a session; return AGAIN as :meth:`LongCommand.step` does."""
+    queue.now_ns = now_ns
     # A reference of our own: the last step takes the session's away.
-    work: Work = cython.cast(Work, session.work, typecheck=True)
-    outcome: cython.int = work.step(engine, now_ns, session)
-    if engine.opened is not None:
-        engine.offer_all(now_ns, and_opened(engine, []))
+    work: LongCommand = cython.cast(LongCommand, session.work, typecheck=True)
+    outcome: cython.int = work.step(queue, now_ns, session)
+    if queue.opened is not None:
+        offer_opened(queue, now_ns)
     return outcome

@@ -1,18 +1,18 @@
 # The header of put.py.
 from libc.stdint cimport int64_t
 
-from beanpole.engine.engine cimport Engine
 from beanpole.engine.state.job cimport Job
+from beanpole.engine.state.queue cimport Queue
 from beanpole.engine.state.session cimport Session
 from beanpole.engine.state.tube cimport Tube
 from beanpole.protocol.commands cimport Command
 
-cdef int put(Engine engine, int64_t now_ns, Session session, Command command) except -1
-cdef int add_job(Engine engine, int64_t now_ns, Job job, int64_t delay_ns) except -1
-cdef int put_job(Engine engine, int64_t now_ns, Session session, Command command) except -1
-cdef int put_unique(Engine engine, int64_t now_ns, Session session, Command command) except -1
-cdef int insert(Engine engine, int64_t now_ns, Session session, Command command, Tube tube, Job before) except -1
-cdef int replace(Engine engine, int64_t now_ns, Session session, Command command, Job job) except -1
+cdef int put(Queue queue, int64_t now_ns, Session session, Command command) except -1
+cdef int add_job(Queue queue, int64_t now_ns, Job job, int64_t delay_ns) except -1
+cdef int put_job(Queue queue, int64_t now_ns, Session session, Command command) except -1
+cdef int put_unique(Queue queue, int64_t now_ns, Session session, Command command) except -1
+cdef int insert(Queue queue, int64_t now_ns, Session session, Command command, Tube tube, Job before) except -1
+cdef int replace(Queue queue, int64_t now_ns, Session session, Command command, Job job) except -1
 cdef int take_numbers(Job job, Command command) except -1
 cdef int take_time(Job job, Command command) except -1
-cdef int find_job(Engine engine, Session session, Command command) except -1
+cdef int find_job(Queue queue, int64_t now_ns, Session session, Command command) except -1

@@ -1,20 +1,20 @@
 """put; put-job, which says by name what differs from what most jobs have; and find-job, which finds it by its key."""
 
 import cython
-from cython.cimports.beanpole.engine.commands.change import no_room
-from cython.cimports.beanpole.engine.commands.report import peek
-from cython.cimports.beanpole.engine.engine import Outcome
-from cython.cimports.beanpole.engine.policies.attempts import begin_count, forget_death
-from cython.cimports.beanpole.engine.policies.expiry import begin_expiry, give_expiry, is_over, take_expiry
+from cython.cimports.beanpole.engine.commands.serve import is_over, offer
+from cython.cimports.beanpole.engine.commands.stats import reply_found
+from cython.cimports.beanpole.engine.policies.attempts import begin_count
+from cython.cimports.beanpole.engine.policies.expiry import begin_expiry, give_expiry, take_expiry
+from cython.cimports.beanpole.engine.policies.retry import forget_death
 from cython.cimports.beanpole.engine.policies.throttle import is_full, refuse_put, refuses
 from cython.cimports.beanpole.engine.policies.uniqueness import end_key, give_body_key, give_key, key_holder
 from cython.cimports.beanpole.engine.state.job import Flag, Job, State, new_job, replace_body
+from cython.cimports.beanpole.engine.state.queue import Outcome
 from cython.cimports.beanpole.engine.state.records import Room
+from cython.cimports.beanpole.engine.state.rules import RULE_TAGS_BYTES
 from cython.cimports.beanpole.engine.state.tags import EXPIRY_BYTES, TAG_FRAME_BYTES, ExpireBit, KeyBit, Tag, put_tag
-from cython.cimports.beanpole.engine.state.tally import Count
+from cython.cimports.beanpole.engine.state.times import Count
 from cython.cimports.beanpole.engine.state.tube import Tube, is_awaited
-from cython.cimports.beanpole.engine.state.tuberules import RULE_TAGS_BYTES
-from cython.cimports.beanpole.protocol.commands import Verb
 from cython.cimports.beanpole.protocol.extensions import Kind, bit
 from cython.cimports.beanpole.protocol.replies import Word
 from cython.cimports.libc.stdint import int64_t, uint32_t, uint64_t
@@ -35,7 +35,7 @@ OF_A_KEY = cython.declare(uint64_t, bit(Kind.TAKEN) | bit(Kind.UNTIL))
 """Options that say something only of a key."""
 
 
-def put(engine, now_ns, session, command):
+def put(queue, now_ns, session, command):
     """put: add a job, and offer it to the sessions that wait. A put that is refused takes no id."""
     job: Job
     tube: Tube = session.used
@@ -44,50 +44,49 @@ def put(engine, now_ns, session, command):
     size: int64_t = len(tube.name) + command.body_bytes
     if tube.rules is not None:
         if tube.rules.unique:
-            return put_unique(engine, now_ns, session, command)
+            return put_unique(queue, now_ns, session, command)
         full = is_full(tube, 1, command.body_bytes)
         size += RULE_TAGS_BYTES
-    if not engine.draining and not full:
-        room = engine.records.room_for_put(size)
+    if not queue.draining and not full:
+        room = queue.records.room_for_put(size)
         if room == Room.WAIT:
             return Outcome.AGAIN
-    engine.command_counts[cython.cast(cython.int, Verb.PUT)] += 1
-    engine.count_producer(session)
-    if engine.draining:
+    queue.count_producer(session)
+    if queue.draining:
         return session.out.word(Word.DRAINING)
     if full:
-        refuse_put(engine, tube)
+        refuse_put(queue, tube)
     if full or room == Room.FULL:
         return session.out.word(Word.OUT_OF_MEMORY)
-    job = new_job(engine.next_job_id, tube, command.body_at, command.body_bytes)
+    job = new_job(queue.next_job_id, tube, command.body_at, command.body_bytes)
     if job is None:
         return session.out.word(Word.OUT_OF_MEMORY)
     job.pri = command.pri
     job.ttr_s = command.ttr_s
-    add_job(engine, now_ns, job, command.delay_ns)
+    add_job(queue, now_ns, job, command.delay_ns)
     session.out.number(Word.INSERTED, job.id)
     if tube.wide is not None:
         session.moved_count += len(tube.wide) // WIDE_PER_MOVE
-    return engine.offer(now_ns, tube) if is_awaited(tube) else 0
+    return offer(queue, now_ns, tube) if is_awaited(tube) else 0
 
 
-def add_job(engine, now_ns, job, delay_ns):
+def add_job(queue, now_ns, job, delay_ns):
     """Add a new job, whose id, tube, priority and TTR are set. The caller offers it to the sessions that wait."""
     job.created_at_ns = now_ns
-    engine.jobs.add(job)
-    engine.next_job_id += 1
-    engine.total_jobs_count += 1
+    queue.jobs.add(job)
+    queue.next_job_id += 1
+    queue.total_jobs_count += 1
     if job.tube.rules is not None:
         begin_count(job)
     if job.tube.rules is not None or job.tag_bytes:
         begin_expiry(job, now_ns + delay_ns)
     job.tube.total_jobs_count += 1
     job.tube.body_bytes += job.body_bytes
-    engine.enter_after(now_ns, job, delay_ns)
-    return engine.records.job_put(job)
+    queue.enter_after(now_ns, job, delay_ns)
+    return queue.records.job_put(job)
 
 
-def put_job(engine, now_ns, session, command):
+def put_job(queue, now_ns, session, command):
     """put-job: a new job, unless its key is taken. Its tube is made only when nothing refuses it any more."""
     given: uint64_t = command.args.given
     keyed: cython.bint = given & bit(Kind.KEY) != 0
@@ -97,22 +96,22 @@ def put_job(engine, now_ns, session, command):
     name: bytes = tube.name
     if given & bit(Kind.TUBE):
         name = command.args.tube_at[: command.args.tube_bytes]
-        tube = engine.tube_named(name)
+        tube = queue.tube_named(name)
     size: cython.Py_ssize_t = len(name) + command.body_bytes + RULE_TAGS_BYTES
     holder: Job = None
     merges: cython.bint = False
     overwrites: cython.bint = command.args.replace
     if keyed:
-        holder = key_holder(engine, tube, command.args.key_at, command.args.key_bytes, False)
+        holder = key_holder(queue, tube, command.args.key_at, command.args.key_bytes, False)
         size += KEY_TAG_BYTES + command.args.key_bytes
     elif tube is not None and tube.rules is not None and tube.rules.unique:
-        holder = key_holder(engine, tube, command.body_at, command.body_bytes, True)
+        holder = key_holder(queue, tube, command.body_at, command.body_bytes, True)
         merges = holder is not None
         overwrites = tube.rules.unique_replace
-    if holder is not None and holder.flags & Flag.COUNTING and is_over(engine, now_ns, holder):
+    if holder is not None and holder.flags & Flag.COUNTING and is_over(queue, now_ns, holder):
         holder = None
         merges = False
-        tube = engine.tube_named(name)
+        tube = queue.tube_named(name)
     if given & bit(Kind.EXPIRE):
         size += TAG_FRAME_BYTES + EXPIRY_BYTES
     if holder is not None:
@@ -120,74 +119,70 @@ def put_job(engine, now_ns, session, command):
     exists: cython.bint = holder is not None and not overwrites
     replaces: cython.bint = holder is not None and holder.state != State.RESERVED
     full: cython.bint = refuses(
-        engine, name, tube, 0 if replaces else 1, command.body_bytes - (holder.body_bytes if replaces else 0)
+        queue, name, tube, 0 if replaces else 1, command.body_bytes - (holder.body_bytes if replaces else 0)
     )
     room: cython.int = Room.OK
-    if not engine.draining and not exists and not full:
-        room = engine.records.room_for_put(size)
+    if not queue.draining and not exists and not full:
+        room = queue.records.room_for_put(size)
         if room == Room.WAIT:
-            return no_room(session, room)
-    engine.count_producer(session)
-    if engine.draining:
+            return queue.no_room(session, room)
+    queue.count_producer(session)
+    if queue.draining:
         return session.out.word(Word.DRAINING)
     if exists:
-        session.read_index = engine.records.index
+        session.read_index = queue.records.index
         if merges:
-            engine.tally(tube, Count.MERGED, 1)
+            queue.tally(tube, Count.MERGED, 1)
         return session.out.number(Word.INSERTED if merges else Word.EXISTS, holder.id)
     if full:
-        refuse_put(engine, tube)
+        refuse_put(queue, tube)
         return session.out.word(Word.OUT_OF_MEMORY)
-    if room == Room.FULL or (tube is None and engine.too_many_tubes(name)):
+    if room == Room.FULL or (tube is None and queue.too_many_tubes(name)):
         return session.out.word(Word.OUT_OF_MEMORY)
     if replaces:
-        return replace(engine, now_ns, session, command, holder)
-    return insert(engine, now_ns, session, command, engine.open_tube(name) if tube is None else tube, holder)
+        return replace(queue, now_ns, session, command, holder)
+    return insert(queue, now_ns, session, command, queue.open_tube(name) if tube is None else tube, holder)
 
 
-def put_unique(engine, now_ns, session, command):
+def put_unique(queue, now_ns, session, command):
     """Put in a tube whose jobs are unique: the same as a put-job with these numbers."""
     command.args.given = bit(Kind.PRI) | bit(Kind.DELAY) | bit(Kind.TTR)
     command.args.pri = command.pri
     command.args.delay_ns = command.delay_ns
     command.args.ttr_s = command.ttr_s
     command.args.replace = False
-    engine.command_counts[cython.cast(cython.int, Verb.PUT)] += 1
-    outcome: cython.int = put_job(engine, now_ns, session, command)
-    if outcome == Outcome.AGAIN:
-        engine.command_counts[cython.cast(cython.int, Verb.PUT)] -= 1
-    return outcome
+    return put_job(queue, now_ns, session, command)
 
 
-def insert(engine, now_ns, session, command, tube, before):
+def insert(queue, now_ns, session, command, tube, before):
     """Put a new job; `before` is the job that somebody holds and that loses its key to it, or None.
 
     That is recorded behind the new job: if a crash lost what follows it, the one would be deleted for nothing.
     """
-    job: Job = new_job(engine.next_job_id, tube, command.body_at, command.body_bytes)
+    job: Job = new_job(queue.next_job_id, tube, command.body_at, command.body_bytes)
     if job is None:
-        engine.drop_if_unused(tube)
+        queue.drop_if_unused(tube)
         return session.out.word(Word.OUT_OF_MEMORY)
     if before is not None:
-        end_key(engine, before, KeyBit.SUPERSEDED)
+        end_key(queue, before, KeyBit.SUPERSEDED)
     if command.args.given & bit(Kind.KEY):
         give_key(job, command.args.key_at, command.args.key_bytes, command.args.until_reserve)
     elif tube.rules is not None and tube.rules.unique:
         give_body_key(job, tube.rules.unique_until_reserve)
     take_numbers(job, command)
     take_time(job, command)
-    add_job(engine, now_ns, job, command.args.delay_ns)
+    add_job(queue, now_ns, job, command.args.delay_ns)
     if before is not None:
-        engine.records.job_changed(before)
+        queue.records.job_changed(before)
     session.out.number(Word.INSERTED, job.id)
-    return engine.offer(now_ns, tube)
+    return offer(queue, now_ns, tube)
 
 
-def replace(engine, now_ns, session, command, job):
+def replace(queue, now_ns, session, command, job):
     """Let a job that waits be what was put now, in its place: its id stays, and when it was put first."""
-    engine.records.job_dropped(job)
+    queue.records.job_dropped(job)
     if not replace_body(job, command.body_at, command.body_bytes):
-        engine.records.job_put(job)
+        queue.records.job_put(job)
         return session.out.word(Word.OUT_OF_MEMORY)
     put_tag(job, Tag.FAILURE_TEXT, cython.NULL, 0)
     forget_death(job)
@@ -197,15 +192,15 @@ def replace(engine, now_ns, session, command, job):
         give_body_key(job, job.tube.rules.unique_until_reserve)
     else:
         give_key(job, command.args.key_at, command.args.key_bytes, command.args.until_reserve)
-    engine.leave(job)
+    queue.leave(job)
     take_numbers(job, command)
     take_time(job, command)
     begin_expiry(job, now_ns + command.args.delay_ns)
-    engine.enter_after(now_ns, job, command.args.delay_ns)
-    engine.records.job_put(job)
-    engine.tally(job.tube, Count.MERGED if merges else Count.REPLACED, 1)
+    queue.enter_after(now_ns, job, command.args.delay_ns)
+    queue.records.job_put(job)
+    queue.tally(job.tube, Count.MERGED if merges else Count.REPLACED, 1)
     session.out.number(Word.INSERTED if merges else Word.REPLACED, job.id)
-    return engine.offer(now_ns, job.tube)
+    return offer(queue, now_ns, job.tube)
 
 
 def take_numbers(job, command):
@@ -222,7 +217,7 @@ def take_time(job, command):
     return take_expiry(job) if job.tag_bytes else 0
 
 
-def find_job(engine, session, command):
+def find_job(queue, now_ns, session, command):
     """find-job: the job that holds a key."""
-    tube: Tube = engine.tube_named(command.args.tube_at[: command.args.tube_bytes])
-    return peek(engine, session, key_holder(engine, tube, command.args.key_at, command.args.key_bytes, False))
+    tube: Tube = queue.tube_named(command.args.tube_at[: command.args.tube_bytes])
+    return reply_found(queue, session, key_holder(queue, tube, command.args.key_at, command.args.key_bytes, False))

@@ -5,15 +5,13 @@ of them a turn, and then the command is answered.
 """
 
 import cython
-from cython.cimports.beanpole.engine.commands.change import no_room
-from cython.cimports.beanpole.engine.commands.long_command import Work, begin
-from cython.cimports.beanpole.engine.engine import Engine
-from cython.cimports.beanpole.engine.policies.throttle import begin_bucket, close_or_open
+from cython.cimports.beanpole.engine.commands.long_command import LongCommand, begin
+from cython.cimports.beanpole.engine.policies.throttle import attach, replace_rules
+from cython.cimports.beanpole.engine.state.queue import Queue
 from cython.cimports.beanpole.engine.state.records import Room
-from cython.cimports.beanpole.engine.state.ruletable import RuleTable
+from cython.cimports.beanpole.engine.state.rules import RuleSet
 from cython.cimports.beanpole.engine.state.session import Session
 from cython.cimports.beanpole.engine.state.tube import Tube
-from cython.cimports.beanpole.engine.state.tuberules import RuleSet, TubeRules
 from cython.cimports.beanpole.protocol.replies import Word
 from cython.cimports.libc.stdint import int64_t
 
@@ -42,50 +40,18 @@ WHY_BYTES_MAX = 180
 # --- the rules of a tube ----------------------------------------------------------------------------------------------
 
 
-def attach(engine, tube):
-    """Let a tube have the rules that are set for it; what has a state goes on if its rule is the same as before."""
-    source: RuleSet = None if engine.rules is None else engine.rules.match(tube.name)
-    before: TubeRules = tube.rules
-    if source is None:
-        if before is None:
-            return 0
-        tube.rules = None
-    elif before is None or before.source is not source:
-        tube.rules = TubeRules(source)
-        if tube.rules.rate_interval_ns:
-            begin_bucket(engine, tube, tube.rules, before)
-    else:
-        return 0
-    return close_or_open(engine, tube)
-
-
-def replace_rules(engine, pattern, rules):
-    """Let a pattern have rules, or none. Those that it had are counted no more; the tubes keep theirs for now."""
-    old: RuleSet = None if engine.rules is None else engine.rules.named(pattern)
-    if old is not None:
-        engine.records.rules_dropped(old)
-        engine.rules.drop(pattern)
-    if rules is not None:
-        if engine.rules is None:
-            engine.rules = RuleTable()
-        engine.rules.add(rules)
-    elif engine.rules is not None and engine.rules.count == 0:
-        engine.rules = None
-    return 0
-
-
-def attach_all(engine, pattern):
+def attach_all(queue, pattern):
     """Let every tube that a pattern is for have the rules that are set for it now."""
     work: Attach = Attach()
-    work.begin(engine, pattern)
+    work.begin(queue, pattern)
     while work.at:
-        work.look(engine)
+        work.look(queue)
     return 0
 
 
 @cython.final
 @cython.cclass
-class Attach(Work):
+class Attach(LongCommand):
     """A change of rules that is under way.
 
     The list of tubes is looked at from its end: a tube that is forgotten gives its place to the last one, which is
@@ -101,37 +67,37 @@ class Attach(Work):
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
-    def begin(self, engine: Engine, pattern: bytes) -> cython.int:
+    def begin(self, queue: Queue, pattern: bytes) -> cython.int:
         """Look for the tubes of a pattern; that of a name is found at once."""
         if pattern.endswith(b"*"):
             self.prefix = pattern[:-1]
-            self.at = len(engine.tube_list)
+            self.at = len(queue.tube_list)
             return 0
-        tube: Tube = engine.tube_named(pattern)
-        return 0 if tube is None else attach(engine, tube)
+        tube: Tube = queue.tube_named(pattern)
+        return 0 if tube is None else attach(queue, tube)
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
-    def look(self, engine: Engine) -> cython.int:
+    def look(self, queue: Queue) -> cython.int:
         """Look at the next tubes; return how many jobs could be moved in that time."""
         tube: Tube
         attached: cython.Py_ssize_t = 0
         left: cython.Py_ssize_t = NAMES_PER_TURN
-        self.at = min(self.at, cython.cast(cython.Py_ssize_t, len(engine.tube_list)))
+        self.at = min(self.at, cython.cast(cython.Py_ssize_t, len(queue.tube_list)))
         while left and self.at:
             left -= 1
             self.at -= 1
-            tube = cython.cast(Tube, engine.tube_list[self.at], typecheck=True)
+            tube = cython.cast(Tube, queue.tube_list[self.at], typecheck=True)
             if tube.name.startswith(self.prefix):
-                attach(engine, tube)
+                attach(queue, tube)
                 attached += 1
         return (NAMES_PER_TURN - left) // NAMES_PER_MOVE + attached
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
-    def step(self, engine: Engine, now_ns: int64_t, session: Session) -> cython.int:
+    def step(self, queue: Queue, now_ns: int64_t, session: Session) -> cython.int:
         """Look at the next tubes, and reply when none is left."""
-        session.moved_count += self.look(engine)
+        session.moved_count += self.look(queue)
         if self.at:
             return 0
         session.work = None
@@ -139,16 +105,16 @@ class Attach(Work):
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
-    def go_on_alone(self, engine: Engine) -> cython.bint:
+    def go_on_alone(self, queue: Queue) -> cython.bint:
         """Look at the next tubes: the rules hold, whether or not anybody reads the reply."""
-        engine.moves_left -= self.look(engine)
+        queue.moves_left -= self.look(queue)
         return self.at != 0
 
 
 # --- the commands -----------------------------------------------------------------------------------------------------
 
 
-def set_rules(engine, now_ns, session, command):
+def set_rules(queue, now_ns, session, command):
     """set-rules: the rules of a tube, of a prefix of tubes or of all. The same rules again change nothing."""
     pattern: bytes = command.args.tube_at[: command.args.tube_bytes]
     session.moved_count += MOVES_PER_SETTING + command.body_bytes // RULE_BYTES_PER_MOVE
@@ -157,43 +123,43 @@ def set_rules(engine, now_ns, session, command):
     except RulesError as wrong:
         return bad_rules(session, wrong.line, wrong.why)
     rules: RuleSet = RuleSet(pattern, parsed, now_ns)
-    old: RuleSet = None if engine.rules is None else engine.rules.named(pattern)
+    old: RuleSet = None if queue.rules is None else queue.rules.named(pattern)
     if old is not None and old.text == rules.text:
-        session.read_index = engine.records.index
+        session.read_index = queue.records.index
         return session.out.word(Word.RULES_SET)
-    if old is None and engine.rules is not None and engine.rules.count >= PATTERNS_MAX:
+    if old is None and queue.rules is not None and queue.rules.count >= PATTERNS_MAX:
         return bad_rules(session, 0, f"there are rules for {PATTERNS_MAX} patterns already")
-    room: cython.int = engine.records.room_for_change(len(pattern) + len(rules.text))
+    room: cython.int = queue.records.room_for_change(len(pattern) + len(rules.text))
     if room != Room.OK:
-        return no_room(session, room)
-    replace_rules(engine, pattern, rules)
-    engine.records.rules_changed(rules)
-    return begin_attach(engine, now_ns, session, pattern, Word.RULES_SET)
+        return queue.no_room(session, room)
+    replace_rules(queue, pattern, rules)
+    queue.records.rules_changed(rules)
+    return begin_attach(queue, now_ns, session, pattern, Word.RULES_SET)
 
 
-def drop_rules(engine, now_ns, session, command):
+def drop_rules(queue, now_ns, session, command):
     """drop-rules: what is set for a pattern is no more."""
     pattern: bytes = command.args.tube_at[: command.args.tube_bytes]
-    rules: RuleSet = None if engine.rules is None else engine.rules.named(pattern)
+    rules: RuleSet = None if queue.rules is None else queue.rules.named(pattern)
     if rules is None:
-        return engine.not_found(session)
-    room: cython.int = engine.records.room_for_change(len(pattern))
+        return queue.not_found(session)
+    room: cython.int = queue.records.room_for_change(len(pattern))
     if room != Room.OK:
-        return no_room(session, room)
+        return queue.no_room(session, room)
     session.moved_count += MOVES_PER_SETTING
-    replace_rules(engine, pattern, None)
-    engine.records.rules_deleted(rules)
-    return begin_attach(engine, now_ns, session, pattern, Word.DROPPED)
+    replace_rules(queue, pattern, None)
+    queue.records.rules_deleted(rules)
+    return begin_attach(queue, now_ns, session, pattern, Word.DROPPED)
 
 
 @cython.cfunc
 @cython.exceptval(-1, check=False)
-def begin_attach(engine: Engine, now_ns: int64_t, session: Session, pattern: bytes, reply: Word) -> cython.int:
+def begin_attach(queue: Queue, now_ns: int64_t, session: Session, pattern: bytes, reply: Word) -> cython.int:
     """Let the tubes of a pattern have their rules, and reply then."""
     work: Attach = Attach()
     work.reply = reply
-    work.begin(engine, pattern)
-    return begin(engine, now_ns, session, work)
+    work.begin(queue, pattern)
+    return begin(queue, now_ns, session, work)
 
 
 @cython.cfunc
@@ -207,31 +173,31 @@ def bad_rules(session: Session, line: cython.Py_ssize_t, why: str) -> cython.int
     return session.out.end()
 
 
-def get_rules(engine, session, command):
+def get_rules(queue, now_ns, session, command):
     """get-rules: the rules that a tube of this name has, whether or not there is one, and for what they were set."""
     name: bytes = command.args.tube_at[: command.args.tube_bytes]
-    rules: RuleSet = None if engine.rules is None else engine.rules.match(name)
+    rules: RuleSet = None if queue.rules is None else queue.rules.match(name)
     if rules is None:
-        return engine.not_found(session)
+        return queue.not_found(session)
     session.moved_count += MOVES_PER_TEXT
-    session.read_index = engine.records.index
+    session.read_index = queue.records.index
     return session.out.text(b"---\n" + text_of(rules))
 
 
-def list_rules(engine, session, command):
+def list_rules(queue, now_ns, session, command):
     """list-rules: all rules in the order of their patterns, as many as one reply takes; none: there are no more."""
     rules: RuleSet
     texts: list = []
     left: cython.Py_ssize_t = REPLY_BYTES_PER_TURN
     after: bytes = command.args.after_at[: command.args.after_bytes] if command.args.after_bytes else b""
-    for rules in [] if engine.rules is None else engine.rules.all():
+    for rules in [] if queue.rules is None else queue.rules.all():
         if rules.pattern > after:
             texts.append(b"- " + b"\n  ".join(text_of(rules).splitlines()) + b"\n")
             left -= len(texts[len(texts) - 1])
             if left < 0:
                 break
     session.moved_count += MOVES_PER_SETTING + MOVES_PER_TEXT * len(texts)
-    session.read_index = engine.records.index
+    session.read_index = queue.records.index
     return session.out.text(b"---\n" + b"".join(texts))
 
 

@@ -1,4 +1,6 @@
-"""The statistics as pairs of key and value, keys and order as beanstalkd 1.13, and as the YAML that clients read.
+"""The commands that only report: peeks, stats and lists; and what is not a command.
+
+Statistics are pairs of key and value, keys and order as beanstalkd 1.13, and as the YAML that clients read.
 
 What only the process knows (its pid, its processor time, its log) comes from ``facts()``, a dict by key; a key that it
 leaves out shows what beanstalkd shows without a log. Strings are quoted as docs/compatibility.md says: version,
@@ -6,13 +8,19 @@ hostname, os and platform always, the name of a tube never, for clients compare 
 """
 
 import cython
-from cython.cimports.beanpole.engine.engine import Engine
+from cython.cimports.beanpole.engine.commands.long_command import LongCommand, begin
 from cython.cimports.beanpole.engine.state.ages import oldest_s
+from cython.cimports.beanpole.engine.state.heap import Heap
 from cython.cimports.beanpole.engine.state.job import Job, deadline_of
-from cython.cimports.beanpole.engine.state.tube import Tube
+from cython.cimports.beanpole.engine.state.queue import Queue
+from cython.cimports.beanpole.engine.state.session import Session
+from cython.cimports.beanpole.engine.state.tube import Tube, Watch, names
 from cython.cimports.beanpole.engine.state.wide import waiting_in
+from cython.cimports.beanpole.protocol.commands import Verb
+from cython.cimports.beanpole.protocol.replies import Word
 from cython.cimports.libc.stdint import int64_t
 
+from beanpole.engine import limits
 from beanpole.protocol.commands import COMMAND_KEYS, EXTENSION_KEYS
 
 SECOND_NS = cython.declare(int64_t, 1_000_000_000)
@@ -51,41 +59,36 @@ def yaml(pairs: list[tuple[str, object]]) -> bytes:
     return ("---\n" + "".join(lines)).encode()
 
 
-def names(tubes: Iterable[Tube]) -> bytes:
-    """Return the items of a YAML list of tube names."""
-    return b"".join([b"- %b\n" % cython.cast(Tube, tube, typecheck=True).name for tube in tubes])
-
-
-def process(uptime_s: int, draining: bool, facts: Mapping[str, str]) -> list[tuple[str, object]]:
+def process_pairs(uptime_s: int, draining: bool, facts: Mapping[str, str]) -> list[tuple[str, object]]:
     """Return what stats says of the process; what nobody else has stands at the end."""
     said = {"uptime": uptime_s, "draining": "true" if draining else "false", **facts}
     known = [(key, said.pop(key, value)) for key, value in PROCESS_KEYS]
     return known + list(said.items())
 
 
-def engine(engine: Engine, now_ns: int64_t) -> list[tuple[str, object]]:
+def server_pairs(queue: Queue, now_ns: int64_t) -> list[tuple[str, object]]:
     """Return stats as pairs."""
-    uptime_s: int64_t = (now_ns - engine.started_at_ns) // SECOND_NS
+    uptime_s: int64_t = (now_ns - queue.started_at_ns) // SECOND_NS
     return [
-        ("current-jobs-urgent", engine.urgent_count),
-        *[(f"current-jobs-{name}", engine.state_counts[state]) for state, name in enumerate(STATE_NAMES)],
-        *[(key, engine.command_counts[verb]) for verb, key in COMMAND_KEYS],
-        ("job-timeouts", engine.timeout_count),
-        ("total-jobs", engine.total_jobs_count),
-        ("max-job-size", engine.body_bytes_max),
-        ("current-tubes", len(engine.tube_list)),
-        ("current-connections", engine.session_count),
-        ("current-producers", engine.producer_count),
-        ("current-workers", engine.worker_count),
-        ("current-waiting", engine.waiting_count),
-        ("total-connections", engine.total_session_count),
-        *process(uptime_s, engine.draining, engine.facts()),
-        *(engine.total.pairs() if engine.extensions else []),
-        *[(key, engine.command_counts[verb]) for verb, key in EXTENSION_KEYS if engine.extensions],
+        ("current-jobs-urgent", queue.urgent_count),
+        *[(f"current-jobs-{name}", queue.state_counts[state]) for state, name in enumerate(STATE_NAMES)],
+        *[(key, queue.command_counts[verb]) for verb, key in COMMAND_KEYS],
+        ("job-timeouts", queue.timeout_count),
+        ("total-jobs", queue.total_jobs_count),
+        ("max-job-size", queue.body_bytes_max),
+        ("current-tubes", len(queue.tube_list)),
+        ("current-connections", queue.session_count),
+        ("current-producers", queue.producer_count),
+        ("current-workers", queue.worker_count),
+        ("current-waiting", queue.waiting_count),
+        ("total-connections", queue.total_session_count),
+        *process_pairs(uptime_s, queue.draining, queue.facts()),
+        *(queue.total.pairs() if queue.extensions else []),
+        *[(key, queue.command_counts[verb]) for verb, key in EXTENSION_KEYS if queue.extensions],
     ]
 
 
-def tube(tube: Tube, now_ns: int64_t) -> list[tuple[str, object]]:
+def tube_pairs(tube: Tube, now_ns: int64_t) -> list[tuple[str, object]]:
     """Return stats-tube as pairs."""
     left_ns: int64_t = tube.paused_until_ns - now_ns if tube.paused_until_ns else 0
     return [
@@ -106,7 +109,7 @@ def tube(tube: Tube, now_ns: int64_t) -> list[tuple[str, object]]:
     ]
 
 
-def more_of(tube: Tube, now_ns: int64_t, started_at_ns: int64_t) -> list[tuple[str, object]]:
+def sum_pairs(tube: Tube, now_ns: int64_t, started_at_ns: int64_t) -> list[tuple[str, object]]:
     """Return what stats-tubes alone says: the sums of what stats-job counts of each job, and the oldest ready one."""
     return [
         ("jobs-reserved", tube.total_reserve_count),
@@ -119,7 +122,7 @@ def more_of(tube: Tube, now_ns: int64_t, started_at_ns: int64_t) -> list[tuple[s
     ]
 
 
-def job(job: Job, now_ns: int64_t) -> list[tuple[str, object]]:
+def job_pairs(job: Job, now_ns: int64_t) -> list[tuple[str, object]]:
     """Return stats-job as pairs."""
     due_ns: int64_t = deadline_of(job)
     left_ns: int64_t = due_ns - now_ns if due_ns else 0
@@ -139,3 +142,133 @@ def job(job: Job, now_ns: int64_t) -> list[tuple[str, object]]:
         ("buries", job.bury_count),
         ("kicks", job.kick_count),
     ]
+
+
+NAMES_PER_TURN = cython.declare(cython.Py_ssize_t, limits.NAMES_PER_TURN)
+NAMES_PER_MOVE = cython.declare(cython.Py_ssize_t, 3)
+"""Names that are collected in the time in which a job is moved."""
+
+REPLY_BYTES_PER_TURN = cython.declare(cython.Py_ssize_t, limits.REPLY_BYTES_PER_TURN)
+
+MISTAKES = {
+    Verb.UNKNOWN_COMMAND: Word.UNKNOWN_COMMAND,
+    Verb.BAD_FORMAT: Word.BAD_FORMAT,
+    Verb.JOB_TOO_BIG: Word.JOB_TOO_BIG,
+    Verb.EXPECTED_CRLF: Word.EXPECTED_CRLF,
+}
+"""The replies to what is not a command."""
+
+
+def mistake(queue, now_ns, session, command):
+    """Reply to what is no command, or none that can be read."""
+    if command.counted == Verb.PUT and command.verb == Verb.EXPECTED_CRLF:
+        queue.count_producer(session)
+    session.quitting = command.closes
+    return session.out.word(MISTAKES[command.verb])
+
+
+def stats(queue, now_ns, session, command):
+    """stats: the counts over all tubes, and what only the process knows."""
+    return session.out.text(yaml(server_pairs(queue, now_ns)))
+
+
+def stats_tube(queue, now_ns, session, command):
+    """stats-tube: the counts of a tube."""
+    tube: Tube = queue.tube_named(command.tube)
+    return queue.not_found(session) if tube is None else session.out.text(yaml(tube_pairs(tube, now_ns)))
+
+
+def stats_job(queue, now_ns, session, command):
+    """stats-job: the numbers of a job."""
+    job: Job = queue.jobs.find(command.id)
+    session.read_index = queue.records.index
+    return queue.not_found(session) if job is None else session.out.text(yaml(job_pairs(job, now_ns)))
+
+
+def peek(queue, now_ns, session, command):
+    """peek: a job in any state."""
+    return reply_found(queue, session, queue.jobs.find(command.id))
+
+
+def peek_first(queue, now_ns, session, command):
+    """peek-ready, peek-delayed, peek-buried: the first job of the used tube in that state."""
+    heap: Heap = session.used.buried
+    if command.verb == Verb.PEEK_READY:
+        heap = session.used.ready
+    elif command.verb == Verb.PEEK_DELAYED:
+        heap = session.used.delayed
+    return reply_found(queue, session, cython.cast(Job, heap.entries[0].item) if heap.count else None)
+
+
+def reply_found(queue, session, job):
+    """Reply with a job, or that there is none."""
+    if job is None:
+        return queue.not_found(session)
+    session.read_index = queue.records.index
+    return session.out.body(Word.FOUND, job.id, job.body, job.body_bytes)
+
+
+def list_tubes(queue, now_ns, session, command):
+    """list-tubes: the names of all tubes as they are now, though it may take a few turns to write them."""
+    return begin_text(queue, now_ns, session, queue.listed.all_texts()[::-1])
+
+
+def list_tubes_watched(queue, now_ns, session, command):
+    """list-tubes-watched: the names of the tubes that the session watches."""
+    return begin(queue, now_ns, session, Names())
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def begin_text(queue: Queue, now_ns: int64_t, session: Session, texts: list) -> cython.int:
+    """Begin to write a YAML list, of which the last text comes first."""
+    work: Pieces = Pieces()
+    work.texts = [b"\r\n", *texts]
+    session.out.number(Word.OK, 4 + sum(map(len, texts)))
+    session.out.add_bytes(b"---\n")
+    return begin(queue, now_ns, session, work)
+
+
+@cython.final
+@cython.cclass
+class Names(LongCommand):
+    """A list-tubes-watched whose names are collected: it begins with how many bytes they have."""
+
+    texts = cython.declare(list)
+    """The names of NAMES_PER_TURN tubes each, the last first; None: none yet."""
+    at = cython.declare(cython.Py_ssize_t)
+    """Tubes that are done."""
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def step(self, queue: Queue, now_ns: int64_t, session: Session) -> cython.int:
+        """Collect the next names; when all are there, begin to write."""
+        watches = session.watches[self.at : self.at + NAMES_PER_TURN]
+        if self.texts is None:
+            self.texts = []
+        self.texts.insert(0, names([cython.cast(Watch, watch, typecheck=True).tube for watch in watches]))
+        self.at += len(watches)
+        session.moved_count += len(watches) // NAMES_PER_MOVE
+        if self.at < len(session.watches):
+            return 0
+        return begin_text(queue, now_ns, session, self.texts)
+
+
+@cython.final
+@cython.cclass
+class Pieces(LongCommand):
+    """A long reply that ``session.out`` has no room for yet."""
+
+    texts = cython.declare(list)
+    """What is not written yet, the last first."""
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def step(self, queue: Queue, now_ns: int64_t, session: Session) -> cython.int:
+        """Write REPLY_BYTES_PER_TURN of it."""
+        end: cython.Py_ssize_t = session.out.buffer.size + REPLY_BYTES_PER_TURN
+        while self.texts and session.out.buffer.size < end:
+            session.out.add_bytes(self.texts.pop())
+        if not self.texts:
+            session.work = None
+        return 0

@@ -1,10 +1,13 @@
-# The header of stats_tubes.py. Its class is not here: engine.py imports every class of a header that it reads, and the two
-# modules need each other.
+# The header of stats_tubes.py.
 from libc.stdint cimport int64_t
 
-from beanpole.engine.engine cimport Engine
+from beanpole.engine.state.queue cimport Queue
 from beanpole.engine.state.session cimport Session
+from beanpole.engine.state.times cimport ServerTimes
+from beanpole.engine.state.tube cimport Tube
 from beanpole.protocol.commands cimport Command
 
-cdef int stats_histograms(Engine engine, int64_t now_ns, Session session, Command command) except -1
-cdef int stats_tubes(Engine engine, int64_t now_ns, Session session, Command command) except -1
+cdef int stats_tubes(Queue queue, int64_t now_ns, Session session, Command command) except -1
+cdef int stats_histograms(Queue queue, int64_t now_ns, Session session, Command command) except -1
+cdef bytes head_of(ServerTimes times)
+cdef bytes item_of(Tube tube)

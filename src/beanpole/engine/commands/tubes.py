@@ -1,22 +1,23 @@
 """The commands that say which tubes a session uses and watches, and pause-tube."""
 
 import cython
+from cython.cimports.beanpole.engine.commands.serve import offer
 from cython.cimports.beanpole.engine.state.records import Room
 from cython.cimports.beanpole.engine.state.session import Session
 from cython.cimports.beanpole.engine.state.tube import Tube, Watch
-from cython.cimports.beanpole.protocol.commands import Verb
 from cython.cimports.beanpole.protocol.replies import Word
 from cython.cimports.libc.stdint import int64_t
 
 SECOND_NS = cython.declare(int64_t, 1_000_000_000)
 
 
-def use(engine, session, name):
+def use(queue, now_ns, session, command):
     """use: where put and its like work from now on."""
-    if engine.too_many_tubes(name):
+    name: bytes = command.tube
+    if queue.too_many_tubes(name):
         return turn_away(session)
-    engine.switch_used(session, engine.open_tube(name))
-    return reply_used(session)
+    queue.switch_used(session, queue.open_tube(name))
+    return list_tube_used(queue, now_ns, session, command)
 
 
 @cython.cfunc
@@ -30,43 +31,45 @@ def turn_away(session: Session) -> cython.int:
     return session.out.word(Word.OUT_OF_MEMORY)
 
 
-def reply_used(session):
+def list_tube_used(queue, now_ns, session, command):
     """list-tube-used: where put and its like work."""
     return session.out.name(Word.USING, session.used.name)
 
 
-def watch(engine, session, name):
+def watch(queue, now_ns, session, command):
     """watch: one more tube to reserve from."""
-    if engine.too_many_tubes(name):
+    name: bytes = command.tube
+    if queue.too_many_tubes(name):
         return turn_away(session)
-    tube: Tube = engine.open_tube(name)
+    tube: Tube = queue.open_tube(name)
     if tube not in session.watch_of:
-        engine.add_watch(session, tube)
+        queue.add_watch(session, tube)
     return session.out.number(Word.WATCHING, len(session.watches))
 
 
-def ignore(engine, session, name):
+def ignore(queue, now_ns, session, command):
     """ignore: one tube less to reserve from, but never none."""
-    watch: Watch = session.watch_of.get(engine.tube_named(name))
+    watch: Watch = session.watch_of.get(queue.tube_named(command.tube))
     if watch is not None:
         if len(session.watches) == 1:
             return session.out.word(Word.NOT_IGNORED)
-        engine.drop_watch(session, watch)
+        queue.drop_watch(session, watch)
     return session.out.number(Word.WATCHING, len(session.watches))
 
 
-def pause(engine, now_ns, session, command):
+def pause_tube(queue, now_ns, session, command):
     """pause-tube: nothing is reserved from the tube for some seconds; 0 ends a pause."""
-    tube: Tube = engine.tube_named(command.tube)
+    tube: Tube = queue.tube_named(command.tube)
     if tube is None:
-        return engine.not_found(session)
+        return queue.not_found(session)
     size: int64_t = len(tube.name) + (0 if tube.tags is None else len(tube.tags))
-    if engine.records.room_for_change(size) != Room.OK:
-        return engine.no_room(session, Verb.PAUSE_TUBE, size)
+    room: cython.int = queue.records.room_for_change(size)
+    if room != Room.OK:
+        return queue.no_room(session, room)
     tube.pause_count += 1
     tube.pause(command.delay_ns // SECOND_NS, now_ns + command.delay_ns if command.delay_ns else 0)
-    engine.records.tube_changed(tube)
+    queue.records.tube_changed(tube)
     session.out.word(Word.PAUSED)
     if tube.paused_until_ns:
-        return engine.arm(tube, tube.paused_until_ns)
-    return engine.offer(now_ns, tube)
+        return queue.arm(tube, tube.paused_until_ns)
+    return offer(queue, now_ns, tube)

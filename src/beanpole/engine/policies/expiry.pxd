@@ -1,10 +1,8 @@
 # The header of expiry.py.
 from libc.stdint cimport int64_t
 
-from beanpole.engine.engine cimport Engine
 from beanpole.engine.state.job cimport Job
-from beanpole.engine.state.tube cimport Tube
-from beanpole.engine.state.tube cimport Tube
+from beanpole.engine.state.queue cimport Queue
 
 cdef int give_expiry(Job job, int64_t duration_ns, int bits) except -1
 cdef int begin_expiry(Job job, int64_t due_ns) except -1
@@ -12,9 +10,5 @@ cdef int take_expiry(Job job) except -1
 cdef void count_expiry(Job job, int64_t due_ns) noexcept
 cdef void stop_expiry(Job job) noexcept
 cdef int64_t expiry_of(Job job) noexcept
-cdef int follow_expiry(Engine engine, Job job) except -1
+cdef int follow_expiry(Queue queue, Job job) except -1
 cdef bint dies_of_age(Job job) noexcept
-cdef int64_t ends(Engine engine, int64_t now_ns, Job job) except -1
-cdef bint may_offer(int64_t now_ns, Tube tube, int passed) noexcept
-cdef int end_cost(Job job) noexcept
-cdef bint is_over(Engine engine, int64_t now_ns, Job job) except -1

@@ -10,9 +10,9 @@ whoever hands out jobs looks at each (:func:`ends`).
 """
 
 import cython
-from cython.cimports.beanpole.engine.policies.attempts import CHANGE_BYTES, Why, die
 from cython.cimports.beanpole.engine.state.expiryqueue import ExpiryQueue
-from cython.cimports.beanpole.engine.state.job import Flag, Job, State, deadline_of
+from cython.cimports.beanpole.engine.state.job import Flag, Job
+from cython.cimports.beanpole.engine.state.rules import TubeRules
 from cython.cimports.beanpole.engine.state.tags import (
     EXPIRY_BYTES,
     ExpireBit,
@@ -23,16 +23,7 @@ from cython.cimports.beanpole.engine.state.tags import (
     put_tag,
     read_flags,
 )
-from cython.cimports.beanpole.engine.state.tally import Count
-from cython.cimports.beanpole.engine.state.tube import Tube
-from cython.cimports.beanpole.engine.state.tuberules import TubeRules
 from cython.cimports.libc.stdint import INT64_MAX, int64_t
-
-from beanpole.engine import limits
-
-FAILED_BYTES_PER_JOB = cython.declare(cython.int, limits.FAILED_BYTES_PER_JOB)
-
-ENDS_PER_TURN = cython.declare(cython.int, limits.ENDS_PER_TURN)
 
 AT = cython.declare(cython.Py_ssize_t, 0)
 """Where in the tag it stands when the time is over; 0: it does not count."""
@@ -98,71 +89,17 @@ def expiry_of(job):
     return get_number(tag_of(job) + AT, 8)
 
 
-def follow_expiry(engine, job):
+def follow_expiry(queue, job):
     """Let a job that expires, and has just become ready or delayed, stand in the queue."""
     at_ns: int64_t = expiry_of(job)
     if at_ns == 0:
         return 0
-    if engine.expiry is None:
-        engine.expiry = ExpiryQueue()
-    engine.expiry.add(job, at_ns)
-    return engine.arm(engine.expiry, at_ns)
+    if queue.expiry is None:
+        queue.expiry = ExpiryQueue()
+    queue.expiry.add(job, at_ns)
+    return queue.arm(queue.expiry, at_ns)
 
 
 def dies_of_age(job):
     """Whether a job that expires is dead when its time is over, and not deleted."""
     return tag_of(job)[BITS] & ExpireBit.DEAD != 0
-
-
-def ends(engine, now_ns, job):
-    """Take away a job that has flags if there is no place for it outside the hands of its holder; whether it is gone.
-
-    That is one whose key another job took, or whose time is over: it is deleted, or dead and somewhere else. What is
-    asked of a job that comes back; the caller offers ``job.tube``. The return value is what it wrote, in bytes.
-    """
-    if job.flags & Flag.SUPERSEDED:
-        engine.discard(job)
-        return CHANGE_BYTES
-    if not job.flags & Flag.EXPIRES:
-        return 0
-    at_ns: int64_t = expiry_of(job)
-    if at_ns == 0 or at_ns > now_ns:
-        return 0
-    before: Tube = job.tube
-    written: int64_t = CHANGE_BYTES
-    if dies_of_age(job):
-        written = die(engine, now_ns, job, Why.EXPIRED, False)
-        if job.state == State.DELAYED and job.flags & Flag.COUNTING:
-            if job.tube is before and expiry_of(job) <= now_ns:  # there was no room: it is tried again
-                engine.expiry.remove(job)
-                return engine.expiry.add(job, deadline_of(job)) + written
-    else:
-        engine.discard(job)
-    engine.tally(before, Count.EXPIRED, 1)
-    return written
-
-
-def may_offer(now_ns, tube, passed):
-    """Whether a tube goes on to offer its jobs after it has passed over some that were over.
-
-    After ENDS_PER_TURN of them it does not if the next one is over as well: the next tick takes that, and goes on then.
-    """
-    job: Job = cython.cast(Job, tube.ready.entries[0].item)
-    return passed < ENDS_PER_TURN or not (job.flags & Flag.COUNTING and expiry_of(job) <= now_ns)
-
-
-def end_cost(job):
-    """As how many of ENDS_PER_TURN the end of a job counts that is in the way: one that dies is written whole."""
-    if job.flags & Flag.COUNTING and dies_of_age(job):
-        return 1 + job.body_bytes // FAILED_BYTES_PER_JOB
-    return 1
-
-
-def is_over(engine, now_ns, job):
-    """Whether the time of a job that is about to be handed out is over: then it is gone, and offered where it went."""
-    before: Tube = job.tube
-    if not ends(engine, now_ns, job):
-        return False
-    if job.tube is not before:
-        engine.offer(now_ns, job.tube)
-    return True

@@ -13,9 +13,10 @@ holds and as many as come in it. The bucket of a tube that is forgotten before i
 from itertools import islice
 
 import cython
-from cython.cimports.beanpole.engine.state.tally import Count
+from cython.cimports.beanpole.engine.state.queue import Queue
+from cython.cimports.beanpole.engine.state.rules import RuleSet, RuleTable, TubeRules, token_at_ns
+from cython.cimports.beanpole.engine.state.times import Count
 from cython.cimports.beanpole.engine.state.tube import Closed, Tube
-from cython.cimports.beanpole.engine.state.tuberules import RuleSet, TubeRules, token_at_ns
 from cython.cimports.libc.stdint import int64_t, uint8_t
 
 LIMITS = cython.declare(uint8_t, Closed.RATE | Closed.CONCURRENCY)
@@ -35,62 +36,62 @@ def is_full(tube, jobs, size):
     return size > 0 and rules.bytes_max != 0 and tube.body_bytes + size > rules.bytes_max
 
 
-def refuses(engine, name, tube, jobs, size):
+def refuses(queue, name, tube, jobs, size):
     """Whether the tube of a name, there or not (None), takes no more."""
     if tube is not None:
         return tube.rules is not None and is_full(tube, jobs, size)
-    rules: RuleSet = None if engine.rules is None else engine.rules.match(name)
+    rules: RuleSet = None if queue.rules is None else queue.rules.match(name)
     return rules is not None and 0 < rules.rules.bytes_max < size  # it has no job yet, and one is always allowed
 
 
-def refuse_put(engine, tube):
+def refuse_put(queue, tube):
     """Count a put that was refused by a rule, of a tube that may not be there."""
     if tube is None:
-        return engine.total.add(Count.PUTS_REFUSED, 1)
-    return engine.tally(tube, Count.PUTS_REFUSED, 1)
+        return queue.total.add(Count.PUTS_REFUSED, 1)
+    return queue.tally(tube, Count.PUTS_REFUSED, 1)
 
 
 # --- rate -------------------------------------------------------------------------------------------------------------
 
 
-def begin_bucket(engine, tube, rules, before):
+def begin_bucket(queue, tube, rules, before):
     """Let the bucket of a tube that gets rules be empty since they were set, or go on if its rate stays the same."""
     fill_ns: int64_t = rules.rate_burst * rules.rate_interval_ns
     full_at_ns: int64_t
     if before is None:
-        full_at_ns = max(rules.source.set_at_ns, engine.started_at_ns) + fill_ns
+        full_at_ns = max(rules.source.set_at_ns, queue.started_at_ns) + fill_ns
     elif before.rate_interval_ns == rules.rate_interval_ns and before.rate_burst == rules.rate_burst:
         full_at_ns = before.full_at_ns
     else:
-        full_at_ns = engine.now_ns + fill_ns
-    kept: tuple = engine.buckets.pop(tube.name, None)
+        full_at_ns = queue.now_ns + fill_ns
+    kept: tuple = queue.buckets.pop(tube.name, None)
     if kept is not None and kept[1:] == (rules.rate_interval_ns, rules.rate_burst):
         full_at_ns = max(full_at_ns, cython.cast(int64_t, kept[0]))
     rules.full_at_ns = full_at_ns
     return 0
 
 
-def keep_bucket(engine, tube):
+def keep_bucket(queue, tube):
     """Keep the bucket of a tube that is forgotten, unless it is full; forget some that are full by now.
 
     While a log is read back (there is no time yet) none is kept: when the engine begins to serve, all are empty. There
     are never more than tubes may be: who takes a token from one new tube after the other gets no more memory by that.
     """
     rules: TubeRules = tube.rules
-    if rules.rate_interval_ns == 0 or engine.now_ns == 0 or rules.full_at_ns <= engine.now_ns:
+    if rules.rate_interval_ns == 0 or queue.now_ns == 0 or rules.full_at_ns <= queue.now_ns:
         return 0
     kept: tuple
-    for name in list(islice(engine.buckets, BUCKETS_LOOKED_AT)):
-        kept = engine.buckets.pop(name)
-        if cython.cast(int64_t, kept[0]) > engine.now_ns:
-            engine.buckets[name] = kept  # behind the others
-    if len(engine.buckets) >= engine.tubes_max:
-        engine.buckets.pop(next(iter(engine.buckets)))
-    engine.buckets[tube.name] = (rules.full_at_ns, rules.rate_interval_ns, rules.rate_burst)
+    for name in list(islice(queue.buckets, BUCKETS_LOOKED_AT)):
+        kept = queue.buckets.pop(name)
+        if cython.cast(int64_t, kept[0]) > queue.now_ns:
+            queue.buckets[name] = kept  # behind the others
+    if len(queue.buckets) >= queue.tubes_max:
+        queue.buckets.pop(next(iter(queue.buckets)))
+    queue.buckets[tube.name] = (rules.full_at_ns, rules.rate_interval_ns, rules.rate_burst)
     return 0
 
 
-def take_token(engine, now_ns, tube):
+def take_token(queue, now_ns, tube):
     """Take the token for a reservation from a tube with rules, and close the tube if it was the last one."""
     rules: TubeRules = tube.rules
     if rules.rate_interval_ns == 0:
@@ -99,25 +100,25 @@ def take_token(engine, now_ns, tube):
     if token_at_ns(rules) <= now_ns:
         return 0
     tube.closed |= Closed.RATE
-    return engine.arm(tube, token_at_ns(rules))
+    return queue.arm(tube, token_at_ns(rules))
 
 
 # --- concurrency ------------------------------------------------------------------------------------------------------
 
 
-def note_held(tube):
+def close_if_taken(tube):
     """Close a tube with rules, of which a job was reserved, if it was the last one that may be held."""
     if tube.rules.concurrency and tube.reserved_count >= tube.rules.concurrency:
         tube.closed |= Closed.CONCURRENCY
     return 0
 
 
-def note_free(engine, tube):
+def open_if_free(queue, tube):
     """Open a tube of which a job is held no more, if that was the reason why it is closed."""
     if tube.closed & Closed.CONCURRENCY and tube.reserved_count < tube.rules.concurrency:
         tube.closed &= ~cython.cast(uint8_t, Closed.CONCURRENCY)
         if tube.closed == 0:
-            note_opened(engine, tube)
+            note_opened(queue, tube)
     return 0
 
 
@@ -126,23 +127,23 @@ def note_free(engine, tube):
 
 @cython.cfunc
 @cython.exceptval(-1, check=False)
-def note_opened(engine: Engine, tube: Tube) -> cython.int:
+def note_opened(queue: Queue, tube: Tube) -> cython.int:
     """Note a tube that may give jobs again."""
-    if engine.opened is None:
-        engine.opened = []
-    engine.opened.append(tube)
+    if queue.opened is None:
+        queue.opened = []
+    queue.opened.append(tube)
     return 0
 
 
-def and_opened(engine, tubes):
+def and_opened(queue, tubes):
     """Add to a list, from which tubes are offered, those that were opened."""
-    if engine.opened is not None:
-        tubes += engine.opened
-        engine.opened = None
+    if queue.opened is not None:
+        tubes += queue.opened
+        queue.opened = None
     return tubes
 
 
-def close_or_open(engine, tube):
+def close_or_open(queue, tube):
     """Close a tube whose rules have changed, or open it, as its limits say.
 
     While a log is read back no time has come yet, so that a bucket is empty: its timer is due at the first tick.
@@ -152,9 +153,44 @@ def close_or_open(engine, tube):
     if rules is not None:
         if rules.concurrency and tube.reserved_count >= rules.concurrency:
             closed |= Closed.CONCURRENCY
-        if rules.rate_interval_ns and token_at_ns(rules) > engine.now_ns:
+        if rules.rate_interval_ns and token_at_ns(rules) > queue.now_ns:
             closed |= Closed.RATE
-            engine.arm(tube, token_at_ns(rules))
+            queue.arm(tube, token_at_ns(rules))
     opened: cython.bint = tube.closed != 0 and closed == 0
     tube.closed = closed
-    return note_opened(engine, tube) if opened else 0
+    return note_opened(queue, tube) if opened else 0
+
+
+# --- the rules of a tube ----------------------------------------------------------------------------------------------
+
+
+def attach(queue, tube):
+    """Let a tube have the rules that are set for it; what has a state goes on if its rule is the same as before."""
+    source: RuleSet = None if queue.rules is None else queue.rules.match(tube.name)
+    before: TubeRules = tube.rules
+    if source is None:
+        if before is None:
+            return 0
+        tube.rules = None
+    elif before is None or before.source is not source:
+        tube.rules = TubeRules(source)
+        if tube.rules.rate_interval_ns:
+            begin_bucket(queue, tube, tube.rules, before)
+    else:
+        return 0
+    return close_or_open(queue, tube)
+
+
+def replace_rules(queue, pattern, rules):
+    """Let a pattern have rules, or none. Those that it had are counted no more; the tubes keep theirs for now."""
+    old: RuleSet = None if queue.rules is None else queue.rules.named(pattern)
+    if old is not None:
+        queue.records.rules_dropped(old)
+        queue.rules.drop(pattern)
+    if rules is not None:
+        if queue.rules is None:
+            queue.rules = RuleTable()
+        queue.rules.add(rules)
+    elif queue.rules is not None and queue.rules.count == 0:
+        queue.rules = None
+    return 0

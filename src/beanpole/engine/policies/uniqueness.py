@@ -16,18 +16,18 @@ from cython.cimports.libc.stdint import uint8_t
 from cython.cimports.libc.string import memcpy
 
 
-def key_holder(engine, tube, key, size, body):
+def key_holder(queue, tube, key, size, body):
     """Return the job that holds a key in a tube, or None; `body`: the key is its body."""
-    return None if engine.keys is None or tube is None else engine.keys.find(tube, key, size, body)
+    return None if queue.keys is None or tube is None else queue.keys.find(tube, key, size, body)
 
 
-def rival(engine, tube, job):
+def rival(queue, tube, job):
     """Return the job that holds, in a tube, the key which a job wants that doesn't hold it; or None."""
     size: cython.Py_ssize_t = 0
     if not job.flags & Flag.KEYED:
         return None
     key: cython.p_const_char = key_of(job, cython.address(size))
-    return key_holder(engine, tube, key, size, is_body(job))
+    return key_holder(queue, tube, key, size, is_body(job))
 
 
 def give_key(job, key, size, until_reserve):
@@ -47,7 +47,7 @@ def give_body_key(job, until_reserve):
     return read_flags(job)
 
 
-def keep_key(engine, job):
+def keep_key(queue, job):
     """Let a job that enters a state hold its key, or no more.
 
     Only in a log that lost records can another job hold it: then the job that comes later has it.
@@ -56,44 +56,44 @@ def keep_key(engine, job):
     if wants == (job.flags & Flag.HOLDS_KEY != 0):
         return 0
     if not wants:
-        return forget_key(engine, job)
-    if engine.keys is None:
-        engine.keys = KeyIndex()
+        return forget_key(queue, job)
+    if queue.keys is None:
+        queue.keys = KeyIndex()
     job.flags |= Flag.HOLDS_KEY
-    other: Job = engine.keys.add(job)
-    return 0 if other is None else end_key(engine, other, KeyBit.FREED)
+    other: Job = queue.keys.add(job)
+    return 0 if other is None else end_key(queue, other, KeyBit.FREED)
 
 
-def forget_key(engine, job):
+def forget_key(queue, job):
     """Let a job that goes, or whose tube or tags change, not hold its key."""
     if not job.flags & Flag.HOLDS_KEY:
         return 0
     job.flags &= ~cython.cast(uint8_t, Flag.HOLDS_KEY)
-    return engine.keys.remove(job)
+    return queue.keys.remove(job)
 
 
-def end_key(engine, job, bits):
+def end_key(queue, job, bits):
     """Let a job never hold its key again: its tag says why, by a bit. Its size stays; the caller records it."""
     size: cython.Py_ssize_t = 0
     text: cython.p_const_char = find_tag(job, Tag.KEY, cython.address(size))
     cython.cast(cython.p_uchar, text)[0] |= bits
-    forget_key(engine, job)
+    forget_key(queue, job)
     return read_flags(job)
 
 
-def may_return(engine, job):
+def may_return(queue, job):
     """Whether a job that has flags may leave the buried ones: nobody else has its key."""
     if job.flags & Flag.SUPERSEDED:
         return False
-    return job.state != State.BURIED or rival(engine, job.tube, job) is None
+    return job.state != State.BURIED or rival(queue, job.tube, job) is None
 
 
-def settle(engine):
+def settle(queue):
     """Delete the superseded jobs whose holders a restart took away: they have come back."""
-    ids: list = engine.unsettled
-    engine.unsettled = None
+    ids: list = queue.unsettled
+    queue.unsettled = None
     for id in ids:
-        job: Job = engine.jobs.find(id)
+        job: Job = queue.jobs.find(id)
         if job is not None and job.flags & Flag.SUPERSEDED and job.state != State.BURIED:
-            engine.discard(job)
+            queue.discard(job)
     return 0

@@ -1,6 +1,6 @@
 # The header of session.py.
 cimport cython
-from libc.stdint cimport int64_t, uint8_t, uint64_t
+from libc.stdint cimport int64_t, uint64_t, uint8_t
 
 from beanpole.engine.state.heap cimport Heap, Timed
 from beanpole.engine.state.tube cimport Tube, Watch
@@ -29,5 +29,14 @@ cdef class Session(Timed):
     cdef readonly bint producer          # it got past the line of a put once
     cdef readonly bint worker            # it reserved once
     cdef readonly bint quitting          # none of its commands runs any more: it said quit, or what follows can't be meant
-    cdef object work                     # `Work | None`: the rest of a command that takes more than one turn
+    cdef object work                     # `LongCommand | None`: the rest of a command that takes more than one turn
     cdef Py_ssize_t moved_count          # jobs that its command moved and that nobody has charged it for yet
+
+@cython.final
+cdef class SessionList:
+    cdef list places                     # `list[Session | None]`, by number; None: that session is closed
+    cdef readonly Py_ssize_t count       # sessions
+    cdef int add(self, Session session) except -1
+    cdef int remove(self, Session session) except -1
+    cdef int squeeze(self) except -1
+    cdef Py_ssize_t first_from(self, uint64_t number) except -1

@@ -1,6 +1,50 @@
 # The header of times.py.
 cimport cython
-from beanpole.engine.state.histogram cimport Bins, Histogram, Scale
+from libc.stdint cimport uint64_t, uint8_t
+
+cdef extern from *:
+    int __builtin_clzll(unsigned long long) noexcept nogil
+
+cpdef enum Unit:
+    # What a histogram counts, and so its bounds.
+    JOB_TIME = 0                         # microseconds that a job or a waiting reserve takes
+    TURN_TIME                            # microseconds that the server takes
+    COMMANDS                             # commands
+    UNIT_COUNT
+
+cdef enum:
+    BOUNDS_MAX = 28
+
+cdef struct Scale:
+    # The bounds of a unit. No two of them begin with the same bit, so that one comparison finds a number's place.
+    Py_ssize_t count                     # bounds
+    uint64_t[BOUNDS_MAX + 1] bounds      # ascending, and behind them a number that none exceeds
+    uint8_t[65] first                    # by the bits of a number: bounds that have fewer
+
+cdef struct Bins:
+    # What was counted.
+    uint64_t sum
+    uint64_t[BOUNDS_MAX + 1] counts      # numbers up to each bound and beyond the one before, then those beyond all
+
+cdef inline Py_ssize_t place_of(const Scale *scale, uint64_t number) noexcept:
+    # Where a number is counted: a bound itself still belongs below it.
+    cdef Py_ssize_t at = scale.first[64 - __builtin_clzll(number | 1)]
+    return at + (number > scale.bounds[at])
+
+cdef inline void count_in(Bins *bins, Py_ssize_t place, uint64_t number) noexcept:
+    bins.sum += number
+    bins.counts[place] += 1
+
+cdef const Scale *scale_of(Unit unit) noexcept
+cdef bytes text_of(const Scale *scale, const Bins *bins)
+cdef tuple values_of(const Scale *scale, const Bins *bins)
+
+@cython.final
+cdef class Histogram:
+    cdef const Scale *scale
+    cdef Bins bins
+    cpdef int add(self, uint64_t number) except -1
+    cdef bytes text(self)
 
 cpdef enum JobTime:
     # What is timed of each job.
@@ -23,3 +67,20 @@ cdef class ServerTimes:
     cdef readonly Histogram sync         # from when a log begins to make something durable until it is
     cdef readonly Py_ssize_t tube_count  # tubes that have times of their own
     cdef TubeTimes times_of_a_tube(self)
+
+cpdef enum Count:
+    # What is counted for the statistics beyond beanstalkd's.
+    EXPIRED
+    DEAD
+    MOVED_IN
+    MOVED_OUT
+    CLEARED
+    REPLACED
+    MERGED
+    PUTS_REFUSED
+    COUNT_COUNT
+
+@cython.final
+cdef class Tally:
+    cdef uint64_t[COUNT_COUNT] counts    # by Count
+    cdef int add(self, Count count, uint64_t number) noexcept

@@ -1,11 +1,11 @@
 # The header of tube.py.
 cimport cython
-from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint32_t, uint64_t, uint8_t
 
 from beanpole.engine.state.ages cimport Ages
 from beanpole.engine.state.heap cimport Heap, Item, Timed
+from beanpole.engine.state.rules cimport TubeRules
 from beanpole.engine.state.times cimport TubeTimes
-from beanpole.engine.state.tuberules cimport TubeRules
 
 cpdef enum Closed:
     # Why nothing may be reserved from a tube, as bits.
@@ -66,3 +66,15 @@ cdef inline bint can_serve(Tube tube) noexcept:
 cdef inline bint is_awaited(Tube tube) noexcept:
     # Whether sessions may wait for a job of a tube; of wide ones it knows only when it asks them.
     return tube.waiting_count != 0 or tube.wide is not None
+
+@cython.final
+cdef class TubeList:
+    cdef list tubes                      # `list[Tube]`
+    cdef list texts                      # what list-tubes says of each TUBES_PER_BLOCK tubes; None where it has changed
+    cdef int add(self, Tube tube) except -1
+    cdef int remove(self, Tube tube) except -1
+    cdef int changed(self, Py_ssize_t index) except -1
+    cdef bytes text(self, Py_ssize_t block)
+    cdef list all_texts(self)
+
+cdef bytes names(list tubes)

@@ -13,7 +13,7 @@ nothing to give any more: nobody is told when a job goes. Who finds such a tube 
 import cython
 from cython.cimports.beanpole.engine.state.heap import Heap, sooner
 from cython.cimports.beanpole.engine.state.session import Session
-from cython.cimports.beanpole.engine.state.tube import Watch, can_serve
+from cython.cimports.beanpole.engine.state.tube import Tube, Watch, can_serve
 
 
 @cython.cfunc

@@ -1,4 +1,4 @@
-# The header of tuberules.py.
+# The header of rules.py.
 cimport cython
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
@@ -37,3 +37,14 @@ cdef class TubeRules:
 cdef inline int64_t token_at_ns(TubeRules rules) noexcept:
     # When the next token can be taken: the bucket lacks all but one.
     return rules.full_at_ns - (rules.rate_burst - 1) * rules.rate_interval_ns
+
+@cython.final
+cdef class RuleTable:
+    cdef dict sets                       # pattern -> RuleSet
+    cdef list prefixes                   # what patterns with a `*` have before it, in order; None: it has changed
+    cdef list above                      # of each of them the index of the longest other one that it begins with, or -1
+    cdef RuleSet match(self, bytes name)
+    cdef int order(self) except -1
+    cdef RuleSet named(self, bytes pattern)
+    cdef int add(self, RuleSet rules) except -1
+    cdef int drop(self, bytes pattern) except -1

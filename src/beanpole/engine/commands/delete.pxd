@@ -1,0 +1,12 @@
+# The header of delete.py.
+from libc.stdint cimport int64_t, uint64_t
+
+from beanpole.engine.state.queue cimport Queue
+from beanpole.engine.state.session cimport Session
+from beanpole.protocol.commands cimport Command
+
+cdef int delete(Queue queue, int64_t now_ns, Session session, Command command) except -1
+cdef bint delete_job(Queue queue, Session session, uint64_t id) except -1
+cdef int delete_many(Queue queue, int64_t now_ns, Session session, Command command) except -1
+cdef int touch_many(Queue queue, int64_t now_ns, Session session, Command command) except -1
+cdef int clear_tube(Queue queue, int64_t now_ns, Session session, Command command) except -1

@@ -1,0 +1,234 @@
+"""reserve in all its forms: of the next job, of one by its id, of many; and cancel-reserve.
+
+Each job that reserve-many hands out is the one that ``reserve`` would have handed out next. A session that waits is
+given the first job that becomes ready, alone: it is not kept waiting for more.
+"""
+
+import cython
+from cython.cimports.beanpole.engine.commands.serve import end_cost, hold, is_over, reply_jobs, reserve_for, take
+from cython.cimports.beanpole.engine.policies.attempts import is_unsettled
+from cython.cimports.beanpole.engine.policies.expiry import count_expiry
+from cython.cimports.beanpole.engine.policies.uniqueness import may_return
+from cython.cimports.beanpole.engine.state.heap import Heap
+from cython.cimports.beanpole.engine.state.job import Flag, Job, State
+from cython.cimports.beanpole.engine.state.queue import Outcome, Queue
+from cython.cimports.beanpole.engine.state.records import Room
+from cython.cimports.beanpole.engine.state.session import Session
+from cython.cimports.beanpole.engine.state.tube import Tube, Watch, can_serve
+from cython.cimports.beanpole.engine.state.wide import best_of, best_tube
+from cython.cimports.beanpole.protocol.commands import Verb
+from cython.cimports.beanpole.protocol.replies import Word
+from cython.cimports.libc.stdint import int64_t, uint32_t
+from cython.cimports.libc.stdlib import free, malloc
+
+from beanpole.engine import limits
+
+SECOND_NS = cython.declare(int64_t, 1_000_000_000)
+NEVER = cython.declare(int64_t, -1)
+BODIES_BYTES_MAX = cython.declare(cython.Py_ssize_t, limits.BODIES_BYTES_MAX)
+ENDS_PER_TURN = cython.declare(cython.int, limits.ENDS_PER_TURN)
+TUBES_PER_MOVE = cython.declare(cython.Py_ssize_t, 5)
+"""Tubes that reserve-many compares in the time in which a job is moved: each lies elsewhere in memory."""
+
+
+def reserve(queue, now_ns, session, command):
+    """reserve: the ready job of the smallest (pri, id) in the watched tubes that are not paused, or wait for one."""
+    return reserve_until(queue, now_ns, session, NEVER)
+
+
+def reserve_with_timeout(queue, now_ns, session, command):
+    """reserve-with-timeout: the same, but wait no longer than this."""
+    return reserve_until(queue, now_ns, session, now_ns + command.timeout_s * SECOND_NS)
+
+
+def reserve_until(queue, now_ns, session, until_ns):
+    """Reserve the best job that there is, or wait for one; NEVER: for ever."""
+    queue.count_worker(session)
+    left: cython.int = ENDS_PER_TURN
+    while left > 0:
+        best: Heap = best_of(session, cython.address(left))
+        if best is None:
+            break
+        job: Job = cython.cast(Job, best.entries[0].item)
+        cost: cython.int = end_cost(job)
+        if not (job.flags & Flag.COUNTING and is_over(queue, now_ns, job)):
+            return reserve_for(queue, now_ns, session, job)
+        left -= cost
+    if left <= 0:
+        return Outcome.AGAIN
+    if queue.deadline_soon(now_ns, session):
+        return session.out.word(Word.DEADLINE_SOON)
+    if session.half_closed or until_ns == now_ns:
+        return session.out.word(Word.TIMED_OUT)
+    return queue.wait(session, until_ns)
+
+
+def reserve_job(queue, now_ns, session, command):
+    """reserve-job: a job by its id, unless somebody holds it."""
+    job: Job = queue.jobs.find(command.id)
+    if (
+        job is None
+        or job.state == State.RESERVED
+        or (job.state == State.DELAYED and is_unsettled(job))
+        or (job.flags and (not may_return(queue, job) or is_over(queue, now_ns, job)))
+    ):
+        return queue.not_found(session)
+    changes: cython.bint = job.state != State.READY
+    room: cython.int = queue.records.room_for_change(job.tag_bytes) if changes else Room.OK
+    if room != Room.OK:
+        return queue.no_room(session, room)
+    if job.flags & Flag.EXPIRES and job.state == State.BURIED:
+        count_expiry(job, now_ns)
+    hold(queue, now_ns, session, job)
+    session.read_index = queue.records.index
+    session.out.body(Word.RESERVED, job.id, job.body, job.body_bytes)
+    if changes:
+        # When it comes back it is ready, whatever it was: now or, should the server end here, at the next start.
+        queue.records.job_changed(job)
+        session.read_index = queue.records.index
+    return 0
+
+
+def reserve_many(queue, now_ns, session, command):
+    """reserve-many: the jobs that as many reserves would get, at once; where there is none, wait for the first."""
+    queue.count_worker(session)
+    jobs: list = hold_many(queue, now_ns, session, command.args.count)
+    if jobs is None:
+        return Outcome.AGAIN
+    if jobs:
+        return reply_jobs(queue, now_ns, session, jobs)
+    if queue.deadline_soon(now_ns, session):
+        return session.out.word(Word.DEADLINE_SOON)
+    if session.half_closed or command.args.timeout_ns == 0:
+        return session.out.word(Word.TIMED_OUT)
+    queue.wait(session, now_ns + command.args.timeout_ns)
+    session.wants_frame = True
+    return 0
+
+
+def hold_many(queue, now_ns, session, count):
+    """Reserve the best jobs of the watched tubes for a session, up to `count` of them and to BODIES_BYTES_MAX."""
+    tube: Tube
+    size: cython.Py_ssize_t = 0
+    if session.heads is not None:
+        return hold_wide(queue, now_ns, session, count)
+    heads = cython.cast(cython.pointer(Head), malloc(len(session.watches) * cython.sizeof(Head)))
+    if heads is cython.NULL:
+        raise MemoryError
+    place: cython.Py_ssize_t
+    for place in range(len(session.watches)):
+        tube = cython.cast(Watch, session.watches[place], typecheck=True).tube
+        if can_serve(tube):
+            heads[size].place = place
+            look(cython.address(heads[size]), tube)
+            size += 1
+    session.moved_count += size // TUBES_PER_MOVE
+    hole: cython.Py_ssize_t
+    for hole in range((size - 2) // 2, -1, -1):
+        sink(heads, size, hole)
+    try:
+        return hold_best(queue, now_ns, session, count, heads, size)
+    finally:
+        free(heads)
+
+
+@cython.cfunc
+def hold_wide(queue: Queue, now_ns: int64_t, session: Session, count: uint32_t) -> list:
+    """Do what :func:`hold_many` does for a session that watches very many tubes."""
+    left: cython.int = ENDS_PER_TURN + count
+    bytes_left: cython.Py_ssize_t = BODIES_BYTES_MAX
+    jobs: list = []
+    while len(jobs) < count:
+        tube: Tube = best_tube(session, cython.address(left))
+        if tube is None:
+            break
+        job: Job = cython.cast(Job, tube.ready.entries[0].item)
+        cost: cython.int = end_cost(job)
+        if job.flags & Flag.COUNTING and is_over(queue, now_ns, job):
+            left -= cost
+            continue
+        bytes_left -= job.body_bytes
+        if bytes_left < 0 and jobs:
+            break
+        take(queue, now_ns, session, job)
+        jobs.append(job)
+    return jobs if jobs or left > 0 else None
+
+
+def hold_best(queue, now_ns, session, count, heads, size):
+    """Reserve the best jobs of some tubes, of which the one with the best job is always the first.
+
+    None: too many jobs whose time was over were in the way.
+    """
+    tube: Tube
+    job: Job
+    left: cython.Py_ssize_t = BODIES_BYTES_MAX
+    jobs: list = []
+    passed: cython.int = 0
+    while size and len(jobs) < count and passed < ENDS_PER_TURN:
+        tube = cython.cast(Watch, session.watches[heads[0].place], typecheck=True).tube
+        job = cython.cast(Job, tube.ready.entries[0].item)
+        cost: cython.int = end_cost(job)
+        if job.flags & Flag.COUNTING and is_over(queue, now_ns, job):
+            passed += cost
+        else:
+            left -= job.body_bytes
+            if left < 0 and jobs:
+                break
+            take(queue, now_ns, session, job)
+            jobs.append(job)
+        if can_serve(tube):
+            look(heads, tube)
+        else:
+            size -= 1
+            heads[0] = heads[size]
+        sink(heads, size, 0)
+    return jobs if jobs or passed < ENDS_PER_TURN else None
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def look(head: cython.pointer(Head), tube: Tube) -> cython.void:
+    """Note the best job of a tube."""
+    head.key = tube.ready.entries[0].key
+    head.tie = tube.ready.entries[0].tie
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def before(a: cython.pointer(Head), b: cython.pointer(Head)) -> cython.bint:
+    """Whether the best job of one tube comes before that of another."""
+    return a.key < b.key or (a.key == b.key and a.tie < b.tie)
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def sink(heads: cython.pointer(Head), size: cython.Py_ssize_t, hole: cython.Py_ssize_t) -> cython.void:
+    """Move a tube down the heap of tubes, which is in order below it, to its place."""
+    head: Head = heads[hole]
+    child: cython.Py_ssize_t
+    while hole * 2 + 1 < size:
+        child = hole * 2 + 1
+        if child + 1 < size and before(cython.address(heads[child + 1]), cython.address(heads[child])):
+            child += 1
+        if not before(cython.address(heads[child]), cython.address(head)):
+            break
+        heads[hole] = heads[child]
+        hole = child
+    heads[hole] = head
+
+
+def cancel_reserve(queue, now_ns, session, command):
+    """cancel-reserve of a session that does not wait; the connection sees to those that do (:func:`cancel`)."""
+    return session.out.word(Word.NOT_WAITING)
+
+
+def cancel(queue, session):
+    """End the waiting of a session, of its own will: the reply of its reserve is TIMED_OUT."""
+    queue.command_counts[cython.cast(cython.int, Verb.CANCEL_RESERVE)] += 1
+    queue.stop_waiting(session)
+    session.heard_at_ns = queue.now_ns
+    session.last_verb = Verb.CANCEL_RESERVE
+    return session.out.word(Word.TIMED_OUT)

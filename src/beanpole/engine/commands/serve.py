@@ -1,0 +1,168 @@
+"""How jobs get into the hands of sessions: one by one, or as they become ready to the sessions that wait.
+
+- No session waits while a tube that it watches, and that is not paused, has a ready job: whatever makes a job ready
+  offers it (:func:`offer`).
+- A job whose time is over is never handed out: it is passed over, and gone (:func:`is_over`).
+"""
+
+import heapq
+
+import cython
+from cython.cimports.beanpole.engine.commands.job_frame import add_frame
+from cython.cimports.beanpole.engine.policies.attempts import begin_attempt
+from cython.cimports.beanpole.engine.policies.expiry import dies_of_age, expiry_of
+from cython.cimports.beanpole.engine.policies.retry import ends
+from cython.cimports.beanpole.engine.policies.throttle import and_opened, close_if_taken, take_token
+from cython.cimports.beanpole.engine.policies.uniqueness import end_key
+from cython.cimports.beanpole.engine.state.job import Flag, Job, State
+from cython.cimports.beanpole.engine.state.queue import note_reserved, note_wait
+from cython.cimports.beanpole.engine.state.session import Session
+from cython.cimports.beanpole.engine.state.tags import KeyBit
+from cython.cimports.beanpole.engine.state.tube import Tube, can_serve, is_awaited
+from cython.cimports.beanpole.engine.state.wide import next_in_line, note_best
+from cython.cimports.beanpole.protocol.replies import Word
+from cython.cimports.libc.stdint import int64_t
+
+from beanpole.engine import limits
+
+SECOND_NS = cython.declare(int64_t, 1_000_000_000)
+FAILED_BYTES_PER_JOB = cython.declare(cython.int, limits.FAILED_BYTES_PER_JOB)
+ENDS_PER_TURN = cython.declare(cython.int, limits.ENDS_PER_TURN)
+
+
+def hold(queue, now_ns, session, job):
+    """Reserve a job for a session."""
+    due_ns: int64_t = now_ns + job.ttr_s * SECOND_NS
+    frees_key: cython.bint = job.flags & Flag.UNTIL_RESERVE
+    records_key: cython.bint = frees_key and job.state == State.READY  # of others reserve-job records all
+    if job.state == State.READY:
+        note_reserved(queue, job)
+    queue.leave(job)
+    if frees_key:
+        end_key(queue, job, KeyBit.FREED)
+    job.holder = session
+    job.reserve_count += 1
+    job.tube.total_reserve_count += 1
+    queue.enter_at(job, State.RESERVED, due_ns, now_ns)
+    queue.arm(session, due_ns)
+    if job.tube.rules is not None:
+        close_if_taken(job.tube)
+        begin_attempt(queue, job)
+    if records_key and queue.records.room_for_timeout(job.tag_bytes):
+        queue.records.job_changed(job)
+    if queue.records.wants_reservations:
+        queue.records.job_reserved(job)
+    return queue.count_worker(session)
+
+
+def take(queue, now_ns, session, job):
+    """Reserve the job that is next in its tube for a session."""
+    if job.tube.rules is not None:
+        take_token(queue, now_ns, job.tube)
+    return hold(queue, now_ns, session, job)
+
+
+def reserve_for(queue, now_ns, session, job):
+    """Reserve the job that is next in its tube for a session, and reply with it."""
+    take(queue, now_ns, session, job)
+    note_wait(queue, session)
+    session.read_index = queue.records.index
+    return session.out.body(Word.RESERVED, job.id, job.body, job.body_bytes)
+
+
+def is_over(queue, now_ns, job):
+    """Whether the time of a job that is about to be handed out is over: then it is gone, and offered where it went."""
+    before: Tube = job.tube
+    if not ends(queue, now_ns, job):
+        return False
+    if job.tube is not before:
+        offer(queue, now_ns, job.tube)
+    return True
+
+
+def end_cost(job):
+    """As how many of ENDS_PER_TURN the end of a job counts that is in the way: one that dies is written whole."""
+    if job.flags & Flag.COUNTING and dies_of_age(job):
+        return 1 + job.body_bytes // FAILED_BYTES_PER_JOB
+    return 1
+
+
+def may_offer(now_ns, tube, passed):
+    """Whether a tube goes on to offer its jobs after it has passed over some that were over.
+
+    After ENDS_PER_TURN of them it does not if the next one is over as well: the next tick takes that, and goes on then.
+    """
+    job: Job = cython.cast(Job, tube.ready.entries[0].item)
+    return passed < ENDS_PER_TURN or not (job.flags & Flag.COUNTING and expiry_of(job) <= now_ns)
+
+
+def offer(queue, now_ns, tube):
+    """Hand a tube's ready jobs to the sessions that wait for them, the longest waiting first."""
+    if queue.opened is not None:
+        return offer_all(queue, now_ns, and_opened(queue, [tube]))
+    if tube.wide is not None:
+        note_best(tube)
+    passed: cython.int = 0
+    while is_awaited(tube) and can_serve(tube) and may_offer(now_ns, tube, passed):
+        session: Session = next_in_line(tube)
+        if session is None:
+            break
+        cost: cython.int = end_cost(cython.cast(Job, tube.ready.entries[0].item))
+        passed += 0 if serve(queue, now_ns, tube, session) else cost
+    return 0
+
+
+def serve(queue, now_ns, tube, session):
+    """Hand a tube's best job to a session that waits for one; False: its time was over, it is gone.
+
+    After ENDS_PER_TURN of those a tube is left to the next tick, in which more of them go.
+    """
+    job: Job = cython.cast(Job, tube.ready.entries[0].item)
+    if job.flags & Flag.COUNTING and is_over(queue, now_ns, job):
+        return False
+    wants_frame: cython.bint = session.wants_frame
+    queue.wake(session)
+    if wants_frame:
+        take(queue, now_ns, session, job)
+        reply_jobs(queue, now_ns, session, [job])
+    else:
+        reserve_for(queue, now_ns, session, job)
+    return True
+
+
+def offer_all(queue, now_ns, tubes):
+    """Hand out the ready jobs of several tubes, over all of them the smallest (pri, id) first."""
+    tube: Tube
+    heads = []
+    for tube in dict.fromkeys(tubes):
+        if tube.wide is not None:
+            note_best(tube)
+        if is_awaited(tube) and can_serve(tube):
+            heads.append((tube.ready.entries[0].key, tube.ready.entries[0].tie, tube.number, tube))
+    heapq.heapify(heads)
+    passed: cython.int = 0
+    while heads:
+        tube = heapq.heappop(heads)[3]
+        session: Session = next_in_line(tube) if can_serve(tube) else None
+        if session is not None:
+            cost: cython.int = end_cost(cython.cast(Job, tube.ready.entries[0].item))
+            passed += 0 if serve(queue, now_ns, tube, session) else cost
+            if can_serve(tube) and may_offer(now_ns, tube, passed):
+                heapq.heappush(heads, (tube.ready.entries[0].key, tube.ready.entries[0].tie, tube.number, tube))
+    return 0
+
+
+def offer_opened(queue, now_ns):
+    """Hand out the ready jobs of the tubes that the command has opened."""
+    return offer_all(queue, now_ns, and_opened(queue, []))
+
+
+def reply_jobs(queue, now_ns, session, jobs):
+    """Reply with jobs that were just reserved."""
+    session.read_index = queue.records.index
+    session.moved_count += len(jobs)
+    note_wait(queue, session)
+    session.out.number(Word.JOBS, len(jobs))
+    for job in jobs:
+        add_frame(session.out, queue, cython.cast(Job, job, typecheck=True), now_ns)
+    return 0

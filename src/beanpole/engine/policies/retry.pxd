@@ -1,0 +1,36 @@
+# The header of retry.py.
+from libc.stdint cimport int64_t
+
+from beanpole.engine.state.job cimport Job
+from beanpole.engine.state.queue cimport Queue
+from beanpole.engine.state.tube cimport Tube
+
+cpdef enum Why:
+    # Why a job died; the numbers stand in the log.
+    ATTEMPTS = 1                         # its last attempt failed
+    EXPIRED = 2                          # it waited for too long
+    FAILED = 3                           # its worker gave it up
+
+cdef enum:
+    CHANGE_BYTES = 100                   # what the record of a job counts that comes back and keeps its size
+
+cdef enum End:
+    # How the attempt at a job ended that comes back.
+    RELEASED                             # its holder gave it back, and has asked for room
+    SNOOZED                              # the same, and nothing is wrong with the job
+    TIMED_OUT                            # its time to run is over
+    LOST                                 # its holder is gone
+
+cdef int64_t come_back(Queue queue, int64_t now_ns, Job job, End end, int64_t asked_ns, bint whole) except -1
+cdef int64_t ends(Queue queue, int64_t now_ns, Job job) except -1
+cdef bint waits_to_count(Queue queue, Job job) except -1
+cdef int64_t come_due(Queue queue, int64_t now_ns, Job job) except -1
+cdef int become_due(Queue queue, Job job) except -1
+cdef int defer(Queue queue, int64_t due_ns, Job job) except -1
+cdef bytes grave_of(Job job)
+cdef int64_t dead_bytes(Job job) except -1
+cdef int64_t die(Queue queue, int64_t now_ns, Job job, Why why, bint whole) except -1
+cdef bytes died_in(Job job)
+cdef int forget_death(Job job) except -1
+cdef int bury_job(Queue queue, Job job) except -1
+cdef int arrive(Queue queue, int64_t now_ns, Job job, Tube target, int state, int64_t due_ns) except -1
