@@ -88,6 +88,8 @@ def change_job(queue, now_ns, session, command):
         if holder is not None:
             session.read_index = queue.records.index
             return session.out.number(Word.EXISTS, holder.id)
+    # Whatever can refuse comes before the first change. A record that keeps its size needs only room for a change; one
+    # that moves or grows is taken out of the log's accounts and written whole.
     waits: cython.bint = job.state != State.BURIED
     if moves and refuses(queue, name, queue.tube_named(name), 1 if waits else 0, job.body_bytes):
         return session.out.word(Word.OUT_OF_MEMORY)

@@ -108,6 +108,7 @@ def put_job(queue, now_ns, session, command):
         holder = key_holder(queue, tube, command.body_at, command.body_bytes, True)
         merges = holder is not None
         overwrites = tube.rules.unique_replace
+    # A holder whose time is over is deleted here, and may have taken the tube with it: this is a put like any other then.
     if holder is not None and holder.flags & Flag.COUNTING and is_over(queue, now_ns, holder):
         holder = None
         merges = False
@@ -116,6 +117,8 @@ def put_job(queue, now_ns, session, command):
         size += TAG_FRAME_BYTES + EXPIRY_BYTES
     if holder is not None:
         size += holder.tag_bytes  # of which a replacement keeps some
+    # Three outcomes besides a new job: the key stays where it is (EXISTS, or merged by a rule); a job that waits is
+    # replaced in its place; one that is held keeps running and loses its key to the new one.
     exists: cython.bint = holder is not None and not overwrites
     replaces: cython.bint = holder is not None and holder.state != State.RESERVED
     full: cython.bint = refuses(
