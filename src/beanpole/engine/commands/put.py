@@ -108,7 +108,7 @@ def put_job(queue, now_ns, session, command):
         holder = key_holder(queue, tube, command.body_at, command.body_bytes, True)
         merges = holder is not None
         overwrites = tube.rules.unique_replace
-    # A holder whose time is over is deleted here, and may have taken the tube with it: this is a put like any other then.
+    # A holder whose time is over is deleted, and may have taken the tube with it: then this is a put like any other.
     if holder is not None and holder.flags & Flag.COUNTING and is_over(queue, now_ns, holder):
         holder = None
         merges = False
