@@ -10,4 +10,4 @@ def test_a_holder_is_named_by_its_address(process: Process) -> None:
         holder.ask(b"watch t\r\n", b"WATCHING 2\r\n")
         asking.send(b"explain 1\r\n")
         port = holder.socket.getsockname()[1]
-        assert f"({HOST}:{port}), last heard of ".encode() in asking.body()
+        assert f'"peer": "{HOST}:{port}", "silent": '.encode() in asking.body()

@@ -124,7 +124,7 @@ class Extensions(ManyJobs, ABC):
             job.pri = options.get("pri", job.pri)
         if "dead" in options or (self.is_last(job) and not job.superseded and job.over > self.now):
             job.text = text
-            self.die(job, "its worker gave it up" if "dead" in options else "the last attempt failed")
+            self.die(job, "given-up" if "dead" in options else "attempts")
             return "BURIED"
         if job.over > self.now:  # else it ends as one that has waited too long, of which nobody said why it failed
             job.text = text

@@ -83,7 +83,7 @@ class Failures(Rules, ABC):
             job.delay = delay // SECOND
         self.move(job, "delayed" if delay else "ready", self.now + delay if delay else NEVER)
 
-    def die(self, job: Thing, why: str = "the last attempt failed") -> None:
+    def die(self, job: Thing, why: str = "attempts") -> None:
         """A job is dead: it is ready in the tube of the dead, or buried where it is."""
         died_before, grave = job.died, self.rules_of(job.tube).get("dead", job.tube)
         attempt = self.failed_attempt(job)

@@ -4,6 +4,7 @@
 
 from abc import ABC, abstractmethod
 from typing import Any
+from urllib.parse import quote
 
 from tests.model.bookkeeping import NEVER, SECOND, Thing, listed
 from tests.model.failures import Failures
@@ -106,10 +107,12 @@ class ManyJobs(Failures, ABC):
             behind = [job for job in self.jobs_in(tube, state) if job.id > options.get("after", 0)]
             jobs, more = behind[:limit], len(behind) >= limit
         first = f"JOBS {len(jobs)}" + (f" next={jobs[-1].id}" if more else "")
-        return "\r\n".join([first, *(self.frame(job, options.get("bodies", 0)) for job in jobs)])
+        return "\r\n".join(
+            [first, *(self.frame(job, options.get("bodies", 0), options.get("fields", "")) for job in jobs)]
+        )
 
-    def frame(self, job: Thing, shown_bytes: int | None = None) -> str:
-        """A job with its body, or with the front of it and the size of the whole."""
+    def frame(self, job: Thing, shown_bytes: int | None = None, fields: str = "") -> str:
+        """A job with its body, or with the front of it and the size of the whole, and with what else was asked for."""
         shown = job.body[:shown_bytes]
         line = (
             f"JOB {job.id} {len(shown)} tube={job.tube} state={job.state} pri={job.pri} ttr={job.ttr} "
@@ -121,7 +124,14 @@ class ManyJobs(Failures, ABC):
         line += "" if job.key is None else f" key={job.key}"
         if job.died:
             line += (f" from={job.died[0]}" if job.died[0] != job.tube else "") + f" died={seconds(job.died[1])}"
-        return line + ("" if shown_bytes is None else f" size={len(job.body)}") + f"\r\n{shown}"
+        line += "" if shown_bytes is None else f" size={len(job.body)}"
+        more = {
+            "session": f" session={job.holder.number}" if job.state == "reserved" else "",
+            "left": f" left={seconds(job.until - self.now)}" if job.state in {"reserved", "delayed"} else "",
+            "reason": (f" why={job.died[3]} tried={job.died[2]}" if job.died else "")
+            + (f" reason={quote(job.text)}" if job.text else ""),
+        }
+        return line + "".join(text for name, text in more.items() if name in fields.split(",")) + f"\r\n{shown}"
 
     def stats_tubes(self, session: Thing, options: dict[str, Any]) -> str:
         names = sorted(tube for tube in self.tubes if tube > options.get("after", ""))[: options.get("limit", 1000)]

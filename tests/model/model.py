@@ -106,7 +106,7 @@ class Model(Extensions, Explaining, Listing):
             if not job.superseded:
                 self.tally("jobs-expired", job.tube, 1)
                 if job.expire_dead:
-                    self.die(job, "it had waited too long")
+                    self.die(job, "expired")
                     return
             state = "deleted"
             del self.jobs[job.id]

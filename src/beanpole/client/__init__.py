@@ -13,7 +13,8 @@ from beanpole.client.aio import AsyncClient
 from beanpole.client.backoff import Backoff
 from beanpole.client.codec import BytesCodec, Codec, JsonCodec, TextCodec
 from beanpole.client.explanation import Explanation, Reason
-from beanpole.client.extended import Page
+from beanpole.client.extended import JobField, Page
+from beanpole.client.failures import FailureCounts, FailureGroup
 from beanpole.client.histograms import Histogram, Histograms
 from beanpole.client.job import Job, JobInfo
 from beanpole.client.pool import AsyncPool, Pool
@@ -33,10 +34,13 @@ __all__ = [
     "Client",
     "Codec",
     "Explanation",
+    "FailureCounts",
+    "FailureGroup",
     "Histogram",
     "Histograms",
     "Inserted",
     "Job",
+    "JobField",
     "JobInfo",
     "JsonCodec",
     "Page",

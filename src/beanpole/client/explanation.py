@@ -4,8 +4,9 @@ import contextlib
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Self
+from typing import Any, Self
 
+from beanpole.client.sentences import sentence
 from beanpole.client.stats import lines_of, unquoted
 from beanpole.errors import UnexpectedReplyError
 
@@ -17,8 +18,13 @@ class Reason:
     word: str
     """What kind it is: ``paused``, ``delayed``, ``reserved`` and so on."""
 
-    text: str
-    """The same as a sentence."""
+    facts: Mapping[str, Any]
+    """What the server says of it, by the names on the page Protocol; durations are in seconds."""
+
+    @property
+    def text(self) -> str:
+        """The same as a sentence."""
+        return sentence(self.word, self.facts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +46,7 @@ class Explanation(Mapping[str, str]):
             if not colon:
                 raise UnexpectedReplyError(f"an explanation was expected: {data[:200]!r}")
             if line.startswith("- "):
-                reasons.append(Reason(key, written(text.strip())))
+                reasons.append(reason_of(key, text))
             elif key != "reasons":
                 values[key] = unquoted(text.strip())
         return cls(reasons, values)
@@ -55,9 +61,10 @@ class Explanation(Mapping[str, str]):
         return len(self._values)
 
 
-def written(text: str) -> str:
-    """What a sentence says; what somebody else wrote is a string of JSON."""
-    if text.startswith('"'):
-        with contextlib.suppress(ValueError):
-            return str(json.loads(text))
-    return text
+def reason_of(word: str, text: str) -> Reason:
+    """A reason of its word and its facts. Raises UnexpectedReplyError."""
+    with contextlib.suppress(ValueError, KeyError, TypeError):
+        found = Reason(word, json.loads(text))
+        if isinstance(found.text, str):  # it has the facts that its sentence is made of
+            return found
+    raise UnexpectedReplyError(f"facts were expected: {text[:200]!r}")

@@ -5,10 +5,10 @@ beanstalkd where that is safe, see :mod:`~beanpole.client.fallback`; else it rai
 :class:`~beanpole.client.errors.UnsupportedError`, which names the feature. No option is ever dropped.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Generic, Literal, TypeVar, Unpack
+from typing import Generic, Literal, TypeVar, Unpack, get_args
 
 from beanpole.client import fallback, limits
 from beanpole.client.commands import command, number
@@ -28,6 +28,7 @@ from beanpole.client.extensions import (
     whole,
     with_body,
 )
+from beanpole.client.failures import FailureCounts
 from beanpole.client.histograms import Histograms
 from beanpole.client.job import Job, JobInfo, job_id
 from beanpole.client.putting import Inserted, PutOptions, inserted, put_call
@@ -43,6 +44,11 @@ from beanpole.protocol.replies import Word
 from beanpole.protocol.wire import Call, Reply
 
 B = TypeVar("B")
+
+JobField = Literal["session", "peer", "left", "reason"]
+"""What a list says of jobs when it is asked to."""
+
+FIELDS: tuple[JobField, ...] = get_args(JobField)
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,14 +258,17 @@ class Extended(Generic[B]):
         after: int = 0,
         bodies: int | None = None,
         order: Literal["next"] | None = None,
+        fields: Collection[JobField] = (),
     ) -> "Call[Page]":
         """Lists up to `limit` jobs of a tube in a state by their ids, those behind the id `after` (``list-jobs``).
 
         `bodies` is how many bytes of each body the list has; with `order` ``next`` the jobs come in the order in which
-        they are handed out, and there is no next page. Each job that is there throughout is in one page.
+        they are handed out, and there is no next page. Each job that is there throughout is in one page. `fields` is
+        what else the list says: the ``session`` that holds a job and its ``peer``, how long it has ``left``, and the
+        ``reason`` of its last failure, with which come how it died (`why`) and after how many attempts.
 
         A server that does not know the command is asked for id after id, about 10 000 in one call: a page may then
-        have fewer jobs, or none, and still a next one. Bodies and `order` need the command.
+        have fewer jobs, or none, and still a next one. Bodies, `order` and `fields` need the command.
         """
         data, needs = line(
             b"list-jobs",
@@ -269,9 +278,10 @@ class Extended(Generic[B]):
             after=whole(after, ID_MAX, "after") if after else None,
             bodies=optional(bodies, whole, PRI_MAX, "bodies"),
             order=optional(order, choice, ("next",), "order"),
+            fields=b",".join([choice(each, FIELDS, "field") for each in fields]) or None,
         )
         instead = None
-        if bodies is None and order is None:
+        if bodies is None and order is None and not fields:
             instead = partial(fallback.listed, self._session, tube, state, limit, after, Page)
         return Call(data, Word.JOBS, page, needs=needs, instead=instead)
 
@@ -349,7 +359,17 @@ class Extended(Generic[B]):
         data, needs = line(b"drop-rules", pattern_bytes(pattern))
         return Call(data, Word.DROPPED, needs=needs, wait_s=limits.WORK_S)
 
-    # --- Why a job does not run ---
+    # --- Why jobs have failed, and why one does not run ---
+
+    @command
+    def stats_failures(self, tube: str | None = None, limit: int | None = None) -> "Call[FailureCounts]":
+        """How many jobs are dead or buried, by the tube in which they failed and by why (``stats-failures``)."""
+        data, needs = line(
+            b"stats-failures",
+            tube=optional(tube, wire.tube_name),
+            limit=optional(limit, whole, FRAMES_MAX, "limit", 1),
+        )
+        return Call(data, Word.OK, lambda reply: FailureCounts.parse(reply.body), needs=needs)
 
     @command
     def explain(self, job: Job[B] | int) -> "Call[Explanation]":

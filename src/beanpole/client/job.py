@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from typing import Any, Generic, Self, TypeVar
+from urllib.parse import unquote_to_bytes
 
 from beanpole.errors import UnexpectedReplyError
 from beanpole.protocol.wire import Reply
@@ -42,6 +43,18 @@ class JobInfo:
     """Bytes of its body, in a list, where `body` may be cut."""
     body: bytes = field(default=b"", repr=False)
     """The beginning of its body, as the server keeps it, if the list was to have it."""
+    session: int | None = None
+    """The number of the session that holds it: this and what follows, if the list was to have it."""
+    peer: str | None = None
+    """The address of that session's client."""
+    left: float | None = None
+    """How long it is still held, or delayed."""
+    reason: str | None = None
+    """Why its last attempt failed, as its worker said."""
+    tried: int | None = None
+    """After how many attempts it died."""
+    why: str | None = None
+    """How it died: ``attempts`` (the last one failed), ``expired`` or ``given-up`` (by its worker)."""
 
     @classmethod
     def parse(cls, frame: Reply) -> Self:
@@ -63,6 +76,11 @@ class JobInfo:
         return {name: getattr(self, name) for name in NAMES}
 
 
+def unescaped(text: str) -> str:
+    """A text in which ``%`` and two digits stand for what a line can't have; bytes that are not UTF-8 are escaped."""
+    return unquote_to_bytes(text.encode("utf-8", "surrogateescape")).decode("utf-8", "backslashreplace")
+
+
 def seconds(text: str) -> float:
     """A duration or a moment; whole ones are whole numbers."""
     return float(text) if "." in text else int(text)
@@ -74,8 +92,10 @@ KINDS: dict[str, tuple[str, Kind]] = {
     "from": ("origin", str),
     **{name: (name, str) for name in ("tube", "state", "key")},
     **{name: (name, int) for name in ("pri", "ttr", "reserves", "timeouts", "releases", "buries", "kicks")},
-    **{name: (name, int) for name in ("attempt", "attempts", "size")},
-    **{name: (name, seconds) for name in ("age", "delay", "died")},
+    **{name: (name, int) for name in ("attempt", "attempts", "size", "session", "tried")},
+    **{name: (name, seconds) for name in ("age", "delay", "died", "left")},
+    "why": ("why", str),
+    **{name: (name, unescaped) for name in ("peer", "reason")},
 }
 """The fields of a JOB on the wire: what they are called here, and what each is."""
 

@@ -6,6 +6,7 @@ from cython.cimports.beanpole.engine.engine import Engine
 from cython.cimports.beanpole.engine.policies.expiry import expiry_of
 from cython.cimports.beanpole.engine.policies.uniqueness import rival
 from cython.cimports.beanpole.engine.state.ages import SPAN_NS, SPANS_MAX, spans_of
+from cython.cimports.beanpole.engine.state.failures import Failures
 from cython.cimports.beanpole.engine.state.heap import Heap, Item
 from cython.cimports.beanpole.engine.state.job import Flag, Job, State, deadline_of
 from cython.cimports.beanpole.engine.state.rules import RuleSet, TubeRules, token_at_ns
@@ -27,6 +28,7 @@ def check(engine: Engine) -> None:
     check_counts(engine)
     check_keys(engine)
     check_expiry(engine)
+    check_failures(engine)
     check_times(engine)
     names = [b"- %b\n" % cython.cast(Tube, tube, typecheck=True).name for tube in engine.tube_list]
     assert b"".join(engine.listed.all_texts()) == b"".join(names), "what list-tubes keeps is not what there is"
@@ -103,6 +105,19 @@ def check_expiry(engine: Engine) -> None:
     if counting:
         engine.expiry.check()
         check_timer(engine, engine.expiry, engine.expiry.next_due_ns())
+
+
+def check_failures(engine: Engine) -> None:
+    """Assert that the jobs that have failed are counted, each in one group."""
+    recount: Failures = Failures()
+    for each in engine.jobs.jobs():
+        job: Job = each
+        recount.add(job)
+    counted = {(group.tube, group.error, *group.ends): group.count for group in engine.failures.groups()}
+    found = {(group.tube, group.error, *group.ends): group.count for group in recount.groups()}
+    assert engine.failures.total == recount.total == sum(counted.values()), "failed jobs are counted that are gone"
+    is_summed = any(error is None for _, error, *_ in counted)  # then it depends on the order which groups there are
+    assert is_summed or counted == found, f"{counted} jobs are counted as failed, but {found} have"
 
 
 def check_times(engine: Engine) -> None:

@@ -63,6 +63,7 @@ cpdef enum Verb:
     LIST_RULES
     DROP_RULES
     STATS_HISTOGRAMS
+    STATS_FAILURES
     VERB_COUNT
 
 cdef enum Shape:

@@ -30,10 +30,19 @@ cpdef enum Kind:
     DEAD                                 # now
     ORDER                                # next: the order in which jobs are handed out
     BODIES                               # bytes of bodies in a list
+    FIELDS                               # what else a list says of each job
     AFTER                                # the last id of the page before
     AFTER_TUBE                           # the last tube of the page before
     AFTER_PATTERN
     KIND_COUNT
+
+cpdef enum Field:
+    # What list-jobs says of a job when it is asked to.
+    SESSION
+    PEER
+    LEFT
+    REASON
+    FIELD_COUNT
 
 cdef struct Arguments:
     # What stands behind the verb of an extension. A field that was not given is 0, as `given` says.
@@ -59,6 +68,7 @@ cdef struct Arguments:
     uint32_t ttr_s                       # 1 or more
     uint32_t count                       # COUNT LIMIT BOUND
     uint32_t bodies
+    uint8_t fields                       # FIELDS: a bit for each Field
     uint8_t states                       # a bit for each State: STATE RESTING_STATE RESTING_STATES
     bint replace                         # TAKEN: replace
     bint until_reserve                   # UNTIL: reserve

@@ -43,11 +43,20 @@ KIND_NAMES = {
     Kind.DEAD: b"dead",
     Kind.ORDER: b"order",
     Kind.BODIES: b"bodies",
+    Kind.FIELDS: b"fields",
     Kind.AFTER: b"after",
     Kind.AFTER_TUBE: b"after",
     Kind.AFTER_PATTERN: b"after",
 }
 """What clients call each kind of argument."""
+
+FIELD_NAMES = {
+    Field.SESSION: b"session",
+    Field.PEER: b"peer",
+    Field.LEFT: b"left",
+    Field.REASON: b"reason",
+}
+"""What clients call each field that list-jobs has for them."""
 
 EXTENSIONS = (
     (b"list-extensions", (), ()),
@@ -66,10 +75,11 @@ EXTENSIONS = (
     (b"touch-many", (Kind.IDS,), ()),
     (b"cancel-reserve", (), ()),
     (b"clear-tube", (Kind.TUBE, Kind.RESTING_STATES), ()),
-    (b"list-jobs", (Kind.TUBE, Kind.STATE, Kind.LIMIT), (Kind.AFTER, Kind.BODIES, Kind.ORDER)),
+    (b"list-jobs", (Kind.TUBE, Kind.STATE, Kind.LIMIT), (Kind.AFTER, Kind.BODIES, Kind.ORDER, Kind.FIELDS)),
     (b"move-jobs", (Kind.TUBE, Kind.RESTING_STATE, Kind.BOUND), (Kind.TO,)),
     (b"stats-tubes", (), (Kind.AFTER_TUBE, Kind.LIMIT)),
     (b"stats-histograms", (), (Kind.AFTER_TUBE, Kind.LIMIT)),
+    (b"stats-failures", (), (Kind.TUBE, Kind.LIMIT)),
     (b"list-sessions", (), (Kind.AFTER, Kind.LIMIT)),
     (b"name-session", (Kind.NAME,), ()),
     (b"explain", (Kind.ID,), ()),
@@ -120,6 +130,7 @@ def named(args):
         Kind.DEAD: "now",
         Kind.ORDER: "next",
         Kind.BODIES: args.bodies,
+        Kind.FIELDS: ",".join([FIELD_NAMES[field].decode() for field in FIELD_NAMES if args.fields >> field & 1]),
         Kind.AFTER: args.after,
     }
     if given & bit(Kind.IDS):

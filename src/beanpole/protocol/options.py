@@ -6,14 +6,14 @@ whole line a ``BAD_FORMAT``: nothing that a client asked for is dropped in silen
 
 import cython
 from cython.cimports.beanpole.protocol.arguments import is_name, read_seconds, read_u32, read_u64
-from cython.cimports.beanpole.protocol.extensions import Arguments, Kind, bit
+from cython.cimports.beanpole.protocol.extensions import Arguments, Field, Kind, bit
 from cython.cimports.libc.stdint import uint8_t, uint32_t, uint64_t
 from cython.cimports.libc.string import memchr, memcmp, memset
 
 from beanpole import limits
 from beanpole.protocol import limits as protocol_limits
 from beanpole.protocol.commands import EXTENSION_VERBS
-from beanpole.protocol.extensions import EXTENSIONS, KIND_NAMES
+from beanpole.protocol.extensions import EXTENSIONS, FIELD_NAMES, KIND_NAMES
 
 KEY_BYTES_MAX = cython.declare(cython.Py_ssize_t, protocol_limits.KEY_BYTES_MAX)
 SESSION_NAME_BYTES_MAX = cython.declare(cython.Py_ssize_t, protocol_limits.SESSION_NAME_BYTES_MAX)
@@ -26,6 +26,9 @@ rows = cython.declare(ExtensionRow[64])
 names = cython.declare("const char *[64]")
 """The names of options, by Kind."""
 
+fields = cython.declare("const char *[8]")
+"""What list-jobs can be asked for, by Field."""
+
 SIZES = (Kind.BYTES, Kind.TEXT_BYTES, Kind.RULES_BYTES)
 
 
@@ -33,6 +36,8 @@ def fill_rows():
     """Copy the table of extensions into C memory."""
     for kind, name in KIND_NAMES.items():
         names[cython.cast(cython.int, kind)] = name
+    for field, name in FIELD_NAMES.items():
+        fields[cython.cast(cython.int, field)] = name
     for i, (text, words, options) in enumerate(EXTENSIONS):
         rows[i].text = text
         rows[i].text_bytes = len(text)
@@ -233,6 +238,8 @@ def read_text(
         return is_word(b"now", at, end)
     if kind == Kind.ORDER:
         return is_word(b"next", at, end)
+    if kind == Kind.FIELDS:
+        return read_fields(at, end, args)
     if kind == Kind.STATE or kind == Kind.RESTING_STATE:
         args.states = state_bit(at, end)
         return args.states != 0 and (kind == Kind.STATE or args.states != RESERVED_BIT)
@@ -316,6 +323,24 @@ def read_ids(at: cython.p_const_char, end: cython.p_const_char, args: cython.poi
         if at[0] != 32:
             return False
         at += 1
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def read_fields(at: cython.p_const_char, end: cython.p_const_char, args: cython.pointer(Arguments)) -> cython.bint:
+    """Read names of fields, each once, with a comma between them."""
+    while True:
+        comma = cython.cast(cython.p_const_char, memchr(at, 44, end - at))
+        stop: cython.p_const_char = end if comma is cython.NULL else comma
+        field: cython.int = 0
+        while field < Field.FIELD_COUNT and not is_word(fields[field], at, stop):
+            field += 1
+        if field == Field.FIELD_COUNT or args.fields >> field & 1:
+            return False
+        args.fields |= 1 << field
+        if stop == end:
+            return True
+        at = stop + 1
 
 
 RESERVED_BIT = cython.declare(uint8_t, 2)

@@ -57,7 +57,7 @@ def test_jobs_come_back_in_pieces_and_nobody_has_them_before() -> None:
     ):
         assert world.say(line, "u") == reply
     assert world.job(last)["state"] == "reserved"
-    assert "is closed, and gives its jobs back" in world.say(f"explain {last}")
+    assert '"closed": true' in world.say(f"explain {last}")
     assert ticks(world) == 3
     assert (count(world, "ready"), count(world, "reserved")) == (COUNT - 1, 0)
     world.say("watch t", "u")

@@ -40,7 +40,7 @@ class Server:
 def parts(reply: str) -> dict[str, str]:
     """The lines of a reply by what stands before the first colon."""
     lines = reply.splitlines()[2:-1]
-    assert all(re.fullmatch(r"(?:- )?[a-z-]+:(?: (?!.*: ).+)?", line) for line in lines), "a line is no YAML"
+    assert all(re.fullmatch(r"[a-z-]+:(?: (?!.*: ).+)?|- [a-z-]+: \{.*\}", line) for line in lines), "a line is no YAML"
     return dict(line.partition(": ")[::2] for line in lines)
 
 
@@ -54,8 +54,7 @@ def test_places_are_counted_up_to_a_thousand() -> None:
     for place, (_, id) in enumerate(line, 1):
         said = server.explain(id)
         assert said["place"] == (str(place) if place <= 1000 else "more than 1000")
-        ahead = "1000 or more jobs" if place > 1000 else f"{place - 1} job" + "s" * (place > 2)
-        assert said.get("- order") == (f"{ahead} of the tube before it" if place > 1 else None)
+        assert said.get("- order") == (f'{{"before": {min(place - 1, 1000)}}}' if place > 1 else None)
     check(server.engine)
 
 
@@ -78,20 +77,20 @@ def test_a_held_job_names_its_holder() -> None:
     server.ask(b"list-tube-used\r\n", server.b)
     server.now_ns += SECOND_NS // 2
     said = server.explain(1)
-    assert said["- reserved"] == "by session 1 (unix), last heard of 0.5 s ago; 4.25 s of 5 s are left"
+    assert said["- reserved"] == '{"session": 1, "peer": "unix", "silent": 0.5, "left": 4.25, "ttr": 5}'
     assert "- timeouts" not in said
     server.now_ns += 5 * SECOND_NS
     server.engine.tick(server.now_ns)
     server.ask(b"reserve\r\n", server.b)
-    assert server.explain(1)["- timeouts"] == "its time to run has ended 1 time before"
+    assert server.explain(1)["- timeouts"] == '{"count": 1}'
 
 
 def test_an_obstacle_of_the_log_is_a_reason() -> None:
     server = Server()
     server.engine.describe = lambda owner: "the disk is full" if owner is None else ""
     server.ask(b"put 0 0 5 0\r\n\r\n")
-    assert server.explain(1)["- log"] == "the disk is full"
-    assert parts(server.ask(b"explain-tube default\r\n"))["- log"] == "the disk is full"
+    assert server.explain(1)["- log"] == '{"obstacle": "the disk is full"}'
+    assert parts(server.ask(b"explain-tube default\r\n"))["- log"] == '{"obstacle": "the disk is full"}'
 
 
 def test_a_tube_names_ten_of_each_however_far_they_are_apart() -> None:
@@ -104,12 +103,13 @@ def test_a_tube_names_ten_of_each_however_far_they_are_apart() -> None:
     for connection in waiting:
         server.ask(b"reserve\r\n", connection)
     said = parts(server.ask(b"explain-tube default\r\n"))
-    assert said["- reserved"] == "16 jobs, by id 1, 2, 3, 4, 5, 30001, 30002, 30003, 30004, 30005 and others"
-    assert said["- waiting"] == ", ".join(f"session {each}" for each in range(2, 12)) + " and others"
+    assert said["- reserved"] == '{"count": 16, "ids": [1, 2, 3, 4, 5, 30001, 30002, 30003, 30004, 30005]}'
+    sessions = ", ".join(f'{{"session": {each}}}' for each in range(2, 12))
+    assert said["- waiting"] == f'{{"count": 12, "sessions": [{sessions}]}}'
     server.ask(b"".join(b"bury %d 0\r\n" % id for id in (30001, 1, 60003, 2, 3)))
     said = parts(server.ask(b"explain-tube default\r\n"))
-    assert said["- buried"] == "5 jobs, by id 30001, 1, 60003, 2, 3"
-    assert said["- reserved"].startswith("11 jobs, by id 4, 5, 30002, ")
+    assert said["- buried"] == '{"count": 5, "ids": [30001, 1, 60003, 2, 3]}'
+    assert said["- reserved"].startswith('{"count": 11, "ids": [4, 5, 30002, ')
 
 
 def test_a_tube_that_goes_while_it_is_explained_is_not_found() -> None:

@@ -200,6 +200,7 @@ GOOD: dict[Kind, tuple[bytes, ...]] = {
     Kind.UNTIL: (b"delete", b"reserve"),
     Kind.DEAD: (b"now",),
     Kind.ORDER: (b"next",),
+    Kind.FIELDS: (b"left", b"session,peer,left,reason", b"reason,session"),
     Kind.AFTER_PATTERN: (b"t", b"t*", b"*"),
     Kind.KEY: (b"k", b"k" * 200, b"\xff=\x21", b"*"),
     Kind.NAME: (
@@ -220,6 +221,7 @@ GOOD: dict[Kind, tuple[bytes, ...]] = {
 """Values that each kind of argument can have; those that are missing are numbers."""
 
 BAD: dict[Kind, tuple[bytes, ...]] = {
+    Kind.FIELDS: (b"name", b"left,", b",left", b"left,left", b"LEFT", b"lef", b"left reason"),
     Kind.PATTERN: (b"**", b"-*", b"t*t", b"t" * 201 + b"*"),
     Kind.STATE: (b"ready,", b"READY", b"r"),
     Kind.RESTING_STATE: (b"reserved",),

@@ -56,8 +56,8 @@ def change_tube(queue, now_ns, job, target, state, due_ns):
     The caller has asked for room as for a put. A key that is taken there stays behind.
     """
     queue.records.job_dropped(job)
-    bring_back(job)
     queue.leave(job)
+    bring_back(job)
     forget_key(queue, job)
     if rival(queue, target, job) is not None:
         put_tag(job, Tag.KEY, cython.NULL, 0)
@@ -107,13 +107,12 @@ def change_job(queue, now_ns, session, command):
     session.out.word(Word.CHANGED)
     if whole:
         queue.records.job_dropped(job)
-    if moves:
-        bring_back(job)
     change_numbers(queue, now_ns, job, command)
     if moves:
         state: cython.int = job.state
         due_ns: int64_t = deadline_of(job)
         queue.leave(job)
+        bring_back(job)
         arrive(queue, now_ns, job, queue.open_tube(name), state, due_ns)
     elif whole:
         queue.records.job_put(job)

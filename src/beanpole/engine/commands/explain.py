@@ -1,15 +1,16 @@
 """explain and explain-tube: why a job is not being done, and why a tube hands out no jobs.
 
-The reply is a mapping in YAML, and ``reasons`` in it a list: each begins with a word for programs, the rest is for
-people. Every reason that holds is there, in a fixed order; of jobs and sessions that are reasons the first NAMED_MAX
-are named. All is as it was when the reply was written, and the work for it is bounded: a place in the line is counted
-up to COUNTED_MAX (:meth:`Heap.count_before`), and which jobs are held is looked up piece by piece, as list-jobs does.
+The reply is a mapping in YAML, and ``reasons`` in it a list: each is a word, and the facts about it as a mapping on one
+line, which is JSON as well; clients make sentences of them. Every reason that holds is there, in a fixed order; of jobs
+and sessions that are reasons the first NAMED_MAX are named. All is as it was when the reply was written, and the work
+for it is bounded: a place in the line is counted up to COUNTED_MAX (:meth:`Heap.count_before`), and which jobs are held
+is looked up piece by piece, as list-jobs does.
 """
 
 import cython
 from cython.cimports.beanpole.engine.commands.long_command import LongCommand, begin
 from cython.cimports.beanpole.engine.policies.expiry import dies_of_age, expiry_of
-from cython.cimports.beanpole.engine.policies.retry import Why, died_in
+from cython.cimports.beanpole.engine.policies.retry import died_in
 from cython.cimports.beanpole.engine.policies.uniqueness import may_return, rival
 from cython.cimports.beanpole.engine.state.heap import COUNTED_MAX
 from cython.cimports.beanpole.engine.state.job import Flag, Job, State, deadline_of
@@ -25,6 +26,7 @@ from cython.cimports.libc.stdint import int64_t
 
 from beanpole.engine import limits
 from beanpole.engine.commands.stats import STATE_NAMES, yaml
+from beanpole.engine.state.failures import WHY_WORDS
 
 SECOND_NS = cython.declare(int64_t, 1_000_000_000)
 NAMED_MAX = cython.declare(cython.Py_ssize_t, limits.NAMED_MAX)
@@ -84,8 +86,8 @@ class ExplainTube(LongCommand):
 
 def said(pairs: list[tuple[str, object]], reasons: list[str]) -> bytes:
     """Return the text of the reply."""
-    listed = "reasons:\n" + "".join([f"- {reason}\n" for reason in reasons]) if reasons else "reasons: []\n"
-    return yaml(pairs) + listed.encode()
+    lines = "reasons:\n" + "".join([f"- {reason}\n" for reason in reasons]) if reasons else "reasons: []\n"
+    return yaml(pairs) + lines.encode()
 
 
 def seconds(ns: int) -> str:
@@ -93,19 +95,26 @@ def seconds(ns: int) -> str:
     return f"{max(ns, 0) // 10**9}.{max(ns, 0) // 10**6 % 1000:03}".rstrip("0").rstrip(".")
 
 
-def number_of(count: int, one: str, more: str) -> str:
-    """Return a number of things."""
-    return f"{count} {one if count == 1 else more}"
+def reason(word: str, **facts: str | int) -> str:
+    """Return a reason: texts among the facts are JSON already."""
+    listed = ", ".join([f'"{name.replace("_", "-")}": {value}' for name, value in facts.items()])
+    return f"{word}: {{{listed}}}"
 
 
-def who(queue: Queue, session: Session) -> str:
-    """Return how people recognize a session.
+def truth(holds: bool) -> str:
+    """Return a fact that holds or doesn't."""
+    return "true" if holds else "false"
 
-    In its name stands what must not end the string of YAML in which a reason is written without quotes.
-    """
-    name: str = "" if session.name is None else quoted(session.name).replace(": ", ":\\u0020").replace(" #", "\\u0020#")
-    known = ", ".join([each for each in (queue.describe(session.owner), name) if each])
-    return f"session {session.number} ({known})" if known else f"session {session.number}"
+
+def who(queue: Queue, session: Session) -> dict[str, str | int]:
+    """Return how people recognize a session: its number, and its address and name as far as they are known."""
+    found = {"session": session.number}
+    peer: str = queue.describe(session.owner)
+    if peer:
+        found["peer"] = quoted(peer.encode())
+    if session.name is not None:
+        found["name"] = quoted(session.name)
+    return found
 
 
 # --- a job ------------------------------------------------------------------------------------------------------------
@@ -130,18 +139,16 @@ def reasons_of(queue: Queue, now_ns: int64_t, job: Job) -> list[str]:
     under_way: cython.bint = False
     if job.state == State.DELAYED:
         attempt = attempt_of(job, cython.address(under_way))
-        why = f"after attempt {attempt}" if attempt else "as was asked"
-        reasons.append(f"delayed: it is ready in {seconds(deadline_of(job) - now_ns)} s, {why}")
+        after = {"attempt": attempt} if attempt else {}
+        reasons.append(reason("delayed", left=seconds(deadline_of(job) - now_ns), **after))
     reasons += closed_reasons(now_ns, job.tube)
     if job.state == State.READY:
         before: cython.Py_ssize_t = job.tube.ready.count_before(job)
         if before:
-            more = "or more " if before == COUNTED_MAX else ""
-            reasons.append(f"order: {number_of(before, 'job', f'{more}jobs')} of the tube before it")
+            reasons.append(reason("order", before=before))
     reasons += nobody_reasons(queue, job.tube)
     if job.flags & Flag.COUNTING:
-        what = "dead" if dies_of_age(job) else "deleted"
-        reasons.append(f"expires: it is {what} in {seconds(expiry_of(job) - now_ns)} s")
+        reasons.append(reason("expires", left=seconds(expiry_of(job) - now_ns), dead=truth(dies_of_age(job))))
     return reasons + log_reasons(queue)
 
 
@@ -150,12 +157,11 @@ def closed_reasons(now_ns: int64_t, tube: Tube) -> list[str]:
     reasons = []
     rules: TubeRules = tube.rules
     if tube.paused_until_ns:
-        reasons.append(f"paused: the tube is paused for {seconds(tube.paused_until_ns - now_ns)} s more")
+        reasons.append(reason("paused", left=seconds(tube.paused_until_ns - now_ns)))
     if tube.closed & Closed.RATE:
-        reasons.append(f"rate: the next token comes in {seconds(token_at_ns(rules) - now_ns)} s")
+        reasons.append(reason("rate", left=seconds(token_at_ns(rules) - now_ns)))
     if tube.closed & Closed.CONCURRENCY:
-        held = number_of(tube.reserved_count, "job of the tube is", "jobs of the tube are")
-        reasons.append(f"concurrency: {held} held, and reserve holds no more than {rules.concurrency}")
+        reasons.append(reason("concurrency", held=tube.reserved_count, limit=rules.concurrency))
     return reasons
 
 
@@ -163,15 +169,12 @@ def nobody_reasons(queue: Queue, tube: Tube) -> list[str]:
     """Return why nobody takes a job of a tube."""
     reasons = []
     if tube.watching_count == 0:
-        reasons.append("unwatched: no session watches the tube")
+        reasons.append(reason("unwatched"))
     elif waiting_in(tube) == 0:
-        reasons.append(
-            f"busy: of {number_of(tube.watching_count, 'session', 'sessions')} that watch the tube none waits"
-        )
+        reasons.append(reason("busy", watching=tube.watching_count))
     others: cython.Py_ssize_t = queue.waiting_count - waiting_in(tube)
     if others and waiting_in(tube) == 0:
-        wait = "session waits" if others == 1 else "sessions wait"
-        reasons.append(f"elsewhere: {others} {wait}, but for other tubes")
+        reasons.append(reason("elsewhere", waiting=others))
     return reasons
 
 
@@ -179,43 +182,34 @@ def log_reasons(queue: Queue) -> list[str]:
     """Return what keeps the log, and with it whoever wants to reserve."""
     obstacle: str = queue.describe(None)
     if obstacle:
-        return [f"log: {obstacle}"]
-    return ["log: reserve waits until the log has written more"] if queue.records.backlog_full() else []
+        return [reason("log", obstacle=quoted(obstacle.encode()))]
+    return [reason("log")] if queue.records.backlog_full() else []
 
 
 def held_reasons(queue: Queue, now_ns: int64_t, job: Job) -> list[str]:
     """Return who holds a job."""
     holder: Session = job.holder
     if holder.used is None:
-        return [f"reserved: session {holder.number}, which held it, is closed, and gives its jobs back"]
+        return [reason("reserved", session=holder.number, closed="true")]
     silent, left = seconds(now_ns - holder.heard_at_ns), seconds(deadline_of(job) - now_ns)
-    reasons = [f"reserved: by {who(queue, holder)}, last heard of {silent} s ago; {left} s of {job.ttr_s} s are left"]
+    reasons = [reason("reserved", **who(queue, holder), silent=silent, left=left, ttr=job.ttr_s)]
     if job.flags & Flag.EXPIRES and 0 < expiry_of(job) <= now_ns:
-        what = "dead" if dies_of_age(job) else "deleted"
-        reasons.append(f"expires: it has waited too long; when it comes back, it is {what}")
+        reasons.append(reason("expires", dead=truth(dies_of_age(job))))
     if job.timeout_count:
-        reasons.append(f"timeouts: its time to run has ended {number_of(job.timeout_count, 'time', 'times')} before")
+        reasons.append(reason("timeouts", count=job.timeout_count))
     if job.flags & Flag.SUPERSEDED:
-        reasons.append("superseded: another job has its key; when it comes back, it is deleted")
+        reasons.append(reason("superseded", state='"reserved"'))
     return reasons
 
 
 def buried_reasons(queue: Queue, job: Job) -> list[str]:
     """Return why a job stays buried."""
-    reasons = ["buried: until it is kicked, moved or reserved by its id"]
+    reasons = [reason("buried")]
     if job.flags & Flag.SUPERSEDED:
-        reasons.append("superseded: another job took its key while it was held; kick passes over it")
+        reasons.append(reason("superseded", state='"buried"'))
     elif job.flags and not may_return(queue, job):
-        reasons.append(f"key: job {rival(queue, job.tube, job).id} has its key; kick passes over it")
+        reasons.append(reason("key", job=rival(queue, job.tube, job).id))
     return reasons
-
-
-WHYS = {
-    Why.ATTEMPTS: "as the last attempt failed",
-    Why.EXPIRED: "as it had waited too long",
-    Why.FAILED: "as its worker gave it up",
-}
-"""Why a job died."""
 
 
 def past_reasons(now_ns: int64_t, job: Job) -> list[str]:
@@ -226,19 +220,18 @@ def past_reasons(now_ns: int64_t, job: Job) -> list[str]:
     under_way: cython.bint = False
     attempt = attempt_of(job, cython.address(under_way))
     if attempt:
-        of = f" of {job.tube.rules.attempts}" if job.tube.rules is not None and job.tube.rules.attempts else ""
-        reasons.append(f"attempts: attempt {attempt}{of} {'is under way' if under_way else 'is over'}")
+        limit = {"limit": job.tube.rules.attempts} if job.tube.rules is not None and job.tube.rules.attempts else {}
+        reasons.append(reason("attempts", attempt=attempt, **limit, under_way=truth(under_way)))
     size: cython.Py_ssize_t = 0
     died: bytes = died_in(job)
     if died is not None:
         at: cython.p_const_char = find_tag(job, Tag.DEATH, cython.address(size))
         ago = seconds(now_ns - cython.cast(int64_t, get_number(at, 8)))
-        count = number_of(get_number(at + 8, 4), "attempt", "attempts")
-        why = WHYS.get(cython.cast(cython.int, at[12]), "")
-        reasons.append(f"died: {ago} s ago in {died.decode()}, after {count}, {why}")
+        why: bytes = WHY_WORDS.get(cython.cast(cython.int, at[12]), b"")
+        reasons.append(reason("died", ago=ago, tube=quoted(died), attempts=get_number(at + 8, 4), why=quoted(why)))
     at = find_tag(job, Tag.FAILURE_TEXT, cython.address(size))
     if at is not cython.NULL:
-        reasons.append(f"failed: {quoted(at[:size])}")
+        reasons.append(reason("failed", reason=quoted(at[:size])))
     return reasons
 
 
@@ -274,9 +267,9 @@ def full_reasons(tube: Tube) -> list[str]:
         return reasons
     count: cython.Py_ssize_t = tube.ready.count + tube.delayed.count
     if 0 < rules.jobs_max <= count:
-        reasons.append(f"full: jobs-max is {rules.jobs_max}, and {count} are ready or delayed")
+        reasons.append(reason("full", rule='"jobs-max"', limit=rules.jobs_max, count=count))
     if 0 < rules.bytes_max <= tube.body_bytes:
-        reasons.append(f"full: bytes-max is {rules.bytes_max}, and the bodies have {tube.body_bytes} bytes")
+        reasons.append(reason("full", rule='"bytes-max"', limit=rules.bytes_max, count=tube.body_bytes))
     return reasons
 
 
@@ -284,30 +277,27 @@ def reasons_of_tube(queue: Queue, now_ns: int64_t, tube: Tube, held: list[int]) 
     """Return why a tube hands out or takes no jobs; `held` are some of those that sessions hold."""
     reasons = closed_reasons(now_ns, tube) + full_reasons(tube)
     if tube.ready.count == 0:
-        reasons.append("empty: no job is ready")
+        reasons.append(reason("empty"))
     if tube.delayed.count:
         next_job: Job = cython.cast(Job, tube.delayed.entries[0].item)
         left = seconds(deadline_of(next_job) - now_ns)
-        count = number_of(tube.delayed.count, "job", "jobs")
-        reasons.append(f"delayed: {count}, the first of them, {next_job.id}, is ready in {left} s")
+        reasons.append(reason("delayed", count=tube.delayed.count, first=next_job.id, left=left))
     if held:
-        count = number_of(tube.reserved_count, "job", "jobs")
-        reasons.append(f"reserved: {count}, by id {named(held, tube.reserved_count)}")
+        reasons.append(reason("reserved", count=tube.reserved_count, ids=listed(held)))
     if tube.buried.count:
         ids = [cython.cast(Job, each, typecheck=True).id for each in tube.buried.first(NAMED_MAX)]
-        count = number_of(tube.buried.count, "job", "jobs")
-        reasons.append(f"buried: {count}, by id {named(ids, tube.buried.count)}")
+        reasons.append(reason("buried", count=tube.buried.count, ids=listed(ids)))
     if waiting_in(tube):
-        names = [who(queue, session) for session in first_waiting(tube)]
-        reasons.append(f"waiting: {named(names, waiting_in(tube))}")
+        names = [reason("", **who(queue, session))[2:] for session in first_waiting(tube)]
+        reasons.append(reason("waiting", count=waiting_in(tube), sessions=listed(names)))
     else:
         reasons += nobody_reasons(queue, tube)
     return reasons + log_reasons(queue)
 
 
-def named(some: list[object], count: int) -> str:
-    """Return some of what there is, and whether there is more."""
-    return ", ".join(map(str, some)) + (" and others" if count > len(some) else "")
+def listed(some: list[object]) -> str:
+    """Return a list of what is JSON already."""
+    return f"[{', '.join(map(str, some))}]"
 
 
 def first_waiting(tube: Tube) -> list[Session]:

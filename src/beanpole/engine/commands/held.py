@@ -130,7 +130,9 @@ def fail_job(queue, now_ns, session, command):
         return queue.no_room(session, room)
     if whole:
         queue.records.job_dropped(job)
+    queue.failures.remove(job)
     put_tag(job, Tag.FAILURE_TEXT, command.body_at, command.body_bytes)
+    queue.failures.add(job)
     if command.args.given & bit(Kind.PRI):
         job.pri = command.args.pri
     job.release_count += not dead

@@ -6,7 +6,9 @@ from beanpole.engine.state.queue cimport Queue
 from beanpole.protocol.replies cimport ReplyBuffer
 
 cdef int add_frame(ReplyBuffer out, Queue queue, Job job, int64_t now_ns) except -1
-cdef int add_short_frame(ReplyBuffer out, Queue queue, Job job, int64_t now_ns, Py_ssize_t body_bytes) except -1
+cdef int add_short_frame(
+    ReplyBuffer out, Queue queue, Job job, int64_t now_ns, Py_ssize_t body_bytes, int fields
+) except -1
 cdef int add_line(ReplyBuffer out, Queue queue, Job job, int64_t now_ns, Py_ssize_t shown) except -1
 cdef int add_more(ReplyBuffer out, Queue queue, Job job) except -1
 cdef int add_key(ReplyBuffer out, Job job) except -1

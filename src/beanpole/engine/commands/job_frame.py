@@ -4,15 +4,24 @@
 
     JOB <id> <bytes> tube=<tube> state=<state> pri=<pri> ttr=<s> age=<s> delay=<s> reserves=<n> ...
 
-A line has at most 1 024 bytes. Clients ignore fields that they don't know, so that there can be more of them.
+A line has at most 4 096 bytes, without what list-jobs alone says 1 024. Clients ignore fields that they don't know, so
+that there can be more of them.
 """
 
 import cython
 from cython.cimports.beanpole.engine.policies.retry import died_in
+from cython.cimports.beanpole.engine.state.job import Job, State, deadline_of
+from cython.cimports.beanpole.engine.state.queue import Queue
 from cython.cimports.beanpole.engine.state.tags import KeyBit, Tag, find_tag, get_number
-from cython.cimports.beanpole.protocol.replies import put_number
+from cython.cimports.beanpole.protocol.extensions import Field
+from cython.cimports.beanpole.protocol.replies import ReplyBuffer, put_number
 from cython.cimports.libc.stdint import int64_t, uint64_t
 from cython.cimports.libc.string import memcpy, strlen
+
+from beanpole.engine.state.failures import WHY_WORDS
+
+FIELD_TEXT_BYTES_MAX = cython.declare(cython.Py_ssize_t, 2_800)
+"""Bytes of a text in a field: a line has at most 4 096. Only a reason with many control characters has more."""
 
 STATES = (b" state=ready pri=", b" state=reserved pri=", b" state=delayed pri=", b" state=buried pri=")
 states = cython.declare("const char *[4]")
@@ -69,12 +78,17 @@ def add_frame(out, queue, job, now_ns):
     return out.add(job.body, job.body_bytes + 2)
 
 
-def add_short_frame(out, queue, job, now_ns, body_bytes):
-    """Append a job with the first `body_bytes` of its body at the most, and with the size of the whole."""
+def add_short_frame(out, queue, job, now_ns, body_bytes, fields):
+    """Append a job with the first `body_bytes` of its body at the most, the size of the whole, and what else is asked.
+
+    `fields` has a bit for each Field.
+    """
     shown: cython.Py_ssize_t = min(body_bytes, job.body_bytes)
     add_line(out, queue, job, now_ns, shown)
     out.add(b" size=", 6)
     out.add_number(job.body_bytes)
+    if fields:
+        add_fields(out, queue, job, now_ns, fields)
     out.end()
     out.add(job.body, shown)
     return out.end()
@@ -135,6 +149,67 @@ def add_more(out, queue, job):
     said = find_tag(job, Tag.DEATH, cython.address(size))
     died_ns: int64_t = cython.cast(int64_t, get_number(said, 8)) + queue.wall_lead_ns
     return add_seconds(out, max(died_ns, 0))
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def add_fields(out: ReplyBuffer, queue: Queue, job: Job, now_ns: int64_t, fields: cython.int) -> cython.int:
+    """Append the fields that are asked for, of those that the job has."""
+    size: cython.Py_ssize_t = 0
+    said: cython.p_const_char
+    if job.state == State.RESERVED and job.holder.used is not None:  # else its holder is closed, and gives it back
+        if fields >> Field.SESSION & 1:
+            out.add(b" session=", 9)
+            out.add_number(job.holder.number)
+        if fields >> Field.PEER & 1:
+            peer: bytes = queue.describe(job.holder.owner).encode()
+            if peer:
+                out.add(b" peer=", 6)
+                add_text(out, peer, len(peer))
+    if fields >> Field.LEFT & 1 and (job.state == State.RESERVED or job.state == State.DELAYED):
+        out.add(b" left=", 6)
+        add_seconds(out, max(deadline_of(job) - now_ns, 0))
+    if not fields >> Field.REASON & 1 or job.tag_bytes == 0:
+        return 0
+    said = find_tag(job, Tag.DEATH, cython.address(size))
+    if said is not cython.NULL:
+        why: bytes = WHY_WORDS.get(cython.cast(cython.int, said[12]), b"")
+        if why:
+            out.add(b" why=", 5)
+            out.add(why, len(why))
+        out.add(b" tried=", 7)
+        out.add_number(get_number(said + 8, 4))
+    said = find_tag(job, Tag.FAILURE_TEXT, cython.address(size))
+    if said is not cython.NULL:
+        out.add(b" reason=", 8)
+        add_text(out, said, size)
+    return 0
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def add_text(out: ReplyBuffer, text: cython.p_const_char, size: cython.Py_ssize_t) -> cython.int:
+    """Append a text as it stands in a field: spaces, control characters and percent signs as ``%`` and two digits."""
+    digits: cython.p_const_char = b"0123456789ABCDEF"
+    escaped: cython.char[3]
+    left: cython.Py_ssize_t = FIELD_TEXT_BYTES_MAX
+    begin: cython.Py_ssize_t = 0
+    at: cython.Py_ssize_t = 0
+    while at < size:
+        byte: cython.int = cython.cast(cython.uchar, text[at])
+        plain: cython.bint = byte > 32 and byte != 127 and byte != 37
+        left -= 1 if plain else 3
+        if left < 0:
+            break
+        if not plain:
+            out.add(text + begin, at - begin)
+            begin = at + 1
+            escaped[0] = 37
+            escaped[1] = digits[byte >> 4]
+            escaped[2] = digits[byte & 15]
+            out.add(escaped, 3)
+        at += 1
+    return out.add(text + begin, at - begin)
 
 
 def add_key(out, job):

@@ -12,7 +12,7 @@ from cython.cimports.beanpole.engine.state.queue import Queue
 from cython.cimports.beanpole.engine.state.session import Session
 from cython.cimports.beanpole.engine.state.tube import Tube
 from cython.cimports.beanpole.engine.state.walk import Walk
-from cython.cimports.beanpole.protocol.extensions import Kind, bit
+from cython.cimports.beanpole.protocol.extensions import Field, Kind, bit
 from cython.cimports.beanpole.protocol.replies import ReplyBuffer, Word
 from cython.cimports.libc.stdint import int64_t, uint32_t, uint64_t
 
@@ -36,7 +36,9 @@ class Page(LongCommand):
     bodies = cython.declare(cython.Py_ssize_t)
     """Bytes that are shown of each body at the most."""
     bytes_left = cython.declare(cython.Py_ssize_t)
-    """Bytes of bodies that still have room."""
+    """Bytes of bodies that still have room, and of the reasons that are asked for."""
+    fields = cython.declare(cython.int)
+    """What else is said of each: a bit for each Field."""
     last_id = cython.declare(uint64_t)
     """The id of its last job."""
 
@@ -45,10 +47,13 @@ class Page(LongCommand):
     def add(self, queue: Queue, job: Job, now_ns: int64_t) -> cython.bint:
         """Add a job, unless its body has no room any more; the first one always has."""
         shown: cython.Py_ssize_t = min(self.bodies, cython.cast(cython.Py_ssize_t, job.body_bytes))
-        if self.count and shown > self.bytes_left:
+        size: cython.Py_ssize_t = shown
+        if self.fields >> Field.REASON & 1:
+            size += job.tag_bytes
+        if self.count and size > self.bytes_left:
             return False
-        add_short_frame(self.frames, queue, job, now_ns, shown)
-        self.bytes_left -= shown
+        add_short_frame(self.frames, queue, job, now_ns, shown, self.fields)
+        self.bytes_left -= size
         self.count += 1
         self.last_id = job.id
         return True
@@ -96,6 +101,7 @@ def list_jobs(queue, now_ns, session, command):
     page.frames = ReplyBuffer()
     page.limit = command.args.count
     page.bodies = command.args.bodies
+    page.fields = command.args.fields
     page.bytes_left = BODIES_BYTES_MAX
     tube: Tube = queue.tube_named(command.args.tube_at[: command.args.tube_bytes])
     if tube is None:

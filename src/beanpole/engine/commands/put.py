@@ -187,6 +187,7 @@ def replace(queue, now_ns, session, command, job):
     if not replace_body(job, command.body_at, command.body_bytes):
         queue.records.job_put(job)
         return session.out.word(Word.OUT_OF_MEMORY)
+    queue.leave(job)
     put_tag(job, Tag.FAILURE_TEXT, cython.NULL, 0)
     forget_death(job)
     begin_count(job)
@@ -195,7 +196,6 @@ def replace(queue, now_ns, session, command, job):
         give_body_key(job, job.tube.rules.unique_until_reserve)
     else:
         give_key(job, command.args.key_at, command.args.key_bytes, command.args.until_reserve)
-    queue.leave(job)
     take_numbers(job, command)
     take_time(job, command)
     begin_expiry(job, now_ns + command.args.delay_ns)

@@ -31,6 +31,7 @@ from cython.cimports.beanpole.engine.commands.stats import (
     stats_job,
     stats_tube,
 )
+from cython.cimports.beanpole.engine.commands.stats_failures import stats_failures
 from cython.cimports.beanpole.engine.commands.stats_tubes import stats_histograms, stats_tubes
 from cython.cimports.beanpole.engine.commands.tubes import ignore, list_tube_used, pause_tube, use, watch
 from cython.cimports.beanpole.protocol.commands import VERB_COUNT, Verb
@@ -130,6 +131,7 @@ def fill_rows():
     add(Verb.LIST_RULES, list_rules)
     add(Verb.DROP_RULES, drop_rules)
     add(Verb.STATS_HISTOGRAMS, stats_histograms)
+    add(Verb.STATS_FAILURES, stats_failures, 10_000)
     verb: cython.int
     for verb in range(VERB_COUNT):
         assert rows[verb].run is not cython.NULL, f"verb {verb} has no row"

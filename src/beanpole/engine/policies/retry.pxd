@@ -1,15 +1,10 @@
 # The header of retry.py.
 from libc.stdint cimport int64_t
 
+from beanpole.engine.state.failures cimport Why
 from beanpole.engine.state.job cimport Job
 from beanpole.engine.state.queue cimport Queue
 from beanpole.engine.state.tube cimport Tube
-
-cpdef enum Why:
-    # Why a job died; the numbers stand in the log.
-    ATTEMPTS = 1                         # its last attempt failed
-    EXPIRED = 2                          # it waited for too long
-    FAILED = 3                           # its worker gave it up
 
 cdef enum:
     CHANGE_BYTES = 100                   # what the record of a job counts that comes back and keeps its size

@@ -226,8 +226,8 @@ def die(queue, now_ns, job, why, whole):
             return bury_unrecorded(queue, job, attempt)
         queue.records.job_dropped(job)
     grave: bytes = grave_of(job)
-    keep_death(queue, now_ns, job, why, attempt)
     queue.leave(job)
+    keep_death(queue, now_ns, job, why, attempt)
     queue.tally(job.tube, Count.DEAD, 1)
     if grave is not None:
         if job.flags & Flag.KEYED:

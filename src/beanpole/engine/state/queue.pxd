@@ -3,6 +3,7 @@ cimport cython
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
 from beanpole.engine.state.expiryqueue cimport ExpiryQueue
+from beanpole.engine.state.failures cimport Failures
 from beanpole.engine.state.heap cimport Heap, Timed
 from beanpole.engine.state.job cimport Flag, Job, State
 from beanpole.engine.state.jobtable cimport JobTable
@@ -47,6 +48,7 @@ cdef class Queue:
     cdef list opened                     # tubes that a command or a tick has opened, and not offered yet; None: none
     cdef KeyIndex keys                   # the jobs that hold a key; None: none ever did
     cdef ExpiryQueue expiry              # the jobs whose time to wait is limited; None: there never was one
+    cdef readonly Failures failures      # jobs that have failed, counted
     cdef list unsettled                  # ids of jobs that the next tick deletes, if they are superseded; None: none
     cdef list uncounted                  # ids of held jobs whose attempt is not counted yet, for want of room; None: none
     cdef int64_t uncounted_until_ns      # when these are looked at again, engine clock

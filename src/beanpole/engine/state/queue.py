@@ -12,6 +12,7 @@ of five methods (``on_enter`` and its sisters), which an engine overrides. The i
 
 import cython
 from cython.cimports.beanpole.engine.state.ages import add_age, is_newest, remove_age
+from cython.cimports.beanpole.engine.state.failures import Failures, enter_counts, leave_counts
 from cython.cimports.beanpole.engine.state.heap import Heap
 from cython.cimports.beanpole.engine.state.job import Flag, State
 from cython.cimports.beanpole.engine.state.jobtable import JobTable
@@ -54,6 +55,7 @@ class Queue:
         self.describe = lambda _owner: ""
         self.records = Records() if records is None else records
         self.jobs = JobTable()
+        self.failures = Failures()
         self.next_job_id = 1
         self.tubes = {}
         self.tubes_max = limits.TUBES_MAX
@@ -85,6 +87,7 @@ class Queue:
     @cython.final
     def leave(self, job):
         """Take a job out of its state."""
+        leave_counts(self.failures, job)
         if job.flags & Flag.COUNTING:
             self.expiry.remove(job)
         self.heap_of(job).remove(job)
@@ -117,6 +120,7 @@ class Queue:
             job.flags &= ~cython.cast(uint8_t, Flag.DUE | Flag.FAILED)
             self.on_enter(job)
         self.heap_of(job).push(job, key, job.id)
+        enter_counts(self.failures, job)
         self.state_counts[job.state] += 1
         if state == State.RESERVED:
             job.tube.reserved_count += 1

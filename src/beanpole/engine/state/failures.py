@@ -1,0 +1,171 @@
+"""Jobs that have failed, counted as they do: by the tube in which they failed, and by what their workers said of it.
+
+A job has failed while it is buried, or dead in another tube than the one in which it died. It is counted when it comes
+into a state, and no more when it leaves it: two places in the engine (``enter_at``, ``leave``) hold for whatever
+happens to a job, also in a replay. So its tags must not change what it counts as while it is in a state: who changes
+them does that in between, or takes it out of the counts before (``fail-job``).
+
+What is kept is bounded. A tube has GROUPS_PER_TUBE groups, all tubes have GROUPS_MAX; what is beyond that is summed up
+in one more group of the tube, or of all tubes. While there is such a sum no other group comes beside it, so that each
+job leaves the group that it came to.
+"""
+
+import cython
+from cython.cimports.beanpole.engine.state.job import Job, State
+from cython.cimports.beanpole.engine.state.tags import DEATH_FIXED, Tag, find_tag, get_number
+from cython.cimports.libc.stdint import int64_t
+from cython.cimports.libc.string import memcmp
+
+from beanpole.protocol.reasons import error_of, first_line
+
+WHY_WORDS = {Why.ATTEMPTS: b"attempts", Why.EXPIRED: b"expired", Why.FAILED: b"given-up"}
+"""How a job died, in a word for programs."""
+
+TUBES_MAX = cython.declare(cython.Py_ssize_t, 1_000)
+GROUPS_MAX = cython.declare(cython.Py_ssize_t, 1_000)
+GROUPS_PER_TUBE = cython.declare(cython.Py_ssize_t, 200)
+"""Groups of a tube: errors with names in them leave room for those of other tubes."""
+
+
+@cython.final
+@cython.cclass
+class Group:
+    """Jobs that failed in one tube for one reason. The fields stand in ``failures.pxd``."""
+
+    @property
+    def ends(self) -> list[int]:
+        """How many were buried, and how many died for each Why."""
+        return [self.whys[0], self.whys[1], self.whys[2], self.whys[3]]
+
+
+@cython.final
+@cython.cclass
+class Failures:
+    """The counts. The fields stand in ``failures.pxd``."""
+
+    def __init__(self):
+        self.tubes = {}
+
+    def groups(self) -> list[Group]:
+        """Return all groups, those of one tube one after the other."""
+        return [group for of_tube in self.tubes.values() for group in of_tube.values()]
+
+    def groups_of(self, tube: bytes) -> list[Group]:
+        """Return the groups of one tube."""
+        return list(self.tubes.get(tube, {}).values())
+
+    def add(self, job):
+        """Count a job that comes into a state, if it has failed."""
+        if not has_failed(job):
+            return 0
+        group: Group = self.group_of(job, True)
+        size: cython.Py_ssize_t = 0
+        why: cython.int = why_of(job)
+        self.total += 1
+        group.count += 1
+        group.whys[why] += 1
+        group.last_id = job.id
+        if why:
+            died_ns: int64_t = get_number(find_tag(job, Tag.DEATH, cython.address(size)), 8)
+            group.last_ns = max(group.last_ns, died_ns)
+            group.first_ns = min(group.first_ns, died_ns) if group.first_ns else died_ns
+        return 0
+
+    def remove(self, job):
+        """Count a job that leaves its state no more, if it has failed."""
+        if not has_failed(job):
+            return 0
+        group: Group = self.group_of(job, False)
+        self.total -= 1
+        group.count -= 1
+        group.whys[why_of(job)] -= 1
+        if group.count:
+            return 0
+        groups: dict = self.tubes[group.tube]
+        for key, each in groups.items():
+            if each is group:
+                del groups[key]
+                break
+        self.group_count -= 1
+        if not groups:
+            del self.tubes[group.tube]
+        return 0
+
+    def group_of(self, job, make):
+        """Return the group of a job that has failed; `make`: a new one, if there is none."""
+        tube: bytes = tube_of(job)
+        key: object = why_of(job)
+        line: str = ""
+        error: str = ""
+        size: cython.Py_ssize_t = 0
+        said: cython.p_const_char = cython.NULL
+        if job.tag_bytes:
+            said = find_tag(job, Tag.FAILURE_TEXT, cython.address(size))
+        if said is not cython.NULL:
+            text: bytes = said[:size]
+            if text != self.last_text:
+                self.last_text = text
+                self.last_line = first_line(text.decode("utf-8", "backslashreplace"))
+                self.last_error = error_of(self.last_line)
+            line, error = self.last_line, self.last_error
+            if error:
+                key = error
+        groups: dict = self.tubes.get(tube)
+        if groups is None and (None in self.tubes or len(self.tubes) >= TUBES_MAX):
+            tube, key = None, None
+            groups = self.tubes.get(None)
+        if groups is None:
+            groups = self.tubes[tube] = {}
+        group: Group = groups.get(key)
+        if group is None and (None in groups or len(groups) >= GROUPS_PER_TUBE or self.group_count >= GROUPS_MAX):
+            key = None
+            group = groups.get(None)
+        if group is None:
+            assert make, "a job that has failed was not counted"
+            group = Group()
+            group.tube = tube
+            group.error = None if key is None else error
+            groups[key] = group
+            self.group_count += 1
+        if make and key is not None:
+            group.line = line
+        return group
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def why_of(job: Job) -> cython.int:
+    """Return for which Why a job died; 0: it did not."""
+    size: cython.Py_ssize_t = 0
+    if job.tag_bytes == 0:
+        return 0
+    said: cython.p_const_char = find_tag(job, Tag.DEATH, cython.address(size))
+    if said is cython.NULL:
+        return 0
+    return said[12] if 0 < said[12] <= Why.FAILED else Why.ATTEMPTS
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def has_failed(job: Job) -> cython.bint:
+    """Whether a job is buried, or dead in another tube: one that was kicked where it died is work again."""
+    size: cython.Py_ssize_t = 0
+    if job.state == State.BURIED:
+        return True
+    if job.tag_bytes == 0:
+        return False
+    said: cython.p_const_char = find_tag(job, Tag.DEATH, cython.address(size))
+    name: cython.p_const_char = job.tube.name
+    if said is cython.NULL:
+        return False
+    return size - DEATH_FIXED != len(job.tube.name) or memcmp(said + DEATH_FIXED, name, size - DEATH_FIXED) != 0
+
+
+@cython.cfunc
+def tube_of(job: Job) -> bytes:
+    """Return the name of the tube in which a job failed."""
+    size: cython.Py_ssize_t = 0
+    if why_of(job) == 0:
+        return job.tube.name
+    said: cython.p_const_char = find_tag(job, Tag.DEATH, cython.address(size))
+    return said[DEATH_FIXED:size]
