@@ -162,17 +162,8 @@ NAME_CHARS_MAX = 100
 LOOK_MS = 150
 """Milliseconds for which a page looks for jobs that failed, for held ones or for sessions: half of what it may take."""
 
-FAILURES_PER_STEP = 250
-"""Jobs that failed that are asked for at once, and whose reasons: about 10 ms."""
-
-EXPLAINS_AT_ONCE = 50
-"""Jobs whose reasons are asked for in one go: less than a millisecond, in which the server answers nobody else."""
-
-REASONS_MAX = 10_000
-"""Jobs of a server of which it is kept why they failed: about 4 MB."""
-
-REASONS_CHARS_MAX = 2_000_000
-"""Characters of all these reasons."""
+FAILURES_PER_STEP = 1_000
+"""Jobs that failed that are asked for at once, with their reasons: about 10 ms."""
 
 ERROR_CHARS = 200
 """Characters of the first line of a reason that make a group."""

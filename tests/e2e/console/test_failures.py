@@ -61,6 +61,28 @@ def test_largest_groups_come_first_and_each_leads_to_its_jobs(served: Console) -
     assert "its worker gave it up" in group.text
 
 
+def asked(client: Client[bytes]) -> list[int]:
+    """How many commands about failures a server has had: stats-failures, list-jobs, explain."""
+    stats = client.stats()
+    return [int(stats[f"cmd-{name}"]) for name in ("stats-failures", "list-jobs", "explain")]
+
+
+def test_a_page_of_a_thousand_failures_costs_one_command() -> None:
+    with beanpole_server() as server, Client(f"{HOST}:{server.port}", None) as client:
+        fail(server, "mail", *(f"no order {number}" for number in range(1_000_000, 1_001_000)))
+        with console("--url", url_of(server, "one")) as served:
+            before = asked(client)
+            for _ in range(5):
+                assert groups(served) == [("no order … no order 1000999", "mail", "1 000")]
+            after = asked(client)
+            assert [now - then for now, then in zip(after, before, strict=True)] == [5, 0, 0]
+            assert len(rows(served.get("/failures?tube=mail&error=no+order+%E2%80%A6").text)) == 101
+            assert len(rows(served.get("/jobs?tube=mail&state=buried").text)) > 50
+            _, lists, explains = asked(client)
+            assert lists - after[1] <= 4
+            assert explains == before[2]
+
+
 def test_pages_follow_each_other(served: Console) -> None:
     behind = groups(served, after=100)
     assert len(behind) == 33
@@ -130,7 +152,7 @@ def test_all_servers_are_on_one_page_and_what_one_lacks_is_said(one: Server) -> 
         ]
         assert [row[2] for row in rows(served.get("/failures?tube=mail&server=two").text)[1:]] == ["4"]
         page = served.get("/failures?server=plain")
-        assert "needs list-jobs and explain, which this server does not have" in page.text
+        assert "needs list-jobs with fields, which this server does not have" in page.text
         assert rows(page.text)[1][:3] == ["(unknown: this server keeps no reasons)", "default", "1"]
         group = served.get(read(page.text).links["(unknown: this server keeps no reasons)"])
         assert "/jobs/1" in group.text

@@ -8,7 +8,7 @@ from msgspec import Meta, Struct, convert, field
 from starlette.exceptions import HTTPException
 
 from beanpole.client.errors import NotFoundError
-from beanpole.client.explanation import Explanation, Reason
+from beanpole.client.explanation import Explanation
 from beanpole.console import limits
 from beanpole.console.api.operations import Asked
 from beanpole.console.fields import Next, Number, PageSize, Query, Text
@@ -96,6 +96,13 @@ class JobShown(Struct, frozen=True):
     body: Annotated[Body | None, Meta(description="Null: it was not asked for, or the console hides bodies.")]
 
 
+class Reason(Struct, frozen=True):
+    """A reason that holds."""
+
+    word: Annotated[str, Meta(description="What kind it is: `paused`, `delayed`, `reserved` and so on.")]
+    text: Annotated[str, Meta(description="The same as a sentence.")]
+
+
 class Explained(Struct, frozen=True):
     """Why a job is not done, or why a tube hands out no jobs."""
 
@@ -145,4 +152,4 @@ async def explain_tube(asked: Asked) -> Explained:
 
 def explained(found: Explanation) -> Explained:
     """An explanation as the API shows it."""
-    return Explained(dict(found), found.reasons)
+    return Explained(dict(found), [Reason(each.word, each.text) for each in found.reasons])

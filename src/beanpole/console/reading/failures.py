@@ -1,16 +1,15 @@
 """Jobs that failed for good: the dead, and the buried; grouped by the tube in which they failed and by their error.
 
-A list of jobs says when and in which tube each died, but not why: each job is asked for that (`explain`), many in one
-round trip. What it says stays the same until the job runs again, so it is kept. However many jobs there are, a look
-ends after LOOK_MS and says how far it came; all places where such jobs are have their turns, so that none hides
-another.
+How many are in each group is counted by the server (`stats-failures`). What is asked beyond that, with a text for
+example or for the jobs of a group, is found by going through lists, in which each job has its reason. However many jobs
+there are, a look ends after LOOK_MS and says how far it came; all places where such jobs are have their turns, so that
+none hides another.
 
 The dead are in the tubes that rules send them to, and in those that rules did since the console looks; a look
 `within` a tube finds them in any.
 """
 
 import asyncio
-import re
 from collections import Counter, deque
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import aclosing
@@ -20,37 +19,33 @@ from weakref import WeakKeyDictionary
 
 from msgspec import Meta
 
-from beanpole.client import AsyncClient, Explanation, JobInfo, StatsTube
+from beanpole.client import AsyncClient, FailureGroup, JobField, JobInfo, StatsTube
 from beanpole.client.errors import NotFoundError
+from beanpole.client.sentences import ENDS
 from beanpole.console import limits
 from beanpole.console.fields import AnyTube, Number, Query, Text
 from beanpole.console.reading.bodies import visible
-from beanpole.console.reading.jobs import JobFilter, pages
+from beanpole.console.reading.jobs import Found, JobFilter, pages
 from beanpole.console.reading.rules import dead_tubes
 from beanpole.console.reading.tubes import tubes_of
 from beanpole.console.servers import Purpose, Server
 from beanpole.console.single_flight import look_ends_at
+from beanpole.protocol.reasons import error_of, first_line
 
 BURIED = "(buried, no reason given)"
 """The error of a job that was buried, if nobody said why."""
 
 UNKNOWN = "(unknown: this server keeps no reasons)"
-"""The error of a buried job of a server that knows no `explain`."""
+"""The error of a buried job of a server that says no reasons."""
 
-NEEDS = "needs list-jobs and explain, which this server does not have"
+OTHERS = "(further errors, of which there are too many)"
+"""The error of what the server sums up."""
+
+REASON: tuple[JobField, ...] = ("reason",)
+"""What a list is asked for."""
+
+NEEDS = "needs list-jobs with fields, which this server does not have"
 """Why a server shows less."""
-
-PASSING = re.compile(
-    r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"  # a UUID
-    r"|0x[0-9a-fA-F]+"  # an address in memory
-    r"|[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:[.,][0-9]+)?)?(?:Z|[+-][0-9]{2}:?[0-9]{2})?"
-    r"|(?<![0-9A-Za-z])(?=[0-9a-fA-F]*[0-9])[0-9a-fA-F]{8,}(?![0-9A-Za-z])"  # a hash
-    r"|[0-9]{6,}"  # an id
-)
-"""What differs from job to job in one and the same error, and says nothing of it.
-
-Numbers of up to five digits stay: they are codes (`ORA-00942`, `HTTP 503`) and durations (`timeout after 31 s`).
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,16 +60,22 @@ class Why:
     @property
     def line(self) -> str:
         """The first line of what was said, visible; if nobody said anything, what is known, in parentheses."""
-        if self.text is not None:
-            for each in self.text.splitlines():
-                if shown := visible(" ".join(each.split())):
-                    return shown[: limits.ERROR_CHARS]
-        return f"({self.end})" if self.end else BURIED
+        return shown(first_line(self.text or "")) or nothing_said(self.end)
 
     @property
     def error(self) -> str:
         """The same without what differs from job to job: what groups are made by."""
-        return PASSING.sub("…", self.line)
+        return shown(error_of(first_line(self.text or ""))) or nothing_said(self.end)
+
+
+def shown(line: str) -> str:
+    """A line of a reason as it is shown."""
+    return visible(line)[: limits.ERROR_CHARS]
+
+
+def nothing_said(end: str) -> str:
+    """The error of a job of which no worker said anything."""
+    return f"({end})" if end else BURIED
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +131,7 @@ class Group:
     tube: str
     error: str
     count: int = 0
-    """How many were found; there may be more where the look has not come to."""
+    """How many there are, as far as they were counted."""
     newest: float | None = None
     """When the last died, in Unix seconds; None: that is not known of buried jobs."""
     oldest: float | None = None
@@ -142,8 +143,6 @@ class Group:
     """How many lie where: tube and state."""
     example: str = ""
     """The first line of what one of them says."""
-    has_text: bool = False
-    """Whether a worker said anything."""
 
     def add(self, failed: Failure) -> None:
         """Counts a job."""
@@ -151,7 +150,6 @@ class Group:
         if not self.count or job.id > self.ids[0]:
             self.example = failed.why.line
         self.count += 1
-        self.has_text = self.has_text or failed.why.text is not None
         self.ids = sorted([*self.ids, job.id], reverse=True)[: limits.SAMPLE_IDS]
         self.kinds[failed.why.end or "buried"] += 1
         self.places[job.tube, job.state] += 1
@@ -177,7 +175,7 @@ class FailureFilter(Query, frozen=True):
     after: Annotated[Number, Meta(description="Only jobs of a greater id: the `next` of a place.")] = 0
 
     def fits(self, failed: Failure) -> bool:
-        """Whether a job that has been explained is one."""
+        """Whether a job is one."""
         return (self.error is None or failed.error == self.error) and (
             not self.text or self.text.casefold() in (failed.why.text or failed.why.line).casefold()
         )
@@ -211,16 +209,18 @@ class Failures:
     """The first jobs, if one group was asked for."""
     missing: str = ""
     """What the server can't say, as a sentence for people."""
+    counted: int = 0
+    """How many jobs have failed, if the server has counted them."""
 
     @property
     def total(self) -> int:
         """How many jobs there are where the look was."""
-        return sum(each.count for each in self.stretches)
+        return self.counted + sum(each.count for each in self.stretches)
 
     @property
     def looked(self) -> int:
         """How many of them were looked at."""
-        return sum(each.looked for each in self.stretches)
+        return self.counted + sum(each.looked for each in self.stretches)
 
     @property
     def unfinished(self) -> list[Stretch]:
@@ -228,54 +228,8 @@ class Failures:
         return [each for each in self.stretches if each.next is not None]
 
 
-class Kept:
-    """What is kept of a server: why its jobs failed, and which tubes the dead were sent to."""
-
-    def __init__(self, server_id: str, reasons_max: int = limits.REASONS_MAX) -> None:
-        self.server_id = server_id
-        self._reasons_max = reasons_max
-        self.dead_tubes: set[str] = set()
-        self._whys: dict[int, tuple[object, Why]] = {}
-        self._chars = 0
-
-    def get(self, job: JobInfo) -> Why | None:
-        """Why a job failed, unless it has run since."""
-        found = self._whys.get(job.id)
-        return found[1] if found is not None and found[0] == stamp_of(job) else None
-
-    def put(self, job: JobInfo, why: Why) -> None:
-        """Keeps why a job failed; where there is no room, in place of what was kept first."""
-        self._drop(job.id)
-        self._whys[job.id] = (stamp_of(job), why)
-        self._chars += len(why.text or "")
-        while len(self._whys) > self._reasons_max or self._chars > limits.REASONS_CHARS_MAX:
-            self._drop(next(iter(self._whys)))
-
-    def _drop(self, id: int) -> None:
-        found = self._whys.pop(id, None)
-        if found is not None:
-            self._chars -= len(found[1].text or "")
-
-    def __len__(self) -> int:
-        return len(self._whys)
-
-
-def stamp_of(job: JobInfo) -> object:
-    """What of a job changes when it fails again."""
-    return (job.died, job.reserves, job.buries, job.releases, job.timeouts)
-
-
-KEPT: WeakKeyDictionary[Server, Kept] = WeakKeyDictionary()
-"""What is kept of each server."""
-
-
-async def kept_of(server: Server) -> Kept:
-    """What is kept of a server; nothing of one that has started again, whose ids may mean other jobs."""
-    server_id = (await server.sampler.stats.get()).id
-    kept = KEPT.get(server)
-    if kept is None or kept.server_id != server_id:
-        kept = KEPT[server] = Kept(server_id)
-    return kept
+DEAD_TUBES: WeakKeyDictionary[Server, set[str]] = WeakKeyDictionary()
+"""Where rules of each server send the dead, or did."""
 
 
 # --- Looks ------------------------------------------------------------------------------------------------------------
@@ -290,11 +244,13 @@ async def find(server: Server, wanted: FailureFilter, until: float | None = None
     client = await server.client(Purpose.SEARCH)
     if not await says_why(client):
         return await plain_look(server, client, wanted)
-    kept = await kept_of(server)
-    stretches = await stretches_of(server, client, kept, wanted)
+    if wanted == FailureFilter(wanted.tube):
+        found = await client.stats_failures(wanted.tube or None)
+        return Failures([counted_by(server, each) for each in found.groups], [], [], counted=found.total)
+    stretches = await stretches_of(server, client, wanted)
     groups: dict[tuple[str, str], Group] = {}
     jobs: list[Failure] = []
-    async with aclosing(walk(client, kept, stretches, wanted)) as walked:
+    async with aclosing(walk(client, stretches, wanted)) as walked:
         async for piece in walked:
             for failed in piece:
                 key = (failed.tube, failed.error)
@@ -306,6 +262,25 @@ async def find(server: Server, wanted: FailureFilter, until: float | None = None
     return Failures(in_order(groups.values()), stretches, jobs)
 
 
+def counted_by(server: Server, group: FailureGroup) -> Group:
+    """A group as the server has counted it."""
+    kinds = {ENDS["attempts"]: group.attempts, ENDS["expired"]: group.expired, ENDS["given-up"]: group.given_up}
+    kinds["buried"] = group.buried
+    ends = [end for end, count in kinds.items() if count]
+    nothing = nothing_said("" if group.buried else ", ".join(ends))
+    return Group(
+        server.name,
+        group.tube or "",
+        OTHERS if group.error is None else shown(group.error) or nothing,
+        group.count,
+        group.last_died,
+        group.first_died,
+        [group.last],
+        Counter({end: kinds[end] for end in ends}),
+        example=shown(group.line) or nothing,
+    )
+
+
 async def failures_of(
     server: Server, wanted: FailureFilter, highest: int | None = None, purpose: Purpose = Purpose.SEARCH
 ) -> AsyncGenerator[list[Failure], None]:
@@ -315,10 +290,8 @@ async def failures_of(
     """
     client = await server.client(purpose)
     if await says_why(client):
-        kept = await kept_of(server)
-        stretches = await stretches_of(server, client, kept, wanted)
-        nothing = Kept(kept.server_id, 0)  # who goes through all would leave nothing of what pages need
-        async with aclosing(walk(client, nothing, stretches, wanted, highest)) as walked:
+        stretches = await stretches_of(server, client, wanted)
+        async with aclosing(walk(client, stretches, wanted, highest)) as walked:
             async for piece in walked:
                 yield piece
         return
@@ -348,21 +321,19 @@ def in_order(groups: Iterable[Group]) -> list[Group]:
 
 
 async def says_why(client: "AsyncClient[bytes]") -> bool:
-    """Whether the server lists jobs, and explains them."""
-    return {"list-jobs", "explain"} <= await client.features()
+    """Whether the server lists jobs with their reasons, and counts them."""
+    return {"list-jobs.fields", "stats-failures"} <= await client.features()
 
 
-async def stretches_of(
-    server: Server, client: "AsyncClient[bytes]", kept: Kept, wanted: FailureFilter
-) -> list[Stretch]:
+async def stretches_of(server: Server, client: "AsyncClient[bytes]", wanted: FailureFilter) -> list[Stretch]:
     """Where such jobs can be."""
-    if "list-rules" in await client.features():
-        kept.dead_tubes |= dead_tubes(await client.list_rules())
+    known = DEAD_TUBES.setdefault(server, set())
+    known |= dead_tubes(await client.list_rules())
     found = []
     for tube in await tubes_of(server):
         if wanted.within and tube.name != wanted.within:
             continue
-        is_for_dead = tube.name in kept.dead_tubes or tube.name == wanted.within
+        is_for_dead = tube.name in known or tube.name == wanted.within
         for state, count in (
             ("buried", tube.current_jobs_buried),
             ("ready", tube.current_jobs_ready if is_for_dead else 0),
@@ -375,7 +346,6 @@ async def stretches_of(
 
 async def walk(
     client: "AsyncClient[bytes]",
-    kept: Kept,
     stretches: list[Stretch],
     wanted: FailureFilter,
     highest: int | None = None,
@@ -386,7 +356,8 @@ async def walk(
         batch = batch_of(waiting)
         async with client.pipeline(raise_errors=False) as asked:
             pages = [
-                asked.list_jobs(each.tube, each.state, limits.FAILURES_PER_STEP, after=each.next or 0) for each in batch
+                asked.list_jobs(each.tube, each.state, limits.FAILURES_PER_STEP, after=each.next or 0, fields=REASON)
+                for each in batch
             ]
         jobs: list[JobInfo] = []
         for stretch, result in zip(batch, pages, strict=True):
@@ -396,8 +367,8 @@ async def walk(
             if stretch.next is not None:
                 waiting.append(stretch)
             jobs += [each for each in page.jobs if highest is None or each.id <= highest]
-        failed = [each for each in jobs if has_failed(each) and wanted.tube in {"", tube_of(each)}]
-        yield [each for each in await explained(client, kept, failed) if wanted.fits(each)]
+        failed = [Failure(each, tube_of(each), why_of(each)) for each in jobs if has_failed(each)]
+        yield [each for each in failed if wanted.tube in {"", each.tube} and wanted.fits(each)]
 
 
 def batch_of(waiting: "deque[Stretch]") -> list[Stretch]:
@@ -411,8 +382,8 @@ def batch_of(waiting: "deque[Stretch]") -> list[Stretch]:
 
 
 def has_failed(job: JobInfo) -> bool:
-    """Whether a job is dead or buried."""
-    return job.died is not None or job.state == "buried"
+    """Whether a job is buried, or dead in another tube than the one in which it died."""
+    return job.state == "buried" or job.origin is not None
 
 
 def tube_of(job: JobInfo) -> str:
@@ -420,37 +391,18 @@ def tube_of(job: JobInfo) -> str:
     return job.origin or job.tube
 
 
-async def explained(client: "AsyncClient[bytes]", kept: Kept, jobs: list[JobInfo]) -> list[Failure]:
-    """Why each has failed; those that are gone are left out."""
-    whys = {job.id: why for job in jobs if (why := kept.get(job)) is not None}
-    unknown = [job for job in jobs if job.id not in whys]
-    for start in range(0, len(unknown), limits.EXPLAINS_AT_ONCE):
-        async with client.pipeline(raise_errors=False) as asked:
-            results = [(job, asked.explain(job.id)) for job in unknown[start : start + limits.EXPLAINS_AT_ONCE]]
-        for job, result in results:
-            if not isinstance(result.error, NotFoundError):
-                whys[job.id] = why_of(result.result())
-                kept.put(job, whys[job.id])
-    return [Failure(job, tube_of(job), whys[job.id]) for job in jobs if job.id in whys]
+def why_of(job: JobInfo) -> Why:
+    """Why a job of a list failed."""
+    return Why(job.reason, ENDS.get(job.why, job.why) if job.why else "")
 
 
-async def first_lines(server: Server, jobs: list[JobInfo]) -> dict[int, str]:
-    """The first line of why jobs of a list have failed, by id: of those that have, where the server says it.
-
-    Raises AwayError, and what a client does.
-    """
-    failed = [each for each in jobs if has_failed(each)]
-    client = await server.client()
-    if not failed or not await says_why(client):
-        return {}
-    return {each.job.id: each.why.line for each in await explained(client, await kept_of(server), failed)}
-
-
-def why_of(said: Explanation) -> Why:
-    """What an explanation says of a failure: the words of the worker, and the end of the sentence about the death."""
-    sentences = {each.word: each.text for each in said.reasons}
-    end = sentences.get("died", "").rpartition(", ")[2].removeprefix("as ")
-    return Why(sentences.get("failed"), end)
+def first_lines(found: Found) -> dict[int, str]:
+    """The first line of why jobs of a page have failed, by id: of those that have, where the server says it."""
+    return (
+        {each.id: why_of(each).line for each in found.jobs if each.died is not None or each.state == "buried"}
+        if found.has_reasons
+        else {}
+    )
 
 
 async def plain_look(server: Server, client: "AsyncClient[bytes]", wanted: FailureFilter) -> Failures:

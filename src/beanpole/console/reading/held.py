@@ -5,12 +5,10 @@ server that has a million jobs may have to pass them all to find the held ones o
 """
 
 import asyncio
-import json
-import re
 from collections import deque
 from dataclasses import dataclass, field, replace
 
-from beanpole.client import AsyncClient, Explanation, JobInfo, SessionInfo, StatsTube
+from beanpole.client import AsyncClient, JobField, JobInfo, SessionInfo, StatsTube
 from beanpole.client.errors import NotFoundError
 from beanpole.console import limits
 from beanpole.console.reading import sessions
@@ -21,15 +19,8 @@ from beanpole.console.single_flight import OnAnswer, look_ends_at
 NEEDS = "which jobs they are needs list-jobs, which this server does not have"
 """Why a server names no held jobs."""
 
-NEEDS_EXPLAIN = "who holds them needs explain, which this server does not have"
+NEEDS_FIELDS = "who holds them needs list-jobs with fields, which this server does not have"
 """Why a server names no holders."""
-
-HOLDER = re.compile(
-    r"by session (?P<number>\d+)"
-    r'(?: \((?P<peer>[^"]*?)(?:, )?(?P<name>"(?:[^"\\]|\\.)*")?\))?'
-    r", last heard of (?P<silent>[\d.]+) s ago; (?P<left>[\d.]+) s of"
-)
-"""How `explain` names the holder of a job. It is written for people: where it does not fit, `stats-job` is asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,11 +127,11 @@ async def look(server: Server, heard: OnAnswer = lambda: None) -> Held:
     newest = (await server.sampler.stats.get()).total_jobs
     until = look_ends_at()
     listed, is_complete = await listed_in(client, tubes, newest, until, heard)
-    if "explain" not in known:
+    if "list-jobs.fields" not in known:
         held = await timed(client, listed)
-        return Held(in_order(held), total, tubes, [], is_complete, (NEEDS_EXPLAIN,))
-    held = in_order(await held_by(client, listed, heard))
-    who = (await sessions.look(server)).sessions if "list-sessions" in known else []
+        return Held(in_order(held), total, tubes, [], is_complete, (NEEDS_FIELDS,))
+    who = (await sessions.look(server)).sessions
+    held = in_order(held_by(listed, who))
     return Held(held, total, tubes, workers_of(held, who), is_complete)
 
 
@@ -163,6 +154,9 @@ async def listed_in(
     first, and all of them only where these were not enough. More tubes are asked at once as long as that is quick.
     """
     loop = asyncio.get_running_loop()
+    fields: tuple[JobField, ...] = ()
+    if "list-jobs.fields" in await client.features():
+        fields = ("session", "peer", "left")
     count = len(tubes)
     tubes = sorted(tubes, key=lambda each: -each.current_jobs_reserved)[: limits.HELD_MAX]
     most = limits.HELD_MAX // max(len(tubes), 1)
@@ -173,7 +167,9 @@ async def listed_in(
         batch = [waiting.popleft() for _ in range(min(at_once, len(waiting)))]
         async with client.pipeline(raise_errors=False) as asked:
             results = [
-                asked.list_jobs(tube.name, "reserved", min(tube.current_jobs_reserved, most), after=after)
+                asked.list_jobs(
+                    tube.name, "reserved", min(tube.current_jobs_reserved, most), after=after, fields=fields
+                )
                 for tube, after in batch
             ]
         heard()
@@ -187,24 +183,15 @@ async def listed_in(
     return [job for jobs in found.values() for job in jobs], is_complete
 
 
-async def held_by(client: "AsyncClient[bytes]", jobs: list[JobInfo], heard: OnAnswer) -> list[HeldJob]:
-    """Who holds each, and how long still; those that are held no more are left out."""
-    held: list[HeldJob] = []
-    others: list[JobInfo] = []
-    for start in range(0, len(jobs), limits.EXPLAINS_AT_ONCE):
-        async with client.pipeline(raise_errors=False) as asked:
-            results = [(job, asked.explain(job.id)) for job in jobs[start : start + limits.EXPLAINS_AT_ONCE]]
-        heard()
-        for job, result in results:
-            if isinstance(result.error, NotFoundError):
-                continue
-            said = result.result()
-            known = holder_of(job, said)
-            if known is not None:
-                held.append(known)
-            elif said.get("state") == "reserved":
-                others.append(job)
-    return held + await timed(client, others)
+def held_by(jobs: list[JobInfo], who: list[SessionInfo]) -> list[HeldJob]:
+    """Who holds each, and how long still."""
+    known = {each.number: each for each in who}
+    held = []
+    for job in jobs:
+        session = known.get(job.session) if job.session is not None else None
+        name, silent = (session.name, session.last_command_age) if session else ("", None)
+        held.append(HeldJob(job, job.left or 0, job.session, name, job.peer or "", silent))
+    return held
 
 
 async def timed(client: "AsyncClient[bytes]", jobs: list[JobInfo]) -> list[HeldJob]:
@@ -215,21 +202,6 @@ async def timed(client: "AsyncClient[bytes]", jobs: list[JobInfo]) -> list[HeldJ
         results = [(job, asked.stats_job(job.id)) for job in jobs]
     found = [(job, each.result()) for job, each in results if not isinstance(each.error, NotFoundError)]
     return [HeldJob(job, stats.time_left) for job, stats in found if stats.state == "reserved"]
-
-
-def holder_of(job: JobInfo, said: Explanation) -> HeldJob | None:
-    """The holder of a job that an explanation names, or None if it can't be read."""
-    found = next((HOLDER.match(each.text) for each in said.reasons if each.word == "reserved"), None)
-    if found is None:
-        return None
-    return HeldJob(
-        job,
-        float(found["left"]),
-        int(found["number"]),
-        str(json.loads(found["name"])) if found["name"] else "",
-        found["peer"] or "",
-        float(found["silent"]),
-    )
 
 
 def workers_of(held: list[HeldJob], who: list[SessionInfo]) -> list[Worker]:

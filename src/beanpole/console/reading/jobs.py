@@ -10,7 +10,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
-from beanpole.client import AsyncClient, JobInfo
+from beanpole.client import AsyncClient, JobField, JobInfo
 from beanpole.console import limits
 from beanpole.console.reading.search import Search
 from beanpole.console.servers import Purpose, Server
@@ -77,6 +77,9 @@ class Found:
     missing: str = ""
     """What the server can't do of what was asked, for people."""
 
+    has_reasons: bool = False
+    """Whether jobs that failed have their reasons."""
+
 
 async def find(
     server: Server,
@@ -100,6 +103,7 @@ async def find(
     loop = asyncio.get_running_loop()
     until = loop.time() + limits.SEARCH_MS / 1000
     found = Found([], None, looked_to=wanted.after, is_complete=False, bodies_cut_at=search.bodies_cut_at)
+    found = replace(found, has_reasons=bool(await fields_of(client)))
     every = replace(wanted, limit=limits.JOBS_PER_PIECE) if wanted.text else wanted
     async with aclosing(pieces(client, every, highest, max(bodies, search.bytes_needed))) as walked:
         async for piece in walked:
@@ -143,11 +147,15 @@ async def first(
     if not await knows_lists(client):
         jobs, missing = await run_async(client, peek(wanted.tube, wanted.state)), ONLY_FIRST
     else:
-        page = await client.list_jobs(wanted.tube, wanted.state, wanted.limit, bodies=size or None, order="next")
+        fields = await fields_of(client)
+        page = await client.list_jobs(
+            wanted.tube, wanted.state, wanted.limit, bodies=size or None, order="next", fields=fields
+        )
         jobs, missing = page.jobs, ""
     fitting = [cut(job, bodies) for job in jobs if search.fits(job) and (highest is None or job.id <= highest)]
     is_complete = not missing and len(jobs) < wanted.limit
-    return Found(fitting, None, len(jobs), 0, is_complete, search.bodies_cut_at, missing)
+    has_reasons = bool(await fields_of(client))
+    return Found(fitting, None, len(jobs), 0, is_complete, search.bodies_cut_at, missing, has_reasons)
 
 
 async def pages(
@@ -179,10 +187,16 @@ async def pieces(
     lists = await knows_lists(client)
     # What is written of bodies counts for the time that a page takes: others wait for that long.
     most = limits.BODIES_PER_PIECE if bodies > limits.BODY_SHOWN_BYTES else limits.JOBS_PER_PIECE
+    fields = await fields_of(client)
     after: int | None = wanted.after
     while after is not None:
         page = await client.list_jobs(
-            wanted.tube, wanted.state, min(wanted.limit, most), after=after, bodies=(bodies or None) if lists else None
+            wanted.tube,
+            wanted.state,
+            min(wanted.limit, most),
+            after=after,
+            bodies=(bodies or None) if lists else None,
+            fields=fields,
         )
         jobs = page.jobs if lists or not bodies else await run_async(client, with_bodies(page.jobs, bodies))
         after = page.next if page.next is not None and (highest is None or page.next < highest) else None
@@ -195,6 +209,11 @@ def up_to(highest: int | None, piece: Piece) -> Piece:
         return piece
     after = piece.next if piece.next is not None and piece.next < highest else None
     return Piece([job for job in piece.jobs if job.id <= highest], after)
+
+
+async def fields_of(client: "AsyncClient[bytes]") -> tuple[JobField, ...]:
+    """What a list is asked for: why jobs failed, where the server says that."""
+    return ("reason",) if "list-jobs.fields" in await client.features() else ()
 
 
 async def knows_lists(client: "AsyncClient[bytes]") -> bool:

@@ -42,7 +42,7 @@ async def show(view: View) -> dict[str, Any]:
     to_state(view, counted)
     found = await find(view.server, wanted, bodies=limits.BODY_SHOWN_BYTES)
     verbs, lacking = await verbs_of(view.server, wanted.state, found.jobs)
-    whys = await failures.first_lines(view.server, found.jobs)
+    whys = failures.first_lines(found)
     return {
         **context,
         "found": found,

@@ -99,7 +99,7 @@ async def following(seen: Seen, tube: StatsTube, state: jobs.State) -> Next:
     found = await known(jobs.find(seen.server, wanted, bodies=BODY_BYTES), None)
     if found is None:
         return Next(state, [], count, "the server does not answer")
-    whys = await known(failures.first_lines(seen.server, found.jobs), {})
+    whys = failures.first_lines(found)
     return Next(state, [(job, preview(job.body), whys.get(job.id, "")) for job in found.jobs], count, found.missing)
 
 

@@ -4,14 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from beanpole.client import Explanation, JobInfo
+from beanpole.client import JobInfo
 from beanpole.console import limits
 from beanpole.console.reading.failures import (
     BURIED,
     Failure,
     FailureFilter,
     Group,
-    Kept,
     Why,
     in_order,
     why_of,
@@ -56,23 +55,10 @@ def test_nobody_said_anything() -> None:
     assert Why("", "the last attempt failed").error == "(the last attempt failed)"
 
 
-@pytest.mark.parametrize(
-    ("reasons", "why"),
-    [
-        ("reasons: []\n", Why(None)),
-        ("reasons:\n- buried: until it is kicked\n", Why(None)),
-        (
-            'reasons:\n- died: 3.2 s ago in mail, after 5, as the last attempt failed\n- failed: "a\\n, as b"\n',
-            Why("a\n, as b", "the last attempt failed"),
-        ),
-        (
-            "reasons:\n- died: in a way that no one knew when this was written\n",
-            Why(None, "in a way that no one knew when this was written"),
-        ),
-    ],
-)
-def test_what_an_explanation_says(reasons: str, why: Why) -> None:
-    assert why_of(Explanation.parse(f"---\nid: 7\n{reasons}".encode())) == why
+def test_why_a_job_of_a_list_failed() -> None:
+    assert why_of(JOB) == Why(None)
+    assert why_of(replace(JOB, reason="a\n, as b", why="attempts")) == Why("a\n, as b", "the last attempt failed")
+    assert why_of(replace(JOB, why="by-chance")) == Why(None, "by-chance")
 
 
 def test_group_counts_what_it_is_given() -> None:
@@ -103,26 +89,3 @@ def test_filter_looks_at_the_whole_text() -> None:
     assert FailureFilter(error="Boom").fits(failed)
     assert not FailureFilter(error="boom").fits(failed)
     assert FailureFilter(text="buried").fits(Failure(JOB, "mail", Why(None)))
-
-
-def test_reasons_are_kept_until_a_job_has_failed_again() -> None:
-    kept = Kept("a")
-    kept.put(JOB, Why("first"))
-    assert kept.get(JOB) == Why("first")
-    for again in (replace(JOB, died=1_001.5), replace(JOB, reserves=4), replace(JOB, buries=2), replace(JOB, id=8)):
-        assert kept.get(again) is None
-    kept.put(replace(JOB, reserves=4), Why("second"))
-    assert len(kept) == 1
-    assert kept.get(JOB) is None
-
-
-def test_kept_reasons_are_bounded() -> None:
-    kept = Kept("a")
-    for number in range(limits.REASONS_MAX + 5):
-        kept.put(replace(JOB, id=number), Why(None))
-    assert len(kept) == limits.REASONS_MAX
-    assert kept.get(replace(JOB, id=4)) is None
-    assert kept.get(replace(JOB, id=5)) is not None
-    for number in range(10):
-        kept.put(replace(JOB, id=number), Why("x" * (limits.REASONS_CHARS_MAX // 2)))
-    assert [number for number in range(limits.REASONS_MAX) if kept.get(replace(JOB, id=number))] == [8, 9]

@@ -1,48 +1,22 @@
-"""Who holds a job, as `explain` says it, and what is made of that."""
+"""Who holds a job, and what is made of that."""
 
 import json
+from dataclasses import replace
 
-import pytest
-
-from beanpole.client import Explanation, JobInfo, SessionInfo, StatsTube
-from beanpole.console.reading.held import Held, HeldJob, holder_of, workers_of
+from beanpole.client import JobInfo, SessionInfo, StatsTube
+from beanpole.console.reading.held import Held, HeldJob, held_by, workers_of
 
 JOB = JobInfo(7, tube="mail", state="reserved", ttr=60)
 
 
-def said(who: str) -> Explanation:
-    """What a server says of a held job."""
-    text = f"reserved: by {who}, last heard of 3.5 s ago; 12.25 s of 60 s are left"
-    return Explanation.parse(f"---\nid: 7\nreasons:\n- {text}\n- timeouts: its time to run has ended\n".encode())
-
-
-@pytest.mark.parametrize(
-    ("who", "number", "name", "peer"),
-    [
-        ("session 12", 12, "", ""),
-        ("session 12 (127.0.0.1:4711)", 12, "", "127.0.0.1:4711"),
-        ('session 12 ("w")', 12, "w", ""),
-        ('session 12 (127.0.0.1:4711, "w 1")', 12, "w 1", "127.0.0.1:4711"),
-        (
-            'session 12 ([::1]:4711 by 10.0.0.1:1, "a\\"), last heard of 9 s ago; 9 s of")',
-            12,
-            'a"), last heard of 9 s ago; 9 s of',
-            "[::1]:4711 by 10.0.0.1:1",
-        ),
-        ('session 12 ("a:\\u0020b\\\\")', 12, "a: b\\", ""),
-    ],
-)
-def test_holder(who: str, number: int, name: str, peer: str) -> None:
-    found = holder_of(JOB, said(who))
-    assert found == HeldJob(JOB, 12.25, number, name, peer, 3.5)
-    assert found is not None
+def test_holder() -> None:
+    job = replace(JOB, session=12, peer="127.0.0.1:4711", left=12.25)
+    (found,) = held_by([job], [session(12, 1)])
+    assert found == HeldJob(job, 12.25, 12, "w12", "127.0.0.1:4711", 1.0)
     assert found.ran_s == 47.75
     json.dumps(found.record)
-
-
-def test_another_sentence_says_nothing() -> None:
-    for text in ("- reserved: by somebody\n", "- buried: by session 3, last heard of 3 s ago; 3 s of 4 s\n"):
-        assert holder_of(JOB, Explanation.parse(f"---\nid: 7\nreasons:\n{text}".encode())) is None
+    (found,) = held_by([job], [])
+    assert (found.session, found.name, found.silent_s) == (12, "", None)
 
 
 def test_share_of_the_time_to_run() -> None:
