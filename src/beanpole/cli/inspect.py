@@ -12,10 +12,10 @@ import click
 from beanpole.cli.common import TARGET, Output, Server, body_fields, indented, verb
 from beanpole.cli.errors import Failure, missing, note
 from beanpole.cli.quantities import Duration
-from beanpole.client import Client, Job, JobInfo, StatsJob, StatsTube
+from beanpole.client import Client, Job, StatsJob, StatsTube
 from beanpole.client.errors import NotFoundError
 from beanpole.errors import ExitCode
-from beanpole.operations.listing import Facts, facts_of
+from beanpole.operations.listing import Facts, reasons_of
 from beanpole.operations.plan import run
 from beanpole.server.logs import visible
 
@@ -69,7 +69,7 @@ def peek(server: Server, out: Output, what: tuple[int | str, ...], state: str, *
             note(error.message if isinstance(error, Failure) else nothing)
             code = code or ExitCode.NOT_FOUND
         else:
-            show(out, job, stats, raw=raw, said=reasons_of(client, job.id))
+            show(out, job, stats, raw=raw, said=said_of(client, job.id))
     return code
 
 
@@ -104,9 +104,9 @@ def show(
     out.write(body if raw or body.endswith(b"\n") else body + b"\n")
 
 
-def reasons_of(client: Client[bytes], id: int) -> dict[str, str]:
+def said_of(client: Client[bytes], id: int) -> dict[str, str]:
     """Return why a job has failed and died, by the words of explain."""
-    facts = run(client, facts_of([JobInfo(id, state="buried")])).get(id, Facts())
+    facts = run(client, reasons_of([id])).get(id, Facts())
     return {word: text for word, text in (("died", facts.died), ("failed", facts.failed)) if text}
 
 

@@ -119,7 +119,9 @@ def row_of(job: JobInfo, facts: Facts, *, bodies: bool) -> dict[str, object]:
 
 def record_of(job: JobInfo, facts: Facts, *, bodies: bool) -> dict[str, object]:
     """Return what is known of a job, with its body if that was asked for."""
-    known = {name: value for name, value in job.as_dict().items() if value is not None and name != "body"}
+    known = {
+        name: value for name, value in job.as_dict().items() if value is not None and name not in {"body", "reason"}
+    }
     said = {name: text for name, text in (("death", facts.died), ("failed", facts.failed)) if text}
     return known | {"left": facts.left} | said | (body_fields(job.body) if bodies else {})
 

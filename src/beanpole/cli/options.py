@@ -44,7 +44,7 @@ def option_of(option: Option) -> Callable[[Callable[..., Any]], Callable[..., An
 REASON = click.option(
     "--reason",
     default="",
-    help="Only jobs that failed or died for a reason with this text, if the server knows explain.",
+    help="Only jobs that failed or died for a reason with this text, if the server says reasons.",
 )
 
 

@@ -15,9 +15,13 @@ from beanpole.client import JobInfo, StatsJob
 from beanpole.client.errors import NotFoundError, UnsupportedError
 from beanpole.client.extensions import ID_MAX, RESTING, STATES
 from beanpole.client.fallback import info_of
+from beanpole.client.sentences import death
 from beanpole.client.session import DEFAULT_TUBE
 from beanpole.operations.plan import Plan, Walk, ask, pieces, together
 from beanpole.protocol.limits import FRAMES_MAX
+
+FIELDS = ("left", "reason")
+"""What a list is asked for besides, where the server has it."""
 
 STEP = 1_024
 """Ids that are asked for in one round trip."""
@@ -83,7 +87,7 @@ class Facts:
     """Seconds of a delay or a time to run."""
 
     died: str = ""
-    """When and where it died, in a sentence."""
+    """Where it died and how, in a sentence."""
 
     failed: str = ""
     """What the worker said that failed last."""
@@ -139,10 +143,8 @@ def jobs_of(tube: str, wanted: Filter, *, bodies: int = 0, with_facts: bool = Fa
 
     Return what was missed: where ids are looked at, not all may be found.
     """
-    if wanted.reason:
-        yield from need("explain")
-    if wanted.is_dead:
-        yield from need("list-jobs", "explain")
+    if wanted.reason or wanted.is_dead:
+        yield from need("list-jobs.fields")
     features = yield from ask(lambda client: client.features())
     size = max(bodies, SEARCH_BYTES if wanted.text else 0)
     if "list-jobs" in features or wanted.after or wanted.last < ID_MAX or wanted.in_order:
@@ -170,7 +172,8 @@ def listed(tube: str, state: str, wanted: Filter, bodies: int, *, with_facts: bo
     while left != 0:
         most = min(left, FRAMES_MAX) if wanted.is_plain and left is not None else FRAMES_MAX
         size = (bodies or None) if lists_bodies else None
-        given = {"after": at, "bodies": size, "order": order}
+        fields = FIELDS if "list-jobs.fields" in features and (with_facts or wanted.reason) else ()
+        given = {"after": at, "bodies": size, "order": order, "fields": fields}
         found = yield from ask(partial(list_jobs, tube, state, most, given))
         page = yield from fitting(found.jobs, wanted, left, 0 if lists_bodies else bodies, with_facts=with_facts)
         left = None if left is None else left - len(page.jobs)
@@ -228,11 +231,13 @@ def peek(tube: str, state: str) -> Plan[list[JobInfo]]:
 
 
 def facts_of(jobs: Sequence[JobInfo]) -> Plan[dict[int, Facts]]:
-    """Find out what a list does not say of jobs; those that are gone are left out.
+    """Find out what is known of the jobs of a list; those that are gone are left out.
 
-    This is the one place that knows how: a server that knows `explain` says why a job failed or died.
+    A server that lists fields has said it with each job; another one knows no reasons.
     """
     features = yield from ask(lambda client: client.features())
+    if "list-jobs.fields" in features:
+        return {job.id: Facts(int(job.left or 0), death_of(job), job.reason or "") for job in jobs}
     facts = {job.id: Facts() for job in jobs}
     for piece in pieces([job.id for job in jobs if job.state in ("delayed", "reserved")]):
         for id, stats in (yield from together(piece, lambda line, id: line.stats_job(id))):
@@ -240,21 +245,30 @@ def facts_of(jobs: Sequence[JobInfo]) -> Plan[dict[int, Facts]]:
                 del facts[id]
             else:
                 facts[id] = Facts(stats.result().time_left)
-    tried = [job.id for job in jobs if job.id in facts and (job.reserves or job.died or job.state == "buried")]
-    for piece in pieces(tried if "explain" in features else []):
-        for id, result in (yield from together(piece, lambda line, id: line.explain(id))):
-            if isinstance(result.error, NotFoundError):
-                del facts[id]
-            else:
-                said = {each.word: each.text for each in result.result().reasons}
-                facts[id] = replace(facts[id], died=said.get("died", ""), failed=said.get("failed", ""))
     return facts
+
+
+def death_of(job: JobInfo) -> str:
+    """Return where and how a job of a list died, in a sentence; empty: it has not."""
+    return "" if job.died is None else death(job.origin or job.tube, job.tried or 0, job.why or "")
+
+
+def reasons_of(ids: Sequence[int]) -> Plan[dict[int, Facts]]:
+    """Find out why jobs have failed of which only the ids are known; those that are gone are left out."""
+    found: dict[int, Facts] = {}
+    features = yield from ask(lambda client: client.features())
+    for piece in pieces(list(ids) if "explain" in features else []):
+        for id, result in (yield from together(piece, lambda line, id: line.explain(id))):
+            if not isinstance(result.error, NotFoundError):
+                said = {each.word: each.text for each in result.result().reasons}
+                found[id] = Facts(0, said.get("died", ""), said.get("failed", ""))
+    return found
 
 
 def with_reason(ids: Sequence[int], reason: str) -> Plan[list[int]]:
     """Leave out those of some jobs that are there and whose reason lacks a text."""
     yield from need("explain")
-    facts = yield from facts_of([JobInfo(id, state="buried") for id in ids])
+    facts = yield from reasons_of(ids)
     return [id for id in ids if id not in facts or reason in facts[id].reason]
 
 

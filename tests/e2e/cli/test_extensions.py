@@ -257,7 +257,7 @@ def test_jobs_with_a_reason(cli: Cli, client: Client[bytes], tube: str) -> None:
     ids = client.put_many([b"x"] * 6)
     if lacks(cli, client, "fail-job", "explain", "change-job.tube"):
         for verb in (["kick", tube], ["delete", tube], ["delete", ids[0]], ["list", tube], ["move", tube, "to"]):
-            assert "does not support explain" in cli(*verb, "--reason", "No", code=1).err
+            assert "does not support list-jobs.fields" in cli(*verb, "--reason", "No", code=1).err
         assert client.stats_tube(tube).current_jobs_ready == len(ids)
         return
     cli("fail", *ids[:4], "--dead", "--reason", "NoAnswer: 5 s")
