@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from beanpole import AsyncClient, Backoff, BeanpoleError, Client
+from beanpole.client.putting import PutOptions
 from beanpole.protocol.extensions import EXTENSIONS, KIND_NAMES
 from beanpole.testing import FakeServer
 from beanpole.testing.world import World
@@ -106,7 +107,11 @@ def variants(name: str) -> Iterator[Arguments]:
 def signature(name: str) -> inspect.Signature:
     """The parameters of a method."""
     found = inspect.signature(getattr(Client, name))
-    return found.replace(parameters=list(found.parameters.values())[1:])
+    options = [Parameter(each, Parameter.KEYWORD_ONLY, default=None) for each in PutOptions.__annotations__]
+    parameters: list[Parameter] = []
+    for each in list(found.parameters.values())[1:]:
+        parameters += options if each.kind is Parameter.VAR_KEYWORD else [each]
+    return found.replace(parameters=parameters)
 
 
 def call(client: Any, name: str, arguments: Arguments) -> None:  # noqa: ANN401 - a client of either kind

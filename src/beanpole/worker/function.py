@@ -21,7 +21,7 @@ import os
 import pickle
 import weakref
 from collections.abc import AsyncGenerator, Callable, Iterator
-from typing import Any, Generic, ParamSpec, Self, TypeVar, Unpack
+from typing import Any, Generic, ParamSpec, Self, TypedDict, TypeVar, Unpack
 
 from beanpole.client import Address, AsyncClient, Pool, putting
 from beanpole.client.codec import BytesCodec, Codec, JsonCodec, TextCodec
@@ -36,13 +36,17 @@ R = TypeVar("R")
 _task: contextvars.ContextVar[Task[Any]] = contextvars.ContextVar("beanpole.task")
 
 
-class PutOptions(putting.PutOptions, total=False):
-    """How a job is put: the arguments of :meth:`Client.put` besides the body."""
+class PlainOptions(TypedDict, total=False):
+    """What any server can be given with a put."""
 
     priority: int
     delay: float
     ttr: int
     tube: str
+
+
+class PutOptions(PlainOptions, putting.PutOptions, total=False):
+    """How a job is put: the arguments of :meth:`Client.put` besides the body."""
 
 
 class Connections:

@@ -153,7 +153,7 @@ def test_another_server_has_no_past(tmp_path: Path) -> None:
 
     async def run() -> None:
         backoff = library.Backoff(attempts=1)
-        async with library.AsyncClient(address, None, backoff=backoff) as client:
+        async with library.AsyncClient(address, None, backoff=backoff, patience=0) as client:
             sampler = TopSampler(client, lambda: 0)
             with serving("-l", address, listen=False), library.Client(address) as other:
                 other.put("x", tube="mail")
