@@ -230,8 +230,11 @@ def test_every_documented_flag_exists() -> None:
 
 
 def test_the_guide_to_the_cluster_shows_the_files_of_the_example() -> None:
-    for name in ("haproxy.cfg", "haproxy-leader.cfg", "beanpole-leads", "keepalived.conf"):
-        assert (ROOT / "examples/cluster" / name).read_text() in page("cluster.md"), f"{name} differs"
+    folder, text = ROOT / "examples/cluster", page("cluster.md")
+    assert (folder / "haproxy.cfg").read_text() in text, "haproxy.cfg differs"
+    for name in ("haproxy-leader.cfg", "beanpole-leads", "keepalived.conf"):
+        assert (folder / name).exists()
+        assert f"`examples/cluster/{name}`" in text, f"docs/cluster.md does not name {name}"
 
 
 def test_other_pages_lead_to_what_a_client_does_at_a_restart() -> None:
