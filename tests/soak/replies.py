@@ -14,8 +14,7 @@ def plain(reply: bytes) -> bytes:
     if not reply.startswith(b"OK "):
         return reply
     text = reply.partition(b"\r\n")[2]
-    text = re.sub(rb'"%b"' % PEER, b'""', text)
-    text = re.sub(rb" \(%b\)" % PEER, b"", re.sub(rb"\(%b, " % PEER, b"(", text))
+    text = re.sub(rb'"%b"' % PEER, b'""', re.sub(rb', "peer": "%b"' % PEER, b"", text))
     return OF_THE_SERVER.sub(rb"\1:", text)
 
 

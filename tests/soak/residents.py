@@ -54,13 +54,13 @@ OF_ALL: list[tuple[Any, ...]] = [
 ]
 """What is about everybody: nobody's model knows the answer."""
 
-OWN = re.compile(rb"(?m)(?<=session )\d+|(?<=^file: )\d+|^- elsewhere: .*\n")
+OWN = re.compile(rb'(?m)(?<="session": )\d+|(?<=^file: )\d+|^- elsewhere: .*\n')
 """What no model of one resident knows: the numbers of sessions and of segments, and who waits for other tubes."""
 
-LATER = re.compile(rb"(?m)(?<= reserves=)\d+|^place: \d+|(?<=, by id ).*|(?<=, after )\d+ attempts?")
+LATER = re.compile(rb'(?m)(?<= reserves=)\d+|^place: \d+|(?<="ids": )\[.*?\]|(?<="attempts": )\d+')
 """What the account takes over from the server: lost reservations, and the order of jobs that died at the same time."""
 
-DIED_AFTER = re.compile(rb"(?<=, after )\d+(?= attempt)")
+DIED_AFTER = re.compile(rb'(?<="attempts": )\d+')
 
 
 class Account:
