@@ -1,8 +1,8 @@
 """The limits and defaults that several packages share, each with its unit and its reason.
 
-Each package has its own in its module `limits`; one that stands anywhere else is a mistake. The compiled modules copy
-what they need into C variables when they are imported, so a limit that a user can change is a constructor argument and
-only its default stands here.
+A package has those that several of its modules need in its own `limits`; one that a single module needs is a constant
+of that. docs/limits.md has what users meet. The compiled modules copy what they need into C variables when they are
+imported, so a limit that a user can change is a constructor argument, and only its default stands here.
 """
 
 # --- The protocol (doc/protocol.txt of beanstalkd, and what its server does) ------------------------------------------

@@ -27,6 +27,21 @@ from beanpole.observe.units import plural
 if TYPE_CHECKING:
     from beanpole.log.postgres.repair import Salvaged
 
+SILENCE_MS_MIN = 500
+"""The least that can be set: below, a leader that is only slow would be deposed."""
+
+CLUSTER_BODY_BYTES_MAX = 8_388_608
+"""The largest body in a cluster: a body alone is a row, and a row must be confirmed within the silence limit."""
+
+STEP_DOWN_S = 10.0
+"""Seconds that ``beanpole cluster step-down`` waits for the next leader."""
+
+VERB_S = 60
+"""Seconds that a verb of ``beanpole cluster`` waits without coming further, unless it is told otherwise."""
+
+VERB_LONG_S = 600
+"""The same for one that reads or writes a whole data directory, which it does in one go."""
+
 EXIT_CODES = """\b
 Exit codes:
   0   done
@@ -51,7 +66,7 @@ def cluster() -> None:
 
 
 def verb(
-    name: str, timeout_s: int = limits.VERB_S
+    name: str, timeout_s: int = VERB_S
 ) -> Callable[[Callable[..., Coroutine[Any, Any, ExitCode | None]]], click.Command]:
     """Make a verb of a coroutine: URL, --json and --timeout belong to each, and what goes wrong is one line."""
 
@@ -171,7 +186,7 @@ def check_url(url: str) -> None:
 )
 @click.option(
     "--silence-ms",
-    type=Duration(limits.SILENCE_MS_MIN, unit="ms", whole=True),
+    type=Duration(SILENCE_MS_MIN, unit="ms", whole=True),
     default=limits.SILENCE_MS_DEFAULT,
     show_default=True,
     help="How long without a row until another node leads.",
@@ -179,7 +194,7 @@ def check_url(url: str) -> None:
 @click.option(
     "-z",
     "--body-bytes-max",
-    type=Size(0, limits.CLUSTER_BODY_BYTES_MAX),
+    type=Size(0, CLUSTER_BODY_BYTES_MAX),
     default=protocol_limits.BODY_BYTES_MAX_DEFAULT,
     show_default=True,
     help="The largest body of a job, on every node.",
@@ -259,9 +274,9 @@ async def step_down(out: Output, url: str, successor: str, *, force: bool) -> Ex
     """Let another node lead, as before maintenance of the leader's machine."""
     from beanpole.log.postgres import admin
 
-    before, after = await admin.step_down(url, successor, limits.STEP_DOWN_S, force=force)
+    before, after = await admin.step_down(url, successor, STEP_DOWN_S, force=force)
     if after is None:
-        raise Failure(f"{before.node} has not handed over within {limits.STEP_DOWN_S:.0f} s; look at its log")
+        raise Failure(f"{before.node} has not handed over within {STEP_DOWN_S:.0f} s; look at its log")
     out.record(
         {"from": before.node, "to": after.node, "epoch": after.epoch}, f"{after.node} leads, after {before.node}"
     )
@@ -340,7 +355,7 @@ async def upgrade(out: Output, url: str) -> ExitCode | None:
     return None
 
 
-@verb("import", limits.VERB_LONG_S)
+@verb("import", VERB_LONG_S)
 @click.argument("directory", metavar="DIR", type=click.Path(exists=True, file_okay=False))
 async def import_(out: Output, url: str, directory: str) -> ExitCode | None:
     """Fill the log of a new cluster from DIR, a data directory of `serve -b`; start the nodes afterwards.
@@ -355,7 +370,7 @@ async def import_(out: Output, url: str, directory: str) -> ExitCode | None:
     return None
 
 
-@verb("export", limits.VERB_LONG_S)
+@verb("export", VERB_LONG_S)
 @click.argument("directory", metavar="DIR", type=click.Path())
 @click.option("--salvage", is_flag=True, help="Leave out what can't be read, and say how much that is.")
 async def export(out: Output, url: str, directory: str, *, salvage: bool) -> ExitCode | None:

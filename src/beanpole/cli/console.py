@@ -19,6 +19,12 @@ from beanpole.errors import ExitCode, StartError
 if TYPE_CHECKING:
     from beanpole.console.settings import Pairs, Source
 
+NICE = 5
+"""By how much a console that a server has started gives way to it."""
+
+OOM_SCORE_ADJ = 500
+"""What the kernel adds to the score of such a console when it must end a process for want of memory."""
+
 EXIT_CODES = """\b
 Exit codes:
   0    stopped by SIGTERM or SIGINT, or with the server that started it
@@ -175,9 +181,9 @@ def taken(descriptors: str) -> "tuple[socket.socket, Pairs]":
 
 def give_way() -> None:
     """Let the server have the processor and the memory first."""
-    os.nice(limits.NICE)
+    os.nice(NICE)
     try:
-        Path("/proc/self/oom_score_adj").write_text(f"{limits.OOM_SCORE_ADJ}\n")
+        Path("/proc/self/oom_score_adj").write_text(f"{OOM_SCORE_ADJ}\n")
     except OSError:
         return  # not every container lets it be written
 

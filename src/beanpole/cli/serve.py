@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+SEGMENT_BYTES_MIN = 65_536
+"""The smallest segment that can be asked for: below, the files' headers and ends would matter."""
+
 EXIT_CODES = """\b
 Exit codes, the same as beanstalkd's:
   0    stopped by SIGTERM or SIGINT
@@ -106,9 +109,9 @@ def cap_body_bytes(_ctx: click.Context, _parameter: click.Parameter, value: int)
 
 def raise_segment_bytes(_ctx: click.Context, _parameter: click.Parameter, value: int) -> int:
     """Raise the size of segments to what makes sense, with a warning."""
-    if value < log_limits.SEGMENT_BYTES_MIN:
-        click.echo(f"beanpole serve: --segment-bytes is raised to {log_limits.SEGMENT_BYTES_MIN}", err=True)
-    return max(value, log_limits.SEGMENT_BYTES_MIN)
+    if value < SEGMENT_BYTES_MIN:
+        click.echo(f"beanpole serve: --segment-bytes is raised to {SEGMENT_BYTES_MIN}", err=True)
+    return max(value, SEGMENT_BYTES_MIN)
 
 
 def check_listen(ctx: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
@@ -340,7 +343,7 @@ log_format = option(
     callback=raise_segment_bytes,
     default=log_limits.SEGMENT_BYTES_DEFAULT,
     show_default=True,
-    help=f"With -b: the size of a file of the log, {log_limits.SEGMENT_BYTES_MIN} at least.",
+    help=f"With -b: the size of a file of the log, {SEGMENT_BYTES_MIN} at least.",
 )
 @option("--cluster", metavar="URL", help="Be a node of the cluster whose log is in this PostgreSQL database.")
 @option("--node", default="", callback=check_node, help="With --cluster: the name of this node.")

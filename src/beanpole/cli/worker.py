@@ -14,18 +14,22 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from beanpole.cli import limits
 from beanpole.cli.common import COUNT, SETTINGS, URL
 from beanpole.cli.quantities import DURATION, notes_of
 from beanpole.cli.serve import log_format as log_format_option
 from beanpole.client import Address
 from beanpole.errors import ArgumentError, ExitCode
 from beanpole.worker.errors import WorkerStuckError
-from beanpole.worker.limits import METRICS_PORT_DEFAULT
 
 if TYPE_CHECKING:
     from beanpole.process.crew import Lifeline
     from beanpole.worker import Worker
+
+METRICS_PORT_DEFAULT = 11381
+"""The TCP port of an address for the metrics that names none: the one behind the console's."""
+
+WORKER_RELOAD_MS = 500
+"""Milliseconds between two checks of the files of a worker that runs with ``--reload``."""
 
 EPILOG = """\b
 Exit codes:
@@ -252,7 +256,7 @@ def run_again_and_again(arguments: list[str]) -> int:
         child = subprocess.Popen([sys.executable, "-m", "beanpole", "worker", *arguments], process_group=0)
         changed: set[Path] = set()
         while not stopped and not changed:
-            time.sleep(limits.WORKER_RELOAD_MS / 1000)
+            time.sleep(WORKER_RELOAD_MS / 1000)
             changed = {path for path, _ in set(times_of_files()) ^ set(times.items())}
         if not stopped:
             click.echo(f"beanpole worker: {min(changed)} has changed", err=True)

@@ -7,18 +7,27 @@ from dataclasses import dataclass, replace
 
 from beanpole.client import limits
 
+CONNECT_ATTEMPTS = 5
+"""Attempts to connect until a call fails, by default: with the pauses between, a restart's time."""
+
+BACKOFF_FIRST_MS = 50
+"""Milliseconds of the pause after the first failed attempt; each later pause is twice as long."""
+
+BACKOFF_MAX_MS = 5_000
+"""Milliseconds of the longest pause between two attempts."""
+
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
     """Attempts with pauses that double, each cut by up to half at random, so that many clients don't come at once."""
 
-    attempts: int = limits.CONNECT_ATTEMPTS
+    attempts: int = CONNECT_ATTEMPTS
     """Attempts in all; 1: no second one."""
 
-    first_s: float = limits.BACKOFF_FIRST_MS / 1000
+    first_s: float = BACKOFF_FIRST_MS / 1000
     """Seconds of the pause after the first attempt."""
 
-    max_s: float = limits.BACKOFF_MAX_MS / 1000
+    max_s: float = BACKOFF_MAX_MS / 1000
     """Seconds of the longest pause."""
 
     chance: Callable[[], float] = random.random

@@ -29,6 +29,18 @@ if TYPE_CHECKING:
     from beanpole.client.ruling import Rules
     from beanpole.protocol.wire import Call
 
+PATIENCE_S = 60
+"""Seconds after the loss of its connection for which a client dials again, by default: a slow restart of the server."""
+
+KEEPALIVE_IDLE_S = 60
+"""Seconds of silence after which the kernel asks the server's machine whether it is there."""
+
+KEEPALIVE_EVERY_S = 15
+"""Seconds between two such questions."""
+
+KEEPALIVE_PROBES = 4
+"""Questions without an answer after which the connection is lost: a consumer that waits for ever notices it, too."""
+
 B = TypeVar("B")
 
 Given = OneAddress | Sequence[OneAddress] | Addresses | socket.socket
@@ -46,9 +58,9 @@ def set_up(connection: "socket.socket | TransportSocket") -> None:
     with contextlib.suppress(OSError):  # a unix socket has none of them
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, limits.KEEPALIVE_IDLE_S)
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, limits.KEEPALIVE_EVERY_S)
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, limits.KEEPALIVE_PROBES)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, KEEPALIVE_IDLE_S)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, KEEPALIVE_EVERY_S)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, KEEPALIVE_PROBES)
 
 
 class Options(TypedDict, total=False):
@@ -79,7 +91,7 @@ class BaseClient(Commands[B], Extended[B], Generic[B]):
         connect_timeout: float | None = limits.CONNECT_TIMEOUT_MS / 1000,
         backoff: Backoff | None = None,
         repeat: bool = False,
-        patience: float | None = limits.PATIENCE_S,
+        patience: float | None = PATIENCE_S,
         name: str | None = None,
     ) -> None:
         durations: dict[str, object] = {"timeout": timeout, "connect_timeout": connect_timeout, "patience": patience}

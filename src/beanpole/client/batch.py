@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
-from beanpole.client import extensions, limits
+from beanpole.client import extensions
 from beanpole.client.about import About, about, named
 from beanpole.client.errors import (
     BatchError,
@@ -31,6 +31,12 @@ from beanpole.protocol.limits import FRAMES_MAX
 from beanpole.protocol.replies import Word
 from beanpole.protocol.wire import Call, Reply
 
+BATCH_BYTES = 262_144
+"""Bytes of commands after which a batch waits for its replies: enough to hide the way, not too many to lose."""
+
+BATCH_COMMANDS = 4_096
+"""Commands after which a batch waits for its replies."""
+
 B = TypeVar("B")
 T = TypeVar("T")
 
@@ -48,7 +54,7 @@ def pieces(bodies: Iterable[bytes]) -> Iterator[list[bytes]]:
     for body in bodies:
         piece.append(body)
         size += len(body) + PUT_LINE_BYTES
-        if size >= limits.BATCH_BYTES or len(piece) >= limits.BATCH_COMMANDS:
+        if size >= BATCH_BYTES or len(piece) >= BATCH_COMMANDS:
             yield piece
             piece, size = [], 0
     if piece:
@@ -120,8 +126,8 @@ def each_of(session: Session[Any], verb: bytes, word: int, ids: Sequence[int]) -
     many = verb + b"-many"
     is_known = yield from has(session, many.decode())
     results: list[object] = []
-    for start in range(0, len(ids), limits.BATCH_COMMANDS):
-        piece = ids[start : start + limits.BATCH_COMMANDS]
+    for start in range(0, len(ids), BATCH_COMMANDS):
+        piece = ids[start : start + BATCH_COMMANDS]
         lines = list(extensions.id_lines(many, piece)) if is_known else []
         data = b"".join(line for line, _ in lines) if is_known else wire.with_ids(verb, list(piece))
         shipment = Shipment(data, len(lines) or len(piece))
@@ -159,8 +165,8 @@ def outcomes(verb: str, ids: list[int], reply: Reply, word: int) -> list[Beanpol
 
 def reserve_many_call(session: Session[B], count: int, timeout: float | None) -> "Call[list[Job[B]]]":
     """Reserves up to `count` jobs: waits for the first, and takes what else is ready."""
-    if count not in range(1, limits.BATCH_COMMANDS + 1):
-        raise ArgumentError(f"count must be from 1 to {limits.BATCH_COMMANDS}, not {count!r}")
+    if count not in range(1, BATCH_COMMANDS + 1):
+        raise ArgumentError(f"count must be from 1 to {BATCH_COMMANDS}, not {count!r}")
     wait = extensions.seconds(RESERVE_TIMEOUT_S_MAX if timeout is None else timeout, "timeout", RESERVE_TIMEOUT_S_MAX)
     data, needs = extensions.line(b"reserve-many", b"%d" % min(count, FRAMES_MAX), wait)
     return Call(
@@ -225,7 +231,7 @@ def run_queue(session: Session[Any], queue: Queue) -> Plan[None]:
         parts: list[bytes] = []
         size, reply_count = 0, 0
         wait_s: float | None = 0
-        while queue and size < limits.BATCH_BYTES and len(batch) < limits.BATCH_COMMANDS:
+        while queue and size < BATCH_BYTES and len(batch) < BATCH_COMMANDS:
             if queue[0][0].needs and session.missing(queue[0][0].needs) is not None:
                 break
             call, result = queue.popleft()

@@ -43,6 +43,9 @@ from beanpole.protocol.limits import FRAMES_MAX, TEXT_BYTES_MAX
 from beanpole.protocol.replies import Word
 from beanpole.protocol.wire import Call, Reply
 
+WORK_S = 600
+"""Seconds that a server may take for a command that goes through all jobs of a tube."""
+
 B = TypeVar("B")
 
 JobField = Literal["session", "peer", "left", "reason"]
@@ -215,7 +218,7 @@ class Extended(Generic[B]):
         words = [choice(each, RESTING, "state") for each in dict.fromkeys(states)]
         data, needs = line(b"clear-tube", wire.tube_name(tube), *words)
         instead = partial(fallback.clear, self._session, tube, states or RESTING)
-        return Call(data, Word.CLEARED, number, needs=needs, instead=instead, wait_s=limits.WORK_S)
+        return Call(data, Word.CLEARED, number, needs=needs, instead=instead, wait_s=WORK_S)
 
     @command
     def move_jobs(self, tube: str, state: str, to: str | None = None, bound: int = PRI_MAX) -> "Call[int]":
@@ -238,7 +241,7 @@ class Extended(Generic[B]):
             to=optional(to, wire.tube_name),
         )
         instead = None if to is None else partial(fallback.move, self._session, tube, state, to, bound)
-        return Call(data, Word.MOVED, number, needs=needs, instead=instead, wait_s=limits.WORK_S)
+        return Call(data, Word.MOVED, number, needs=needs, instead=instead, wait_s=WORK_S)
 
     @command
     def redrive(self, tube: str, state: str = "ready", bound: int = PRI_MAX) -> "Call[int]":
@@ -345,7 +348,7 @@ class Extended(Generic[B]):
         text, names = rules_bytes(rules)
         made, needs = line(b"set-rules", pattern_bytes(pattern), size_of(text))
         sent, needs = with_body((made, (*needs, *(f"rule.{each}" for each in names))), text)
-        return Call(sent, Word.RULES_SET, needs=needs, wait_s=limits.WORK_S)
+        return Call(sent, Word.RULES_SET, needs=needs, wait_s=WORK_S)
 
     @command
     def get_rules(self, tube: str) -> "Call[Rules]":
@@ -357,7 +360,7 @@ class Extended(Generic[B]):
     def drop_rules(self, pattern: str) -> "Call[None]":
         """Drops the rules of a pattern (``drop-rules``). Raises NotFoundError if it has none."""
         data, needs = line(b"drop-rules", pattern_bytes(pattern))
-        return Call(data, Word.DROPPED, needs=needs, wait_s=limits.WORK_S)
+        return Call(data, Word.DROPPED, needs=needs, wait_s=WORK_S)
 
     # --- Why jobs have failed, and why one does not run ---
 

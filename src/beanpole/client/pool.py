@@ -16,13 +16,18 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any, Generic, Literal, Self, TypeVar
 
-from beanpole.client import limits
 from beanpole.client.address import Address, Addresses
 from beanpole.client.aio import AsyncClient
 from beanpole.client.backoff import Backoff
 from beanpole.client.errors import CannotConnectError, DrainingError, OutOfMemoryError
 from beanpole.client.sync import Client
 from beanpole.errors import ArgumentError, BeanpoleError
+
+POOL_IDLE_CLIENTS_MAX = 16
+"""Idle connections to one server that a pool keeps, by default."""
+
+POOL_SKIPS_MAX = 64
+"""Choices of a server for which a pool leaves out one that failed again and again; after the first failure it is 1."""
 
 B = TypeVar("B")
 C = TypeVar("C", Client[Any], AsyncClient[Any])
@@ -67,7 +72,7 @@ class Ring:
 
     def failed(self, server: int) -> None:
         """A server could not be reached."""
-        self._skips[server] = min(2 ** min(self._failures[server], 30), limits.POOL_SKIPS_MAX)
+        self._skips[server] = min(2 ** min(self._failures[server], 30), POOL_SKIPS_MAX)
         self._failures[server] += 1
 
     def answered(self, server: int) -> None:
@@ -83,7 +88,7 @@ class _Pool(ABC, Generic[C]):
         urls: Sequence[str] | None = None,
         *,
         strategy: Strategy = "round-robin",
-        idle_max: int = limits.POOL_IDLE_CLIENTS_MAX,
+        idle_max: int = POOL_IDLE_CLIENTS_MAX,
         backoff: Backoff | None = None,
         chance: Callable[[], float] = random.random,
         **options: Any,  # noqa: ANN401 - a client's

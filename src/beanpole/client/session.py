@@ -17,7 +17,7 @@ Invariants:
 from collections.abc import Callable, Iterable
 from typing import Any, Generic, TypeVar
 
-from beanpole.client import errors, limits
+from beanpole.client import errors
 from beanpole.client.about import About, about, named
 from beanpole.client.codec import Codec
 from beanpole.client.errors import BodyError, BuriedError, ExistsError, JobLostError
@@ -35,6 +35,9 @@ from beanpole.errors import (
 from beanpole.protocol import wire
 from beanpole.protocol.replies import Word
 from beanpole.protocol.wire import Call, Reply
+
+LOST_JOBS_MAX = 10_000
+"""Jobs of which a client remembers that they were lost with their connection."""
 
 B = TypeVar("B")
 T = TypeVar("T")
@@ -157,7 +160,7 @@ class Session(Generic[B]):
         if self.held:
             self.lost.update(dict.fromkeys(self.held))
             self.held.clear()
-            for id in list(self.lost)[: -limits.LOST_JOBS_MAX]:
+            for id in list(self.lost)[:-LOST_JOBS_MAX]:
                 del self.lost[id]
 
     def prepare(self, call: "Call[Any]") -> None:

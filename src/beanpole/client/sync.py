@@ -22,7 +22,6 @@ from beanpole.client.base import BaseClient, Given, Options, Tubes, set_up
 from beanpole.client.commands import Blocking
 from beanpole.client.errors import ConnectionLostError, NoReplyError, TimedOutError
 from beanpole.client.job import Job
-from beanpole.client.limits import SEND_AT_ONCE_BYTES
 from beanpole.client.pipeline import Pipeline
 from beanpole.client.plan import Broken, Plan, run_call
 from beanpole.client.recovery import Retry
@@ -37,6 +36,9 @@ from beanpole.protocol.wire import Call, Reply, ReplyReader
 if TYPE_CHECKING:
     from beanpole.client.address import Address
     from beanpole.client.codec import Codec
+
+SEND_AT_ONCE_BYTES = 16_384
+"""Bytes that the kernel takes without waiting for the server; more are sent while replies are read."""
 
 B = TypeVar("B")
 T = TypeVar("T")

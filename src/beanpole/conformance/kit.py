@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Protocol
 
 from beanpole.client import Client
-from beanpole.conformance.limits import AT_ONCE, BEANSTALKD_TRIES, SCRIPT_SECONDS_MAX, SETTLE_S, TRIES
 from beanpole.conformance.program import HOST, Server
 from beanpole.conformance.run import Problem, Run
 from beanpole.conformance.script import SCRIPTS, Script, read_script
@@ -22,6 +21,21 @@ from beanpole.errors import BeanpoleError
 from beanpole.limits import BODY_BYTES_MAX_DEFAULT
 from beanpole.protocol.extensions import EXTENSIONS, KIND_NAMES
 from beanpole.protocol.rules import RULES
+
+SETTLE_S = 0.02
+"""Seconds that a server on this machine is given to send what it must not send, or to notice a FIN."""
+
+SCRIPT_SECONDS_MAX = 6.0
+"""Seconds that may pass in a script that is played against a server."""
+
+AT_ONCE = 4
+"""Scripts that are played at a time: most of their time is waiting, but for the starts of servers."""
+
+TRIES = 3
+"""How often a script in which time passes is played until it goes as written: a machine may stall."""
+
+BEANSTALKD_TRIES = 10
+"""How often one is played that beanstalkd, by a mistake of its own, fails in about one of four runs."""
 
 DECIMALS = re.compile(rb"(?:put|release|pause-tube) [^=]*\d\.\d{1,3}(?: .*)?")
 """A command of beanstalkd's with a fraction of a second."""

@@ -13,9 +13,11 @@ from dataclasses import dataclass
 from typing import IO
 
 from beanpole.client import Client
-from beanpole.conformance.limits import STOP_S
 from beanpole.conformance.script import Script
 from beanpole.errors import BeanpoleError
+
+STOP_S = 5.0
+"""Seconds that a server may take to end before it is killed."""
 
 HOST = "127.0.0.1"
 PORT = "{port}"

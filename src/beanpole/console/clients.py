@@ -3,7 +3,12 @@
 import socket
 
 from beanpole.client import Address, AsyncClient, Backoff
-from beanpole.console import limits
+
+SILENCE_S = 10
+"""Seconds after which a connection counts as broken: a server that hangs for less goes on on the same one."""
+
+CONNECT_S = 2
+"""Seconds that a connection may take."""
 
 
 def client_of(way: Address | socket.socket) -> "AsyncClient[bytes]":
@@ -16,8 +21,8 @@ def client_of(way: Address | socket.socket) -> "AsyncClient[bytes]":
     return AsyncClient(
         way,
         None,
-        timeout=limits.SILENCE_S,
-        connect_timeout=limits.CONNECT_S,
+        timeout=SILENCE_S,
+        connect_timeout=CONNECT_S,
         backoff=Backoff(attempts=1),
         patience=0,
     )

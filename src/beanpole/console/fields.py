@@ -4,15 +4,17 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from beanpole.console import limits
 from beanpole.limits import TUBE_NAME_BYTES_MAX
+
+API_TEXT_CHARS_MAX = 200
+"""Characters that a search of the API may look for: as many as a page takes."""
 
 ID_MAX = 2**63 - 1
 """The greatest bound that msgspec knows. No server comes to an id above it."""
 
 AnyTube = Annotated[str, Meta(max_length=TUBE_NAME_BYTES_MAX, description="A tube; empty: any.")]
 
-Text = Annotated[str, Meta(max_length=limits.API_TEXT_CHARS_MAX)]
+Text = Annotated[str, Meta(max_length=API_TEXT_CHARS_MAX)]
 
 Number = Annotated[int, Meta(ge=0, le=ID_MAX)]
 

@@ -23,6 +23,9 @@ from beanpole.observe.growth import Change
 from beanpole.observe.roles import has_jobs
 from beanpole.observe.sampling import Sample, take_sample
 
+IDLE_MS = 10_000
+"""Milliseconds between samples when nobody asks."""
+
 
 @dataclass(frozen=True, slots=True)
 class Away:
@@ -87,7 +90,7 @@ class Sampler:
                     await self._watched.wait()
 
     def _pace_ns(self) -> int:
-        return (limits.FRESH_MS if self._watching else limits.IDLE_MS) * MS
+        return (limits.FRESH_MS if self._watching else IDLE_MS) * MS
 
     async def look(self) -> Sample:
         """Returns a sample that is no older than a second. Raises AwayError, which `away` keeps."""

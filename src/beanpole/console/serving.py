@@ -15,8 +15,28 @@ import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from beanpole.console import limits
 from beanpole.console.sampler import Logger
+
+HTTP_HEAD_BYTES_MAX = 16_384
+"""Bytes of a request's head."""
+
+HTTP_CONNECTIONS_MAX = 200
+"""Connections for HTTP at a time; for a further one that is closed which has been idle for longest, if any is."""
+
+HTTP_REQUEST_S = 30
+"""Seconds in which a connection must have brought its next request and taken the answer."""
+
+HTTP_UNREAD_BYTES_MAX = 16_384
+"""Bytes that wait for a client to read before more is made for it: it finds the newest state, not those before it."""
+
+HTTP_KEEP_ALIVE_S = 75
+"""Seconds without a request after which a connection is closed: longer than most scrape intervals."""
+
+HTTP_STOP_MS = 500
+"""Milliseconds for answers that are under way when the console stops."""
+
+HTTP_BACKLOG = 128
+"""Connections that may wait to be accepted."""
 
 TCP_NOTSENT_LOWAT = 25
 """Of Linux: Python 3.11 has no name for it."""
@@ -25,9 +45,9 @@ TCP_NOTSENT_LOWAT = 25
 class Connection(H11Protocol):
     """One client."""
 
-    request_s: float = limits.HTTP_REQUEST_S
-    keep_alive_s: float = limits.HTTP_KEEP_ALIVE_S
-    connections_max = limits.HTTP_CONNECTIONS_MAX
+    request_s: float = HTTP_REQUEST_S
+    keep_alive_s: float = HTTP_KEEP_ALIVE_S
+    connections_max = HTTP_CONNECTIONS_MAX
     _deadline: asyncio.TimerHandle | None = None
     _is_last: bool = False
     idle_since_s: float = 0
@@ -44,10 +64,10 @@ class Connection(H11Protocol):
             min(idle, key=lambda each: each.idle_since_s).transport.abort()
         self.idle_since_s = self.loop.time()
         # What a client has yet to read waits here, where it is known, and not by the megabyte in the kernel.
-        transport.set_write_buffer_limits(limits.HTTP_UNREAD_BYTES_MAX)
+        transport.set_write_buffer_limits(HTTP_UNREAD_BYTES_MAX)
         connected = transport.get_extra_info("socket")
         if connected.family != socket.AF_UNIX:
-            connected.setsockopt(socket.IPPROTO_TCP, TCP_NOTSENT_LOWAT, limits.HTTP_UNREAD_BYTES_MAX)
+            connected.setsockopt(socket.IPPROTO_TCP, TCP_NOTSENT_LOWAT, HTTP_UNREAD_BYTES_MAX)
         self._set_deadline(self.request_s)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -116,7 +136,7 @@ class Server(uvicorn.Server):
         for connection in list(self.server_state.connections):
             if isinstance(connection, Connection) and connection.is_stream():
                 connection.transport.close()
-        asyncio.get_running_loop().call_later(limits.HTTP_STOP_MS / 1000, self._abort)
+        asyncio.get_running_loop().call_later(HTTP_STOP_MS / 1000, self._abort)
         await super().shutdown(sockets)
 
     def _abort(self) -> None:
@@ -156,8 +176,8 @@ def make_server(app: ASGIApp, logger: Logger, protocol: type[Connection] = Conne
             access_log=False,
             server_header=False,
             proxy_headers=False,
-            backlog=limits.HTTP_BACKLOG,
-            timeout_keep_alive=limits.HTTP_KEEP_ALIVE_S,
-            h11_max_incomplete_event_size=limits.HTTP_HEAD_BYTES_MAX,
+            backlog=HTTP_BACKLOG,
+            timeout_keep_alive=HTTP_KEEP_ALIVE_S,
+            h11_max_incomplete_event_size=HTTP_HEAD_BYTES_MAX,
         )
     )

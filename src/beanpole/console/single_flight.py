@@ -13,6 +13,15 @@ from beanpole.console import limits
 from beanpole.console.errors import AwayError
 from beanpole.errors import BeanpoleError
 
+ANSWER_MS = 1_000
+"""Milliseconds that a server may be silent before it counts as away."""
+
+SCRAPE_MS = 5_000
+"""Milliseconds that a scrape waits for a sample, however busily the server answers: half of what Prometheus waits."""
+
+LOOK_MS = 150
+"""Milliseconds for which a page looks for jobs that failed, for held ones or for sessions: half of what it may take."""
+
 T = TypeVar("T")
 
 MS = 1_000_000
@@ -23,7 +32,7 @@ OnAnswer = Callable[[], None]
 
 def look_ends_at() -> float:
     """The moment of the loop's clock at which a look that begins now ends."""
-    return asyncio.get_running_loop().time() + limits.LOOK_MS / 1000
+    return asyncio.get_running_loop().time() + LOOK_MS / 1000
 
 
 class SharedAnswer(Generic[T]):
@@ -59,7 +68,7 @@ class SharedAnswer(Generic[T]):
         now_ns, changes = self._now_ns(), self._changes
         if self.value is not None and now_ns - self.at_ns < limits.FRESH_MS * MS and self._value_of == changes:
             return self.value
-        give_up_at_ns = now_ns + limits.SCRAPE_MS * MS
+        give_up_at_ns = now_ns + SCRAPE_MS * MS
         if self._task is not None and self._task_of < changes:
             await self._wait(self._task, give_up_at_ns)
         task = self._task if self._task is not None and self._task_of >= changes else self._begin()
@@ -76,9 +85,9 @@ class SharedAnswer(Generic[T]):
     async def _wait(self, task: asyncio.Task[T], give_up_at_ns: int) -> None:
         """Waits until a task is done. Raises AwayError: the server is silent."""
         while not task.done():
-            left_ns = min(self._heard_at_ns + limits.ANSWER_MS * MS, give_up_at_ns) - self._now_ns()
+            left_ns = min(self._heard_at_ns + ANSWER_MS * MS, give_up_at_ns) - self._now_ns()
             if left_ns <= 0:
-                raise AwayError(f"no answer within {limits.ANSWER_MS / 1000:g} s")
+                raise AwayError(f"no answer within {ANSWER_MS / 1000:g} s")
             await asyncio.wait({task}, timeout=left_ns / 1e9)
 
     def _begin(self) -> asyncio.Task[T]:

@@ -33,9 +33,6 @@ KICKS_PER_TURN = 1_000
 WALK_IDS_PER_TURN = 10_000
 """Ids that a search for the jobs of a tube passes before others have their turn: a fraction of a millisecond."""
 
-WALK_SNAPSHOT_JOBS = 50_000
-"""Jobs of a tube whose ids are copied in one go to be looked up; where there are more, the search goes by id."""
-
 PRI_DEFAULT = 65_536
 """The priority of a ``put-job`` that names none."""
 

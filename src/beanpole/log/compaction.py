@@ -30,7 +30,17 @@ from cython.cimports.beanpole.log.format import (
 )
 from cython.cimports.libc.stdint import int64_t, uint64_t
 
-from beanpole.log import limits
+COMPACTION_PERCENT = 175
+"""Bytes of sealed segments in percent of live bytes at which the oldest goes: below 200, for what is under way."""
+
+COMPACTION_WORTH_PERCENT = 125
+"""Bytes of sealed segments in percent of live bytes up to which a round would move much and gain little."""
+
+COMPACTION_BYTES_PER_TURN = 131_072
+"""Bytes of jobs that compaction moves in a turn, and so what it may delay others by: well below a millisecond."""
+
+COMPACTION_BYTES_PER_BYTE = 4
+"""Bytes that compaction may move besides for each byte that clients wrote: it must be faster than they are."""
 
 PASSED_COST = cython.declare(int64_t, 16)
 """What it counts in bytes to look at what is not in the segment any more."""
@@ -47,8 +57,8 @@ class Compaction:
         self.engine = engine
         self.records = records
         self.accounts = records.accounts
-        self.bytes_per_turn = bytes_per_row or limits.COMPACTION_BYTES_PER_TURN
-        self.bytes_per_byte = 0 if bytes_per_row else limits.COMPACTION_BYTES_PER_BYTE
+        self.bytes_per_turn = bytes_per_row or COMPACTION_BYTES_PER_TURN
+        self.bytes_per_byte = 0 if bytes_per_row else COMPACTION_BYTES_PER_BYTE
 
     def is_due(self, sealed_bytes: int64_t, *, full: bool) -> bool:
         """Whether the oldest segment should go; `sealed_bytes` is the size of all sealed ones."""
@@ -66,8 +76,8 @@ class Compaction:
             return self.pass_end > 0 or dead > self.left_dead_bytes + accounts.segment_bytes // 4
         spare_bytes: int64_t = max(0, accounts.spare_count - 1) * accounts.segment_bytes
         if (
-            sealed_bytes <= live * limits.COMPACTION_WORTH_PERCENT // 100
-            or sealed_bytes + spare_bytes <= live * limits.COMPACTION_PERCENT // 100
+            sealed_bytes <= live * COMPACTION_WORTH_PERCENT // 100
+            or sealed_bytes + spare_bytes <= live * COMPACTION_PERCENT // 100
         ):
             self.pass_end = self.left_dead_bytes = 0
             return False

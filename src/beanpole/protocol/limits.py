@@ -29,9 +29,3 @@ OUTPUT_BYTES_KEPT = 16_384
 
 INPUT_BYTES_KEPT = 4_096
 """Capacity of an input buffer that a connection keeps when it is empty; a larger one is given back."""
-
-RATE_INTERVAL_NS_MIN = 1_000
-"""Nanoseconds between two tokens of the rule `rate`, which are whole: what is rounded is 0.1 % at most."""
-
-RATE_BURST_MAX = 1_000_000
-"""Tokens of the rule `rate` that there may be at once; with one an hour, the time until they are there fits 64 bits."""

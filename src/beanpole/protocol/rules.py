@@ -13,6 +13,12 @@ from beanpole.errors import RulesError
 from beanpole.protocol import limits
 from beanpole.protocol.names import NAME_RULE, TUBE
 
+RATE_INTERVAL_NS_MIN = 1_000
+"""Nanoseconds between two tokens of the rule `rate`, which are whole: what is rounded is 0.1 % at most."""
+
+RATE_BURST_MAX = 1_000_000
+"""Tokens of the rule `rate` that there may be at once; with one an hour, the time until they are there fits 64 bits."""
+
 SECOND_NS = 1_000_000_000
 MILLISECOND_NS = 1_000_000
 NUMBER_MAX = 2**32 - 1
@@ -231,10 +237,10 @@ def read_rate(words: list[bytes]) -> dict[str, Any]:
     first, *rest = words
     found = RATE.fullmatch(first)
     count = int(found[1]) if found else 0
-    if found is None or count == 0 or UNITS_NS[found[2]] // count < limits.RATE_INTERVAL_NS_MIN:
+    if found is None or count == 0 or UNITS_NS[found[2]] // count < RATE_INTERVAL_NS_MIN:
         raise ValueError("a number from 1 to a million a second is wanted, as 10/s, 10/m or 10/h")
     burst = -(-count * SECOND_NS // UNITS_NS[found[2]])
-    burst = options(rest, burst=lambda word: number(word, limits.RATE_BURST_MAX)).get("burst", burst)
+    burst = options(rest, burst=lambda word: number(word, RATE_BURST_MAX)).get("burst", burst)
     return {"rate": Rate(count, found[2], burst)}
 
 

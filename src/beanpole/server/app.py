@@ -19,7 +19,7 @@ import uvloop
 import beanpole
 from beanpole import limits as shared_limits
 from beanpole.errors import ExitCode
-from beanpole.server import early, limits, listener
+from beanpole.server import early, listener
 from beanpole.server.logs import Logger, open_logger
 from beanpole.server.observer import Observer
 from beanpole.server.process import (
@@ -39,6 +39,12 @@ if TYPE_CHECKING:
 
     MakeConsole = Callable[[Settings, socket.socket, list[socket.socket], Logger], Supervisor]
 
+DESCRIPTORS_RESERVED = 16
+"""File descriptors kept free for log segments, the console and the like when connections take all others."""
+
+DESCRIPTORS_CONSOLE = 16
+"""File descriptors kept free with ``--http``: for the console's connections, twice while it is started."""
+
 GC_THRESHOLDS = (50_000, 20, 100)
 """The engine makes no cycles, so a collection finds nothing; a rare one is for what the libraries leave."""
 
@@ -56,7 +62,7 @@ class Server:
     ) -> None:
         self.settings = settings
         self.console = console
-        reserved = limits.DESCRIPTORS_RESERVED + (limits.DESCRIPTORS_CONSOLE if console is not None else 0)
+        reserved = DESCRIPTORS_RESERVED + (DESCRIPTORS_CONSOLE if console is not None else 0)
         self.descriptors_free = max(1, descriptors_max - open_descriptor_count() - reserved)
         self.connections_max = min(self.descriptors_free, settings.connections_max)
         self.listeners = listeners

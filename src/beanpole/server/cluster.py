@@ -20,7 +20,6 @@ from beanpole.log.postgres.digest import Copy, digest_of
 from beanpole.log.postgres.node import Node
 from beanpole.log.postgres.pgstore import opener
 from beanpole.log.postgres.store import QUESTION, ChangedError, LossError
-from beanpole.server import limits
 from beanpole.server.clusterlogs import ClusterObserver
 from beanpole.server.clusterroles import Roles
 from beanpole.server.epoll import EpollTransport
@@ -32,6 +31,15 @@ if TYPE_CHECKING:
     from beanpole.engine.engine import Engine
     from beanpole.log.postgres.leader import Leading
     from beanpole.log.postgres.rows import Row
+
+CONSOLE_WAIT_S = 5.0
+"""Seconds after which the console of a node is started that answers no clients yet."""
+
+STOP_S = 2.0
+"""Seconds that a node which stops waits for its last rows to be confirmed, and for its successor."""
+
+CLUSTER_WATCH_S = 0.25
+"""Seconds between two looks whether a node can serve its clients."""
 
 
 class ClusterNode:
@@ -63,7 +71,7 @@ class ClusterNode:
             )
             self.serve_console(None)
             # A node that finds no leader, or not even its log, is what a console must show.
-            self.loop.call_later(limits.CONSOLE_WAIT_S, self.host.console.start)
+            self.loop.call_later(CONSOLE_WAIT_S, self.host.console.start)
         self.running = self.loop.create_task(self.node.run())
         self.running.add_done_callback(self.node_ended)
         self.watching = self.loop.create_task(self.watch())
@@ -89,7 +97,7 @@ class ClusterNode:
                 self.roles.pause()
                 leading.hand_over("")
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(limits.STOP_S):
+                async with asyncio.timeout(STOP_S):
                     while self.node.leading is leading and not self.running.done():  # noqa: ASYNC110 - once, at the end
                         await asyncio.sleep(0.002)
         self.running.cancel()
@@ -128,7 +136,7 @@ class ClusterNode:
         sent_away: Leading | None = None
         known_ns = now_ns()
         while True:
-            await asyncio.sleep(limits.CLUSTER_WATCH_S)
+            await asyncio.sleep(CLUSTER_WATCH_S)
             self.look_for_question()
             leading = self.node.leading
             if leading is None or leading is not sent_away:

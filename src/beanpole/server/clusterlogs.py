@@ -1,9 +1,11 @@
 """What an operator reads of a node of a cluster: what happens, what follows from it, and what to do."""
 
 from beanpole.log.postgres.connection import advice_for
-from beanpole.server import limits
 from beanpole.server.eventqueue import now_ns
 from beanpole.server.logs import Logger
+
+CLUSTER_REPORT_NS = 10_000_000_000
+"""How long a log line about a cluster that stands still keeps others like it away."""
 
 
 class ClusterObserver:
@@ -18,7 +20,7 @@ class ClusterObserver:
         """Whether a line that is said again and again is due again."""
         if now_ns() < self.quiet_until_ns.get(what, 0):
             return False
-        self.quiet_until_ns[what] = now_ns() + limits.CLUSTER_REPORT_NS
+        self.quiet_until_ns[what] = now_ns() + CLUSTER_REPORT_NS
         return True
 
     def leader_known(self, note: dict[str, str], epoch: int) -> None:

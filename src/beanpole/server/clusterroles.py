@@ -6,7 +6,6 @@ import socket
 from collections.abc import Callable
 
 from beanpole.engine.engine import Engine
-from beanpole.log import limits as log_limits
 from beanpole.log.encoder import Encoder
 from beanpole.log.postgres.leader import Leading
 from beanpole.log.postgres.store import Settings as ClusterSettings
@@ -18,6 +17,27 @@ from beanpole.server.forward import QUESTION, ForwardTransport, hello
 from beanpole.server.listener import split_address
 from beanpole.server.roles import Host, open_clients
 from beanpole.server.turn import nothing
+
+CLUSTER_FORMAT_EXTENSIONS = 4
+"""The format from which the extensions are served: a node that reads less would stop at what they write."""
+
+LEADER_SILENT_NS = 5_000_000_000
+"""Nanoseconds for which the leader's address can't be reached, after which a node says so to the others."""
+
+LEADER_CONNECT_S = 2.0
+"""Seconds that connecting to the leader's address may take."""
+
+LEADER_ANSWER_S = 1.0
+"""Seconds in which a node that does not lead has closed a connection for the leader.
+
+One that keeps it open for longer is taken for the leader.
+"""
+
+LEADER_RETRY_S = 0.025
+"""Seconds until a node that could not connect to the leader's address tries again, the first time."""
+
+LEADER_PROBE_S = 2.0
+"""Seconds between two connections to the leader's address, which only show that it can be reached."""
 
 
 def listens(listener: socket.socket) -> bool:
@@ -79,7 +99,7 @@ class Roles:
     @property
     def reaches_leader(self) -> bool:
         """Whether the leader's address can be reached, as far as this node has tried lately."""
-        return self.unreached_s * 1e9 < limits.LEADER_SILENT_NS
+        return self.unreached_s * 1e9 < LEADER_SILENT_NS
 
     def make_engine(self, records: Encoder, settings: ClusterSettings) -> Engine:
         """Return an empty engine."""
@@ -129,23 +149,23 @@ class Roles:
         """Connect to the leader again and again, to know whether it can be reached; pass clients on while it can."""
         passes = False
         question = first_line + QUESTION
-        pause_s = retry_s = limits.LEADER_RETRY_S
+        pause_s = retry_s = LEADER_RETRY_S
         while True:
             try:
-                async with asyncio.timeout(limits.LEADER_CONNECT_S):
+                async with asyncio.timeout(LEADER_CONNECT_S):
                     family, target = await self.connect(address, question)
                 question = b""  # it is the leader: from here on it may close clients while nothing is confirmed
             except (OSError, ValueError) as error:
-                reason = str(error) or f"no answer within {limits.LEADER_CONNECT_S:.0f} s"
+                reason = str(error) or f"no answer within {LEADER_CONNECT_S:.0f} s"
                 self.observer.leader_unreachable(address, reason, self.unreached_s)
                 if self.unreached_s > self.settings.cluster_wait_s and not self.turns_away:
                     passes = False
                     self.send_away()
                     self.observer.clients_sent_away("the leader is not reached", self.unreached_s)
-                pause_s = min(2 * pause_s, limits.LEADER_PROBE_S)
+                pause_s = min(2 * pause_s, LEADER_PROBE_S)
             else:
                 self.reached_ns = now_ns()
-                pause_s = limits.LEADER_PROBE_S
+                pause_s = LEADER_PROBE_S
                 if not passes:
                     passes = True
                     self.forward.lead_to(family, target, first_line, self.listen())
@@ -154,9 +174,9 @@ class Roles:
                     self.forward.go_on()
             if await self.is_refused(pause_s):
                 await asyncio.sleep(retry_s)
-                retry_s = min(2 * retry_s, limits.LEADER_PROBE_S)
+                retry_s = min(2 * retry_s, LEADER_PROBE_S)
             else:
-                retry_s = limits.LEADER_RETRY_S
+                retry_s = LEADER_RETRY_S
 
     async def is_refused(self, seconds: float) -> bool:
         """Wait for a while; whether the leader did not take a client, which ends the waiting."""
@@ -180,7 +200,7 @@ class Roles:
             if question:
                 await self.loop.sock_sendall(probe, question)
                 with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(limits.LEADER_ANSWER_S):
+                    async with asyncio.timeout(LEADER_ANSWER_S):
                         if not await received(self.loop, probe):
                             raise ConnectionError("what listens there closes: it does not lead this cluster")
         return family, target  # type: ignore[return-value]  # IPv6 has four parts, which connect(2) takes as well
@@ -223,7 +243,7 @@ class Roles:
         """Serve clients here."""
         self.stop_following()
         self.log = log
-        engine.extensions = log.format >= log_limits.CLUSTER_FORMAT_EXTENSIONS
+        engine.extensions = log.format >= CLUSTER_FORMAT_EXTENSIONS
         self.clients = clients = open_clients(self.host, engine, log, log.clock_offset_ns or 0)
         clients.hello = hello(log.store.settings.cluster, log.epoch)
         log.start(clients.send_held, lambda _: None)

@@ -15,7 +15,6 @@ from pathlib import Path
 
 from beanpole.engine.engine import Engine
 from beanpole.errors import ExitCode, StartError
-from beanpole.log import limits
 from beanpole.log.files import disk
 from beanpole.log.files.filelog import FileLog
 from beanpole.log.files.runner import LoopRunner
@@ -25,6 +24,9 @@ from beanpole.server.eventqueue import now_ns
 from beanpole.server.logs import Logger
 from beanpole.server.settings import Settings
 from beanpole.server.storage import Facts, Storage
+
+LOG_FULL_REPORT_NS = 60_000_000_000
+"""How long a log line about a full disk keeps others like it away."""
 
 
 @dataclass(slots=True)
@@ -58,7 +60,7 @@ class SpaceObserver:
         """There is no space for more jobs. A disk that is full again and again is reported once in a while."""
         if self.reported or self.clock() < self.quiet_until_ns:
             return
-        self.quiet_until_ns = self.clock() + limits.LOG_FULL_REPORT_NS
+        self.quiet_until_ns = self.clock() + LOG_FULL_REPORT_NS
         self.reported = True
         self.logger.error("disk full", reason=reason, effect="put is answered with OUT_OF_MEMORY until there is space")
 

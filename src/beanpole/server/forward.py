@@ -34,6 +34,9 @@ from beanpole.server import limits
 if TYPE_CHECKING:
     from beanpole.server.observer import Observer
 
+FORWARD_CONNECT_NS = 2_000_000_000
+"""Nanoseconds that connecting to the leader may take for a client: longer than one lost packet costs."""
+
 ACCEPTS_PER_TURN = cython.declare(cython.int, limits.ACCEPTS_PER_TURN)
 FORWARD_BYTES = cython.declare(cython.Py_ssize_t, limits.RECEIVE_BYTES_PER_TURN)
 FORWARD_BYTES_PER_TURN = cython.declare(cython.Py_ssize_t, limits.FORWARD_BYTES_PER_TURN)
@@ -69,7 +72,7 @@ class ForwardTransport(EventQueue):
         loop: asyncio.AbstractEventLoop,
         observer: "Observer",
         connections_max: cython.Py_ssize_t = 2**31,
-        connect_ns: int64_t = limits.FORWARD_CONNECT_NS,
+        connect_ns: int64_t = FORWARD_CONNECT_NS,
         wait_ns: int64_t = limits.CLUSTER_WAIT_S * 1_000_000_000,
         on_refused: Callable[[], None] = lambda: None,
     ):

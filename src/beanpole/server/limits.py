@@ -35,41 +35,8 @@ HEAP_BYTES_KEPT = 33_554_432
 ACCEPT_RETRY_NS = 1_000_000_000
 """How long accepting pauses when the process is out of file descriptors, unless a connection closes earlier."""
 
-DESCRIPTORS_MIN = 40
-"""File descriptors without which a server does not start: its own, those that it keeps free, and a few clients."""
-
 CONNECTIONS_MAX = 2**31 - 1
 """Connections at a time, unless ``--connections-max`` says fewer: as many as there are file descriptors for."""
-
-DESCRIPTORS_RESERVED = 16
-"""File descriptors kept free for log segments, the console and the like when connections take all others."""
-
-DESCRIPTORS_CONSOLE = 16
-"""File descriptors kept free with ``--http``: for the console's connections, twice while it is started."""
-
-HTTP_BIND_TRIES = 40
-"""How often the address of the console is bound at a start while something else has it."""
-
-HTTP_BIND_PAUSE_S = 0.05
-"""Seconds between these: a console whose server was killed needs about a tenth of a second to end."""
-
-CONSOLE_WAIT_S = 5.0
-"""Seconds after which the console of a node is started that answers no clients yet."""
-
-CONSOLE_PAUSE_S = 0.5
-"""Seconds until a console that has ended is started again, the first time; each end in a minute doubles them."""
-
-CONSOLE_PAUSE_MAX_S = 10.0
-"""Seconds that this grows to at most."""
-
-CONSOLE_ENDS_MAX = 5
-"""Ends of the console within `CONSOLE_ENDS_S` at which it is given up."""
-
-CONSOLE_ENDS_S = 60.0
-"""Seconds in which the ends of the console are counted: one that lives longer is worth another start."""
-
-CONSOLE_STOP_S = 1.0
-"""Seconds that the console may take to end when its connections are closed, before it is killed."""
 
 TURN_COST_NS = 4_000_000
 """Nanoseconds that the commands of one turn may cost over all connections: about what a quiet client waits at most."""
@@ -82,9 +49,6 @@ LIGHT_COST_NS = 30_000
 
 SLOW_TURN_NS = 50_000_000
 """Nanoseconds of a turn that is reported as slow: more than ten times what its commands may cost."""
-
-SLOW_TURN_REPORT_NS = 1_000_000_000
-"""How long a log line about a slow turn keeps others like it away; the next one says how many were left out."""
 
 SERVE_COST_NS = 4_000
 """What it costs to serve a connection at all: one receive and one send."""
@@ -110,35 +74,5 @@ OUTPUT_BYTES_PER_COST_NS = 4
 FORWARD_BYTES_PER_TURN = 4_194_304
 """Bytes that a follower passes on in a turn: a few milliseconds, which is what a quiet client waits for the others."""
 
-FORWARD_CONNECT_NS = 2_000_000_000
-"""Nanoseconds that connecting to the leader may take for a client: longer than one lost packet costs."""
-
 CLUSTER_WAIT_S = 10
 """Seconds that a node of a cluster keeps clients which it can't serve: then they may find a better one."""
-
-CLUSTER_REPORT_NS = 10_000_000_000
-"""How long a log line about a cluster that stands still keeps others like it away."""
-
-LEADER_SILENT_NS = 5_000_000_000
-"""Nanoseconds for which the leader's address can't be reached, after which a node says so to the others."""
-
-LEADER_CONNECT_S = 2.0
-"""Seconds that connecting to the leader's address may take."""
-
-LEADER_ANSWER_S = 1.0
-"""Seconds in which a node that does not lead has closed a connection for the leader.
-
-One that keeps it open for longer is taken for the leader.
-"""
-
-LEADER_RETRY_S = 0.025
-"""Seconds until a node that could not connect to the leader's address tries again, the first time."""
-
-LEADER_PROBE_S = 2.0
-"""Seconds between two connections to the leader's address, which only show that it can be reached."""
-
-STOP_S = 2.0
-"""Seconds that a node which stops waits for its last rows to be confirmed, and for its successor."""
-
-CLUSTER_WATCH_S = 0.25
-"""Seconds between two looks whether a node can serve its clients."""

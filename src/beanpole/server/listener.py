@@ -12,7 +12,12 @@ import time
 from collections.abc import Callable, Mapping
 
 from beanpole.errors import ExitCode, StartError
-from beanpole.server import limits
+
+HTTP_BIND_TRIES = 40
+"""How often the address of the console is bound at a start while something else has it."""
+
+HTTP_BIND_PAUSE_S = 0.05
+"""Seconds between these: a console whose server was killed needs about a tenth of a second to end."""
 
 UNIX = "unix:"
 """What the address of a Unix socket begins with; the path follows."""
@@ -151,13 +156,13 @@ def bind_http(address: str, port: int, pause: Callable[[float], None] = time.sle
     Raises:
         StartError: it can't be resolved or bound.
     """
-    for left in reversed(range(limits.HTTP_BIND_TRIES)):
+    for left in reversed(range(HTTP_BIND_TRIES)):
         try:
             return bind(address, port)
         except StartError as error:
             if not left or not isinstance(error.__cause__, OSError) or error.__cause__.errno != errno.EADDRINUSE:
                 raise
-        pause(limits.HTTP_BIND_PAUSE_S)
+        pause(HTTP_BIND_PAUSE_S)
     raise AssertionError("there is a last try")
 
 

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING
 
 import beanpole
 from beanpole.errors import ExitCode, StartError
-from beanpole.server import limits
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+DESCRIPTORS_MIN = 40
+"""File descriptors without which a server does not start: its own, those that it keeps free, and a few clients."""
 
 
 class ProcessFacts:
@@ -65,8 +67,8 @@ def raise_descriptor_limit() -> int:
         StartError: they are too few for a server.
     """
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if hard < limits.DESCRIPTORS_MIN:
-        advice = f"the server needs {limits.DESCRIPTORS_MIN}; raise it (ulimit -n, LimitNOFILE=)"
+    if hard < DESCRIPTORS_MIN:
+        advice = f"the server needs {DESCRIPTORS_MIN}; raise it (ulimit -n, LimitNOFILE=)"
         raise StartError(f"cannot start with a limit of {hard} open files: {advice}", ExitCode.FAILED)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     return hard

@@ -11,6 +11,9 @@ from beanpole.server import limits
 from beanpole.server.eventqueue import now_ns
 from beanpole.server.logs import Logger
 
+SLOW_TURN_REPORT_NS = 1_000_000_000
+"""How long a log line about a slow turn keeps others like it away; the next one says how many were left out."""
+
 NS_PER_MS = 1_000_000
 
 
@@ -67,7 +70,7 @@ class SlowTurnReporter:
         if now < self.quiet_until_ns:
             self.left_out_count += 1
             return
-        self.quiet_until_ns = now + limits.SLOW_TURN_REPORT_NS
+        self.quiet_until_ns = now + SLOW_TURN_REPORT_NS
         self.logger.warning(
             "slow turn",
             ms=in_ms(slow.took_ns),

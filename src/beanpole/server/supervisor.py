@@ -27,6 +27,21 @@ from beanpole.server.listener import address_text
 from beanpole.server.logs import Logger
 from beanpole.server.settings import Settings
 
+CONSOLE_PAUSE_S = 0.5
+"""Seconds until a console that has ended is started again, the first time; each end in a minute doubles them."""
+
+CONSOLE_PAUSE_MAX_S = 10.0
+"""Seconds that this grows to at most."""
+
+CONSOLE_ENDS_MAX = 5
+"""Ends of the console within `CONSOLE_ENDS_S` at which it is given up."""
+
+CONSOLE_ENDS_S = 60.0
+"""Seconds in which the ends of the console are counted: one that lives longer is worth another start."""
+
+CONSOLE_STOP_S = 1.0
+"""Seconds that the console may take to end when its connections are closed, before it is killed."""
+
 PAIRS = ("sampling", "pages", "actions", "search")
 """What the console has a connection for: a session answers in order, and nobody waits for a long search."""
 
@@ -43,11 +58,11 @@ class Pace:
     def __init__(
         self,
         *,
-        pause_s: float = limits.CONSOLE_PAUSE_S,
-        pause_max_s: float = limits.CONSOLE_PAUSE_MAX_S,
-        ends_max: int = limits.CONSOLE_ENDS_MAX,
-        ends_s: float = limits.CONSOLE_ENDS_S,
-        stop_s: float = limits.CONSOLE_STOP_S,
+        pause_s: float = CONSOLE_PAUSE_S,
+        pause_max_s: float = CONSOLE_PAUSE_MAX_S,
+        ends_max: int = CONSOLE_ENDS_MAX,
+        ends_s: float = CONSOLE_ENDS_S,
+        stop_s: float = CONSOLE_STOP_S,
     ) -> None:
         self.pause_s = pause_s
         self.pause_max_s = pause_max_s

@@ -10,8 +10,16 @@ import socket
 from collections.abc import Callable, Sequence
 from http import HTTPStatus
 
-from beanpole.worker import limits
 from beanpole.worker.metrics import CONTENT_TYPE
+
+HTTP_HEAD_BYTES_MAX = 16_384
+"""Bytes of the head of a request for the metrics."""
+
+HTTP_CONNECTIONS_MAX = 32
+"""Connections for the metrics at a time; a further one is closed at once."""
+
+HTTP_REQUEST_S = 5
+"""Seconds from the connection for the metrics to its end: a scraper is a machine nearby."""
 
 PLAIN = "text/plain; charset=utf-8"
 
@@ -29,7 +37,7 @@ class MetricsServer:
     async def start(self) -> None:
         """Begins to serve on the sockets, which listen already."""
         for each in self._sockets:
-            made = await asyncio.start_server(self._accept, sock=each, limit=limits.HTTP_HEAD_BYTES_MAX)
+            made = await asyncio.start_server(self._accept, sock=each, limit=HTTP_HEAD_BYTES_MAX)
             self._servers.append(made)
 
     async def stop(self) -> None:
@@ -41,7 +49,7 @@ class MetricsServer:
         await asyncio.gather(*self._serving, return_exceptions=True)
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if len(self._serving) >= limits.HTTP_CONNECTIONS_MAX:
+        if len(self._serving) >= HTTP_CONNECTIONS_MAX:
             writer.transport.abort()
             return
         task = asyncio.get_running_loop().create_task(self._serve(reader, writer))
@@ -52,13 +60,13 @@ class MetricsServer:
         """Answers one request; a client that is slow, or that says no HTTP, is cut off."""
         try:
             with contextlib.suppress(TimeoutError, OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
-                async with asyncio.timeout(limits.HTTP_REQUEST_S):
+                async with asyncio.timeout(HTTP_REQUEST_S):
                     head = await reader.readuntil(b"\r\n\r\n")
                     writer.write(self._answer(head.partition(b"\r\n")[0]))
                     await writer.drain()
                     writer.write_eof()
                     # Until the client closes: a close of ours could overtake the answer.
-                    while await reader.read(limits.HTTP_HEAD_BYTES_MAX):
+                    while await reader.read(HTTP_HEAD_BYTES_MAX):
                         pass
         finally:
             writer.transport.abort()

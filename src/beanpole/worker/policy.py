@@ -12,7 +12,12 @@ from collections.abc import Callable
 from beanpole import limits
 from beanpole.client.stats import StatsJob
 from beanpole.errors import ArgumentError
-from beanpole.worker import limits as worker_limits
+
+BACKOFF_FIRST_S = 1
+"""Seconds between the first two attempts at a job at the most; then twice as long each time."""
+
+BACKOFF_MAX_S = 3_600
+"""Seconds between two attempts at a job at the most, unless its handler says otherwise."""
 
 Delays = Callable[[int], float]
 """From the number of the failed attempt (1, 2, ...) to the seconds to wait before the next."""
@@ -67,8 +72,8 @@ ON_PURPOSE = (Retry, Bury, Dead)
 
 
 def exponential(
-    first_s: float = worker_limits.BACKOFF_FIRST_S,
-    max_s: float = worker_limits.BACKOFF_MAX_S,
+    first_s: float = BACKOFF_FIRST_S,
+    max_s: float = BACKOFF_MAX_S,
     *,
     factor: float = 2.0,
     jitter: float = 0.5,

@@ -5,8 +5,10 @@ import traceback
 from types import TracebackType
 
 from beanpole.protocol.limits import TEXT_BYTES_MAX
-from beanpole.worker import limits
 from beanpole.worker.policy import ON_PURPOSE
+
+HEADLINE_BYTES_MAX = 512
+"""Bytes of what a job keeps of an error's own words: the rest of what there is room for says where it came from."""
 
 OWN = "beanpole.worker"
 """The frames of this package say nothing of the user's mistake."""
@@ -28,7 +30,7 @@ def reason_text(error: BaseException) -> str:
     shown = error.__cause__ if isinstance(error, ON_PURPOSE) else error
     if shown is None:
         return _end_cut(headline(error), TEXT_BYTES_MAX)
-    head = _end_cut(headline(error), limits.HEADLINE_BYTES_MAX)
+    head = _end_cut(headline(error), HEADLINE_BYTES_MAX)
     lines = _traceback_of(shown, with_headline=shown is not error)
     tail = "\n".join(lines).encode("utf-8", "backslashreplace")
     left = TEXT_BYTES_MAX - len(head.encode()) - 1

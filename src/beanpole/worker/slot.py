@@ -23,6 +23,9 @@ from beanpole.worker.policy import Dead, attempt_number, is_used_up
 from beanpole.worker.task import Outcome, Task
 from beanpole.worker.thread import Ended
 
+JOBS_NAMED = 5
+"""Jobs that a worker names when it says for whom it waits."""
+
 
 class Slot:
     """One connection, and one job at a time on it."""
@@ -212,7 +215,7 @@ class Slot:
 def write_stop(context: WorkerContext, slots: list[Slot], grace_s: float | None) -> None:
     """Logs that the worker stops, and for whom it waits: up to `grace_s` seconds, or None: as long as they take."""
     running = [slot.running for slot in slots if slot.running is not None]
-    jobs = [f"{task.id} of {task.tube}" for task in running[: limits.JOBS_NAMED]]
+    jobs = [f"{task.id} of {task.tube}" for task in running[:JOBS_NAMED]]
     sentence = f"stopping: {len(running) or 'no'} {'job' if len(running) < 2 else 'jobs'} running"
     if jobs:
         sentence += f" ({', '.join(jobs)}{', ...' * (len(running) > len(jobs))})"

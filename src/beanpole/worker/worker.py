@@ -37,6 +37,21 @@ from beanpole.worker.policy import Delays, exponential
 from beanpole.worker.slot import Slot, write_stop
 from beanpole.worker.task import Counters
 
+CONCURRENCY = 10
+"""Jobs that a worker runs at a time, and so its connections, by default."""
+
+ATTEMPTS = 5
+"""Attempts at a job until it is dead, unless its handler says otherwise."""
+
+GRACE_S = 25
+"""Seconds that running handlers have when a worker stops: below the 30 after which Kubernetes kills a process."""
+
+STUCK_S = 60
+"""Seconds for which handlers that hang may occupy all slots of a worker until it ends, by default."""
+
+RESERVE_S = 30
+"""Seconds of a worker's reserve; then it asks again, so that a server that is gone without a word is noticed."""
+
 F = TypeVar("F", bound=Callable[..., Any])
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -62,14 +77,14 @@ class Worker:
     def __init__(  # noqa: PLR0913 - everything but the first two is by name
         self,
         address: Given | None = None,
-        concurrency: int = limits.CONCURRENCY,
+        concurrency: int = CONCURRENCY,
         *,
         encoding: str | None = "utf-8",
         codec: Codec[Any] | None = None,
         timeout: float | None = client_limits.TIMEOUT_MS / 1000,
         connect_timeout: float | None = client_limits.CONNECT_TIMEOUT_MS / 1000,
-        grace: float = limits.GRACE_S,
-        stuck_timeout: float | None = limits.STUCK_S,
+        grace: float = GRACE_S,
+        stuck_timeout: float | None = STUCK_S,
         max_jobs: int | None = None,
         logger: Any = None,  # noqa: ANN401 - see above
         log_done: bool = False,
@@ -87,7 +102,7 @@ class Worker:
         """Jobs at a time."""
         self.grace_s = grace
         """Seconds that running handlers have when the worker stops."""
-        self.reserve_s: int | None = limits.RESERVE_S
+        self.reserve_s: int | None = RESERVE_S
         """Seconds of a reserve; then the worker asks again, and finds out if the server is gone. None: for ever."""
         self.stuck_timeout_s = stuck_timeout
         """Seconds for which handlers that hang may occupy all slots until the worker gives up; None: for ever."""
@@ -125,7 +140,7 @@ class Worker:
     def handler(
         self,
         *tubes: str,
-        max_attempts: int | None = limits.ATTEMPTS,
+        max_attempts: int | None = ATTEMPTS,
         backoff: Delays | None = None,
         timeout: float | None = None,
         process: bool = False,
@@ -164,7 +179,7 @@ class Worker:
         self,
         tube: str,
         *,
-        max_attempts: int | None = limits.ATTEMPTS,
+        max_attempts: int | None = ATTEMPTS,
         backoff: Delays | None = None,
         timeout: float | None = None,
         process: bool = False,

@@ -17,9 +17,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from beanpole import Client
-from beanpole.console import limits
 from beanpole.console.answers import keep_open
-from beanpole.console.live.streams import Pace, Streams, event_stream
+from beanpole.console.live.streams import STREAMS_MAX, Pace, Streams, event_stream
 from beanpole.console.serving import make_server
 from tests.e2e.console.process import Console, console, url_of
 from tests.e2e.console.test_served import console_of, pid_of
@@ -91,7 +90,7 @@ def test_page_is_live() -> None:
 
 def test_page_too_many_is_refused_until_another_is_closed() -> None:
     with beanpole_server() as server, console("--url", url_of(server, "one")) as served, ExitStack() as pages:
-        some = [pages.enter_context(live(served)) for _ in range(limits.STREAMS_MAX)]
+        some = [pages.enter_context(live(served)) for _ in range(STREAMS_MAX)]
         assert {page.status for page in some} == {200}
         assert all(page.event().startswith("event: state") for page in some)
         with live(served) as refused:

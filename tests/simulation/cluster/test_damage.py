@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from beanpole.log.limits import REPAIR_NS
+from beanpole.log.postgres.follower import REPAIR_NS
 from beanpole.log.postgres.rows import Place
 from beanpole.log.postgres.store import ChangedError, Complaint, FaultyError, LossError, UnreadableError
 from tests.simulation.cluster.database import Database

@@ -9,8 +9,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
-from beanpole.log import limits
 from beanpole.log.postgres import admin
+from beanpole.log.postgres.admin import CLUSTER_SEGMENT_BYTES
 from tests.soak.cluster.clients import Client, History, Verdict, judge
 from tests.soak.cluster.nodes import NodeProcess, leader_of
 
@@ -137,7 +137,7 @@ class Cluster(Generic[S]):
 
 @contextmanager
 def new_cluster(
-    servers: S, folder: Path, make_node: MakeNode = NodeProcess, segment_bytes: int = limits.CLUSTER_SEGMENT_BYTES
+    servers: S, folder: Path, make_node: MakeNode = NodeProcess, segment_bytes: int = CLUSTER_SEGMENT_BYTES
 ) -> Iterator[Cluster[S]]:
     """A cluster that works."""
     servers.empty()

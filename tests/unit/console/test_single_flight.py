@@ -7,7 +7,7 @@ import pytest
 
 from beanpole.console import limits
 from beanpole.console.errors import AwayError
-from beanpole.console.single_flight import MS, SharedAnswer
+from beanpole.console.single_flight import ANSWER_MS, MS, SharedAnswer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -86,7 +86,7 @@ def test_a_silent_server_is_away_and_comes_back_on_the_same_question() -> None:
         world = World()
         asking = asyncio.create_task(world.latest.get())
         await asyncio.sleep(0)
-        world.now_ns = limits.ANSWER_MS * MS
+        world.now_ns = ANSWER_MS * MS
         with pytest.raises(AwayError, match="no answer within 1 s"):  # at once: the second is over
             await world.latest.get()
         world.answers.put_nowait(lambda: 3)

@@ -3,8 +3,7 @@
 import pytest
 
 from beanpole.engine.engine import Engine
-from beanpole.log import limits
-from beanpole.log.files.filelog import FileLog
+from beanpole.log.files.filelog import PAUSE_NS, FileLog
 from beanpole.log.log import Policy
 from beanpole.server.connection import Connection
 from tests.simulation.disk import SimDisk
@@ -61,9 +60,7 @@ class House:
         self.log.append()
 
 
-@pytest.mark.parametrize(
-    ("takes_ns", "found"), [(limits.PAUSE_NS, [("sync", limits.PAUSE_NS)]), (limits.PAUSE_NS - 1, [])]
-)
+@pytest.mark.parametrize(("takes_ns", "found"), [(PAUSE_NS, [("sync", PAUSE_NS)]), (PAUSE_NS - 1, [])])
 def test_a_sync_on_the_loop(takes_ns: int, found: list[tuple[str, int]]) -> None:
     house = House()
     house.disk.takes_ns = {"sync": takes_ns}

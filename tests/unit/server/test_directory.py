@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from beanpole.errors import StartError
-from beanpole.log import limits
-from beanpole.server.directory import SpaceObserver, open_directory
+from beanpole.server.directory import LOG_FULL_REPORT_NS, SpaceObserver, open_directory
 from beanpole.server.logs import open_logger
 from beanpole.server.settings import Settings
 
@@ -35,7 +34,7 @@ def test_last_line_about_a_full_disk_is_true_in_the_end() -> None:
     for _ in range(10):
         observer.log_full("No space left on device")
     assert told.lines == ["disk full", "disk has space"], "not more often than once in a while"
-    now_ns = limits.LOG_FULL_REPORT_NS
+    now_ns = LOG_FULL_REPORT_NS
     for _ in range(10):
         observer.log_full("No space left on device")
     assert told.lines == ["disk full", "disk has space", "disk full"]

@@ -11,7 +11,7 @@ import pytest
 import beanpole
 from beanpole.engine.limits import MOVES_PER_TURN
 from beanpole.testing import FakeServer
-from beanpole.worker import limits
+from beanpole.worker.worker import RESERVE_S
 
 
 @pytest.fixture
@@ -315,7 +315,7 @@ def test_a_handler_that_hangs_does_not_hold_up_the_end(server: FakeServer) -> No
     assert not go_on.is_set()
     go_on.set()
     assert [job.state for job in server.jobs()] == ["ready"]
-    assert (worker.counters.released, worker.grace_s, worker.reserve_s) == (1, 1000, limits.RESERVE_S)
+    assert (worker.counters.released, worker.grace_s, worker.reserve_s) == (1, 1000, RESERVE_S)
 
 
 def test_a_worker_that_cannot_serve_is_told_of(server: FakeServer) -> None:

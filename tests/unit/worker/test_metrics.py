@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from beanpole.worker import limits
-from beanpole.worker.http import MetricsServer
+from beanpole.worker.http import HTTP_CONNECTIONS_MAX, HTTP_HEAD_BYTES_MAX, MetricsServer
 from beanpole.worker.metrics import ATTEMPTS, SECONDS, Metrics
 from beanpole.worker.task import Counters, Outcome
 
@@ -157,9 +156,9 @@ def test_what_is_no_request_is_refused(data: bytes) -> None:
 
 def test_rude_scrapers_hold_nothing_up() -> None:
     async def scene(address: tuple[str, int]) -> None:
-        endless = b"GET /metrics HTTP/1.1\r\nX: " + b"x" * 10 * limits.HTTP_HEAD_BYTES_MAX
+        endless = b"GET /metrics HTTP/1.1\r\nX: " + b"x" * 10 * HTTP_HEAD_BYTES_MAX
         assert await say(address, endless) == b""
-        silent = [await asyncio.open_connection(*address) for _ in range(limits.HTTP_CONNECTIONS_MAX - 1)]
+        silent = [await asyncio.open_connection(*address) for _ in range(HTTP_CONNECTIONS_MAX - 1)]
         for _, writer in silent:
             writer.write(b"GET /met")
         assert (await ask(address, "GET", "/metrics"))[0] == 200
@@ -170,7 +169,7 @@ def test_rude_scrapers_hold_nothing_up() -> None:
 
 def test_further_connections_are_closed_at_once() -> None:
     async def scene(address: tuple[str, int]) -> None:
-        silent = [await asyncio.open_connection(*address) for _ in range(limits.HTTP_CONNECTIONS_MAX)]
+        silent = [await asyncio.open_connection(*address) for _ in range(HTTP_CONNECTIONS_MAX)]
         assert await say(address, b"GET /metrics HTTP/1.1\r\n\r\n") == b""
         await close(writer for _, writer in silent)
 

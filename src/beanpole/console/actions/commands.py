@@ -7,11 +7,13 @@ import shlex
 from collections.abc import Sequence
 
 from beanpole.client.address import SCHEME
-from beanpole.console import limits
 from beanpole.console.actions.action import VERBS, Action, Ids, Pattern, Tube
 from beanpole.console.servers import Server
 from beanpole.console.settings import Source
 from beanpole.operations.jobs import MOVES
+
+ACTION_BODY_SHOWN_BYTES = 4_096
+"""Bytes of a body that stand in a command line: nobody copies more."""
 
 
 def command_line(server: Server, features: frozenset[str], action: Action) -> str:
@@ -71,7 +73,7 @@ def plain(body: bytes) -> str:
         text = body.decode()
     except UnicodeDecodeError:
         return ""
-    return text if text != "-" and len(body) <= limits.ACTION_BODY_SHOWN_BYTES and is_readable(text) else ""
+    return text if text != "-" and len(body) <= ACTION_BODY_SHOWN_BYTES and is_readable(text) else ""
 
 
 def is_readable(text: str) -> bool:
@@ -81,7 +83,7 @@ def is_readable(text: str) -> bool:
 
 def printed(body: bytes) -> str:
     """A command that writes a body. Nobody copies a long one: it has to be in a file."""
-    if len(body) > limits.ACTION_BODY_SHOWN_BYTES:
+    if len(body) > ACTION_BODY_SHOWN_BYTES:
         return "cat BODY"
     try:
         text = body.decode()

@@ -24,6 +24,18 @@ from beanpole.operations.plan import run_async
 from beanpole.operations.table import Operation
 from beanpole.protocol.rules import parse
 
+ACTION_SAMPLE = 10
+"""Jobs that a dry run shows."""
+
+ACTION_LOOK_S = 10
+"""Seconds in which a dry run counts jobs that only a search finds: people wait for it."""
+
+ACTION_TYPED_ABOVE = 1_000
+"""Jobs above which an action begins only when their number was typed."""
+
+ACTION_BODY_BYTES = 16_777_216
+"""Bytes of bodies in the dry runs that are remembered."""
+
 
 @dataclass(frozen=True, slots=True)
 class DryRun(OfAction):
@@ -53,7 +65,7 @@ class DryRun(OfAction):
     @property
     def wants_number(self) -> bool:
         """Whether the number has to be typed."""
-        return self.count > limits.ACTION_TYPED_ABOVE
+        return self.count > ACTION_TYPED_ABOVE
 
 
 async def check(client: "AsyncClient[bytes]", action: Action) -> Operation:
@@ -97,7 +109,7 @@ class DryRuns:
         key = (made.action, made.highest)
         self._made.pop(key, None)
         self._made[key] = made
-        while len(self._made) > limits.ACTION_DRY_RUNS or self._body_bytes > limits.ACTION_BODY_BYTES:
+        while len(self._made) > limits.ACTION_DRY_RUNS or self._body_bytes > ACTION_BODY_BYTES:
             del self._made[next(iter(self._made))]
 
     @property
@@ -150,7 +162,7 @@ async def of_ids(server: Server, client: "AsyncClient[bytes]", action: Action) -
         if number
     ]
     line = commands.command_line(server, await client.features(), action)
-    return DryRun(action, len(ids), True, tuple(there[: limits.ACTION_SAMPLE]), None, line, tuple(notes))
+    return DryRun(action, len(ids), True, tuple(there[:ACTION_SAMPLE]), None, line, tuple(notes))
 
 
 async def of_tube(server: Server, client: "AsyncClient[bytes]", action: Action) -> DryRun:
@@ -190,7 +202,7 @@ async def of_jobs(console: Console, server: Server, client: "AsyncClient[bytes]"
         for each in wanted:
             await found.ask(server, client, each)
     else:
-        until_ns = console.clock.now_ns() + limits.ACTION_LOOK_S * 10**9
+        until_ns = console.clock.now_ns() + ACTION_LOOK_S * 10**9
         async with aclosing(jobs_of(server, action, None, limits.ACTION_PIECE)) as pieces:
             async for piece in pieces:
                 found.add([job for job in piece if action.verb != "redrive" or is_dead(job)])
@@ -199,7 +211,7 @@ async def of_jobs(console: Console, server: Server, client: "AsyncClient[bytes]"
                     break
     # A group lies in several tubes: it is not looked for in the order of its ids.
     rest = "is left alone" if wanted else "is left alone, and up to it there may be more jobs than these"
-    notes = [] if found.is_exact else [f"looked for {limits.ACTION_LOOK_S} s: what is behind id {found.highest} {rest}"]
+    notes = [] if found.is_exact else [f"looked for {ACTION_LOOK_S} s: what is behind id {found.highest} {rest}"]
     line = commands.command_line(server, await client.features(), action)
     return DryRun(action, found.count, found.is_exact, tuple(found.sample), found.highest, line, tuple(notes))
 
@@ -222,12 +234,12 @@ class Counted:
             return
         self.count += int(stats[f"current-jobs-{wanted.state}"])
         self.highest = max(self.highest, await highest_id(server, wanted.tube, wanted.state))
-        if len(self.sample) < limits.ACTION_SAMPLE:
-            page = await client.list_jobs(wanted.tube, wanted.state, limits.ACTION_SAMPLE - len(self.sample))
+        if len(self.sample) < ACTION_SAMPLE:
+            page = await client.list_jobs(wanted.tube, wanted.state, ACTION_SAMPLE - len(self.sample))
             self.sample += page.jobs
 
     def add(self, page: Sequence[JobInfo]) -> None:
         """Adds jobs that were looked at."""
         self.count += len(page)
         self.highest = max([self.highest, *(job.id for job in page)])
-        self.sample += page[: limits.ACTION_SAMPLE - len(self.sample)]
+        self.sample += page[: ACTION_SAMPLE - len(self.sample)]

@@ -26,6 +26,18 @@ from beanpole.operations.table import Operation
 if TYPE_CHECKING:
     from beanpole.client import AsyncClient
 
+ACTION_RUNS = 100
+"""Actions that are remembered."""
+
+ACTIONS_AT_ONCE = 10
+"""Actions that go on at a time."""
+
+ACTION_STOP_S = 0.3
+"""Seconds for the pieces that are under way when the console ends."""
+
+ACTION_RESERVED_PIECE = 100
+"""Jobs of a piece whose bodies the server sends, as it does when one is reserved."""
+
 
 @dataclass(slots=True, eq=False)
 class Run(OfAction):
@@ -143,12 +155,12 @@ class Runs:
 
     def add(self, who: str, made: DryRun, began: float) -> Run:
         """A new one. The oldest that is over goes when there are too many. Raises RefusedError: too many go on."""
-        if len(self.running) >= limits.ACTIONS_AT_ONCE:
-            raise RefusedError(f"{limits.ACTIONS_AT_ONCE} actions run already: wait for one, or stop one")
+        if len(self.running) >= ACTIONS_AT_ONCE:
+            raise RefusedError(f"{ACTIONS_AT_ONCE} actions run already: wait for one, or stop one")
         self._last_id += 1
         run = Run(self._last_id, who, made.action, made.count, made.highest, made.command_line, began, made.server_id)
         self._runs[run.id] = run
-        if len(self._runs) > limits.ACTION_RUNS:
+        if len(self._runs) > ACTION_RUNS:
             del self._runs[next(id for id, each in self._runs.items() if each.ended is not None)]
         return run
 
@@ -158,7 +170,7 @@ class Runs:
         for each in self.running:
             each.stop("the end of the console")
         if going:
-            _, late = await asyncio.wait(going, timeout=limits.ACTION_STOP_S)
+            _, late = await asyncio.wait(going, timeout=ACTION_STOP_S)
             for task in late:
                 task.cancel()
             await asyncio.gather(*late, return_exceptions=True)
@@ -255,7 +267,7 @@ async def at_once(client: "AsyncClient[bytes]", verb: Operation, run: Run) -> No
 async def all_pieces(server: Server, client: "AsyncClient[bytes]", verb: Operation, run: Run) -> None:
     """Does it to one piece of the jobs after the other, until somebody stops it."""
     assert verb.act is not None, "it is done in pieces"
-    size = limits.ACTION_RESERVED_PIECE if verb.is_heavy else limits.ACTION_PIECE
+    size = ACTION_RESERVED_PIECE if verb.is_heavy else limits.ACTION_PIECE
     async with aclosing(jobs_of(server, run.action, run.highest, size)) as pieces:
         async for jobs in pieces:
             if run.stopped_by:

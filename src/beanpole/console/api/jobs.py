@@ -9,10 +9,12 @@ from starlette.exceptions import HTTPException
 
 from beanpole.client.errors import NotFoundError
 from beanpole.client.explanation import Explanation
-from beanpole.console import limits
 from beanpole.console.api.operations import Asked
 from beanpole.console.fields import Next, Number, PageSize, Query, Text
 from beanpole.console.reading import job, jobs
+
+API_BODY_SHOWN_BYTES = 1_048_576
+"""Bytes of the body of a job that the API shows: it must fit the memory of the console, several times over."""
 
 
 class JobsQuery(Query, frozen=True):
@@ -122,7 +124,7 @@ def body_of(data: bytes, size: int, encoding: str) -> Body:
 
 async def get_job(asked: Asked, query: JobQuery) -> JobShown:
     """One job, in any state and of any tube, with its body."""
-    wanted = 0 if query.body == "none" or asked.server.hide_bodies else limits.API_BODY_SHOWN_BYTES
+    wanted = 0 if query.body == "none" or asked.server.hide_bodies else API_BODY_SHOWN_BYTES
     try:
         found = await job.one(asked.server, asked.places.id, wanted)
     except NotFoundError:

@@ -14,7 +14,6 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from beanpole.client.errors import NotFoundError, UnsupportedError
-from beanpole.console import limits
 from beanpole.console.actions.action import RefusedError
 from beanpole.console.answers import HEADERS
 from beanpole.console.api.operations import PREFIX, Asked, Operation, Places
@@ -22,6 +21,9 @@ from beanpole.console.errors import AwayError
 from beanpole.console.fields import Query
 from beanpole.console.problems import problem
 from beanpole.errors import BadFormatError, BeanpoleError, ReplyError, RulesError
+
+API_BODY_BYTES_MAX = 2_097_152
+"""Bytes of the body of a request for the API: a hundred thousand ids, or the body of a job."""
 
 JSON = "application/json"
 
@@ -132,8 +134,8 @@ async def body_of(kind: type[Struct], request: Request) -> Struct:
     data = bytearray()
     async for chunk in request.stream():
         data += chunk
-        if len(data) > limits.API_BODY_BYTES_MAX:
-            raise HTTPException(413, f"the body must have at most {limits.API_BODY_BYTES_MAX} bytes")
+        if len(data) > API_BODY_BYTES_MAX:
+            raise HTTPException(413, f"the body must have at most {API_BODY_BYTES_MAX} bytes")
     with refusing("the body"):
         return msgspec.convert(changed(msgspec.json.decode(data), as_whole), kind)
 

@@ -13,10 +13,21 @@ from typing import Any
 
 from starlette.exceptions import HTTPException
 
-from beanpole.console import limits
 from beanpole.console.answers import HEADERS, Streamed
 from beanpole.console.sampler import Sampler
 from beanpole.errors import BeanpoleError
+
+STREAMS_MAX = 100
+"""Pages that are live at a time."""
+
+STREAM_BEAT_S = 15
+"""Seconds without news after which a live page hears that the console is there: proxies close what is silent for 30."""
+
+STREAM_PATIENCE_S = 2
+"""Seconds after which a live page says that the server does not answer; what it has asked goes on."""
+
+STREAM_LIFE_S = 60
+"""Seconds after which a live page must ask again, so that one whose token has gone does not go on."""
 
 MEDIA_TYPE = "text/event-stream"
 
@@ -31,7 +42,7 @@ Make = Callable[[], Awaitable[dict[str, str]]]
 class Streams:
     """How many there are."""
 
-    most: int = limits.STREAMS_MAX
+    most: int = STREAMS_MAX
     count: int = 0
 
     def check(self) -> None:
@@ -48,10 +59,10 @@ class Pace:
     every_s: float = 1
     """Between two states, at least."""
 
-    beat_s: float = limits.STREAM_BEAT_S
+    beat_s: float = STREAM_BEAT_S
     """Without a state, until a beat."""
 
-    life_s: float = limits.STREAM_LIFE_S
+    life_s: float = STREAM_LIFE_S
     """Until the stream ends, and the browser opens another: so it is checked again who looks."""
 
 
@@ -76,9 +87,9 @@ class States:
     async def _state(self) -> tuple[str, dict[str, Any]]:
         if self._making is None:
             self._making = asyncio.ensure_future(self._make())
-        await asyncio.wait({self._making}, timeout=limits.STREAM_PATIENCE_S)
+        await asyncio.wait({self._making}, timeout=STREAM_PATIENCE_S)
         if not self._making.done():  # what it waits for goes on, and is asked for no second time
-            return "away", {"reason": f"no answer within {limits.STREAM_PATIENCE_S} s"}
+            return "away", {"reason": f"no answer within {STREAM_PATIENCE_S} s"}
         made, self._making = self._making, None
         try:
             return "state", {"blocks": made.result()}

@@ -8,11 +8,13 @@ the names of counters and in the last line.
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from beanpole.console import limits
 from beanpole.console.metrics import families
 from beanpole.console.metrics.families import HistogramFamily, Kind, ServerFamily, TubeFamily, Value
 from beanpole.console.metrics.metered import Metered
 from beanpole.console.metrics.times import Row
+
+CHARS_PER_SLICE = 65_536
+"""Characters that are written before other requests are served: about a millisecond."""
 
 TEXT = "text/plain; version=0.0.4; charset=utf-8"
 OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
@@ -152,7 +154,7 @@ def slices(lines: Iterator[str]) -> Iterator[bytes]:
     for each in lines:
         piece.append(each)
         chars += len(each)
-        if chars >= limits.CHARS_PER_SLICE:
+        if chars >= CHARS_PER_SLICE:
             yield encoded(piece)
             piece, chars = [], 0
     yield encoded(piece)

@@ -8,7 +8,6 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
-from beanpole.console import limits
 from beanpole.console.answers import HEADERS
 from beanpole.console.errors import AwayError
 from beanpole.console.metrics import exposition
@@ -17,6 +16,9 @@ from beanpole.console.metrics.exposition import Scraped
 from beanpole.console.metrics.legacy import legacy_lines
 from beanpole.console.metrics.own import own_lines
 from beanpole.console.servers import Console, Server
+
+GZIP_LEVEL = 6
+"""How hard to compress: a scrape of 1 000 tubes becomes a fifteenth, within 20 ms."""
 
 
 async def metrics(request: Request) -> Response:
@@ -63,7 +65,7 @@ async def encoded(lines: Iterator[str]) -> AsyncIterator[bytes]:
 
 async def compressed(content: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     """The same in the format of gzip."""
-    packer = zlib.compressobj(limits.GZIP_LEVEL, wbits=zlib.MAX_WBITS | 16)
+    packer = zlib.compressobj(GZIP_LEVEL, wbits=zlib.MAX_WBITS | 16)
     async for piece in content:
         yield packer.compress(piece)
     yield packer.flush()

@@ -13,6 +13,15 @@ from typing import Any
 
 from beanpole.console import limits
 
+BODY_TEXT_CHARS = 49_152
+"""Characters of a body that a page shows: escaped, they are no more than 250 kB, and the page no more than 300 kB."""
+
+HEX_BYTES = 8_192
+"""Bytes of a body that a page shows as hex, in five times as many characters."""
+
+JSON_LEVELS = 64
+"""Levels of nesting at which a body is no longer read as JSON."""
+
 KINDS = ("json", "text", "hex", "base64")
 """The ways to show a body."""
 
@@ -71,19 +80,19 @@ def shown(body: bytes, size: int, kind: str = "") -> Shown:
         why_not = "It is too long to be shown as JSON."
     kinds = tuple(each for each in KINDS if each != "json" or pretty is not None)
     if kind not in kinds:
-        kind = kinds[0] if is_text or b"\0" not in body[: limits.HEX_BYTES] else "hex"
+        kind = kinds[0] if is_text or b"\0" not in body[:HEX_BYTES] else "hex"
     notes = [] if is_text or kind != "text" else ["It is not UTF-8: other bytes are shown as \\x and two digits."]
     if why_not and kind == "text":
         notes.append(why_not)
     if kind == "hex":
-        return Shown(kind, "\n".join(hex_lines(body[: limits.HEX_BYTES])), kinds, size > limits.HEX_BYTES)
+        return Shown(kind, "\n".join(hex_lines(body[:HEX_BYTES])), kinds, size > HEX_BYTES)
     if kind == "base64":
-        most = limits.BODY_TEXT_CHARS // 4 * 3
+        most = BODY_TEXT_CHARS // 4 * 3
         return Shown(kind, base64.b64encode(body[:most]).decode(), kinds, size > most)
-    begun = (pretty if kind == "json" and pretty is not None else text)[: limits.BODY_TEXT_CHARS + 1]
+    begun = (pretty if kind == "json" and pretty is not None else text)[: BODY_TEXT_CHARS + 1]
     seen = visible(begun)
-    is_cut = len(seen) > limits.BODY_TEXT_CHARS or len(body) < size
-    return Shown(kind, seen[: limits.BODY_TEXT_CHARS], kinds, is_cut, tuple(notes))
+    is_cut = len(seen) > BODY_TEXT_CHARS or len(body) < size
+    return Shown(kind, seen[:BODY_TEXT_CHARS], kinds, is_cut, tuple(notes))
 
 
 def text_of(body: bytes, *, is_whole: bool) -> tuple[str, bool]:
@@ -93,7 +102,7 @@ def text_of(body: bytes, *, is_whole: bool) -> tuple[str, bool]:
             return body[: len(body) - cut].decode(), True
         except UnicodeDecodeError:
             continue
-    return body[: limits.BODY_TEXT_CHARS + 1].decode("utf-8", "backslashreplace"), False
+    return body[: BODY_TEXT_CHARS + 1].decode("utf-8", "backslashreplace"), False
 
 
 def hex_lines(body: bytes) -> Iterator[str]:
@@ -118,8 +127,8 @@ def pretty_json(text: str) -> tuple[str | None, str]:
     depth = depth_of(text)
     if depth is None:
         return None, ""
-    if depth >= limits.JSON_LEVELS:
-        return None, f"It is nested {limits.JSON_LEVELS} levels deep or more, and is not read as JSON."
+    if depth >= JSON_LEVELS:
+        return None, f"It is nested {JSON_LEVELS} levels deep or more, and is not read as JSON."
     try:
         json.loads(text, parse_int=str, parse_float=str, parse_constant=no_constant)
     except ValueError:
@@ -138,14 +147,14 @@ def depth_of(text: str) -> int | None:
     The innermost pairs are taken away again and again, so that the work is bounded by the levels.
     """
     left = NO_BRACKETS.sub("", STRINGS.sub("", text)).translate({ord("{"): "[", ord("}"): "]"})
-    for depth in range(limits.JSON_LEVELS):
+    for depth in range(JSON_LEVELS):
         if not left:
             return depth
         fewer = left.replace("[]", "")
         if len(fewer) == len(left):
             return None
         left = fewer
-    return limits.JSON_LEVELS
+    return JSON_LEVELS
 
 
 def pretty_tokens(text: str) -> Iterator[str]:
@@ -166,5 +175,5 @@ def pretty_tokens(text: str) -> Iterator[str]:
         before = token
         length += len(piece)
         yield piece
-        if length > limits.BODY_TEXT_CHARS:
+        if length > BODY_TEXT_CHARS:
             return

@@ -32,6 +32,15 @@ from beanpole.console.servers import Purpose, Server
 from beanpole.console.single_flight import look_ends_at
 from beanpole.protocol.reasons import error_of, first_line
 
+FAILURES_PER_STEP = 1_000
+"""Jobs that failed that are asked for at once, with their reasons: about 10 ms."""
+
+ERROR_CHARS = 200
+"""Characters of the first line of a reason that make a group."""
+
+SAMPLE_IDS = 10
+"""Jobs that a group names."""
+
 BURIED = "(buried, no reason given)"
 """The error of a job that was buried, if nobody said why."""
 
@@ -70,7 +79,7 @@ class Why:
 
 def shown(line: str) -> str:
     """A line of a reason as it is shown."""
-    return visible(line)[: limits.ERROR_CHARS]
+    return visible(line)[:ERROR_CHARS]
 
 
 def nothing_said(end: str) -> str:
@@ -150,7 +159,7 @@ class Group:
         if not self.count or job.id > self.ids[0]:
             self.example = failed.why.line
         self.count += 1
-        self.ids = sorted([*self.ids, job.id], reverse=True)[: limits.SAMPLE_IDS]
+        self.ids = sorted([*self.ids, job.id], reverse=True)[:SAMPLE_IDS]
         self.kinds[failed.why.end or "buried"] += 1
         self.places[job.tube, job.state] += 1
         if job.died is not None:
@@ -167,7 +176,7 @@ class FailureFilter(Query, frozen=True):
     tube: Annotated[AnyTube, Meta(description="In which tube they failed; empty: any.")] = ""
     text: Annotated[Text, Meta(description="What stands in the reason.")] = ""
     error: Annotated[
-        Annotated[str, Meta(max_length=limits.ERROR_CHARS)] | None,
+        Annotated[str, Meta(max_length=ERROR_CHARS)] | None,
         Meta(description="Only those of the groups with this error, whose jobs are named."),
     ] = None
     within: Annotated[AnyTube, Meta(description="In which tube they lie; empty: any.")] = ""
@@ -356,7 +365,7 @@ async def walk(
         batch = batch_of(waiting)
         async with client.pipeline(raise_errors=False) as asked:
             pages = [
-                asked.list_jobs(each.tube, each.state, limits.FAILURES_PER_STEP, after=each.next or 0, fields=REASON)
+                asked.list_jobs(each.tube, each.state, FAILURES_PER_STEP, after=each.next or 0, fields=REASON)
                 for each in batch
             ]
         jobs: list[JobInfo] = []
@@ -375,9 +384,9 @@ def batch_of(waiting: "deque[Stretch]") -> list[Stretch]:
     """Takes the stretches that are asked for in one round trip: one that is long, or some that are short."""
     batch: list[Stretch] = []
     jobs = 0
-    while waiting and jobs < limits.FAILURES_PER_STEP:
+    while waiting and jobs < FAILURES_PER_STEP:
         batch.append(waiting.popleft())
-        jobs += max(batch[-1].count - batch[-1].looked, limits.FAILURES_PER_STEP // 10)
+        jobs += max(batch[-1].count - batch[-1].looked, FAILURES_PER_STEP // 10)
     return batch
 
 

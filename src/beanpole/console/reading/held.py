@@ -10,11 +10,22 @@ from dataclasses import dataclass, field, replace
 
 from beanpole.client import AsyncClient, JobField, JobInfo, SessionInfo, StatsTube
 from beanpole.client.errors import NotFoundError
-from beanpole.console import limits
 from beanpole.console.reading import sessions
 from beanpole.console.reading.tubes import tubes_of
 from beanpole.console.servers import Purpose, Server
 from beanpole.console.single_flight import OnAnswer, look_ends_at
+
+HELD_MAX = 500
+"""Held jobs that one look takes."""
+
+HELD_IDS_NEAR = 20_000
+"""Ids behind the newest one among which a look for held jobs begins: about a millisecond."""
+
+TUBES_AT_ONCE = 20
+"""Tubes whose held jobs are asked for at once, at the most."""
+
+QUICK_MS = 10
+"""Milliseconds within which such an answer came quickly: then twice as many are asked for at once."""
 
 NEEDS = "which jobs they are needs list-jobs, which this server does not have"
 """Why a server names no held jobs."""
@@ -158,10 +169,10 @@ async def listed_in(
     if "list-jobs.fields" in await client.features():
         fields = ("session", "peer", "left")
     count = len(tubes)
-    tubes = sorted(tubes, key=lambda each: -each.current_jobs_reserved)[: limits.HELD_MAX]
-    most = limits.HELD_MAX // max(len(tubes), 1)
+    tubes = sorted(tubes, key=lambda each: -each.current_jobs_reserved)[:HELD_MAX]
+    most = HELD_MAX // max(len(tubes), 1)
     found: dict[str, list[JobInfo]] = {}
-    waiting, at_once = deque((tube, max(newest - limits.HELD_IDS_NEAR, 0)) for tube in tubes), 1
+    waiting, at_once = deque((tube, max(newest - HELD_IDS_NEAR, 0)) for tube in tubes), 1
     while waiting and loop.time() < until:
         began = loop.time()
         batch = [waiting.popleft() for _ in range(min(at_once, len(waiting)))]
@@ -177,8 +188,8 @@ async def listed_in(
             found[tube.name] = result.result().jobs
             if after and len(found[tube.name]) < min(tube.current_jobs_reserved, most):
                 waiting.append((tube, 0))
-        is_quick = loop.time() - began < limits.QUICK_MS / 1000
-        at_once = min(at_once * 2, limits.TUBES_AT_ONCE) if is_quick else max(at_once // 2, 1)
+        is_quick = loop.time() - began < QUICK_MS / 1000
+        at_once = min(at_once * 2, TUBES_AT_ONCE) if is_quick else max(at_once // 2, 1)
     is_complete = not waiting and len(tubes) == count and all(tube.current_jobs_reserved <= most for tube in tubes)
     return [job for jobs in found.values() for job in jobs], is_complete
 

@@ -5,9 +5,14 @@ from dataclasses import dataclass, replace
 from beanpole.client import AsyncClient, Explanation, JobInfo, StatsJob
 from beanpole.client.errors import JobTooBigError, NotFoundError
 from beanpole.client.fallback import info_of
-from beanpole.console import limits
 from beanpole.console.reading.jobs import knows_lists
 from beanpole.console.servers import Purpose, Server
+
+LIST_ATTEMPTS = 3
+"""How often a job is looked for in the state that it had a moment ago."""
+
+DOWNLOAD_BYTES_MAX = 67_108_864
+"""Bytes of a body that may be downloaded: it is in memory as a whole, more than once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +53,7 @@ async def seen(server: Server, id: int, bodies: int = 0) -> JobSeen:
 
 async def listed(client: "AsyncClient[bytes]", stats: StatsJob, bodies: int) -> JobInfo:
     """Returns a job as the server lists it; one that changes its state again and again without key, death and body."""
-    for _ in range(limits.LIST_ATTEMPTS):
+    for _ in range(LIST_ATTEMPTS):
         page = await client.list_jobs(stats.tube, stats.state, 1, after=stats.id - 1, bodies=bodies or None)
         if page.jobs and page.jobs[0].id == stats.id:
             return page.jobs[0]
@@ -62,6 +67,6 @@ async def whole_body(server: Server, id: int) -> bytes:
         raise NotFoundError("bodies are hidden here")
     client = await server.client(Purpose.SEARCH)
     size = (await one(server, id)).size
-    if size is not None and size > limits.DOWNLOAD_BYTES_MAX:
-        raise JobTooBigError(f"the body has {size} bytes; {limits.DOWNLOAD_BYTES_MAX} may go through the console")
+    if size is not None and size > DOWNLOAD_BYTES_MAX:
+        raise JobTooBigError(f"the body has {size} bytes; {DOWNLOAD_BYTES_MAX} may go through the console")
     return (await client.peek(id)).body

@@ -17,6 +17,18 @@ from beanpole.console.servers import Purpose, Server
 from beanpole.operations.listing import peek, with_bodies
 from beanpole.operations.plan import run_async
 
+SEARCH_MS = 200
+"""Milliseconds for which one request searches: then the page says how far it looked, and offers to go on."""
+
+JOBS_PER_PIECE = 1_000
+"""Jobs that are asked for at once where all are needed."""
+
+BODIES_PER_PIECE = 100
+"""The same with their bodies."""
+
+HIGHEST_STEP = 100
+"""Jobs in which the search for the newest one ends."""
+
 State = Literal["ready", "reserved", "delayed", "buried"]
 
 STATES: tuple[State, ...] = get_args(State)
@@ -101,10 +113,10 @@ async def find(
     if server.hide_bodies:
         bodies = 0
     loop = asyncio.get_running_loop()
-    until = loop.time() + limits.SEARCH_MS / 1000
+    until = loop.time() + SEARCH_MS / 1000
     found = Found([], None, looked_to=wanted.after, is_complete=False, bodies_cut_at=search.bodies_cut_at)
     found = replace(found, has_reasons=bool(await fields_of(client)))
-    every = replace(wanted, limit=limits.JOBS_PER_PIECE) if wanted.text else wanted
+    every = replace(wanted, limit=JOBS_PER_PIECE) if wanted.text else wanted
     async with aclosing(pieces(client, every, highest, max(bodies, search.bytes_needed))) as walked:
         async for piece in walked:
             found = with_piece(found, piece, wanted.limit, search)
@@ -174,7 +186,7 @@ async def pages(
     client = await server.client(purpose)
     if server.hide_bodies:
         bodies = 0
-    every = replace(wanted, limit=limits.JOBS_PER_PIECE)
+    every = replace(wanted, limit=JOBS_PER_PIECE)
     async with aclosing(pieces(client, every, highest, max(bodies, search.bytes_needed))) as walked:
         async for piece in walked:
             yield [cut(job, bodies) for job in piece.jobs if search.fits(job)]
@@ -186,7 +198,7 @@ async def pieces(
     """The jobs of a tube in a state, by their ids, a page of the server at a time."""
     lists = await knows_lists(client)
     # What is written of bodies counts for the time that a page takes: others wait for that long.
-    most = limits.BODIES_PER_PIECE if bodies > limits.BODY_SHOWN_BYTES else limits.JOBS_PER_PIECE
+    most = BODIES_PER_PIECE if bodies > limits.BODY_SHOWN_BYTES else JOBS_PER_PIECE
     fields = await fields_of(client)
     after: int | None = wanted.after
     while after is not None:
@@ -229,18 +241,18 @@ async def highest_id(server: Server, tube: str, state: str, purpose: Purpose = P
     """
     client = await server.client(purpose)
     if not await knows_lists(client):
-        every = JobFilter(tube, state, limit=limits.JOBS_PER_PIECE)
+        every = JobFilter(tube, state, limit=JOBS_PER_PIECE)
         async with aclosing(pieces(client, every, None, 0)) as walked:
             return max([job.id async for piece in walked for job in piece.jobs], default=0)
 
     async def behind(after: int) -> list[JobInfo]:
-        return (await client.list_jobs(tube, state, limits.HIGHEST_STEP, after=after)).jobs
+        return (await client.list_jobs(tube, state, HIGHEST_STEP, after=after)).jobs
 
     # Ids below `low` are known to be there, and none is above `high`.
-    low, step = 0, limits.HIGHEST_STEP
+    low, step = 0, HIGHEST_STEP
     while jobs := await behind(low):
         low = jobs[-1].id
-        if len(jobs) < limits.HIGHEST_STEP:
+        if len(jobs) < HIGHEST_STEP:
             return low
         if not await behind(low + step):
             break
@@ -252,7 +264,7 @@ async def highest_id(server: Server, tube: str, state: str, purpose: Purpose = P
         jobs = await behind(middle)
         if not jobs:
             high = middle
-        elif len(jobs) < limits.HIGHEST_STEP:
+        elif len(jobs) < HIGHEST_STEP:
             return jobs[-1].id
         else:
             low = jobs[-1].id

@@ -3,7 +3,9 @@
 from dataclasses import dataclass
 
 from beanpole.client import JobInfo
-from beanpole.console import limits
+
+SEARCH_BYTES = 65_536
+"""Bytes of each body that are searched."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +21,7 @@ class Search:
     @property
     def bytes_needed(self) -> int:
         """How many bytes of each body it needs."""
-        return limits.SEARCH_BYTES if self.text and self.in_bodies else 0
+        return SEARCH_BYTES if self.text and self.in_bodies else 0
 
     @property
     def bodies_cut_at(self) -> int | None:
@@ -32,4 +34,4 @@ class Search:
             return True
         if job.key is not None and self.text in job.key:
             return True
-        return self.in_bodies and self.text.encode("utf-8", "surrogateescape") in job.body[: limits.SEARCH_BYTES]
+        return self.in_bodies and self.text.encode("utf-8", "surrogateescape") in job.body[:SEARCH_BYTES]

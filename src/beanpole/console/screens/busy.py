@@ -2,12 +2,14 @@
 
 from typing import Any
 
-from beanpole.console import limits
 from beanpole.console.reading import held
 from beanpole.console.reading.export import Pieces
 from beanpole.console.screens.asked import ask_all, number
 from beanpole.console.screens.screen import Screen, View
 from beanpole.console.servers import holders
+
+HELD_PER_PAGE = 100
+"""Held jobs, or workers, that a page shows."""
 
 LATE = 0.75
 """The part of its time to run from which a job is shown as late."""
@@ -38,13 +40,13 @@ async def show(view: View) -> dict[str, Any]:
     jobs.sort(key=lambda each: (-each[1].share, -each[1].ran_s, each[1].job.id))
     workers.sort(key=lambda each: (-each[1].count, each[1].number or 0))
     start = number(view, "after") or 0
-    page = jobs[start : start + limits.HELD_PER_PAGE]
+    page = jobs[start : start + HELD_PER_PAGE]
     return {
         "away": away,
         "jobs": page,
         "job_count": len(jobs),
         "late_count": sum(job.share >= LATE for _, job in jobs),
-        "workers": workers[: limits.HELD_PER_PAGE],
+        "workers": workers[:HELD_PER_PAGE],
         "worker_count": len(workers),
         "total": sum(each.value.total for each in heard),
         "cut": [each.server.name for each in heard if not each.value.is_complete],

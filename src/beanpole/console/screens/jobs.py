@@ -23,6 +23,15 @@ from beanpole.errors import ArgumentError
 from beanpole.operations.table import Operation
 from beanpole.protocol import wire
 
+SEARCH_CHARS_MAX = 200
+"""Characters of what is searched for."""
+
+EXPORT_BYTES = 16_777_216
+"""Bytes of each body in an export: of a longer one the line says that it is cut."""
+
+TUBES_OFFERED = 100
+"""Tubes of which one is offered to choose from."""
+
 ORDERS = (("id", "by id"), ("next", "as workers get them"))
 
 COUNTERS = ("reserves", "timeouts", "releases", "buries", "kicks")
@@ -67,10 +76,10 @@ async def lines(view: View) -> AsyncGenerator[list[dict[str, Any]], None]:
         raise HTTPException(400, "say of which tube: ?tube=")
     server = view.server
     if wanted.order == "next":
-        found = await find(server, wanted, bodies=limits.EXPORT_BYTES)
+        found = await find(server, wanted, bodies=EXPORT_BYTES)
         yield [record(job, hides=server.hide_bodies) for job in found.jobs]
         return
-    async for piece in pages(server, wanted, bodies=limits.EXPORT_BYTES):
+    async for piece in pages(server, wanted, bodies=EXPORT_BYTES):
         yield [record(job, hides=server.hide_bodies) for job in piece]
 
 
@@ -116,8 +125,8 @@ def filter_of(query: Mapping[str, str]) -> JobFilter | None:
         raise HTTPException(400, f"the state is one of {', '.join(STATES)}, not {state!r}")
     if order not in dict(ORDERS):
         raise HTTPException(400, f"the order is id or next, not {order!r}")
-    if len(text) > limits.SEARCH_CHARS_MAX:
-        raise HTTPException(400, f"a search has up to {limits.SEARCH_CHARS_MAX} characters")
+    if len(text) > SEARCH_CHARS_MAX:
+        raise HTTPException(400, f"a search has up to {SEARCH_CHARS_MAX} characters")
     return JobFilter(tube, state, text, whole(query.get("after") or "0", "after"), order)
 
 
@@ -164,7 +173,7 @@ def total_of(wanted: JobFilter, found: Found, counts: Mapping[str, int] | None) 
 async def some_tubes(view: View) -> list[StatsTube]:
     """The tubes to choose from: those with jobs, by name."""
     tubes = await tubes_of(view.server)
-    return [tube for tube in tubes if any(tube[f"current-jobs-{state}"] for state in STATES)][: limits.TUBES_OFFERED]
+    return [tube for tube in tubes if any(tube[f"current-jobs-{state}"] for state in STATES)][:TUBES_OFFERED]
 
 
 SCREEN = Screen("/jobs", "jobs.html", show, live=("counts",), title="Jobs", key="j", lines=lines)

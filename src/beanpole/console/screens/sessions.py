@@ -13,6 +13,9 @@ from beanpole.console.screens.asked import ask_all, number
 from beanpole.console.screens.screen import Screen, View
 from beanpole.console.servers import holders
 
+SESSIONS_PER_PAGE = 100
+"""Sessions that a page shows."""
+
 DOING = (("", "all"), ("waiting", "that wait for jobs"), ("holding", "that hold jobs"))
 """Filters by what a session does."""
 
@@ -29,7 +32,7 @@ def wanted_of(view: View) -> SessionFilter:
         number=number(view, "number"),
         after=number(view, "after"),
         order=next((each for each in sessions.ORDERS if each == by), "number"),
-        limit=limits.SESSIONS_PER_PAGE,
+        limit=SESSIONS_PER_PAGE,
     )
 
 

@@ -17,6 +17,12 @@ from beanpole.console.security.attempts import Attempts
 from beanpole.console.security.tokens import Token, TokenFile
 from beanpole.console.security.visitors import Visitor
 
+ENDED_SESSIONS_MAX = 10_000
+"""Sessions of which is kept that they were ended: each takes about 200 bytes, and one needs a token to make one."""
+
+COOKIE_CHARS_MAX = 300
+"""Characters of a cookie that is looked at."""
+
 COOKIE = "beanpole-session"
 
 
@@ -67,7 +73,7 @@ class Access:
     def session(self, cookie: str) -> Session | None:
         """The session of a cookie; None: it is forged, over, or its token is gone."""
         _, *parts = cookie.split(".", 3)
-        if len(cookie) > limits.COOKIE_CHARS_MAX or not cookie.isascii() or len(parts) != 3 or not parts[0].isdecimal():
+        if len(cookie) > COOKIE_CHARS_MAX or not cookie.isascii() or len(parts) != 3 or not parts[0].isdecimal():
             return None
         ends_s, nonce, name = int(parts[0]), parts[1], parts[2]
         if ends_s <= self._unix_s() or nonce in self._ended:
@@ -78,7 +84,7 @@ class Access:
     def end(self, session: Session) -> None:
         """Ends a session before its time. As many as may be forgotten are kept in mind."""
         self._ended[session.nonce] = None
-        if len(self._ended) > limits.ENDED_SESSIONS_MAX:
+        if len(self._ended) > ENDED_SESSIONS_MAX:
             self._ended.popitem(last=False)
 
     def _tokens(self) -> tuple[Token, ...]:

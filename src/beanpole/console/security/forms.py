@@ -5,8 +5,10 @@ from urllib.parse import parse_qs
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
-from beanpole.console import limits
 from beanpole.console.answers import idling
+
+FORM_FIELDS_MAX = 10_000
+"""Fields of a form."""
 
 Form = dict[str, list[str]]
 """The fields in their order, each with all its values; empty ones too."""
@@ -36,9 +38,9 @@ async def read(request: Request, bytes_max: int) -> Form:
             b"".join(pieces).decode("ascii"),
             keep_blank_values=True,
             errors="strict",
-            max_num_fields=limits.FORM_FIELDS_MAX,
+            max_num_fields=FORM_FIELDS_MAX,
         )
     except ValueError:
         raise HTTPException(
-            400, f"this is no form, or has more than {limits.FORM_FIELDS_MAX} fields, or is not UTF-8"
+            400, f"this is no form, or has more than {FORM_FIELDS_MAX} fields, or is not UTF-8"
         ) from None

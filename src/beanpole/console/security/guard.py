@@ -26,6 +26,9 @@ from beanpole.console.security import forms
 from beanpole.console.security.access import COOKIE, Access
 from beanpole.console.security.visitors import READ_ONLY, STRANGER, Visitor
 
+FORM_BYTES_MAX = 2 * 1024 * 1024
+"""Bytes of any other form: a body of a job, escaped, or the IDs of a long list."""
+
 OPEN = frozenset({"/metrics", "/health", "/ready", "/leader"})
 STATIC = "/static/"
 LOGIN = "/login"
@@ -94,7 +97,7 @@ class Guard:
             check_origin(request)
         if is_api(request):
             return
-        form = await forms.read(request, limits.LOGIN_BYTES_MAX if is_login else limits.FORM_BYTES_MAX)
+        form = await forms.read(request, limits.LOGIN_BYTES_MAX if is_login else FORM_BYTES_MAX)
         given = form.pop("form_token", [""])[0]
         if visitor.form_token and not hmac.compare_digest(given.encode(), visitor.form_token.encode()):
             raise HTTPException(403, "This form is of another session; go back, load its page again, and send it then.")

@@ -16,10 +16,17 @@ import stat
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from beanpole.console import limits
+TOKEN_CHARS_MIN = 16
+"""Characters of a token: shorter ones could be guessed."""
+
+TOKEN_CHARS_MAX = 256
+"""Characters of a token."""
+
+TOKEN_FILE_BYTES_MAX = 65_536
+"""Bytes of the file of tokens."""
 
 NAME = re.compile(r"[A-Za-z0-9._@-]{1,64}")
-SECRET = re.compile(rf"[!-~]{{{limits.TOKEN_CHARS_MIN},{limits.TOKEN_CHARS_MAX}}}")
+SECRET = re.compile(rf"[!-~]{{{TOKEN_CHARS_MIN},{TOKEN_CHARS_MAX}}}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +43,8 @@ class Token:
 
 def parse(text: str) -> tuple[Token, ...]:
     """The tokens of a file. Raises ValueError: a line is none, or there is none."""
-    if len(text) > limits.TOKEN_FILE_BYTES_MAX:
-        raise ValueError(f"it has more than {limits.TOKEN_FILE_BYTES_MAX} bytes")
+    if len(text) > TOKEN_FILE_BYTES_MAX:
+        raise ValueError(f"it has more than {TOKEN_FILE_BYTES_MAX} bytes")
     tokens: list[Token] = []
     for number, line in enumerate(text.splitlines(), 1):
         words = line.split()
@@ -48,7 +55,7 @@ def parse(text: str) -> tuple[Token, ...]:
             raise ValueError(f"line {number} is not NAME TOKEN; a name has letters, digits and ._@- only, 64 at most")
         if not SECRET.fullmatch(secret):
             raise ValueError(
-                f"the token in line {number} must have {limits.TOKEN_CHARS_MIN} to {limits.TOKEN_CHARS_MAX}"
+                f"the token in line {number} must have {TOKEN_CHARS_MIN} to {TOKEN_CHARS_MAX}"
                 " printable ASCII characters"
             )
         if any(hmac.compare_digest(each.secret, secret.encode()) for each in tokens):
@@ -63,7 +70,7 @@ def read(path: Path) -> tuple[Token, ...]:
     """The tokens of a file. Raises ValueError, which says in a sentence what is wrong with it."""
     try:
         with path.open("rb") as file:
-            mode, data = os.fstat(file.fileno()).st_mode, file.read(limits.TOKEN_FILE_BYTES_MAX + 1)
+            mode, data = os.fstat(file.fileno()).st_mode, file.read(TOKEN_FILE_BYTES_MAX + 1)
     except OSError as error:
         raise ValueError(f"cannot read {path}: {error.strerror}") from None
     if mode & (stat.S_IROTH | stat.S_IWOTH):

@@ -21,6 +21,9 @@ from cython.cimports.libc.stdlib import free, malloc
 
 from beanpole.engine import limits
 
+WALK_SNAPSHOT_JOBS = 50_000
+"""Jobs of a tube whose ids are copied in one go to be looked up; where there are more, the search goes by id."""
+
 BLOCK_MASK = cython.declare(uint64_t, (1 << BLOCK_IDS_LOG2) - 1)
 IDS_PER_TURN = cython.declare(cython.Py_ssize_t, limits.WALK_IDS_PER_TURN)
 STEPS_PER_MOVE = cython.declare(cython.Py_ssize_t, 10)
@@ -46,7 +49,7 @@ class Walk:
         after: uint64_t,
         upto: uint64_t,
         down: cython.bint = False,
-        snapshot_jobs: cython.Py_ssize_t = limits.WALK_SNAPSHOT_JOBS,
+        snapshot_jobs: cython.Py_ssize_t = WALK_SNAPSHOT_JOBS,
     ):
         """Begin to walk over the jobs whose id is greater than `after` and not greater than `upto`."""
         assert self.jobs is None, "a walk begins once"

@@ -37,6 +37,21 @@ from beanpole.log.format import DELETED_RECORD, FIRST_RECORD, SEGMENT_HEADER, TU
 from beanpole.log.log import Log, Observer, Policy, Position, Progress
 from beanpole.log.reader import whole_ids
 
+CLOCK_CHECK_MS = 5000
+"""Milliseconds between two looks of a log whether somebody has set the wall clock."""
+
+PAUSE_NS = 1_000_000
+"""Nanoseconds that the log must have held up the loop for the report of a slow turn to mention it."""
+
+CLOCK_SET_NS = 1_000_000_000
+"""Nanoseconds by which the wall clock must have been set for an idle log to take note of it."""
+
+SYNC_HERE_BYTES = 16_384
+"""Bytes that the loop may sync itself while there is a single client."""
+
+SPACE_RETRY_MS = 250
+"""Milliseconds between two questions to a full disk whether it has space again."""
+
 
 class FileLog(Log):
     """A log in a directory of files."""
@@ -166,7 +181,7 @@ class FileLog(Log):
         self.append()
         if self.policy.interval_ms:
             self.runner.later(self.policy.interval_ms / 1000, self.sync_by_time)
-        self.runner.later(limits.CLOCK_CHECK_MS / 1000, self.check_clock)
+        self.runner.later(CLOCK_CHECK_MS / 1000, self.check_clock)
 
     # --- the clock ----------------------------------------------------------------------------------------------------
 
@@ -178,9 +193,9 @@ class FileLog(Log):
         """Write the time if somebody has set the wall clock since it was written, and ask again in a while."""
         if not self.ended:
             self.engine.wall_lead_ns = lead_ns = self.clock()[1]
-            if abs(lead_ns - self.written_lead_ns) > limits.CLOCK_SET_NS:
+            if abs(lead_ns - self.written_lead_ns) > CLOCK_SET_NS:
                 self.append(with_time=self.records.used_bytes > SEGMENT_HEADER)  # a new header says the time itself
-            self.runner.later(limits.CLOCK_CHECK_MS / 1000, self.check_clock)
+            self.runner.later(CLOCK_CHECK_MS / 1000, self.check_clock)
 
     def write_turn(self) -> None:
         """Write the end of a turn, unless space is short."""
@@ -255,7 +270,7 @@ class FileLog(Log):
             and self.syncing is None
             and not self.is_sealing
             and not self.unsynced
-            and 0 < self.written.used_bytes - self.synced.used_bytes <= limits.SYNC_HERE_BYTES
+            and 0 < self.written.used_bytes - self.synced.used_bytes <= SYNC_HERE_BYTES
         )
 
     def sync_here(self) -> None:
@@ -294,7 +309,7 @@ class FileLog(Log):
         began_ns = self.now_ns()
         work()
         took_ns = self.now_ns() - began_ns
-        if took_ns >= limits.PAUSE_NS:
+        if took_ns >= PAUSE_NS:
             self.on_pause(what, took_ns)
         return took_ns
 
@@ -394,7 +409,7 @@ class FileLog(Log):
         """Ask the disk for space again in a while, and not before."""
         if not self.preparing:
             self.preparing = True
-            self.runner.later(limits.SPACE_RETRY_MS / 1000, self.retry)
+            self.runner.later(SPACE_RETRY_MS / 1000, self.retry)
 
     def retry(self) -> None:
         """Ask the disk for space again, and let puts of large jobs alone ask for themselves."""

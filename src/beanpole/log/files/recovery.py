@@ -14,7 +14,6 @@ Recovery changes nothing that a second recovery would read differently: it may c
 from dataclasses import dataclass, field
 
 from beanpole.engine.engine import Engine
-from beanpole.log import limits
 from beanpole.log.clock import LogClock
 from beanpole.log.encoder import Encoder
 from beanpole.log.errors import DamageError, OtherVersionError, VersionError
@@ -25,6 +24,9 @@ from beanpole.log.format import END_RECORD, VERSION, Kind, number_record
 from beanpole.log.log import Progress, Recovery
 from beanpole.log.reader import durable_beyond, read_header
 from beanpole.log.replay import Replay
+
+RECOVERY_PROGRESS_SEGMENTS = 64
+"""Segments between two log lines of a long recovery: with the default size, a second or so."""
 
 MISSING = "it is missing"
 
@@ -73,7 +75,7 @@ def recover(  # noqa: PLR0913 - everything replaceable is an argument
             raise DamageError(segment_name(numbers[0] + i), 0, MISSING)
         is_last = i == len(numbers) - 1
         read_segment(directory, replay, number, recovered, records.accounts.segment_bytes if is_last else 0)
-        if (i + 1) % limits.RECOVERY_PROGRESS_SEGMENTS == 0:
+        if (i + 1) % RECOVERY_PROGRESS_SEGMENTS == 0:
             progress("recovering", i + 1, len(numbers))
     if numbers:
         directory.sync()  # a name that was read must be certain before the next segment's is

@@ -34,6 +34,9 @@ from beanpole.log.postgres.store import (
 )
 from beanpole.log.reader import read_header
 
+CLUSTER_SEGMENT_BYTES = 67_108_864
+"""Bytes of a segment of a cluster's log, which is a table."""
+
 
 @dataclass(frozen=True, slots=True)
 class Made:
@@ -118,7 +121,7 @@ async def init(
     *,
     durability: str = "quorum",
     silence_ms: int = limits.SILENCE_MS_DEFAULT,
-    segment_bytes: int = limits.CLUSTER_SEGMENT_BYTES,
+    segment_bytes: int = CLUSTER_SEGMENT_BYTES,
     body_bytes_max: int = protocol_limits.BODY_BYTES_MAX_DEFAULT,
 ) -> Made:
     """Make the tables of a cluster and its first row; do nothing where they are.

@@ -31,6 +31,15 @@ from beanpole.log.postgres.store import (
 )
 from beanpole.log.postgres.tasks import watched
 
+RECONNECT_S = 0.1
+"""Seconds until a follower that has lost the server tries again."""
+
+REPAIR_NS = 15_000_000_000
+"""How long a node that can't verify a row waits for a leader that comes further with repairing it."""
+
+DOUBTS_MAX = 2
+"""How often a node that can't verify a row begins again: at once, and when the leader has had time to repair it."""
+
 NOWHERE = Place(0, 0)
 """Before every row."""
 
@@ -137,7 +146,7 @@ class Following:
                 self.is_unreachable = True
                 self.observer.unreachable(str(error))
                 await self.disconnect()
-                await asyncio.sleep(limits.RECONNECT_S)
+                await asyncio.sleep(RECONNECT_S)
 
     async def advance(self) -> Leading | None:
         """Take the rows that are there; if there are none, stand for leader when it is time, else wait for a moment."""
@@ -178,7 +187,7 @@ class Following:
         """
         self.forget()
         self.doubt_count += 1
-        if self.doubt_count > limits.DOUBTS_MAX:
+        if self.doubt_count > DOUBTS_MAX:
             raise UnreadableError(error.place, f"{error.what}; {self.verdict}") if self.verdict else error
         self.observer.unreadable(str(error), waits=self.doubt_count > 1)
         if self.doubt_count > 1:
@@ -188,7 +197,7 @@ class Following:
         """Tell the leader of a row that can't be verified, and wait while it comes further with repairing it."""
         self.unreadable = error.place
         complaint = Complaint(self.name, error.place, str(error))
-        is_noted, seen, until_ns = False, NOWHERE, self.clock.now_ns() + limits.REPAIR_NS
+        is_noted, seen, until_ns = False, NOWHERE, self.clock.now_ns() + REPAIR_NS
         while self.clock.now_ns() < until_ns:
             try:
                 store = self.store = self.store or await self.connect()
@@ -206,13 +215,13 @@ class Following:
                     return
                 newest = await watched(store.newest(), store, self.open_store) if mine.is_repaired else seen
                 if newest > seen:  # whoever leads comes further
-                    seen, until_ns = newest, self.clock.now_ns() + limits.REPAIR_NS
+                    seen, until_ns = newest, self.clock.now_ns() + REPAIR_NS
             except (LostError, BusyError, GoneError) as lost:
                 self.is_unreachable = True
                 self.observer.unreachable(str(lost))
                 await self.disconnect()
                 is_noted = False  # another server need not have it, as that waited for no standby
-                until_ns = self.clock.now_ns() + limits.REPAIR_NS
+                until_ns = self.clock.now_ns() + REPAIR_NS
             await asyncio.sleep(limits.REPAIR_POLL_S)
 
     def end_doubt(self) -> None:

@@ -24,6 +24,9 @@ from beanpole.log.postgres.store import LostError
 from beanpole.log.postgres.tasks import within
 from beanpole.log.postgres.url import hosts_of
 
+OTHER_HOSTS_S = 0.5
+"""Seconds that an operator's verb waits for the other hosts when one has answered: it may be an old primary."""
+
 
 @dataclass(slots=True)
 class OperatorStore(PostgresStore):
@@ -84,7 +87,7 @@ async def those_open(opening: list[asyncio.Task[OperatorStore]]) -> list[Operato
     errors: list[BaseException] = []
     waiting = set(opening)
     while waiting:
-        seconds = limits.OTHER_HOSTS_S if stores else None
+        seconds = OTHER_HOSTS_S if stores else None
         done, waiting = await asyncio.wait(waiting, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         if not done:
             break

@@ -30,6 +30,9 @@ from beanpole.log.postgres.stall import Stall
 from beanpole.log.postgres.store import BusyError, GoneError, LostError, OpenStore, Store, origin_of
 from beanpole.log.postgres.tasks import run_beside, watched
 
+BEATS_PER_SILENCE = 5
+"""Rows that an idle leader appends in the silence limit."""
+
 
 class DeposedError(OSError):
     """Another node leads, or this one's last row is gone: it must follow."""
@@ -231,7 +234,7 @@ class Leading(Log):
         """Wait until there is something to append, or a beat is due."""
         if self.is_sure and not self.work.is_set():
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(self.silence_ns / limits.BEATS_PER_SILENCE / 1e9):
+                async with asyncio.timeout(self.silence_ns / BEATS_PER_SILENCE / 1e9):
                     await self.work.wait()
         self.work.clear()
 

@@ -34,6 +34,15 @@ from beanpole.log.postgres.tasks import watched
 if TYPE_CHECKING:
     from beanpole.log.postgres.rows import Place
 
+COMPACTION_BYTES_PER_ROW = 65_536
+"""Bytes of jobs that compaction moves with each row of a cluster's log: it adds little to the time of a commit."""
+
+MAINTENANCE_EVERY_S = 1.0
+"""Seconds between two looks at which segments there are."""
+
+MAINTENANCE_RETRY_S = 0.25
+"""Seconds until a segment is made or dropped that could not be."""
+
 
 class RepairObserver(Protocol):
     """What is reported of segments that can't be read."""
@@ -55,7 +64,7 @@ class Maintenance:
         self.replica = replica
         self.open_store = open_store
         self.observer = observer
-        self.compaction = Compaction(replica.engine, replica.records, bytes_per_row=limits.COMPACTION_BYTES_PER_ROW)
+        self.compaction = Compaction(replica.engine, replica.records, bytes_per_row=COMPACTION_BYTES_PER_ROW)
         self.store: Store | None = None
         self.moves = False
         """Whether the last row has something that was moved, so that there may be more."""
@@ -161,10 +170,10 @@ class Maintenance:
                     if self.store is not None and isinstance(error, LostError):
                         await self.store.close()
                         self.store = None
-                    await asyncio.sleep(limits.MAINTENANCE_RETRY_S)
+                    await asyncio.sleep(MAINTENANCE_RETRY_S)
                     continue
                 with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(limits.MAINTENANCE_EVERY_S):
+                    async with asyncio.timeout(MAINTENANCE_EVERY_S):
                         await self.wake.wait()
         finally:
             if self.store is not None:

@@ -41,6 +41,21 @@ from beanpole.log.postgres.store import (
 )
 from beanpole.log.postgres.tasks import run_beside, watched
 
+POLL_NAMED_S = 0.002
+"""The same for the node to which the leader handed over."""
+
+HANDOVER_NS = 1_000_000_000
+"""Nanoseconds that a leader which handed over waits for its successor before it closes its clients."""
+
+HANDED_OVER_S = 1.0
+"""Seconds that it leaves the server to its successor before it reads the log again."""
+
+KEEP_LEAD_NS = 60_000_000_000
+"""Nanoseconds for which a node that was named by the leader before leads on though the others can't reach it."""
+
+CONTRADICTED_NS = 20_000_000_000
+"""How long two other nodes can't verify what a leader wrote, and it can, until it stops: they have read it again."""
+
 
 class Roles(Protocol):
     """What serves clients: with an engine of this node, or through the node that leads."""
@@ -228,7 +243,7 @@ class Node:
             # would share the server with it.
             self.known_epoch = began.epoch
             self.follow_leader(began.unpack()[0], began.epoch)
-            await asyncio.sleep(limits.HANDED_OVER_S)
+            await asyncio.sleep(HANDED_OVER_S)
 
     def follow_leader(self, note: dict[str, str], epoch: int) -> None:
         """Let clients be passed to the node that leads."""
@@ -240,14 +255,14 @@ class Node:
 
         Return the row with which it began, None if nobody did.
         """
-        until_ns = self.clock.now_ns() + limits.HANDOVER_NS
+        until_ns = self.clock.now_ns() + HANDOVER_NS
         store = leading.store
         with contextlib.suppress(LostError, GoneError, BusyError):
             while self.clock.now_ns() < until_ns:
                 _, rows = await watched(store.read(leading.tip, 1), store, self.open)
                 if rows:
                     return rows[0]
-                await asyncio.sleep(limits.POLL_NAMED_S)
+                await asyncio.sleep(POLL_NAMED_S)
         return None
 
     async def report(self) -> None:
@@ -343,7 +358,7 @@ class Node:
         )
         bad, now_ns = leading.maintenance.contradicted, self.clock.now_ns()
         self.contradicted_ns = {name: self.contradicted_ns.get(name, now_ns) for name in bad}
-        places = [bad[name].place for name, ns in self.contradicted_ns.items() if now_ns - ns > limits.CONTRADICTED_NS]
+        places = [bad[name].place for name, ns in self.contradicted_ns.items() if now_ns - ns > CONTRADICTED_NS]
         if len(places) > 1:
             raise FaultyError(f"no other node can verify what this one has written: {', '.join(bad)}, {places[0]}")
 
@@ -386,7 +401,7 @@ class Node:
         """Return the log with which this node would lead."""
         stall = Stall(self.clock, self.observer)
         is_named = self.following is not None and self.following.is_named(replica.tip)
-        self.keeps_lead_until_ns = self.clock.now_ns() + limits.KEEP_LEAD_NS if is_named else 0
+        self.keeps_lead_until_ns = self.clock.now_ns() + KEEP_LEAD_NS if is_named else 0
         return Leading(
             replica,
             store,

@@ -3,8 +3,13 @@
 import asyncio
 from typing import Protocol
 
-from beanpole.log import limits
 from beanpole.log.postgres.clock import Clock
+
+RETRY_S_MIN = 0.02
+"""Seconds until a leader tries again what the server could not do, the first time."""
+
+RETRY_S_MAX = 0.5
+"""The same after many times."""
 
 
 class StallObserver(Protocol):
@@ -24,7 +29,7 @@ class Stall:
         self.clock = clock
         self.observer = observer
         self.since_ns = 0
-        self.pause_s = limits.RETRY_S_MIN
+        self.pause_s = RETRY_S_MIN
 
     def note(self, reason: str) -> None:
         """Note that nothing is confirmed now."""
@@ -36,14 +41,14 @@ class Stall:
         """Wait a little, longer each time."""
         self.note(reason)
         await asyncio.sleep(self.pause_s)
-        self.pause_s = min(2 * self.pause_s, limits.RETRY_S_MAX)
+        self.pause_s = min(2 * self.pause_s, RETRY_S_MAX)
 
     def end(self) -> None:
         """Note that a row is confirmed."""
         if self.since_ns:
             self.observer.stall_ended(self.seconds)
             self.since_ns = 0
-            self.pause_s = limits.RETRY_S_MIN
+            self.pause_s = RETRY_S_MIN
 
     @property
     def seconds(self) -> float:

@@ -12,9 +12,9 @@ from starlette.applications import Starlette
 from starlette.types import Message
 
 from beanpole.client.errors import NotFoundError
-from beanpole.console import fields, limits
+from beanpole.console import fields
 from beanpole.console.api.operations import Asked, Operation
-from beanpole.console.api.routes import Api
+from beanpole.console.api.routes import API_BODY_BYTES_MAX, Api
 from beanpole.console.errors import AwayError
 from beanpole.console.problems import MEDIA_TYPE
 
@@ -192,7 +192,7 @@ def test_a_body_is_json() -> None:
         (b'{"word": "\xff"}', "application/json", 400),
         (b'{"word": ' + b"1" * 5000 + b"}", "application/json", 400),
         (b'{"word": "\\ud800"}', "application/json", 400),
-        (b" " * (limits.API_BODY_BYTES_MAX + 1), "application/json", 413),
+        (b" " * (API_BODY_BYTES_MAX + 1), "application/json", 413),
     ],
 )
 def test_any_other_body_is_refused(body: bytes, kind: str, status: int) -> None:

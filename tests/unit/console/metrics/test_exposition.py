@@ -8,8 +8,7 @@ from prometheus_client import parser
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from beanpole.client import StatsTube
-from beanpole.console import limits
-from beanpole.console.metrics.exposition import Scraped, lines_of, slices
+from beanpole.console.metrics.exposition import CHARS_PER_SLICE, Scraped, lines_of, slices
 from beanpole.console.metrics.metered import Metered
 from beanpole.console.metrics.times import Times
 from tests.unit.console.made import stats, tube
@@ -99,4 +98,4 @@ def test_the_text_comes_in_slices() -> None:
     tubes = [tube(f"tube-{number}", total_jobs=number) for number in range(3000)]
     pieces = list(slices(lines_of([Scraped("a", "", metered(tubes))], openmetrics=False)))
     assert len(pieces) > 2
-    assert max(map(len, pieces)) < limits.CHARS_PER_SLICE + 10_000
+    assert max(map(len, pieces)) < CHARS_PER_SLICE + 10_000

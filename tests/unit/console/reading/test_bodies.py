@@ -8,7 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beanpole.console import limits
-from beanpole.console.reading.bodies import KINDS, Shown, depth_of, preview, shown, visible
+from beanpole.console.reading.bodies import (
+    BODY_TEXT_CHARS,
+    HEX_BYTES,
+    JSON_LEVELS,
+    KINDS,
+    Shown,
+    depth_of,
+    preview,
+    shown,
+    visible,
+)
 
 BIDI = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200e\u200f\u061c"
 
@@ -76,7 +86,7 @@ def test_what_is_no_json_is_text(body: bytes) -> None:
 
 
 def test_deep_json_is_text() -> None:
-    deepest = limits.JSON_LEVELS - 1
+    deepest = JSON_LEVELS - 1
     assert seen(b"[" * deepest + b"]" * deepest).kind == "json"
     assert seen(b'{"a":' * deepest + b"1" + b"}" * deepest).kind == "json"
     for body in (b"[" * 64 + b"]" * 64, b'{"a":' * 64 + b"1" + b"}" * 64, b"[" * 500_000 + b"]" * 500_000):
@@ -126,7 +136,7 @@ def test_hex_and_base64() -> None:
     found = seen(body, "hex")
     assert found.is_cut
     lines = found.text.split("\n")
-    assert len(lines) == limits.HEX_BYTES // 16
+    assert len(lines) == HEX_BYTES // 16
     assert lines[4] == "00000040  40 41 42 43 44 45 46 47  48 49 4a 4b 4c 4d 4e 4f  |@ABCDEFGHIJKLMNO|"
     assert seen(b"ab", "hex").text == f"00000000  {'61 62':23}  {'':23}  |ab|"
     assert base64.b64decode(seen(body, "base64").text) == body
@@ -157,7 +167,7 @@ HOSTILE = [
 @pytest.mark.parametrize("kind", ["", *KINDS])
 def test_hostile_bodies_are_bounded(body: bytes, kind: str) -> None:
     begun = shown(body[: limits.JSON_BYTES_MAX], len(body), kind)
-    assert len(begun.text) <= limits.BODY_TEXT_CHARS
+    assert len(begun.text) <= BODY_TEXT_CHARS
     assert begun.is_cut
     assert not set(begun.text) & set(BIDI + "\0")
 

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from beanpole.client import JobInfo
-from beanpole.console import limits
 from beanpole.console.reading.failures import (
     BURIED,
+    ERROR_CHARS,
     Failure,
     FailureFilter,
     Group,
@@ -46,8 +46,8 @@ def test_error_is_the_first_line_without_what_passes(text: str | None, error: st
 
 
 def test_error_is_short() -> None:
-    assert Why("x" * 1_024).error == "x" * limits.ERROR_CHARS
-    assert len(Why("\x00\u202e" * 512).error) <= limits.ERROR_CHARS
+    assert Why("x" * 1_024).error == "x" * ERROR_CHARS
+    assert len(Why("\x00\u202e" * 512).error) <= ERROR_CHARS
 
 
 def test_nobody_said_anything() -> None:

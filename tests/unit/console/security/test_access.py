@@ -9,7 +9,7 @@ import pytest
 from beanpole.console import limits
 from beanpole.console.clock import Clock
 from beanpole.console.security.access import Access, Session
-from beanpole.console.security.attempts import Attempts
+from beanpole.console.security.attempts import WRONG_TOKEN_FORGOTTEN_S, WRONG_TOKEN_PEERS_MAX, Attempts
 
 ANN, BOB = "a" * 16, "b" * 16
 
@@ -160,15 +160,15 @@ def test_each_wrong_token_waits_longer_up_to_five_seconds(now: tuple[list[int], 
     assert waits[:7] == [0.25, 0.5, 1, 2, 4, 5, 5]
     assert set(waits[5:]) == {5}
     assert attempts.wrong("5.6.7.8") == 0.25
-    at[0] += limits.WRONG_TOKEN_FORGOTTEN_S * 10**9
+    at[0] += WRONG_TOKEN_FORGOTTEN_S * 10**9
     assert attempts.wrong("1.2.3.4") == 5
-    at[0] += limits.WRONG_TOKEN_FORGOTTEN_S * 10**9 + 1
+    at[0] += WRONG_TOKEN_FORGOTTEN_S * 10**9 + 1
     assert attempts.wrong("1.2.3.4") == 0.25
 
 
 def test_only_so_many_peers_are_remembered(now: tuple[list[int], Callable[[], int]]) -> None:
     attempts = Attempts(now[1])
-    for number in range(limits.WRONG_TOKEN_PEERS_MAX + 1):
+    for number in range(WRONG_TOKEN_PEERS_MAX + 1):
         assert attempts.wrong(str(number)) == 0.25
     assert attempts.wrong("1") == 0.5
     assert attempts.wrong("0") == 0.25
