@@ -43,7 +43,7 @@ class Group:
 class Failures:
     """The counts. The fields stand in ``failures.pxd``."""
 
-    def __init__(self):
+    def __cinit__(self):
         self.tubes = {}
 
     def groups(self) -> list[Group]:
