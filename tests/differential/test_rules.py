@@ -5,7 +5,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from beanpole.protocol.rules import RULES, SERVED_RULES
+from beanpole.protocol.rules import RULES
 from tests.differential.side import OBSERVER
 from tests.differential.test_differential import SEEDS, Comparison, converse
 from tests.servers import beanpole_server, beanstalkd_version, missing_peer
@@ -35,8 +35,8 @@ LOOSE = {
 
 
 def rules(values: dict[str, str]) -> bytes:
-    """Those of some rules that are served, as text."""
-    return "\n".join(f"{name}: {value}" for name, value in values.items() if name in SERVED_RULES).encode()
+    """Rules as text."""
+    return "\n".join(f"{name}: {value}" for name, value in values.items()).encode()
 
 
 @pytest.fixture(params=[(b"nobody-*", TIGHT), (b"*", LOOSE)], ids=["elsewhere", "loose"])

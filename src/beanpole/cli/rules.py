@@ -26,7 +26,7 @@ from beanpole.client import Client, Rules
 from beanpole.client.errors import NotFoundError, UnsupportedError
 from beanpole.client.ruling import pattern_bytes
 from beanpole.errors import ArgumentError, ExitCode, RulesError
-from beanpole.protocol.rules import parse
+from beanpole.protocol.rules import RULES, parse
 
 
 class Pattern(click.ParamType[str]):
@@ -67,17 +67,7 @@ name apply, else those of the longest PATTERN that fits; nothing is merged. Ther
 may know only some:
 
 \b
-  attempts: N                       a job whose N-th attempt fails is dead
-  dead: TUBE                        where the dead go; else they are buried
-  backoff: S [factor F] [max M]     how long a job that failed waits
-  expire: S [dead]                  jobs that have waited so long are deleted, or dead
-  unique: body [until reserve] [replace]
-                                    a job that is there already is not put again
-  jobs-max: N                       ready and delayed jobs that the tube takes
-  bytes-max: N                      bytes of bodies that it takes
-  rate: N/s|m|h [burst B]           jobs that are handed out in a time
-  concurrency: N                    jobs that are held at a time
-"""
+""" + "\n".join(f"  {name}: {rule.form}\n      {rule.effect}" for name, rule in RULES.items())
 
 
 @click.group(context_settings=SETTINGS, epilog=EXIT_CODES, help=HELP)

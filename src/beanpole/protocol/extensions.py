@@ -7,7 +7,7 @@ where its value goes in ``Arguments`` and how it is read.
 import cython
 from cython.cimports.libc.stdint import uint64_t
 
-from beanpole.protocol.rules import SERVED_RULES
+from beanpole.protocol.rules import RULES
 
 
 def bit(kind):
@@ -100,7 +100,7 @@ FEATURES = (b"fractions",)
 FEATURE_NAMES = sorted(
     [
         *FEATURES,
-        *[b"rule." + name.encode() for name in SERVED_RULES],
+        *[b"rule." + name.encode() for name in RULES],
         *[text for text, _, _ in EXTENSIONS],
         *[text + b"." + KIND_NAMES[kind] for text, _, options in EXTENSIONS for kind in options],
     ]

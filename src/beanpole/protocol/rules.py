@@ -5,9 +5,9 @@ number in one way. What the rules mean is the engine's business.
 """
 
 import re
-from collections.abc import Callable, Container
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from beanpole.errors import RulesError
 from beanpole.protocol import limits
@@ -71,12 +71,12 @@ class Rules:
     @property
     def text(self) -> bytes:
         """The rules as lines, each with its LF."""
-        found = [(name, write(self)) for name, (_, write) in RULES.items()]
+        found = [(name, row.write(self)) for name, row in RULES.items()]
         return b"".join([b"%b: %b\n" % (name.encode(), value) for name, value in found if value])
 
 
-def parse(text: bytes, served: Container[str] | None = None) -> Rules:
-    """Read rules. Raise RulesError where a line is wrong, or names a rule that is not among those that are `served`."""
+def parse(text: bytes) -> Rules:
+    """Read rules. Raise RulesError where a line is wrong."""
     values: dict[str, Any] = {}
     seen = set()
     if len(text) > limits.RULES_BYTES_MAX:
@@ -93,13 +93,11 @@ def parse(text: bytes, served: Container[str] | None = None) -> Rules:
             raise RulesError(number, "a rule is a name, a colon and a value")
         if name not in RULES:
             raise RulesError(number, f"there is no rule {name[:40]!a}")
-        if served is not None and name not in served:
-            raise RulesError(number, f"rule.{name} is not served")
         if name in seen:
             raise RulesError(number, f"{name} is there twice")
         seen.add(name)
         try:
-            values |= RULES[name][0](value.split())
+            values |= RULES[name].read(value.split())
         except ValueError as wrong:
             raise RulesError(number, f"{name}: {wrong}") from None
     return Rules(**values)
@@ -265,28 +263,51 @@ def count(
     return read, write
 
 
-RULES: dict[str, tuple[Callable[[list[bytes]], dict[str, Any]], Callable[[Rules], bytes]]] = {
-    "attempts": count("attempts"),
-    "dead": (read_dead, lambda rules: rules.dead or b""),
-    "backoff": (read_backoff, write_backoff),
-    "expire": (read_expire, write_expire),
-    "unique": (read_unique, write_unique),
-    "jobs-max": count("jobs_max"),
-    "bytes-max": count("bytes_max", BYTES_MAX),
-    "rate": (read_rate, write_rate),
-    "concurrency": count("concurrency"),
-}
-"""Every rule in the order in which they are written: how the words behind its colon are read, and how it is written."""
+class Row(NamedTuple):
+    """What there is to know of a rule."""
 
-SERVED_RULES: tuple[str, ...] = (
-    "attempts",
-    "dead",
-    "backoff",
-    "expire",
-    "unique",
-    "jobs-max",
-    "bytes-max",
-    "rate",
-    "concurrency",
-)
-"""The rules that the engine keeps; it refuses the others."""
+    read: Callable[[list[bytes]], dict[str, Any]]
+    """Reads the words behind the colon."""
+
+    write: Callable[[Rules], bytes]
+    """Writes them; nothing if there is no such rule."""
+
+    form: str
+    """What stands behind the colon, as people read it."""
+
+    effect: str
+    """What it does, in a few words."""
+
+
+RULES = {
+    "attempts": Row(*count("attempts"), "N", "a job whose N-th attempt fails is dead"),
+    "dead": Row(
+        read_dead,
+        lambda rules: rules.dead or b"",
+        "TUBE",
+        "where the dead go; without it they are buried where they are",
+    ),
+    "backoff": Row(
+        read_backoff,
+        write_backoff,
+        "S [factor F] [max M]",
+        "a job that failed waits S seconds, then F times as long, at most M",
+    ),
+    "expire": Row(read_expire, write_expire, "S [dead]", "a job that has waited S seconds is deleted, or dead"),
+    "unique": Row(
+        read_unique,
+        write_unique,
+        "body [until reserve] [replace]",
+        "a job whose body is there already is not put again",
+    ),
+    "jobs-max": Row(*count("jobs_max"), "N", "nothing is put while so many jobs are ready or delayed"),
+    "bytes-max": Row(*count("bytes_max", BYTES_MAX), "N", "nothing is put with which all bodies would have more bytes"),
+    "rate": Row(
+        read_rate,
+        write_rate,
+        "N/s [burst B]",
+        "so many jobs are handed out in a second (/m: a minute, /h: an hour)",
+    ),
+    "concurrency": Row(*count("concurrency"), "N", "so many jobs are held at a time"),
+}
+"""Every rule in the order in which they are written; the engine keeps them all."""

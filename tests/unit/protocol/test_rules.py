@@ -86,12 +86,6 @@ def test_too_many_bytes() -> None:
     assert caught.value.line == 0
 
 
-def test_what_is_not_served_is_refused() -> None:
-    assert parse(b"attempts: 1\n", ["attempts"]) == Rules(attempts=1)
-    with pytest.raises(RulesError, match=r"line 2: rule\.dead is not served"):
-        parse(b"attempts: 1\ndead: t\n", ["attempts"])
-
-
 @pytest.mark.parametrize(
     ("rate", "interval_ns"), [(Rate(3, b"s", 3), 333_333_334), (Rate(1, b"h", 1), 3600 * SECOND_NS)]
 )

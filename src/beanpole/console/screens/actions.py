@@ -18,7 +18,7 @@ from beanpole.console.answers import HEADERS
 from beanpole.console.reading.job import one as one_job
 from beanpole.console.screens import render
 from beanpole.console.screens.action_texts import given_with, way_back
-from beanpole.console.screens.inputs import FILLED, INPUTS, RULES
+from beanpole.console.screens.inputs import FILLED, INPUTS, KNOWN_RULES
 from beanpole.console.screens.screen import Screen, View
 from beanpole.console.security.forms import form
 from beanpole.console.security.visitors import visitor_of
@@ -105,7 +105,7 @@ def asking(view: View, fields: Fields, error: str = "", **more: Any) -> dict[str
         "kept": [(name, value) for name, values in fields.items() if name not in asked for value in values],
         "choices": [(name, name) for name in view.console.servers],
         "error": error,
-        "known_rules": RULES,
+        "known_rules": KNOWN_RULES,
         "about": "",
         "back": way_back(view, one(fields, "server"), place_of(verb, fields), one(fields, "tube")),
         **more,

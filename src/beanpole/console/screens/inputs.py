@@ -5,18 +5,9 @@ from dataclasses import dataclass
 
 from beanpole.console.actions.action import VERBS
 from beanpole.operations.table import Operation
+from beanpole.protocol.rules import RULES
 
-RULES = (
-    ("attempts: N", "a job whose N-th attempt fails is dead"),
-    ("dead: TUBE", "where the dead go; without it they are buried where they are"),
-    ("backoff: S [factor F] [max M]", "how long a job that failed waits: S seconds, then F times as long, at most M"),
-    ("expire: S [dead]", "a job that has waited S seconds is deleted, or dead"),
-    ("unique: body [until reserve] [replace]", "a job whose body is there already is not put again"),
-    ("jobs-max: N", "nothing is put while so many jobs are ready or delayed"),
-    ("bytes-max: N", "nothing is put with which all bodies would have more bytes"),
-    ("rate: N/s [burst B]", "so many jobs are handed out in a second (/m: a minute, /h: an hour)"),
-    ("concurrency: N", "so many jobs are held at a time"),
-)
+KNOWN_RULES = [(f"{name}: {rule.form}", rule.effect) for name, rule in RULES.items()]
 """The rules that there are, and what each does."""
 
 

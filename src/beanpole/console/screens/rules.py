@@ -6,7 +6,7 @@ from beanpole.console.reading import rules
 from beanpole.console.reading.export import Pieces
 from beanpole.console.reading.rules import RuleSet
 from beanpole.console.screens.asked import ask_all
-from beanpole.console.screens.inputs import RULES
+from beanpole.console.screens.inputs import KNOWN_RULES
 from beanpole.console.screens.screen import Screen, View
 from beanpole.console.servers import Server, holders
 from beanpole.errors import ArgumentError
@@ -49,7 +49,7 @@ async def show(view: View) -> dict[str, Any]:
         "applying": applying if tube else [],
         "pattern": pattern,
         "text": edited.rules.text if edited else "",
-        "known": RULES,
+        "known": KNOWN_RULES,
         "shown": TUBES_SHOWN,
         "servers": [each.server.name for each in heard if each.value[0]],
         "missing": [each.server.name for each in heard if not each.value[0]],

@@ -16,7 +16,7 @@ from cython.cimports.beanpole.protocol.replies import Word
 from cython.cimports.libc.stdint import int64_t
 
 from beanpole.engine import limits
-from beanpole.protocol.rules import SERVED_RULES, RulesError, parse
+from beanpole.protocol.rules import RulesError, parse
 
 PATTERNS_MAX = cython.declare(cython.Py_ssize_t, limits.PATTERNS_MAX)
 NAMES_PER_TURN = cython.declare(cython.Py_ssize_t, limits.NAMES_PER_TURN)
@@ -119,7 +119,7 @@ def set_rules(queue, now_ns, session, command):
     pattern: bytes = command.args.tube_at[: command.args.tube_bytes]
     session.moved_count += MOVES_PER_SETTING + command.body_bytes // RULE_BYTES_PER_MOVE
     try:
-        parsed = parse(command.body_at[: command.body_bytes], SERVED_RULES)
+        parsed = parse(command.body_at[: command.body_bytes])
     except RulesError as wrong:
         return bad_rules(session, wrong.line, wrong.why)
     rules: RuleSet = RuleSet(pattern, parsed, now_ns)
