@@ -255,7 +255,7 @@ class Measured:
 
 
 def test_compaction_goes_in_small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("beanpole.log.limits.COMPACTION_BYTES_PER_TURN", 1000)
+    monkeypatch.setattr("beanpole.log.compaction.COMPACTION_BYTES_PER_TURN", 1000)
     bound = Bound()
     measured = bound.life.log.compaction = Measured(bound.life)  # type: ignore[assignment]
     idle_with_pauses(bound)
