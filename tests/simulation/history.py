@@ -9,6 +9,7 @@ told, and :meth:`History.matches` what may have become of it.
 """
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
 
@@ -53,13 +54,20 @@ def see(job: Job, bury_number: int = 0) -> Seen:
 
 def attempts(job: Job) -> tuple[int, bool, bytes]:
     """Which attempt was the last one to begin, whether it is under way, and the tags but that which says so."""
-    at, tags = 0, job.tags
+    tags = job.tags
+    for tag, at, end in split(tags):
+        if tag == Tag.ATTEMPTS:
+            return int.from_bytes(tags[at + 3 : at + 7], "little"), bool(tags[at + 7]), tags[:at] + tags[end:]
+    return 0, False, tags
+
+
+def split(tags: bytes) -> Iterator[tuple[int, int, int]]:
+    """Yield each tag's number, and where it begins and ends."""
+    at = 0
     while at < len(tags):
         end = at + 3 + int.from_bytes(tags[at + 1 : at + 3], "little")
-        if tags[at] == Tag.ATTEMPTS:
-            return int.from_bytes(tags[at + 3 : at + 7], "little"), bool(tags[at + 7]), tags[:at] + tags[end:]
+        yield tags[at], at, end
         at = end
-    return 0, False, tags
 
 
 def texts(job: Job) -> tuple[bytes, ...]:
@@ -81,6 +89,23 @@ def see_change(job: Job, bury_number: int) -> Seen:
     if job.state != State.RESERVED:
         return seen
     return replace(seen, reserve_count=seen.reserve_count - 1, attempt=max(seen.attempt - 1, 0))
+
+
+def before_hand_out(last: Seen | None, version: Seen, job: Job) -> Seen | None:
+    """What a job was before it was handed out in the step that put or changed it, if that freed its key.
+
+    The key is freed by a record of its own, behind the first one. A crash can keep the first alone: no reply
+    about either was sent then, and the job has its key.
+    """
+    tube, body, tags = version.texts
+    freed = KeyBit.UNTIL_RESERVE | KeyBit.FREED
+    if job.state != State.RESERVED or tags[:1] != bytes([Tag.KEY]) or tags[3] & freed != freed:
+        return None
+    if last is not None and last.texts[2][:1] == tags[:1] and last.texts[2][3] & KeyBit.FREED:
+        return None
+    if any(tag == Tag.DEATH for tag, _, _ in split(tags)):
+        return None  # its death has freed the key, in the first record
+    return replace(version, texts=(tube, body, tags[:3] + bytes([tags[3] & ~KeyBit.FREED]) + tags[4:]))
 
 
 def taken(last: Seen, job: Job, now_ns: int) -> bool:
@@ -204,7 +229,12 @@ class History:
             ):
                 stays = last is not None and last.state == State.BURIED and last.texts[0] == job.tube.name
                 number = last.bury_number if last is not None and stays else self.bury_count + 1
-                history.versions.append((self.step, see_change(job, number)))
+                version = see_change(job, number)
+                between = before_hand_out(last, version, job)
+                if between is not None:
+                    history.versions.append((self.step, between))
+                    history.note_attempt(attempts(job)[0])
+                history.versions.append((self.step, version))
         self.bury_count += 1  # those that are buried in one step share a number: jobs that die together
         for id, history in self.jobs.items():
             if id not in there and history.versions[-1][1] is not None:
@@ -248,7 +278,7 @@ class History:
         possible = (1 << (self.step + 1)) - (1 << least_step)
         jobs: dict[int, Seen] = {}
         for id, history in self.jobs.items():
-            mask, seen = self.job_steps(history, found.jobs.get(id), found.now_ns)
+            mask, seen = self.job_steps(history, found.jobs.get(id), found.now_ns, least_step)
             assert mask & possible, (
                 f"job {id} is {found.jobs.get(id)}, but its versions were {history.versions}, and those after step "
                 f"{self.step} or one from {least_step} on that suits the others are possible (mask {possible:b})"
@@ -287,10 +317,18 @@ class History:
                     pauses[tube] = version
         return pauses
 
-    def job_steps(self, history: JobHistory, found: Seen | None, now_ns: int) -> tuple[int, Seen | None]:
-        """The steps after which a job was what was found, as bits; and what was found, with its bury number."""
+    def job_steps(
+        self, history: JobHistory, found: Seen | None, now_ns: int, least_step: int
+    ) -> tuple[int, Seen | None]:
+        """The steps after which a job was what was found, as bits; and what was found, with its bury number.
+
+        What it was within a step counts as that step, unless the whole step must be there.
+        """
         mask = 0
-        for i, (_, version) in enumerate(history.versions):
+        steps = [step for step, _ in history.versions]
+        for i, (step, version) in enumerate(history.versions):
+            if step <= least_step and steps[i + 1 : i + 2] == [step]:
+                continue
             if version is None or found is None:
                 suits = version is found
             else:
@@ -298,7 +336,7 @@ class History:
                 suits = self.matches(version, found, history.reserve_count, now_ns)
                 suits = suits and version.attempt <= found.attempt <= max(version.attempt, most)
             if suits:
-                mask |= self.steps_of([step for step, _ in history.versions], i)
+                mask |= self.steps_of(steps, i)
                 if version is not None and found is not None:
                     found = replace(found, bury_number=version.bury_number if found.state == State.BURIED else 0)
         return mask, found

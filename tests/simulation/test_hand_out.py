@@ -1,0 +1,73 @@
+"""A power cut between the two records of one command: a put that is handed out at once, which frees the job's key."""
+
+from dataclasses import replace
+
+import pytest
+
+from beanpole.engine.check import check
+from beanpole.engine.state.tags import KeyBit
+from beanpole.log.log import Policy
+from tests.simulation.disk import SimDisk
+from tests.simulation.history import History, Recovered, Rules, Seen
+from tests.simulation.life import Life, Promises
+from tests.simulation.runner import Clock
+
+SEEDS = range(60)
+"""A disk may keep some of what was not synced: several are tried."""
+
+
+def life_on(disk: SimDisk, clock: Clock) -> Life:
+    """A process whose history is noted."""
+    life = Life(disk, clock, Policy(0), 4096, Promises())
+    life.history = History(Rules())
+    life.history.begin(None, life.found, life.engine)
+    return life
+
+
+def put_to_a_waiting_client(life: Life) -> History:
+    """A client waits; another puts a job whose key is free when it is handed out."""
+    worker, producer = life.connect(), life.connect()
+    life.runner.settle()
+    life.send(worker, b"reserve", b"reserve")
+    life.send(producer, b"put-job", b"put-job 1 tube=default key=k until=reserve", body=b"x")
+    life.end_turn()
+    assert life.history is not None
+    return life.history
+
+
+def has_key(seen: Seen) -> bool:
+    return not seen.texts[2][3] & KeyBit.FREED
+
+
+@pytest.mark.parametrize("kills", [False, True])
+def test_hand_out_may_be_lost_without_its_put(*, kills: bool) -> None:
+    """What comes back is nothing, or the job with its key, or without it; and each of them is found by some seed."""
+    met = set()
+    for seed in SEEDS:
+        disk, clock = SimDisk(seed), Clock()
+        life = life_on(disk, clock)
+        history = put_to_a_waiting_client(life)
+        if kills:
+            disk.kill()
+        else:
+            disk.lose_power()
+        after = Life(disk, clock, Policy(0), 4096, Promises())
+        check(after.engine)
+        history.judge(after.found, life.least_step())
+        met.add(has_key(after.found.jobs[1]) if after.found.jobs else None)
+    assert met == ({False} if kills else {None, True, False})
+
+
+def test_hand_out_that_is_durable_is_not_lost() -> None:
+    life = life_on(SimDisk(), Clock())
+    history = put_to_a_waiting_client(life)
+    life.runner.settle()
+    life.deliver()
+    job = history.jobs[1].versions[-1][1]
+    assert job is not None
+    assert not has_key(job)
+    history.judge(Recovered({1: job}, {}, life.now_ns, {}), life.least_step())
+    tube, body, tags = job.texts
+    keyed = replace(job, texts=(tube, body, tags[:3] + bytes([tags[3] & ~KeyBit.FREED]) + tags[4:]))
+    with pytest.raises(AssertionError, match="job 1 is"):
+        history.judge(Recovered({1: keyed}, {}, life.now_ns, {}), life.least_step())
