@@ -4,7 +4,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from beanpole.console import limits
 from tests.e2e.console.patient import PATIENCE
 from tests.e2e.console.process import Console, console, url_of
 from tests.servers import Server
@@ -13,8 +12,8 @@ from tests.servers import Server
 @pytest.fixture(autouse=True)
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is made in the test's process does not end early because the machine is busy."""
-    for name, value in PATIENCE.items():
-        monkeypatch.setattr(limits, name, value)
+    for path, value in PATIENCE.items():
+        monkeypatch.setattr(path, value)
 
 
 @pytest.fixture(scope="module")

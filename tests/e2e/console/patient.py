@@ -1,45 +1,45 @@
 """``beanpole console`` with patience: `python -m tests.e2e.console.patient console --http ...`.
 
-What is bounded in milliseconds so that people do not wait is not reached here however busy the machine is: no list ends
-early, no server counts as away while it is only slow, and an action is over when it is answered.
+What is bounded in time so that people do not wait is not reached here however busy the machine is: no list ends early,
+no server counts as away while it is only slow, and an action is over when it is answered.
 """
 
+import functools
+import pkgutil
 import sys
 
-from beanpole.console import limits
+from beanpole.__main__ import main as run
+from beanpole.console.live.streams import Pace
 
 LONG_S = 600
 
 PATIENCE = {
-    "ANSWER_MS": LONG_S * 1_000,
-    "SCRAPE_MS": LONG_S * 1_000,
-    "SEARCH_MS": LONG_S * 1_000,
-    "LOOK_MS": LONG_S * 1_000,
-    "SILENCE_S": LONG_S,
-    "CONNECT_S": LONG_S,
-    "ACTION_LOOK_S": LONG_S,
-    "STREAM_PATIENCE_S": LONG_S,
-    "STREAM_LIFE_S": LONG_S,
-    "HTTP_REQUEST_S": LONG_S,
+    "beanpole.console.single_flight.ANSWER_MS": LONG_S * 1_000,
+    "beanpole.console.single_flight.SCRAPE_MS": LONG_S * 1_000,
+    "beanpole.console.single_flight.LOOK_MS": LONG_S * 1_000,
+    "beanpole.console.reading.jobs.SEARCH_MS": LONG_S * 1_000,
+    "beanpole.console.clients.SILENCE_S": LONG_S,
+    "beanpole.console.clients.CONNECT_S": LONG_S,
+    "beanpole.console.actions.dry.ACTION_LOOK_S": LONG_S,
+    "beanpole.console.live.streams.STREAM_PATIENCE_S": LONG_S,
+    "beanpole.console.screens.table.Pace": functools.partial(Pace, life_s=LONG_S),
+    "beanpole.console.serving.Connection.request_s": LONG_S,
 }
-"""Limits of the console, by name."""
+"""Limits of the console, by where they are."""
 
 
 def prepare() -> None:
-    """Set the limits, before anything that reads them is imported."""
-    for name, value in PATIENCE.items():
-        assert isinstance(getattr(limits, name), int), name
-        setattr(limits, name, value)
+    """Set the limits."""
+    for path, value in (PATIENCE | {"beanpole.console.api.actions.DONE_WITHIN_S": LONG_S}).items():
+        where, _, name = path.rpartition(".")
+        owner = pkgutil.resolve_name(where)
+        assert hasattr(owner, name), path
+        setattr(owner, name, value)
 
 
 def main() -> int:
     """Run the command line; return the exit code."""
     prepare()
-    from beanpole.__main__ import main as run  # noqa: PLC0415 - some limits are read when a module is imported
-    from beanpole.console.api import actions  # noqa: PLC0415 - see above
-
-    assert actions.DONE_WITHIN_S < LONG_S
-    actions.DONE_WITHIN_S = LONG_S
     return run()
 
 
