@@ -256,7 +256,8 @@ def test_sessions(cli: Cli, client: Client[bytes], tube: str) -> None:
 def test_jobs_with_a_reason(cli: Cli, client: Client[bytes], tube: str) -> None:
     ids = client.put_many([b"x"] * 6)
     if lacks(cli, client, "fail-job", "explain", "change-job.tube"):
-        for verb in (["kick", tube], ["delete", tube], ["delete", ids[0]], ["list", tube], ["move", tube, "to"]):
+        assert "does not support explain" in cli("delete", ids[0], "--reason", "No", code=1).err
+        for verb in (["kick", tube], ["delete", tube], ["list", tube], ["move", tube, "to"]):
             assert "does not support list-jobs.fields" in cli(*verb, "--reason", "No", code=1).err
         assert client.stats_tube(tube).current_jobs_ready == len(ids)
         return
