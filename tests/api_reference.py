@@ -77,7 +77,7 @@ def kind_of(schema: Schema) -> str:
     if schema["type"] == "array":
         return f"list of {kind_of(schema['items'])}"
     if schema["type"] == "object":
-        return f"names with {kind_of(schema['additionalProperties'])}"
+        return f"names with {kind_of(each)}" if (each := schema.get("additionalProperties")) else "names with anything"
     limits = f" {schema['minimum']} to {schema['maximum']}" if "minimum" in schema else ""
     return f"{schema['type']}{limits}"
 

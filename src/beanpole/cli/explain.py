@@ -37,7 +37,8 @@ def explain(server: Server, out: Output, what: tuple[int | str, ...]) -> ExitCod
 def record_of(found: Explanation) -> dict[str, object]:
     """Return all that was said, for JSON."""
     known = {key: int(value) if value.isdecimal() and key != "tube" else value for key, value in found.items()}
-    return known | {"reasons": [{"word": each.word, "text": each.text} for each in found.reasons]}
+    reasons = [{"word": each.word, "facts": each.facts, "text": each.text} for each in found.reasons]
+    return known | {"reasons": reasons}
 
 
 def lines_of(found: Explanation) -> list[str]:

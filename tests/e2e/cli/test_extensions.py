@@ -148,6 +148,7 @@ def test_explain(cli: Cli, client: Client[bytes], tube: str) -> None:
     assert reasons[0].startswith("  - paused: the tube is paused for ")
     [found] = cli("explain", second, "--json").objects
     assert (found["id"], found["tube"], found["state"], found["place"]) == (second, tube, "ready", 2)
+    assert {each["word"]: each["facts"] for each in found["reasons"]}["order"] == {"before": 1}
     assert {each["word"] for each in found["reasons"]} >= {"paused", "order"}
     head, *reasons = cli("explain", tube).lines
     assert head == f"tube {tube}: 2 ready, 0 reserved, 0 delayed, 0 buried, 1 watching, 0 waiting"

@@ -44,8 +44,8 @@ def test_servers_tubes_and_jobs_are_found() -> None:
         assert asked(served, f"/servers/one/jobs/{job['id']}?body=none")["body"] is None
         assert asked(served, "/servers/one/jobs/99", 404)["detail"] == "there is no job 99"
 
-        words = [each["word"] for each in asked(served, f"/servers/one/jobs/{other}/explain")["reasons"]]
-        assert "delayed" in words
+        reasons = asked(served, f"/servers/one/jobs/{other}/explain")["reasons"]
+        assert "left" in {each["word"]: each["facts"] for each in reasons}["delayed"]
         assert asked(served, "/servers/one/tubes/a%2Fb/explain")["facts"]["tube"] == "a/b"
         (rules,) = asked(served, "/servers/one/rules")["items"]
         assert (rules["pattern"], rules["rules"]) == ("a*", {"attempts": "5"})

@@ -2,7 +2,7 @@
 
 import base64
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct, convert, field
 from starlette.exceptions import HTTPException
@@ -102,6 +102,7 @@ class Reason(Struct, frozen=True):
     """A reason that holds."""
 
     word: Annotated[str, Meta(description="What kind it is: `paused`, `delayed`, `reserved` and so on.")]
+    facts: Annotated[Mapping[str, Any], Meta(description="What the server says of it, as on the page Protocol.")]
     text: Annotated[str, Meta(description="The same as a sentence.")]
 
 
@@ -154,4 +155,4 @@ async def explain_tube(asked: Asked) -> Explained:
 
 def explained(found: Explanation) -> Explained:
     """An explanation as the API shows it."""
-    return Explained(dict(found), [Reason(each.word, each.text) for each in found.reasons])
+    return Explained(dict(found), [Reason(each.word, each.facts, each.text) for each in found.reasons])
