@@ -93,11 +93,6 @@ class Texts:
         self._started_s = -1e9
         self._timer: asyncio.TimerHandle | None = None
 
-    @property
-    def is_busy(self) -> bool:
-        """Whether something is wanted."""
-        return bool(self._sent or self._wanted)
-
     def begin(self) -> None:
         """Start the process ahead of what is wanted."""
         if self._child is None:
