@@ -117,16 +117,6 @@ def get(target: str, more: str = "") -> bytes:
     return f"GET {target} HTTP/1.1\r\nHost: x\r\n{more}\r\n".encode()
 
 
-def test_connection_serves_one_request_after_the_other() -> None:
-    async def story(world: World) -> None:
-        peer = await world.connect(get("/a") + get("/b") + get("/c"))
-        assert [(await peer.response())[2] for _ in range(3)] == [b"/a", b"/b", b"/c"]
-        peer.writer.write(get("/d", "Connection: close\r\n"))
-        assert (await peer.rest()).endswith(b"/d")
-
-    play(story)
-
-
 @pytest.mark.parametrize("size", [1, 7])
 def test_request_in_pieces(size: int) -> None:
     async def story(world: World) -> None:
