@@ -179,6 +179,8 @@ class Places:
 
     def add(self, connection: Connection) -> None:
         """Give a connection its place."""
+        if (old := self.connections.get(connection.address)) is not None:
+            self.forget(old)  # it has ended, which asyncio has not said yet: the client uses its port again
         group = network_of(connection.address[0])
         ordinary_count = len(self.connections) - self._extra_count
         self.connections[connection.address] = connection
@@ -198,7 +200,8 @@ class Places:
 
     def forget(self, connection: Connection) -> None:
         """Give a place free."""
-        if self.connections.pop(connection.address, None) is connection:
+        if self.connections.get(connection.address) is connection:
+            del self.connections[connection.address]
             self._extra_count -= connection.is_extra
             group = network_of(connection.address[0])
             self._groups[group] -= 1

@@ -15,7 +15,7 @@ from beanpole_ids import limits
 from beanpole_ids.http.asked import Asked
 from beanpole_ids.http.handover import Handover
 from beanpole_ids.http.response import Answer, Response, problem
-from beanpole_ids.http.serving import Connection, Web, listen
+from beanpole_ids.http.serving import Connection, Places, Web, listen
 from beanpole_ids.waiting import network_of
 
 Story = Callable[["World"], Awaitable[None]]
@@ -366,6 +366,25 @@ def test_too_many_connections_are_told_so_and_health_is_served(limit: str) -> No
             each.writer.close()
 
     play(story, connections_max=3 if limit == "all" else 10, per_source=3 if limit == "source" else 100)
+
+
+def test_port_that_is_used_again_at_once_takes_one_place() -> None:
+    """The new connection may be there before the end of the old one is known."""
+
+    class Peer:
+        address = ("192.0.2.1", 50_000)
+        is_extra = False
+
+    places = Places(10, 2, 1)
+    for _ in range(5):
+        old, new = Peer(), Peer()
+        for each in (old, new):
+            places.add(each)  # type: ignore[arg-type] # stands for a connection
+        places.forget(old)  # type: ignore[arg-type]
+        assert [*map(id, places.connections.values())] == [id(new)]
+        assert not new.is_extra
+        places.forget(new)  # type: ignore[arg-type]
+    assert not places.connections
 
 
 def test_networks_of_ipv6_are_one_client() -> None:
