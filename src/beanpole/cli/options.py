@@ -43,9 +43,16 @@ def option_of(option: Option) -> Callable[[Callable[..., Any]], Callable[..., An
     )
 
 
+def a_reason(context: click.Context, option: click.Parameter, text: str | None) -> str:
+    """Return the text of a reason; empty: the option is not there. Raises BadParameter: all jobs have an empty one."""
+    if not text and text is not None:
+        raise click.BadParameter("an empty text stands in every reason", context, option)
+    return text or ""
+
+
 REASON = click.option(
     "--reason",
-    default="",
+    callback=a_reason,
     help="Only jobs that failed or died for a reason with this text, if the server says reasons.",
 )
 
