@@ -24,7 +24,7 @@ Numbers of up to five digits stay: they are codes (`ORA-00942`, `HTTP 503`) and 
 
 def first_line(text: str) -> str:
     """Return the first line that is not empty, with one space for each stretch of white space; else nothing."""
-    for line in text.splitlines():
+    for line in text.lstrip().splitlines():
         if shown := " ".join(line.split()):
             return shown[:ERROR_CHARS]
     return ""

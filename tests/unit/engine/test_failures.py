@@ -113,6 +113,21 @@ def test_what_is_kept_is_bounded_and_counts_stay_exact() -> None:
     assert not server.groups(" tube=t")
 
 
+def test_many_groups_are_written_piece_by_piece_as_they_were_at_first() -> None:
+    server = Server()
+    server.fail("t", *WORDS[:150])
+    other = Connection(server.engine, SECOND_NS)
+    server.connection.receive(SECOND_NS, b"stats-failures\r\n")
+    turns = 1
+    while server.connection.pending:
+        other.receive(SECOND_NS, b"delete %d\r\n" % (150 - turns))
+        server.connection.resume(SECOND_NS)
+        turns += 1
+    assert turns >= 3
+    found = FailureCounts.parse(server.connection.take_output().partition(b"\r\n")[2].removesuffix(b"\r\n"))
+    assert found.total == sum(each.count for each in found.groups) == len(found.groups) == 150
+
+
 def test_tubes_beyond_a_thousand_are_summed_up() -> None:
     server = Server()
     for number in range(1_100):

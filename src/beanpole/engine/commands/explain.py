@@ -238,9 +238,10 @@ def past_reasons(now_ns: int64_t, job: Job) -> list[str]:
 def quoted(text: bytes) -> str:
     """Return what somebody wrote as a string of YAML, and of JSON: on one line, with what is not printed escaped."""
     found = text.decode("utf-8", "backslashreplace").replace("\\", "\\\\").replace('"', '\\"')
-    # Behind the first 65 536 characters JSON and YAML have no escape in common, and neither needs one.
-    shown = [each if each.isprintable() or each > "\uffff" else f"\\u{ord(each):04x}" for each in found]
-    return '"' + "".join(shown) + '"'
+    if not found.isprintable():
+        # Behind the first 65 536 characters JSON and YAML have no escape in common, and neither needs one.
+        found = "".join([each if each.isprintable() or each > "\uffff" else f"\\u{ord(each):04x}" for each in found])
+    return f'"{found}"'
 
 
 # --- a tube -----------------------------------------------------------------------------------------------------------
