@@ -73,6 +73,8 @@ def move(
     Only the jobs that are there at the start are moved, because FROM and TO may feed each other.
 
     A worker sees a job only in one of the tubes, unless somebody kicks a delayed or buried one at that moment.
+
+    --reason moves jobs as they are, on one server: it goes with neither --ready nor --to-url.
     """
     if reason and (ready or to_url):
         raise click.UsageError("--reason moves jobs as they are: it goes with neither --ready nor --to-url")
