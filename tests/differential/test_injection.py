@@ -69,6 +69,7 @@ GIVEN: dict[str, object] = {
     "until": "reserve",
     "dead": True,
     "order": "next",
+    "fields": ["session", "reason"],
 }
 """What a program says as an argument of a method, by its name."""
 

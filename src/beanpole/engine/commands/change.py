@@ -208,14 +208,14 @@ class Move(LongCommand):
         room: cython.Py_ssize_t = JOBS_PER_PIECE
         fits: cython.int = Room.OK
         self.walk.begin_piece()
-        while room and self.left and fits == Room.OK and self.find():
+        while room > 0 and self.left and fits == Room.OK and self.find():
             fits = self.room(queue)
             if fits == Room.OK:
                 self.move(queue, now_ns)
                 self.job = None
                 self.left -= 1
                 self.moved += 1
-                room -= 1
+                room -= 1 + queue.failures.cost()
         session.moved_count += JOBS_PER_PIECE - room + self.walk.piece_cost()
         if fits == Room.WAIT:
             return Outcome.AGAIN

@@ -57,22 +57,24 @@ class Ids(LongCommand):
         """Delete or touch the next JOBS_PER_PIECE jobs, and reply when none is left."""
         line: cython.p_const_char = self.line
         size: cython.Py_ssize_t = len(self.line)
-        room: uint32_t = JOBS_PER_PIECE
+        room: cython.Py_ssize_t = JOBS_PER_PIECE
+        cost: cython.Py_ssize_t
         id: uint64_t
         while self.at < size:
-            if room == 0:
+            if room <= 0:
                 return Outcome.DONE
             id = 0
             while self.at < size and line[self.at] != 32:
                 id = id * 10 + cython.cast(uint64_t, line[self.at] - 48)
                 self.at += 1
             self.at += 1
-            room -= 1
-            session.moved_count += 1
             if touch_job(queue, now_ns, session, id) if self.touches else delete_job(queue, session, id):
                 self.done_count += 1
             else:
                 self.lost.append(id)
+            cost = 1 + queue.failures.cost()
+            room -= cost
+            session.moved_count += cost
         session.work = None
         if not self.touches:  # whoever watches how many jobs are done goes by this counter
             queue.command_counts[cython.cast(cython.int, Verb.DELETE)] += self.done_count
@@ -126,14 +128,15 @@ class Clear(LongCommand):
         if queue.records.backlog_full():
             return Outcome.AGAIN
         self.walk.begin_piece()
-        while room:
+        cleared: cython.Py_ssize_t = 0
+        while room > 0:
             job = self.walk.next()
             if job is None:
                 break
             queue.discard(job)
-            room -= 1
-        cleared: cython.Py_ssize_t = JOBS_PER_PIECE - room
-        session.moved_count += cleared + self.walk.piece_cost()
+            cleared += 1
+            room -= 1 + queue.failures.cost()
+        session.moved_count += JOBS_PER_PIECE - room + self.walk.piece_cost()
         self.cleared_count += cleared
         queue.tally(self.tube, Count.CLEARED, cleared)
         if self.walk.done:

@@ -49,9 +49,10 @@ class Kick(LongCommand):
     def kick_some(self, queue: Queue, now_ns: int64_t, session: Session, passed: list) -> cython.int:
         """Kick, and take out of the heap what is passed over."""
         heap: Heap = self.heap
-        room: uint32_t = KICKS_PER_TURN
+        room: cython.Py_ssize_t = KICKS_PER_TURN
+        cost: cython.Py_ssize_t
         while self.left and heap.count:
-            if room == 0:
+            if room <= 0:
                 return 0
             job: Job = cython.cast(Job, heap.entries[0].item)
             if job.flags and not may_return(queue, job):
@@ -66,10 +67,11 @@ class Kick(LongCommand):
             if change == Room.FULL:
                 break
             kick_one(queue, now_ns, job)
-            session.moved_count += 1
             self.kicked_count += 1
             self.left -= 1
-            room -= 1
+            cost = 1 + queue.failures.cost()
+            session.moved_count += cost
+            room -= cost
         session.work = None
         return session.out.number(Word.KICKED, self.kicked_count)
 

@@ -29,9 +29,11 @@ cdef class Failures:
     cdef bytes last_text                 # a text, and what was made of it
     cdef str last_line
     cdef str last_error
+    cdef Py_ssize_t unpaid               # what reading texts has cost, in jobs, since somebody asked
     cdef int add(self, Job job) except -1
     cdef int remove(self, Job job) except -1
     cdef Group group_of(self, Job job, bint make)
+    cdef Py_ssize_t cost(self)
 
 cdef inline int enter_counts(Failures failures, Job job) except -1:
     # Count a job that has come into a state, if it has failed; most have neither tags nor are they buried.

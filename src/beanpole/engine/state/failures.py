@@ -91,6 +91,15 @@ class Failures:
             del self.tubes[group.tube]
         return 0
 
+    @cython.exceptval(check=False)
+    def cost(self):
+        """Return what texts that differ have cost since the last call: in jobs that a kick or a delete moves instead.
+
+        To read one takes 4 microseconds of an ordinary text, and up to 180 of 1024 bytes that are no UTF-8.
+        """
+        unpaid, self.unpaid = self.unpaid, 0
+        return unpaid
+
     def group_of(self, job, make):
         """Return the group of a job that has failed; `make`: a new one, if there is none."""
         tube: bytes = tube_of(job)
@@ -105,6 +114,7 @@ class Failures:
             text: bytes = said[:size]
             if text != self.last_text:
                 self.last_text = text
+                self.unpaid += 10 + size * 5 // 8
                 self.last_line = first_line(text.decode("utf-8", "backslashreplace"))
                 self.last_error = error_of(self.last_line)
             line, error = self.last_line, self.last_error
