@@ -92,10 +92,17 @@ class Facts:
     failed: str = ""
     """What the worker said that failed last."""
 
+    why: str = ""
+    """How it died, in the server's word."""
+
     @property
     def reason(self) -> str:
         """What the worker said last, or else how the job died."""
         return self.failed or self.died
+
+    def has_reason(self, text: str) -> bool:
+        """Whether what the worker said last, or else the server's word for the death, has a text in it."""
+        return text in (self.failed or self.why)
 
 
 @dataclass(slots=True)
@@ -197,7 +204,7 @@ def fitting(jobs: Sequence[JobInfo], wanted: Filter, limit: int | None, bodies: 
         chosen = chosen[:limit]
         return Page(chosen, (yield from facts_of(chosen)) if with_facts else {})
     facts = yield from facts_of(chosen)
-    chosen = [job for job in chosen if job.id in facts and wanted.reason in facts[job.id].reason][:limit]
+    chosen = [job for job in chosen if job.id in facts and facts[job.id].has_reason(wanted.reason)][:limit]
     return Page(chosen, facts)
 
 
@@ -237,7 +244,7 @@ def facts_of(jobs: Sequence[JobInfo]) -> Plan[dict[int, Facts]]:
     """
     features = yield from ask(lambda client: client.features())
     if "list-jobs.fields" in features:
-        return {job.id: Facts(int(job.left or 0), death_of(job), job.reason or "") for job in jobs}
+        return {job.id: Facts(int(job.left or 0), death_of(job), job.reason or "", job.why or "") for job in jobs}
     facts = {job.id: Facts() for job in jobs}
     for piece in pieces([job.id for job in jobs if job.state in ("delayed", "reserved")]):
         for id, stats in (yield from together(piece, lambda line, id: line.stats_job(id))):
@@ -260,8 +267,10 @@ def reasons_of(ids: Sequence[int]) -> Plan[dict[int, Facts]]:
     for piece in pieces(list(ids) if "explain" in features else []):
         for id, result in (yield from together(piece, lambda line, id: line.explain(id))):
             if not isinstance(result.error, NotFoundError):
-                said = {each.word: each.text for each in result.result().reasons}
-                found[id] = Facts(0, said.get("died", ""), said.get("failed", ""))
+                reasons = {each.word: each for each in result.result().reasons}
+                died, failed = reasons.get("died"), reasons.get("failed")
+                why = died.facts.get("why", "") if died else ""
+                found[id] = Facts(0, died.text if died else "", failed.text if failed else "", why)
     return found
 
 
@@ -269,7 +278,7 @@ def with_reason(ids: Sequence[int], reason: str) -> Plan[list[int]]:
     """Leave out those of some jobs that are there and whose reason lacks a text."""
     yield from need("explain")
     facts = yield from reasons_of(ids)
-    return [id for id in ids if id not in facts or reason in facts[id].reason]
+    return [id for id in ids if id not in facts or facts[id].has_reason(reason)]
 
 
 # --- By ids -----------------------------------------------------------------------------------------------------------

@@ -280,8 +280,9 @@ def test_jobs_with_a_reason(cli: Cli, client: Client[bytes], tube: str) -> None:
     assert cli("move", tube, f"{tube}-b", "--reason", "NoNumber").lines == [f"1 job moved from {tube} to {tube}-b"]
     assert seen(f"{tube}-b") == {"ready": [], "buried": [ids[4]]}
     assert "clear" in cli("delete", tube, code=5).err
-    for verb in (["delete", ids[5]], ["kick", tube, "--all"], ["redrive", tube], ["move", tube, "to"]):
-        assert "every reason" in cli(*verb, "--reason", "", code=5).err
+    for unlimited in (("delete", ids[5]), ("kick", tube, "--all"), ("redrive", tube), ("move", tube, "to")):
+        assert "every reason" in cli(*unlimited, "--reason", "", code=5).err
+    assert cli("delete", tube, "--reason", "attempt", "--json").objects == [], "our own sentences are no reasons"
     done = cli("delete", ids[5], tube, 2**60, "--reason", "NoAnswer", "--json", code=2)
     assert {each["id"] for each in done.objects} == set(ids[:4])
     assert f"there is no job {2**60}" in done.err

@@ -138,3 +138,18 @@ def test_tubes_beyond_a_thousand_are_summed_up() -> None:
     for id in range(1, 1_101):
         server.ask(f"delete {id}\n")
     assert server.groups() == []
+
+
+def test_reasons_that_differ_make_a_command_go_in_smaller_pieces() -> None:
+    def steps(*reasons: str) -> int:
+        server = Server()
+        server.fail("mail", *reasons)
+        server.connection.receive(SECOND_NS, b"clear-tube mail buried\r\n")
+        count = 1
+        while server.connection.pending:
+            server.connection.resume(SECOND_NS)
+            count += 1
+        return count
+
+    alike = steps(*["no answer"] * 200)
+    assert steps(*(f"no answer, said {word}" * 20 for word in WORDS[:200])) > 10 * alike

@@ -11,7 +11,7 @@ from cython.cimports.beanpole.engine.state.tube import Tube
 from cython.cimports.beanpole.engine.state.walk import Walk
 from cython.cimports.beanpole.protocol.commands import Command, Verb
 from cython.cimports.beanpole.protocol.replies import Word
-from cython.cimports.libc.stdint import int64_t, uint32_t, uint64_t
+from cython.cimports.libc.stdint import int64_t, uint64_t
 
 from beanpole.engine import limits
 
