@@ -115,6 +115,8 @@ class State:
                 return ["short"]
             if short:
                 break
+            if not made:  # the first of those that nobody waits for has failed
+                break
             used = [1] * len(made) if taken == len(made) else list(self._uses()[1:])
             texts += [each if type(each) is str else text_of(each) for each in made]
             uses += used
