@@ -142,7 +142,7 @@ class Connection(HttpToolsProtocol):
             self._deadline = None
 
     def _expire(self) -> None:
-        if self._in_head:
+        if self._in_head and not self.transport.is_closing():
             self._refuse("late", "the request did not come whole in time")
         else:
             self.transport.close()
@@ -327,6 +327,9 @@ class Web:
                 await as_starlette(response)(scope, receive, send)
         except ClientDisconnect:
             return
+        except RuntimeError:  # uvloop does not write to what was closed a moment ago
+            if connection is None or not connection.transport.is_closing():
+                raise
         except TimeoutError:  # the client does not read
             if connection is not None:
                 connection.transport.abort()

@@ -212,6 +212,8 @@ class LuaProcess:
                     self.child.socket.settimeout(limits.LUA_START_TIMEOUT_S)
                 self.child.send(rule, calls[place : place + count])
                 found = self.child.receive()
+            except (BrokenPipeError, ConnectionResetError):  # it had ended before it was asked
+                found = None
             except OSError as error:
                 self.close()
                 raise RuleError(f"the process of rules in Lua fails: {error}") from error
