@@ -100,6 +100,10 @@ def test_filter_is_in_the_address(served: Console) -> None:
     assert "No job that failed fits this filter" in served.get("/failures?text=nothing").text
 
 
+def test_a_tube_that_there_can_not_be_has_no_failures(served: Console) -> None:
+    assert groups(served, tube="<b>") == []
+
+
 def test_what_a_worker_said_is_only_ever_text(served: Console) -> None:
     page = served.get("/failures?tube=files")
     assert "<script>alert" not in page.text

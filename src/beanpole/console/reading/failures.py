@@ -30,6 +30,7 @@ from beanpole.console.reading.rules import dead_tubes
 from beanpole.console.reading.tubes import tubes_of
 from beanpole.console.servers import Purpose, Server
 from beanpole.console.single_flight import look_ends_at
+from beanpole.errors import ArgumentError
 from beanpole.protocol.reasons import error_of, first_line
 
 FAILURES_PER_STEP = 1_000
@@ -254,7 +255,10 @@ async def find(server: Server, wanted: FailureFilter, until: float | None = None
     if not await says_why(client):
         return await plain_look(server, client, wanted)
     if wanted == FailureFilter(wanted.tube):
-        found = await client.stats_failures(wanted.tube or None)
+        try:
+            found = await client.stats_failures(wanted.tube or None)
+        except ArgumentError:  # no tube can have that name, so none of its jobs has failed
+            return Failures([], [], [], counted=0)
         return Failures([counted_by(server, each) for each in found.groups], [], [], counted=found.total)
     stretches = await stretches_of(server, client, wanted)
     groups: dict[tuple[str, str], Group] = {}
