@@ -13,8 +13,7 @@ from beanpole.cli.common import TUBE, URL
 from beanpole.cli.errors import Failure, sentence_of
 from beanpole.cli.quantities import Duration, Size, notes_of
 from beanpole.client import Address, Backoff, Client
-from beanpole.client.errors import CannotConnectError
-from beanpole.errors import ExitCode
+from beanpole.errors import CannotConnectError, ExitCode
 from benchmarks.bench import guest, run
 from benchmarks.bench.plan import Group
 from benchmarks.bench.tables import TABLES

@@ -15,9 +15,8 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, dataclass
 
 from beanpole.client import Backoff, Client
-from beanpole.client.errors import NotFoundError, TimedOutError
 from beanpole.client.session import DEFAULT_TUBE
-from beanpole.errors import BeanpoleError
+from beanpole.errors import BeanpoleError, NotFoundError, TimedOutError
 from benchmarks.bench.dial import ANSWER_TIMEOUT_S, SetupError, allow_descriptors, open_group, tubes_of
 from benchmarks.bench.load import Load
 from benchmarks.bench.measure import SETUP_LIMIT_S, SPARE_DESCRIPTORS, WARM_UP_S

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from beanpole import Client
-from beanpole.client.errors import TimedOutError
+from beanpole.errors import TimedOutError
 from tests.e2e.process import Process
 from tests.servers import HOST
 

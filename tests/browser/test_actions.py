@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
-from beanpole.client.errors import NotFoundError
+from beanpole.errors import NotFoundError
 from tests.browser.screens import PATHS, RUN, address_of
 from tests.browser.watched import WAIT_MS, Tab, tab_of
 from tests.browser.world import DEAD, READY, World, living

@@ -13,15 +13,18 @@ import click
 
 from beanpole.cli.wrapping import wrapped
 from beanpole.client import Client
-from beanpole.client.errors import (
+from beanpole.errors import (
+    ArgumentError,
     BatchError,
+    BeanpoleError,
     CannotConnectError,
     ConnectionLostError,
+    ExitCode,
     JobTooBigError,
     NotFoundError,
+    RulesError,
     TimedOutError,
 )
-from beanpole.errors import ArgumentError, BeanpoleError, ExitCode, RulesError
 
 CODES: tuple[tuple[type[Exception], ExitCode], ...] = (
     (NotFoundError, ExitCode.NOT_FOUND),

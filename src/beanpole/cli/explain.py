@@ -6,8 +6,7 @@ from beanpole.cli.common import TARGET, Output, Server, indented, verb
 from beanpole.cli.errors import note
 from beanpole.cli.wrapping import wrapped
 from beanpole.client import Explanation
-from beanpole.client.errors import NotFoundError
-from beanpole.errors import ExitCode
+from beanpole.errors import ExitCode, NotFoundError
 
 COUNTS = ("ready", "reserved", "delayed", "buried", "watching", "waiting")
 """What a server counts of a tube: its jobs, and the clients that want some."""

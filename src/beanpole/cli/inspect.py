@@ -13,8 +13,7 @@ from beanpole.cli.common import TARGET, Output, Server, body_fields, indented, v
 from beanpole.cli.errors import Failure, missing, note
 from beanpole.cli.quantities import Duration
 from beanpole.client import Client, Job, StatsJob, StatsTube
-from beanpole.client.errors import NotFoundError
-from beanpole.errors import ExitCode
+from beanpole.errors import ExitCode, NotFoundError
 from beanpole.operations.listing import Facts, reasons_of
 from beanpole.operations.plan import run
 from beanpole.server.logs import visible

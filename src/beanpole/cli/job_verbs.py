@@ -18,9 +18,8 @@ from beanpole.cli.inspect import all_tubes
 from beanpole.cli.options import REASON, given_options
 from beanpole.cli.quantities import SECONDS
 from beanpole.client import Client, JobInfo, StatsJob
-from beanpole.client.errors import ConnectionLostError, NotFoundError, UnknownCommandError
 from beanpole.client.extensions import RESTING
-from beanpole.errors import ExitCode
+from beanpole.errors import ConnectionLostError, ExitCode, NotFoundError, UnknownCommandError
 from beanpole.limits import PRI_MAX
 from beanpole.operations import jobs as acts
 from beanpole.operations.jobs import Outcome

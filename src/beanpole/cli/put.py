@@ -12,8 +12,15 @@ from beanpole.cli.common import TUBE, Output, Server, jobs_text, verb
 from beanpole.cli.errors import Failure, exit_code_of, explained, note, sentence_of
 from beanpole.cli.options import given_options
 from beanpole.client import Client, Inserted
-from beanpole.client.errors import BatchError, CannotConnectError, ConnectionLostError, UnsupportedError
-from beanpole.errors import BeanpoleError, ExitCode, UnexpectedReplyError
+from beanpole.errors import (
+    BatchError,
+    BeanpoleError,
+    CannotConnectError,
+    ConnectionLostError,
+    ExitCode,
+    UnexpectedReplyError,
+    UnsupportedError,
+)
 
 READ_BYTES = 262_144
 """Bytes that are read at a time with --each-line; lines are put as they arrive, so that a slow pipe adds no delay."""

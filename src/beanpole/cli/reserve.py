@@ -13,8 +13,7 @@ from beanpole.cli.errors import note
 from beanpole.cli.inspect import show
 from beanpole.cli.quantities import SECONDS, Duration
 from beanpole.client import Client, Job, StatsJob
-from beanpole.client.errors import TimedOutError
-from beanpole.errors import BeanpoleError, ExitCode
+from beanpole.errors import BeanpoleError, ExitCode, TimedOutError
 
 
 @verb("reserve")

@@ -23,9 +23,8 @@ import click
 from beanpole.cli.common import EXIT_CODES, SETTINGS, TUBE, Output, Server, Tube, verb
 from beanpole.cli.errors import Failure, missing, note, reporting
 from beanpole.client import Client, Rules
-from beanpole.client.errors import NotFoundError, UnsupportedError
 from beanpole.client.ruling import pattern_bytes
-from beanpole.errors import ArgumentError, ExitCode, RulesError
+from beanpole.errors import ArgumentError, ExitCode, NotFoundError, RulesError, UnsupportedError
 from beanpole.protocol.rules import RULES, parse
 
 

@@ -10,8 +10,8 @@ from beanpole.cli.common import TUBE, Output, Server, body_fields, cell, verb
 from beanpole.cli.errors import note, sentence_of
 from beanpole.cli.inspect import async_client, interval
 from beanpole.cli.quantities import Size
-from beanpole.client.errors import ConnectionLostError
 from beanpole.client.extensions import STATES
+from beanpole.errors import ConnectionLostError
 from beanpole.observe.units import plural
 
 if TYPE_CHECKING:

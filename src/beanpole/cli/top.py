@@ -23,8 +23,7 @@ import click
 from beanpole.cli.common import Output, Server, verb
 from beanpole.cli.errors import sentence_of
 from beanpole.cli.inspect import async_client, interval, now_ns
-from beanpole.client.errors import ConnectionLostError
-from beanpole.errors import BeanpoleError
+from beanpole.errors import BeanpoleError, ConnectionLostError
 
 if TYPE_CHECKING:
     from rich.live import Live

@@ -24,9 +24,8 @@ from beanpole.cli.options import scan_options
 from beanpole.cli.tube_verbs import enter, report_reserved
 from beanpole.client import JobInfo, StatsJob
 from beanpole.client import limits as client_limits
-from beanpole.client.errors import DrainingError, OutOfMemoryError
 from beanpole.client.extensions import RESTING, STATES
-from beanpole.errors import ArgumentError, ExitCode
+from beanpole.errors import ArgumentError, DrainingError, ExitCode, OutOfMemoryError
 from beanpole.operations.batches import Copy, batches, delete, put_copies, raise_lost
 from beanpole.operations.listing import Filter, count_of, with_bodies
 from beanpole.operations.plan import run, walk

@@ -18,8 +18,7 @@ from beanpole.cli.common import COUNT, SETTINGS, URL
 from beanpole.cli.quantities import DURATION, notes_of
 from beanpole.cli.serve import log_format as log_format_option
 from beanpole.client import Address
-from beanpole.errors import ArgumentError, ExitCode
-from beanpole.worker.errors import WorkerStuckError
+from beanpole.errors import ArgumentError, ExitCode, WorkerStuckError
 
 if TYPE_CHECKING:
     from beanpole.process.crew import Lifeline

@@ -6,8 +6,7 @@ All of it is read from the line that was sent, once there is an error: a command
 from collections.abc import Iterable
 from typing import NamedTuple, TypeVar
 
-from beanpole.client.errors import NotFoundError, UnsupportedError
-from beanpole.errors import ArgumentError, BeanpoleError, CommandError, RulesError
+from beanpole.errors import ArgumentError, BeanpoleError, CommandError, NotFoundError, RulesError, UnsupportedError
 from beanpole.protocol.commands import COMMANDS
 from beanpole.protocol.extensions import EXTENSIONS, KIND_NAMES
 

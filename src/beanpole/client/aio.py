@@ -17,14 +17,20 @@ from beanpole.client import batch
 from beanpole.client.aio_link import Link
 from beanpole.client.base import BaseClient, Given, Options, Tubes
 from beanpole.client.commands import Awaiting
-from beanpole.client.errors import ConnectionLostError, TimedOutError, TooManyTubesError, UnsupportedError
 from beanpole.client.job import Job
 from beanpole.client.pipeline import AsyncPipeline
 from beanpole.client.plan import Plan, run_call
 from beanpole.client.recovery import Retry, waiting
 from beanpole.client.result import Queue
 from beanpole.client.session import CANCELLED, ENDING, Using
-from beanpole.errors import BeanpoleError, UnexpectedReplyError
+from beanpole.errors import (
+    BeanpoleError,
+    ConnectionLostError,
+    TimedOutError,
+    TooManyTubesError,
+    UnexpectedReplyError,
+    UnsupportedError,
+)
 
 if TYPE_CHECKING:
     from beanpole.client.address import Address

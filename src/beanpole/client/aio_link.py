@@ -21,11 +21,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 from beanpole.client import extensions
 from beanpole.client.base import set_up
-from beanpole.client.errors import ConnectionLostError, NoReplyError
 from beanpole.client.recovery import waiting
 from beanpole.client.session import JOB, JOBS, LIST_EXTENSIONS, OK, RESERVED, Session
 from beanpole.client.stats import StatsJob
-from beanpole.errors import BeanpoleError, UnexpectedReplyError
+from beanpole.errors import BeanpoleError, ConnectionLostError, NoReplyError, UnexpectedReplyError
 from beanpole.protocol import wire
 from beanpole.protocol.wire import Reply, ReplyReader
 

@@ -12,7 +12,6 @@ from beanpole.client.address import Address, Addresses, OneAddress
 from beanpole.client.backoff import Backoff
 from beanpole.client.codec import BytesCodec, Codec, TextCodec
 from beanpole.client.commands import Commands, batch_command, command
-from beanpole.client.errors import CannotConnectError, ConnectionLostError
 from beanpole.client.extended import Extended
 from beanpole.client.extensions import name_bytes
 from beanpole.client.job import Job, job_id
@@ -20,7 +19,7 @@ from beanpole.client.naming import own_name, program
 from beanpole.client.plan import Plan, planned
 from beanpole.client.recovery import Outage, is_safe
 from beanpole.client.session import DEFAULT_TUBE, LIST_EXTENSIONS, USED, Session
-from beanpole.errors import ArgumentError
+from beanpole.errors import ArgumentError, CannotConnectError, ConnectionLostError
 from beanpole.protocol import wire
 
 if TYPE_CHECKING:

@@ -10,21 +10,23 @@ from typing import Any, TypeVar
 
 from beanpole.client import extensions
 from beanpole.client.about import About, about, named
-from beanpole.client.errors import (
-    BatchError,
-    BodyError,
-    ConnectionLostError,
-    DeadlineSoonError,
-    NotFoundError,
-    TimedOutError,
-    UnsupportedError,
-)
 from beanpole.client.job import Job, job_id
 from beanpole.client.plan import Plan, Shipment, ask, exchange, has, run_call
 from beanpole.client.result import Queue, Result
 from beanpole.client.ruling import Rules, pattern_bytes
 from beanpole.client.session import ENDING, INSERTED, USED, Session, refusal_of
-from beanpole.errors import ArgumentError, BeanpoleError, UnexpectedReplyError
+from beanpole.errors import (
+    ArgumentError,
+    BatchError,
+    BeanpoleError,
+    BodyError,
+    ConnectionLostError,
+    DeadlineSoonError,
+    NotFoundError,
+    TimedOutError,
+    UnexpectedReplyError,
+    UnsupportedError,
+)
 from beanpole.limits import RESERVE_TIMEOUT_S_MAX
 from beanpole.protocol import wire
 from beanpole.protocol.limits import FRAMES_MAX

@@ -2,7 +2,7 @@
 
 Each asks a connection once what its server has (``list-extensions``). What a server lacks is done with the commands of
 beanstalkd where that is safe, see :mod:`~beanpole.client.fallback`; else it raises
-:class:`~beanpole.client.errors.UnsupportedError`, which names the feature. No option is ever dropped.
+:class:`~beanpole.errors.UnsupportedError`, which names the feature. No option is ever dropped.
 """
 
 from collections.abc import Collection, Mapping

@@ -7,12 +7,12 @@ half done, as each function says. A tube that is not there is not made, and the 
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from beanpole.client.errors import OutOfMemoryError, TooManyTubesError
 from beanpole.client.extensions import ID_MAX
 from beanpole.client.job import JobInfo
 from beanpole.client.plan import Plan, Shipment, exchange
 from beanpole.client.session import Session, error_of
 from beanpole.client.stats import Stats, StatsJob, StatsTube
+from beanpole.errors import OutOfMemoryError, TooManyTubesError
 from beanpole.protocol import wire
 from beanpole.protocol.replies import Word
 

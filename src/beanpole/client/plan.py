@@ -11,9 +11,8 @@ from collections.abc import Callable, Generator
 from typing import Any, TypeVar
 
 from beanpole.client.about import about, named
-from beanpole.client.errors import ConnectionLostError, UnsupportedError
 from beanpole.client.session import LIST_EXTENSIONS, Session
-from beanpole.errors import BeanpoleError, UnexpectedReplyError
+from beanpole.errors import BeanpoleError, ConnectionLostError, UnexpectedReplyError, UnsupportedError
 from beanpole.protocol.wire import Call, Reply
 
 T = TypeVar("T")

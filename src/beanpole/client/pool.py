@@ -19,9 +19,8 @@ from typing import Any, Generic, Literal, Self, TypeVar
 from beanpole.client.address import Address, Addresses
 from beanpole.client.aio import AsyncClient
 from beanpole.client.backoff import Backoff
-from beanpole.client.errors import CannotConnectError, DrainingError, OutOfMemoryError
 from beanpole.client.sync import Client
-from beanpole.errors import ArgumentError, BeanpoleError
+from beanpole.errors import ArgumentError, BeanpoleError, CannotConnectError, DrainingError, OutOfMemoryError
 
 POOL_IDLE_CLIENTS_MAX = 16
 """Idle connections to one server that a pool keeps, by default."""

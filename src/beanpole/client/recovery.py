@@ -17,8 +17,8 @@ from beanpole.client import batch, limits
 from beanpole.client.about import about, named
 from beanpole.client.address import Address
 from beanpole.client.backoff import Backoff
-from beanpole.client.errors import CannotConnectError, ConnectionLostError, TimedOutError
 from beanpole.client.session import Session
+from beanpole.errors import CannotConnectError, ConnectionLostError, TimedOutError
 from beanpole.protocol import wire
 from beanpole.protocol.wire import Call
 

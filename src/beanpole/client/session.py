@@ -17,10 +17,9 @@ Invariants:
 from collections.abc import Callable, Iterable
 from typing import Any, Generic, TypeVar
 
-from beanpole.client import errors
+from beanpole import errors
 from beanpole.client.about import About, about, named
 from beanpole.client.codec import Codec
-from beanpole.client.errors import BodyError, BuriedError, ExistsError, JobLostError
 from beanpole.client.extensions import name_bytes
 from beanpole.client.job import Job
 from beanpole.client.stats import parse_list
@@ -28,6 +27,10 @@ from beanpole.errors import (
     ArgumentError,
     BadFormatError,
     BeanpoleError,
+    BodyError,
+    BuriedError,
+    ExistsError,
+    JobLostError,
     ReplyError,
     RulesError,
     UnexpectedReplyError,

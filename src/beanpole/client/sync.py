@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, Unpack, overload
 from beanpole.client import batch
 from beanpole.client.base import BaseClient, Given, Options, Tubes, set_up
 from beanpole.client.commands import Blocking
-from beanpole.client.errors import ConnectionLostError, NoReplyError, TimedOutError
 from beanpole.client.job import Job
 from beanpole.client.pipeline import Pipeline
 from beanpole.client.plan import Broken, Plan, run_call
@@ -28,7 +27,7 @@ from beanpole.client.recovery import Retry
 from beanpole.client.result import Queue
 from beanpole.client.roundtrip import LATE, WHOLE, is_over, round_trip
 from beanpole.client.session import DEFAULT_TUBE, ENDING, Using
-from beanpole.errors import UnexpectedReplyError
+from beanpole.errors import ConnectionLostError, NoReplyError, TimedOutError, UnexpectedReplyError
 from beanpole.limits import CLIENT_RECEIVE_BYTES as RECEIVE_BYTES
 from beanpole.protocol import wire
 from beanpole.protocol.wire import Call, Reply, ReplyReader

@@ -11,7 +11,6 @@ from itertools import islice
 from typing import Protocol
 
 from beanpole.client import AsyncClient, Stats
-from beanpole.client.errors import ConnectionLostError
 from beanpole.console import limits
 from beanpole.console.clients import client_of
 from beanpole.console.clock import Clock
@@ -19,6 +18,7 @@ from beanpole.console.errors import AwayError
 from beanpole.console.live.history import History
 from beanpole.console.settings import Settings, Source
 from beanpole.console.single_flight import MS, SharedAnswer
+from beanpole.errors import ConnectionLostError
 from beanpole.observe.growth import Change
 from beanpole.observe.roles import has_jobs
 from beanpole.observe.sampling import Sample, take_sample

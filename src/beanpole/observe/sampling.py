@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from beanpole.client.errors import NotFoundError
+from beanpole.errors import NotFoundError
 from beanpole.observe.roles import has_jobs
 
 if TYPE_CHECKING:

@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from beanpole import limits
-from beanpole.client.errors import NotFoundError
-from beanpole.errors import ReplyError
+from beanpole.errors import NotFoundError, ReplyError
 
 if TYPE_CHECKING:
     from beanpole.client import AsyncClient, StatsJob

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from beanpole.client import Result, StatsJob
-from beanpole.client.errors import BatchError, ConnectionLostError, DeadlineSoonError, NotFoundError, TimedOutError
 from beanpole.client.session import DEFAULT_TUBE
+from beanpole.errors import BatchError, ConnectionLostError, DeadlineSoonError, NotFoundError, TimedOutError
 from beanpole.operations.listing import count_of, search
 from beanpole.operations.plan import Plan, Walk, ask, send, together
 

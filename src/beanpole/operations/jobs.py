@@ -10,10 +10,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from beanpole.client import JobInfo, Result, StatsJob
-from beanpole.client.errors import BatchError, ConnectionLostError, NotFoundError
 from beanpole.client.extensions import RESTING
 from beanpole.client.fallback import info_of
-from beanpole.errors import BeanpoleError
+from beanpole.errors import BatchError, BeanpoleError, ConnectionLostError, NotFoundError
 from beanpole.operations.batches import Copy, Taken, put_copies
 from beanpole.operations.plan import Plan, ask, send, together
 

@@ -12,11 +12,11 @@ from itertools import pairwise
 from typing import Any
 
 from beanpole.client import JobInfo, StatsJob
-from beanpole.client.errors import NotFoundError, UnsupportedError
 from beanpole.client.extensions import ID_MAX, RESTING, STATES
 from beanpole.client.fallback import info_of
 from beanpole.client.sentences import death
 from beanpole.client.session import DEFAULT_TUBE
+from beanpole.errors import NotFoundError, UnsupportedError
 from beanpole.operations.plan import Plan, Walk, ask, pieces, together
 from beanpole.protocol.limits import FRAMES_MAX
 

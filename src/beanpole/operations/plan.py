@@ -9,8 +9,7 @@ from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Seque
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from beanpole.client import Client, Result
-from beanpole.client.errors import CannotConnectError, ConnectionLostError
-from beanpole.errors import BeanpoleError
+from beanpole.errors import BeanpoleError, CannotConnectError, ConnectionLostError
 
 if TYPE_CHECKING:
     from beanpole.client import AsyncClient

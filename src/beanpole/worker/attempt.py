@@ -11,8 +11,7 @@ import enum
 from collections.abc import Callable
 from typing import Any
 
-from beanpole.client.errors import ConnectionLostError, NotFoundError
-from beanpole.errors import ReplyError, UnexpectedReplyError
+from beanpole.errors import ConnectionLostError, NotFoundError, ReplyError, UnexpectedReplyError
 from beanpole.worker import limits
 from beanpole.worker.client import WorkerClient
 from beanpole.worker.executor import Running

@@ -8,7 +8,7 @@ given the same id to another job.
 from typing import TYPE_CHECKING, Any
 
 from beanpole.client import AsyncClient, Job, JobInfo, StatsJob
-from beanpole.client.errors import BatchError, BodyError, ConnectionLostError
+from beanpole.errors import BatchError, BodyError, ConnectionLostError
 
 if TYPE_CHECKING:
     from beanpole.client.aio_link import Link

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from beanpole.client.errors import BuriedError, OutOfMemoryError
+from beanpole.errors import BuriedError, OutOfMemoryError
 from beanpole.worker import events
 from beanpole.worker.attempt import Cut
 from beanpole.worker.client import WorkerClient

@@ -15,7 +15,7 @@ import traceback
 from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING
 
-from beanpole.worker.errors import HandlerDiedError
+from beanpole.errors import HandlerDiedError
 from beanpole.worker.handler import Function
 from beanpole.worker.task import Task
 from beanpole.worker.thread import Ended, call

@@ -10,8 +10,7 @@ import contextlib
 from typing import Any
 
 from beanpole.client import Backoff, Job, StatsJob
-from beanpole.client.errors import BodyError, ConnectionLostError, NotFoundError, TimedOutError
-from beanpole.errors import BeanpoleError
+from beanpole.errors import BeanpoleError, BodyError, ConnectionLostError, NotFoundError, TimedOutError
 from beanpole.worker import events, limits
 from beanpole.worker.attempt import Attempt, Cut
 from beanpole.worker.client import WorkerClient, stats_of

@@ -21,12 +21,11 @@ from beanpole.client.address import Addresses
 from beanpole.client.base import Given
 from beanpole.client.codec import BytesCodec, Codec, TextCodec
 from beanpole.client.naming import own_name
-from beanpole.errors import ArgumentError
+from beanpole.errors import ArgumentError, WorkerStuckError
 from beanpole.protocol import wire
 from beanpole.worker import events, limits
 from beanpole.worker.client import WorkerClient
 from beanpole.worker.context import WorkerContext
-from beanpole.worker.errors import WorkerStuckError
 from beanpole.worker.function import Connections, JobFunction, handle_of, reads_json
 from beanpole.worker.handler import Handler, Hooks, is_count, make_handler
 from beanpole.worker.http import MetricsServer

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from beanpole.client.errors import NotFoundError
 from beanpole.console.actions.action import Action, Filter, Given, Group, Ids, Pattern, Target, Tube
 from beanpole.console.actions.runs import Run
+from beanpole.errors import NotFoundError
 from tests.e2e.console.acting import World, act, client_of, ids_in
 from tests.servers import REPLY_TIMEOUT_S, Server, beanpole_server, beanstalkd_server
 

@@ -10,7 +10,6 @@ from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 
 from beanpole.client import AsyncClient, JobInfo
-from beanpole.client.errors import NotFoundError
 from beanpole.console import limits
 from beanpole.console.actions import commands
 from beanpole.console.actions.action import TARGETS, VERBS, Action, Filter, Ids, OfAction, Pattern, RefusedError, Tube
@@ -18,7 +17,7 @@ from beanpole.console.actions.tally import HELD
 from beanpole.console.actions.walk import filters_of, jobs_of
 from beanpole.console.reading.jobs import highest_id, knows_lists
 from beanpole.console.servers import Console, Purpose, Server
-from beanpole.errors import RulesError
+from beanpole.errors import NotFoundError, RulesError
 from beanpole.operations.jobs import is_dead, known
 from beanpole.operations.plan import run_async
 from beanpole.operations.table import Operation

@@ -7,7 +7,6 @@ from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from beanpole.client.errors import ConnectionLostError, NotFoundError
 from beanpole.console import limits
 from beanpole.console.actions import dry
 from beanpole.console.actions.action import Action, Filter, Group, OfAction, Pattern, RefusedError, Tube
@@ -18,7 +17,7 @@ from beanpole.console.actions.walk import filters_of, jobs_of
 from beanpole.console.errors import AwayError
 from beanpole.console.security.visitors import Visitor
 from beanpole.console.servers import Console, Purpose, Server
-from beanpole.errors import BeanpoleError
+from beanpole.errors import BeanpoleError, ConnectionLostError, NotFoundError
 from beanpole.operations.jobs import Outcome
 from beanpole.operations.plan import run_async
 from beanpole.operations.table import Operation

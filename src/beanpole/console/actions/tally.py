@@ -4,8 +4,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from beanpole.client.errors import ConnectionLostError, NotFoundError, UnknownCommandError
-from beanpole.errors import BeanpoleError
+from beanpole.errors import BeanpoleError, ConnectionLostError, NotFoundError, UnknownCommandError
 from beanpole.operations.jobs import Outcome
 
 HELD = "a worker holds it"

@@ -1,8 +1,8 @@
 """What brings back what was before: of a pause, and of one job that was buried or kicked."""
 
 from beanpole.client import AsyncClient
-from beanpole.client.errors import NotFoundError
 from beanpole.console.actions.action import Action, Given, Ids, Tube
+from beanpole.errors import NotFoundError
 
 
 async def undo_of(client: AsyncClient[bytes], action: Action) -> Action | None:

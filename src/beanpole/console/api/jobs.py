@@ -7,11 +7,11 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct, convert, field
 from starlette.exceptions import HTTPException
 
-from beanpole.client.errors import NotFoundError
 from beanpole.client.explanation import Explanation
 from beanpole.console.api.operations import Asked
 from beanpole.console.fields import Next, Number, PageSize, Query, Text
 from beanpole.console.reading import job, jobs
+from beanpole.errors import NotFoundError
 
 API_BODY_SHOWN_BYTES = 1_048_576
 """Bytes of the body of a job that the API shows: it must fit the memory of the console, several times over."""

@@ -13,14 +13,13 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from beanpole.client.errors import NotFoundError, UnsupportedError
 from beanpole.console.actions.action import RefusedError
 from beanpole.console.answers import HEADERS
 from beanpole.console.api.operations import PREFIX, Asked, Operation, Places
 from beanpole.console.errors import AwayError
 from beanpole.console.fields import Query
 from beanpole.console.problems import problem
-from beanpole.errors import BadFormatError, BeanpoleError, ReplyError, RulesError
+from beanpole.errors import BadFormatError, BeanpoleError, NotFoundError, ReplyError, RulesError, UnsupportedError
 
 API_BODY_BYTES_MAX = 2_097_152
 """Bytes of the body of a request for the API: a hundred thousand ids, or the body of a job."""

@@ -7,13 +7,13 @@ from msgspec.structs import replace
 from starlette.exceptions import HTTPException
 
 from beanpole.client import StatsTube
-from beanpole.client.errors import NotFoundError
 from beanpole.console.api.operations import Asked
 from beanpole.console.api.servers import Figures, figures_of
 from beanpole.console.fields import AnyTube, PageSize, Query
 from beanpole.console.live.history import Key, SpanName
 from beanpole.console.live.seen import see
 from beanpole.console.reading.tubes import tubes_of
+from beanpole.errors import NotFoundError
 from beanpole.observe.growth import Rates
 
 

@@ -11,9 +11,9 @@ from contextlib import aclosing
 from typing import Any
 
 from beanpole.client import JobInfo
-from beanpole.client.errors import ConnectionLostError
 from beanpole.console.answers import HEADERS, Streamed
 from beanpole.console.errors import AwayError
+from beanpole.errors import ConnectionLostError
 
 Record = Mapping[str, object]
 

@@ -20,7 +20,6 @@ from weakref import WeakKeyDictionary
 from msgspec import Meta
 
 from beanpole.client import AsyncClient, FailureGroup, JobField, JobInfo, StatsTube
-from beanpole.client.errors import NotFoundError
 from beanpole.client.sentences import ENDS
 from beanpole.console import limits
 from beanpole.console.fields import AnyTube, Number, Query, Text
@@ -30,7 +29,7 @@ from beanpole.console.reading.rules import dead_tubes
 from beanpole.console.reading.tubes import tubes_of
 from beanpole.console.servers import Purpose, Server
 from beanpole.console.single_flight import look_ends_at
-from beanpole.errors import ArgumentError
+from beanpole.errors import ArgumentError, NotFoundError
 from beanpole.protocol.reasons import error_of, first_line
 
 FAILURES_PER_STEP = 1_000

@@ -9,11 +9,11 @@ from collections import deque
 from dataclasses import dataclass, field, replace
 
 from beanpole.client import AsyncClient, JobField, JobInfo, SessionInfo, StatsTube
-from beanpole.client.errors import NotFoundError
 from beanpole.console.reading import sessions
 from beanpole.console.reading.tubes import tubes_of
 from beanpole.console.servers import Purpose, Server
 from beanpole.console.single_flight import OnAnswer, look_ends_at
+from beanpole.errors import NotFoundError
 
 HELD_MAX = 500
 """Held jobs that one look takes."""

@@ -3,10 +3,10 @@
 from dataclasses import dataclass, replace
 
 from beanpole.client import AsyncClient, Explanation, JobInfo, StatsJob
-from beanpole.client.errors import JobTooBigError, NotFoundError
 from beanpole.client.fallback import info_of
 from beanpole.console.reading.jobs import knows_lists
 from beanpole.console.servers import Purpose, Server
+from beanpole.errors import JobTooBigError, NotFoundError
 
 LIST_ATTEMPTS = 3
 """How often a job is looked for in the state that it had a moment ago."""

@@ -4,10 +4,10 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from beanpole.client import Rules
-from beanpole.client.errors import NotFoundError
 from beanpole.client.ruling import ALL
 from beanpole.console.reading.tubes import tubes_of
 from beanpole.console.servers import Server
+from beanpole.errors import NotFoundError
 
 NEEDS = "needs list-rules, which this server does not have"
 """Why a server shows no rules."""

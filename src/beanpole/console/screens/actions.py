@@ -9,7 +9,6 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from beanpole.client.errors import NotFoundError
 from beanpole.console.actions.action import VERBS, Ids, RefusedError, Target
 from beanpole.console.actions.dry import DryRun, DryRuns, dry_run
 from beanpole.console.actions.reading import Fields, confirmation, fields_of, given_nothing, one, read, target_of
@@ -22,6 +21,7 @@ from beanpole.console.screens.inputs import FILLED, INPUTS, KNOWN_RULES
 from beanpole.console.screens.screen import Screen, View
 from beanpole.console.security.forms import form
 from beanpole.console.security.visitors import visitor_of
+from beanpole.errors import NotFoundError
 from beanpole.operations.table import Operation
 
 SOON_S = 0.3

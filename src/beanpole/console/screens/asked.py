@@ -5,12 +5,12 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from beanpole.client.errors import ConnectionLostError
 from beanpole.console.errors import AwayError
 from beanpole.console.health import is_ready
 from beanpole.console.live.seen import Seen, see
 from beanpole.console.screens.screen import View
 from beanpole.console.servers import Server, holders
+from beanpole.errors import ConnectionLostError
 
 T = TypeVar("T")
 

@@ -7,7 +7,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from beanpole.client.errors import JobTooBigError, NotFoundError
 from beanpole.console import limits
 from beanpole.console.answers import HEADERS
 from beanpole.console.reading.bodies import Shown, shown, visible
@@ -15,6 +14,7 @@ from beanpole.console.reading.job import JobSeen, seen, whole_body
 from beanpole.console.screens.jobs import COUNTERS, verbs_of, whole
 from beanpole.console.screens.screen import Screen, View
 from beanpole.console.security.visitors import visitor_of
+from beanpole.errors import JobTooBigError, NotFoundError
 
 DEAD = {"died", "failed"}
 """The reasons of `explain` that say what was, not what is."""

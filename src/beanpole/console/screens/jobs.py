@@ -6,7 +6,6 @@ from typing import Any
 from starlette.exceptions import HTTPException
 
 from beanpole.client import JobInfo, StatsTube
-from beanpole.client.errors import NotFoundError
 from beanpole.client.extensions import ID_MAX
 from beanpole.console import limits
 from beanpole.console.actions.action import VERBS
@@ -19,7 +18,7 @@ from beanpole.console.reading.tubes import tubes_of
 from beanpole.console.screens import links, words
 from beanpole.console.screens.screen import Screen, View
 from beanpole.console.servers import Server
-from beanpole.errors import ArgumentError
+from beanpole.errors import ArgumentError, NotFoundError
 from beanpole.operations.table import Operation
 from beanpole.protocol import wire
 

@@ -8,7 +8,6 @@ from typing import Any, TypeVar
 from starlette.exceptions import HTTPException
 
 from beanpole.client import Explanation, StatsTube
-from beanpole.client.errors import NotFoundError, UnsupportedError
 from beanpole.console.errors import AwayError
 from beanpole.console.live.seen import Seen, see
 from beanpole.console.reading import failures, jobs, rules, sessions
@@ -17,7 +16,7 @@ from beanpole.console.screens import drawn
 from beanpole.console.screens.links import NAMELESS
 from beanpole.console.screens.screen import Screen, View
 from beanpole.console.screens.tubes import NEEDS, oldest, rows_of
-from beanpole.errors import ArgumentError, BeanpoleError
+from beanpole.errors import ArgumentError, BeanpoleError, NotFoundError, UnsupportedError
 from beanpole.observe.growth import UNKNOWN
 from beanpole.protocol import wire
 

@@ -11,12 +11,12 @@ from msgspec import Meta, Struct
 from starlette.applications import Starlette
 from starlette.types import Message
 
-from beanpole.client.errors import NotFoundError
 from beanpole.console import fields
 from beanpole.console.api.operations import Asked, Operation
 from beanpole.console.api.routes import API_BODY_BYTES_MAX, Api
 from beanpole.console.errors import AwayError
 from beanpole.console.problems import MEDIA_TYPE
+from beanpole.errors import NotFoundError
 
 
 class Query(fields.Query, frozen=True):

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from beanpole.client import JobInfo
-from beanpole.client.errors import NoReplyError
 from beanpole.console.errors import AwayError
 from beanpole.console.reading.export import Record, exported, lines_of, record_of
+from beanpole.errors import NoReplyError
 
 Message = MutableMapping[str, Any]
 
