@@ -47,6 +47,11 @@ from beanpole_ids.storage.measured import Measured
 from beanpole_ids.storage.store import Store
 from beanpole_ids.storage.threaded import ThreadedStore
 
+STORE_START_RETRY_S = 2  # between two attempts of a start whose database is away
+DESCRIPTORS = 4_096  # open files: connections over HTTP, those that wait to be let in, and some more
+SWITCH_US = 200  # after which the thread of the store yields to the one that answers requests
+FAILURE_LOG_S = 60  # after the message that a request has failed in which further failures are only counted
+
 if TYPE_CHECKING:
     from beanpole_ids.http.serving import Web
 
@@ -166,7 +171,7 @@ class App:
                     raise
                 self.logger.warning("waiting for the database", reason=str(error), seconds_left=left_s)
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self.stopping.wait(), limits.STORE_START_RETRY_S)
+                    await asyncio.wait_for(self.stopping.wait(), STORE_START_RETRY_S)
             else:
                 await self.take_number(store)
                 return True
@@ -248,7 +253,7 @@ class App:
     def log_failure(self, error: Exception) -> None:
         """Log a request that failed by an error of ours, once in a while: a client may send it again and again."""
         if (now_s := time.monotonic()) >= self._silent_until_s:
-            self._silent_until_s = now_s + limits.FAILURE_LOG_S
+            self._silent_until_s = now_s + FAILURE_LOG_S
             self.logger.error("request failed", requests=self.service.counts["failed"], exc_info=error)
 
     def begin_reload(self) -> None:
@@ -360,7 +365,7 @@ def give_memory_back() -> None:
 def raise_descriptor_limit() -> None:
     """Allow as many open files as connections may need, if the system lets us; else some will have to wait."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = limits.DESCRIPTORS if hard == resource.RLIM_INFINITY else min(limits.DESCRIPTORS, hard)
+    wanted = DESCRIPTORS if hard == resource.RLIM_INFINITY else min(DESCRIPTORS, hard)
     if soft != resource.RLIM_INFINITY and soft < wanted:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
@@ -428,6 +433,6 @@ def serve(
 
     # A reservation computes for a millisecond in the thread of the store. With Python's default of 5 ms requests would
     # wait for its end.
-    sys.setswitchinterval(limits.SWITCH_US / 1e6)
+    sys.setswitchinterval(SWITCH_US / 1e6)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(main())

@@ -16,6 +16,8 @@ from typing import Self
 from beanpole_ids import limits
 from beanpole_ids.rules.limit import Network
 
+SOURCES_CACHED = 4_096  # addresses whose networks are remembered: looking takes microseconds
+
 
 class Cookies:
     """The cookies of a node, and the networks that need none. The key is made at each start."""
@@ -23,7 +25,7 @@ class Cookies:
     def __init__(self, trusted: Iterable[Network], monotonic_s: Callable[[], float]) -> None:
         self.trusted = tuple(trusted)
         self.monotonic_s = monotonic_s
-        self.is_trusted = lru_cache(limits.SOURCES_CACHED)(self._is_trusted)
+        self.is_trusted = lru_cache(SOURCES_CACHED)(self._is_trusted)
         """Return whether an IP address, as text, is in a trusted network."""
 
         self._key = secrets.token_bytes(32)

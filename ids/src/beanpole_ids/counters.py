@@ -33,6 +33,11 @@ from beanpole_ids.rules.sequence import Counter, Key
 from beanpole_ids.storage.measured import StoreCalls
 from beanpole_ids.waiting import Loads
 
+ROUND_ROWS_NEW = 64  # rows of a round for counters without a range, however many are in use
+STOP_ROWS = 8_192  # of a transaction when a service stops, and nobody waits: a fraction of a second
+WAITING_TURN = 32  # requests that had waited and are served before other work: a millisecond or two
+EVICT_COUNT = 4_096  # counters that a search for the oldest finds: ten milliseconds, in a thread
+
 
 class Counters:
     """All counters of a node."""
@@ -168,7 +173,7 @@ class Counters:
     async def _refill(self) -> None:
         """Reserve ranges of counters that are in use, and of new ones in the rows that are left, some at least."""
         keys: dict[Key, None] = {}
-        in_use = limits.ROUND_ROWS - limits.ROUND_ROWS_NEW
+        in_use = limits.ROUND_ROWS - ROUND_ROWS_NEW
         for refills, rows in zip(self._refills, (in_use, in_use, limits.ROUND_ROWS), strict=True):
             taken = list(islice(refills, max(0, rows - len(keys))))
             for key in taken:
@@ -222,7 +227,7 @@ class Counters:
     async def _report(self, done: Mapping[Key, Exception | None]) -> None:
         """Let the requests be served that wait for counters; return when each counter has had its turn."""
         self.report(done)
-        for _ in range(0, len(self._done), limits.WAITING_TURN):
+        for _ in range(0, len(self._done), WAITING_TURN):
             await asyncio.sleep(0)
 
     def report(self, done: Mapping[Key, Exception | None]) -> None:
@@ -234,9 +239,9 @@ class Counters:
 
     def _report_some(self) -> None:
         """Let some of them be served, of each counter the same number, before the event loop does other work."""
-        share = max(1, limits.WAITING_TURN // max(1, len(self._done)))
+        share = max(1, WAITING_TURN // max(1, len(self._done)))
         try:
-            for key in list(islice(self._done, limits.WAITING_TURN)):
+            for key in list(islice(self._done, WAITING_TURN)):
                 error = self._done.pop(key)
                 if self.on_done(key, error, share):
                     self._done[key] = error
@@ -336,7 +341,7 @@ class Counters:
                 found.append((counter.time_s, key))
             if number % limits.RELOAD_TURN == limits.RELOAD_TURN - 1:
                 await asyncio.sleep(0)
-        self._oldest = await asyncio.to_thread(heapq.nsmallest, limits.EVICT_COUNT, found)
+        self._oldest = await asyncio.to_thread(heapq.nsmallest, EVICT_COUNT, found)
         self._oldest.reverse()
 
     async def _unload(self, keys: list[Key]) -> int:
@@ -432,5 +437,5 @@ class Counters:
         Raises StorageError: it can't be given back, and is a gap.
         """
         keys = sorted(self.loaded)  # as the rows stand in the database, so that each page of it is written once
-        rows = limits.STOP_ROWS
+        rows = STOP_ROWS
         return sum([await self._unload(keys[first : first + rows]) for first in range(0, len(keys), rows)])

@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     from beanpole_ids.service import Service
 
 COUNT = cython.declare(cython.int, limits.RECEIVE_COUNT)
-RECEIVES_MAX = cython.declare(cython.int, limits.RECEIVES_MAX)
-RECEIVE_NS = cython.declare(int64_t, limits.RECEIVE_US * 1_000)
-ORIGINS_MAX = cython.declare(cython.Py_ssize_t, limits.ORIGINS_MAX)
-QUEUED_BYTES = cython.declare(cython.Py_ssize_t, limits.QUEUED_BYTES)
+RECEIVES_MAX = cython.declare(cython.int, 128)  # system calls of a turn: a flood is taken faster than it comes
+RECEIVE_NS = cython.declare(int64_t, 2_000_000)  # then no further call is made, but for as long as other work took
+ORIGINS_MAX = cython.declare(cython.Py_ssize_t, 4_096)  # addresses of which is remembered whether they are trusted
+QUEUED_BYTES = cython.declare(cython.Py_ssize_t, 256)  # memory that a waiting request takes besides its own
 REPLY_BYTES_MAX = cython.declare(cython.Py_ssize_t, limits.REPLY_BYTES_MAX)
 
 REQUEST_BYTES_MAX = cython.declare(cython.Py_ssize_t, limits.REQUEST_BYTES_MAX)

@@ -21,8 +21,8 @@ from cython.cimports.libc.stdint import int64_t
 
 from beanpole_ids import limits
 
-SHARE_NS = cython.declare(int64_t, limits.FAIR_SHARE_US * 1_000)
-DEBT_MAX_NS = cython.declare(int64_t, limits.FAIR_DEBT_MS_MAX * 1_000_000)
+SHARE_NS = cython.declare(int64_t, 200_000)  # for which a source is served when others wait: a fifth of a turn
+DEBT_MAX_NS = cython.declare(int64_t, 5_000_000)  # that a source can have had too much: a request may take longer
 
 
 @cython.cclass

@@ -44,6 +44,9 @@ from beanpole_ids.texts import Child, Job, Texts, start_lua
 from beanpole_ids.waiting import Waiting
 from beanpole_ids.window import Window
 
+LUA_AHEAD_MAX = 1_000  # texts in Lua that are made ahead at a time; they are lost when the second is over
+WAITING_NUMBERS = 100  # numbers that take as long as another request
+
 DROPPED = ("malformed", "reply", "own address", "late", "crowded", "unproven")
 """Why a datagram is not answered: it is no JSON object; it is a reply; it comes from our own socket; it has waited
 longer than its client does; its source has too much waiting; no refusal is short enough for a source that may be
@@ -336,7 +339,7 @@ class Service:
                 line.texts_since_s = None
                 self.counters.want(key, create=line.number_count > 0, source=line.first.source)
                 return False
-            spent += 1 + (self.counts["numbers"] - before) // limits.WAITING_NUMBERS  # a refusal has none
+            spent += 1 + (self.counts["numbers"] - before) // WAITING_NUMBERS  # a refusal has none
             self.waiting.drop_first(line)
             if not line:
                 del self.waiting.queues[key]
@@ -413,7 +416,7 @@ class Service:
             return None
         first, left = counter.offer()
         block = counter.block if isinstance(counter.block, Block) and counter.block.rule is rule else None
-        ahead = min(2 * block.given, limits.LUA_AHEAD_MAX) if block else 0
+        ahead = min(2 * block.given, LUA_AHEAD_MAX) if block else 0
         if line := self.waiting.queues.get(key):
             requests = islice(line.in_turn(), limits.LUA_CALLS_MAX)
             wanted = [(each.count, each.salt) for each in requests if each.is_get]

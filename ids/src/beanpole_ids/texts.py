@@ -22,6 +22,9 @@ from beanpole_ids.rules.lua import TOO_LONG, LuaChild, LuaRule
 from beanpole_ids.rules.rule import Rule
 from beanpole_ids.rules.sequence import Counter, Key
 
+LUA_START_MS = 200  # between two starts: a rule that ends its process each time must not take all of a core
+LUA_TIMEOUT_S = 5  # after which a process that does not answer is ended, as one that is frozen
+
 
 class Child(Protocol):
     """A process that makes texts; see `LuaChild`."""
@@ -151,7 +154,7 @@ class Texts:
             self._fail()
             return
         self._forgotten.clear()
-        self._timer = asyncio.get_running_loop().call_later(limits.LUA_TIMEOUT_S, self._fail)
+        self._timer = asyncio.get_running_loop().call_later(LUA_TIMEOUT_S, self._fail)
 
     def _receive(self) -> None:
         """Take results, or notice that the process has ended."""
@@ -205,7 +208,7 @@ class Texts:
             for job in done:
                 self._alone[job.counter.key] = None
                 self._wanted.setdefault(job.counter.key.rule, {})[job.counter.key] = None
-        wait_s = max(0.0, self._started_s + limits.LUA_START_MS / 1000 - self.monotonic_s())
+        wait_s = max(0.0, self._started_s + LUA_START_MS / 1000 - self.monotonic_s())
         self._timer = asyncio.get_running_loop().call_later(wait_s, self._start_again)
 
     def _start_again(self) -> None:

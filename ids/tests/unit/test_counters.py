@@ -6,13 +6,14 @@ from pathlib import Path
 
 from beanpole_ids import limits
 from beanpole_ids.config import load
+from beanpole_ids.counters import ROUND_ROWS_NEW, WAITING_TURN
 from beanpole_ids.errors import DatabaseLostError, StorageError
 from beanpole_ids.mark import Mark
 from beanpole_ids.rules.sequence import Key
 from tests.unit.test_service import MIDNIGHT_S, NOBODY, World, configure, play, settle, until
 
 ROWS_MAX = limits.ROUND_ROWS
-ROWS_IN_USE = ROWS_MAX - limits.ROUND_ROWS_NEW
+ROWS_IN_USE = ROWS_MAX - ROUND_ROWS_NEW
 
 
 def key_of(app: str, rule: str = "day") -> Key:
@@ -190,7 +191,7 @@ def test_other_work_goes_on_while_many_are_served(tmp_path: Path) -> None:
         world.store.open.set()
         seen = 0
         while len(world.replies) < 1_000:
-            assert len(world.replies) <= seen + limits.WAITING_TURN
+            assert len(world.replies) <= seen + WAITING_TURN
             seen = len(world.replies)
             await asyncio.sleep(0)
         assert [each["seq"] for each in world.replies] == list(range(1_000))
@@ -212,7 +213,7 @@ def test_crowd_that_waits_for_a_counter_delays_no_other(tmp_path: Path) -> None:
         world.send(app_name="other", count=10)  # more than it has left
         seen = len(world.replies)
         await until(lambda: any(each["app_name"] == "other" for each in world.replies[seen:]))
-        assert len(world.replies) < seen + 10 * limits.WAITING_TURN
+        assert len(world.replies) < seen + 10 * WAITING_TURN
         await until(lambda: len(world.replies) == before + 3_001)
         assert [each["seq"] for each in world.replies if "seq" in each] == list(range(3_000))
 
@@ -272,7 +273,7 @@ def test_refusals_of_large_requests_take_no_longer_than_others(tmp_path: Path) -
             world.send(rule_name="long", count=1_000, seq=seq)
         world.store.open.set()
         await until(lambda: bool(world.replies))
-        for _ in range(1_000 // limits.WAITING_TURN):
+        for _ in range(1_000 // WAITING_TURN):
             await asyncio.sleep(0)
         assert [(each["code"], each["seq"]) for each in world.replies] == [(-3, seq) for seq in range(1_000)]
 

@@ -6,10 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beanpole_ids import limits
 from beanpole_ids.fair import Fair
 
-SHARE_NS = limits.FAIR_SHARE_US * 1_000
+SHARE_NS = 200_000
 
 STEPS = st.lists(
     st.tuples(st.sampled_from([b"a", b"b", b"c"]), st.integers(1, 3), st.integers(1, 400))

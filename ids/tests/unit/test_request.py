@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from beanpole_ids import limits
-from beanpole_ids.app import App
+from beanpole_ids.app import FAILURE_LOG_S, App
 from beanpole_ids.config import load
 from beanpole_ids.logs import open_logger
 from beanpole_ids.original import wire
@@ -151,7 +151,7 @@ def test_failed_requests_are_logged_once_in_a_while(
     monkeypatch.setattr(time, "monotonic", lambda: now_s)
     for _ in range(1_000):
         app.service.record_failure(RecursionError("of ours"))
-    now_s += limits.FAILURE_LOG_S
+    now_s += FAILURE_LOG_S
     app.service.record_failure(LookupError("another"))
     lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
     assert [(each["event"], each["requests"]) for each in lines] == [("request failed", 1), ("request failed", 1_001)]

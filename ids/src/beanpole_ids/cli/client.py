@@ -85,6 +85,8 @@ HTTP = URL(
     help="The HTTP of a node, which its configuration must have: HOST, HOST:PORT, http://HOST:PORT.",
 )
 
+COMMAND_PAGE = 500  # counters that a command asks a node for at a time: it answers others in between
+
 
 def verb(name: str, address: click.Option, short_help: str) -> Callable[[Callable[..., None]], click.Command]:
     """Make a verb of a function: --url and --json belong to each, and what goes wrong is one line."""
@@ -199,7 +201,7 @@ def all_counters(url: str, rule: str) -> Iterator[dict[str, Any]]:
     """Return the counters of a rule, page by page."""
     after: dict[str, object] = {}
     while True:
-        page = ask(url, "GET", "counters", rule, query={"limit": limits.COMMAND_PAGE} | after)
+        page = ask(url, "GET", "counters", rule, query={"limit": COMMAND_PAGE} | after)
         yield from page["counters"]
         if page["next"] is None:
             return

@@ -21,9 +21,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from beanpole_ids import app, limits
+from beanpole_ids import app
 from beanpole_ids.errors import ExitCode
 from beanpole_ids.rules.config import Config
+
+PROCESS_RESTART_S_MAX = 30  # before the next start of a process that fails again and again; the first pause is 1
+PROCESS_STEADY_S = 10  # after which the end of a process is no failure to start: another begins at once
 
 STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR2)
 RELOADS = (signal.SIGHUP, signal.SIGUSR1)
@@ -224,9 +227,9 @@ class Processes:
             self._stop()
             return
         now_s = time.monotonic()
-        is_failure = code != 0 and now_s - process.started_s < limits.PROCESS_STEADY_S
+        is_failure = code != 0 and now_s - process.started_s < PROCESS_STEADY_S
         process.failures = process.failures + 1 if is_failure else 0
-        pause_s = min(2.0 ** (process.failures - 1), limits.PROCESS_RESTART_S_MAX) if process.failures else 0.0
+        pause_s = min(2.0 ** (process.failures - 1), PROCESS_RESTART_S_MAX) if process.failures else 0.0
         process.due_s = now_s + pause_s
         how: dict[str, object] = {"code": code} if code >= 0 else {"signal": name_of(-code)}
         about = {"number": process.number, "pid": pid, **how, "in_s": pause_s}

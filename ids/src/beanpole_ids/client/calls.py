@@ -16,6 +16,8 @@ from typing import Any, Generic, Self, TypeVar
 from beanpole_ids import limits
 from beanpole_ids.errors import ArgumentError, IdServiceError, NoNodeError, UnexpectedReplyError
 
+COOKIE_CHARACTERS_MAX = 64  # of a cookie that is sent back: those of a node have 16
+
 REPLY_BYTES_MAX = 65_535
 """What a datagram can hold."""
 
@@ -238,7 +240,7 @@ class BaseClient(Generic[T]):
     def _take_cookie(self, node: Node, reply: dict[str, Any]) -> bool:
         """Keep the cookie of a reply; return whether the node wants to be asked again with it."""
         cookie = reply.get("cookie")
-        if reply["code"] != NEEDS_COOKIE or not isinstance(cookie, str) or len(cookie) > limits.COOKIE_CHARACTERS_MAX:
+        if reply["code"] != NEEDS_COOKIE or not isinstance(cookie, str) or len(cookie) > COOKIE_CHARACTERS_MAX:
             return False
         self._cookies[node] = cookie
         return True

@@ -11,6 +11,8 @@ from collections.abc import Callable
 
 from beanpole_ids import limits
 
+HTTP_HANDOVER_MAX = 1_000  # requests that wait for the loop of the service: more than there are connections
+
 
 class Handover:
     """A queue before a loop."""
@@ -24,7 +26,7 @@ class Handover:
 
     def add(self, work: Callable[[], None]) -> bool:
         """Have the loop do some work; return whether there was room for it. For another thread."""
-        if len(self._waiting) >= limits.HTTP_HANDOVER_MAX:
+        if len(self._waiting) >= HTTP_HANDOVER_MAX:
             return False
         # First the work, then the question: the loop asks for work after it has said that it sleeps.
         self._waiting.append(work)

@@ -12,6 +12,8 @@ from beanpole_ids.errors import NoNumberError, StorageError
 from beanpole_ids.service import Service
 from beanpole_ids.storage.measured import Measured
 
+HEALTH_MS = 1_000  # for which a health check speaks for later ones: many can't load the database
+
 
 class Health:
     """The health of a service."""
@@ -56,7 +58,7 @@ class Health:
             if self.monotonic_s() < self._valid_until_s:
                 return True
             self._check = asyncio.create_task(self._ask())
-        done, _ = await asyncio.wait({self._check}, timeout=limits.HEALTH_MS / 1000)
+        done, _ = await asyncio.wait({self._check}, timeout=HEALTH_MS / 1000)
         return bool(done)
 
     async def _ask(self) -> None:
@@ -66,4 +68,4 @@ class Health:
             pass  # the store has recorded it
         finally:
             self._check = None
-            self._valid_until_s = self.monotonic_s() + limits.HEALTH_MS / 1000
+            self._valid_until_s = self.monotonic_s() + HEALTH_MS / 1000

@@ -20,6 +20,8 @@ from beanpole_ids.http.response import JSON, TEXT, Answer, ProblemError, Respons
 from beanpole_ids.request import BadRequestError
 from beanpole_ids.service import Service
 
+HTTP_PAGES_WAITING_MAX = 128  # requests for metrics and lists that wait: they are answered one at a time
+
 Serve = Callable[[Asked, Answer], None]
 Route = tuple[str, tuple[str, ...], Serve]
 """What is served at a path: its pattern, as the API has it, its methods, and who serves it."""
@@ -233,7 +235,7 @@ class Routes:
 
         Raises ProblemError: too many wait.
         """
-        if self._waiting_count >= limits.HTTP_PAGES_WAITING_MAX:
+        if self._waiting_count >= HTTP_PAGES_WAITING_MAX:
             raise ProblemError("busy", "too many requests for metrics and lists wait")
         self._waiting_count += 1
         try:

@@ -29,6 +29,10 @@ from beanpole_ids.http.response import CLOSE, ProblemError, Response, problem
 from beanpole_ids.http.routes import ALWAYS, Routes
 from beanpole_ids.waiting import network_of
 
+HTTP_STOP_MS = 2_000  # that clients have at a stop to take their last answer
+HTTP_EXTRA_MAX = 20  # connections above the limits that get an answer only from /health and /metrics
+HTTP_BACKLOG = 1024  # connections that the kernel queues before they are accepted
+
 PLAIN = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
 """Fields of every response."""
 
@@ -192,7 +196,7 @@ class Places:
             connection.is_extra = True
             self._extra_count += 1
             self.refused_count += 1
-            if self._extra_count > limits.HTTP_EXTRA_MAX:
+            if self._extra_count > HTTP_EXTRA_MAX:
                 self._cut_off(each for each in self._others(connection) if each.is_extra)
 
     def _others(self, connection: Connection) -> list[Connection]:
@@ -262,7 +266,7 @@ class Web:
                 server_header=False,
                 date_header=False,
                 proxy_headers=False,
-                backlog=limits.HTTP_BACKLOG,
+                backlog=HTTP_BACKLOG,
                 timeout_keep_alive=int(self.timeout_s) or 1,
             )
         )
@@ -288,7 +292,7 @@ class Web:
             return
         self._loop.call_soon_threadsafe(self._give_up)
         try:
-            await asyncio.wait_for(self._ended.wait(), limits.HTTP_STOP_MS / 1000)
+            await asyncio.wait_for(self._ended.wait(), HTTP_STOP_MS / 1000)
         except TimeoutError:
             self._loop.call_soon_threadsafe(self._abort)
             await self._ended.wait()
@@ -394,7 +398,7 @@ def listen(host: str, port: int) -> list[socket.socket]:
         names = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         for family, _, _, _, address in dict.fromkeys(names):  # one may be in /etc/hosts twice
             try:
-                found.append(socket.create_server(address, family=family, backlog=limits.HTTP_BACKLOG))
+                found.append(socket.create_server(address, family=family, backlog=HTTP_BACKLOG))
             except OSError as error:
                 if error.errno != errno.EAFNOSUPPORT:  # else this system has no IPv6
                     raise

@@ -19,6 +19,8 @@ from typing import NamedTuple
 from beanpole_ids import limits
 from beanpole_ids.errors import RuleError
 
+ZONES_MAX = 64  # time zones whose changes of local time are remembered
+
 OTHER_NODE = "-"
 """The cycle of a fingerprint that another node has."""
 
@@ -49,7 +51,7 @@ def digest(*parts: object) -> str:
     return hashlib.blake2b(json.dumps(parts).encode(), digest_size=6).hexdigest()
 
 
-@lru_cache(limits.ZONES_MAX)
+@lru_cache(ZONES_MAX)
 def zone_shape(zone: tzinfo) -> tuple[tuple[int, int], ...]:
     """Return how a zone's local time runs: when it changes, and its seconds from UTC since then.
 

@@ -30,6 +30,9 @@ from beanpole_ids import limits
 from beanpole_ids.errors import NeedRangeError, RuleCostError, RuleError, RuleFailedError
 from beanpole_ids.rules.cycle import Cycle
 
+LUA_TRIED_CALLS = 256  # calls in a message while a rule is tried
+LUA_START_TIMEOUT_S = 60  # that a configuration which is read waits for the process: a machine may be busy
+
 NUMBERS = count(1)
 
 TOO_LONG = "too much time"
@@ -204,12 +207,12 @@ class LuaProcess:
 
         Raises RuleError: the process can't be started, or does not answer.
         """
-        place, count = 0, limits.LUA_TRIED_CALLS
+        place, count = 0, LUA_TRIED_CALLS
         while place < len(calls):
             try:
                 if self.child is None:
                     self.child = LuaChild()
-                    self.child.socket.settimeout(limits.LUA_START_TIMEOUT_S)
+                    self.child.socket.settimeout(LUA_START_TIMEOUT_S)
                 self.child.send(rule, calls[place : place + count])
                 found = self.child.receive()
             except (BrokenPipeError, ConnectionResetError):  # it had ended before it was asked

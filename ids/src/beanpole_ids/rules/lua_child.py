@@ -24,12 +24,16 @@ from lupa import lua51
 
 from beanpole_ids import limits
 
+LUA_REPLY_BYTES_MAX = 131_072  # the largest numbers, and as many again for what JSON escapes
+LUA_AHEAD_MS = 2  # for numbers that are made ahead, or together with others: nobody may ask for them
+LUA_TURN_MS = 10  # of CPU after which this process turns to another rule
+
 SANDBOX = Path(__file__).with_name("sandbox.lua").read_bytes()
 
 KEPT_BYTES_MAX = limits.LUA_MEMORY_BYTES_MAX // 2
 """Bytes that a rule may keep between two calls."""
 
-AHEAD_S = limits.LUA_AHEAD_MS / 1000
+AHEAD_S = LUA_AHEAD_MS / 1000
 
 COSTS = ("not enough memory", "stack overflow", "out of memory")
 """How the errors end or begin by which a rule has used up what it may have."""
@@ -156,15 +160,15 @@ class Rules:
         if "source" in asked:
             self.sources[number] = asked["source"]
         results: list[bytes] = []
-        end_s, size = time.process_time() + limits.LUA_TURN_MS / 1000, 0
+        end_s, size = time.process_time() + LUA_TURN_MS / 1000, 0
         for call in asked["calls"]:
             self.limit_s(limits.LUA_MS_MAX / 1000)
             result = orjson.dumps(self.run(number, call))
             self.limit_s(0)
-            if len(result) > limits.LUA_REPLY_BYTES_MAX:
+            if len(result) > LUA_REPLY_BYTES_MAX:
                 result = orjson.dumps(["failed", f"numbers of more than {limits.REPLY_BYTES_MAX} bytes"])
             size += len(result)
-            if results and size > limits.LUA_REPLY_BYTES_MAX:
+            if results and size > LUA_REPLY_BYTES_MAX:
                 break
             results.append(result)
             if time.process_time() > end_s:

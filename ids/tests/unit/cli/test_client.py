@@ -10,8 +10,8 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 import pytest
 
+from beanpole_ids.cli.client import COMMAND_PAGE
 from beanpole_ids.cli.main import main
-from beanpole_ids.limits import COMMAND_PAGE
 from tests.unit.client.node import Asked, closed_port, counting, node, reply
 
 APPS = [*(f"a-{number:04}" for number in range(COMMAND_PAGE - 1)), "b-\udcff", "c", "d"]

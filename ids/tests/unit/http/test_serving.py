@@ -13,9 +13,9 @@ import uvloop
 
 from beanpole_ids import limits
 from beanpole_ids.http.asked import Asked
-from beanpole_ids.http.handover import Handover
+from beanpole_ids.http.handover import HTTP_HANDOVER_MAX, Handover
 from beanpole_ids.http.response import Answer, Response, problem
-from beanpole_ids.http.serving import Connection, Places, Web, listen
+from beanpole_ids.http.serving import HTTP_EXTRA_MAX, Connection, Places, Web, listen
 from beanpole_ids.waiting import network_of
 
 Story = Callable[["World"], Awaitable[None]]
@@ -350,16 +350,16 @@ def test_too_many_connections_are_told_so_and_health_is_served(limit: str) -> No
         for path in ("/health", "/metrics"):
             extra = await world.connect(get(path) * 2)
             assert (await extra.rest()).endswith(b"\r\n\r\n" + path.encode()), "one answer"
-        idle = [await world.connect() for _ in range(limits.HTTP_EXTRA_MAX + 1)]
+        idle = [await world.connect() for _ in range(HTTP_EXTRA_MAX + 1)]
         assert await idle[0].rest() == b"", "those that ask nothing do not take the place of one that asks"
         extra = await world.connect(get("/health"))
         assert (await extra.rest()).endswith(b"/health")
-        assert len(world.connections) <= 3 + limits.HTTP_EXTRA_MAX
+        assert len(world.connections) <= 3 + HTTP_EXTRA_MAX
         for held, peer in zip(world.stub.held, peers, strict=True):
             held(Response(200, b"late"))
             assert (await peer.response())[2] == b"late"
             await peer_end(peer)
-        await world.until(lambda: len(world.connections) <= limits.HTTP_EXTRA_MAX)
+        await world.until(lambda: len(world.connections) <= HTTP_EXTRA_MAX)
         peer = await world.connect(get("/a"))
         assert (await peer.response())[0] == (200 if limit == "all" else 503)
         for each in (peer, *idle):
@@ -431,12 +431,12 @@ def test_what_waits_has_an_end() -> None:
         done: list[int] = []
         readings = itertools.count(0, limits.TURN_US * 1_000)
         handover = Handover(asyncio.get_running_loop(), lambda: next(readings))
-        assert all(handover.add(partial(done.append, each)) for each in range(limits.HTTP_HANDOVER_MAX))
+        assert all(handover.add(partial(done.append, each)) for each in range(HTTP_HANDOVER_MAX))
         assert not handover.add(lambda: None)
         for count in range(1, 4):
             await asyncio.sleep(0)
             assert len(done) == count, "one a turn, as by this clock each takes the time of a turn"
-        for _ in range(limits.HTTP_HANDOVER_MAX):
+        for _ in range(HTTP_HANDOVER_MAX):
             await asyncio.sleep(0)
         assert done == sorted(done)
         assert handover.add(partial(done.append, -1))
