@@ -27,7 +27,7 @@ import click.shell_completion
 from beanpole import limits
 from beanpole.cli.errors import Failure, exit_code_of, forget_output, sentence_of
 from beanpole.cli.quantities import notes_of
-from beanpole.cli.wrapping import wrapped
+from beanpole.cli.wrapping import SETTINGS, wrapped
 from beanpole.client import Address, Backoff, Client
 from beanpole.errors import ArgumentError, BeanpoleError, ExitCode
 from beanpole.protocol import wire
@@ -44,13 +44,8 @@ Exit codes:
   130  interrupted (143: by SIGTERM)
 """
 
-SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
-
-TUBE_PREFIX = "tube:"
-"""Distinguishes a tube whose name is a number from a job; no name has a colon."""
-
-PROGRESS_FROM = 1_000
-"""Jobs, or bytes, at which a progress bar is shown: below, it would be over at once."""
+TUBE_PREFIX = "tube:"  # before a tube whose name is a number; no name has a colon
+PROGRESS_FROM = 1_000  # jobs, or bytes: with fewer, a progress bar would be over at once
 
 # --- Arguments --------------------------------------------------------------------------------------------------------
 
@@ -61,7 +56,6 @@ class Tube(click.ParamType[str]):
     name = "tube"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return the name if it is one."""
         name = str(value).removeprefix(TUBE_PREFIX)
         try:
             wire.tube_name(name)
@@ -82,7 +76,6 @@ class Tube(click.ParamType[str]):
 
 
 TUBE = Tube()
-"""The name of a tube."""
 
 
 class Url(click.ParamType[str]):
@@ -91,7 +84,6 @@ class Url(click.ParamType[str]):
     name = "url"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return the URL of an address."""
         try:
             return str(Address.of(value))
         except ArgumentError as error:
@@ -99,7 +91,6 @@ class Url(click.ParamType[str]):
 
 
 URL = Url()
-"""The address of a server."""
 
 
 class Number(click.ParamType[int]):
@@ -111,7 +102,6 @@ class Number(click.ParamType[int]):
         self.maximum = maximum
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Return the number if it is one."""
         try:
             number = int(value)
         except ValueError:
@@ -122,14 +112,8 @@ class Number(click.ParamType[int]):
 
 
 ID = Number("id", 1, 2**64 - 1)
-"""The id of a job."""
-
 COUNT = Number("n", 1, limits.PRI_MAX)
-"""How many jobs."""
-
-
 PRIORITY = Number("priority", 0, limits.PRI_MAX)
-"""The priority of a job; the smallest comes first."""
 
 
 class Target(click.ParamType[int | str]):
@@ -139,7 +123,6 @@ class Target(click.ParamType[int | str]):
     shell_complete = TUBE.shell_complete
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | str:
-        """Return an id or a name."""
         if not isinstance(value, str):
             return int(value)
         if value.isascii() and value.isdigit():
@@ -179,7 +162,6 @@ class Server:
         return client
 
     def close(self) -> None:
-        """Close every connection."""
         for client in self._clients:
             client.close()
 
@@ -214,7 +196,6 @@ class Output:
         self.as_json = as_json
 
     def write(self, data: bytes) -> None:
-        """Write bytes as they are."""
         write_all(sys.stdout.buffer, data)
 
     def line(self, text: str) -> None:
@@ -246,18 +227,9 @@ class Output:
         sys.stdout.flush()
 
 
-def jobs_text(number: int) -> str:
-    """Return ``1 job`` or ``2 jobs``."""
-    return f"{number} job" if number == 1 else f"{number} jobs"
-
-
-def confirm_deletion(server: Server, tube: str, there: Mapping[str, int]) -> None:
-    """Ask whether to delete so many jobs of each state. Raise Failure for no, UsageError without a terminal."""
-    if not sys.stdin.isatty():
-        raise click.UsageError("there is no terminal to ask on: give --yes")
-    what = ", ".join(f"{number} {state}" for state, number in there.items())
-    if not click.confirm(f"Delete jobs of {tube} at {server.address} ({what})?", err=True):
-        raise Failure("nothing was deleted")
+def jobs_text(number: int, what: str = "job") -> str:
+    """Return ``1 job`` or ``2 jobs``, or how many there are of something else."""
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def cell(value: object) -> str:

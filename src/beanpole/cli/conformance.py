@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from beanpole.cli.common import SETTINGS, Output
+from beanpole.cli.common import Output
 from beanpole.cli.errors import Failure, sentence_of
 from beanpole.cli.quantities import Duration, notes_of
+from beanpole.cli.wrapping import SETTINGS
 from beanpole.errors import BeanpoleError, ExitCode
 
 if TYPE_CHECKING:

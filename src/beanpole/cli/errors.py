@@ -26,6 +26,7 @@ from beanpole.errors import (
     TimedOutError,
 )
 
+# The exit code of an error; FAILED for all others.
 CODES: tuple[tuple[type[Exception], ExitCode], ...] = (
     (NotFoundError, ExitCode.NOT_FOUND),
     (TimedOutError, ExitCode.TIMED_OUT),
@@ -33,14 +34,12 @@ CODES: tuple[tuple[type[Exception], ExitCode], ...] = (
     (ArgumentError, ExitCode.USAGE),
     (RulesError, ExitCode.USAGE),
 )
-"""The exit code of an error; FAILED for all others."""
 
-SIGNAL_CODE = 128
-"""What a shell adds to the number of the signal that ended a command."""
+SIGNAL_CODE = 128  # what a shell adds to the number of the signal that ended a command
 
 
-def exit_code_of(error: BaseException) -> ExitCode:
-    """Return the exit code that says what kind of error it is."""
+def exit_code_of(error: BaseException | None) -> ExitCode:
+    """Return the exit code that says what kind of error it is; FAILED for none."""
     if isinstance(error, BatchError) and isinstance(error.__cause__, BeanpoleError):
         error = error.__cause__
     return next((code for kind, code in CODES if isinstance(error, kind)), ExitCode.FAILED)

@@ -1,9 +1,10 @@
-"""``beanpole peek|stats|tubes``: inspect a server; and what `top`, `tail` and `doctor` share, which watch one."""
+"""``beanpole peek|stats|tubes|sessions|explain``; and what `top`, `tail` and `doctor` share, which watch a server."""
 
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import asdict
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -12,15 +13,18 @@ import click
 from beanpole.cli.common import TARGET, Output, Server, body_fields, indented, verb
 from beanpole.cli.errors import Failure, missing, note
 from beanpole.cli.quantities import Duration
-from beanpole.client import Client, Job, StatsJob, StatsTube
+from beanpole.cli.wrapping import wrapped
+from beanpole.client import Client, Explanation, Job, StatsJob, StatsTube
+from beanpole.client.sessions import SessionInfo
 from beanpole.errors import ExitCode, NotFoundError
-from beanpole.operations.listing import Facts, reasons_of
+from beanpole.operations.listing import Facts, need, reasons_of
 from beanpole.operations.plan import run
 from beanpole.server.logs import visible
 
 if TYPE_CHECKING:
     from beanpole.client import AsyncClient
 
+# The columns of `tubes`, and the fields of StatsTube that are in them.
 COLUMNS: dict[str, str] = {
     "tube": "name",
     "ready": "current_jobs_ready",
@@ -33,7 +37,23 @@ COLUMNS: dict[str, str] = {
     "paused": "pause_time_left",
     "total": "total_jobs",
 }
-"""The columns of `tubes`, and the fields of StatsTube that are in them."""
+
+SESSION_COLUMNS = [
+    "number",
+    "peer",
+    "name",
+    "since",
+    "last_command",
+    "age",
+    "used",
+    "watched",
+    "waiting",
+    "held",
+    "oldest",
+]
+
+# What a server counts of a tube: its jobs, and the clients that want some.
+COUNTS = ("ready", "reserved", "delayed", "buried", "watching", "waiting")
 
 
 def typed(stats: Mapping[str, int | str]) -> dict[str, Any]:
@@ -165,16 +185,88 @@ def all_tubes(client: Client[bytes]) -> list[StatsTube]:
     return [result.result() for result in results if not isinstance(result.error, NotFoundError)]
 
 
+@verb("sessions")
+def sessions(server: Server, out: Output) -> None:
+    """Show who is connected to a server: what each session did last, waits for and holds.
+
+    Durations are in seconds. A name is what a client has called itself. The server must know list-sessions.
+    """
+    client = server.client()
+    run(client, need("list-sessions"))
+    out.table(SESSION_COLUMNS, (asdict(each) if out.as_json else session_row(each) for each in pages(client)))
+
+
+def pages(client: Client[bytes]) -> Iterator[SessionInfo]:
+    """Return all sessions, a page at a time."""
+    page = client.list_sessions()
+    while page:
+        yield from page
+        page = client.list_sessions(after=page[-1].number)
+
+
+def session_row(session: SessionInfo) -> dict[str, object]:
+    """Return what the table shows of a session."""
+    more = session.watched_count - len(session.watched)
+    return {
+        "number": session.number,
+        "peer": session.peer,
+        "name": session.name,
+        "since": round(session.since),
+        "last_command": session.last_command or "-",
+        "age": round(session.last_command_age),
+        "used": session.used,
+        "watched": " ".join(session.watched) + f" and {more} more" * (more > 0),
+        "waiting": "" if session.waiting is None else round(session.waiting),
+        "held": session.jobs_held,
+        "oldest": "" if session.oldest_held is None else round(session.oldest_held),
+    }
+
+
+@verb("explain")
+@click.argument("what", type=TARGET, nargs=-1, required=True, metavar="TUBE|ID...")
+def explain(server: Server, out: Output, what: tuple[int | str, ...]) -> ExitCode:
+    """Say why the job ID is not being done, or why TUBE hands out no jobs.
+
+    Each reason that holds now is a line; the page "Protocol" lists the words in front of them. A tube whose name is a
+    number is written tube:123. The server must know explain.
+    """
+    client, code = server.client(), ExitCode.OK
+    for each in what:
+        try:
+            found = client.explain(each) if isinstance(each, int) else client.explain_tube(each)
+        except NotFoundError:
+            out.flush()
+            note(f"there is no {'job' if isinstance(each, int) else 'tube'} {each}")
+            code = code or ExitCode.NOT_FOUND
+        else:
+            out.record(explanation_record(found), wrapped("\n".join(explanation_lines(found))))
+    return code
+
+
+def explanation_record(found: Explanation) -> dict[str, object]:
+    """Return all that was said, for JSON."""
+    known = {key: int(value) if value.isdecimal() and key != "tube" else value for key, value in found.items()}
+    reasons = [{"word": each.word, "facts": each.facts, "text": each.text} for each in found.reasons]
+    return known | {"reasons": reasons}
+
+
+def explanation_lines(found: Explanation) -> list[str]:
+    """Return all that was said, for people."""
+    if "id" in found:
+        place = f", number {found['place']} in the line" if "place" in found else ""
+        head = f"job {found['id']} of {found['tube']}: {found['state']}{place}"
+    else:
+        head = f"tube {found['tube']}: {', '.join(f'{found[key]} {key}' for key in COUNTS if key in found)}"
+    reasons = [line for each in found.reasons for line in indented(each.word, each.text)]
+    return [head, *(reasons or ["  - nothing is in its way"])]
+
+
 # --- Watching ---------------------------------------------------------------------------------------------------------
 
-ANSWER_TIMEOUT_S = 10.0
-"""Seconds of silence after which a server counts as lost."""
+ANSWER_TIMEOUT_S = 10.0  # of silence, after which a server counts as lost
 
-now_ns = time.monotonic_ns
-"""The clock of samples."""
-
-unix_s = time.time
-"""The clock that people read."""
+now_ns = time.monotonic_ns  # the clock of samples
+unix_s = time.time  # the clock that people read
 
 
 @asynccontextmanager

@@ -62,7 +62,7 @@ def report(out: Output, do: str, done: str | Callable[[Any], str], outcomes: Seq
             raise each.error
         out.flush()
         note(why(each, do))
-        code = code or (ExitCode.FAILED if each.error is None else exit_code_of(each.error))
+        code = code or exit_code_of(each.error)
     return code
 
 

@@ -20,8 +20,9 @@ from typing import IO, Any
 
 import click
 
-from beanpole.cli.common import EXIT_CODES, SETTINGS, TUBE, Output, Server, Tube, verb
+from beanpole.cli.common import EXIT_CODES, TUBE, Output, Server, Tube, verb
 from beanpole.cli.errors import Failure, missing, note, reporting
+from beanpole.cli.wrapping import SETTINGS
 from beanpole.client import Client, Rules
 from beanpole.client.ruling import pattern_bytes
 from beanpole.errors import ArgumentError, ExitCode, NotFoundError, RulesError, UnsupportedError

@@ -21,7 +21,7 @@ from beanpole.cli.common import TUBE, Number, Output, Server, body_fields, jobs_
 from beanpole.cli.errors import Failure, exit_code_of, explained, missing, note, reporting
 from beanpole.cli.list import listed, place_of
 from beanpole.cli.options import scan_options
-from beanpole.cli.tube_verbs import enter, report_reserved
+from beanpole.cli.tube_verbs import Progress, enter, report_reserved
 from beanpole.client import JobInfo, StatsJob
 from beanpole.client import limits as client_limits
 from beanpole.client.extensions import RESTING, STATES
@@ -30,8 +30,7 @@ from beanpole.operations.batches import Copy, batches, delete, put_copies, raise
 from beanpole.operations.listing import Filter, count_of, with_bodies
 from beanpole.operations.plan import run, walk
 
-PIECE = 1_000
-"""Jobs that are exported or imported in one round trip."""
+PIECE = 1_000  # jobs that are imported in one round trip
 
 
 # --- Export -----------------------------------------------------------------------------------------------------------
@@ -104,24 +103,21 @@ def export_and_remove(server: Server, out: Output, file: IO[bytes], tube: str, s
     there = enter(client, tube, states)
     out.flush()
     sync_folder(file)
-    count = pending = 0
-
-    def story() -> str:
-        more = f"; up to {jobs_text(pending)} may be in the file and in the tube" if pending else ""
-        return f"{jobs_text(count)} of {tube} exported and removed{more}; call it again with --append, or >>, to go on"
-
-    with reporting(story), progress("Exporting", sum(there.values())) as advance:
+    progress = Progress(
+        f"{{}} of {tube} exported and removed",
+        "call it again with --append, or >>, to go on",
+        "up to {} may be in the file and in the tube",
+    )
+    with progress.shown("Exporting", sum(there.values())):
         for batch in walk(client, batches(tube, there)):
-            pending = len(batch)
+            progress.pending = len(batch)
             write_all(file, b"".join(line_of(each.stats, each.body, each.state, each.delay_s) for each in batch))
             file.flush()
             os.fsync(file.fileno())
             run(client, delete(batch))
-            count += len(batch)
-            pending = 0
-            advance(len(batch))
+            progress.add(len(batch))
     report_reserved(client, tube)
-    report_exported(tube, count)
+    report_exported(tube, progress.done)
     return ExitCode.OK
 
 

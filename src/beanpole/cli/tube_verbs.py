@@ -1,26 +1,58 @@
-"""``beanpole move|redrive|clear``: what is done to the jobs of a tube."""
+"""``beanpole pause|resume|move|redrive|clear``: what is done to a tube, and to its jobs."""
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import click
 
-from beanpole.cli.common import TUBE, URL, Output, Server, confirm_deletion, jobs_text, progress, verb
+from beanpole.cli.common import TUBE, URL, Output, Server, jobs_text, progress, verb
 from beanpole.cli.errors import Failure, exit_code_of, explained, missing, note, reporting
 from beanpole.cli.job_verbs import why
 from beanpole.cli.options import REASON, choice_options
+from beanpole.cli.quantities import SECONDS
 from beanpole.client import Client, JobInfo
 from beanpole.client.extensions import RESTING
-from beanpole.errors import BeanpoleError, ExitCode
+from beanpole.errors import ExitCode
 from beanpole.operations import batches
-from beanpole.operations.batches import Copy, Taken, of_state, put_copies, raise_lost
+from beanpole.operations.batches import Copy, of_state, put_copies, raise_lost
 from beanpole.operations.listing import Filter, count_of, jobs_of, need
 from beanpole.operations.plan import run, walk
 from beanpole.operations.table import OPERATIONS
 
-PIECE = 10_000
-"""Jobs that a server moves in one command: what is done is done, and progress is seen."""
+PIECE = 10_000  # jobs that a server moves in one command: what is done is done, and progress is seen
+
+
+class Progress:
+    """How far a verb came: a bar on a terminal, and the sentence of who stops it."""
+
+    def __init__(self, done: str, onward: str, doubt: str = "") -> None:
+        """Take what is to be said of jobs that are done and of those that are pending, and how to go on."""
+        self._sentences = done, doubt
+        self._onward = onward
+        self._advance: Callable[[int], object] = lambda _: None
+        self.done = 0
+        self.pending = 0
+        """Jobs that may be done or not when the verb is stopped now."""
+
+    @contextmanager
+    def shown(self, label: str, total: int) -> Iterator[None]:
+        """Show a bar, and have what stops the verb say how far it came. Raises Failure."""
+        with reporting(self.sentence), progress(label, total) as self._advance:
+            yield
+
+    def add(self, number: int) -> None:
+        """Count jobs that are done; none is pending then."""
+        self.done += number
+        self.pending = 0
+        self._advance(number)
+
+    def sentence(self) -> str:
+        """Return how far it came, and how to go on."""
+        done, doubt = self._sentences
+        more = f"; {doubt.format(jobs_text(self.pending))}" if self.pending else ""
+        return f"{done.format(jobs_text(self.done))}{more}; {self._onward}"
 
 
 def enter(client: Client[bytes], tube: str, states: tuple[str, ...]) -> dict[str, int]:
@@ -35,6 +67,31 @@ def report_reserved(client: Client[bytes], tube: str) -> None:
         number = run(client, count_of(tube, ["reserved"]))
     if number:
         note(f"{number} reserved {'job stays' if number == 1 else 'jobs stay'} in {tube}")
+
+
+# --- Pause ------------------------------------------------------------------------------------------------------------
+
+
+@verb("pause")
+@click.argument("tube", type=TUBE)
+@click.option("--for", "pause_s", type=SECONDS, default=3600, show_default=True, help="How long.")
+def pause(server: Server, out: Output, tube: str, pause_s: int) -> None:
+    """Keep the jobs of TUBE from being reserved.
+
+    Jobs can still be put, looked at, and reserved by their id. A new pause takes the place of an old one.
+    """
+    with missing(f"there is no tube {tube}"):
+        server.client().pause_tube(tube, pause_s)
+    out.record({"tube": tube, "pause": pause_s}, f"{tube} is paused for {pause_s} s")
+
+
+@verb("resume")
+@click.argument("tube", type=TUBE)
+def resume(server: Server, out: Output, tube: str) -> None:
+    """End the pause of TUBE. It is no error if there is none."""
+    with missing(f"there is no tube {tube}"):
+        server.client().pause_tube(tube, 0)
+    out.record({"tube": tube, "pause": 0}, f"{tube} resumed")
 
 
 # --- Move -------------------------------------------------------------------------------------------------------------
@@ -83,67 +140,50 @@ def move(
     if source == target and (to_url is None or is_same(client, putting)):
         raise click.UsageError("FROM and TO are the same tube of the same server")
     there = enter(client, source, states or RESTING)
+    progress = Progress("moved {}", "call it again to move the rest", "up to {} may be in both tubes")
     if reason:
-        moved = one_by_one(client, "move", {"to": target}, tube=source, there=there, count=count, reason=reason)
+        one_by_one(client, progress, "move", {"to": target}, tube=source, there=there, count=count, reason=reason)
     else:
-        moved = Mover(client, putting, source, target, ready=ready).move(there, count)
+        move_all(client, putting, progress, source, target, there=there, count=count, ready=ready)
     report_reserved(client, source)
+    moved = progress.done
     out.record({"from": source, "to": target, "moved": moved}, f"{jobs_text(moved)} moved from {source} to {target}")
     return ExitCode.OK
 
 
-class Mover:
-    """Moves jobs from tube to tube, and knows how far it came."""
-
-    def __init__(self, client: Client[bytes], putting: Client[bytes], source: str, target: str, *, ready: bool) -> None:
-        self._client = client
-        self._putting = putting
-        self._source = source
-        self._target = target
-        self._ready = ready
-        self._moved = self._pending = 0
-
-    def move(self, there: Mapping[str, int], count: int | None) -> int:
-        """Move so many jobs of each state, `count` in all; return how many were moved."""
-        whole = moved_whole(self._client.features(), ready=self._ready) if self._putting is self._client else ()
-        twice = 0
-        total = min(sum(there.values()), count or sys.maxsize)
-        with reporting(self._story), progress("Moving", total) as advance:
-            for state, number in there.items():
-                left = min(number, sys.maxsize if count is None else count - self._moved)
-                if state in whole:
-                    for done in in_pieces(self._client, self._source, state, self._target, left):
-                        self._moved += done
-                        left -= done
-                        advance(done)
-                    if left and run(self._client, count_of(self._source, [state])):
-                        raise Failure(f"the server moves no more {state} jobs into {self._target}; {self._story()}")
-                    continue
-                for batch in walk(self._client, of_state(self._source, state, left)):
-                    self._pending = len(batch)
-                    copied, failure = self._copied(batch)
-                    twice += run(self._client, batches.delete(copied))
-                    self._moved += len(copied)
-                    self._pending = 0
-                    advance(len(copied))
-                    if failure is not None:
-                        said = explained(self._putting, failure)
-                        raise Failure(f"{said}; {self._story()}", exit_code_of(failure))
-        if twice:
-            note(f"in both tubes, because a worker of {self._source} reserved them: {jobs_text(twice)}")
-        return self._moved
-
-    def _copied(self, batch: list[Taken]) -> tuple[list[Taken], BeanpoleError | None]:
-        """Put the jobs of a batch; return those that are put and may be deleted, and the first error."""
-        copies = [Copy.of(each, ready=self._ready) for each in batch]
-        results = run(self._putting, put_copies(self._target, copies))
-        raise_lost(results)
-        done = [each for each, result in zip(batch, results, strict=True) if result.error is None]
-        return done, next((result.error for result in results if result.error is not None), None)
-
-    def _story(self) -> str:
-        more = f"; up to {jobs_text(self._pending)} may be in both tubes" if self._pending else ""
-        return f"moved {jobs_text(self._moved)}{more}; call it again to move the rest"
+def move_all(
+    client: Client[bytes],
+    putting: Client[bytes],
+    progress: Progress,
+    source: str,
+    target: str,
+    *,
+    there: Mapping[str, int],
+    count: int | None,
+    ready: bool,
+) -> None:
+    """Move so many jobs of each state, `count` in all. Raises Failure: not all could be moved."""
+    whole = moved_whole(client.features(), ready=ready) if putting is client else ()
+    twice = 0
+    with progress.shown("Moving", at_most(there, count)):
+        for state, number in there.items():
+            left = min(number, sys.maxsize if count is None else count - progress.done)
+            if state in whole:
+                left = in_pieces(client, progress, source, state, to=target, count=left)
+                if left and run(client, count_of(source, [state])):
+                    raise Failure(f"the server moves no more {state} jobs into {target}; {progress.sentence()}")
+                continue
+            for batch in walk(client, of_state(source, state, left)):
+                progress.pending = len(batch)
+                results = run(putting, put_copies(target, [Copy.of(each, ready=ready) for each in batch]))
+                raise_lost(results)
+                copied = [each for each, result in zip(batch, results, strict=True) if result.error is None]
+                twice += run(client, batches.delete(copied))
+                progress.add(len(copied))
+                if failure := next((each.error for each in results if each.error is not None), None):
+                    raise Failure(f"{explained(putting, failure)}; {progress.sentence()}", exit_code_of(failure))
+    if twice:
+        note(f"in both tubes, because a worker of {source} reserved them: {jobs_text(twice)}")
 
 
 def moved_whole(features: frozenset[str], *, ready: bool) -> tuple[str, ...]:
@@ -153,11 +193,17 @@ def moved_whole(features: frozenset[str], *, ready: bool) -> tuple[str, ...]:
     return ("ready", "buried") if ready else ("ready", "delayed")
 
 
-def in_pieces(client: Client[bytes], tube: str, state: str, to: str | None, count: int) -> Iterator[int]:
-    """Have the server move jobs, up to `count`, some at a time; return how many each time, until it moves no more."""
+def in_pieces(client: Client[bytes], progress: Progress, tube: str, state: str, *, to: str | None, count: int) -> int:
+    """Have the server move jobs, up to `count`, some at a time; return how many are left when it moves no more."""
     while count and (done := client.move_jobs(tube, state, to, min(count, PIECE))):
-        yield done
+        progress.add(done)
         count -= done
+    return count
+
+
+def at_most(there: Mapping[str, int], count: int | None) -> int:
+    """Return how many jobs there are to be done, of which `count` is the most."""
+    return min(sum(there.values()), count or sys.maxsize)
 
 
 def is_same(one: Client[bytes], other: Client[bytes]) -> bool:
@@ -168,6 +214,7 @@ def is_same(one: Client[bytes], other: Client[bytes]) -> bool:
 
 def one_by_one(
     client: Client[bytes],
+    progress: Progress,
     do: str,
     given: Mapping[str, Any],
     *,
@@ -175,28 +222,20 @@ def one_by_one(
     there: Mapping[str, int],
     count: int | None,
     reason: str,
-) -> int:
-    """Do an operation to the jobs of a tube whose reason has a text; return to how many.
-
-    Raises Failure: the server has refused one.
-    """
-    act, done = OPERATIONS[do].act, 0
+) -> None:
+    """Do an operation to the jobs of a tube whose reason has a text. Raises Failure: the server has refused one."""
+    act = OPERATIONS[do].act
     assert act is not None, "it is about jobs"
-
-    def story() -> str:
-        return f"moved {jobs_text(done)}; call it again to move the rest"
-
-    with reporting(story):
+    with reporting(progress.sentence):
         for state in there:
-            wanted = Filter((state,), None if count is None else count - done, reason=reason, is_dead=do == "redrive")
+            most = None if count is None else count - progress.done
+            wanted = Filter((state,), most, reason=reason, is_dead=do == "redrive")
             for page in walk(client, jobs_of(tube, wanted)):
                 outcomes = run(client, act(given, page.jobs))
-                done += sum(each.is_done for each in outcomes)
+                progress.add(sum(each.is_done for each in outcomes))
                 refused = next((each for each in outcomes if not each.is_done and each.state is None), None)
                 if refused is not None:
-                    code = exit_code_of(refused.error) if refused.error else ExitCode.FAILED
-                    raise Failure(f"{why(refused, do)}; {story()}", code)
-    return done
+                    raise Failure(f"{why(refused, do)}; {progress.sentence()}", exit_code_of(refused.error))
 
 
 # --- Redrive ----------------------------------------------------------------------------------------------------------
@@ -219,32 +258,28 @@ def redrive(
     with missing(f"there is no tube {tube}"):
         there = {state: run(client, count_of(tube, [state])) for state in states or RESTING}
     if reason:
-        moved = one_by_one(client, "redrive", {}, tube=tube, there=there, count=count, reason=reason)
+        progress = Progress("moved {}", "call it again to move the rest")
+        one_by_one(client, progress, "redrive", {}, tube=tube, there=there, count=count, reason=reason)
     else:
-        moved = redrive_all(client, tube, there, count)
-    out.record({"from": tube, "moved": moved}, f"{jobs_text(moved)} of {tube} moved back")
+        progress = Progress(f"{{}} of {tube} moved back", "call it again to move the rest")
+        redrive_all(client, progress, tube, there, count)
+    out.record({"from": tube, "moved": progress.done}, f"{jobs_text(progress.done)} of {tube} moved back")
     return ExitCode.OK
 
 
-def redrive_all(client: Client[bytes], tube: str, there: Mapping[str, int], count: int | None) -> int:
-    """Have the server move dead jobs back, so many of each state, `count` in all; return how many were moved."""
-    moved = 0
-
-    def story() -> str:
-        return f"{jobs_text(moved)} of {tube} moved back; call it again to move the rest"
-
-    with reporting(story), progress("Moving", min(sum(there.values()), count or sys.maxsize)) as advance:
+def redrive_all(
+    client: Client[bytes], progress: Progress, tube: str, there: Mapping[str, int], count: int | None
+) -> None:
+    """Have the server move dead jobs back, so many of each state, `count` in all. Raises Failure: it moves no more."""
+    with progress.shown("Moving", at_most(there, count)):
         for state, number in there.items():
-            left = min(number, sys.maxsize if count is None else count - moved)
-            for done in in_pieces(client, tube, state, None, left):
-                moved += done
-                left -= done
-                advance(done)
+            left = min(number, sys.maxsize if count is None else count - progress.done)
+            left = in_pieces(client, progress, tube, state, to=None, count=left)
             if left and (stays := first_dead(client, tube, state)):
                 if not (done := client.redrive(tube, state, left)):  # else it has died since
-                    raise Failure(f"the server moves no more {state} jobs back into {stays.origin or tube}; {story()}")
-                moved += done
-    return moved
+                    back = f"the server moves no more {state} jobs back into {stays.origin or tube}"
+                    raise Failure(f"{back}; {progress.sentence()}")
+                progress.add(done)
 
 
 def first_dead(client: Client[bytes], tube: str, state: str) -> JobInfo | None:
@@ -273,31 +308,24 @@ def clear(server: Server, out: Output, *, tube: str, states: tuple[str, ...], co
     there = enter(client, tube, states or RESTING)
     if not yes:
         confirm_deletion(server, tube, there)
-    deleted = pending = 0
-
-    def story() -> str:
-        more = f"; of {jobs_text(pending)} more it is not known" if pending else ""
-        return f"{jobs_text(deleted)} of {tube} deleted{more}; call it again to delete the rest"
-
-    is_whole = count is None and "clear-tube" in client.features()
-    steps = whole(client, tube, there) if is_whole else by_ids(client, tube, there, count)
-    with reporting(story), progress("Deleting", min(sum(there.values()), count or sys.maxsize)) as advance:
-        for pending, done in steps:  # noqa: B007 - the story reads it
-            deleted += done
-            advance(done)
+    progress = Progress(f"{{}} of {tube} deleted", "call it again to delete the rest", "of {} more it is not known")
+    with progress.shown("Deleting", at_most(there, count)):
+        if count is None and "clear-tube" in client.features():
+            progress.pending = sum(there.values())
+            progress.add(client.clear_tube(tube, *there))
+        else:
+            for batch in walk(client, batches.batches(tube, there, count)):
+                progress.pending = len(batch)
+                progress.add(len(batch) - run(client, batches.delete(batch)))
     report_reserved(client, tube)
-    out.record({"tube": tube, "deleted": deleted}, f"{jobs_text(deleted)} of {tube} deleted")
+    out.record({"tube": tube, "deleted": progress.done}, f"{jobs_text(progress.done)} of {tube} deleted")
     return ExitCode.OK
 
 
-def whole(client: Client[bytes], tube: str, there: Mapping[str, int]) -> Iterator[tuple[int, int]]:
-    """Have the server delete the jobs of some states; return as `by_ids` does."""
-    yield sum(there.values()), 0
-    yield 0, client.clear_tube(tube, *there)
-
-
-def by_ids(client: Client[bytes], tube: str, there: Mapping[str, int], count: int | None) -> Iterator[tuple[int, int]]:
-    """Delete as many jobs of each state as there are, `count` in all; return how many are about to go, or are gone."""
-    for batch in walk(client, batches.batches(tube, there, count)):
-        yield len(batch), 0
-        yield 0, len(batch) - run(client, batches.delete(batch))
+def confirm_deletion(server: Server, tube: str, there: Mapping[str, int]) -> None:
+    """Ask whether to delete so many jobs of each state. Raise Failure for no, UsageError without a terminal."""
+    if not sys.stdin.isatty():
+        raise click.UsageError("there is no terminal to ask on: give --yes")
+    what = ", ".join(f"{number} {state}" for state, number in there.items())
+    if not click.confirm(f"Delete jobs of {tube} at {server.address} ({what})?", err=True):
+        raise Failure("nothing was deleted")

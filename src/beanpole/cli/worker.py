@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from beanpole.cli.common import COUNT, SETTINGS, URL
+from beanpole.cli.common import COUNT, URL
 from beanpole.cli.quantities import DURATION, notes_of
 from beanpole.cli.serve import log_format as log_format_option
+from beanpole.cli.wrapping import SETTINGS
 from beanpole.client import Address
 from beanpole.errors import ArgumentError, ExitCode, WorkerStuckError
 

@@ -1,15 +1,13 @@
-"""Sentences on a terminal, which would else be cut in the middle of words."""
+"""Sentences on a terminal, which would else be cut in the middle of words, and how wide help may be."""
 
 import os
 import sys
 from typing import IO
 
-WIDTH_MIN = 40
-"""Characters below which a terminal is too narrow to wrap for."""
+SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
-WIDTH_DEFAULT = 80
-"""Characters of a terminal that does not say how many it has."""
-
+WIDTH_MIN = 40  # a narrower terminal is not wrapped for
+WIDTH_DEFAULT = 80  # of a terminal that does not say it
 INDENT = "  "
 
 
