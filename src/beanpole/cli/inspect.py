@@ -38,19 +38,7 @@ COLUMNS: dict[str, str] = {
     "total": "total_jobs",
 }
 
-SESSION_COLUMNS = [
-    "number",
-    "peer",
-    "name",
-    "since",
-    "last_command",
-    "age",
-    "used",
-    "watched",
-    "waiting",
-    "held",
-    "oldest",
-]
+SESSION = ("number", "peer", "name", "since", "last_command", "age", "used", "watched", "waiting", "held", "oldest")
 
 # What a server counts of a tube: its jobs, and the clients that want some.
 COUNTS = ("ready", "reserved", "delayed", "buried", "watching", "waiting")
@@ -193,7 +181,7 @@ def sessions(server: Server, out: Output) -> None:
     """
     client = server.client()
     run(client, need("list-sessions"))
-    out.table(SESSION_COLUMNS, (asdict(each) if out.as_json else session_row(each) for each in pages(client)))
+    out.table(SESSION, (asdict(each) if out.as_json else session_row(each) for each in pages(client)))
 
 
 def pages(client: Client[bytes]) -> Iterator[SessionInfo]:
