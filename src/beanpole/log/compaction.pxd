@@ -27,3 +27,5 @@ cdef class Compaction:
     cdef uint64_t pass_moved             # moved_count when it began
     cdef int64_t left_dead_bytes         # the dead bytes that the last pass could not win back; 0: not known
     cdef bint move_some(self, int64_t budget, bint at_once) except -1
+    cdef int64_t size_in_segment(self, object item) except -1
+    cdef int write(self, object item) except -1

@@ -135,25 +135,12 @@ class Compaction:
         began_at: cython.Py_ssize_t = self.at
         while self.at < len(self.items) and (budget > 0 or at_once):
             item = self.items[self.at]
-            tube: Tube = item if isinstance(item, Tube) else None
-            rules: RuleSet = item if isinstance(item, RuleSet) else None
-            job: Job = self.engine.jobs.find(item) if tube is None and rules is None else None
-            size: int64_t = 0  # it is not in the segment any more
-            if tube is not None and tube.segment == self.segment:
-                size = pause_bytes(tube)
-            elif rules is not None and rules.segment == self.segment:
-                size = rules_bytes(rules)
-            elif job is not None and job.segment == self.segment:
-                size = whole_bytes(job)
+            found = self.engine.jobs.find(item) if isinstance(item, int) else item
+            size: int64_t = self.size_in_segment(found)
             if size:
                 if not at_once and not self.has_room(size):
                     break
-                if job is not None:
-                    self.records.job_put(job)
-                elif tube is not None:
-                    self.records.tube_changed(tube)
-                else:
-                    self.records.rules_changed(rules)
+                self.write(found)
                 self.moved_count += 1
             budget -= size or PASSED_COST
             self.at += 1
@@ -165,6 +152,29 @@ class Compaction:
             self.emptied = True
             self.moved_index = self.records.index
         return self.emptied or self.at > began_at
+
+    def size_in_segment(self, item):
+        """Return the bytes of the record of a job, a tube or rules; 0: it is not in the segment any more."""
+        if isinstance(item, Job):
+            job: Job = item
+            return whole_bytes(job) if job.segment == self.segment else 0
+        if isinstance(item, Tube):
+            tube: Tube = item
+            return pause_bytes(tube) if tube.segment == self.segment else 0
+        if isinstance(item, RuleSet):
+            rules: RuleSet = item
+            return rules_bytes(rules) if rules.segment == self.segment else 0
+        return 0  # None: the job is gone
+
+    def write(self, item):
+        """Write the record of a job, a tube or rules again."""
+        if isinstance(item, Job):
+            self.records.job_put(item)
+        elif isinstance(item, Tube):
+            self.records.tube_changed(item)
+        else:
+            self.records.rules_changed(item)
+        return 0
 
     def has_room(self, size: int64_t) -> bool:
         """Whether a record can be moved while the disk is not full: the room for a move in one go is not for that."""

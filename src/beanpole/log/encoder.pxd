@@ -39,3 +39,4 @@ cdef class Encoder(Records):
     cpdef int end_segment(self) except -1
     cpdef int64_t left(self) noexcept
     cpdef int64_t left_for_jobs(self) noexcept
+    cdef int room_for(self, int64_t record_bytes, int64_t left) except -1

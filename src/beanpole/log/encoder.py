@@ -91,7 +91,6 @@ class Encoder(Records):
         return self.accounts.count_job(job, self.segment, size)
 
     def job_changed(self, job):
-        """Write a job's numbers and tags."""
         size: cython.Py_ssize_t = CHANGED_RECORD + job.tag_bytes
         at: cython.p_uchar = self.begin(size)
         at[FRAME] = Kind.CHANGED
@@ -100,7 +99,6 @@ class Encoder(Records):
         return self.finish(at, size)
 
     def job_deleted(self, job):
-        """Write that a job is gone."""
         at: cython.p_uchar = self.begin(DELETED_RECORD)
         at[FRAME] = Kind.DELETED
         put_u64(at + FRAME + 1, job.id)
@@ -133,15 +131,12 @@ class Encoder(Records):
         return 0
 
     def job_dropped(self, job):
-        """Book that a job is gone."""
         return self.accounts.drop_job(job, whole_bytes(job))
 
     def job_restored(self, job):
-        """Book a job where it lies."""
         return self.accounts.restore_job(job, whole_bytes(job))
 
     def tube_changed(self, tube):
-        """Write a tube's pause and tags."""
         self.tube_dropped(tube)
         if tube.paused_until_ns == 0 and tube.tags is None:
             self.unpaused(tube.name)
@@ -156,31 +151,25 @@ class Encoder(Records):
         return self.tube_dropped(tube) if tube.tags is None else 0
 
     def tube_dropped(self, tube):
-        """Book a tube's record no more."""
         return self.accounts.drop_tube(tube)
 
     def tube_restored(self, tube):
-        """Book a tube's record where it lies."""
         return self.accounts.count_tube(tube)
 
     def rules_changed(self, rules):
-        """Write the rules of a pattern."""
         self.rules_dropped(rules)
         self.event("RULES", rules.set_at_ns, b"%b\n%b" % (rules.pattern, rules.text))
         rules.segment = self.segment
         return self.rules_restored(rules)
 
     def rules_deleted(self, rules):
-        """Write that a pattern has no rules."""
         self.event("RULES", rules.set_at_ns, rules.pattern)
         return 0
 
     def rules_dropped(self, rules):
-        """Book the record of rules no more."""
         return self.accounts.drop_rules(rules)
 
     def rules_restored(self, rules):
-        """Book the record of rules where it lies."""
         return self.accounts.count_rules(rules)
 
     def unpaused(self, name: bytes) -> bool:
@@ -435,20 +424,17 @@ class Encoder(Records):
         """Whether there is room for a change; `size` is its tags, its tube's name, or rules and their pattern."""
         if self.backlog_full():
             return Room.WAIT
-        record_bytes: int64_t = CHANGED_RECORD + size  # the others are smaller
-        room: cython.int = self.accounts.room_for_change(self.left(), record_bytes, self.index)
-        if room == Room.WAIT:
-            self.waits = True
-            if self.accounts.refused_from:  # not known to be full
-                self.wanted_bytes = max(self.wanted_bytes, record_bytes)
-        return room
+        return self.room_for(CHANGED_RECORD + size, self.left())  # the other records are smaller
 
     def room_for_move(self, size):
         """Whether there is room for a job that a rule changes; the end of the turn provides it as for a change."""
-        record_bytes: int64_t = WHOLE_FIXED + size
-        left: int64_t = self.left() if record_bytes <= self.left_for_jobs() else 0
         if self.accounts.unlimited:
             return Room.OK
+        record_bytes: int64_t = WHOLE_FIXED + size
+        return self.room_for(record_bytes, self.left() if record_bytes <= self.left_for_jobs() else 0)
+
+    def room_for(self, record_bytes, left):
+        """Whether there is room for a record that changes a job, and note what waits for it."""
         room: cython.int = self.accounts.room_for_change(left, record_bytes, self.index)
         if room == Room.WAIT:
             self.waits = True
