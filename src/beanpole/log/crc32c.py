@@ -77,7 +77,6 @@ def table_extend(remainder, data, size):
 
 
 def checksum(data: bytes) -> int:
-    """Return the checksum of a bytes object."""
     return crc32c(data, len(data))
 
 

@@ -80,11 +80,9 @@ class DiskFile:
         self.fd = fd
 
     def fileno(self) -> int:
-        """Return the descriptor."""
         return self.fd
 
     def write(self, offset: int, data: bytes | memoryview) -> None:
-        """Write all of `data` at an offset."""
         written = os.pwrite(self.fd, data, offset)
         while written < len(data):
             more = os.pwrite(self.fd, data[written:], offset + written)
@@ -93,16 +91,13 @@ class DiskFile:
             written += more
 
     def zero(self, start: int, end: int) -> None:
-        """Write zeros, and sync."""
         write_zeros(self.fd, start, end)
         self.sync()
 
     def sync(self) -> None:
-        """Sync the file's data and size."""
         os.fdatasync(self.fd)
 
     def close(self) -> None:
-        """Close the descriptor."""
         os.close(self.fd)
 
 
@@ -114,19 +109,15 @@ class DiskDirectory:
         self.fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
 
     def names(self) -> list[str]:
-        """Return the names of all files."""
         return [each.name for each in self.path.iterdir()]
 
     def read(self, name: str) -> bytes:
-        """Return what a file holds."""
         return (self.path / name).read_bytes()
 
     def size(self, name: str) -> int:
-        """Return the bytes of a file."""
         return (self.path / name).stat().st_size
 
     def create(self, name: str, size: int) -> DiskFile:
-        """Create a file of zeros with its space on disk."""
         file = DiskFile(name, os.open(name, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600, dir_fd=self.fd))
         try:
             if size:
@@ -139,27 +130,21 @@ class DiskDirectory:
         return file
 
     def open(self, name: str) -> DiskFile:
-        """Open a file that is there."""
         return DiskFile(name, os.open(name, os.O_RDWR | os.O_CLOEXEC, dir_fd=self.fd))
 
     def rename(self, old: str, new: str) -> None:
-        """Rename a file."""
         os.rename(old, new, src_dir_fd=self.fd, dst_dir_fd=self.fd)
 
     def unlink(self, name: str) -> None:
-        """Remove a file."""
         os.unlink(name, dir_fd=self.fd)
 
     def fileno(self) -> int:
-        """Return the descriptor."""
         return self.fd
 
     def sync(self) -> None:
-        """Sync the directory."""
         os.fsync(self.fd)
 
     def free_bytes(self) -> int:
-        """Return what the file system has left for users that are not root."""
         try:
             found = os.fstatvfs(self.fd)
         except OSError:

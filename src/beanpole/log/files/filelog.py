@@ -431,7 +431,6 @@ class FileLog(Log):
             self.prepare_segment()
 
     def prepare_segment(self) -> None:
-        """Prepare a segment in the background."""
         self.preparing = True
         self.runner.background(lambda: self.pool.create(self.accounts.segment_bytes), self.segment_prepared)
 
@@ -452,7 +451,6 @@ class FileLog(Log):
         self.schedule()
 
     def resume_puts(self) -> None:
-        """Take jobs again."""
         self.accounts.refused_from = NEVER
         self.observer.log_has_space()
         self.schedule()
@@ -509,7 +507,6 @@ class FileLog(Log):
                 self.background(lambda: whole_ids(self.directory.read(name)), self.ids_read)
 
     def ids_read(self, ids: list[int]) -> None:
-        """Go on with what the segment holds."""
         self.compaction.set_ids(ids)
         self.schedule()
 
@@ -548,7 +545,6 @@ class FileLog(Log):
             self.background(lambda: self.remove(name), self.removed)
 
     def remove(self, name: str) -> None:
-        """Remove a file for certain."""
         self.directory.unlink(name)
         self.directory.sync()
 
@@ -598,7 +594,6 @@ class FileLog(Log):
         return f"the disk takes no more jobs, {self.full_reason}" if self.is_full else ""
 
     def facts(self) -> dict[str, str]:
-        """Return what ``stats`` shows of the log, by key."""
         return {
             "binlog-oldest-index": str(self.sealed[0].number if self.sealed else self.records.segment),
             "binlog-current-index": str(self.records.segment),

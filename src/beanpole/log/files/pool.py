@@ -31,7 +31,6 @@ class Pool:
 
     @property
     def total_bytes(self) -> int:
-        """The bytes of all spares."""
         return sum(size for size, _ in self.files)
 
     def recover(self) -> None:

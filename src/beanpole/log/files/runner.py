@@ -48,7 +48,6 @@ class LoopRunner:
         loop.add_reader(self.syncer.fileno(), self.finish_sync)
 
     def sync(self, files: Sequence[File | Directory], done: SyncDone) -> None:
-        """Sync some files in order, in a thread."""
         self.sync_done = done
         # fdatasync is enough for a file, whose size is set when it is created; a directory needs fsync.
         self.syncer.start([(each.fileno(), isinstance(each, DiskDirectory)) for each in files])
@@ -60,7 +59,6 @@ class LoopRunner:
             done(self.syncer.error(), self.syncer.duration_ns())
 
     def wait_for_sync(self) -> None:
-        """Wait for the sync that is under way and call back."""
         assert self.sync_done is not None, "nothing is synced, so there is nothing to wait for"
         waiting = select.poll()  # select() knows no descriptor above 1023
         waiting.register(self.syncer.fileno(), select.POLLIN)
@@ -68,7 +66,6 @@ class LoopRunner:
         self.finish_sync()
 
     def background(self, work: Callable[[], Any], done: Callable[[Any], None]) -> None:
-        """Run `work` in a thread, one after the other."""
         future = self.executor.submit(work)
         self.works.append((future, done))
         future.add_done_callback(lambda _: self.loop.call_soon_threadsafe(self.take_result))
@@ -87,7 +84,6 @@ class LoopRunner:
             done(result)
 
     def finish_background(self) -> bool:
-        """Wait for the oldest work in the background and call back; False: there is none."""
         if not self.works:
             return False
         wait([self.works[0][0]])
@@ -95,11 +91,9 @@ class LoopRunner:
         return True
 
     def soon(self, call: Callable[[], None]) -> None:
-        """Call back after this turn."""
         self.loop.call_soon(call)
 
     def later(self, seconds: float, call: Callable[[], None]) -> None:
-        """Call back in a while."""
         self.loop.call_later(seconds, call)
 
     def close(self) -> None:

@@ -73,7 +73,6 @@ class SegmentSurvey:
 
     @property
     def name(self) -> str:
-        """The name of its file."""
         return segment_name(self.number)
 
     @property

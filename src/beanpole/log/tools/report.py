@@ -13,12 +13,10 @@ Report = dict[str, Any]
 
 
 def of_findings(result: Survey) -> list[Report]:
-    """Return what is wrong, place by place."""
     return [asdict(each) for each in result.findings]
 
 
 def of_check(result: Check) -> Report:
-    """Return what a check found."""
     return {
         "damaged": result.survey.damaged,
         "start": result.outcome,
@@ -91,7 +89,6 @@ def of_stat(snapshot: Snapshot) -> Report:
 
 
 def of_salvage(result: Salvaged, *, dry_run: bool) -> Report:
-    """Return what salvage found and did."""
     return {
         "needed": result.needed,
         "done": result.kept_in is not None,

@@ -84,24 +84,20 @@ class Snapshot:
             self.all_names = names
 
     def close(self) -> None:
-        """Close what is open."""
         for fd in self.files.values():
             os.close(fd)
         self.files = {}
 
     def stat(self, name: str) -> os.stat_result:
-        """Return what the system knows of a file."""
         return os.fstat(self.files[name]) if name in self.files else (self.path / name).stat()
 
     @property
     def numbers(self) -> list[int]:
-        """The numbers of all segments, the oldest first."""
         return sorted(number for name in self.sizes if (number := segment_number(name)) is not None)
 
     # --- what recovery asks a directory for ---------------------------------------------------------------------------
 
     def names(self) -> list[str]:
-        """Return the names of all files."""
         return self.all_names
 
     def read(self, name: str) -> bytes:
@@ -117,7 +113,6 @@ class Snapshot:
         return self.last[1]
 
     def size(self, name: str) -> int:
-        """Return the bytes of a file."""
         return self.sizes[name]
 
     def open(self, name: str) -> ForgetfulFile:
@@ -128,7 +123,6 @@ class Snapshot:
 
 
 def read_all(fd: int) -> bytes:
-    """Return what an open file holds."""
     with open(fd, "rb", closefd=False) as file:
         file.seek(0)
         return file.read()
