@@ -69,6 +69,7 @@ NEEDS_A_DATABASE = {
     "schema.py",
     "admin.py",
     "transfer.py",
+    "verify.py",
     "repair.py",
     "tasks.py",
     "hosts.py",

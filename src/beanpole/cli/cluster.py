@@ -312,11 +312,11 @@ async def verify(out: Output, url: str) -> ExitCode | None:
     hash, each record, and at those rows the digest of the jobs that they make. The copy of itself in which a node makes
     its digest may take as much memory again, if many jobs change while it runs.
     """
-    from beanpole.log.postgres import transfer
+    from beanpole.log.postgres.verify import verify
 
     seconds = click.get_current_context().params["timeout"] * ANSWER_SHARE
     with bars("Reading") as progress:
-        found = await transfer.verify(url, seconds, progress)
+        found = await verify(url, seconds, progress)
     record = {"rows": found.rows, "jobs": found.jobs, "tip": list(found.tip.place), "hash": found.tip.hash.hex()}
     differ = sorted(name for name, equal in found.equal.items() if not equal)
     if out.as_json:

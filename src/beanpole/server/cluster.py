@@ -16,7 +16,7 @@ from beanpole.errors import BeanpoleError, ExitCode, StartError
 from beanpole.log import limits as log_limits
 from beanpole.log.postgres import admin
 from beanpole.log.postgres.clock import MachineClock
-from beanpole.log.postgres.digest import Copy, digest_of
+from beanpole.log.postgres.digest import Answer, Copy, answer, digest_of
 from beanpole.log.postgres.node import Node
 from beanpole.log.postgres.pgstore import opener
 from beanpole.log.postgres.store import QUESTION, ChangedError, LossError
@@ -192,7 +192,7 @@ class ClusterNode:
         async def send() -> None:
             try:
                 found = await copy.result()
-                await admin.answer(url, question, admin.Answer(node, row.place, row.hash, due_ns, jobs, found))
+                await answer(url, question, Answer(node, row.place, row.hash, due_ns, jobs, found))
             except (BeanpoleError, OSError) as error:
                 self.logger.warning("no digest for `beanpole cluster verify`", reason=str(error))
             finally:

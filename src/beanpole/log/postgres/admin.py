@@ -5,8 +5,6 @@ import secrets
 from dataclasses import dataclass
 from typing import Any
 
-import psycopg
-
 from beanpole import limits as protocol_limits
 from beanpole.log import limits
 from beanpole.log.postgres import schema
@@ -18,7 +16,7 @@ from beanpole.log.postgres.connection import (
 )
 from beanpole.log.postgres.hosts import OperatorStore, opened
 from beanpole.log.postgres.pgstore import PostgresStore
-from beanpole.log.postgres.rows import Place, Row, RowKind, first_row, new_writer
+from beanpole.log.postgres.rows import Row, RowKind, first_row, new_writer
 from beanpole.log.postgres.store import (
     FORCED,
     QUESTION,
@@ -106,7 +104,6 @@ class Status:
 
     @property
     def is_led(self) -> bool:
-        """Whether a node leads that is alive."""
         return is_led(self.leader, self.nodes, self.tip)
 
 
@@ -137,58 +134,37 @@ async def init(
                 await connection.execute(schema.MAKE.encode())
                 await connection.execute(f"lock table {schema.SCHEMA}.setting".encode())
                 cursor = await connection.execute(
-                    f"select value from {schema.SCHEMA}.setting where name='cluster'".encode()
+                    f"select from {schema.SCHEMA}.setting where name = 'cluster'".encode()
                 )
-                found = await cursor.fetchone()
-                if found is not None:
-                    settings, values = await read_settings(connection, for_operator=True)
-                    return Made(
-                        settings.cluster,
-                        values["durability"],
-                        settings.silence_ms,
-                        settings.body_bytes_max,
-                        values["names"],
-                        existed=True,
-                    )
-                names = await check_durability(connection, durability)
-                cluster = secrets.token_hex(8)
-                await connection.execute(schema.make_segment(1).encode())
-                row = first_row(new_writer())
-                await connection.execute(
-                    schema.insert(1).encode(),
-                    columns_of(row),
-                )
-                for name, value in (
-                    ("cluster", cluster),
-                    ("format", limits.CLUSTER_FORMAT),
-                    ("silence_ms", silence_ms),
-                    ("segment_bytes", segment_bytes),
-                    ("body_bytes_max", body_bytes_max),
-                    ("durability", durability),
-                    ("names", names),
-                ):
-                    await connection.execute(
-                        f"insert into {schema.SCHEMA}.setting values (%s, %s)".encode(), [name, str(value)]
-                    )
-    return Made(cluster, durability, silence_ms, body_bytes_max, names, existed=False)
+                existed = await cursor.fetchone() is not None
+                if not existed:
+                    settings = {
+                        "names": await check_durability(connection, durability),
+                        "cluster": secrets.token_hex(8),
+                        "format": limits.CLUSTER_FORMAT,
+                        "silence_ms": silence_ms,
+                        "segment_bytes": segment_bytes,
+                        "body_bytes_max": body_bytes_max,
+                        "durability": durability,
+                    }
+                    await connection.execute(schema.make_segment(1).encode())
+                    await connection.execute(schema.insert(1).encode(), columns_of(first_row(new_writer())))
+                    for name, value in settings.items():
+                        await connection.execute(
+                            f"insert into {schema.SCHEMA}.setting values (%s, %s)".encode(), [name, str(value)]
+                        )
+            found, values = await read_settings(connection, for_operator=True)
+    return Made(
+        found.cluster, values["durability"], found.silence_ms, found.body_bytes_max, values["names"], existed=existed
+    )
 
 
 def columns_of(row: Row) -> list[Any]:
     """Return a row as the columns of its table."""
-    return [
-        row.place.row,
-        row.epoch,
-        int(row.kind),
-        row.writer,
-        *row.confirmed,
-        row.previous,
-        row.hash,
-        row.data,
-    ]
+    return [row.place.row, row.epoch, int(row.kind), row.writer, *row.confirmed, row.previous, row.hash, row.data]
 
 
 async def status(conninfo: str) -> Status:
-    """Return who leads, and what the log holds."""
     async with opened(conninfo) as store:
         nodes, hidden = [], ""
         try:
@@ -197,12 +173,12 @@ async def status(conninfo: str) -> Status:
             hidden = str(error)
         segments = await store.present()
         leader = await last_epoch(store, segments)
-        shares = await query(store, schema.SHARES_MACHINE, [f"beanpole {leader.node}" if leader is not None else ""])
-        readers = await query(store, schema.READERS, [schema.table(segments[0])]) if segments else []
+        shares = await store.fetch(schema.SHARES_MACHINE, [f"beanpole {leader.node}" if leader is not None else ""])
+        readers = await store.fetch(schema.READERS, [schema.table(segments[0])]) if segments else []
         return Status(
             settings=store.settings,
             server=store.server,
-            names=(await query(store, "select current_setting('synchronous_standby_names')"))[0][0],
+            names=(await store.fetch("select current_setting('synchronous_standby_names')"))[0][0],
             unsafe=await unsafe(store),
             loss=store.loss,
             leader=leader,
@@ -214,13 +190,8 @@ async def status(conninfo: str) -> Status:
             tip=await last_row(store, segments),
             nodes=nodes,
             hidden=hidden,
-            standbys=[tuple(each) for each in await query(store, STANDBYS)],
+            standbys=[tuple(each) for each in await store.fetch(STANDBYS)],
         )
-
-
-async def wait_for_no_standby(connection: psycopg.AsyncConnection) -> None:
-    """Let commits of a connection wait for nothing: what it writes need not last."""
-    await connection.execute(b"set synchronous_commit = off")
 
 
 async def unsafe(store: OperatorStore) -> str:
@@ -236,20 +207,17 @@ async def unsafe(store: OperatorStore) -> str:
 async def who_leads(conninfo: str) -> Leader | None:
     """Return the node that leads, if it is alive."""
     async with opened(conninfo) as store:
-        segments = await store.present()
-        leader = await last_epoch(store, segments)
-        return leader if is_led(leader, await store.nodes(), await last_row(store, segments)) else None
+        return await living_leader(store, await store.nodes())
 
 
-async def query(store: PostgresStore, text: str, values: list[Any] | None = None) -> list[Any]:
-    """Return the rows of a query."""
-    with errors_translated():
-        cursor = await store.connection.execute(text.encode(), values)
-        return await cursor.fetchall()
+async def living_leader(store: OperatorStore, nodes: list[NodeState]) -> Leader | None:
+    """Return the node that leads, if it is alive, given what the nodes said of themselves."""
+    segments = await store.present()
+    leader = await last_epoch(store, segments)
+    return leader if is_led(leader, nodes, await last_row(store, segments)) else None
 
 
 async def last_row(store: PostgresStore, segments: list[int]) -> Row:
-    """Return the last row of the log."""
     for segment in reversed(segments):
         rows = await store.select(segment, "row >= 0 order by row desc limit 1", [])
         if rows:
@@ -300,10 +268,9 @@ async def step_down(
         RefusedError: no other node could lead at once.
     """
     async with opened(conninfo, writes=True) as store:
-        segments = await store.present()
-        leader = await last_epoch(store, segments)
         nodes = await store.nodes()
-        if leader is None or not is_led(leader, nodes, await last_row(store, segments)):
+        leader = await living_leader(store, nodes)
+        if leader is None:
             raise NoLeaderError("no node leads")
         others = [each.name for each in nodes if each.is_warm and each.name != leader.node]
         if successor and successor not in others:
@@ -316,10 +283,9 @@ async def step_down(
                 f"no node but {leader.node} is alive and has read the log: nobody could lead; start one or wait for "
                 "it, or use --force"
             )
-        with errors_translated():
-            wanted = successor or (FORCED if force else newest(nodes, others))
-            await wait_for_no_standby(store.connection)
-            await store.connection.execute(schema.ASK_STEP_DOWN.encode(), [leader.epoch, wanted])
+        wanted = successor or (FORCED if force else newest(nodes, others))
+        await store.execute(schema.WAIT_FOR_NO_STANDBY)
+        await store.execute(schema.ASK_STEP_DOWN, [leader.epoch, wanted])
         try:
             async with asyncio.timeout(timeout_s):
                 while True:
@@ -330,67 +296,12 @@ async def step_down(
         except TimeoutError:
             return leader, None
         finally:  # or the leader might obey when nobody expects it any more
-            with errors_translated():
-                await store.connection.execute(schema.FORGET_STEP_DOWN.encode(), [leader.epoch])
+            await store.execute(schema.FORGET_STEP_DOWN, [leader.epoch])
 
 
 def newest(nodes: list[NodeState], names: list[str]) -> str:
     """Return which of some nodes has applied most."""
     return max((each for each in nodes if each.name in names), key=lambda each: each.applied).name
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What a node held at a row."""
-
-    node: str
-    place: Place
-    hash: bytes
-    """Of that row."""
-
-    due_ns: int
-    """Delayed jobs that are due at this moment of the log's clock count as ready."""
-
-    jobs: int
-    digest: bytes
-
-
-async def answer(conninfo: str, question: str, given: Answer) -> None:
-    """Say what this node holds."""
-    connection = await connect(conninfo, "answer")
-    async with connection:
-        with errors_translated():
-            await wait_for_no_standby(connection)
-            values = [question, given.node, *given.place, given.hash, given.due_ns, given.jobs, given.digest]
-            await connection.execute(schema.ANSWER.encode(), values)
-
-
-async def ask_nodes(store: OperatorStore, timeout_s: float) -> list[Answer]:
-    """Ask every node that is alive what it holds; return the answers that came in time."""
-    wanted = {each.name for each in await store.nodes() if each.is_alive}
-    question = f"{QUESTION} {secrets.token_hex(8)}"
-    place = Place(0, 0)
-    asking = NodeState(question, "", QUESTION, 0, place, "", 0, "", reaches_leader=True, writer=new_writer())
-    answers: list[Answer] = []
-    try:
-        with errors_translated():
-            await wait_for_no_standby(store.connection)
-        async with asyncio.timeout(timeout_s):
-            await store.report(asking)
-            while wanted - {each.node for each in answers}:
-                await asyncio.sleep(limits.REPORT_S / 10)
-                await store.report(asking)  # it counts as gone when it is old
-                answers = [
-                    Answer(node, Place(segment, row), *rest)
-                    for node, segment, row, *rest in await query(store, schema.ANSWERS, [question])
-                ]
-    except TimeoutError:
-        pass
-    finally:
-        with errors_translated():
-            await store.connection.execute(schema.FORGET_NODE.encode(), [question])
-            await store.connection.execute(schema.FORGET_QUESTION.encode(), [question])
-    return answers
 
 
 async def note_stop(conninfo: str, writer: bytes, loss: str, era: int, cluster: str) -> None:
@@ -426,17 +337,17 @@ async def accept_loss(conninfo: str) -> str:
         lost_end = listed[listed.index(ends_at) + 1 :] if max(missing, default=0) > ends_at else []
         with errors_translated():
             async with store.connection.transaction():
-                await store.connection.execute(schema.LOCK_SETTINGS.encode())
-                found = await query(store, schema.ACCEPT_LOSS)
+                await store.execute(schema.LOCK_SETTINGS)
+                found = await store.fetch(schema.ACCEPT_LOSS)
                 if not found:
                     raise RefusedError("nothing is known to be lost; there is nothing to accept")
-                await store.connection.execute(schema.NEXT_ERA.encode())
+                await store.execute(schema.NEXT_ERA)
                 for number in set(lost_end) - set(missing):
-                    await store.connection.execute(schema.lock_segment(number).encode())
-                    if await query(store, f"select from {schema.table(number)} limit 1"):
+                    await store.execute(schema.lock_segment(number))
+                    if await store.fetch(f"select from {schema.table(number)} limit 1"):
                         raise RefusedError("a node has written just now: see that all have stopped, and try again")
                 for number in lost_end:
-                    await store.connection.execute(schema.drop_segment(number).encode())
+                    await store.execute(schema.drop_segment(number))
         return str(found[0][0])
 
 
@@ -456,10 +367,7 @@ async def upgrade(conninfo: str) -> tuple[int, int, str]:
         before = store.settings.format
         after = max(before, min(limits.CLUSTER_FORMAT, *formats))
         if after != before:
-            with errors_translated():
-                await store.connection.execute(schema.SET_FORMAT.encode(), [str(after)])
-        segments = await store.segments()
-        leader = await last_epoch(store, segments)
-        if leader is None or not is_led(leader, nodes, await last_row(store, segments)):
-            return before, after, ""
-        return before, after, leader.node if (leader.format or before) < after else ""
+            await store.execute(schema.SET_FORMAT, [str(after)])
+        leader = await living_leader(store, nodes)
+        is_behind = leader is not None and (leader.format or before) < after
+        return before, after, leader.node if leader is not None and is_behind else ""

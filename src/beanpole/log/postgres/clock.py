@@ -21,13 +21,10 @@ class MachineClock:
     """The clocks of this machine."""
 
     def now_ns(self) -> int:
-        """Return CLOCK_MONOTONIC."""
         return time.monotonic_ns()
 
     def boot_ns(self) -> int:
-        """Return CLOCK_BOOTTIME, where there is one."""
         return time.clock_gettime_ns(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
     def wall_ns(self) -> int:
-        """Return the time of day."""
         return time.time_ns()

@@ -80,7 +80,6 @@ ADVICE = (
 
 
 def advice_for(reason: str) -> str:
-    """Return what to do about a connection that does not open."""
     return next(advice for pattern, advice in ADVICE if re.search(pattern, reason))
 
 
@@ -216,7 +215,6 @@ async def check_durability(connection: psycopg.AsyncConnection, durability: str)
 
 
 async def read_server(connection: psycopg.AsyncConnection, durability: str) -> Server:
-    """Return which server this is."""
     cursor = await connection.execute(
         "select system_identifier::text, ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::int"
         " from pg_control_system()"

@@ -15,6 +15,7 @@ import os
 import signal
 import struct
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from beanpole.engine.engine import Engine
 from beanpole.engine.state.job import State
@@ -22,6 +23,9 @@ from beanpole.log.accounts import Accounts
 from beanpole.log.compaction import write_all
 from beanpole.log.encoder import Encoder
 from beanpole.log.format import FRAME, SEGMENT_HEADER, Kind
+from beanpole.log.postgres import schema
+from beanpole.log.postgres.connection import connect, errors_translated
+from beanpole.log.postgres.rows import Place
 
 DIGEST_BYTES = 16
 SEGMENT_BYTES = 2**40
@@ -110,3 +114,29 @@ class Copy:
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.process, signal.SIGKILL)
         os.waitpid(self.process, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a node held at a row."""
+
+    node: str
+    place: Place
+    hash: bytes
+    """Of that row."""
+
+    due_ns: int
+    """Delayed jobs that are due at this moment of the log's clock count as ready."""
+
+    jobs: int
+    digest: bytes
+
+
+async def answer(conninfo: str, question: str, given: Answer) -> None:
+    """Say what this node holds."""
+    connection = await connect(conninfo, "answer")
+    async with connection:
+        with errors_translated():
+            await connection.execute(schema.WAIT_FOR_NO_STANDBY.encode())
+            values = [question, given.node, *given.place, given.hash, given.due_ns, given.jobs, given.digest]
+            await connection.execute(schema.ANSWER.encode(), values)

@@ -15,7 +15,7 @@ from beanpole.log.postgres.checking import gone_from, read_behind
 from beanpole.log.postgres.clock import Clock
 from beanpole.log.postgres.leader import Leading
 from beanpole.log.postgres.replica import Replica
-from beanpole.log.postgres.rows import Place, Row, RowKind
+from beanpole.log.postgres.rows import NOWHERE, Place, Row, RowKind
 from beanpole.log.postgres.store import (
     BusyError,
     ChangedError,
@@ -39,9 +39,6 @@ REPAIR_NS = 15_000_000_000
 
 DOUBTS_MAX = 2
 """How often a node that can't verify a row begins again: at once, and when the leader has had time to repair it."""
-
-NOWHERE = Place(0, 0)
-"""Before every row."""
 
 
 class FollowObserver(Protocol):
@@ -278,7 +275,6 @@ class Following:
         return None
 
     async def disconnect(self) -> None:
-        """Close the connection."""
         if self.store is not None:
             await self.store.close()
             self.store = None

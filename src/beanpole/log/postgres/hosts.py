@@ -38,9 +38,7 @@ class OperatorStore(PostgresStore):
     async def present(self) -> list[int]:
         """Return the segments whose table is there."""
         query = "select number from {0}.segment where to_regclass('{0}.log_' || number) is not null order by 1"
-        with errors_translated():
-            cursor = await self.connection.execute(query.format(SCHEMA).encode())
-            return [number for (number,) in await cursor.fetchall()]
+        return [number for (number,) in await self.fetch(query.format(SCHEMA))]
 
     async def missing(self) -> list[int]:
         """Return the segments whose table is gone."""
@@ -116,7 +114,6 @@ async def open_host(conninfo: str) -> OperatorStore:
 
 
 async def look_at(connection: psycopg.AsyncConnection) -> OperatorStore:
-    """Return the store of a connection."""
     with errors_translated():
         settings, values = await read_settings(connection, for_operator=True)
         server = await read_server(connection, values["durability"])

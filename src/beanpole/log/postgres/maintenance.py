@@ -112,7 +112,6 @@ class Maintenance:
                 on_wait(f"the table of segment {segment} is not made: {self.problem or 'PostgreSQL does not answer'}")
 
     async def make(self, store: Store, segment: int) -> None:
-        """Make the table of a segment."""
         await store.make_segment(segment)
         self.made_to = max(self.made_to, segment)
         self.made_event.set()

@@ -15,11 +15,11 @@ from beanpole.errors import BeanpoleError
 from beanpole.log import limits
 from beanpole.log.encoder import Encoder
 from beanpole.log.postgres.clock import Clock
-from beanpole.log.postgres.follower import NOWHERE, Following, FollowObserver
+from beanpole.log.postgres.follower import Following, FollowObserver
 from beanpole.log.postgres.leader import DeposedError, Leading
 from beanpole.log.postgres.maintenance import RepairObserver
 from beanpole.log.postgres.replica import Replica
-from beanpole.log.postgres.rows import Row, new_writer
+from beanpole.log.postgres.rows import NOWHERE, Row, new_writer
 from beanpole.log.postgres.stall import Stall, StallObserver
 from beanpole.log.postgres.store import (
     FOLLOWER,
@@ -197,7 +197,6 @@ class Node:
                 await store.close()
 
     async def follow_and_lead(self) -> None:
-        """Follow and lead, in turn."""
         while True:
             began_ns = self.clock.now_ns()
             self.following = Following(

@@ -74,7 +74,6 @@ class PostgresStore:
     # --- appending ----------------------------------------------------------------------------------------------------
 
     async def append(self, row: Row, tip: Row) -> bool:
-        """See Store."""
         with errors_translated():
             statement = b"append_%d_%d" % (row.place.segment, tip.place.segment)
             if statement not in self.prepared:
@@ -113,7 +112,6 @@ class PostgresStore:
         return is_there
 
     async def prepare(self, name: bytes, text: bytes) -> None:
-        """Prepare a statement."""
         connection = self.connection.pgconn
         connection.enter_pipeline_mode()
         connection.send_prepare(name, text)
@@ -158,7 +156,6 @@ class PostgresStore:
     # --- reading ------------------------------------------------------------------------------------------------------
 
     async def rows_at(self, places: list[Place]) -> list[Row | None]:
-        """See Store."""
         found: list[Row | None] = []
         for place in places:
             try:
@@ -169,7 +166,6 @@ class PostgresStore:
         return found
 
     async def read(self, tip: Row, bytes_max: int) -> tuple[bool, list[Row]]:
-        """See Store."""
         limit = min(ROWS_AT_ONCE, max(1, bytes_max))
         place = tip.place
         rows = await self.rows_from(place.segment, place.row, limit + 1, bytes_max, place.row)
@@ -209,45 +205,44 @@ class PostgresStore:
         ]
 
     async def newest(self) -> Place:
-        """See Store."""
         for number in reversed(await self.segments()):
-            with contextlib.suppress(GoneError), errors_translated():
-                cursor = await self.connection.execute(f"select max(row) from {schema.table(number)}".encode())
-                found = await cursor.fetchone()
-                if found is not None and found[0] is not None:
-                    return Place(number, found[0])
+            with contextlib.suppress(GoneError):
+                ((row,),) = await self.fetch(f"select max(row) from {schema.table(number)}")
+                if row is not None:
+                    return Place(number, row)
         raise GoneError("the log has no row")
 
     async def first(self, segment: int) -> Row | None:
-        """See Store."""
         rows = await self.select(segment, "row = 0", [])
         return rows[0] if rows else None
+
+    async def fetch(self, query: str, values: list[Any] | None = None) -> list[Any]:
+        """Return the rows of a query."""
+        with errors_translated():
+            cursor = await self.connection.execute(query.encode(), values)
+            return await cursor.fetchall()
+
+    async def execute(self, statement: str, values: list[Any] | None = None) -> None:
+        """Run a statement that returns nothing."""
+        with errors_translated():
+            await self.connection.execute(statement.encode(), values)
 
     # --- segments -----------------------------------------------------------------------------------------------------
 
     async def segments(self) -> list[int]:
-        """See Store."""
-        with errors_translated():
-            cursor = await self.connection.execute(f"select number from {schema.SCHEMA}.segment order by 1".encode())
-            return [number for (number,) in await cursor.fetchall()]
+        return [number for (number,) in await self.fetch(f"select number from {schema.SCHEMA}.segment order by 1")]
 
     async def make_segment(self, number: int) -> None:
-        """See Store."""
-        with errors_translated():
-            cursor = await self.connection.execute(f"select max(number) from {schema.SCHEMA}.segment".encode())
-            row = await cursor.fetchone()
-        newest = row[0] if row is not None and row[0] is not None else 0
+        ((newest,),) = await self.fetch(f"select coalesce(max(number), 0) from {schema.SCHEMA}.segment")
         if newest < number - 1:
             raise GoneError(f"there is no segment {number - 1}")
         if newest < number:
             await self.change(schema.make_segment(number))
 
     async def forget_segment(self, number: int) -> None:
-        """See Store."""
         await self.change(schema.forget_segment(number))
 
     async def drop_segment(self, number: int) -> None:
-        """See Store."""
         await self.change(schema.drop_segment(number))
 
     async def change(self, statements: str) -> None:
@@ -256,25 +251,18 @@ class PostgresStore:
         They are one message, and so a transaction: in one of several messages, a node that stands still between two of
         them would hold the locks until it goes on.
         """
-        with errors_translated():
-            check = schema.check_cluster(self.settings.cluster)
-            await self.connection.execute(f"set local lock_timeout = {LOCK_TIMEOUT_MS}; {check} {statements}".encode())
+        check = schema.check_cluster(self.settings.cluster)
+        await self.execute(f"set local lock_timeout = {LOCK_TIMEOUT_MS}; {check} {statements}")
 
     # --- nodes --------------------------------------------------------------------------------------------------------
 
     async def asked(self, epoch: int) -> str:
-        """See Store."""
-        with errors_translated():
-            cursor = await self.connection.execute(schema.ASKED.encode(), [epoch])
-            asked = await cursor.fetchone()
-        assert asked is not None
-        successor, halted = asked
+        ((successor, halted),) = await self.fetch(schema.ASKED, [epoch])
         if halted:
             raise ChangedError(halted)
         return str(successor)
 
     async def report(self, node: NodeState) -> list[NodeState]:
-        """See Store."""
         values = [node.name, node.address, node.role, node.epoch, *node.applied, node.version, node.format]
         values += [node.machine, node.reaches_leader, node.writer]
         nodes = await self.nodes()  # as they were before: another process of our name shows
@@ -289,16 +277,12 @@ class PostgresStore:
                 await self.connection.execute(statement.encode(), values)
 
     async def complain(self, complaint: Complaint) -> None:
-        """See Store."""
         told = asdict(complaint)
         del told["node"]
         await self.change_display(schema.COMPLAIN, [schema.UNREADABLE + complaint.node, json.dumps(told)])
 
     async def complaints(self) -> list[Complaint]:
-        """See Store."""
-        with errors_translated():
-            cursor = await self.connection.execute(schema.COMPLAINTS.encode())
-            found = [(name, json.loads(value)) for name, value in await cursor.fetchall()]
+        found = [(name, json.loads(value)) for name, value in await self.fetch(schema.COMPLAINTS)]
         return [
             Complaint(
                 name.removeprefix(schema.UNREADABLE),
@@ -311,16 +295,12 @@ class PostgresStore:
         ]
 
     async def withdraw(self, nodes: list[str]) -> None:
-        """See Store."""
         await self.change_display(schema.WITHDRAW, [[schema.UNREADABLE + each for each in nodes]])
 
     async def halt(self, reason: str, era: int) -> None:
-        """See Store."""
-        with errors_translated():
-            await self.connection.execute(schema.LOSS.encode(), [reason, era, self.settings.cluster])
+        await self.execute(schema.LOSS, [reason, era, self.settings.cluster])
 
     async def is_current(self) -> bool:
-        """See Store."""
         try:
             with errors_translated():
                 settings, _ = await read_settings(self.connection)
@@ -330,19 +310,15 @@ class PostgresStore:
 
     async def nodes(self) -> list[NodeState]:
         """Return what all nodes have said of themselves."""
-        with errors_translated():
-            cursor = await self.connection.execute(schema.NODES.encode())
-            return [
-                NodeState(name, address, role, epoch, Place(segment, row), *rest)
-                for name, address, role, epoch, segment, row, *rest in await cursor.fetchall()
-            ]
+        return [
+            NodeState(name, address, role, epoch, Place(segment, row), *rest)
+            for name, address, role, epoch, segment, row, *rest in await self.fetch(schema.NODES)
+        ]
 
     async def close(self) -> None:
-        """See Store."""
         await self.connection.close()
 
     def sever(self) -> None:
-        """See Store."""
         sever(self.connection)
 
 

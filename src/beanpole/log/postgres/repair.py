@@ -9,9 +9,8 @@ from beanpole.errors import BeanpoleError
 from beanpole.log import limits
 from beanpole.log.format import SEGMENT_HEADER
 from beanpole.log.postgres import schema
-from beanpole.log.postgres.admin import is_led, last_epoch, last_row
+from beanpole.log.postgres.admin import living_leader
 from beanpole.log.postgres.checking import check_segment
-from beanpole.log.postgres.connection import errors_translated
 from beanpole.log.postgres.hosts import OperatorStore, opened
 from beanpole.log.postgres.rows import Row
 from beanpole.log.postgres.store import (
@@ -44,9 +43,8 @@ async def repair(conninfo: str, segment: int, progress: Progress) -> tuple[str, 
             raise RefusedError(
                 f"there is no segment {segment}: the log has segments {listed[0]} to {listed[-1]}; nothing is changed"
             )
-        present = await store.present()
-        leader = await last_epoch(store, present)
-        if leader is None or not is_led(leader, await store.nodes(), await last_row(store, present)):
+        leader = await living_leader(store, await store.nodes())
+        if leader is None:
             raise NoLeaderError(
                 "no node leads that could write the segment again from its memory; start the nodes, or write what can "
                 "be read into a directory with `beanpole cluster export --salvage`"
@@ -114,8 +112,7 @@ async def salvage_directory(conninfo: str, path: Path, progress: Progress) -> Sa
     check_new(path)
     async with opened(conninfo, writes=True) as store:
         await check_stopped(store)
-        with errors_translated():
-            await store.connection.execute(schema.CLOSE.encode(), [str(path)])
+        await store.execute(schema.CLOSE, [str(path)])
         salvage = Salvage(store)
         listed = await store.segments()
         for i, number in enumerate(listed):
@@ -144,7 +141,6 @@ class Salvage:
         self.lost_segments: list[int] = []
 
     def result(self, jobs: int) -> Salvaged:
-        """Return what was found."""
         lost_bytes = sum(each.lost_bytes for each in self.survey.findings) - self.filled_bytes
         ids = sorted(self.replay.orphans)
         return Salvaged(jobs, self.row_count, self.lost_rows, lost_bytes, self.lost_segments, ids)

@@ -20,7 +20,7 @@ from beanpole.log.replay import Replay
 class Replica:
     """An engine, and how much of the log it has applied."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - everything replaceable is an argument
         self,
         settings: Settings,
         first: Row,
@@ -28,6 +28,7 @@ class Replica:
         now_ns: int,
         *,
         as_one_segment: bool = False,
+        on_applied: Callable[["Replica"], None] = lambda _: None,
     ) -> None:
         accounts = Accounts(settings.segment_bytes, unlimited=True)
         self.records = Encoder(accounts, wants_reservations=True)
@@ -35,6 +36,9 @@ class Replica:
         self.replay = Replay(self.engine, self.records)
         self.as_one_segment = as_one_segment
         """Whether nothing is booked by segment, as all jobs will be written into another log."""
+
+        self.on_applied = on_applied
+        """Called when a row was applied."""
 
         self.tip = first
         """The last row that was read."""
@@ -91,7 +95,6 @@ class Replica:
         return count
 
     def apply(self, row: Row) -> None:
-        """Apply one row to the engine."""
         note, data = row.unpack()
         if note and row.kind != RowKind.HANDOVER:
             self.leader, self.epoch = note, row.epoch
@@ -105,6 +108,7 @@ class Replica:
         while not self.as_one_segment and self.records.accounts.first_segment < self.replay.first_segment:
             self.segment_bytes.pop(self.records.accounts.first_segment, None)
             self.records.accounts.drop_first_segment()
+        self.on_applied(self)
 
     @property
     def clock_ns(self) -> int:

@@ -36,6 +36,10 @@ class Place(NamedTuple):
         return f"row {self.row} of segment {self.segment}"
 
 
+NOWHERE = Place(0, 0)
+"""Before every row."""
+
+
 class RowKind(IntEnum):
     """What a row is."""
 

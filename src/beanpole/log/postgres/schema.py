@@ -110,6 +110,10 @@ select coalesce((select successor from {SCHEMA}.step_down where epoch = %s), '')
 """To whom the leader of an epoch is asked to hand over, and why all nodes must stop; empty: neither."""
 
 
+WAIT_FOR_NO_STANDBY = "set synchronous_commit = off"
+"""For a session whose writes need not last."""
+
+
 def is_approved(names: str) -> str:
     """Return what asks whether a commit waits for the standbys that were approved, and for the disk.
 
@@ -119,7 +123,6 @@ def is_approved(names: str) -> str:
 
 
 def table(segment: int) -> str:
-    """Return the name of a segment's table."""
     return f"{SCHEMA}.log_{segment}"
 
 

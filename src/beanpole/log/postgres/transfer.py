@@ -1,4 +1,4 @@
-"""Reading and writing a whole log: ``beanpole cluster import``, ``export`` and ``verify``.
+"""Reading and writing a whole log: ``beanpole cluster import`` and ``export``.
 
 An import is one transaction: nodes see the jobs all at once or not at all. An export closes the log first, so that the
 jobs are never served by two servers; its directory gets its name when all of it is on disk.
@@ -6,7 +6,6 @@ jobs are never served by two servers; its directory gets its name when all of it
 
 import asyncio
 import contextlib
-import functools
 import os
 import shutil
 from collections.abc import Callable, Iterator
@@ -25,12 +24,11 @@ from beanpole.log.files import disk
 from beanpole.log.files.bulk import BulkWriter
 from beanpole.log.format import segment_header
 from beanpole.log.postgres import schema
-from beanpole.log.postgres.admin import ask_nodes, columns_of, last_row
+from beanpole.log.postgres.admin import columns_of, last_row
 from beanpole.log.postgres.connection import errors_translated
-from beanpole.log.postgres.digest import Copy, digest_of
 from beanpole.log.postgres.hosts import OperatorStore, opened
 from beanpole.log.postgres.replica import Replica
-from beanpole.log.postgres.rows import Place, Row, RowKind, new_writer, pack_note, row_behind
+from beanpole.log.postgres.rows import NOWHERE, Place, Row, RowKind, new_writer, pack_note, row_behind
 from beanpole.log.postgres.store import RefusedError, Settings, UnreadableError, origin_of
 from beanpole.log.replay import Replay
 from beanpole.log.tools.inspect import empty_replay, survey
@@ -42,12 +40,8 @@ Progress = Callable[[int, int], None]
 UNFINISHED = ".unfinished"
 """What the name of a directory ends with while an export writes it."""
 
-
 NOTE = {"node": "import", "address": ""}
 """What an import says of itself as the node that leads."""
-
-NOWHERE = Place(0, 0)
-"""Before every row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,10 +166,9 @@ class ImportWriter:
     async def add(self, kind: RowKind, data: bytes) -> None:
         """Write one row behind the last."""
         row = row_behind(self.tip, epoch=1, kind=kind, writer=self.writer, confirmed=self.tip.place, data=data)
-        execute = self.store.connection.execute
         if row.place.row == 0:
-            await execute(schema.make_segment(row.place.segment).encode())
-        await execute(schema.insert(row.place.segment).encode(), columns_of(row))
+            await self.store.execute(schema.make_segment(row.place.segment))
+        await self.store.execute(schema.insert(row.place.segment), columns_of(row))
         self.tip = row
         self.row_count += 1
         self.bytes += len(data)
@@ -209,76 +202,10 @@ async def check_stopped(store: OperatorStore) -> None:
         raise RefusedError(f"stop the nodes that are alive first, as an export closes the log: {', '.join(alive)}")
 
 
-# --- verify -----------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Verified:
-    """What a whole log was found to hold, and what the nodes hold."""
-
-    rows: int
-    jobs: int
-    tip: Row
-    equal: dict[str, bool]
-    """By node, whether it holds what the log says at the row that it named."""
-
-    silent: list[str]
-    """Nodes that are alive and did not answer."""
-
-
-async def verify(conninfo: str, timeout_s: float, progress: Progress) -> Verified:
-    """Ask the nodes for digests, then read the whole log as a node does that starts, and compare.
-
-    Raises:
-        ChangedError: something in the log is not what was written.
-        GoneError: its oldest segment was dropped while it was read, so the log must be read again.
-    """
-    async with opened(conninfo) as store:
-        alive = [each.name for each in await store.nodes() if each.is_alive]
-        answers = await ask_nodes(store, timeout_s)
-        copies: dict[str, Copy] = {}
-        equal: dict[str, bool] = {}
-
-        def compare(replica: Replica) -> None:
-            for each in answers:
-                if each.place == replica.applied.place:
-                    same = each.hash == replica.applied.hash and each.jobs == replica.engine.jobs.count
-                    equal[each.node] = same
-                    if same:
-                        copies[each.node] = Copy(functools.partial(digest_of, replica.engine, each.due_ns))
-
-        try:
-            furthest = max((each.place for each in answers), default=NOWHERE)
-            replica = await read_log(store, progress, compare, furthest)
-            for each in answers:
-                if each.node in copies:
-                    equal[each.node] = await copies[each.node].result() == each.digest
-        finally:
-            for copy in copies.values():
-                copy.close()
-        await asyncio.to_thread(check, replica.engine)
-        silent = [each for each in alive if each not in equal]
-        rows = replica.row_count + len(replica.unapplied)
-        return Verified(rows, replica.engine.jobs.count, replica.tip, equal, silent)
-
-
 def check_new(path: Path) -> None:
     """Refuse a directory that holds something."""
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
         raise RefusedError(f"{path} exists and is not empty; export makes a new directory")
-
-
-class ShownReplica(Replica):
-    """A replica that is shown to somebody behind each row that it applies."""
-
-    def __init__(self, look: Callable[[Replica], None], settings: Settings, first: Row) -> None:
-        self.look = look
-        super().__init__(settings, first, make_engine, 0, as_one_segment=True)
-
-    def apply(self, row: Row) -> None:
-        """Apply one row."""
-        super().apply(row)
-        self.look(self)
 
 
 async def read_log(
@@ -302,7 +229,7 @@ async def read_log(
     first = await store.first(segments[0])
     if first is None:
         raise UnreadableError(Place(segments[0], 0), "is missing")
-    replica = ShownReplica(look, store.settings, first)
+    replica = Replica(store.settings, first, make_engine, 0, as_one_segment=True, on_applied=look)
     idle_s = 0.0
     while True:
         is_there, rows = await store.read(replica.tip, limits.ROWS_BYTES)
@@ -331,8 +258,7 @@ async def close_log(store: OperatorStore, replica: Replica, path: Path) -> None:
     """Append the row behind which nobody leads, and let nodes that start say so; both are confirmed."""
     if replica.tip.kind != RowKind.CLOSED:
         await append_closed(store, replica)
-    with errors_translated():
-        await store.connection.execute(schema.CLOSE.encode(), [str(path)])
+    await store.execute(schema.CLOSE, [str(path)])
 
 
 async def append_closed(store: OperatorStore, replica: Replica) -> None:
