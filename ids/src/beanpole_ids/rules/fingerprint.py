@@ -1,17 +1,17 @@
 """Fingerprints of what numbers look like, and which change of a rule can't repeat a number.
 
 A rule makes different text of different (cycle, counter) pairs. Two versions of a rule may make the same text of
-different pairs; then a pair that only moves forward is not enough. So the row of a counter keeps a *record*: the
-fingerprints that its numbers have had, the present one last. A rule with another fingerprint is refused, unless its
-numbers have a fixed length that none had before, or an operator accepts it. An older fingerprint may come back if the
-cycle never changed: its pairs have only moved forward since.
+different pairs; then a pair that only moves forward is not enough. So the row of a counter keeps a *record*: the digest
+of the rule that made its last numbers, their length, and the lengths of all before. A rule with another digest is
+refused, unless its numbers have a fixed length that none had before, or an operator accepts it.
 
-A record is ``digest.length.cycle`` for each fingerprint, separated by spaces. The length is 0 if it is not fixed.
+A record is ``.length`` for each of those before, and then ``digest.length``; between them may stand what the numbers of
+other nodes look like. A length that is not fixed is 0. What follows a second dot is of an earlier version.
 """
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, tzinfo
 from functools import lru_cache
 from typing import NamedTuple
@@ -20,30 +20,17 @@ from beanpole_ids import limits
 from beanpole_ids.errors import RuleError
 
 ZONES_MAX = 64  # time zones whose changes of local time are remembered
-
-OTHER_NODE = "-"
-"""The cycle of a fingerprint that another node has."""
-
 ZONE_FROM_S = int(datetime(2026, 1, 1, tzinfo=UTC).timestamp())
 ZONE_UNTIL_S = int(datetime(2100, 1, 1, tzinfo=UTC).timestamp())
-ZONE_STEP_S = 5 * 86_400
-"""In so short a time no zone changes twice."""
+ZONE_STEP_S = 5 * 86_400  # in so short a time no zone changes twice
 
 
 class Fingerprint(NamedTuple):
     """What the numbers of a rule look like."""
 
-    digest: str = ""
-    """Names everything that shapes them; empty if nothing is known, and nothing checked."""
-
-    length: int = 0
-    """Characters of each number, 0 if it is not always the same."""
-
-    cycle: str = ""
-    """Names when counting starts again."""
-
-    accept: str = ""
-    """The digest that an operator has accepted."""
+    digest: str = ""  # of everything that shapes them; empty if nothing is known, and nothing checked
+    length: int = 0  # characters of each number, 0 if it is not always the same
+    accept: str = ""  # the digest that an operator has accepted
 
 
 def digest(*parts: object) -> str:
@@ -77,25 +64,13 @@ def zone_shape(zone: tzinfo) -> tuple[tuple[int, int], ...]:
     return tuple(shape)
 
 
-def parse(record: str) -> list[Fingerprint]:
-    """Return the fingerprints of a record."""
-    found = (each.split(".") for each in record.split())
-    return [Fingerprint(name, int(length), cycle) for name, length, cycle in found]
-
-
-def render(fingerprints: Iterable[Fingerprint]) -> str:
-    """Return the record of some fingerprints."""
-    return " ".join(f"{each.digest}.{each.length}.{each.cycle}" for each in fingerprints)
-
-
-def merged(mine: Iterable[str], others: Iterable[str]) -> str:
-    """Return the record of a counter that goes on from some records, while other nodes have others."""
-    known = {each.digest: each._replace(cycle=OTHER_NODE) for record in others for each in parse(record)}
-    for record in mine:
-        for each in parse(record):
-            known.pop(each.digest, None)  # the present one is last
-            known[each.digest] = each
-    return render(known.values())
+def merged(mine: Sequence[str], others: Iterable[str]) -> str:
+    """Return the record of a counter that goes on from the last of some records, while other nodes have others."""
+    own = [record.split() for record in mine if record]
+    before = [f".{record[-1].split('.')[1]}" for record in own if record[-1] != own[-1][-1]]
+    presents = {record[-1] for record in own}
+    foreign = (look for record in others for look in record.split() if look not in presents)
+    return " ".join(dict.fromkeys([*foreign, *before, *(own[-1] if own else [])]))
 
 
 @lru_cache(limits.COMMON_CACHED)
@@ -104,24 +79,17 @@ def followed(record: str, new: Fingerprint) -> str:
 
     Raises RuleError: they could be numbers that it has given.
     """
-    if not new.digest:
+    looks = [look.split(".") for look in record.split()]
+    if not new.digest or (looks and looks[-1][0] == new.digest):
         return record
-    known = parse(record)
-    mine = new._replace(accept="")
-    if known and known[-1] == mine:
-        return record
-    others = [each for each in known if each.digest != new.digest]
-    if new.accept != new.digest:
-        lengths = {each.length for each in others}
-        own = [each for each in known if each.cycle != OTHER_NODE]
-        is_back = any(each.digest == new.digest for each in own)
-        is_longer = new.length and not lengths & {0, new.length}
-        if (lengths and not is_longer) or (is_back and any(each.cycle != new.cycle for each in own)):
-            raise RuleError(
-                "its text, cycle or time zone was another one, and numbers could repeat; give it another name, or make "
-                f'its numbers longer than any before, or if you are sure write accept = "{new.digest}"'
-            )
-    after = render([*others, mine])
+    # What another node's numbers look like already is no reason against it, but a length of our own is.
+    lengths = {int(length) for digest, length, *earlier in looks if digest != new.digest or earlier}
+    if lengths and new.accept != new.digest and (not new.length or lengths & {0, new.length}):
+        raise RuleError(
+            "its text, cycle or time zone was another one, and numbers could repeat; give it another name, or make "
+            f'its numbers longer than any before, or if you are sure write accept = "{new.digest}"'
+        )
+    after = " ".join([*(f".{each}" for each in sorted(lengths)), f"{new.digest}.{new.length}"])
     if len(after) > limits.RECORD_MAX:
         raise RuleError("it has changed too often to be compared with all that it was; give it another name")
     return after

@@ -117,7 +117,7 @@ class Common:
     def fingerprint(self, length: int, cycle: Cycle, *shaping: str | None) -> Fingerprint:
         """Return what numbers look like that these strings and the cycle shape; length 0: it is not fixed."""
         begins = (cycle.unit, cycle.seconds, zone_shape(cycle.zone)) if cycle.unit != "never" else ()
-        return Fingerprint(digest(shaping, begins), length, digest(begins)[:6], self.accept)
+        return Fingerprint(digest(shaping, begins), length, self.accept)
 
 
 @dataclass(frozen=True, slots=True)
