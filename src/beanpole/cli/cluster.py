@@ -5,7 +5,6 @@ Only options and sentences are here; `beanpole.log.postgres.admin` does the work
 
 import asyncio
 import functools
-import os
 import sys
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
@@ -19,7 +18,8 @@ from beanpole.cli.clusterstatus import record_of, row_of, time_text, warnings_of
 from beanpole.cli.common import Output, jobs_text
 from beanpole.cli.errors import Failure, forget_output
 from beanpole.cli.quantities import Duration, Size, notes_of
-from beanpole.cli.serve import is_given
+from beanpole.cli.serve import check_cluster_url, is_given
+from beanpole.cli.wrapping import SETTINGS
 from beanpole.errors import BeanpoleError, ExitCode, StartError
 from beanpole.log import limits
 from beanpole.observe.units import plural
@@ -27,20 +27,17 @@ from beanpole.observe.units import plural
 if TYPE_CHECKING:
     from beanpole.log.postgres.repair import Salvaged
 
-SILENCE_MS_MIN = 500
-"""The least that can be set: below, a leader that is only slow would be deposed."""
+SILENCE_MS_MIN = 500  # below, a leader that is only slow would be deposed
+CLUSTER_BODY_BYTES_MAX = 8_388_608  # a body alone is a row, which must be confirmed within the silence limit
+STEP_DOWN_S = 10.0  # until the next leader is there
 
-CLUSTER_BODY_BYTES_MAX = 8_388_608
-"""The largest body in a cluster: a body alone is a row, and a row must be confirmed within the silence limit."""
-
-STEP_DOWN_S = 10.0
-"""Seconds that ``beanpole cluster step-down`` waits for the next leader."""
-
+# How long a verb waits without coming further, unless it is told otherwise, and one that reads or writes a whole data
+# directory in one go.
 VERB_S = 60
-"""Seconds that a verb of ``beanpole cluster`` waits without coming further, unless it is told otherwise."""
-
 VERB_LONG_S = 600
-"""The same for one that reads or writes a whole data directory, which it does in one go."""
+
+CUT_S = 2.0  # in which what was cut must have ended
+ANSWER_SHARE = 0.8  # of the time limit, for the nodes to answer `verify`: those that don't are named
 
 EXIT_CODES = """\b
 Exit codes:
@@ -52,8 +49,6 @@ Exit codes:
   5   wrong arguments
   10  a server uses the directory (import only)
 """
-
-SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
 @click.group(context_settings=SETTINGS, epilog=EXIT_CODES)
@@ -150,9 +145,6 @@ def forget_outcome(task: "asyncio.Task[ExitCode | None]") -> None:
 CAME_FURTHER = "beanpole.cluster.came_further"
 """Under this name the context of a command has when it came further last, in seconds of the loop's clock."""
 
-CUT_S = 2.0
-"""Seconds in which what was cut must have ended."""
-
 
 def came_further() -> None:
     """Note that the verb came further: its time begins again."""
@@ -162,15 +154,12 @@ def came_further() -> None:
 def check_url(url: str) -> None:
     """Refuse what is no connection string, and warn of what is unsafe about it."""
     try:
-        from beanpole.log.postgres import url as urls
+        warnings = check_cluster_url(url, is_in_argv=any(url in each for each in sys.argv))
     except ImportError as error:
         raise Failure(f"psycopg is missing; install it with: pip install 'beanpole[cluster]' ({error})") from error
-    try:
-        urls.check_url(url)
     except ValueError as error:
         raise click.UsageError(str(error)) from error
-    is_in_argv = any(url in each for each in sys.argv)
-    for each in urls.warnings_of(url, os.environ, is_in_argv=is_in_argv):
+    for each in warnings:
         click.echo(f"beanpole cluster: {each}", err=True)
 
 
@@ -334,10 +323,6 @@ async def verify(out: Output, url: str) -> ExitCode | None:
     return None
 
 
-ANSWER_SHARE = 0.8
-"""How much of the time limit the nodes have for an answer: those that don't answer are named."""
-
-
 @verb("upgrade")
 async def upgrade(out: Output, url: str) -> ExitCode | None:
     """Let leaders write the newest format of the log that every node which is alive can read.
@@ -397,7 +382,6 @@ async def export(out: Output, url: str, directory: str, *, salvage: bool) -> Exi
 
 
 def record_of_salvage(found: "Salvaged", directory: str) -> dict[str, object]:
-    """Return what was salvaged as JSON."""
     return {
         "jobs": found.jobs,
         "directory": directory,
@@ -409,7 +393,6 @@ def record_of_salvage(found: "Salvaged", directory: str) -> dict[str, object]:
 
 
 def salvage_text(found: "Salvaged", directory: str) -> str:
-    """Return what was salvaged as people read it."""
     left_out = [f"{found.lost_rows} of {plural(found.rows, 'row')}", f"{plural(found.lost_bytes, 'byte')} of the rest"]
     if found.lost_segments:
         left_out.append(f"all of segment {', '.join(map(str, found.lost_segments))}")

@@ -11,7 +11,6 @@ if TYPE_CHECKING:
 
 
 def time_text(seconds: float) -> str:
-    """Return a moment as people write it."""
     from datetime import UTC, datetime
 
     return datetime.fromtimestamp(seconds, UTC).isoformat(" ", "seconds")
@@ -24,7 +23,6 @@ def lag_of(node: "NodeState", found: "Status") -> int | None:
 
 
 def row_of(node: "NodeState", found: "Status") -> dict[str, object]:
-    """Return a node as a row of a table."""
     lag = lag_of(node, found)
     return {
         "node": node.name,
@@ -38,12 +36,10 @@ def row_of(node: "NodeState", found: "Status") -> dict[str, object]:
 
 
 def role_of(node: "NodeState") -> str:
-    """Return what a node is."""
     return node.role if node.is_alive or node.role == "stopped" else "gone"
 
 
 def record_of(found: "Status", warnings: list[str]) -> dict[str, object]:
-    """Return a status as JSON."""
     leader = found.leader if found.is_led else None
     return {
         "cluster": found.settings.cluster,
@@ -88,8 +84,7 @@ def record_of(found: "Status", warnings: list[str]) -> dict[str, object]:
     }
 
 
-HELD_S = 10.0
-"""Seconds after which status names who holds the oldest segment: a node that starts reads it for a moment."""
+HELD_S = 10.0  # after which status names who holds the oldest segment: a node that starts reads it for a moment
 
 
 def nodes_of(found: "Status") -> list[str]:

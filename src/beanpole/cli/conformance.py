@@ -15,6 +15,8 @@ from beanpole.cli.quantities import Duration, notes_of
 from beanpole.cli.wrapping import SETTINGS
 from beanpole.errors import BeanpoleError, ExitCode
 
+SHOWN_MAX = 600  # characters of what was sent or received
+
 if TYPE_CHECKING:
     from beanpole.conformance.grade import Grade
     from beanpole.conformance.kit import Result
@@ -75,7 +77,6 @@ conformance.epilog = notes_of(conformance) + EPILOG
 
 
 def record_of(result: "Result") -> Mapping[str, object]:
-    """Return a result for JSON."""
     record: dict[str, object] = {
         "script": result.script.path.stem,
         "title": result.script.title,
@@ -121,7 +122,6 @@ def report(results: "Iterable[Result]") -> list[str]:
 
 
 def is_graded(result: "Result", grade: "Grade") -> bool:
-    """Whether a script failed in this way."""
     return result.problem is not None and result.problem.grade is grade
 
 
@@ -135,7 +135,3 @@ def shown(data: bytes) -> str:
     """Return bytes as people read them, on one line and not all of very many."""
     text = repr(data)[2:-1]
     return text if len(text) <= SHOWN_MAX else f"{text[:SHOWN_MAX]}... ({len(data)} bytes)"
-
-
-SHOWN_MAX = 600
-"""Characters that are shown of what was sent or received."""

@@ -20,11 +20,10 @@ from beanpole.errors import ExitCode, StartError
 if TYPE_CHECKING:
     from beanpole.console.settings import Pairs, Source
 
+# How a console that a server has started gives way to it: its niceness, and what the kernel adds to its score when it
+# must end a process for want of memory.
 NICE = 5
-"""By how much a console that a server has started gives way to it."""
-
 OOM_SCORE_ADJ = 500
-"""What the kernel adds to the score of such a console when it must end a process for want of memory."""
 
 EXIT_CODES = """\b
 Exit codes:
@@ -41,7 +40,6 @@ class NamedUrl(click.ParamType[tuple[str, str]]):
     name = "url"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
-        """Return the name and the URL."""
         if isinstance(value, tuple):
             return value
         name, equals, url = str(value).partition("=")

@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from beanpole.observe.findings import Finding, Visit
     from beanpole.observe.sampling import Sample
 
-EVIDENCE_LINES = 8
-"""Lines of evidence that people are shown of one finding; --json has all."""
+EVIDENCE_LINES = 8  # that people are shown of one finding; --json has all
 
 
 @verb("doctor")
@@ -46,7 +45,6 @@ doctor.epilog = notes_of(doctor) + EPILOG
 
 
 async def visit_server(server: Server, interval_s: float) -> "Visit":
-    """Samples the server twice."""
     from beanpole.observe.doctor import visit
 
     async with async_client(server) as client:
@@ -68,7 +66,6 @@ def files_max(sample: "Sample") -> int | None:
 
 
 def as_json(server: Server, seen: "Visit", found: "list[tuple[str, Finding]]", *, healthy: bool) -> dict[str, object]:
-    """What was found, for programs."""
     findings = [
         {
             "check": check,
@@ -85,7 +82,6 @@ def as_json(server: Server, seen: "Visit", found: "list[tuple[str, Finding]]", *
 
 
 def say(server: Server, out: Output, seen: "Visit", found: "list[tuple[str, Finding]]") -> None:
-    """What was found, for people."""
     stats = seen.server
     name = f"beanpole {stats['beanpole-version']}" if "beanpole-version" in stats else f"beanstalkd {stats.version}"
     looked = f"looked at twice, {seen.seconds:.1f} s apart"

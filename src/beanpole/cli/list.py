@@ -17,12 +17,8 @@ from beanpole.operations.plan import run, walk
 
 COLUMNS = ("id", "state", "pri", "age", "left", "ttr", "reserves", "timeouts", "key", "why")
 DEAD_COLUMNS = ("id", "state", "pri", "death", "failed")
-BODY_SHOWN = 60
-"""Characters of a body that stand in a table."""
-
-BODY_BYTES = 65_536
-"""Bytes of a body with --json."""
-
+BODY_SHOWN = 60  # characters of a body in a table
+BODY_BYTES = 65_536  # of a body with --json
 IN_ORDER = tuple(each for each in STATES if each != "reserved")
 
 

@@ -11,6 +11,8 @@ import beanpole
 from beanpole.cli.wrapping import wrapped
 from beanpole.errors import ExitCode, StartError
 
+# The verbs by what they are about: the module of `beanpole.cli` that holds the click command of the same name, and what
+# it is for. A verb that is a word of Python ends with an underscore there.
 GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     "Jobs": {
         "put": ("put", "Put jobs."),
@@ -61,17 +63,12 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "version": ("about", "Print the version."),
     },
 }
-"""The verbs by what they are about: the module of `beanpole.cli` that holds the click command of the same name, and
-what it is for.
-
-A verb that is a word of Python ends with an underscore there.
-"""
 
 VERBS = {name: verb for group in GROUPS.values() for name, verb in group.items()}
 
 RENAMED = {"jobs": "list"}
-"""Verbs that have another name now."""
 
+# The verbs that people look for under words that others use for them.
 MEANT = {
     "drain": "clear",
     "empty": "clear",
@@ -90,18 +87,15 @@ MEANT = {
     "watch": "tail",
     "why": "explain",
 }
-"""The verbs that people look for under words that others use for them."""
 
 
 class Verbs(click.Group):
     """The group of verbs, imported one by one."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names of the verbs."""
         return sorted(VERBS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import a verb."""
         if cmd_name not in VERBS:
             return None
         module = importlib.import_module(f"beanpole.cli.{VERBS[cmd_name][0]}")

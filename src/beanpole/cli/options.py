@@ -8,10 +8,8 @@ import click
 from beanpole.cli.common import COUNT, ID, PRIORITY, TUBE
 from beanpole.cli.quantities import DURATION, TTR
 from beanpole.client.extensions import RESTING
+from beanpole.operations.listing import SCAN_IDS
 from beanpole.operations.table import OPERATIONS, Option
-
-SCAN_IDS_DEFAULT = 1_000_000
-"""Ids that a command tries in order to find the jobs of a tube, by default: that takes a few seconds."""
 
 KINDS: dict[str, click.ParamType[Any]] = {
     "priority": PRIORITY,
@@ -75,7 +73,7 @@ def scan_options(function: Callable[..., Any]) -> Callable[..., Any]:
             "--scan",
             "id_count_max",
             type=COUNT,
-            default=SCAN_IDS_DEFAULT,
+            default=SCAN_IDS,
             show_default=True,
             help="The most ids to look at, on a server that can't list jobs.",
         ),

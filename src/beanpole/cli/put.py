@@ -22,8 +22,7 @@ from beanpole.errors import (
     UnsupportedError,
 )
 
-READ_BYTES = 262_144
-"""Bytes that are read at a time with --each-line; lines are put as they arrive, so that a slow pipe adds no delay."""
+READ_BYTES = 262_144  # at a time with --each-line
 
 
 @verb("put")
@@ -176,10 +175,8 @@ def report_failures(
 
 
 def bodies_text(first: int, last: int) -> str:
-    """Return ``body 1`` or ``bodies 1 to 2``."""
     return f"body {first}" if first == last else f"bodies {first} to {last}"
 
 
 def nothing_after(number: int) -> str:
-    """Say where this has ended."""
     return f"nothing after body {number} was sent"

@@ -27,7 +27,6 @@ class Duration(click.ParamType[float]):
         self.whole = whole
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Return the time."""
         text = str(value)
         seconds = seconds_of(text, self.unit)
         if seconds is None:
@@ -42,14 +41,9 @@ class Duration(click.ParamType[float]):
 
 WORDS = {"s": "seconds", "ms": "milliseconds"}
 
-DURATION = Duration()
-"""A time that may have a fraction of a second, where the server knows that."""
-
-SECONDS = Duration(whole=True)
-"""Whole seconds, which every server knows."""
-
-TTR = Duration(1, whole=True)
-"""Seconds that a worker has; a server makes 1 of 0, so nobody gets what 0 might mean."""
+DURATION = Duration()  # may have a fraction of a second, where the server knows that
+SECONDS = Duration(whole=True)  # which every server knows
+TTR = Duration(1, whole=True)  # a server makes 1 of 0, so nobody gets what 0 might mean
 
 
 class Size(click.ParamType[int]):
@@ -62,7 +56,6 @@ class Size(click.ParamType[int]):
         self.maximum = maximum
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Return the bytes."""
         text = str(value)
         number = bytes_of(text)
         if number is None:

@@ -14,8 +14,7 @@ a line is for people::
 
 import difflib
 import sys
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import IO, Any
 
 import click
@@ -36,7 +35,6 @@ class Pattern(click.ParamType[str]):
     shell_complete = TUBE.shell_complete
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return the pattern if it is one."""
         try:
             pattern_bytes(str(value))
         except ArgumentError as error:
@@ -48,7 +46,6 @@ class OneTube(Tube):
     """The name of a tube, not a pattern."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return the name if it is one."""
         if str(value).endswith("*"):
             self.fail(f"{value} is a pattern, not a tube; beanpole rules list shows the rules of all", param, ctx)
         return super().convert(value, param, ctx)
@@ -57,8 +54,6 @@ class OneTube(Tube):
 PATTERN = Pattern()
 
 HINT = " (see beanpole rules --help)"
-"""Where all rules are listed, for whoever has a line wrong."""
-
 
 HELP = """Set rules for tubes: attempts, limits, expiry and so on.
 
@@ -111,7 +106,7 @@ def show(server: Server, out: Output, tube: str) -> None:
     """Show the rules that apply to TUBE, which need not exist, and the pattern that they are set for."""
     with missing(f"no rules apply to {tube}"):
         found = server.client().get_rules(tube)
-    out.record(record_of(found), section(found.pattern, found.text))
+    out.record(record_of(found), section(found))
 
 
 @verb("drop")
@@ -142,7 +137,7 @@ def list_(server: Server, out: Output) -> None:
         for each in found:
             out.record(record_of(each), "")
     elif found:
-        out.line("\n\n".join(section(each.pattern, each.text) for each in found))
+        out.line("\n\n".join(section(each) for each in found))
 
 
 @verb("apply")
@@ -158,62 +153,34 @@ def apply(server: Server, out: Output, file: IO[str], *, dry_run: bool, prune: b
     wanted = read(file)
     client = server.client()
     check(client, wanted)
-    changes = list(differences({each.pattern: each.text for each in client.list_rules()}, wanted, prune=prune))
+    there = {each.pattern: each.text for each in client.list_rules()}
+    patterns = [pattern for pattern, text in wanted.items() if there.get(pattern) != text]
+    patterns += sorted(there.keys() - wanted.keys()) if prune else []
     done = 0
 
     def story() -> str:
-        return f"{done} of {len(changes)} changes made; call it again to make the rest"
+        return f"{done} of {len(patterns)} changes made; call it again to make the rest"
 
     with reporting(story):
-        for each in changes:
+        for pattern in patterns:
+            before, after = there.get(pattern), wanted.get(pattern)
             if not dry_run:
-                make(client, each)
+                if after is None:
+                    client.drop_rules(pattern)
+                else:
+                    client.set_rules(pattern, after)
                 done += 1
-            out.record(each.record, each.shown)
-    if not changes:
+            out.record({"pattern": pattern, "before": before, "after": after}, difference(pattern, before, after))
+    if not patterns:
         note("nothing to change")
     elif dry_run:
         note("nothing was changed: this was a dry run")
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
-    """What becomes of the rules of a pattern."""
-
-    pattern: str
-    before: str | None
-    after: str | None
-    """Its lines; None: it has no rules."""
-
-    @property
-    def record(self) -> dict[str, object]:
-        """The change for JSON."""
-        return {"pattern": self.pattern, "before": self.before, "after": self.after}
-
-    @property
-    def shown(self) -> str:
-        """The change for people: what goes has a - in front of it, what comes a +."""
-        before = section_lines(self.pattern, self.before)
-        return "\n".join(
-            line for line in difflib.ndiff(before, section_lines(self.pattern, self.after)) if line[0] != "?"
-        )
-
-
-def differences(there: Mapping[str, str], wanted: Mapping[str, str], *, prune: bool) -> Iterator[Change]:
-    """Return what has to change; `there` is how a server writes rules, and so is `wanted`."""
-    for pattern, text in wanted.items():
-        if there.get(pattern) != text:
-            yield Change(pattern, there.get(pattern), text)
-    for pattern in sorted(there.keys() - wanted.keys()) if prune else ():
-        yield Change(pattern, there[pattern], None)
-
-
-def make(client: Client[bytes], change: Change) -> None:
-    """Make a change."""
-    if change.after is None:
-        client.drop_rules(change.pattern)
-    else:
-        client.set_rules(change.pattern, change.after)
+def difference(pattern: str, before: str | None, after: str | None) -> str:
+    """Return what becomes of the rules of a pattern: what goes has a - in front of it, what comes a +."""
+    lines = difflib.ndiff(section_lines(pattern, before), section_lines(pattern, after))
+    return "\n".join(line for line in lines if line[0] != "?")
 
 
 def read(file: IO[str]) -> dict[str, str]:
@@ -255,7 +222,6 @@ def canonical(file: IO[str], first: int, lines: list[str]) -> str:
 
 
 def wrong(file: IO[str], number: int, why: str) -> Failure:
-    """Return the error of a file."""
     return Failure(f"{file.name}:{number}: {why}; nothing was changed", ExitCode.USAGE)
 
 
@@ -271,18 +237,17 @@ def check(client: Client[bytes], wanted: Mapping[str, str]) -> None:
 # --- Showing ----------------------------------------------------------------------------------------------------------
 
 
-def section(pattern: str, text: str) -> str:
-    """Return the rules of a pattern as a file has them."""
-    return "\n".join(section_lines(pattern, text))
+def section(found: Rules) -> str:
+    """Return rules as a file has them."""
+    return "\n".join(section_lines(found.pattern, found.text))
 
 
 def section_lines(pattern: str, text: str | None) -> list[str]:
-    """Return the lines of that; none for no rules."""
+    """Return the lines of rules in a file; none for no rules."""
     return [] if text is None else [f"[{pattern}]", *text.splitlines()]
 
 
 def record_of(found: Rules) -> dict[str, object]:
-    """Return rules for JSON."""
     return {"pattern": found.pattern, "rules": dict(found)}
 
 

@@ -8,6 +8,7 @@ import click
 import beanpole
 from beanpole import limits
 from beanpole.cli.quantities import Duration, Size, notes_of
+from beanpole.cli.wrapping import SETTINGS
 from beanpole.errors import ExitCode
 from beanpole.log import limits as log_limits
 from beanpole.server import limits as server_limits
@@ -16,8 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-SEGMENT_BYTES_MIN = 65_536
-"""The smallest segment that can be asked for: below, the files' headers and ends would matter."""
+SEGMENT_BYTES_MIN = 65_536  # below, the files' headers and ends would matter
 
 EXIT_CODES = """\b
 Exit codes, the same as beanstalkd's:
@@ -92,7 +92,6 @@ class BodyLimit(Size):
     """The largest body; beanstalkd takes a negative number for a very large one."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Return the bytes."""
         text = str(value)
         if text.startswith("-") and text[1:].isdecimal():
             return -super().convert(text[1:], param, ctx)
@@ -127,7 +126,9 @@ def check_listen(ctx: click.Context, parameter: click.Parameter, value: tuple[st
 
 
 ONLY_WITH_HTTP = {"http_host", "http_token_file", "http_hide_bodies", "metrics_tubes", "legacy_metrics"}
-"""Flags that are the console's."""
+
+# Variables that may be set where a server is started, for verbs that are clients.
+OF_OTHER_VERBS = {"BEANPOLE_URL", "BEANPOLE_IDS_URL", "BEANPOLE_IDS_HTTP_URL"}
 
 
 def warn_of_ignored(ctx: click.Context, given: dict[str, Any]) -> None:
@@ -150,10 +151,6 @@ def warn_of_ignored(ctx: click.Context, given: dict[str, Any]) -> None:
         click.echo(f"beanpole serve: no such setting, ignored: {', '.join(unknown)}", err=True)
 
 
-OF_OTHER_VERBS = {"BEANPOLE_URL", "BEANPOLE_IDS_URL", "BEANPOLE_IDS_HTTP_URL"}
-"""Variables that may be set where a server is started, for verbs that are clients."""
-
-
 def as_path(_ctx: click.Context, _parameter: click.Parameter, value: str | None) -> "Path | None":
     """Return a path, for which pathlib is imported: a server that needs none starts a twentieth faster."""
     if value is None:
@@ -163,6 +160,7 @@ def as_path(_ctx: click.Context, _parameter: click.Parameter, value: str | None)
     return Path(value)
 
 
+# Flags that contradict --cluster, and why.
 NOT_IN_A_CLUSTER = {
     "data_dir": "-b keeps the log in files, but that of a --cluster is in PostgreSQL; leave one of them out",
     "fsync_ms": "-f is about the disk of this machine; leave it out with --cluster",
@@ -170,7 +168,6 @@ NOT_IN_A_CLUSTER = {
     "segment_bytes": "-s is about files; leave it out with --cluster",
     "body_bytes_max": "-z would hold until another node leads; `beanpole cluster init` sets it for all nodes",
 }
-"""Flags that contradict --cluster, and why."""
 
 
 def is_given(ctx: click.Context, name: str) -> bool:
@@ -192,22 +189,25 @@ def check_cluster(ctx: click.Context, given: dict[str, Any]) -> None:
         if is_given(ctx, key):
             raise click.UsageError(reason)
     is_in_argv = ctx.get_parameter_source("cluster") == click.core.ParameterSource.COMMANDLINE
-    for each in check_url(given["cluster"], is_in_argv=is_in_argv):
+    try:
+        warnings = check_cluster_url(given["cluster"], is_in_argv=is_in_argv)
+    except ImportError as error:
+        advice = "install it with: pip install 'beanpole[cluster]'"
+        raise click.UsageError(f"--cluster needs psycopg; {advice} ({error})") from error
+    except ValueError as error:
+        raise click.UsageError(f"--cluster: {error}") from error
+    for each in warnings:
         click.echo(f"beanpole serve: {each}", err=True)
 
 
-def check_url(url: str, *, is_in_argv: bool) -> list[str]:
-    """Return what is unsafe about a cluster's connection string; refuse what is none, or that nothing here can use."""
-    try:
-        from beanpole.log.postgres import url as urls
-    except ImportError as error:
-        raise click.UsageError(
-            f"--cluster needs psycopg; install it with: pip install 'beanpole[cluster]' ({error})"
-        ) from error
-    try:
-        urls.check_url(url)
-    except ValueError as error:
-        raise click.UsageError(f"--cluster: {error}") from error
+def check_cluster_url(url: str, *, is_in_argv: bool) -> list[str]:
+    """Return what is unsafe about a connection string.
+
+    Raises ValueError: it is none. Raises ImportError: nothing here can use it.
+    """
+    from beanpole.log.postgres import url as urls
+
+    urls.check_url(url)
     return list(urls.warnings_of(url, os.environ, is_in_argv=is_in_argv))
 
 
@@ -275,7 +275,6 @@ def check_host_names(ctx: click.Context, parameter: click.Parameter, value: tupl
 
 
 def set_user(_ctx: click.Context, _parameter: click.Parameter, value: str | None) -> str | None:
-    """Take an empty user as none."""
     return value or None
 
 
@@ -294,7 +293,7 @@ log_format = option(
 )
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.command(context_settings=SETTINGS)
 @option(
     "-l",
     "--listen",

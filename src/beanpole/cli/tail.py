@@ -74,7 +74,6 @@ class Printer:
         self.missed = 0
 
     def show(self, seen: "list[Seen]") -> None:
-        """Shows those that are wanted."""
         wanted = [each for each in seen if each.stats.state in self._states][: self.left]
         self.left -= len(wanted)
         for each in wanted:

@@ -33,11 +33,8 @@ if TYPE_CHECKING:
     from beanpole.observe.top_sampler import Row, TopSample, TopSampler
     from beanpole.observe.waits import Waits
 
-PLAIN_WIDTH = 120
-"""Characters of a line when there is no terminal to ask."""
-
-READ_BYTES = 1024
-"""Bytes of keys that are read at once."""
+PLAIN_WIDTH = 120  # characters of a line when there is no terminal to ask
+READ_BYTES = 1024  # of keys that are read at once
 
 
 @verb("top")
@@ -100,7 +97,6 @@ def as_json(sample: "TopSample") -> dict[str, object]:
 
 
 def tube_as_json(row: "Row") -> dict[str, object]:
-    """A tube for programs."""
     return {
         **row.stats,
         "put-rate": row.put_rate,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from beanpole.cli.wrapping import wrapped
+from beanpole.cli.wrapping import SETTINGS, wrapped
 from beanpole.errors import BeanpoleError, ExitCode, StartError
 from beanpole.server.logs import visible
 
@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from beanpole.log.tools.report import Report
     from beanpole.log.tools.snapshot import Snapshot
 
-PROGRESS_BYTES = 67_108_864
-"""The size in bytes from which a progress bar is shown: below, it would be over in half a second."""
+PROGRESS_BYTES = 67_108_864  # of a log: with fewer, a progress bar would be over in half a second
 
 EXIT_CODES = """\b
 Exit codes:
@@ -34,8 +33,6 @@ Exit codes:
 """
 
 EXIT_CODES_SALVAGE = EXIT_CODES + "  10  a server uses the directory\n"
-
-SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
 @click.group(context_settings=SETTINGS, epilog=EXIT_CODES_SALVAGE)
@@ -129,7 +126,6 @@ def check(directory: Path, *, as_json: bool) -> ExitCode:
 
 
 def lines_of_check(directory: Path, found: "Report") -> Iterator[str]:
-    """Return what a check found."""
     yield from lines_of_use(found)
     yield f"{directory}: {count(found['segments'], 'segment')}, {found['bytes']} bytes, {found['records']} records"
     yield from lines_of_problems(found)
@@ -181,7 +177,6 @@ def dump(directory: Path, *, as_json: bool, bodies: bool, job: int | None, tube:
 
 
 def text_of(record: "Report") -> str:
-    """Return a line for people."""
     if record["kind"] == "damage":
         return f"{record['offset']:>10} damage  {record['bytes']} bytes are no good record"
     parts = [f"{record['offset']:>10} {record['kind']:<7}"]
@@ -288,7 +283,6 @@ def salvage(directory: Path, *, as_json: bool, dry_run: bool) -> ExitCode:
 
 
 def lines_of_salvage(directory: Path, found: "Report") -> Iterator[str]:
-    """Return what salvage found and did."""
     if not found["needed"]:
         yield f"Nothing in {directory} is damaged, and nothing was done. The server starts with it."
         return

@@ -25,11 +25,8 @@ if TYPE_CHECKING:
     from beanpole.process.crew import Lifeline
     from beanpole.worker import Worker
 
-METRICS_PORT_DEFAULT = 11381
-"""The TCP port of an address for the metrics that names none: the one behind the console's."""
-
-WORKER_RELOAD_MS = 500
-"""Milliseconds between two checks of the files of a worker that runs with ``--reload``."""
+METRICS_PORT_DEFAULT = 11381  # the one behind the console's
+WORKER_RELOAD_MS = 500  # between two checks of the files
 
 EPILOG = """\b
 Exit codes:
@@ -115,7 +112,6 @@ worker.epilog = notes_of(worker) + EPILOG
 
 
 def flags_of(given: dict[str, Any]) -> list[str]:
-    """The flags of the command line that say the same."""
     flags = []
     for name, value in given.items():
         if value is not None and value is not False:

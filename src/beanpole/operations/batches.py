@@ -18,19 +18,15 @@ from beanpole.client import Result, StatsJob
 from beanpole.client.session import DEFAULT_TUBE
 from beanpole.errors import BatchError, ConnectionLostError, DeadlineSoonError, NotFoundError, TimedOutError
 from beanpole.operations.listing import count_of, search
-from beanpole.operations.plan import Plan, Walk, ask, send, together
+from beanpole.operations.plan import Plan, Walk, ask, several, together
 
-BATCH = 256
-"""Jobs of a batch: a few round trips serve all of them, long before their time to run is over."""
+BATCH = 256  # jobs: a few round trips serve all of them, long before their time to run is over
+BURY_WITHIN_S = 60  # the delay of a copy that will be buried: far more than two round trips
 
-BURY_WITHIN_S = 60
-"""Seconds of delay of a copy that will be buried: far more than two round trips."""
-
+# Jobs at which a scan by ids is worth it, and the ids that it tries for each of them. Peek finds one job, and the next
+# only when that is deleted; what the scan does not find, peek does.
 SCAN_FROM = 16
-"""Jobs at which a scan by ids is worth it; peek finds one job, and the next only when that is deleted."""
-
 SCAN_IDS_PER_JOB = 20
-"""Ids that a scan tries for each job of the tube; what it does not find, peek does."""
 
 # --- Taking -----------------------------------------------------------------------------------------------------------
 
@@ -97,18 +93,15 @@ def of_state(tube: str, state: str, count: int) -> Walk[list[Taken], int]:
         piece = ids[: min(BATCH, left)]
         ids = ids[len(piece) :]
         try:
-            batch = yield from in_state(piece or [(yield from ask(lambda c: peek_of(c, state))).id], tube, state)
+            if not piece:
+                piece = [(yield from ask(lambda client: getattr(client, f"peek_{state}")())).id]
+            batch = yield from in_state(piece, tube, state)
         except NotFoundError:
             break
         if batch:
             yield batch
             left -= len(batch)
     return count - left
-
-
-def peek_of(client: Any, state: str) -> Any:  # noqa: ANN401 - of either client
-    """Ask for the next job of a state."""
-    return getattr(client, f"peek_{state}")()
 
 
 def reserve(count: int) -> Plan[list[Taken]]:
@@ -132,15 +125,10 @@ def scanned(tube: str, state: str) -> Plan[list[int]]:
 
 def in_state(ids: Sequence[int], tube: str, state: str) -> Plan[list[Taken]]:
     """Inspect jobs by their ids; return those that are still in the state."""
-    asked: list[tuple[Result[Any], Result[Any]]] = []
-
-    def do(pipeline: Any) -> None:  # noqa: ANN401 - of either client
-        asked.extend((pipeline.stats_job(id), pipeline.peek(id)) for id in ids)
-
-    yield from send(do, lambda: [result for both in asked for result in both])
+    asked = yield from several(ids, lambda line, id: (line.stats_job(id), line.peek(id)))
     found = [
         Taken(stats.result(), peek.result().body)
-        for stats, peek in asked
+        for _, (stats, peek) in asked
         if not isinstance(stats.error, NotFoundError) and not isinstance(peek.error, NotFoundError)
     ]
     return [each for each in found if each.stats.tube == tube and each.stats.state == state]
@@ -189,16 +177,10 @@ def put_copies(tube: str, copies: Sequence[Copy]) -> Plan[list[Result[int]]]:
             each.body, each.pri, BURY_WITHIN_S if each.buried else each.delay_s, each.ttr, tube=tube
         ),
     )
-    buried: list[Result[Any]] = []
-
-    def bury(pipeline: Any) -> None:  # noqa: ANN401 - of either client
-        for each, put in puts:
-            if each.buried and put.error is None:
-                buried.extend([pipeline.reserve_job(put.result()), pipeline.bury(put.result(), each.pri)])
-
-    yield from send(bury, lambda: buried)
-    for result in buried:
-        result.result()
+    buried = [(put.result(), each.pri) for each, put in puts if each.buried and put.error is None]
+    for _, results in (yield from several(buried, lambda line, job: (line.reserve_job(job[0]), line.bury(*job)))):
+        for result in results:
+            result.result()
     return [put for _, put in puts]
 
 

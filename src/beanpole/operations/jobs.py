@@ -14,11 +14,9 @@ from beanpole.client.extensions import RESTING
 from beanpole.client.fallback import info_of
 from beanpole.errors import BatchError, BeanpoleError, ConnectionLostError, NotFoundError
 from beanpole.operations.batches import Copy, Taken, put_copies
-from beanpole.operations.plan import Plan, ask, send, together
+from beanpole.operations.plan import Plan, ask, several, together
 
-MOVES = "change-job.tube"
-"""What a server has that can move a job."""
-
+MOVES = "change-job.tube"  # what a server has that can move a job
 TWICE = "a worker has it: it is in both tubes now"
 
 Given = Mapping[str, Any]
@@ -169,15 +167,10 @@ def finish(jobs: Sequence[JobInfo], issue: Issue, states: Sequence[str] = RESTIN
             there.append(stats.result())
         else:
             found.append(Outcome(id, NotFoundError(), stats.result().state))
-    asked: list[tuple[StatsJob, Result[Any], Result[Any]]] = []
-
-    def do(pipeline: Any) -> None:  # noqa: ANN401 - of either client
-        asked.extend((job, pipeline.reserve_job(job.id), issue(pipeline, job)) for job in there)
-
-    yield from send(do, lambda: [result for _, *both in asked for result in both])
-    kept = {job.id: job.pri for job, taken, ended in asked if taken.error is None and is_refusal(ended.error)}
+    asked = yield from several(there, lambda line, job: (line.reserve_job(job.id), issue(line, job)))
+    kept = {job.id: job.pri for job, (taken, ended) in asked if taken.error is None and is_refusal(ended.error)}
     yield from together(kept, lambda line, id: line.release(id, kept[id]))
-    for job, taken, ended in asked:
+    for job, (taken, ended) in asked:
         error = taken.error or ended.error
         found.append(Outcome(job.id, error, value=None if error else ended.result()))
     order = {job.id: place for place, job in enumerate(jobs)}
@@ -190,7 +183,6 @@ def is_refusal(error: BeanpoleError | None) -> bool:
 
 
 def priority_of(given: Given, job: StatsJob) -> int:
-    """The priority that a job shall have."""
     priority: int | None = given.get("priority")
     return job.pri if priority is None else priority
 
@@ -217,11 +209,8 @@ def snooze(given: Given, jobs: Sequence[JobInfo]) -> Plan[list[Outcome]]:
 
 def fail(given: Given, jobs: Sequence[JobInfo]) -> Plan[list[Outcome]]:
     """Let an attempt fail."""
-    return (
-        yield from finish(
-            jobs, lambda line, job: line.fail_job(job.id, **{**given, "reason": given.get("reason") or ""})
-        )
-    )
+    options = {**given, "reason": given.get("reason") or ""}
+    return (yield from finish(jobs, lambda line, job: line.fail_job(job.id, **options)))
 
 
 # --- What is copied ---------------------------------------------------------------------------------------------------

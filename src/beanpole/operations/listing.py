@@ -7,9 +7,8 @@ put together.
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from itertools import pairwise
-from typing import Any
+from operator import methodcaller
 
 from beanpole.client import JobInfo, StatsJob
 from beanpole.client.extensions import ID_MAX, RESTING, STATES
@@ -20,23 +19,15 @@ from beanpole.errors import NotFoundError, UnsupportedError
 from beanpole.operations.plan import Plan, Walk, ask, pieces, together
 from beanpole.protocol.limits import FRAMES_MAX
 
-FIELDS = ("left", "reason")
-"""What a list is asked for besides, where the server has it."""
+FIELDS = ("left", "reason")  # what a list is asked for besides, where the server has it
+STEP = 1_024  # ids that are asked for in one round trip
 
-STEP = 1_024
-"""Ids that are asked for in one round trip."""
-
+# What a server that can't list the beginnings of bodies is asked for in one round trip: each body comes whole.
 PEEKS_AT_ONCE = 100
-"""Bodies that a server which can't list their beginnings is asked for in one round trip: each comes whole."""
-
 PEEKED_BYTES = 4_194_304
-"""Bytes that these may have."""
 
-SEARCH_BYTES = 65_536
-"""Bytes of a body in which a text is looked for."""
-
-SCAN_IDS = 1_000_000
-"""Ids that are tried in order to find the jobs of a tube, if nobody says how many: that takes a few seconds."""
+SEARCH_BYTES = 65_536  # of a body, in which a text is looked for
+SCAN_IDS = 1_000_000  # that are tried to find the jobs of a tube, if nobody says how many: it takes a few seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,18 +172,13 @@ def listed(tube: str, state: str, wanted: Filter, bodies: int, *, with_facts: bo
         size = (bodies or None) if lists_bodies else None
         fields = FIELDS if "list-jobs.fields" in features and (with_facts or wanted.reason) else ()
         given = {"after": at, "bodies": size, "order": order, "fields": fields}
-        found = yield from ask(partial(list_jobs, tube, state, most, given))
+        found = yield from ask(methodcaller("list_jobs", tube, state, most, **given))
         page = yield from fitting(found.jobs, wanted, left, 0 if lists_bodies else bodies, with_facts=with_facts)
         left = None if left is None else left - len(page.jobs)
         yield page
         if order or found.next is None or found.next >= wanted.last:
             return
         at = found.next
-
-
-def list_jobs(tube: str, state: str, most: int, given: Mapping[str, Any], client: Any) -> Any:  # noqa: ANN401
-    """Ask a client of either kind for a list."""
-    return client.list_jobs(tube, state, most, **given)
 
 
 def fitting(jobs: Sequence[JobInfo], wanted: Filter, limit: int | None, bodies: int, *, with_facts: bool) -> Plan[Page]:

@@ -47,23 +47,26 @@ def ask(do: Callable[[Any], Any]) -> Plan[Any]:
 
 def together(keys: Iterable[K], issue: Callable[[Any, K], Result[Any]]) -> Plan[list[tuple[K, Result[Any]]]]:
     """Send one command for each key, all in one go; a broken connection is the error of those that it concerns."""
-    results: list[tuple[K, Result[Any]]] = []
+    asked = yield from several(keys, lambda pipeline, key: [issue(pipeline, key)])
+    return [(key, result) for key, (result,) in asked]
+
+
+def several(
+    keys: Iterable[K], issue: Callable[[Any, K], Sequence[Result[Any]]]
+) -> Plan[list[tuple[K, Sequence[Result[Any]]]]]:
+    """Do the same with several commands for each key."""
+    asked: list[tuple[K, Sequence[Result[Any]]]] = []
 
     def do(pipeline: Any) -> None:  # noqa: ANN401 - of either client
-        results.extend((key, issue(pipeline, key)) for key in keys)
+        asked.extend((key, issue(pipeline, key)) for key in keys)
 
-    yield from send(do, lambda: [result for _, result in results])
-    return results
-
-
-def send(do: Callable[[Any], None], results: Callable[[], Iterable[Result[Any]]]) -> Plan[None]:
-    """Send what `do` collects in a pipeline; a broken connection is the error of those results that it concerns."""
     try:
         yield Step(do, is_pipeline=True)
     except ConnectionLostError as error:
-        for each in results():
+        for each in [result for _, results in asked for result in results]:
             if not each.done:
                 each.fail(CannotConnectError(str(error)))  # what was sent has failed with the other error
+    return asked
 
 
 def pieces(ids: Sequence[K], size: int = 1_000) -> list[Sequence[K]]:

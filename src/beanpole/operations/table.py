@@ -1,8 +1,7 @@
 """The table of operations: what people do to jobs, tubes and rules, and what can be given with it.
 
 The options of the command line, the forms and the API of the console, and its dry run are made of these rows. What is
-added here is everywhere; what a row does is a plan in :mod:`~beanpole.operations.jobs` or
-:mod:`~beanpole.operations.tubes`.
+added here is everywhere; what a row does to jobs is a plan in :mod:`~beanpole.operations.jobs`.
 """
 
 from collections.abc import Callable, Mapping
@@ -11,8 +10,7 @@ from typing import Any
 
 from beanpole.client import limits
 from beanpole.client.extensions import RESTING
-from beanpole.operations import jobs, tubes
-from beanpole.operations.plan import Plan
+from beanpole.operations import jobs
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +80,8 @@ class Operation:
     act: jobs.Act | None = None
     """Does it to some jobs."""
 
-    once: Callable[[str, Mapping[str, Any]], Plan[Any]] | None = None
-    """Does it to a tube or a pattern, and returns what the command does; None: it is done to jobs, in pieces."""
+    once: Callable[[Any, str, Mapping[str, Any]], Any] | None = None
+    """Does it to a tube or a pattern with a client; None: it is done to jobs, in pieces."""
 
     is_heavy: bool = False
     """Whether bodies go over the connection: then fewer jobs are a piece."""
@@ -189,8 +187,18 @@ PAUSE = Option(
     "seconds", label="For", hint="seconds", about="Of `pause`.", value=3600, is_wanted=True, is_required=True
 )
 
+
+def put_job(client: Any, tube: str, given: Mapping[str, Any]) -> Any:  # noqa: ANN401 - of either client
+    """Put a job. What nobody has asked for is not sent, so that any server takes a plain put."""
+    options = {name: value for name, value in given.items() if value is not None and name != "body"}
+    if (delay := options.get("delay", 0)) % 1 == 0:
+        options["delay"] = int(delay)
+    return client.put(given["body"], tube=tube, **options)
+
+
 # --- Operations -------------------------------------------------------------------------------------------------------
 
+# By name.
 OPERATIONS: Mapping[str, Operation] = {
     each.name: each
     for each in (
@@ -219,26 +227,16 @@ OPERATIONS: Mapping[str, Operation] = {
             act=jobs.delete,
             is_danger=True,
         ),
-        Operation("put", "Put", "put", "tube", PUT, once=tubes.put),
+        Operation("put", "Put", "put", "tube", PUT, once=put_job),
         Operation(
             "pause",
             "Pause",
             "paused",
             "tube",
-            (
-                Option(
-                    "seconds",
-                    label="For",
-                    about="Of `pause`.",
-                    hint="seconds",
-                    value=3600,
-                    is_wanted=True,
-                    is_required=True,
-                ),
-            ),
-            once=tubes.pause,
+            (PAUSE,),
+            once=lambda client, tube, given: client.pause_tube(tube, given["seconds"]),
         ),
-        Operation("resume", "Resume", "resumed", "tube", once=tubes.resume),
+        Operation("resume", "Resume", "resumed", "tube", once=lambda client, tube, _: client.pause_tube(tube, 0)),
         Operation(
             "set-rules",
             "Set rules",
@@ -255,7 +253,7 @@ OPERATIONS: Mapping[str, Operation] = {
                 ),
             ),
             needs=("set-rules",),
-            once=tubes.set_rules,
+            once=lambda client, pattern, given: client.set_rules(pattern, given["rules"]),
         ),
         Operation(
             "drop-rules",
@@ -263,11 +261,10 @@ OPERATIONS: Mapping[str, Operation] = {
             "dropped",
             "pattern",
             needs=("drop-rules",),
-            once=tubes.drop_rules,
+            once=lambda client, pattern, _: client.drop_rules(pattern),
             is_danger=True,
         ),
         Operation("release", "Release", "released", "jobs", (KEPT_PRIORITY, DELAY), act=jobs.release, is_shown=False),
         Operation("fail", "Fail", "failed", "jobs", FAIL, needs=("fail-job",), act=jobs.fail, is_shown=False),
     )
 }
-"""By name."""

@@ -253,7 +253,7 @@ async def at_once(client: "AsyncClient[bytes]", verb: Operation, run: Run) -> No
     assert verb.once is not None, "it is done at once"
     assert isinstance(run.action.target, Tube | Pattern), "the verb takes nothing else"
     try:
-        made = await run_async(client, verb.once(str(run.action.target), run.action.given))
+        made = await verb.once(client, str(run.action.target), run.action.given)
     except NotFoundError as error:
         run.tally.add(verb.name, [Outcome(0, error, "")])
     except BeanpoleError as error:
