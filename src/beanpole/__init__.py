@@ -7,64 +7,11 @@ that was written for greenstalk uses is among them, so ``import beanpole as gree
 import importlib
 from typing import TYPE_CHECKING
 
+# ruff: noqa: F403, F405 - __all__ says which names these are
 if TYPE_CHECKING:
-    from beanpole.client import (
-        Address,
-        AsyncClient,
-        AsyncPool,
-        Backoff,
-        BytesCodec,
-        Client,
-        Codec,
-        Explanation,
-        Histogram,
-        Histograms,
-        Inserted,
-        Job,
-        JobInfo,
-        JsonCodec,
-        Page,
-        Pool,
-        Reason,
-        Rules,
-        SessionInfo,
-        Stats,
-        StatsJob,
-        StatsTube,
-        TextCodec,
-    )
-    from beanpole.errors import (
-        ArgumentError,
-        BadFormatError,
-        BatchError,
-        BeanpoleError,
-        BodyError,
-        BuriedError,
-        CannotConnectError,
-        CommandError,
-        ConnectionLostError,
-        DeadlineSoonError,
-        DrainingError,
-        ExistsError,
-        ExpectedCrlfError,
-        HandlerDiedError,
-        InternalError,
-        JobLostError,
-        JobTooBigError,
-        NoReplyError,
-        NotFoundError,
-        NotIgnoredError,
-        OutOfMemoryError,
-        ReplyError,
-        RulesError,
-        TimedOutError,
-        TooManyTubesError,
-        UnexpectedReplyError,
-        UnknownCommandError,
-        UnsupportedError,
-        WorkerStuckError,
-    )
-    from beanpole.worker import Bury, Dead, JobFunction, Outcome, Retry, Task, Worker, current_task, exponential
+    from beanpole.client import *
+    from beanpole.errors import *
+    from beanpole.worker import *
 
     Error = BeanpoleError
     BeanstalkdError = ReplyError

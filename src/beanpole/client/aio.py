@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, Unpack, overload
 
 from beanpole.client import batch
 from beanpole.client.aio_link import Link
-from beanpole.client.base import BaseClient, Given, Options, Tubes
+from beanpole.client.base import BaseClient, Given, Options, TubeOptions, Tubes
 from beanpole.client.commands import Awaiting
 from beanpole.client.job import Job
 from beanpole.client.pipeline import AsyncPipeline
@@ -71,24 +71,10 @@ class AsyncClient(BaseClient[B], Awaiting, Generic[B]):
         ) -> None: ...
         @overload
         def __init__(
-            self: "AsyncClient[bytes]",
-            address: Given | None = ...,
-            *,
-            encoding: None,
-            use: str = ...,
-            watch: Tubes = ...,
-            **options: Unpack[Options],
+            self: "AsyncClient[bytes]", address: Given | None = ..., *, encoding: None, **options: Unpack[TubeOptions]
         ) -> None: ...
         @overload
-        def __init__(
-            self,
-            address: Given | None = ...,
-            *,
-            use: str = ...,
-            watch: Tubes = ...,
-            codec: Codec[B],
-            **options: Unpack[Options],
-        ) -> None: ...
+        def __init__(self, address: Given | None = ..., *, codec: Codec[B], **options: Unpack[TubeOptions]) -> None: ...
         def __init__(self, address: Given | None = None, *args: object, **options: object) -> None: ...
 
     _link: Link | None = None
@@ -187,11 +173,7 @@ class AsyncClient(BaseClient[B], Awaiting, Generic[B]):
             return await self._run_batch(run_call(self._session, call), call, waits=call.wait_s != 0)
         if call.wait_s != 0:
             return await self._wait(call)
-        if link is None or link.is_over or link.turn.is_taken:
-            link = await self._ready(call, waits=False)
-        else:
-            link.turn.is_taken = True
-        return await self._exchange(link, call)
+        return await self._exchange(await self._ready(call, waits=False), call)
 
     async def _wait(self, call: "Call[T]") -> T:
         """Runs a command that may wait at the server, second by second where nothing could end it."""
@@ -218,18 +200,20 @@ class AsyncClient(BaseClient[B], Awaiting, Generic[B]):
     async def _ready(self, call: "Call[Any] | None", *, waits: bool) -> Link:
         """A connection on which it is this task's turn to send."""
         while True:
-            link = await self._connected(call)
+            link = self._link
+            if link is None or link.is_over:
+                link = await self._connected(call)
             await link.take_turn(waits=waits)
             if not link.is_over:
                 return link
-            link.turn.give()
+            link.turn.release()
 
     async def _exchange(self, link: Link, call: "Call[T]") -> T:
         """Sends a command and takes the answer. It is this task's turn."""
         try:
             data, count = self._session.encode(call)
         except BaseException:
-            link.turn.give()
+            link.turn.release()
             raise
         used = self._session.used
         replies: list[Reply] = []

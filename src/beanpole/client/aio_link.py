@@ -6,7 +6,7 @@ Invariants:
 - An exchange whose task was cancelled stays there, so that its replies are not taken for those of the next one. A job
   that it reserves is given back: with its priority, so by asking for that first, where no command keeps it.
 - What the server may wait with (a reserve) is sent when nothing else is owed, and nothing is sent behind it but the
-  ``cancel-reserve`` that ends it: other calls wait for their :class:`Turn`. So the client can always end it, and no
+  ``cancel-reserve`` that ends it: other calls wait for their turn. So the client can always end it, and no
   other call waits for it at the server.
 - A batch goes on without waiting for its turn again: it has the turn to its end, or nothing that waits is sent before.
 - While replies are owed that have a timeout, one timer watches for silence.
@@ -32,37 +32,6 @@ if TYPE_CHECKING:
     from beanpole.protocol.wire import Call
 
 CANCEL_RESERVE = b"cancel-reserve\r\n"
-
-
-class Turn:
-    """Who may send: one after the other, in the order in which they came."""
-
-    def __init__(self) -> None:
-        self.is_taken = False
-        self._queue: deque[asyncio.Future[None]] = deque()
-
-    async def take(self) -> None:
-        """Waits until everybody who came before has given the turn on."""
-        if not self.is_taken:
-            self.is_taken = True
-            return
-        mine = asyncio.get_running_loop().create_future()
-        self._queue.append(mine)
-        try:
-            await mine
-        except asyncio.CancelledError:
-            if not mine.cancelled():
-                self.give()  # it had just become ours
-            raise
-
-    def give(self) -> None:
-        """Gives the turn on to the next, if there is one."""
-        while self._queue:
-            next_one = self._queue.popleft()
-            if not next_one.done():
-                next_one.set_result(None)
-                return
-        self.is_taken = False
 
 
 class Exchange:
@@ -125,7 +94,7 @@ class Link(asyncio.Protocol):
         """The question what the server has, in front of the first command that waits."""
         self._batches = 0
         """Batches that are under way without having the turn: they may have more to send, so nothing that waits is."""
-        self.turn = Turn()
+        self.turn = asyncio.Lock()
         """Taken by whoever sends, and by what waits at the server until it is answered."""
         self.waiting: Exchange | None = None
         """What waits at the server."""
@@ -170,13 +139,13 @@ class Link(asyncio.Protocol):
 
         A connection that is over by then raises nothing here. What takes the turn sends, or gives the turn on.
         """
-        await self.turn.take()
+        await self.turn.acquire()
         try:
             while waits and (self._owed or self._batches):
                 self._quiet = self._loop.create_future()
                 await self._quiet
         except BaseException:
-            self.turn.give()
+            self.turn.release()
             raise
 
     @contextmanager
@@ -188,7 +157,7 @@ class Link(asyncio.Protocol):
         """
         if not waits:
             self._batches += 1
-            self.turn.give()
+            self.turn.release()
         try:
             yield
         finally:
@@ -196,7 +165,7 @@ class Link(asyncio.Protocol):
                 self._batches -= 1
                 self._settle()
             elif self.waiting is None:
-                self.turn.give()
+                self.turn.release()
             else:  # it was cancelled: the turn is given on when the server has ended that
                 self.waiting.in_batch = False
 
@@ -216,7 +185,7 @@ class Link(asyncio.Protocol):
         """
         if self.is_over:
             if not in_batch:
-                self.turn.give()
+                self.turn.release()
             raise ConnectionLostError("the connection is closed", outcome_unknown=False)
         asks = wait_s != 0 and self._session.features is None and self._asking is None
         exchange = self._write(data, count, wait_s, replies, asks=asks)
@@ -225,7 +194,7 @@ class Link(asyncio.Protocol):
         if exchange.waits:
             self.waiting = exchange
         elif not in_batch:
-            self.turn.give()
+            self.turn.release()
         return exchange
 
     async def wait(self, exchange: Exchange) -> None:
@@ -240,8 +209,8 @@ class Link(asyncio.Protocol):
             raise
 
     async def exchange(self, data: bytes, count: int, wait_s: float | None, replies: list[Reply]) -> None:
-        """Sends commands and waits for their replies."""
-        await self.wait(self.send(data, count, wait_s, replies))
+        """Sends commands of a connection that nobody else has yet, and waits for their replies."""
+        await self.wait(self.send(data, count, wait_s, replies, in_batch=True))
 
     def piece(self, call: "Call[Any]") -> "Call[Any]":
         """A call that may wait, or a second of it.
@@ -330,7 +299,7 @@ class Link(asyncio.Protocol):
         """What has waited at the server is over."""
         self.waiting = None
         if not exchange.in_batch:
-            self.turn.give()
+            self.turn.release()
 
     def _settle(self) -> None:
         """Wakes the task that waits until nothing is owed."""

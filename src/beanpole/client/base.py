@@ -73,6 +73,13 @@ class Options(TypedDict, total=False):
     name: str | None
 
 
+class TubeOptions(Options, total=False):
+    """The same, and the tubes that a client starts with."""
+
+    use: str
+    watch: Tubes
+
+
 class BaseClient(Commands[B], Extended[B], Generic[B]):
     """What :class:`~beanpole.client.sync.Client` and :class:`~beanpole.client.aio.AsyncClient` share."""
 

@@ -18,7 +18,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, Unpack, overload
 
 from beanpole.client import batch
-from beanpole.client.base import BaseClient, Given, Options, Tubes, set_up
+from beanpole.client.base import BaseClient, Given, Options, TubeOptions, Tubes, set_up
 from beanpole.client.commands import Blocking
 from beanpole.client.job import Job
 from beanpole.client.pipeline import Pipeline
@@ -220,24 +220,10 @@ class Client(BaseClient[B], Blocking, Generic[B]):
         ) -> None: ...
         @overload
         def __init__(
-            self: "Client[bytes]",
-            address: Given | None = ...,
-            *,
-            encoding: None,
-            use: str = ...,
-            watch: Tubes = ...,
-            **options: Unpack[Options],
+            self: "Client[bytes]", address: Given | None = ..., *, encoding: None, **options: Unpack[TubeOptions]
         ) -> None: ...
         @overload
-        def __init__(
-            self,
-            address: Given | None = ...,
-            *,
-            use: str = ...,
-            watch: Tubes = ...,
-            codec: Codec[B],
-            **options: Unpack[Options],
-        ) -> None: ...
+        def __init__(self, address: Given | None = ..., *, codec: Codec[B], **options: Unpack[TubeOptions]) -> None: ...
         def __init__(self, address: Given | None = None, *args: object, **options: object) -> None: ...
 
     _link: Link | None = None
