@@ -1,7 +1,7 @@
 """A client of a server that others keep busy with tubes."""
 
 from beanpole.client import Stats, StatsTube
-from beanpole.client.histograms import Histogram, Histograms
+from beanpole.client.stats import Histogram, Histograms
 from beanpole.console.metrics.families import JOB_TIMES
 from tests.unit.console.made import stats, tube
 

@@ -14,8 +14,7 @@ from beanpole.cli.common import TARGET, Output, Server, body_fields, indented, v
 from beanpole.cli.errors import Failure, missing, note
 from beanpole.cli.quantities import Duration
 from beanpole.cli.wrapping import wrapped
-from beanpole.client import Client, Explanation, Job, StatsJob, StatsTube
-from beanpole.client.sessions import SessionInfo
+from beanpole.client import Client, Explanation, Job, SessionInfo, StatsJob, StatsTube
 from beanpole.errors import ExitCode, NotFoundError
 from beanpole.operations.listing import Facts, need, reasons_of
 from beanpole.operations.plan import run

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from rich.live import Live
 
     from beanpole.client import AsyncClient
+    from beanpole.observe.growth import Waits
     from beanpole.observe.top import Order
     from beanpole.observe.top_sampler import Row, TopSample, TopSampler
-    from beanpole.observe.waits import Waits
 
 PLAIN_WIDTH = 120  # characters of a line when there is no terminal to ask
 READ_BYTES = 1024  # of keys that are read at once
@@ -195,8 +195,7 @@ class View:
     # --- Keys ---
 
     def _read_keys(self) -> None:
-        from beanpole.observe.keys import keys
-        from beanpole.observe.top import Simple
+        from beanpole.observe.top import Simple, keys
 
         try:
             data = os.read(self._stdin, READ_BYTES)

@@ -10,19 +10,25 @@ build on them.
 
 from beanpole.client.address import Address
 from beanpole.client.aio import AsyncClient
-from beanpole.client.backoff import Backoff
 from beanpole.client.codec import BytesCodec, Codec, JsonCodec, TextCodec
 from beanpole.client.explanation import Explanation, Reason
 from beanpole.client.extended import JobField, Page
-from beanpole.client.failures import FailureCounts, FailureGroup
-from beanpole.client.histograms import Histogram, Histograms
 from beanpole.client.job import Job, JobInfo
+from beanpole.client.plan import Result
 from beanpole.client.pool import AsyncPool, Pool
 from beanpole.client.putting import Inserted
-from beanpole.client.result import Result
+from beanpole.client.recovery import Backoff
 from beanpole.client.ruling import Rules
-from beanpole.client.sessions import SessionInfo
-from beanpole.client.stats import Stats, StatsJob, StatsTube
+from beanpole.client.stats import (
+    FailureCounts,
+    FailureGroup,
+    Histogram,
+    Histograms,
+    SessionInfo,
+    Stats,
+    StatsJob,
+    StatsTube,
+)
 from beanpole.client.sync import Client
 
 __all__ = [

@@ -19,9 +19,8 @@ from beanpole.client.base import BaseClient, Given, Options, TubeOptions, Tubes
 from beanpole.client.commands import Awaiting
 from beanpole.client.job import Job
 from beanpole.client.pipeline import AsyncPipeline
-from beanpole.client.plan import Plan, run_call
+from beanpole.client.plan import Plan, Queue, run_call
 from beanpole.client.recovery import Retry, waiting
-from beanpole.client.result import Queue
 from beanpole.client.session import CANCELLED, ENDING, Using
 from beanpole.errors import (
     BeanpoleError,

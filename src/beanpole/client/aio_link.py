@@ -108,7 +108,6 @@ class Link(asyncio.Protocol):
     # --- Called by the loop ---
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begins."""
         self._transport = cast("asyncio.Transport", transport)
         set_up(transport.get_extra_info("socket"))
 
@@ -209,7 +208,6 @@ class Link(asyncio.Protocol):
             raise
 
     async def exchange(self, data: bytes, count: int, wait_s: float | None, replies: list[Reply]) -> None:
-        """Sends commands of a connection that nobody else has yet, and waits for their replies."""
         await self.wait(self.send(data, count, wait_s, replies, in_batch=True))
 
     def piece(self, call: "Call[Any]") -> "Call[Any]":
@@ -261,7 +259,6 @@ class Link(asyncio.Protocol):
             self._end_wait(self.waiting)
 
     async def close(self) -> None:
-        """Closes the connection and waits until it is."""
         self.fail(ConnectionLostError("the client was closed"), on_purpose=True)
         await self._closed
 

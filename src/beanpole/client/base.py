@@ -1,26 +1,28 @@
 """What both clients share: their options, stated once, and the commands that go in batches. No I/O."""
 
 import contextlib
+import os
 import socket
+import sys
 from collections.abc import Iterable, Sequence
 from functools import partial
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Generic, Self, TypedDict, TypeVar, cast
 
 import beanpole
 from beanpole.client import batch, limits
 from beanpole.client.address import Address, Addresses, OneAddress
-from beanpole.client.backoff import Backoff
 from beanpole.client.codec import BytesCodec, Codec, TextCodec
 from beanpole.client.commands import Commands, batch_command, command
 from beanpole.client.extended import Extended
 from beanpole.client.extensions import name_bytes
 from beanpole.client.job import Job, job_id
-from beanpole.client.naming import own_name, program
 from beanpole.client.plan import Plan, planned
-from beanpole.client.recovery import Outage, is_safe
+from beanpole.client.recovery import Backoff, Outage, is_safe
 from beanpole.client.session import DEFAULT_TUBE, LIST_EXTENSIONS, USED, Session
 from beanpole.errors import ArgumentError, CannotConnectError, ConnectionLostError
 from beanpole.protocol import wire
+from beanpole.protocol.limits import SESSION_NAME_BYTES_MAX
 
 if TYPE_CHECKING:
     from asyncio.trsock import TransportSocket
@@ -60,6 +62,19 @@ def set_up(connection: "socket.socket | TransportSocket") -> None:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, KEEPALIVE_IDLE_S)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, KEEPALIVE_EVERY_S)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, KEEPALIVE_PROBES)
+
+
+def program() -> str:
+    """The name of the running program, or of the package that is run as one."""
+    path = PurePath(sys.argv[0] if sys.argv else "")
+    return (path.parent.name if path.name == "__main__.py" else path.name) or "python"
+
+
+def own_name(what: str) -> str:
+    """``host:pid``, then what runs there. The process is the one that asks now: it may be the child of another."""
+    text = f"{socket.gethostname()}:{os.getpid()} {what}"
+    shown = "".join(each if each.isprintable() else "?" for each in text)
+    return shown.encode("utf-8", "replace")[:SESSION_NAME_BYTES_MAX].decode("utf-8", "ignore")
 
 
 class Options(TypedDict, total=False):
@@ -131,7 +146,6 @@ class BaseClient(Commands[B], Extended[B], Generic[B]):
         self._name = "on a given socket" if self._given_socket else str(self._addresses.server)
 
     def _called(self) -> str:
-        """What a new connection is called."""
         given = self._called_by_caller
         return own_name(f"{program()} {beanpole.__version__}") if given is None else given
 

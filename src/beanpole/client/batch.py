@@ -11,8 +11,7 @@ from typing import Any, TypeVar
 from beanpole.client import extensions
 from beanpole.client.about import About, about, named
 from beanpole.client.job import Job, job_id
-from beanpole.client.plan import Plan, Shipment, ask, exchange, has, run_call
-from beanpole.client.result import Queue, Result
+from beanpole.client.plan import Plan, Queue, Result, Shipment, ask, exchange, has, run_call
 from beanpole.client.ruling import Rules, pattern_bytes
 from beanpole.client.session import ENDING, INSERTED, USED, Session, refusal_of
 from beanpole.errors import (
@@ -107,7 +106,6 @@ def list_rules(session: Session[Any]) -> Plan[list[Rules]]:
 
 
 def take_rules(reply: Reply) -> list[Rules]:
-    """The answer to a list-rules."""
     return Rules.parse_many(reply.body)
 
 
@@ -252,7 +250,6 @@ def run_queue(session: Session[Any], queue: Queue) -> Plan[None]:
 
 
 def run_alone(session: Session[Any], call: "Call[Any]", result: Result[Any]) -> Plan[None]:
-    """Runs a call for which the server lacks something. Raises what breaks the connection."""
     try:
         result.succeed((yield from run_call(session, call)))
     except BeanpoleError as error:

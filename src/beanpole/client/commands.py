@@ -22,8 +22,7 @@ from beanpole.protocol.wire import Call, Reply
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-    from beanpole.client.plan import Plan
-    from beanpole.client.result import Result
+    from beanpole.client.plan import Plan, Result
 
 B = TypeVar("B")
 P = ParamSpec("P")
@@ -317,10 +316,8 @@ class Commands(Generic[B]):
 
 
 def number(reply: Reply) -> int:
-    """The number of a reply."""
     return reply.number
 
 
 def names(reply: Reply) -> list[str]:
-    """The list of a reply."""
     return parse_list(reply.body)

@@ -1,12 +1,11 @@
-"""Why a job does not run, as a client sees it."""
+"""Why a job does not run, as a client sees it, and in sentences for people."""
 
 import contextlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from beanpole.client.sentences import sentence
 from beanpole.client.stats import lines_of, unquoted
 from beanpole.errors import UnexpectedReplyError
 
@@ -68,3 +67,129 @@ def reason_of(word: str, text: str) -> Reason:
         if isinstance(found.text, str):  # it has the facts that its sentence is made of
             return found
     raise UnexpectedReplyError(f"facts were expected: {text[:200]!r}")
+
+
+# --- Sentences --------------------------------------------------------------------------------------------------------
+
+
+Facts = Mapping[str, Any]
+
+COUNTED_MAX = 1_000  # jobs before another one up to which a server counts
+
+ENDS = {
+    "attempts": "the last attempt failed",
+    "expired": "it had waited too long",
+    "given-up": "its worker gave it up",
+}
+"""How a job died, by the word for it."""
+
+
+def number_of(count: int, one: str, more: str) -> str:
+    return f"{count} {one if count == 1 else more}"
+
+
+def who(facts: Facts) -> str:
+    """A session: its number, and its address and name as far as they are known."""
+    name = json.dumps(facts["name"], ensure_ascii=False) if "name" in facts else ""
+    known = ", ".join(each for each in (facts.get("peer", ""), name) if each)
+    return f"session {facts['session']} ({known})" if known else f"session {facts['session']}"
+
+
+def some(facts: Facts, names: list[str]) -> str:
+    return ", ".join(names) + (" and others" if facts["count"] > len(names) else "")
+
+
+def jobs(facts: Facts) -> str:
+    return f"{number_of(facts['count'], 'job', 'jobs')}, by id {some(facts, [str(id) for id in facts['ids']])}"
+
+
+def delayed(facts: Facts) -> str:
+    if "count" in facts:
+        count = number_of(facts["count"], "job", "jobs")
+        return f"{count}, the first of them, {facts['first']}, is ready in {facts['left']} s"
+    why = f"after attempt {facts['attempt']}" if "attempt" in facts else "as was asked"
+    return f"it is ready in {facts['left']} s, {why}"
+
+
+def order(facts: Facts) -> str:
+    before = facts["before"]
+    return f"{number_of(before, 'job', 'or more jobs' if before >= COUNTED_MAX else 'jobs')} of the tube before it"
+
+
+def concurrency(facts: Facts) -> str:
+    held = number_of(facts["held"], "job of the tube is", "jobs of the tube are")
+    return f"{held} held, and reserve holds no more than {facts['limit']}"
+
+
+def reserved(facts: Facts) -> str:
+    if "ids" in facts:
+        return jobs(facts)
+    if facts.get("closed"):
+        return f"session {facts['session']}, which held it, is closed, and gives its jobs back"
+    left = f"{facts['left']} s of {facts['ttr']} s are left"
+    return f"by {who(facts)}, last heard of {facts['silent']} s ago; {left}"
+
+
+def expires(facts: Facts) -> str:
+    what = "dead" if facts["dead"] else "deleted"
+    if "left" in facts:
+        return f"it is {what} in {facts['left']} s"
+    return f"it has waited too long; when it comes back, it is {what}"
+
+
+def superseded(facts: Facts) -> str:
+    if facts["state"] == "buried":
+        return "another job took its key while it was held; kick passes over it"
+    return "another job has its key; when it comes back, it is deleted"
+
+
+def attempts(facts: Facts) -> str:
+    limit = f" of {facts['limit']}" if "limit" in facts else ""
+    return f"attempt {facts['attempt']}{limit} {'is under way' if facts['under-way'] else 'is over'}"
+
+
+def died(facts: Facts) -> str:
+    return f"{facts['ago']} s ago {death(facts['tube'], facts['attempts'], facts['why'])}"
+
+
+def death(tube: str, attempts: int, why: str) -> str:
+    end = ENDS.get(why)
+    return f"in {tube}, after {number_of(attempts, 'attempt', 'attempts')}{f', as {end}' if end else ''}"
+
+
+def full(facts: Facts) -> str:
+    if facts["rule"] == "jobs-max":
+        return f"jobs-max is {facts['limit']}, and {facts['count']} are ready or delayed"
+    return f"bytes-max is {facts['limit']}, and the bodies have {facts['count']} bytes"
+
+
+SENTENCES: dict[str, Callable[[Facts], str]] = {
+    "delayed": delayed,
+    "paused": lambda facts: f"the tube is paused for {facts['left']} s more",
+    "rate": lambda facts: f"the next token comes in {facts['left']} s",
+    "concurrency": concurrency,
+    "full": full,
+    "order": order,
+    "unwatched": lambda _: "no session watches the tube",
+    "busy": lambda facts: f"of {number_of(facts['watching'], 'session', 'sessions')} that watch the tube none waits",
+    "elsewhere": lambda facts: f"{number_of(facts['waiting'], 'session waits', 'sessions wait')}, but for other tubes",
+    "reserved": reserved,
+    "timeouts": lambda facts: f"its time to run has ended {number_of(facts['count'], 'time', 'times')} before",
+    "buried": lambda facts: jobs(facts) if "ids" in facts else "until it is kicked, moved or reserved by its id",
+    "key": lambda facts: f"job {facts['job']} has its key; kick passes over it",
+    "superseded": superseded,
+    "expires": expires,
+    "empty": lambda _: "no job is ready",
+    "waiting": lambda facts: some(facts, [who(each) for each in facts["sessions"]]),
+    "log": lambda facts: facts.get("obstacle") or "reserve waits until the log has written more",
+    "attempts": attempts,
+    "died": died,
+    "failed": lambda facts: facts["reason"],
+}
+"""What is said of each reason, by its word."""
+
+
+def sentence(word: str, facts: Facts) -> str:
+    """A reason for people; of one that is not known here its facts. Raises KeyError when a fact is missing."""
+    say = SENTENCES.get(word)
+    return say(facts) if say else ", ".join(f"{name} {value}" for name, value in facts.items())

@@ -28,14 +28,11 @@ from beanpole.client.extensions import (
     whole,
     with_body,
 )
-from beanpole.client.failures import FailureCounts
-from beanpole.client.histograms import Histograms
 from beanpole.client.job import Job, JobInfo, job_id
 from beanpole.client.putting import Inserted, PutOptions, inserted, put_call
 from beanpole.client.ruling import Rules, pattern_bytes, rules_bytes
 from beanpole.client.session import USED, Session
-from beanpole.client.sessions import SessionInfo
-from beanpole.client.stats import StatsTube
+from beanpole.client.stats import FailureCounts, Histograms, SessionInfo, StatsTube
 from beanpole.errors import ArgumentError
 from beanpole.limits import PRI_MAX
 from beanpole.protocol import wire
@@ -64,7 +61,6 @@ class Page:
 
 
 def page(reply: Reply) -> Page:
-    """The answer to a list-jobs."""
     after = fields_of(reply.fields).get("next")
     return Page([JobInfo.parse(frame) for frame in reply.frames], int(after) if after is not None else None)
 

@@ -33,7 +33,6 @@ def line(verb: bytes, *words: bytes, **options: bytes | None) -> tuple[bytes, tu
 
 
 def with_body(made: tuple[bytes, tuple[str, ...]], body: bytes) -> tuple[bytes, tuple[str, ...]]:
-    """The same with a body behind it."""
     return b"%s%s\r\n" % (made[0], body), made[1]
 
 

@@ -66,7 +66,6 @@ def count_of(tube: str, state: str) -> Plan[int]:
 
 
 def put(session: Session[Any], data: bytes, tube: str, made: Callable[["Reply"], T]) -> Plan[T]:
-    """Uses the tube and puts."""
     reply = (yield from in_tube(session, tube, data))[0]
     return made(expect(reply, Word.INSERTED))
 
@@ -189,6 +188,5 @@ def newest(session: Session[Any], tube: str) -> Plan[int]:
 
 
 def info_of(stats: StatsJob) -> JobInfo:
-    """What ``stats-job`` says, in the form of a list."""
     names = ("tube", "state", "pri", "ttr", "reserves", "timeouts", "releases", "buries", "kicks")
     return JobInfo(stats.id, age=stats.age, delay=stats.delay, **{name: getattr(stats, name) for name in names})

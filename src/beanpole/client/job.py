@@ -122,5 +122,4 @@ class Job(Generic[B]):
 
 
 def job_id(job: "Job[B] | int") -> int:
-    """The id of a job, of which an id is one."""
     return job.id if isinstance(job, Job) else job

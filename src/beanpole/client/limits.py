@@ -14,6 +14,3 @@ TIMEOUT_MS = 20_000
 
 CONNECT_TIMEOUT_MS = 5_000
 """Milliseconds that one attempt to connect may take, by default."""
-
-RECOVERY_PAUSE_MAX_MS = 2_000
-"""Milliseconds of the longest pause in that time, so that the return of the server is soon noticed."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from beanpole.client.commands import Commands, Queueing
 from beanpole.client.extended import Extended
-from beanpole.client.result import Queue, Result
+from beanpole.client.plan import Queue, Result
 from beanpole.client.session import Session
 
 if TYPE_CHECKING:
@@ -45,7 +45,6 @@ class _Queued(Commands[B], Extended[B], Queueing):
                     raise result.error
 
     def _forget(self) -> None:
-        """Drops everything that was not sent."""
         self._queue.clear()
         self._results.clear()
 

@@ -7,8 +7,9 @@ when it is asked for, so nothing may be awaited between that and sending it.
 What needs an extension of the server asks for its list first (:func:`ask`), once a connection.
 """
 
+from collections import deque
 from collections.abc import Callable, Generator
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from beanpole.client.about import about, named
 from beanpole.client.session import LIST_EXTENSIONS, Session
@@ -46,6 +47,38 @@ def exchange(data: bytes, count: int, wait_s: float | None = 0, *, reserves: boo
     if broken is not None:
         raise broken
     return shipment.replies
+
+
+class Result(Generic[T]):
+    """What a command of a pipeline will return."""
+
+    __slots__ = ("_value", "done", "error")
+
+    def __init__(self) -> None:
+        self.done = False
+        """Whether there is a value or an error."""
+        self.error: BeanpoleError | None = None
+        """The error of the command; None: it succeeded, or is not done."""
+
+    def succeed(self, value: T) -> None:
+        self._value = value
+        self.done = True
+
+    def fail(self, error: BeanpoleError) -> None:
+        self.error = error
+        self.done = True
+
+    def result(self) -> T:
+        """The value of the command. Raises its error; RuntimeError if the pipeline has not been sent."""
+        if self.error is not None:
+            raise self.error
+        if not self.done:
+            raise RuntimeError("the pipeline has not been sent: leave its with block, or call flush()")
+        return self._value
+
+
+Queue = deque["tuple[Call[Any], Result[Any]]"]
+"""Commands that are not sent yet, each with its result."""
 
 
 # --- What the server has ----------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from typing import Any, Generic, Literal, Self, TypeVar
 
 from beanpole.client.address import Address, Addresses
 from beanpole.client.aio import AsyncClient
-from beanpole.client.backoff import Backoff
+from beanpole.client.recovery import Backoff
 from beanpole.client.sync import Client
 from beanpole.errors import ArgumentError, BeanpoleError, CannotConnectError, DrainingError, OutOfMemoryError
 
@@ -70,12 +70,10 @@ class Ring:
         return order
 
     def failed(self, server: int) -> None:
-        """A server could not be reached."""
         self._skips[server] = min(2 ** min(self._failures[server], 30), POOL_SKIPS_MAX)
         self._failures[server] += 1
 
     def answered(self, server: int) -> None:
-        """A server could be reached."""
         self._skips[server] = self._failures[server] = 0
 
 

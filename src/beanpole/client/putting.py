@@ -52,7 +52,6 @@ OUTCOMES: dict[int, Literal["inserted", "exists", "replaced"]] = {
 
 
 def inserted(reply: Reply) -> Inserted:
-    """The answer to a put-job."""
     return Inserted(reply.number, OUTCOMES[reply.word])
 
 

@@ -1,4 +1,6 @@
-"""What a client does when it has lost a connection that worked: it dials again, as long as it has patience. No I/O.
+"""What a client does when it can't connect, or has lost a connection: it dials again, with pauses. No I/O.
+
+When it has lost a connection that worked, it does so as long as it has patience.
 
 A call of which sending it twice does no harm (:data:`SAFE`) does not fail then: it is sent again over the next
 connection. A reserve's timeout goes on in that time. All other calls fail, for nobody knows whether they were executed;
@@ -9,14 +11,16 @@ The first connection of a client is another matter: a wrong address shall be fou
 
 import logging
 import math
+import random
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
-from beanpole.client import batch, limits
+from beanpole.client import batch
 from beanpole.client.about import about, named
 from beanpole.client.address import Address
-from beanpole.client.backoff import Backoff
 from beanpole.client.session import Session
 from beanpole.errors import CannotConnectError, ConnectionLostError, TimedOutError
 from beanpole.protocol import wire
@@ -24,8 +28,11 @@ from beanpole.protocol.wire import Call
 
 T = TypeVar("T")
 
-STABLE_S = limits.RECOVERY_PAUSE_MAX_MS / 1000
-"""Seconds for which a connection lives that is not lost again at once."""
+PAUSE_MAX_S = 2.0
+"""Seconds of the longest pause of a client that has lost its connection: the return of the server is soon noticed.
+
+A connection that lives for longer was not lost again at once.
+"""
 
 logger = logging.getLogger("beanpole.client")
 
@@ -41,6 +48,38 @@ SAFE = frozenset(
 def is_safe(call: "Call[Any]") -> bool:
     """Whether a call may be sent again when nobody knows whether it was executed."""
     return call.data.split(None, 1)[0] in SAFE
+
+
+@dataclass(frozen=True, slots=True)
+class Backoff:
+    """Attempts with pauses that double, each cut by up to half at random, so that many clients don't come at once."""
+
+    attempts: int = 5
+    """Attempts in all; 1: no second one."""
+
+    first_s: float = 0.05
+    """Seconds of the pause after the first attempt."""
+
+    max_s: float = 5.0
+    """Seconds of the longest pause."""
+
+    chance: Callable[[], float] = random.random
+    """A number from 0 to 1, a new one each time."""
+
+    def for_ever(self) -> Iterator[float]:
+        """The seconds to wait after each attempt of a client that has lost its connection, without end.
+
+        They stay short, so that the return of the server is soon noticed.
+        """
+        most_s = min(self.max_s, PAUSE_MAX_S)
+        return replace(self, attempts=sys.maxsize, max_s=most_s).pauses()
+
+    def pauses(self) -> Iterator[float]:
+        """The seconds to wait after each attempt but the last."""
+        pause_s = self.first_s
+        for _ in range(self.attempts - 1):
+            yield min(pause_s, self.max_s) * (1 - self.chance() / 2)
+            pause_s *= 2
 
 
 class Outage:
@@ -77,7 +116,7 @@ class Outage:
         if self.is_on or self._patience_s == 0:
             return
         self._since_s = now_s = self.clock()
-        if now_s - self._over_s > STABLE_S:  # else the server comes and goes, and the pauses stay long
+        if now_s - self._over_s > PAUSE_MAX_S:  # else the server comes and goes, and the pauses stay long
             self._pauses = self._backoff.for_ever()
         how_long = "until there is one" if self._patience_s is None else f"for up to {self._patience_s:g} s"
         logger.warning("lost the connection to %s (%s); connecting again %s", address, error, how_long)

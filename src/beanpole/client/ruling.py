@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Self
 
-from beanpole.client.stats import lines_of, unquoted
+from beanpole.client.stats import lines_of, parse_items, unquoted
 from beanpole.errors import ArgumentError, UnexpectedReplyError
 from beanpole.protocol import wire
 from beanpole.protocol.rules import parse
@@ -30,7 +30,6 @@ def rules_bytes(rules: str | Mapping[str, object]) -> tuple[bytes, list[str]]:
 
 
 def text_of(rules: Mapping[str, object]) -> str:
-    """Rules as lines."""
     return "".join(f"{name}: {value}\n" for name, value in rules.items())
 
 
@@ -51,14 +50,7 @@ class Rules(Mapping[str, str]):
     @classmethod
     def parse_many(cls, data: bytes) -> list[Self]:
         """Reads a list of them. Raises UnexpectedReplyError for what is none."""
-        sets: list[list[str]] = []
-        for line in lines_of(data):
-            if line.startswith("- "):
-                sets.append([])
-            elif not line.startswith("  ") or not sets:
-                raise UnexpectedReplyError(f"a list of rules was expected: {data[:200]!r}")
-            sets[-1].append(line[2:])
-        return [cls.of(each) for each in sets]
+        return [cls.of(each) for each in parse_items(data, "rules")]
 
     @classmethod
     def of(cls, lines: list[str]) -> Self:

@@ -217,8 +217,6 @@ class Session(Generic[B]):
         return b"name-session %b\r\n" % name_bytes(name) if name else b""
 
     def renamed(self, name: str) -> Callable[[Reply], None]:
-        """What to do when the connection has another name."""
-
         def done(_: Reply) -> None:
             self.name = lambda: name
 
@@ -317,7 +315,6 @@ class Session(Generic[B]):
         return self.found(reply)
 
     def lets_go(self, id: int) -> Callable[[Reply], None]:
-        """What to do when a job is not held any more."""
         held = self.held
 
         def gone(_: Any) -> None:  # noqa: ANN401 - whatever the answer is

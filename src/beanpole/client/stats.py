@@ -1,11 +1,13 @@
-"""What ``stats``, ``stats-tube``, ``stats-job`` and the lists say, as typed values.
+"""What the commands whose answers are YAML say, as typed values.
 
-A field has the name of the server's key with underscores. A key that a server does not send leaves the field 0, empty
-or False; one that we do not know is no error. Both are found by the server's own name as well, as in greenstalk:
-``stats["cmd-put"]``, a number if it looks like one, else a string.
+Of ``stats``, ``stats-tube`` and ``stats-job``, a field has the name of the server's key with underscores. A key that a
+server does not send leaves the field 0, empty or False; one that we do not know is no error. Both are found by the
+server's own name as well, as in greenstalk: ``stats["cmd-put"]``, a number if it looks like one, else a string.
 """
 
 import contextlib
+import json
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
@@ -20,6 +22,14 @@ TUBE_NAMES = {"name", "tube"}
 """Keys whose values are names of tubes: ``017`` is no number there."""
 
 
+def lines_of(data: bytes) -> list[str]:
+    """The lines of a YAML text. Raises UnexpectedReplyError for what is none."""
+    head, *lines = data.decode("utf-8", "surrogateescape").split("\n")
+    if head != "---":
+        raise UnexpectedReplyError(f"a YAML text was expected: {data[:200]!r}")
+    return [line for line in lines if line]
+
+
 def parse_list(data: bytes) -> list[str]:
     """The strings of a YAML list. Raises UnexpectedReplyError for anything else."""
     lines = lines_of(data)
@@ -28,13 +38,20 @@ def parse_list(data: bytes) -> list[str]:
     return [unquoted(line[2:]) for line in lines]
 
 
-def parse_raw(data: bytes) -> Raw:
-    """The keys and values of a YAML dictionary. Raises UnexpectedReplyError for anything else."""
-    return raw_of(lines_of(data))
+def parse_items(data: bytes, what: str) -> list[list[str]]:
+    """The lines of each dictionary of a YAML list. Raises UnexpectedReplyError for anything else."""
+    items: list[list[str]] = []
+    for line in lines_of(data):
+        if line.startswith("- "):
+            items.append([])
+        elif not line.startswith("  ") or not items:
+            raise UnexpectedReplyError(f"a list of {what} was expected: {data[:200]!r}")
+        items[-1].append(line[2:])
+    return items
 
 
 def raw_of(lines: list[str]) -> Raw:
-    """The same of its lines."""
+    """The keys and values of a dictionary's lines."""
     raw: Raw = {}
     for line in lines:
         key, colon, text = line.partition(": ")
@@ -52,16 +69,7 @@ def value_of(key: str, text: str) -> "int | str":
     return unquoted(text)
 
 
-def lines_of(data: bytes) -> list[str]:
-    """The lines of a YAML text. Raises UnexpectedReplyError for what is none."""
-    head, *lines = data.decode("utf-8", "surrogateescape").split("\n")
-    if head != "---":
-        raise UnexpectedReplyError(f"a YAML text was expected: {data[:200]!r}")
-    return [line for line in lines if line]
-
-
 def unquoted(text: str) -> str:
-    """A value without its quotes."""
     return text[1:-1] if len(text) >= 2 and text[0] == text[-1] == '"' else text
 
 
@@ -74,7 +82,7 @@ class _Stats(Mapping[str, "int | str"]):
     @classmethod
     def parse(cls, data: bytes) -> Self:
         """Reads what the server sent. Raises UnexpectedReplyError for what is no dictionary."""
-        return cls._of(parse_raw(data))
+        return cls._of(raw_of(lines_of(data)))
 
     @classmethod
     def _of(cls, raw: Raw) -> Self:
@@ -88,14 +96,7 @@ class _Stats(Mapping[str, "int | str"]):
     @classmethod
     def parse_many(cls, data: bytes) -> list[Self]:
         """Reads a list of them. Raises UnexpectedReplyError for what is none."""
-        texts: list[list[str]] = []
-        for line in lines_of(data):
-            if line.startswith("- "):
-                texts.append([])
-            elif not line.startswith("  ") or not texts:
-                raise UnexpectedReplyError(f"a list of statistics was expected: {data[:200]!r}")
-            texts[-1].append(line[2:])
-        return [cls._of(raw_of(text)) for text in texts]
+        return [cls._of(raw_of(lines)) for lines in parse_items(data, "statistics")]
 
     def __getitem__(self, key: str) -> "int | str":
         return self.raw[key]
@@ -109,7 +110,6 @@ class _Stats(Mapping[str, "int | str"]):
 
 @cache
 def typed_keys(cls: type[_Stats]) -> list[tuple[str, str, object]]:
-    """The typed fields of a class: the name, the server's key, the type."""
     return [(each.name, each.name.replace("_", "-"), each.type) for each in fields(cls) if each.name != "raw"]
 
 
@@ -232,3 +232,187 @@ class Stats(_Stats):
     hostname: str = ""
     os: str = ""
     platform: str = ""
+
+
+# --- Histograms -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Histogram:
+    """How many of some numbers lie between the bounds of their unit."""
+
+    count: int
+    sum: int
+    counts: tuple[int, ...]
+    """Up to the first bound; beyond that one and up to the second; and so on. The last: beyond all bounds."""
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Reads a line. Raises UnexpectedReplyError for what is no histogram."""
+        try:
+            count, total, *counts = map(int, text.split(" "))
+        except ValueError:
+            raise UnexpectedReplyError(f"a histogram was expected: {text[:200]!r}") from None
+        return cls(count, total, tuple(counts))
+
+
+@dataclass(frozen=True, slots=True)
+class Histograms:
+    """A page of ``stats-histograms``. Times are in microseconds."""
+
+    bounds: dict[str, tuple[int, ...]]
+    """By unit: ``job`` for the times of jobs and of reserves, ``turn`` for turns and syncs, ``commands``."""
+
+    server: dict[str, Histogram]
+    """By name: ``job-ready``, ``job-held``, ``job-late``, ``reserve-wait``, ``turn``, ``turn-commands``, ``sync``."""
+
+    tubes: dict[str, dict[str, Histogram]]
+    """The times of jobs of each tube of the page, in the order of their names, where anything was counted."""
+
+    @classmethod
+    def parse(cls, data: bytes) -> Self:
+        """Reads what the server sent. Raises UnexpectedReplyError for what is something else."""
+        head, *lines = lines_of(data) or [""]
+        bounds: dict[str, tuple[int, ...]] = {}
+        try:
+            bounds = {unit: tuple(map(int, each)) for unit, each in json.loads(head.removeprefix("bounds: ")).items()}
+        except (ValueError, TypeError, AttributeError):
+            raise UnexpectedReplyError(f"bounds of histograms were expected: {head[:200]!r}") from None
+        server: dict[str, Histogram] = {}
+        tubes: dict[str, dict[str, Histogram]] = {}
+        part = server
+        for line in lines:
+            if line.startswith("- name: "):
+                part = tubes[unquoted(line[8:])] = {}
+            elif not line.startswith("tubes:"):
+                name, _, text = line.lstrip().partition(": ")
+                part[name] = Histogram.parse(text)
+        return cls(bounds, server, tubes)
+
+
+# --- Sessions ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class SessionInfo:
+    """A connection to the server. Durations are in seconds."""
+
+    number: int
+    name: str
+    """What it has called itself; empty: nothing."""
+    peer: str
+    """The address of the client; ``console`` for the server's own; empty: unknown."""
+    since: float
+    """For how long it has been connected."""
+    last_command: str
+    """Its last command; empty: there was none. A wrong one is ``bad-format`` or ``unknown-command``, for example."""
+    last_command_age: float
+    used: str
+    watched: list[str]
+    """The first of the tubes that it watches."""
+    watched_count: int
+    waiting: float | None
+    """For how long it has waited for a job; None: it does not."""
+    jobs_held: int
+    oldest_held: float | None
+    """For how long it has held the job that it has held longest; None: it holds none."""
+
+    @classmethod
+    def parse_many(cls, data: bytes) -> list[Self]:
+        """Reads a list of them. Raises UnexpectedReplyError for what is none; unknown keys are left out."""
+        items = parse_items(data, "sessions")
+        try:
+            return [cls._of(dict(line.split(": ", 1) for line in lines)) for lines in items]
+        except (KeyError, ValueError) as error:
+            raise UnexpectedReplyError(f"a list of sessions was expected: {error!r} in {data[:200]!r}") from error
+
+    @classmethod
+    def _of(cls, item: dict[str, str]) -> Self:
+        command = item["last-command"]
+        return cls(
+            number=int(item["number"]),
+            name=str(json.loads(item["name"])),
+            peer=str(json.loads(item["peer"])),
+            since=float(item["since"]),
+            last_command="" if command == "none" else command,
+            last_command_age=float(item["last-command-age"]),
+            used=item["used"],
+            watched=re.findall(r"[^\[\], ]+", item["watched"]),
+            watched_count=int(item["watched-count"]),
+            waiting=float(item["waiting"]) if "waiting" in item else None,
+            jobs_held=int(item["jobs-held"]),
+            oldest_held=float(item["oldest-held"]) if "oldest-held" in item else None,
+        )
+
+
+# --- Failures ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class FailureGroup:
+    """Jobs that failed in one tube for one reason. Moments are in Unix seconds."""
+
+    tube: str | None
+    """In which tube they failed; None: in several, of which there are too many."""
+    error: str | None
+    """The first line of what their workers said, with ``…`` for what differs from job to job; empty: no worker said
+    anything; None: these are the tube's jobs of further errors, of which there are too many."""
+    line: str
+    """The first line of what one of them says."""
+    count: int
+    buried: int
+    """How many of them are no dead jobs, but were buried by their workers."""
+    attempts: int
+    """How many died as their last attempt failed."""
+    expired: int
+    given_up: int
+    last: int
+    """The id of the one that failed last."""
+    first_died: float | None
+    """When the first of them died since the group is there; None: none did."""
+    last_died: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class FailureCounts:
+    """How many jobs have failed, and why."""
+
+    total: int
+    groups: list[FailureGroup]
+    """The largest first."""
+
+    @classmethod
+    def parse(cls, data: bytes) -> Self:
+        """Reads what the server sent. Raises UnexpectedReplyError; unknown keys are left out."""
+        total = 0
+        items: list[dict[str, str]] = []
+        for line in lines_of(data):
+            key, _, value = line.removeprefix("- ").strip().partition(": ")
+            if line.startswith("- "):
+                items.append({})
+            if line.startswith(("- ", "  ")) and items:
+                items[-1][key] = value
+            elif key == "total" and value.isdecimal():
+                total = int(value)
+            elif line not in {"groups:", "groups: []"}:
+                raise UnexpectedReplyError(f"groups of failures were expected: {data[:200]!r}")
+        try:
+            return cls(total, [group_of(each) for each in items])
+        except (KeyError, ValueError) as error:
+            raise UnexpectedReplyError(f"groups of failures were expected: {error!r} in {data[:200]!r}") from error
+
+
+def group_of(item: dict[str, str]) -> FailureGroup:
+    return FailureGroup(
+        tube=item.get("tube"),
+        error=json.loads(item["error"]) if "error" in item else None,
+        line=json.loads(item["line"]) if "line" in item else "",
+        count=int(item["count"]),
+        buried=int(item["buried"]),
+        attempts=int(item["attempts"]),
+        expired=int(item["expired"]),
+        given_up=int(item["given-up"]),
+        last=int(item["last"]),
+        first_died=float(item["first-died"]) if "first-died" in item else None,
+        last_died=float(item["last-died"]) if "last-died" in item else None,
+    )

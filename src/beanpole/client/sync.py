@@ -22,9 +22,8 @@ from beanpole.client.base import BaseClient, Given, Options, TubeOptions, Tubes,
 from beanpole.client.commands import Blocking
 from beanpole.client.job import Job
 from beanpole.client.pipeline import Pipeline
-from beanpole.client.plan import Broken, Plan, run_call
+from beanpole.client.plan import Broken, Plan, Queue, run_call
 from beanpole.client.recovery import Retry
-from beanpole.client.result import Queue
 from beanpole.client.roundtrip import LATE, WHOLE, is_over, round_trip
 from beanpole.client.session import DEFAULT_TUBE, ENDING, Using
 from beanpole.errors import ConnectionLostError, NoReplyError, TimedOutError, UnexpectedReplyError
@@ -70,7 +69,6 @@ class Link:
         return is_over(self._fd)
 
     def close(self) -> None:
-        """Closes the connection."""
         self._socket.close()
 
     def exchange(self, data: bytes, count: int, wait_s: float | None, replies: list[Reply]) -> None:

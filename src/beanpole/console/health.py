@@ -15,7 +15,7 @@ from beanpole.client import Stats
 from beanpole.console.answers import HEADERS
 from beanpole.console.errors import AwayError
 from beanpole.console.servers import Console, Server
-from beanpole.observe.roles import has_jobs, role_of
+from beanpole.observe.sampling import has_jobs, role_of
 
 Verdict = tuple[bool, str]
 """Whether a check holds, and why."""

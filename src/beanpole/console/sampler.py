@@ -20,8 +20,7 @@ from beanpole.console.settings import Settings, Source
 from beanpole.console.single_flight import MS, SharedAnswer
 from beanpole.errors import ConnectionLostError
 from beanpole.observe.growth import Change
-from beanpole.observe.roles import has_jobs
-from beanpole.observe.sampling import Sample, take_sample
+from beanpole.observe.sampling import Sample, has_jobs, take_sample
 
 IDLE_MS = 10_000
 """Milliseconds between samples when nobody asks."""

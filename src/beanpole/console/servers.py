@@ -24,7 +24,7 @@ from beanpole.console.metrics.metered import Meter
 from beanpole.console.sampler import Logger, Sampler
 from beanpole.console.settings import Settings, Source
 from beanpole.console.single_flight import OnAnswer, SharedAnswer
-from beanpole.observe.roles import has_jobs
+from beanpole.observe.sampling import has_jobs
 
 T = TypeVar("T")
 

@@ -63,7 +63,6 @@ def age_key(row: Row) -> float:
 
 
 def age_cell(row: Row) -> Cell:
-    """The same as a time."""
     age_s = age_key(row)
     if age_s < 0:
         return Cell("" if row.stats.current_jobs_ready else "-", QUIET)
@@ -80,7 +79,6 @@ def waited(field: str) -> tuple[Callable[[Row], float], Callable[[Row], Cell]]:
 
 
 def pause_cell(row: Row) -> Cell:
-    """What is left of a pause."""
     left_s = row.stats.pause_time_left
     return Cell(duration(left_s), "bold yellow") if row.stats.pause else Cell("-", QUIET)
 

@@ -39,7 +39,6 @@ TUBES_INSPECTED = 100
 
 
 def name_of(check: Check) -> str:
-    """The name of a check as users see it."""
     return check.__name__.replace("_", "-")
 
 
@@ -70,7 +69,6 @@ async def visit(
 
 
 async def _dead_tubes(client: "AsyncClient[bytes]") -> frozenset[str]:
-    """The tubes into which rules send the dead."""
     if "list-rules" not in await client.features():
         return frozenset()
     return frozenset(each["dead"] for each in await client.list_rules() if "dead" in each)

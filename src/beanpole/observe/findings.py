@@ -56,12 +56,10 @@ class Visit:
 
     @property
     def server(self) -> "Stats":
-        """The server as it was last."""
         return self.after.stats
 
     @property
     def seconds(self) -> float:
-        """The time between the samples."""
         return (self.after.at_ns - self.before.at_ns) / 1e9
 
     @property
@@ -70,16 +68,10 @@ class Visit:
         return self.before.stats.id != self.after.stats.id
 
     def grown(self, *keys: str) -> int:
-        """By how much some counts of the server grew between the samples; 0 if it was restarted."""
+        """By how much some counts of the server, by its names, grew between the samples; 0 if it was restarted."""
         if self.restarted:
             return 0
-        return sum(getattr(self.after.stats, key) - getattr(self.before.stats, key) for key in keys)
-
-    def grown_key(self, key: str) -> int:
-        """By how much a count grew that not every server has."""
-        if self.restarted:
-            return 0
-        return int(self.after.stats.get(key, 0)) - int(self.before.stats.get(key, 0))
+        return sum(int(self.after.stats.get(key, 0)) - int(self.before.stats.get(key, 0)) for key in keys)
 
     def tubes(self) -> Iterator[tuple["StatsTube | None", "StatsTube"]]:
         """Each tube, as it was before (None: it was not there, or another server's) and as it is."""
@@ -96,7 +88,6 @@ class Visit:
 
 
 def jobs_in(stats: "Stats | StatsTube") -> int:
-    """The jobs of a server or a tube, in whatever state."""
     return sum(getattr(stats, f"current_jobs_{state}") for state in ("ready", "reserved", "delayed", "buried"))
 
 

@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from beanpole.errors import NotFoundError
-from beanpole.observe.roles import has_jobs
 
 if TYPE_CHECKING:
     from beanpole.client import AsyncClient, Histograms, Job, Result, Stats, StatsJob, StatsTube
@@ -29,6 +28,16 @@ READY = "job-ready"
 
 DEFAULT = "default"
 """The tube that a connection goes back to: one that it used would stay in being."""
+
+
+def role_of(stats: "Stats") -> str:
+    """The role of a server in its cluster; empty: it is in none."""
+    return str(stats.get("cluster-role", ""))
+
+
+def has_jobs(stats: "Stats") -> bool:
+    """Whether the server has the jobs: it is in no cluster, or leads it."""
+    return role_of(stats) in {"", "leader"}
 
 
 @dataclass(frozen=True, slots=True)

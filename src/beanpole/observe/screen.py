@@ -48,12 +48,10 @@ KEYS = (
 
 
 def rows_in(height: int) -> int:
-    """How many rows of the table a window of some lines has room for."""
     return height - HEAD_LINES - FOOT_LINES
 
 
 def screen(top: Top, address: str, width: int, height: int) -> Group:
-    """The whole window."""
     helping = top.mode is Mode.HELP
     lines = [*help_page()] if helping else [*head(top, address, width), *table(top, width)]
     lines = lines[: height - FOOT_LINES]
@@ -78,7 +76,6 @@ def cut(line: Text, width: int) -> Text:
 
 
 def head(top: Top, address: str, width: int) -> Iterator[Text]:
-    """What the server says of itself, and the titles of the columns."""
     sample = top.sample
     yield title(top, address, width)
     if sample is None:
@@ -115,7 +112,6 @@ def title(top: Top, address: str, width: int) -> Text:
 
 
 def jobs_line(sample: TopSample) -> Text:
-    """The jobs by state."""
     line = Text(" ")
     for state, style in STATES:
         number = getattr(sample.server, f"current_jobs_{state}")
@@ -143,7 +139,6 @@ def bar(sample: TopSample, width: int) -> Text:
 
 
 def facts(sample: TopSample) -> tuple[Text, Text, Text]:
-    """What stands to the right of the rates."""
     server = sample.server
     who = f"{plural(server.current_producers, 'producer')}, {plural(server.current_workers, 'worker')}"
     connections = Text(f"{plural(server.current_connections, 'connection')}: {who}, ")
@@ -192,7 +187,6 @@ def aligned(text: str, column: Column, columns: Sequence[Column], width: int) ->
 
 
 def table(top: Top, width: int) -> Iterator[Text]:
-    """The rows in the window."""
     if top.sample is None:
         return
     columns = fitting(width, timed=top.timed)
@@ -203,7 +197,6 @@ def table(top: Top, width: int) -> Iterator[Text]:
 
 
 def row_line(row: Row, columns: Sequence[Column], width: int, *, selected: bool) -> Text:
-    """One tube."""
     line = Text("", "reverse" if selected else "")
     for column in columns:
         text, style = column.cell(row)
@@ -253,7 +246,6 @@ def keys_line(text: Text, width: int) -> Text:
 
 
 def prompt(question: str, top: Top, hint: str) -> Text:
-    """A question, what was typed, and what keys do; or what is wrong with what was typed."""
     return Text.assemble(
         (question, "bold"),
         top.typed,

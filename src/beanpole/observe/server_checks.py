@@ -34,7 +34,6 @@ OLDEST_VERSION = (1, 12)
 
 
 def is_ours(visit: Visit) -> bool:
-    """Whether the server is Beanpole."""
     return "beanpole-version" in visit.server
 
 
@@ -56,14 +55,14 @@ def draining(visit: Visit) -> Iterator[Finding]:
             Severity.WARNING,
             "the server drains: every put is refused",
             "If nobody is replacing it, start it again: only that ends draining.",
-            (f"{count(visit.server.current_jobs_ready)} jobs are ready, {count(visit.grown('cmd_put'))} puts came",),
+            (f"{count(visit.server.current_jobs_ready)} jobs are ready, {count(visit.grown('cmd-put'))} puts came",),
         )
 
 
 def refused_puts(visit: Visit) -> Iterator[Finding]:
     """Puts are refused."""
     # One that a rule unique merged into a job that is there was not refused.
-    refused = visit.grown("cmd_put") - visit.grown("total_jobs") - visit.grown_key("puts-merged")
+    refused = visit.grown("cmd-put") - visit.grown("total-jobs") - visit.grown("puts-merged")
     # A put counts when its line has come and its job when its body has: one a producer may be on its way.
     if refused > visit.server.current_producers and not visit.server.draining:
         yield Finding(
@@ -71,14 +70,14 @@ def refused_puts(visit: Visit) -> Iterator[Finding]:
             "puts are refused",
             f"Look at the server's log and disk, the size of bodies ({size(visit.server.max_job_size)} at most), "
             "and the rules jobs-max and bytes-max of its tubes.",
-            (f"{count(refused)} of {count(visit.grown('cmd_put'))} puts in {visit.seconds:.1f} s became no job",),
+            (f"{count(refused)} of {count(visit.grown('cmd-put'))} puts in {visit.seconds:.1f} s became no job",),
         )
 
 
 def log_stopped(visit: Visit) -> Iterator[Finding]:
     """The server has a log and does not write to it: after a failed write beanstalkd goes on without a word."""
-    puts = visit.grown("total_jobs")
-    if visit.server.binlog_current_index and puts > 0 and not visit.grown("binlog_records_written"):
+    puts = visit.grown("total-jobs")
+    if visit.server.binlog_current_index and puts > 0 and not visit.grown("binlog-records-written"):
         yield Finding(
             Severity.ERROR,
             "jobs are put, and nothing is written to the log: a restart would lose them",
@@ -136,7 +135,7 @@ def connections(visit: Visit) -> Iterator[Finding]:
 
 def timeouts(visit: Visit) -> Iterator[Finding]:
     """Workers do not finish in the time that jobs give them."""
-    server, grown = visit.server, visit.grown("job_timeouts")
+    server, grown = visit.server, visit.grown("job-timeouts")
     share = server.job_timeouts / max(server.total_jobs, 1)
     often = server.job_timeouts >= TIMEOUTS_MIN and share >= TIMEOUT_SHARE
     if grown > 0 or often:
@@ -157,17 +156,17 @@ def empty_reserves(visit: Visit) -> Iterator[Finding]:
     A `reserve` ends with a job or with DEADLINE_SOON, a `reserve-with-timeout` of a second or more with neither once a
     second at most. How many jobs were given out follows from how many came back in one way or another.
     """
-    reserves = visit.grown("cmd_reserve", "cmd_reserve_with_timeout")
-    ended = visit.grown("cmd_delete", "cmd_release", "cmd_bury", "job_timeouts")
-    given = ended + max(visit.grown("current_jobs_reserved"), 0)
-    empty = (reserves - given - max(visit.grown("current_waiting"), 0)) / max(visit.seconds, 1e-9)
+    reserves = visit.grown("cmd-reserve", "cmd-reserve-with-timeout")
+    ended = visit.grown("cmd-delete", "cmd-release", "cmd-bury", "job-timeouts")
+    given = ended + max(visit.grown("current-jobs-reserved"), 0)
+    empty = (reserves - given - max(visit.grown("current-waiting"), 0)) / max(visit.seconds, 1e-9)
     workers = max(visit.server.current_workers, 1)
     if empty < EMPTY_RESERVES_PER_S * workers:
         return
     held = visit.server.current_jobs_reserved
     evidence = (
         f"about {rate(empty)} reserves a second without a job, by {plural(workers, 'worker')}",
-        f"{plural(held, 'job')} reserved, {rate(visit.grown('cmd_touch') / visit.seconds)} touches a second",
+        f"{plural(held, 'job')} reserved, {rate(visit.grown('cmd-touch') / visit.seconds)} touches a second",
     )
     if held:
         yield Finding(

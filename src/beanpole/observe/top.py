@@ -102,7 +102,6 @@ class Top:
     # --- What is there ---
 
     def show(self, sample: TopSample) -> None:
-        """Shows a new sample."""
         if sample.rates is not None:
             self.history.append(sample.rates)
         else:
@@ -122,16 +121,13 @@ class Top:
 
     @property
     def column(self) -> Column:
-        """The column that the table is sorted by."""
         return COLUMNS[self.sort]
 
     @property
     def timed(self) -> bool:
-        """Whether there are columns for how long jobs waited."""
         return self.sample is not None and self.sample.timed
 
     def page(self) -> list[Row]:
-        """The rows in the window."""
         return self.rows[self.first : self.first + self.height]
 
     def wanted(self) -> list[str]:
@@ -145,7 +141,6 @@ class Top:
         return ready[:AGES_INSPECTED]
 
     def row_of(self, tube: str) -> Row | None:
-        """What is known of a tube."""
         return self.sample.rows.get(tube) if self.sample else None
 
     def _follow(self, index: int) -> None:
@@ -244,18 +239,15 @@ class Top:
     # --- What keys do in the table ---
 
     def ask(self, mode: Mode) -> None:
-        """Opens a prompt about the selected tube."""
         if self.selected:
             self.mode, self.typed, self.asked_tube = mode, "", self.selected
 
     def ask_kick(self) -> None:
-        """Opens the prompt of a kick, if there is anything to kick."""
         self.ask(Mode.KICK)
         if self.mode is Mode.KICK and not self.kickable()[0]:
             self.mode, self.message = Mode.TABLE, f"{self.asked_tube} has no buried and no delayed job to kick"
 
     def resume(self) -> Order | None:
-        """Ends the pause of the selected tube."""
         return Pause(self.selected, 0) if self.selected else None
 
     def sort_by(self, step: int) -> Order | None:
@@ -268,18 +260,15 @@ class Top:
         return Simple.REFRESH if self.sort == AGE else None
 
     def reverse(self) -> None:
-        """Sorts the other way round."""
         self.descending = not self.descending
         self.arrange()
 
     def clear(self) -> Order | None:
-        """Shows all tubes again."""
         self.pattern = ""
         self.arrange()
         return Simple.REFRESH
 
     def enter(self, mode: Mode) -> None:
-        """Lets keys mean something else."""
         self.mode = mode
 
 
@@ -327,3 +316,40 @@ HELP: tuple[tuple[str, str], ...] = (
     ("q", "quit"),
 )
 """What the help page says of keys."""
+
+
+# --- What a terminal sends --------------------------------------------------------------------------------------------
+
+NAMES = {
+    "\x1b[A": "up",
+    "\x1b[B": "down",
+    "\x1b[C": "right",
+    "\x1b[D": "left",
+    "\x1b[H": "home",
+    "\x1b[F": "end",
+    "\x1b[1~": "home",
+    "\x1b[4~": "end",
+    "\x1b[5~": "page up",
+    "\x1b[6~": "page down",
+    "\x1b": "escape",
+    "\r": "enter",
+    "\n": "enter",
+    "\x7f": "backspace",
+    "\x08": "backspace",
+    "\x03": "control-c",
+    "\x0c": "control-l",
+    "\x1a": "control-z",
+}
+"""As xterm and all that came after it send them. The arrows also come with an O for the bracket."""
+
+KEY = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1bO[A-Z]|.", re.DOTALL)
+
+
+def keys(data: bytes) -> list[str]:
+    """The keys that a terminal sent at once: their names, or the character. What is neither is left out."""
+    found = []
+    for text in KEY.findall(data.decode("utf-8", "ignore")):
+        name = NAMES.get(text.replace("\x1bO", "\x1b[") if len(text) == 3 else text)
+        if name or (len(text) == 1 and text.isprintable()):
+            found.append(name or text)
+    return found

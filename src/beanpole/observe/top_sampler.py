@@ -12,9 +12,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from beanpole.observe.growth import grown
+from beanpole.observe.growth import Waits, grown
 from beanpole.observe.sampling import OLDEST, READY, ask_each, next_jobs, take_sample
-from beanpole.observe.waits import Waits
 
 if TYPE_CHECKING:
     from beanpole.client import AsyncClient, Histograms, Stats, StatsJob, StatsTube
@@ -84,8 +83,6 @@ class TopSample:
 
 
 def rates_between(before: "Stats", after: "Stats", seconds: float) -> CommandRates:
-    """The rates of a server."""
-
     def of(*keys: str) -> float:
         then, now = (sum(int(stats.get(key, 0)) for key in keys) for stats in (before, after))
         return grown(then, now) / seconds
@@ -159,7 +156,6 @@ class TopSampler:
         return self._last
 
     def _show(self, tubes: "Mapping[str, StatsTube]", at_ns: int) -> None:
-        """Shows all tubes that there are."""
         self._names, self._sweep = dict.fromkeys(tubes), []
         self._rows = {name: self._row(each, at_ns) for name, each in tubes.items()}
 

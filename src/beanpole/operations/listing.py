@@ -11,9 +11,9 @@ from itertools import pairwise
 from operator import methodcaller
 
 from beanpole.client import JobInfo, StatsJob
+from beanpole.client.explanation import death
 from beanpole.client.extensions import ID_MAX, RESTING, STATES
 from beanpole.client.fallback import info_of
-from beanpole.client.sentences import death
 from beanpole.client.session import DEFAULT_TUBE
 from beanpole.errors import NotFoundError, UnsupportedError
 from beanpole.operations.plan import Plan, Walk, ask, pieces, together

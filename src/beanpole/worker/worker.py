@@ -18,9 +18,8 @@ import beanpole
 from beanpole.client import Address, Backoff
 from beanpole.client import limits as client_limits
 from beanpole.client.address import Addresses
-from beanpole.client.base import Given
+from beanpole.client.base import Given, own_name
 from beanpole.client.codec import BytesCodec, Codec, TextCodec
-from beanpole.client.naming import own_name
 from beanpole.errors import ArgumentError, WorkerStuckError
 from beanpole.protocol import wire
 from beanpole.worker import events, limits

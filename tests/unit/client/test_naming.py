@@ -8,7 +8,7 @@ import pytest
 
 import beanpole
 from beanpole import ArgumentError, ConnectionLostError, SessionInfo, UnexpectedReplyError, UnsupportedError
-from beanpole.client.naming import own_name
+from beanpole.client.base import own_name
 from tests.unit.client.peer import CLOSE, Maker, Peer, Steps
 from tests.unit.client.test_extensions import ASK, NONE, has, listing
 
@@ -73,7 +73,7 @@ def test_an_empty_name_is_not_sent(make: Maker) -> None:
 
 def test_without_a_name_it_says_where_it_runs(make: Maker) -> None:
     begin = f"name-session {socket.gethostname()}:{os.getpid()} ".encode()
-    name = own_name(f"{beanpole.client.naming.program()} {beanpole.__version__}").encode()
+    name = own_name(f"{beanpole.client.base.program()} {beanpole.__version__}").encode()
     assert b"name-session " + name == begin + name.split(b" ", 1)[1]
     with Peer([has(*FEATURES), (b"name-session " + name + b"\r\nclear-tube t\r\n", b"NAMED\r\nCLEARED 1\r\n")]) as peer:
         client = make(peer.address)

@@ -11,11 +11,11 @@ import pytest
 
 import beanpole
 from beanpole.client.address import Address, Addresses
-from beanpole.client.backoff import Backoff
 from beanpole.client.base import BaseClient
 from beanpole.client.codec import JsonCodec, TextCodec
 from beanpole.client.job import Job, JobInfo, job_id
 from beanpole.client.pool import Pool, Ring
+from beanpole.client.recovery import Backoff
 from beanpole.client.stats import Stats, StatsJob, StatsTube, parse_list
 from beanpole.errors import ArgumentError, UnexpectedReplyError
 from beanpole.protocol import wire

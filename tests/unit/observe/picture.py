@@ -8,10 +8,10 @@ from pathlib import Path
 from rich.console import Console
 from rich.terminal_theme import MONOKAI
 
+from beanpole.observe.growth import Waits
 from beanpole.observe.screen import rows_in, screen
 from beanpole.observe.top import Top
 from beanpole.observe.top_sampler import CommandRates, TopSample
-from beanpole.observe.waits import Waits
 from tests.unit.observe.made import SECOND_NS, row, server
 
 FILE = Path(__file__).resolve().parents[3] / "docs" / "top.svg"

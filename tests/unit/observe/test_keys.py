@@ -2,7 +2,7 @@
 
 import pytest
 
-from beanpole.observe.keys import keys
+from beanpole.observe.top import keys
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,10 @@ import pytest
 from rich.console import Console
 
 from beanpole.observe.columns import COLUMNS, fitting
+from beanpole.observe.growth import Waits
 from beanpole.observe.screen import plain, rows_in, screen
 from beanpole.observe.top import Top
 from beanpole.observe.top_sampler import CommandRates, TopSample
-from beanpole.observe.waits import Waits
 from tests.unit.observe.made import CLUSTER, job, row, server, top_sample
 
 

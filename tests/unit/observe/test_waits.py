@@ -3,7 +3,7 @@
 import pytest
 
 from beanpole.client import Histogram
-from beanpole.observe.waits import Waits, quantile
+from beanpole.observe.growth import Waits, quantile
 
 BOUNDS = [100, 250, 500, 1000]
 """Microseconds; above the last one there is one count more."""

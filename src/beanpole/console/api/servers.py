@@ -11,7 +11,7 @@ from beanpole.console.api.operations import Asked
 from beanpole.console.live.seen import see
 from beanpole.console.servers import Server
 from beanpole.observe.growth import UNKNOWN, Rates
-from beanpole.observe.roles import role_of
+from beanpole.observe.sampling import role_of
 
 Figures = Annotated[
     Mapping[str, int | float | str | bool],

@@ -14,9 +14,8 @@ from typing import Literal, get_args
 from beanpole.client import Histogram, StatsTube
 from beanpole.console import limits
 from beanpole.observe.growth import KEYS as COUNTED
-from beanpole.observe.growth import Change, Counts, growth
+from beanpole.observe.growth import Change, Counts, Waits, growth
 from beanpole.observe.sampling import READY, Sample
-from beanpole.observe.waits import Waits
 
 Key = Literal[
     "ready", "reserved", "delayed", "buried", "oldest_ready",

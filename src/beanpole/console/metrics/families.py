@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from beanpole.client import Stats
-from beanpole.observe.roles import role_of
+from beanpole.observe.sampling import role_of
 
 Value = int | float
 

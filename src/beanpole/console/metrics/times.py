@@ -8,7 +8,7 @@ tube had when it went stays away from the others, and what it had as one of the 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from beanpole.client.histograms import Histogram, Histograms
+from beanpole.client.stats import Histogram, Histograms
 from beanpole.console.metrics.families import JOB_TIMES
 
 Row = list[int]

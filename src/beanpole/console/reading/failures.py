@@ -20,7 +20,7 @@ from weakref import WeakKeyDictionary
 from msgspec import Meta
 
 from beanpole.client import AsyncClient, FailureGroup, JobField, JobInfo, StatsTube
-from beanpole.client.sentences import ENDS
+from beanpole.client.explanation import ENDS
 from beanpole.console import limits
 from beanpole.console.fields import AnyTube, Number, Query, Text
 from beanpole.console.reading.bodies import visible

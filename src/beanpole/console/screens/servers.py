@@ -8,7 +8,7 @@ from beanpole.console.live.seen import Seen
 from beanpole.console.screens import words
 from beanpole.console.screens.asked import look, state_of
 from beanpole.console.screens.screen import Screen, View
-from beanpole.observe.roles import role_of
+from beanpole.observe.sampling import role_of
 
 LOG_KEYS = ("log-bytes", "log-live-bytes", "log-free-bytes")
 """The sizes of Beanpole's log."""

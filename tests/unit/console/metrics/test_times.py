@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beanpole.client.histograms import Histogram, Histograms
+from beanpole.client.stats import Histogram, Histograms
 from beanpole.console.metrics.times import TimesDivision
 
 BOUNDS = {"job": (100, 250), "turn": (10,), "commands": (1, 2)}
