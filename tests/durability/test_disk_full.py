@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from beanpole.server.directory import LOG_FULL_REPORT_NS
+from beanpole.server.observer import LOG_FULL_REPORT_NS
 from tests.durability.conftest import SMALL_DISK_BYTES
 from tests.durability.kept import assert_kept, facts, fill, keeping, kill, put, put_line, starting, terminate
 from tests.durability.small_disk import SmallDisk, small_disk

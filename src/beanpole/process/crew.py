@@ -127,7 +127,6 @@ class Crew:
             self._last_signal = number
 
     def _stop(self) -> None:
-        """Lets all processes stop in good order."""
         if not self._is_stopping:
             os.close(self._lifeline_w)
             self._lifeline_w = -1
@@ -203,7 +202,6 @@ class Crew:
         self._on_end(process.number, pid, code, pause_s)
 
     def _kill(self) -> None:
-        """A second signal: ends all at once."""
         for process in self._all:
             if process.pid:
                 os.kill(process.pid, signal.SIGKILL)

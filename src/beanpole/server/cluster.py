@@ -12,11 +12,15 @@ import os
 import socket
 from typing import TYPE_CHECKING
 
+from beanpole import limits
+from beanpole.engine.engine import Engine
 from beanpole.errors import BeanpoleError, ExitCode, StartError
 from beanpole.log import limits as log_limits
+from beanpole.log.log import Log
 from beanpole.log.postgres import admin
 from beanpole.log.postgres.clock import MachineClock
 from beanpole.log.postgres.digest import Answer, Copy, answer, digest_of
+from beanpole.log.postgres.leader import facts_of_place
 from beanpole.log.postgres.node import Node
 from beanpole.log.postgres.pgstore import opener
 from beanpole.log.postgres.store import QUESTION, ChangedError, LossError
@@ -24,11 +28,10 @@ from beanpole.server.clusterlogs import ClusterObserver
 from beanpole.server.clusterroles import Roles
 from beanpole.server.epoll import EpollTransport
 from beanpole.server.eventqueue import now_ns
-from beanpole.server.idle import facts_of, idle_transport
-from beanpole.server.roles import Host
+from beanpole.server.host import Host
+from beanpole.server.turn import Turn
 
 if TYPE_CHECKING:
-    from beanpole.engine.engine import Engine
     from beanpole.log.postgres.leader import Leading
     from beanpole.log.postgres.rows import Row
 
@@ -66,9 +69,7 @@ class ClusterNode:
     def start(self) -> None:
         """Begin to follow."""
         if self.host.console is not None:
-            self.idle = idle_transport(
-                self.loop, self.host.observer, lambda: {**self.host.facts(), **facts_of(self.node, self.roles)}
-            )
+            self.idle = self.open_idle()
             self.serve_console(None)
             # A node that finds no leader, or not even its log, is what a console must show.
             self.loop.call_later(CONSOLE_WAIT_S, self.host.console.start)
@@ -83,7 +84,6 @@ class ClusterNode:
         )
 
     def stop_turns(self) -> None:
-        """Run no more commands and send nothing more."""
         self.roles.stop_turns()
 
     async def stop(self) -> None:
@@ -125,6 +125,36 @@ class ClusterNode:
         raise StartError(
             "the other nodes can't know where this one is reached: give --advertise HOST:PORT", ExitCode.USAGE
         )
+
+    def open_idle(self) -> EpollTransport:
+        """Return what answers the console while this node does not lead: an engine that never has a job.
+
+        The node's clients are passed on to the leader, but the console asks about this very node. Counts of jobs mean
+        nothing, and a put is refused with DRAINING.
+        """
+        log = Log()
+        engine = Engine(limits.BODY_BYTES_MAX_DEFAULT, now_ns(), self.idle_facts, log.records)
+        engine.draining = True
+        transport = EpollTransport(Turn(engine, log), self.loop, self.host.observer)
+        self.loop.add_reader(transport.fileno(), transport.run)
+        return transport
+
+    def idle_facts(self) -> dict[str, str]:
+        """Return what this node says of itself while it does not lead: what it is, and how far it has come."""
+        state, following = self.node.state(), self.node.following
+        unapplied = following.replica.unapplied if following is not None and following.replica is not None else ()
+        heard_ns = following.heard_ns if following is not None else 0
+        return {
+            **self.host.facts(),
+            "cluster-role": state.role,
+            "cluster-epoch": str(state.epoch),
+            "cluster-lag": str(sum(len(row.data) for row, _, _ in unapplied)),
+            **facts_of_place(following.unreadable if following is not None else None),
+            "cluster-silence": f"{(self.node.clock.now_ns() - heard_ns) / 1e9:.3f}" if heard_ns else "0.000",
+            "cluster-leader": self.roles.leader if self.roles.reaches_leader else "",
+            **self.roles.says_away(),
+            "draining": "false",
+        }
 
     def serve_console(self, clients: EpollTransport | None) -> None:
         """Serve the console as clients are served here, or, while this node does not lead, with what it is."""

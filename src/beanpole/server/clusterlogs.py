@@ -1,43 +1,35 @@
 """What an operator reads of a node of a cluster: what happens, what follows from it, and what to do."""
 
 from beanpole.log.postgres.connection import advice_for
-from beanpole.server.eventqueue import now_ns
 from beanpole.server.logs import Logger
+from beanpole.server.observer import Reporter
 
 CLUSTER_REPORT_NS = 10_000_000_000
 """How long a log line about a cluster that stands still keeps others like it away."""
 
 
-class ClusterObserver:
-    """Reports to an operator what happens to a node."""
+class ClusterObserver(Reporter):
+    """Reports to an operator what happens to a node: a :class:`beanpole.log.postgres.node.Observer`."""
 
     def __init__(self, logger: Logger) -> None:
-        self.logger = logger
-        self.quiet_until_ns: dict[str, int] = {}
+        super().__init__(logger)
         self.said_unreachable = False
 
     def may_repeat(self, what: str) -> bool:
         """Whether a line that is said again and again is due again."""
-        if now_ns() < self.quiet_until_ns.get(what, 0):
-            return False
-        self.quiet_until_ns[what] = now_ns() + CLUSTER_REPORT_NS
-        return True
+        return self.is_due(what, CLUSTER_REPORT_NS)
 
     def leader_known(self, note: dict[str, str], epoch: int) -> None:
-        """A node leads."""
         self.logger.info("leader known", leader=note.get("node"), address=note.get("address"), epoch=epoch)
 
     def leads(self, epoch: int, jobs: int, seconds: float) -> None:
-        """This node leads."""
         self.logger.info("leading", epoch=epoch, jobs=jobs, followed_seconds=round(seconds, 3))
 
     def name_taken(self, name: str) -> None:
-        """Another process has this node's name."""
         if self.may_repeat("name taken"):
             self.logger.error("another live process has this node's name", node=name, advice="give each its own --node")
 
     def not_shown(self, reason: str) -> None:
-        """This node is not shown."""
         self.logger.error(
             "this node is not shown",
             reason=reason,
@@ -46,12 +38,10 @@ class ClusterObserver:
         )
 
     def goes_on(self, reason: str) -> None:
-        """This node was asked to hand over, and can't."""
         if self.may_repeat("goes on"):
             self.logger.warning("not handing over", reason=reason, advice="`beanpole cluster status` shows the nodes")
 
     def cut_off(self) -> None:
-        """No other node reaches this one, and it leads on."""
         if self.may_repeat("cut off"):
             self.logger.error(
                 "no other node reaches this one",
@@ -61,17 +51,14 @@ class ClusterObserver:
             )
 
     def deposed(self, reason: str) -> None:
-        """This node does not lead any more."""
         self.logger.warning("deposed", reason=reason, effect="its clients are closed; it follows")
 
     def rewound(self, count: int) -> None:
-        """Rows are gone that were not confirmed."""
         self.logger.warning(
             "log set back", rows=count, reason="PostgreSQL lost what it had not confirmed", effect="none was answered"
         )
 
     def unreachable(self, reason: str) -> None:
-        """The server can't be reached."""
         if self.may_repeat("unreachable"):
             self.said_unreachable = True
             self.logger.warning(
@@ -82,18 +69,15 @@ class ClusterObserver:
             )
 
     def reachable(self) -> None:
-        """The server is reached again."""
         if self.said_unreachable:
             self.said_unreachable = False
             self.logger.info("PostgreSQL is reached again")
 
     def starts_over(self, reason: str) -> None:
-        """The node reads the log from its oldest row."""
         if self.may_repeat("starts over"):
             self.logger.warning("reading the log from its beginning", reason=reason)
 
     def unreadable(self, reason: str, *, waits: bool) -> None:
-        """A row can't be verified."""
         if waits:
             self.logger.error(
                 "log is not readable",
@@ -105,7 +89,6 @@ class ClusterObserver:
             self.logger.warning("log is not readable", reason=reason, effect="this node reads it again")
 
     def repairs(self, segment: int, node: str, reason: str) -> None:
-        """Everything up to a segment is written again."""
         self.logger.error(
             "repairing the log",
             segment=segment,
@@ -116,11 +99,9 @@ class ClusterObserver:
         )
 
     def repaired(self, segment: int) -> None:
-        """That is done."""
         self.logger.info("log repaired", segment=segment)
 
     def contradicted(self, node: str, reason: str) -> None:
-        """A node can't verify a row, and this one can."""
         if self.may_repeat(f"contradicted {node}"):
             self.logger.error(
                 "another node can't read what this one can",
@@ -131,7 +112,6 @@ class ClusterObserver:
             )
 
     def stalled(self, reason: str, seconds: float) -> None:
-        """Nothing is confirmed."""
         if self.may_repeat("stalled"):
             self.logger.error(
                 "nothing is confirmed",

@@ -14,8 +14,9 @@ from beanpole.server.clusterlogs import ClusterObserver
 from beanpole.server.epoll import EpollTransport
 from beanpole.server.eventqueue import now_ns
 from beanpole.server.forward import QUESTION, ForwardTransport, hello
+from beanpole.server.host import Host
 from beanpole.server.listener import split_address
-from beanpole.server.roles import Host, open_clients
+from beanpole.server.roles import open_clients
 from beanpole.server.turn import nothing
 
 CLUSTER_FORMAT_EXTENSIONS = 4
@@ -93,7 +94,6 @@ class Roles:
 
     @property
     def unreached_s(self) -> float:
-        """For how many seconds the leader's address can't be reached."""
         return (now_ns() - self.reached_ns) / 1e9 if self.reaching is not None else 0.0
 
     @property
@@ -108,11 +108,9 @@ class Roles:
         return engine
 
     def all_facts(self) -> dict[str, str]:
-        """Return what ``stats`` says of the process and the log."""
         return {**self.host.facts(), **(self.log.facts() | self.says_away() if self.log is not None else {})}
 
     def says_away(self) -> dict[str, str]:
-        """Return what ``stats`` says of whether clients are served here, or through the leader."""
         return {"cluster-sends-away": "true" if self.turns_away else "false"}
 
     # --- following ----------------------------------------------------------------------------------------------------
@@ -255,7 +253,6 @@ class Roles:
         self.host.ready()
 
     def accept(self) -> None:
-        """Take clients here."""
         assert self.clients is not None
         for fd, each in zip(self.listen(), self.listeners, strict=True):
             self.clients.listen(fd, each.family == socket.AF_UNIX)
@@ -269,7 +266,6 @@ class Roles:
             self.clients.turn.run_soon = nothing
 
     def stop_turns(self) -> None:
-        """Run no more commands and send nothing more: something failed."""
         if self.clients is not None:
             self.clients.turn.stop()
 

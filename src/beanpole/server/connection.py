@@ -199,7 +199,6 @@ class Connection:
         return self.free_to - self.sent_bytes
 
     def sent(self, size):
-        """Forget `size` bytes of output: they are sent."""
         self.sent_bytes += size
         self.session.out.consume(size)
 
@@ -227,7 +226,6 @@ class Connection:
             self.run(now_ns)
 
     def half_close(self, now_ns: int64_t) -> None:
-        """Note that no more input comes."""
         if not self.closed:
             self.stop_input(now_ns)
 

@@ -8,9 +8,8 @@ of the time to start.
 import asyncio
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 
 from beanpole.engine.engine import Engine
@@ -18,58 +17,12 @@ from beanpole.errors import ExitCode, StartError
 from beanpole.log.files import disk
 from beanpole.log.files.filelog import FileLog
 from beanpole.log.files.runner import LoopRunner
-from beanpole.log.log import Policy, Recovery
+from beanpole.log.log import Log, Policy, Recovery
 from beanpole.log.migration.takeover import TakenOver, take_over
 from beanpole.server.eventqueue import now_ns
 from beanpole.server.logs import Logger
+from beanpole.server.observer import Observer
 from beanpole.server.settings import Settings
-from beanpole.server.storage import Facts, Storage
-
-LOG_FULL_REPORT_NS = 60_000_000_000
-"""How long a log line about a full disk keeps others like it away."""
-
-
-@dataclass(slots=True)
-class DirectoryStorage(Storage):
-    """An engine with a log in a directory that is locked."""
-
-    log: FileLog
-    clock_offset_ns: int
-    opened: ExitStack
-    """The threads and the lock."""
-
-    def start(self, on_durable: Callable[[], None], on_failure: Callable[[OSError], None]) -> None:
-        """Begin to sync, and to prepare segments."""
-        self.log.start(on_durable, on_failure)
-
-    def close(self) -> None:
-        """End the threads and unlock the directory."""
-        self.opened.close()
-
-
-class SpaceObserver:
-    """Reports to an operator when the disk is full, and when it no longer is."""
-
-    def __init__(self, logger: Logger, clock: Callable[[], int] = now_ns) -> None:
-        self.logger = logger
-        self.clock = clock
-        self.quiet_until_ns = 0
-        self.reported = False
-
-    def log_full(self, reason: str) -> None:
-        """There is no space for more jobs. A disk that is full again and again is reported once in a while."""
-        if self.reported or self.clock() < self.quiet_until_ns:
-            return
-        self.quiet_until_ns = self.clock() + LOG_FULL_REPORT_NS
-        self.reported = True
-        self.logger.error("disk full", reason=reason, effect="put is answered with OUT_OF_MEMORY until there is space")
-
-    def log_has_space(self) -> None:
-        """There is space again."""
-        if not self.reported:
-            return
-        self.reported = False
-        self.logger.info("disk has space", effect="jobs are taken again")
 
 
 def report_takeover(taken: TakenOver | None, logger: Logger) -> None:
@@ -88,13 +41,18 @@ def report_takeover(taken: TakenOver | None, logger: Logger) -> None:
 
 
 def open_directory(
-    path: Path, settings: Settings, facts: Facts, logger: Logger, loop: asyncio.AbstractEventLoop
-) -> Storage:
-    """Return an engine with the jobs of a directory.
+    path: Path,
+    settings: Settings,
+    facts: Callable[[], Mapping[str, str]],
+    observer: Observer,
+    loop: asyncio.AbstractEventLoop,
+) -> tuple[Engine, Log, int, ExitStack]:
+    """Do what :func:`beanpole.server.roles.open_log` does, with a directory.
 
     Raises:
         StartError: the directory is locked, damaged, or can't be used.
     """
+    logger = observer.logger
     directory = disk.open_directory(path)
     policy = Policy(settings.fsync_ms)
     began = time.monotonic()
@@ -107,7 +65,7 @@ def open_directory(
             runner=runner,
             now_ns=now_ns,
             wall_ns=time.time_ns,
-            observer=SpaceObserver(logger),
+            observer=observer,
             policy=policy,
             segment_bytes=settings.segment_bytes,
         )
@@ -124,7 +82,7 @@ def open_directory(
         records=recovered.record_count,
         seconds=round(time.monotonic() - began, 3),
     )
-    return DirectoryStorage(engine, log, recovered.clock_offset_ns, kept)
+    return engine, log, recovered.clock_offset_ns, kept
 
 
 def recover(

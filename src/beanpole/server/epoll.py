@@ -169,7 +169,6 @@ class EpollTransport(EventQueue):
         self.end_turn()
 
     def run_soon(self) -> None:
-        """Run a turn without an event."""
         self.loop.call_soon(self.run)
 
     def send_held(self) -> None:

@@ -16,7 +16,6 @@ SECOND_NS = cython.declare(int64_t, 1_000_000_000)
 
 
 def now_ns() -> int:
-    """Return the monotonic clock, in nanoseconds."""
     return posix.monotonic_ns()
 
 

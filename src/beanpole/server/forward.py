@@ -54,7 +54,6 @@ EVENTS = cython.declare(cython.uint, posix.EPOLLIN | posix.EPOLLOUT | posix.EPOL
 
 
 def hello(cluster: str, epoch: int) -> bytes:
-    """Return the first line that a node sends to the leader for a client."""
     return HELLO + f"{cluster} {epoch}\r\n".encode()
 
 
@@ -245,7 +244,6 @@ class ForwardTransport(EventQueue):
         return self.enqueue(side)
 
     def enqueue(self, side):
-        """Read from a side later, in this turn or the next."""
         if not side.queued:
             side.queued = True
             self.queue.append(side)

@@ -218,7 +218,6 @@ def address_text(listener: socket.socket) -> str:
 
 
 def is_on_all_addresses(listener: socket.socket) -> bool:
-    """Whether it is bound to every address of the machine."""
     return listener.family != socket.AF_UNIX and listener.getsockname()[0] in {"0.0.0.0", "::"}
 
 

@@ -33,7 +33,6 @@ class ProcessFacts:
         }
 
     def __call__(self) -> Mapping[str, str]:
-        """Return the values by key of ``stats``."""
         usage = resource.getrusage(resource.RUSAGE_SELF)
         return {
             "rusage-utime": f"{usage.ru_utime:.6f}",
@@ -75,7 +74,6 @@ def raise_descriptor_limit() -> int:
 
 
 def open_descriptor_count() -> int:
-    """Return how many descriptors this process has open."""
     with os.scandir("/proc/self/fd") as found:
         return sum(1 for _ in found)
 

@@ -27,7 +27,7 @@ from cython.cimports.libc.string import memcpy
 
 from beanpole.protocol.commands import COMMAND_KEYS, EXTENSION_KEYS
 from beanpole.server import limits
-from beanpole.server.slowturn import SlowTurn
+from beanpole.server.observer import SlowTurn
 
 if TYPE_CHECKING:
     from beanpole.log.log import Log
@@ -94,7 +94,6 @@ class Turn:
 
     @property
     def busy(self) -> bool:
-        """Whether the next turn has something to do already."""
         return bool(self.arrived) or bool(self.queue)
 
     def stop(self) -> None:
@@ -226,7 +225,6 @@ class Turn:
         return 0
 
     def add_sending(self, connection):
-        """Send for a connection at the end of the turn."""
         if not connection.sending:
             connection.sending = True
             self.sending.append(connection)

@@ -4,7 +4,6 @@
 fixture is in :mod:`beanpole.pytest_plugin`. Nothing that serves imports this.
 """
 
-from beanpole.testing.fakeserver import FakeServer
-from beanpole.testing.job import FakeJob
+from beanpole.testing.fakeserver import FakeJob, FakeServer
 
 __all__ = ["FakeJob", "FakeServer"]

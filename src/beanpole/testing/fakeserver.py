@@ -17,16 +17,16 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Self, cast
 
 from beanpole import limits
 from beanpole.client import limits as client_limits
 from beanpole.client.address import Address
+from beanpole.client.stats import StatsJob
 from beanpole.client.sync import Client
 from beanpole.engine.commands import stats
 from beanpole.errors import ArgumentError
-from beanpole.testing.job import FakeJob
 from beanpole.testing.world import NS_PER_S, START_NS, World
 
 if TYPE_CHECKING:
@@ -38,6 +38,18 @@ END_NS = 2**63 - 1 - 2**32 * NS_PER_S
 """Where the clock ends: the engine counts nanoseconds in 63 bits, and a delay is less than 2**32 seconds."""
 
 
+@dataclass(frozen=True)
+class FakeJob(StatsJob):
+    """A job at the moment when it was asked for: what :meth:`beanpole.Client.stats_job` says of it, and its body."""
+
+    body: bytes = b""
+
+    @property
+    def text(self) -> str:
+        """The body as a string. Raises UnicodeDecodeError if it is none in UTF-8."""
+        return self.body.decode()
+
+
 class Peer(asyncio.Protocol):
     """One connection of a client."""
 
@@ -47,7 +59,6 @@ class Peer(asyncio.Protocol):
         """What the world calls it."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """A client has connected."""
         self.transport = cast("asyncio.Transport", transport)
         with self._server.event() as world:
             world.connect(self.name)
@@ -55,7 +66,6 @@ class Peer(asyncio.Protocol):
             self._server.peers[self.name] = self
 
     def data_received(self, data: bytes) -> None:
-        """A client has sent something."""
         with self._server.event() as world:
             if not world.is_closed(self.name):
                 world.send(self.name, data)
@@ -67,7 +77,6 @@ class Peer(asyncio.Protocol):
         return True
 
     def connection_lost(self, _: Exception | None) -> None:
-        """A client is gone."""
         with self._server.event() as world:
             world.disconnect(self.name)
             del self._server.peers[self.name]

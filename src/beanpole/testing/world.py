@@ -44,12 +44,10 @@ class World:
         """Whose buffered commands went on since the list was last cleared, in order."""
 
     def connect(self, name: str) -> None:
-        """Opens a connection."""
         assert name not in self.connections, f"{name} is connected already"
         self.connections[name] = Connection(self.engine, self.now_ns)
 
     def send(self, name: str, data: bytes) -> None:
-        """Bytes arrive from a client."""
         self.connections[name].receive(self.now_ns, data)
         self.settle(name)
 
@@ -82,11 +80,9 @@ class World:
         raise AssertionError("closed sessions do not come to an end")
 
     def is_closed(self, name: str) -> bool:
-        """Whether the server has closed the connection."""
         return self.connections[name].closed
 
     def drain(self) -> None:
-        """Enters drain mode."""
         self.engine.draining = True
 
     def advance(self, duration_ns: int) -> None:
@@ -115,7 +111,6 @@ class World:
         self.engine.tick(self.now_ns)
 
     def check(self) -> None:
-        """Asserts the engine's invariants."""
         check(self.engine)
 
     def settle(self, name: str = "") -> None:

@@ -12,12 +12,14 @@ from collections.abc import Callable
 from typing import Any
 
 from beanpole.errors import ConnectionLostError, NotFoundError, ReplyError, UnexpectedReplyError
-from beanpole.worker import limits
+from beanpole.worker.calls import Ended
 from beanpole.worker.client import WorkerClient
 from beanpole.worker.executor import Running
 from beanpole.worker.handler import Handler
 from beanpole.worker.task import Task
-from beanpole.worker.thread import Ended
+
+CANCEL_S = 1.0
+"""Seconds that a cancelled or killed handler has for its end until its job is given back."""
 
 
 class Cut(enum.Enum):
@@ -50,7 +52,6 @@ class Attempt:
 
     @property
     def runs(self) -> bool:
-        """Whether the handler runs, also after :meth:`run` has returned."""
         return self._running is not None and not self._running.done.done()
 
     def interrupt(self, why: Cut) -> None:
@@ -95,7 +96,6 @@ class Attempt:
         self._start_timeout()
 
     def _start_timeout(self) -> None:
-        """Starts the handler's timeout, or starts it again."""
         if "timeout" in self._timers:
             self._timers["timeout"].cancel()
         if self._handler.timeout_s is not None:
@@ -117,18 +117,17 @@ class Attempt:
             self._end()
 
     async def _stop_handler(self) -> None:
-        """Stops the handler if it can be stopped, and waits up to CANCEL_MS for its end."""
+        """Stops the handler if it can be stopped, and waits up to `CANCEL_S` for its end."""
         assert self._running is not None, "there is a handler"
         if self._running.stop is not None:
             self._running.stop()
-            await asyncio.wait({self._running.done}, timeout=limits.CANCEL_MS / 1000)
+            await asyncio.wait({self._running.done}, timeout=CANCEL_S)
 
     def _end(self, _: object = None) -> None:
         if not self.over.done():
             self.over.set_result(None)
 
     async def _wait(self, future: "asyncio.Future[Any]") -> None:
-        """Waits for a future, or until the attempt is interrupted."""
         await asyncio.wait({future, self._cut}, return_when=asyncio.FIRST_COMPLETED)
 
     def _touch_soon(self) -> None:

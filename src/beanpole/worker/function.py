@@ -68,7 +68,6 @@ class Connections:
 
     @property
     def address(self) -> Address:
-        """The server."""
         return self.override or Address.of(self._address())
 
     def pool(self) -> Pool:
@@ -185,7 +184,6 @@ class JobFunction(Generic[P, R]):
         return {"tube": self.tube, **self._options}
 
     def _called(self) -> str:
-        """How the function is called, for errors."""
         return f"{name_of(self.function)}{self._signature.replace(return_annotation=inspect.Signature.empty)}"
 
 
@@ -201,7 +199,6 @@ def reads_json(codec: Codec[Any]) -> bool:
 
 
 def name_of(function: Callable[..., Any]) -> str:
-    """The name of a function within its module."""
     return getattr(function, "__qualname__", repr(function))
 
 
@@ -269,7 +266,6 @@ class AsyncHandle(Handle):
 
 
 def handle_of(called: JobFunction[..., Any], connections: Connections) -> Callable[[Task[Any]], Any]:
-    """The handler of a function."""
     return (AsyncHandle if is_async(called.function) else PlainHandle)(called, connections)
 
 

@@ -2,7 +2,7 @@
 
 import enum
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -48,7 +48,6 @@ class Hooks:
 
 
 def is_async(function: Function) -> bool:
-    """Whether a call returns a coroutine."""
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004 - an object may be callable
 
 
@@ -61,7 +60,6 @@ def name_of(function: Function) -> str:
 
 
 def is_count(value: object) -> bool:
-    """Whether a value is a whole number of at least 1."""
     return isinstance(value, int) and value >= 1
 
 
@@ -83,3 +81,20 @@ def make_handler(
         if "<" in name:
             raise ArgumentError(f"{name} can't be found by another process: define it at the top of a module")
     return Handler(function, place, max_attempts, backoff, timeout_s)
+
+
+def check_middleware(function: Function) -> None:
+    """Raises ArgumentError for what is no middleware."""
+    if not callable(function):
+        raise ArgumentError(f"a middleware is a function of a task and of what it calls, not {function!r}")
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise ArgumentError(f"{name_of(function)} yields: a middleware calls its second argument instead")
+
+
+def check_for_processes(middleware: Iterable[Function], handlers: Iterable[Handler]) -> None:
+    """Raises ArgumentError if a handler runs in a process, which could not find a middleware."""
+    if any(handler.place is Place.PROCESS for handler in handlers):
+        for each in middleware:
+            if not is_async(each) and "<" in name_of(each):
+                sentence = "can't be found by the process of a handler: define it at the top of a module"
+                raise ArgumentError(f"the middleware {name_of(each)} {sentence}")

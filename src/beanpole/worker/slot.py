@@ -11,8 +11,9 @@ from typing import Any
 
 from beanpole.client import Backoff, Job, StatsJob
 from beanpole.errors import BeanpoleError, BodyError, ConnectionLostError, NotFoundError, TimedOutError
-from beanpole.worker import events, limits
-from beanpole.worker.attempt import Attempt, Cut
+from beanpole.worker import events
+from beanpole.worker.attempt import CANCEL_S, Attempt, Cut
+from beanpole.worker.calls import Ended
 from beanpole.worker.client import WorkerClient, stats_of
 from beanpole.worker.context import WorkerContext
 from beanpole.worker.ending import Ending, about, send_outcome, traceback_of, why, write_ending
@@ -20,7 +21,6 @@ from beanpole.worker.executor import Executor
 from beanpole.worker.handler import Function, Handler, name_of
 from beanpole.worker.policy import Dead, attempt_number, is_used_up
 from beanpole.worker.task import Outcome, Task
-from beanpole.worker.thread import Ended
 
 JOBS_NAMED = 5
 """Jobs that a worker names when it says for whom it waits."""
@@ -74,7 +74,6 @@ class Slot:
         return None if self._attempt is None else self._attempt.task
 
     def interrupt(self) -> None:
-        """Stops the running handler, if there is one."""
         if self._attempt is not None:
             self._attempt.interrupt(Cut.STOP)
 
@@ -232,7 +231,7 @@ async def _end_reserve(client: WorkerClient, reserving: "asyncio.Task[Any]") -> 
     Elsewhere, and if the server does not answer, the connection ends: to a server that counts that is a failed attempt.
     """
     with contextlib.suppress(BeanpoleError, TimeoutError):
-        async with asyncio.timeout(limits.CANCEL_MS / 1000):
+        async with asyncio.timeout(CANCEL_S):
             await client.cancel_reserve()
             await asyncio.wait({reserving})
     reserving.cancel()

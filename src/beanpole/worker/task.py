@@ -49,7 +49,6 @@ class Counters:
     """Open connections to the server."""
 
     def count(self, outcome: Outcome) -> None:
-        """Counts an outcome."""
         setattr(self, outcome.value, getattr(self, outcome.value) + 1)
 
 

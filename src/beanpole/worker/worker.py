@@ -22,15 +22,14 @@ from beanpole.client.base import Given, own_name
 from beanpole.client.codec import BytesCodec, Codec, TextCodec
 from beanpole.errors import ArgumentError, WorkerStuckError
 from beanpole.protocol import wire
-from beanpole.worker import events, limits
+from beanpole.worker import events
+from beanpole.worker.attempt import CANCEL_S
 from beanpole.worker.client import WorkerClient
 from beanpole.worker.context import WorkerContext
 from beanpole.worker.function import Connections, JobFunction, handle_of, reads_json
-from beanpole.worker.handler import Handler, Hooks, is_count, make_handler
-from beanpole.worker.http import MetricsServer
+from beanpole.worker.handler import Handler, Hooks, check_for_processes, check_middleware, is_count, make_handler
 from beanpole.worker.log import Log, shown
-from beanpole.worker.metrics import Metrics
-from beanpole.worker.middleware import check, check_for_processes
+from beanpole.worker.metrics import Metrics, MetricsServer
 from beanpole.worker.policy import Delays, exponential
 from beanpole.worker.slot import Slot, write_stop
 from beanpole.worker.task import Counters
@@ -211,7 +210,7 @@ class Worker:
 
         Raises ArgumentError for what is no such function.
         """
-        check(function)
+        check_middleware(function)
         self._hooks.middleware.append(function)
         return function
 
@@ -323,7 +322,7 @@ class Worker:
         if running:
             for slot in slots:
                 slot.interrupt()
-            await asyncio.wait(running, timeout=2 * limits.CANCEL_MS / 1000)
+            await asyncio.wait(running, timeout=2 * CANCEL_S)
 
     def _dial(self, addresses: Addresses) -> WorkerClient:
         return WorkerClient(

@@ -9,8 +9,8 @@ from beanpole.server import limits
 from beanpole.server.clusterlogs import ClusterObserver
 from beanpole.server.clusterroles import Roles
 from beanpole.server.logs import Logger
+from beanpole.server.observer import SlowTurn
 from beanpole.server.settings import Settings
-from beanpole.server.slowturn import SlowTurn
 
 
 class LeadersLog(Log):
@@ -38,7 +38,7 @@ def roles_of(observer: Observer) -> Roles:
     host = SimpleNamespace(
         settings=Settings(), listeners=[], connections_max=1, descriptors_free=2, observer=observer, ready=lambda: None
     )
-    return Roles(host, ClusterObserver(Logger(str)), lambda _: None)
+    return Roles(host, ClusterObserver(Logger(str)), lambda _: None)  # type: ignore[arg-type]
 
 
 def test_slow_turns_of_a_node_that_leads_are_reported() -> None:

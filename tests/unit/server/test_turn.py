@@ -19,7 +19,7 @@ from beanpole.protocol.commands import Verb
 from beanpole.server import limits
 from beanpole.server.connection import Connection
 from beanpole.server.epoll import EpollTransport
-from beanpole.server.slowturn import SlowTurn
+from beanpole.server.observer import SlowTurn
 from beanpole.server.turn import Turn
 from tests.unit.server.memory_transport import MemoryTransport
 

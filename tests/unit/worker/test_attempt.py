@@ -9,10 +9,10 @@ import pytest
 from beanpole import StatsJob, Task
 from beanpole.errors import ConnectionLostError, InternalError, NotFoundError
 from beanpole.worker.attempt import Attempt, Cut
+from beanpole.worker.calls import Ended, call_async
 from beanpole.worker.client import WorkerClient
 from beanpole.worker.executor import Running
 from beanpole.worker.handler import make_handler
-from beanpole.worker.thread import Ended, call_async
 
 
 class Silence(WorkerClient):

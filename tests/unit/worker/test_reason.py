@@ -3,7 +3,7 @@
 import pytest
 
 from beanpole import Bury, Dead, Retry
-from beanpole.worker.reason import reason_text
+from beanpole.worker.ending import reason_text
 
 
 def raised(depth: int, error: BaseException, cause: BaseException | None = None) -> BaseException:

@@ -4,7 +4,7 @@ import asyncio
 import sys
 import threading
 
-from beanpole.worker.thread import HandlerThread, call, call_async
+from beanpole.worker.calls import HandlerThread, call, call_async
 
 
 def fail(error: BaseException) -> None:

@@ -1,4 +1,4 @@
-"""How long turns take: what is counted of all of them, what is known of slow ones, and the lines in the log."""
+"""How long turns take, and what an operator is told: of slow ones, and of a full disk."""
 
 import json
 from dataclasses import replace
@@ -13,7 +13,7 @@ from beanpole.server import limits
 from beanpole.server.connection import Connection
 from beanpole.server.epoll import EpollTransport
 from beanpole.server.logs import Logger, json_line
-from beanpole.server.slowturn import SlowTurn, SlowTurnReporter
+from beanpole.server.observer import LOG_FULL_REPORT_NS, Observer, SlowTurn
 from beanpole.server.turn import Turn
 from tests.unit.server.memory_transport import MemoryTransport
 
@@ -213,13 +213,13 @@ def test_the_reason_is_what_took_half_of_the_time(reason: str, slow: SlowTurn) -
 
 def test_one_line_a_second_says_how_many_were_left_out(capsys: pytest.CaptureFixture[str]) -> None:
     clock = Clock()
-    reporter = SlowTurnReporter(Logger(json_line), clock)
+    observer = Observer(Logger(json_line), clock=clock)
     for _ in range(3):
-        reporter.report(
+        observer.turn_slow(
             replace(IDLE, commands={"put": 2}, cost_ns=1_400, connection="one:1", waited_ns={"sync": 99 * MS})
         )
         clock.now_ns += 400 * MS
-    reporter.report(replace(IDLE, connection=""))
+    observer.turn_slow(replace(IDLE, connection=""))
     lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
     assert [line["left_out"] for line in lines] == [0, 2]
     about = {key: lines[0][key] for key in lines[0] if key not in {"timestamp", "left_out", "level", "event"}}
@@ -235,7 +235,28 @@ def test_one_line_a_second_says_how_many_were_left_out(capsys: pytest.CaptureFix
         "sync_ms": 99.0,
         "rolling_ms": 0.0,
     }
-    reporter.quiet_until_ns = 0
-    reporter.report(replace(IDLE, connection="one:1", client="mail-7:341 worker"))
+    clock.now_ns += 1_000 * MS
+    observer.turn_slow(replace(IDLE, connection="one:1", client="mail-7:341 worker"))
     assert json.loads(capsys.readouterr().err)["client"] == "mail-7:341 worker"
     assert (lines[1]["connection"], lines[1]["event"], lines[1]["level"]) == ("none", "slow turn", "warning")
+
+
+def test_last_line_about_a_full_disk_is_true_in_the_end(capsys: pytest.CaptureFixture[str]) -> None:
+    clock = Clock()
+    observer = Observer(Logger(json_line), clock=clock)
+
+    def said() -> list[str]:
+        return [json.loads(line)["event"] for line in capsys.readouterr().err.splitlines()]
+
+    observer.log_full("No space left on device")
+    observer.log_has_space()
+    for _ in range(10):
+        observer.log_full("No space left on device")
+    assert said() == ["disk full", "disk has space"], "not more often than once in a while"
+    clock.now_ns += LOG_FULL_REPORT_NS
+    for _ in range(10):
+        observer.log_full("No space left on device")
+    assert said() == ["disk full"]
+    observer.log_has_space()
+    observer.log_has_space()
+    assert said() == ["disk has space"]
