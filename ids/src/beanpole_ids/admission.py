@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable
 
 from beanpole_ids import limits
 from beanpole_ids.errors import LimitError
-from beanpole_ids.request import Request, to_bytes
 from beanpole_ids.rules.limit import EACH, Limit
 from beanpole_ids.tallies import Allowance, Quota, Rate, Share, Tally
 from beanpole_ids.waiting import network_of
@@ -46,19 +45,6 @@ class Admission:
             for tally in tallies
         ]
         return Allowance(shares) if shares else None
-
-    def check(self, request: Request) -> None:
-        """Return if the numbers of a request may be given.
-
-        Raises LimitError: they may not.
-        """
-        if found := self.allowance(request.rule.name):
-            found.check(to_bytes(request.found["app_name"]), request.count, self.now_s(), self.monotonic_s())
-
-    def spend(self, request: Request) -> None:
-        """Count the numbers of a request that are given."""
-        if found := self.allowance(request.rule.name):
-            found.give(to_bytes(request.found["app_name"]), request.count, self.now_s(), self.monotonic_s())
 
 
 def tallies_of(limit: Limit) -> list[Tally]:

@@ -305,7 +305,7 @@ class Datagrams:
                 return 0
             if self.is_fast and size <= REQUEST_BYTES_MAX:
                 written: cython.Py_ssize_t = self.fast.serve(
-                    data, size, self.outbox.room(), REPLY_BYTES_MAX, self.now_s, self.monotonic_s, origin
+                    data, size, self.outbox.room(), self.now_s, self.monotonic_s, origin
                 )
                 if written:
                     self.outbox.add(written, address, address_size)

@@ -1,9 +1,11 @@
-"""The way of nearly every request, in C: find its counter, take numbers that are reserved, write the answer.
+"""The way of every request for numbers, in C: take numbers that are reserved, write the answer.
 
-It stands before `service`, whose way it shortens: what is not simple (`serve` returns 0) goes there, and both answer
-with the same bytes. It knows a rule and an application after `service` has answered them once (`learn`), until a
-reload (`forget`). Numbers are taken when the answer is written and fits: a request that fails before takes none. After
-that nothing can fail but to remember the answer for a repetition, and then the numbers are a gap.
+Nearly every request is read here, too (`serve`). One that is not simple is read in Python (`request`), and comes here
+with what its answer has around the numbers (`answer_read`). `serve` knows a rule and an application after
+`answer_read` has answered them once, until a reload (`forget`); what it does not answer itself is left to `service`.
+
+Numbers are taken when the answer is written and fits: a request that fails before takes none. After that nothing can
+fail but to remember the answer for a repetition, and then the numbers are a gap.
 """
 
 from collections.abc import Callable
@@ -16,9 +18,12 @@ from cython.cimports.libc.stdlib import free, malloc
 from cython.cimports.libc.string import memcmp, memcpy
 
 from beanpole_ids import limits
+from beanpole_ids.errors import NeedRangeError
 from beanpole_ids.forms import Form
 from beanpole_ids.hand import Hand
 from beanpole_ids.origin import Origin
+from beanpole_ids.original import wire
+from beanpole_ids.request import Request, too_large
 from beanpole_ids.tallies import Allowance
 from beanpole_ids.window import name_of
 
@@ -92,11 +97,11 @@ def read_field(asked: cython.pointer(Asked), field: cython.pointer(Field)) -> cy
         asked.id = field
         return field.kind != Kind.WORD
     if is_key(field, b"salt"):
-        asked.salt = field
+        asked.salt = asked.salt_text = field
         return field.kind == Kind.TEXT and field.value_size <= SALT_BYTES_MAX
     if is_key(field, b"count"):
         asked.count_field = field
-        asked.count = read_count(field)
+        asked.count, asked.is_list = read_count(field), True
         return asked.count > 0
     if is_key(field, b"action"):
         asked.action = field
@@ -109,10 +114,19 @@ def read_field(asked: cython.pointer(Asked), field: cython.pointer(Field)) -> cy
 
 @cython.cfunc
 @cython.exceptval(check=False)
+def clear(asked: cython.pointer(Asked)) -> cython.void:
+    """Begin with a request for one number that says nothing else."""
+    asked.head = cython.NULL
+    asked.action = asked.rule = asked.app = asked.salt = asked.salt_text = cython.NULL
+    asked.id = asked.count_field = asked.cookie = cython.NULL
+    asked.count, asked.is_list, asked.field_count = 1, False, 0
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
 def read(asked: cython.pointer(Asked), data: cython.p_const_char, size: cython.Py_ssize_t) -> cython.bint:
     """Read a request, and put the fields of its answer in order; return whether it is simple."""
-    asked.action = asked.rule = asked.app = asked.salt = asked.id = asked.count_field = asked.cookie = cython.NULL
-    asked.count = 1
+    clear(asked)
     found: cython.Py_ssize_t = scan(data, size, asked.fields)
     if found < 0:
         return False
@@ -130,7 +144,9 @@ def read(asked: cython.pointer(Asked), data: cython.p_const_char, size: cython.P
     field: cython.pointer(Field)
     for i in range(asked.field_count):
         field = asked.fields + i
-        if field.key != CODE and field.key != DATA and field.key != MESSAGE and not read_field(asked, field):
+        if field.key == DATA:
+            asked.data_place = i
+        elif field.key != CODE and field.key != MESSAGE and not read_field(asked, field):
             return False
     return asked.action is not cython.NULL and asked.rule is not cython.NULL and asked.app is not cython.NULL
 
@@ -139,6 +155,8 @@ def read(asked: cython.pointer(Asked), data: cython.p_const_char, size: cython.P
 @cython.exceptval(check=False)
 def size_besides(asked: cython.pointer(Asked)) -> cython.Py_ssize_t:
     """How long the answer is without the numbers."""
+    if asked.head is not cython.NULL:
+        return asked.head_size + asked.tail_size
     size: cython.Py_ssize_t = 1 + 4 * asked.field_count
     i: cython.Py_ssize_t
     for i in range(asked.field_count):
@@ -146,6 +164,29 @@ def size_besides(asked: cython.pointer(Asked)) -> cython.Py_ssize_t:
         if asked.fields[i].kind == Kind.TEXT:
             size += 2
     return size
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def put_head(asked: cython.pointer(Asked), out: cython.p_char) -> cython.p_char:
+    """Write what stands before the numbers, and return where it ends."""
+    if asked.head is cython.NULL:
+        return put_fields(asked, out, 0, asked.data_place + 1)
+    memcpy(out, asked.head, asked.head_size)
+    return out + asked.head_size
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def put_tail(asked: cython.pointer(Asked), out: cython.p_char) -> cython.void:
+    """Write what stands after the numbers."""
+    if asked.head is cython.NULL:
+        out = put_fields(asked, out, asked.data_place + 1, asked.field_count)
+        out[0] = 0x7D
+    else:
+        memcpy(out, asked.tail, asked.tail_size)
 
 
 @cython.cfunc
@@ -184,9 +225,9 @@ def put_numbers(
     """Write the numbers of a plain template, and return where they end."""
     salt: cython.p_const_char = NOTHING
     salt_size: cython.Py_ssize_t = 0
-    if asked.salt is not cython.NULL:
-        salt, salt_size = asked.salt.value, asked.salt.value_size
-    if asked.count_field is cython.NULL:
+    if asked.salt_text is not cython.NULL:
+        salt, salt_size = asked.salt_text.value, asked.salt_text.value_size
+    if not asked.is_list:
         return form.write(at, salt, salt_size, first)
     at[0] = 0x5B
     at = form.write(at + 1, salt, salt_size, first)
@@ -269,26 +310,25 @@ class Fast:
 
     # --- What is known ------------------------------------------------------------------------------------------------
 
-    def learn(self, rule: Any, app_name: str, hand: Hand) -> None:
-        """Serve this rule (a `rules.rule.Rule`) and application from now on, with this counter, which is loaded."""
-        form: Form = self.forms.get(hand.key.rule)
+    def form_of(self, rule: Any) -> Form:
+        """Return how the numbers of a rule (a `rules.rule.Rule`) are made."""
+        name: bytes = rule.name.encode()
+        form: Form = self.forms.get(name)
         if form is None or form.rule is not rule:
-            form = Form(rule, self.epoch, self.allowance(rule.name))
-            self.forms[hand.key.rule] = form
-        app: bytes = app_name.encode("utf-8", "surrogatepass")
-        is_known: cython.bint = hand.form is form
-        if rule.shared and is_known:
-            is_known = app in self.shared.get(hand.key.rule, ())
-        if is_known:
-            return
-        if rule.shared:
-            if self.shared_count >= NAMES_MAX:
-                self.forget()
-                return
-            self.shared.setdefault(hand.key.rule, {})[app] = hand
-            self.shared_count += 1
-        if hand.form is not form:
-            hand.form = form
+            form = self.forms[name] = Form(rule, self.epoch, self.allowance(rule.name))
+        return form
+
+    def learn(self, form: Form, app: bytes, hand: Hand) -> None:
+        """Serve a rule and an application from now on, with this counter, which is loaded."""
+        if form.rule.shared:
+            names: dict = self.shared.setdefault(hand.key.rule, {})
+            if app not in names or hand.form is not form:
+                if self.shared_count >= NAMES_MAX:
+                    self.forget()
+                    return
+                self.shared_count += app not in names
+                names[app] = hand
+        hand.form = form
 
     def forget(self) -> None:
         """Forget all rules and applications: what has been answered so far need not be so again."""
@@ -303,27 +343,17 @@ class Fast:
         if names is not None:
             self.shared_count -= len(names)
 
-    def find(self, asked):
-        """Return the counter of a request; None: it is not known."""
-        rule: bytes = text_of(asked.rule)
-        app: bytes = text_of(asked.app)
-        if self.shared:
-            names: dict = self.shared.get(rule)
-            if names is not None:
-                return cython.cast(Hand, names.get(app), typecheck=True)
-        return cython.cast(Hand, self.loaded.get((rule, app)), typecheck=True)
-
     # --- A request ----------------------------------------------------------------------------------------------------
 
     def answer(self, data: bytes, now_s: cython.double, monotonic_s: cython.double, origin: Origin) -> bytes | None:
-        """Return the answer to a request; None: it is not simple, and is the service's."""
+        """Return the answer to a datagram; None: it is the service's."""
         size: cython.Py_ssize_t = self.serve(
-            PyBytes_AS_STRING(data), PyBytes_GET_SIZE(data), self.room, REPLY_BYTES_MAX, now_s, monotonic_s, origin
+            PyBytes_AS_STRING(data), PyBytes_GET_SIZE(data), self.room, now_s, monotonic_s, origin
         )
         return PyBytes_FromStringAndSize(self.room, size) if size else None
 
-    def serve(self, data, size, out, room, now_s, monotonic_s, origin):
-        """Answer a request; return the bytes of the answer, or 0: it is not simple, and is the service's.
+    def serve(self, data, size, out, now_s, monotonic_s, origin):
+        """Answer a datagram; return the bytes of the answer, or 0: it is the service's.
 
         Someone who is not trusted, and shows no cookie, gets one number, in not more than `limits.UNPROVEN_FACTOR`
         times the request's bytes.
@@ -331,7 +361,7 @@ class Fast:
         asked: Asked
         if size > REQUEST_BYTES_MAX or not read(cython.address(asked), data, size):
             return 0
-        size_max: cython.Py_ssize_t = min(room, REPLY_BYTES_MAX)
+        size_max: cython.Py_ssize_t = REPLY_BYTES_MAX
         cookie: cython.pointer(Field) = asked.cookie
         is_proven: cython.bint = origin.is_trusted or (
             cookie is not cython.NULL and origin.has_shown(cookie.value, cookie.value_size, monotonic_s)
@@ -341,13 +371,17 @@ class Fast:
                 return 0
             size_max = min(size_max, UNPROVEN_FACTOR * size)
         try:
-            return self.give(cython.address(asked), size_max, out, now_s, monotonic_s, origin, is_proven)
+            return self.serve_known(cython.address(asked), size_max, out, now_s, monotonic_s, origin.name, is_proven)
         except Exception:  # noqa: BLE001 - the service meets it again, and answers with it
             return 0
 
-    def give(self, asked, size_max, out, now_s, monotonic_s, origin, is_proven):
+    def serve_known(self, asked, size_max, out, now_s, monotonic_s, source, is_proven):
         """Do what `serve` does, for a request that has been read."""
-        hand: Hand = self.find(asked)
+        rule: bytes = text_of(asked.rule)
+        app: bytes = text_of(asked.app)
+        names: dict = self.shared.get(rule) if self.shared else None
+        found: object = self.loaded.get((rule, app)) if names is None else names.get(app)
+        hand: Hand = cython.cast(Hand, found, typecheck=True)
         if hand is None or hand.form is None:
             return 0
         form: Form = cython.cast(Form, hand.form, typecheck=True)
@@ -356,21 +390,91 @@ class Fast:
         if form.needs_proof and not is_proven:
             return 0
         name: bytes = None
+        size: cython.Py_ssize_t = 0
         if asked.id is not cython.NULL:
-            name = self.name_of(asked, origin)
-            if self.window.find(name, monotonic_s) is not None:
-                return 0
+            name = name_of(
+                rule,
+                app,
+                source,
+                text_of(asked.salt) if asked.salt is not cython.NULL else b"",
+                text_of(asked.count_field) if asked.is_list else b"",
+                (b"s" if asked.id.kind == Kind.TEXT else b"i") + text_of(asked.id),
+            )
+            size = self.repeat(asked, name, size_max, out, monotonic_s)
+        if not size:
+            size = self.give(asked, hand, form, name, size_max, out, now_s, monotonic_s)
+            if size and form.is_lua and form.is_low(hand):
+                self.texts.want(hand.key)
+        if size:
+            self.counts["requests"] += 1
+        return size
+
+    def answer_read(
+        self, request: Request, hand: Hand | None, clock: Callable[[], float], monotonic_s: cython.double
+    ) -> bytes | None:
+        """Return the answer to a request for numbers that Python has read; None: it has to wait for the store.
+
+        `hand`: its counter; None: that is not loaded.
+
+        Raises NoNumberError: there is none, and waiting does not help; NeedTextsError: it has to wait for them.
+        """
+        head: bytes
+        tail: bytes
+        head, tail = request.around()
+        app: bytes = request.app
+        salt: bytes = request.salt
+        salt_text: bytes = wire.render(salt.decode("utf-8", "surrogateescape"))[1:-1]
+        asked: Asked
+        clear(cython.address(asked))
+        asked.head, asked.head_size = PyBytes_AS_STRING(head), PyBytes_GET_SIZE(head)
+        asked.tail, asked.tail_size = PyBytes_AS_STRING(tail), PyBytes_GET_SIZE(tail)
+        asked.app = add(cython.address(asked), app)
+        asked.salt = add(cython.address(asked), salt)
+        asked.salt_text = add(cython.address(asked), salt_text)
+        asked.count, asked.is_list = request.count, request.is_list
+        size_max: cython.Py_ssize_t = min(request.room, REPLY_BYTES_MAX)
+        size: cython.Py_ssize_t = 0
+        name: bytes = request.name
+        if name is not None:
+            size = self.repeat(cython.address(asked), name, size_max, self.room, monotonic_s)
+        if not size:
+            form: Form = self.form_of(request.rule)
+            now_s: cython.double = clock() if hand is not None or form.allowance is not None else 0.0
+            size = self.give(cython.address(asked), hand, form, name, size_max, self.room, now_s, monotonic_s)
+            if size:
+                self.learn(form, app, hand)
+        return PyBytes_FromStringAndSize(self.room, size) if size else None
+
+    def repeat(self, asked, name, size_max, out, monotonic_s):
+        """Answer a repeated request as before; return the bytes of the answer, or 0: it is none."""
+        data: bytes = self.window.find(name, monotonic_s)
+        if data is None:
+            return 0
+        size: cython.Py_ssize_t = size_besides(asked) + PyBytes_GET_SIZE(data)
+        check_size(size, size_max, asked.count)
+        put_tail(asked, put(put_head(asked, out), data))
+        self.counts["repeated"] += 1
+        return size
+
+    def give(self, asked, hand, form, name, size_max, out, now_s, monotonic_s):
+        """Give numbers; return the bytes of the answer, or 0: it has to wait for the store.
+
+        Raises NoNumberError, NeedTextsError: see `answer_read`.
+        """
         app: bytes = b""
         if form.allowance is not None:
             app = text_of(asked.app)
             if not form.allowance.has_room(app, asked.count, now_s, monotonic_s):
-                return 0
+                form.allowance.check(app, asked.count, now_s, monotonic_s)  # raises why
+        if hand is None:
+            return 0
         time_s: int64_t = cython.cast(int64_t, now_s)
         if form.is_timed or time_s != hand.opened_s:
             time_s = hand.open(now_s)
         first: uint64_t = hand.following()
         left: uint64_t = hand.left_from(first)
         if left < cython.cast(uint64_t, asked.count):
+            hand.need(asked.count)
             return 0
         # The data: in C, or as it was made.
         used: int64_t = asked.count
@@ -378,52 +482,49 @@ class Fast:
         size: cython.Py_ssize_t = size_besides(asked)
         if form.is_plain:
             form.prepare(time_s)
-            size += form.size_of(asked.salt.value_size if asked.salt is not cython.NULL else 0) * asked.count
-            if asked.count_field is not cython.NULL:
+            size += form.size_of(asked.salt_text.value_size if asked.salt_text is not cython.NULL else 0) * asked.count
+            if asked.is_list:
                 size += asked.count + 1
         else:
             salt: bytes = text_of(asked.salt) if asked.salt is not cython.NULL else b""
-            made = form.make(
-                hand, first, left, asked.count, asked.count_field is not cython.NULL, time_s, salt, cython.address(used)
-            )
+            try:
+                made = form.make(hand, first, left, asked.count, asked.is_list, time_s, salt, cython.address(used))
+            except NeedRangeError:
+                hand.need(left + 1)
+                return 0
             size += PyBytes_GET_SIZE(made)
-        if size > size_max:
-            return 0
-        data: cython.p_char
-        data_end: cython.p_char
-        i: cython.Py_ssize_t = 0
-        while asked.fields[i].key != DATA:
-            i += 1
-        data = put_fields(asked, out, 0, i + 1)
-        if form.is_plain:
-            data_end = put_numbers(data, form, asked, first, hand.bounds.step)
-        else:
-            memcpy(data, PyBytes_AS_STRING(made), PyBytes_GET_SIZE(made))
-            data_end = data + PyBytes_GET_SIZE(made)
-        out = put_fields(asked, data_end, i + 1, asked.field_count)
-        out[0] = 0x7D
+        check_size(size, size_max, asked.count)
+        data: cython.p_char = put_head(asked, out)
+        data_end: cython.p_char = (
+            put(data, made) if made is not None else put_numbers(data, form, asked, first, hand.bounds.step)
+        )
+        put_tail(asked, data_end)
         # The numbers are taken. Before: what may fail and then leaves them where they are.
         if cython.cast(int64_t, left) - used <= hand.bounds.low_water and not self.counters.unavailable():
             self.counters.want(hand.key, create=False)
-        self.counts["requests"] += 1
         self.counts["numbers"] += asked.count
         hand.give(first, used, asked.count)
         if form.allowance is not None:
             form.allowance.spend(app, asked.count, now_s, monotonic_s)
         if name is not None:
             self.window.keep(name, PyBytes_FromStringAndSize(data, data_end - data), monotonic_s)
-        if form.is_lua and form.is_low(hand):
-            self.texts.want(hand.key)
         return size
 
-    def name_of(self, asked, origin):
-        """Return what `Request.name` says of this request."""
-        kind: bytes = b"s" if asked.id.kind == Kind.TEXT else b"i"
-        return name_of(
-            text_of(asked.rule),
-            text_of(asked.app),
-            origin.name,
-            text_of(asked.salt) if asked.salt is not cython.NULL else b"",
-            text_of(asked.count_field) if asked.count_field is not cython.NULL else b"",
-            kind + text_of(asked.id),
-        )
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def add(asked: cython.pointer(Asked), text: bytes) -> cython.pointer(Field):
+    """Add a field with a text, which somebody must keep; return it."""
+    field: cython.pointer(Field) = asked.fields + asked.field_count
+    field.kind, field.value, field.value_size = Kind.TEXT, PyBytes_AS_STRING(text), PyBytes_GET_SIZE(text)
+    asked.field_count += 1
+    return field
+
+
+@cython.cfunc
+@cython.inline
+def check_size(size: cython.Py_ssize_t, size_max: cython.Py_ssize_t, count: int64_t) -> cython.int:
+    """Raise NoNumberError if an answer is too large."""
+    if size > size_max:
+        raise too_large(size, count)
+    return 0

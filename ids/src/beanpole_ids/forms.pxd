@@ -8,6 +8,8 @@ from beanpole_ids.tallies cimport Allowance
 cdef enum:
     BLOCK_MAX = 32                       # texts of a block that is made while a request waits
 
+cdef char *put(char *out, bytes text) noexcept
+
 @cython.final
 cdef class Block:
     cdef readonly object rule            # the `Rule` that has made them

@@ -15,17 +15,24 @@ from cython.cimports.libc.stdint import int64_t, uint64_t
 from cython.cimports.libc.string import memcpy
 
 from beanpole_ids.errors import NeedTextsError
+from beanpole_ids.original import wire
 from beanpole_ids.tallies import Allowance, needs_proof
 
 
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def put(out: cython.p_char, text: bytes) -> cython.p_char:
+def put(out, text):
     """Write a text, and return where it ends."""
     size: cython.Py_ssize_t = PyBytes_GET_SIZE(text)
     memcpy(out, PyBytes_AS_STRING(text), size)
     return out + size
+
+
+@cython.cfunc
+def to_json(made: Any) -> bytes:
+    """Return a number or a list of them as JSON."""
+    try:
+        return orjson.dumps(made)
+    except TypeError:  # a rule in Lua, or a salt, may have bytes that are no UTF-8
+        return wire.render_any(made)
 
 
 @cython.cclass
@@ -157,19 +164,22 @@ class Form:
     def make(self, hand, first, left, count, is_list, time_s, salt, used):
         """Return the next number of a counter, or a list of numbers, and in `used` how many of the counter they took.
 
-        Raises NoNumberError or NeedRangeError: see `rule.Maker`; NeedTextsError: another process has to make them;
-        TypeError: one is not Unicode.
+        Raises NoNumberError or NeedRangeError: see `rule.Maker`; NeedTextsError: another process has to make them.
         """
         block: Block | None = hand.block
         place: cython.Py_ssize_t = -1
         if block is not None and not self.is_timed and not (is_list and not self.is_lua):
-            place = block.find(first, count, time_s, salt, self.rule)
+            try:
+                place = block.find(first, count, time_s, salt, self.rule)
+            except Exception:
+                hand.block = None  # the next request has the other process try again
+                raise
         if place < 0 and self.is_lua:
             raise NeedTextsError
         if place < 0 and (is_list or self.is_timed):
             made, taken = self.rule.make(first, left, count, time_s, salt)
             used[0] = taken
-            return orjson.dumps(made if is_list else made[0])
+            return to_json(made if is_list else made[0])
         if place < 0:
             size: uint64_t = 1
             if block is not None and block.time_s == time_s and block.place == len(block.texts):
@@ -178,7 +188,7 @@ class Form:
             block = hand.block = Block(self.rule, time_s, [salt], first, hand.bounds.step, made)
             place = 0
         used[0] = block.used(place, count)
-        return orjson.dumps(block.texts[place : place + count] if is_list else block.texts[place])
+        return to_json(block.texts[place : place + count] if is_list else block.texts[place])
 
     def is_low(self, hand):
         """Whether it is time to have further texts made: when half of those of one salt are handed out."""
@@ -186,21 +196,3 @@ class Form:
         if block is None or block.asked or len(block.salts) > 1:
             return False
         return len(block.texts) > 1 and 2 * block.place >= len(block.texts)
-
-
-def ready(
-    hand: Hand, rule: Any, first: uint64_t, count: int64_t, time_s: int64_t, salt: bytes
-) -> tuple[list[str], int] | None:
-    """Return texts that another process has made, and how many numbers of the counter they took; None: there are none.
-
-    Raises NoNumberError or NeedRangeError: it could make none; the next request has it try again.
-    """
-    block: Block | None = hand.block
-    if block is None:
-        return None
-    try:
-        place: cython.Py_ssize_t = block.find(first, count, time_s, salt, rule)
-    except Exception:
-        hand.block = None
-        raise
-    return None if place < 0 else (block.texts[place : place + count], block.used(place, count))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from beanpole_ids import limits
-from beanpole_ids.errors import NeedCookieError, RuleFailedError
+from beanpole_ids.errors import NeedCookieError, NoNumberError, RuleFailedError
 from beanpole_ids.original import wire
 from beanpole_ids.rules.rule import Rule
 from beanpole_ids.rules.sequence import Key
@@ -60,35 +60,47 @@ class Request:
         return self.count if self.is_get else 0
 
     @property
-    def name(self) -> bytes:
-        """What is equal for a repetition by its address. Without a `count` it differs, as the answer is no list."""
+    def app(self) -> bytes:
+        """The application's name."""
+        return to_bytes(self.found["app_name"])
+
+    @property
+    def is_list(self) -> bool:
+        """Whether the answer is a list."""
+        return "count" in self.found
+
+    @property
+    def name(self) -> bytes | None:
+        """What is equal for a repetition by its address; None: it may not be repeated.
+
+        Without a `count` it differs, as the answer is no list.
+        """
         found = self.found
-        id_, count = found["request_id"], found.get("count")
+        if (id_ := found.get("request_id")) is None:
+            return None
         return name_of(
             to_bytes(found["rule_name"]),
-            to_bytes(found["app_name"]),
+            self.app,
             self.source.encode(),
             self.salt,
-            str(count).encode() if count is not None else b"",
+            str(self.count).encode() if self.is_list else b"",
             b"s" + to_bytes(id_) if isinstance(id_, str) else f"i{id_}".encode(),
         )
 
-    def reply(self, message: str, data: object) -> bytes:
-        """Return the reply with some data.
+    def around(self) -> tuple[bytes, bytes]:
+        """Return what stands before the data of the reply that has some, and after it."""
+        reply = self.found | {"code": 0, "message": "success"}
+        before = {key: value for key, value in reply.items() if key < "data"}
+        after = {key: value for key, value in reply.items() if key > "data"}
+        return wire.render(before)[:-1] + b',"data":', b"," + wire.render(after)[1:]
 
-        Raises RuleFailedError: it is too large for a datagram; NeedCookieError: for an address that is not proven.
-        """
-        reply = wire.render(self.found | {"code": 0, "message": message, "data": data})
-        if len(reply) > limits.REPLY_BYTES_MAX:
-            what = (
-                "count is too large: the numbers don't"
-                if self.count > 1
-                else "the request is too large: its echo does not"
-            )
-            raise RuleFailedError(f"{what} fit into the datagram of the reply")
-        if len(reply) > self.room:
-            raise NeedCookieError
-        return reply
+
+def too_large(size: int, count: int) -> NoNumberError:
+    """Return why a reply of that size, with so many numbers, can't be sent."""
+    if size <= limits.REPLY_BYTES_MAX:
+        return NeedCookieError()  # to an address that is not proven
+    what = "count is too large: the numbers don't" if count > 1 else "the request is too large: its echo does not"
+    return RuleFailedError(f"{what} fit into the datagram of the reply")
 
 
 class Reader:

@@ -13,8 +13,6 @@ from collections.abc import Callable, Mapping
 from itertools import islice
 from typing import Any
 
-import orjson
-
 from beanpole_ids import limits
 from beanpole_ids.admission import Admission, NewNames
 from beanpole_ids.cookie import Cookies
@@ -23,7 +21,6 @@ from beanpole_ids.errors import (
     ExhaustedError,
     LimitError,
     NeedCookieError,
-    NeedRangeError,
     NeedTextsError,
     NoNumberError,
     RuleCostError,
@@ -31,10 +28,10 @@ from beanpole_ids.errors import (
     StorageError,
 )
 from beanpole_ids.fast import Fast
-from beanpole_ids.forms import Block, ready
+from beanpole_ids.forms import Block
 from beanpole_ids.origin import Origin
 from beanpole_ids.original import wire
-from beanpole_ids.request import Answer, BadRequestError, Reader, Request
+from beanpole_ids.request import Answer, BadRequestError, Reader, Request, too_large
 from beanpole_ids.rules.config import Config
 from beanpole_ids.rules.rule import Rule
 from beanpole_ids.rules.sequence import Counter, Key
@@ -218,67 +215,21 @@ class Service:
         Raises NoNumberError: it can't be, and waiting does not help; NeedTextsError: it has to wait for them.
         """
         counter = self.counters.get(request.key)
-        if not request.is_get:
-            return counter is not None and self.monitor(request, counter)
-        found, count = request.found, request.count
-        if "request_id" in found and self.repeat(request):
-            return True
-        self.admission.check(request)
-        if counter is None:
-            return False
-        time_s = counter.open(self.now_s())
-        first, left = counter.offer()
-        if left < count:
-            counter.need(count)
-            return False
-        try:
-            made, used = self.make(request, counter, first, left, time_s)
-        except NeedRangeError:
-            counter.need(left + 1)
-            return False
-        data = made if "count" in found else made[0]
-        reply = request.reply("success", data)
-        counter.advance(first, used)
-        self.admission.spend(request)
-        counter.answered_count += 1
-        counter.given_count += count
-        self.counts["numbers"] += count
-        if "request_id" in found:
-            self.window.keep(request.name, data, self.monotonic_s())
-        if left - used <= counter.bounds.low_water and not self.counters.unavailable():
-            self.counters.want(counter.key, create=False)
-        self.fast.learn(request.rule, found["app_name"], counter)
-        request.answer(reply)
-        return True
-
-    def make(self, request: Request, counter: Counter, first: int, left: int, time_s: int) -> tuple[list[str], int]:
-        """Return the numbers of a request, and how many of the counter they took. Raises: see `rule.Maker`."""
-        rule, count, salt = request.rule, request.count, request.salt
-        if rule.lua is None:
-            return rule.make(first, left, count, time_s, salt)
-        if (found := ready(counter, rule, first, count, time_s, salt)) is None:
-            raise NeedTextsError
-        return found
-
-    def monitor(self, request: Request, counter: Counter) -> bool:
-        """Answer with the state of a counter."""
-        if counter.durable is None:
+        if request.is_get:
+            reply = self.fast.answer_read(request, counter, self.now_s, self.monotonic_s())
+        elif counter is None:
+            reply = None
+        elif counter.durable is None:
             self.refuse(request.found, request.answer, "not exist", room=request.room)
             return True
-        request.answer(request.reply("ok", state_of(counter, request.rule)))
-        return True
-
-    def repeat(self, request: Request) -> bool:
-        """Answer a repeated request as before; return whether it was one."""
-        data = self.window.find(request.name, self.monotonic_s())
-        if data is None:
-            return False
-        if isinstance(data, bytes):
-            data = orjson.loads(data)
-        reply = request.reply("success", data)
-        self.counts["repeated"] += 1
-        request.answer(reply)
-        return True
+        else:
+            state = state_of(counter, request.rule)
+            reply = wire.render(request.found | {"code": 0, "message": "ok", "data": state})
+            if len(reply) > request.room:
+                raise too_large(len(reply), request.count)
+        if reply is not None:
+            request.answer(reply)
+        return reply is not None
 
     # --- Waiting ------------------------------------------------------------------------------------------------------
 

@@ -156,15 +156,15 @@ def without_depths(text: str) -> str:
     return "".join([*kept, text[end:]]) if kept else text
 
 
-def render(reply: dict[str, Any]) -> bytes:
-    """Return an object as compact JSON, keys in order."""
+def render(reply: object) -> bytes:
+    """Return a value as compact JSON, keys in order."""
     try:
         return orjson.dumps(reply, option=orjson.OPT_SORT_KEYS)
     except TypeError:
         return render_any(reply)
 
 
-def render_any(reply: dict[str, Any]) -> bytes:
+def render_any(reply: object) -> bytes:
     """Do what `render` does, for whatever a request may hold."""
     text = ENCODER.encode(reply)
     try:
