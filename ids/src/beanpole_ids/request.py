@@ -32,7 +32,7 @@ class BadRequestError(Exception):
     """A request makes no sense; one sentence says why."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Request:
     """A request that is well-formed."""
 

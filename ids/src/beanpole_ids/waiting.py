@@ -4,11 +4,12 @@ Both are bounded and fair by source, the network of a client: one that asks for 
 its part, and delays the counter of another by one at most.
 """
 
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Iterator
 from functools import lru_cache
 from ipaddress import ip_network
 from itertools import chain, zip_longest
+from typing import Generic, TypeVar
 
 from beanpole_ids import limits
 from beanpole_ids.request import Request
@@ -23,45 +24,54 @@ def network_of(source: str) -> str:
     return str(ip_network(f"{source.partition('%')[0]}/64", strict=False))
 
 
-class Line:
-    """Requests that wait for one counter: those of a source in the order of arrival, and sources in turn."""
+T = TypeVar("T")
+
+
+class Turns(Generic[T]):
+    """What sources want: that of a source in the order of arrival, each once, and sources in turn."""
 
     def __init__(self) -> None:
-        self._by_source: OrderedDict[str, deque[Request]] = OrderedDict()
+        self._by_source: OrderedDict[str, OrderedDict[T, None]] = OrderedDict()
+
+    def __bool__(self) -> bool:
+        return bool(self._by_source)
+
+    def __iter__(self) -> Iterator[T]:
+        return chain.from_iterable(self._by_source.values())
+
+    def append(self, item: T, source: str) -> None:
+        """Add something behind what its source wants already."""
+        self._by_source.setdefault(source, OrderedDict())[item] = None
+
+    def pop(self) -> tuple[T, str]:
+        """Remove what is next; return it and its source, whose next one waits for those of others."""
+        source, items = self._by_source.popitem(last=False)
+        item, _ = items.popitem(last=False)
+        if items:
+            self._by_source[source] = items
+        return item, source
+
+
+class Line(Turns[Request]):
+    """Requests that wait for one counter."""
+
+    def __init__(self) -> None:
+        super().__init__()
         self.number_count = 0
         """Numbers that they want."""
 
         self.texts_since_s: float | None = None
         """Since when the first one has waited for the text of its number; None: it waits for the store."""
 
-    def __bool__(self) -> bool:
-        return bool(self._by_source)
-
-    def __iter__(self) -> Iterator[Request]:
-        return chain.from_iterable(self._by_source.values())
-
     @property
     def first(self) -> Request:
         """The one whose turn it is."""
-        return next(iter(self._by_source.values()))[0]
+        return next(iter(self))
 
     def in_turn(self) -> Iterator[Request]:
         """Return the requests in the order in which they will be served."""
         for row in zip_longest(*self._by_source.values()):
             yield from (each for each in row if each is not None)
-
-    def add(self, request: Request, source: str) -> None:
-        """Let a request wait behind those of its source."""
-        self._by_source.setdefault(source, deque()).append(request)
-        self.number_count += request.number_count
-
-    def drop_first(self) -> str:
-        """Remove the first request; return its source, whose next one waits for those of others."""
-        source, requests = self._by_source.popitem(last=False)
-        self.number_count -= requests.popleft().number_count
-        if requests:
-            self._by_source[source] = requests
-        return source
 
 
 class Waiting:
@@ -82,14 +92,16 @@ class Waiting:
         source = network_of(request.source)
         if (line := self.queues.get(request.key)) is None:
             line = self.queues[request.key] = Line()
-        line.add(request, source)
+        line.append(request, source)
+        line.number_count += request.number_count
         self.count += 1
         self._by_source[source] = self._by_source.get(source, 0) + 1
         return line
 
     def drop_first(self, line: Line) -> None:
         """End the waiting of the first request of a line, which stays in `queues` also when it is empty."""
-        source = line.drop_first()
+        request, source = line.pop()
+        line.number_count -= request.number_count
         self.count -= 1
         self._by_source[source] -= 1
         if not self._by_source[source]:
@@ -101,27 +113,24 @@ class Waiting:
         return list(dict.fromkeys(each.source for each in line if each.is_get and each.is_proven))
 
 
-class Loads:
-    """Counters to load, in turn over the sources that want them."""
+class Loads(Turns[Key]):
+    """Counters to load."""
 
     def __init__(self) -> None:
-        self._by_source: OrderedDict[str, OrderedDict[Key, bool]] = OrderedDict()
-
-    def __bool__(self) -> bool:
-        return bool(self._by_source)
+        super().__init__()
+        self._to_create: set[Key] = set()
 
     def add(self, key: Key, source: str, *, create: bool) -> None:
         """Load a counter soon. `create`: also if nobody has used it."""
-        keys = self._by_source.setdefault(network_of(source), OrderedDict())
-        keys[key] = create or keys.get(key, False)
+        self.append(key, network_of(source))
+        if create:
+            self._to_create.add(key)
 
     def take(self, count: int) -> dict[Key, bool]:
         """Remove and return the counters that are next, and whether to create those that the store does not have."""
         taken: dict[Key, bool] = {}
-        while self._by_source and len(taken) < count:
-            source, keys = self._by_source.popitem(last=False)
-            key, create = keys.popitem(last=False)
-            taken[key] = create or taken.get(key, False)
-            if keys:
-                self._by_source[source] = keys  # behind the others
+        while self and len(taken) < count:
+            key, _ = self.pop()
+            taken[key] = key in self._to_create
+        self._to_create -= taken.keys()
         return taken
