@@ -107,9 +107,8 @@ def console(urls: tuple[tuple[str, str], ...], **given: Any) -> int:
     import asyncio
 
     from beanpole.cli.inspect import now_ns, unix_s
-    from beanpole.console.clock import Clock
     from beanpole.console.run import run
-    from beanpole.console.settings import Settings, Source
+    from beanpole.console.settings import Clock, Settings, Source
     from beanpole.server import listener
     from beanpole.server.logs import open_logger
     from beanpole.server.process import write_ready_file

@@ -1,7 +1,9 @@
-"""What all answers have in common."""
+"""What all answers have in common, and how a mistake is said."""
 
+import json
 from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import aclosing, contextmanager
+from http import HTTPStatus
 
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
@@ -41,3 +43,13 @@ def idling(request: Request) -> Iterator[None]:
 def is_https(request: Request) -> bool:
     """Whether the browser has asked over TLS, which ends at a proxy before the console."""
     return request.headers.get("x-forwarded-proto", "").partition(",")[0].strip().lower() == "https"
+
+
+PROBLEM_TYPE = "application/problem+json"
+
+
+def problem(status: int, detail: str, headers: Mapping[str, str] | None = None) -> Response:
+    """An answer that says in one sentence what is wrong."""
+    said = {"type": "about:blank", "title": HTTPStatus(status).phrase, "status": status, "detail": detail}
+    text = json.dumps(said)
+    return Response(text, status, {**HEADERS, **(headers or {})}, PROBLEM_TYPE)

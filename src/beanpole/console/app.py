@@ -10,17 +10,15 @@ from starlette.types import ASGIApp
 
 from beanpole.console import health
 from beanpole.console.api import table as api
-from beanpole.console.errors import AwayError
-from beanpole.console.hosts import Hosts
 from beanpole.console.metrics import page as metrics
-from beanpole.console.screens import errors, login, static
+from beanpole.console.screens import login, render
 from beanpole.console.screens import table as screens
 from beanpole.console.security.access import Access
-from beanpole.console.security.guard import OPEN, Guard
-from beanpole.console.security.headers import Headers
+from beanpole.console.security.guard import OPEN, Guard, Hosts, SafeAnswers
 from beanpole.console.servers import Console
+from beanpole.console.single_flight import AwayError
 
-ROUTES = (*metrics.ROUTES, *health.ROUTES, *static.ROUTES, *login.ROUTES, *screens.ROUTES, *api.ROUTES)
+ROUTES = (*metrics.ROUTES, *health.ROUTES, *render.ROUTES, *login.ROUTES, *screens.ROUTES, *api.ROUTES)
 
 
 async def unknown(request: Request) -> Response:
@@ -38,12 +36,12 @@ def make_app(console: Console) -> ASGIApp:
         routes=[*ROUTES, Route("/{path:path}", unknown)],
         middleware=[
             Middleware(Hosts, names=settings.hosts),
-            Middleware(Guard, access, is_reached=settings.is_reached, refuse=errors.answer),
+            Middleware(Guard, access, is_reached=settings.is_reached, refuse=render.error_answer),
         ],
-        exception_handlers=dict.fromkeys((HTTPException, AwayError, OSError), errors.answer),
+        exception_handlers=dict.fromkeys((HTTPException, AwayError, OSError), render.error_answer),
     )
     app.router.redirect_slashes = False
     app.state.console = console
     app.state.screens = screens.SCREENS
     app.state.access = access
-    return Headers(app)
+    return SafeAnswers(app)

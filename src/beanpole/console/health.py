@@ -13,8 +13,8 @@ from starlette.routing import Route
 
 from beanpole.client import Stats
 from beanpole.console.answers import HEADERS
-from beanpole.console.errors import AwayError
 from beanpole.console.servers import Console, Server
+from beanpole.console.single_flight import AwayError
 from beanpole.observe.sampling import has_jobs, role_of
 
 Verdict = tuple[bool, str]

@@ -8,11 +8,10 @@ from collections.abc import Callable
 
 from beanpole.console.actions.runs import Runs
 from beanpole.console.app import make_app
-from beanpole.console.clock import Clock
 from beanpole.console.sampler import Logger, Sampler, make_sampler
 from beanpole.console.servers import Console, Server
 from beanpole.console.serving import make_server
-from beanpole.console.settings import Pairs, Settings
+from beanpole.console.settings import Clock, Pairs, Settings
 
 
 async def run(

@@ -5,22 +5,44 @@ All that is shown of a server comes from its sampler. One that is away is tried 
 
 import asyncio
 import contextlib
+import socket
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from typing import Protocol
 
-from beanpole.client import AsyncClient, Stats
+from beanpole.client import Address, AsyncClient, Backoff, Stats
 from beanpole.console import limits
-from beanpole.console.clients import client_of
-from beanpole.console.clock import Clock
-from beanpole.console.errors import AwayError
-from beanpole.console.live.history import History
-from beanpole.console.settings import Settings, Source
-from beanpole.console.single_flight import MS, SharedAnswer
+from beanpole.console.history import History
+from beanpole.console.settings import Clock, Settings, Source
+from beanpole.console.single_flight import MS, AwayError, SharedAnswer
 from beanpole.errors import ConnectionLostError
 from beanpole.observe.growth import Change
 from beanpole.observe.sampling import Sample, has_jobs, take_sample
+
+SILENCE_S = 10
+"""Seconds after which a connection counts as broken: a server that hangs for less goes on on the same one."""
+
+CONNECT_S = 2
+"""Seconds that a connection may take."""
+
+
+def client_of(way: Address | socket.socket) -> "AsyncClient[bytes]":
+    """Returns a client that has sent nothing yet, for an address or a socket that leads to a server.
+
+    A socket that was handed over can't be opened again, so it has no time-out: a late answer is waited for.
+    """
+    if isinstance(way, socket.socket):
+        return AsyncClient(way, None, timeout=None, backoff=Backoff(attempts=1))
+    return AsyncClient(
+        way,
+        None,
+        timeout=SILENCE_S,
+        connect_timeout=CONNECT_S,
+        backoff=Backoff(attempts=1),
+        patience=0,
+    )
+
 
 IDLE_MS = 10_000
 """Milliseconds between samples when nobody asks."""

@@ -1,4 +1,4 @@
-"""What all pages are made of: the servers that this console looks at, and how each is reached.
+"""What all pages are made of: the servers that this console looks at, how each is reached, and how it is.
 
 A server's sampler has a connection of its own. What is asked besides goes over three more, by its purpose: a page does
 not wait for a search. A server that follows passes questions about jobs to its leader: the console asks that itself, as
@@ -14,17 +14,15 @@ from typing import Any, TypeVar
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
-from beanpole.client import Address, AsyncClient, Stats
+from beanpole.client import Address, AsyncClient, Stats, StatsTube
 from beanpole.client.address import SCHEME
-from beanpole.console.clients import client_of
-from beanpole.console.clock import Clock
-from beanpole.console.errors import AwayError
-from beanpole.console.live.history import History
+from beanpole.console.history import History
 from beanpole.console.metrics.metered import Meter
-from beanpole.console.sampler import Logger, Sampler
-from beanpole.console.settings import Settings, Source
-from beanpole.console.single_flight import OnAnswer, SharedAnswer
-from beanpole.observe.sampling import has_jobs
+from beanpole.console.sampler import Logger, Sampler, client_of
+from beanpole.console.settings import Clock, Settings, Source
+from beanpole.console.single_flight import AwayError, OnAnswer, SharedAnswer
+from beanpole.observe.growth import Change, Rates
+from beanpole.observe.sampling import Sample, has_jobs
 
 T = TypeVar("T")
 
@@ -176,3 +174,40 @@ class Console:
         """The servers that a request is about: all, or the one of ``?server=``. Raises HTTPException: there is none."""
         name = request.query_params.get("server")
         return list(self.servers.values()) if name is None else [self.server(name)]
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What is known of a server."""
+
+    server: Server
+    sample: Sample | None
+    """The last; None: there never was one."""
+
+    change: Change
+    is_away: bool = False
+    away_since: float | None = None
+    """Seconds since 1970; None: it is there."""
+
+    reason: str = ""
+    """Why it is away."""
+
+    @property
+    def total(self) -> Rates:
+        """Of the whole server."""
+        return self.change.total
+
+    def tube(self, name: str) -> StatsTube | None:
+        """A tube of the sample; None: there is no such tube."""
+        return self.sample.tubes.get(name) if self.sample is not None else None
+
+
+async def see(server: Server) -> Seen:
+    """Returns what is known of a server, no older than a second if it is there. Never raises."""
+    sampler = server.sampler
+    try:
+        sample = await sampler.look()
+    except AwayError as error:
+        since = sampler.away.since
+        return Seen(server, sampler.sample.value, sampler.change, is_away=True, away_since=since, reason=str(error))
+    return Seen(server, sample, sampler.change)

@@ -1,12 +1,24 @@
-"""Everything that can be set about a console; the command line fills it in."""
+"""Everything that can be set about a console; the command line fills it in, and tests its clocks."""
 
 import socket
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 
 from beanpole.client import Address
 from beanpole.client.address import SCHEME
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """Two clocks."""
+
+    now_ns: Callable[[], int]
+    """Nanoseconds that never jump: how long something takes, and when it is due."""
+
+    unix_s: Callable[[], float]
+    """Seconds since 1970: what people read, and what is kept beyond a restart."""
 
 
 @dataclass(frozen=True, slots=True)

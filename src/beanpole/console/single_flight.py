@@ -10,8 +10,12 @@ from collections.abc import Awaitable, Callable
 from typing import Generic, TypeVar
 
 from beanpole.console import limits
-from beanpole.console.errors import AwayError
 from beanpole.errors import BeanpoleError
+
+
+class AwayError(BeanpoleError):
+    """A server does not answer; the text says why."""
+
 
 ANSWER_MS = 1_000
 """Milliseconds that a server may be silent before it counts as away."""

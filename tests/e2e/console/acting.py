@@ -11,11 +11,10 @@ from beanpole.client import Address, Client
 from beanpole.console.actions.action import NOTHING, Action, Given, Target
 from beanpole.console.actions.dry import DryRun, dry_run
 from beanpole.console.actions.runs import Run, Runs, start
-from beanpole.console.clock import Clock
 from beanpole.console.sampler import make_sampler
-from beanpole.console.security.visitors import Visitor
+from beanpole.console.security.access import Visitor
 from beanpole.console.servers import Console, Server
-from beanpole.console.settings import Settings, Source
+from beanpole.console.settings import Clock, Settings, Source
 from tests import servers
 from tests.servers import HOST, REPLY_TIMEOUT_S
 

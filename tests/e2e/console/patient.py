@@ -9,7 +9,7 @@ import pkgutil
 import sys
 
 from beanpole.__main__ import main as run
-from beanpole.console.live.streams import Pace
+from beanpole.console.streams import Pace
 
 LONG_S = 600
 
@@ -18,10 +18,10 @@ PATIENCE = {
     "beanpole.console.single_flight.SCRAPE_MS": LONG_S * 1_000,
     "beanpole.console.single_flight.LOOK_MS": LONG_S * 1_000,
     "beanpole.console.reading.jobs.SEARCH_MS": LONG_S * 1_000,
-    "beanpole.console.clients.SILENCE_S": LONG_S,
-    "beanpole.console.clients.CONNECT_S": LONG_S,
+    "beanpole.console.sampler.SILENCE_S": LONG_S,
+    "beanpole.console.sampler.CONNECT_S": LONG_S,
     "beanpole.console.actions.dry.ACTION_LOOK_S": LONG_S,
-    "beanpole.console.live.streams.STREAM_PATIENCE_S": LONG_S,
+    "beanpole.console.streams.STREAM_PATIENCE_S": LONG_S,
     "beanpole.console.screens.table.Pace": functools.partial(Pace, life_s=LONG_S),
     "beanpole.console.serving.Connection.request_s": LONG_S,
 }

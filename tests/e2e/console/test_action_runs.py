@@ -8,11 +8,11 @@ import pytest
 
 from beanpole.client import AsyncClient
 from beanpole.console.actions.action import Action, Filter, Given, Ids, RefusedError, Tube
+from beanpole.console.actions.dry import jobs_of
 from beanpole.console.actions.runs import ACTIONS_AT_ONCE as AT_ONCE
 from beanpole.console.actions.runs import Run, Runs, start
-from beanpole.console.actions.walk import jobs_of
 from beanpole.console.limits import ACTION_PIECE as PIECE
-from beanpole.console.security.visitors import Visitor
+from beanpole.console.security.access import Visitor
 from tests.e2e.console.acting import ANNE, World, act, buried, client_of, ids_in
 from tests.servers import HOST, REPLY_TIMEOUT_S, Server, beanpole_server, beanstalkd_server
 from tests.unit.console.test_serving import until

@@ -18,8 +18,8 @@ from starlette.routing import Route
 
 from beanpole import Client
 from beanpole.console.answers import keep_open
-from beanpole.console.live.streams import STREAMS_MAX, Pace, Streams, event_stream
 from beanpole.console.serving import make_server
+from beanpole.console.streams import STREAMS_MAX, Pace, Streams, event_stream
 from tests.e2e.console.process import Console, console, url_of
 from tests.e2e.console.test_served import console_of, pid_of
 from tests.e2e.process import serving, wait_until

@@ -5,7 +5,7 @@ import selectors
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
-from beanpole.console.clock import Clock
+from beanpole.console.settings import Clock
 
 T = TypeVar("T")
 

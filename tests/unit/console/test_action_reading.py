@@ -2,8 +2,20 @@
 
 import pytest
 
-from beanpole.console.actions.action import Action, Filter, Given, Group, Ids, Pattern, RefusedError, Tube
-from beanpole.console.actions.reading import Fields, confirmation, fields_of, read
+from beanpole.console.actions.action import (
+    Action,
+    Fields,
+    Filter,
+    Given,
+    Group,
+    Ids,
+    Pattern,
+    RefusedError,
+    Tube,
+    confirmation,
+    fields_of,
+    read_action,
+)
 
 BASE = {"server": ["here"]}
 
@@ -37,17 +49,17 @@ READ: list[tuple[dict[str, list[str]], Action]] = [
 
 @pytest.mark.parametrize(("fields", "action"), READ)
 def test_reads_and_writes_the_same(fields: dict[str, list[str]], action: Action) -> None:
-    assert read(BASE | fields) == action
+    assert read_action(BASE | fields) == action
     again: dict[str, list[str]] = {}
     for name, value in fields_of(action):
         again.setdefault(name, []).append(value)
-    assert read(again) == action
+    assert read_action(again) == action
 
 
 def test_a_form_with_both_says_which_jobs_it_means() -> None:
     fields = BASE | {"verb": ["delete"], "tube": ["a"], "state": ["ready"], "id": ["1"]}
-    assert read(fields | {"scope": ["all"]}).target == Filter("a", "ready")
-    assert read(fields | {"scope": ["chosen"]}).target == Ids((1,))
+    assert read_action(fields | {"scope": ["all"]}).target == Filter("a", "ready")
+    assert read_action(fields | {"scope": ["chosen"]}).target == Ids((1,))
 
 
 @pytest.mark.parametrize(
@@ -72,7 +84,7 @@ def test_a_form_with_both_says_which_jobs_it_means() -> None:
 )
 def test_says_what_is_wrong(fields: Fields, why: str) -> None:
     with pytest.raises(RefusedError) as refused:
-        read(fields)
+        read_action(fields)
     assert str(refused.value).startswith(why)
 
 

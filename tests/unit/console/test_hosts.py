@@ -2,7 +2,7 @@
 
 import pytest
 
-from beanpole.console.hosts import is_allowed
+from beanpole.console.security.guard import is_allowed
 
 NAMES = frozenset({"queue.example", "console"})
 

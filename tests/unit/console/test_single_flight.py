@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from beanpole.console import limits
-from beanpole.console.errors import AwayError
-from beanpole.console.single_flight import ANSWER_MS, MS, SharedAnswer
+from beanpole.console.single_flight import ANSWER_MS, MS, AwayError, SharedAnswer
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -1,27 +1,85 @@
-"""Dry runs: what an action would do, without doing it.
+"""Dry runs: what an action would do, without doing it; and the jobs that an action is about, a piece after the other.
 
 A dry run counts, and shows some of the jobs. It finds the highest id of what it has counted: a run leaves alone what
 has been put since.
 """
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 
 from beanpole.client import AsyncClient, JobInfo
+from beanpole.client.extensions import RESTING
 from beanpole.console import limits
 from beanpole.console.actions import commands
-from beanpole.console.actions.action import TARGETS, VERBS, Action, Filter, Ids, OfAction, Pattern, RefusedError, Tube
-from beanpole.console.actions.tally import HELD
-from beanpole.console.actions.walk import filters_of, jobs_of
-from beanpole.console.reading.jobs import highest_id, knows_lists
+from beanpole.console.actions.action import (
+    HELD,
+    TARGETS,
+    VERBS,
+    Action,
+    Filter,
+    Group,
+    Ids,
+    OfAction,
+    Pattern,
+    RefusedError,
+    Tube,
+)
+from beanpole.console.reading.failures import pages_of_group
+from beanpole.console.reading.jobs import JobFilter, highest_id, knows_lists, pages
 from beanpole.console.servers import Console, Purpose, Server
 from beanpole.errors import NotFoundError, RulesError
 from beanpole.operations.jobs import is_dead, known
 from beanpole.operations.plan import run_async
 from beanpole.operations.table import Operation
 from beanpole.protocol.rules import parse
+
+# --- Jobs -------------------------------------------------------------------------------------------------------------
+
+
+def filters_of(action: Action) -> list[Filter]:
+    """The filters that an action is about, one for each state; none: it is about something else."""
+    match action.target:
+        case Filter():
+            return [action.target]
+        case Tube(name=name) if action.verb == "clear":
+            return [Filter(name, state) for state in action.given.get("states", RESTING)]
+    return []
+
+
+async def jobs_of(
+    server: Server, action: Action, highest: int | None, size: int
+) -> AsyncGenerator[list[JobInfo], None]:
+    """The jobs, up to `size` at a time. Of ids nothing else is known, unless the verb asks where they died."""
+    client = await server.client(Purpose.ACTIONS)
+    if isinstance(action.target, Ids):
+        for start in range(0, len(action.target.ids), size):
+            ids = action.target.ids[start : start + size]
+            yield [JobInfo(id) for id in ids] if action.verb != "redrive" else await run_async(client, known(ids))
+        return
+    if isinstance(action.target, Group):
+        group = pages_of_group(server, action.target.tube, action.target.error, highest)
+        async with aclosing(in_pieces(group, size)) as found:
+            async for piece in found:
+                yield piece
+    for each in filters_of(action):
+        wanted = JobFilter(each.tube, each.state, each.text)
+        async with aclosing(in_pieces(pages(server, wanted, highest, purpose=Purpose.ACTIONS), size)) as found:
+            async for piece in found:
+                yield piece
+
+
+async def in_pieces(pages: AsyncGenerator[list[JobInfo], None], size: int) -> AsyncGenerator[list[JobInfo], None]:
+    """Pages in pieces of up to `size`. An empty page is one, so that a search that finds nothing can be ended."""
+    async with aclosing(pages) as found:
+        async for page in found:
+            for start in range(0, max(len(page), 1), size):
+                yield page[start : start + size]
+
+
+# --- Dry runs ---------------------------------------------------------------------------------------------------------
+
 
 ACTION_SAMPLE = 10
 """Jobs that a dry run shows."""

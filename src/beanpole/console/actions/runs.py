@@ -2,28 +2,126 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from beanpole.client import AsyncClient
 from beanpole.console import limits
 from beanpole.console.actions import dry
-from beanpole.console.actions.action import Action, Filter, Group, OfAction, Pattern, RefusedError, Tube
-from beanpole.console.actions.dry import DryRun, DryRuns
-from beanpole.console.actions.tally import Tally
-from beanpole.console.actions.undo import undo_of
-from beanpole.console.actions.walk import filters_of, jobs_of
-from beanpole.console.errors import AwayError
-from beanpole.console.security.visitors import Visitor
+from beanpole.console.actions.action import (
+    HELD,
+    Action,
+    Filter,
+    Given,
+    Group,
+    Ids,
+    OfAction,
+    Pattern,
+    RefusedError,
+    Tube,
+)
+from beanpole.console.actions.dry import DryRun, DryRuns, filters_of, jobs_of
+from beanpole.console.security.access import Visitor
 from beanpole.console.servers import Console, Purpose, Server
-from beanpole.errors import BeanpoleError, ConnectionLostError, NotFoundError
+from beanpole.console.single_flight import AwayError
+from beanpole.errors import BeanpoleError, ConnectionLostError, NotFoundError, UnknownCommandError
 from beanpole.operations.jobs import Outcome
 from beanpole.operations.plan import run_async
 from beanpole.operations.table import Operation
 
-if TYPE_CHECKING:
-    from beanpole.client import AsyncClient
+
+@dataclass(slots=True)
+class Tally:
+    """How many jobs are done, and what became of the others."""
+
+    done: int = 0
+    gone: int = 0
+    """They were not there any more."""
+
+    refused: Counter[str] = field(default_factory=Counter)
+    """By reason."""
+
+    unknown: int = 0
+    """They were sent, and the connection broke before the answer came."""
+
+    ids: list[int] = field(default_factory=list)
+    """Those of jobs that were put."""
+
+    def add(self, do: str, outcomes: Iterable[Outcome]) -> None:
+        """Add what became of jobs. Raises ConnectionLostError: the connection broke."""
+        lost: ConnectionLostError | None = None
+        for each in outcomes:
+            match each.error:
+                case _ if each.refusal:
+                    self.refused[each.refusal + (f": {reason_of(each.error)}" if each.error else "")] += 1
+                case None:
+                    self.done += 1
+                case ConnectionLostError() as error:
+                    self.unknown += error.outcome_unknown
+                    lost = lost or error
+                case NotFoundError() if each.state is None:
+                    self.refused["it was not there, or in a state that does not allow this"] += 1
+                case NotFoundError() if not each.state:
+                    self.gone += 1
+                case NotFoundError():
+                    self.refused[why_not(do, each.state or "")] += 1
+                case error:
+                    self.refused[reason_of(error)] += 1
+        if lost is not None:
+            raise lost
+
+    @property
+    def seen(self) -> int:
+        """All of them."""
+        return self.done + self.gone + self.refused.total() + self.unknown
+
+
+def why_not(do: str, state: str) -> str:
+    """Why a job that is there was not found by a command."""
+    return HELD if state == "reserved" else f"it is {state}: there is nothing to {do}"
+
+
+def reason_of(error: BeanpoleError) -> str:
+    """The sentence of an error, which is the same for all jobs that have it."""
+    if isinstance(error, UnknownCommandError):
+        return "the server does not know the command"
+    words = {"OutOfMemoryError": "the server has no room for it", "ExistsError": "another job has its key there"}
+    return words.get(type(error).__name__, str(error))
+
+
+async def undo_of(client: AsyncClient[bytes], action: Action) -> Action | None:
+    """The action that undoes one which has not been done yet; None: there is none."""
+    try:
+        match action:
+            case Action("pause" | "resume", target=Tube(name=name)):
+                left_s = (await client.stats_tube(name)).pause_time_left
+                return paused(action, left_s)
+            case Action("kick" | "bury", target=Ids(ids=(id,))):
+                before = await client.stats_job(id)
+                if before.state == "delayed":
+                    given = Given(delay=before.time_left, priority=before.pri)
+                    return Action("snooze", action.server, action.target, given)
+                if before.state == "buried" and action.verb == "kick":
+                    return Action("bury", action.server, action.target, Given(priority=before.pri))
+                if (
+                    before.state == "ready"
+                    and action.verb == "bury"
+                    and action.given.get("priority", before.pri) == before.pri
+                ):
+                    return Action("kick", action.server, action.target)
+    except NotFoundError:
+        pass
+    return None
+
+
+def paused(action: Action, left_s: int) -> Action | None:
+    """A pause as it was; None: it was and is none."""
+    if left_s:
+        return Action("pause", action.server, action.target, Given(seconds=left_s))
+    return Action("resume", action.server, action.target) if action.verb == "pause" else None
+
 
 ACTION_RUNS = 100
 """Actions that are remembered."""

@@ -9,7 +9,7 @@ from msgspec.structs import asdict
 from starlette.exceptions import HTTPException
 
 from beanpole.console import limits
-from beanpole.console.actions import dry, reading, runs
+from beanpole.console.actions import action, dry, runs
 from beanpole.console.actions.action import (
     VERBS,
     Action,
@@ -180,7 +180,7 @@ def action_of(body: ActionAsked) -> Action:
     """The action that was sent. Raises RefusedError."""
     sent = {name: value for name, value in asdict(body).items() if value is not None}
     fields = {name: [str(sent[name])] for name in ("tube", "state", "text", "error", "pattern") if name in sent}
-    target = reading.target_of(VERBS[body.verb], fields | {"id": [str(each) for each in sent.get("ids", ())]})
+    target = action.target_of(VERBS[body.verb], fields | {"id": [str(each) for each in sent.get("ids", ())]})
     for name in frozenset().union(*TARGETS.values()) - TARGETS[type(target)]:
         if name in sent:
             raise RefusedError(f"{body.verb} is about {target} here, and takes no {name}")

@@ -7,7 +7,7 @@ from msgspec import Meta, Struct
 from msgspec.json import schema_components
 
 import beanpole
-from beanpole.console import problems
+from beanpole.console import answers
 from beanpole.console.api.operations import PREFIX, Operation, Places
 
 REF = "#/components/schemas/{name}"
@@ -63,7 +63,7 @@ def document(operations: Sequence[Operation], servers: Sequence[str]) -> dict[st
         "components": {
             "schemas": known,
             "responses": {
-                str(status): {"description": why} | content(Problem, problems.MEDIA_TYPE)
+                str(status): {"description": why} | content(Problem, answers.PROBLEM_TYPE)
                 for status, why in (REFUSALS | REFUSALS_OF_BODIES).items()
             },
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},

@@ -13,7 +13,7 @@ from starlette.requests import Request
 
 from beanpole.console import limits
 from beanpole.console.fields import ID_MAX, Query
-from beanpole.console.security.visitors import Visitor, visitor_of
+from beanpole.console.security.access import Visitor, visitor_of
 from beanpole.console.servers import Console, Server
 from beanpole.limits import TUBE_NAME_BYTES_MAX
 

@@ -14,11 +14,10 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from beanpole.console.actions.action import RefusedError
-from beanpole.console.answers import HEADERS
+from beanpole.console.answers import HEADERS, problem
 from beanpole.console.api.operations import PREFIX, Asked, Operation, Places
-from beanpole.console.errors import AwayError
 from beanpole.console.fields import Query
-from beanpole.console.problems import problem
+from beanpole.console.single_flight import AwayError
 from beanpole.errors import BadFormatError, BeanpoleError, NotFoundError, ReplyError, RulesError, UnsupportedError
 
 API_BODY_BYTES_MAX = 2_097_152

@@ -5,7 +5,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from beanpole.console.answers import HEADERS
-from beanpole.console.api import actions, failures, jobs, rules, servers, sessions, tubes
+from beanpole.console.api import actions, queries
 from beanpole.console.api.document import document
 from beanpole.console.api.operations import Example, Operation
 from beanpole.console.api.routes import Api
@@ -33,28 +33,28 @@ ACTIONS = (
 )  # fmt: skip
 
 OPERATIONS: tuple[Operation, ...] = (
-    Operation("GET", "/servers", servers.list_servers),
-    Operation("GET", SERVER, servers.get_server),
-    Operation("GET", f"{SERVER}/tubes", tubes.list_tubes, (Example(query={"limit": 1000}),)),
-    Operation("GET", TUBE, tubes.get_tube),
-    Operation("GET", f"{TUBE}/explain", jobs.explain_tube),
+    Operation("GET", "/servers", queries.list_servers),
+    Operation("GET", SERVER, queries.get_server),
+    Operation("GET", f"{SERVER}/tubes", queries.list_tubes, (Example(query={"limit": 1000}),)),
+    Operation("GET", TUBE, queries.get_tube),
+    Operation("GET", f"{TUBE}/explain", queries.explain_tube),
     Operation(
         "GET",
         f"{TUBE}/jobs",
-        jobs.list_jobs,
+        queries.list_jobs,
         (
             Example("The jobs that workers get next.", {"order": "next", "limit": 10}),
             Example("Search bodies and keys: `next` of the answer goes on as `after`.", {"text": "hello", "after": 0}),
         ),
     ),
-    Operation("GET", f"{TUBE}/rules", rules.get_rules),
-    Operation("GET", JOB, jobs.get_job),
-    Operation("GET", f"{JOB}/explain", jobs.explain_job),
-    Operation("GET", f"{SERVER}/failures", failures.list_failures),
-    Operation("GET", f"{SERVER}/busy", sessions.list_busy),
-    Operation("GET", f"{SERVER}/sessions", sessions.list_sessions, (Example(query={"waiting": "true"}),)),
-    Operation("GET", f"{SERVER}/rules", rules.list_rules),
-    Operation("GET", f"{SERVER}/history", tubes.get_history, (Example(query={"key": "ready", "span": "6h"}),)),
+    Operation("GET", f"{TUBE}/rules", queries.get_rules),
+    Operation("GET", JOB, queries.get_job),
+    Operation("GET", f"{JOB}/explain", queries.explain_job),
+    Operation("GET", f"{SERVER}/failures", queries.list_failures),
+    Operation("GET", f"{SERVER}/busy", queries.list_busy),
+    Operation("GET", f"{SERVER}/sessions", queries.list_sessions, (Example(query={"waiting": "true"}),)),
+    Operation("GET", f"{SERVER}/rules", queries.list_rules),
+    Operation("GET", f"{SERVER}/history", queries.get_history, (Example(query={"key": "ready", "span": "6h"}),)),
     Operation("POST", "/actions", actions.act, ACTIONS),
     Operation("GET", "/actions", actions.list_actions),
     Operation("GET", "/actions/{run}", actions.get_action),

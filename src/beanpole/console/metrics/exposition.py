@@ -10,8 +10,7 @@ from dataclasses import dataclass
 
 from beanpole.console.metrics import families
 from beanpole.console.metrics.families import HistogramFamily, Kind, ServerFamily, TubeFamily, Value
-from beanpole.console.metrics.metered import Metered
-from beanpole.console.metrics.times import Row
+from beanpole.console.metrics.metered import Metered, Row
 
 CHARS_PER_SLICE = 65_536
 """Characters that are written before other requests are served: about a millisecond."""

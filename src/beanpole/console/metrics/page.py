@@ -4,18 +4,162 @@ import asyncio
 import zlib
 from collections.abc import AsyncIterator, Iterator, Sequence
 
+from prometheus_client import ProcessCollector
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from beanpole.console.answers import HEADERS
-from beanpole.console.errors import AwayError
 from beanpole.console.metrics import exposition
-from beanpole.console.metrics.accept import takes_gzip, wants_openmetrics
-from beanpole.console.metrics.exposition import Scraped
-from beanpole.console.metrics.legacy import legacy_lines
-from beanpole.console.metrics.own import own_lines
+from beanpole.console.metrics.exposition import Scraped, escaped, head, line
+from beanpole.console.metrics.families import Kind, number
+from beanpole.console.metrics.metered import count_of
 from beanpole.console.servers import Console, Server
+from beanpole.console.single_flight import AwayError
+
+# --- What a client takes (RFC 9110, 12.5) -----------------------------------------------------------------------------
+
+
+def preferences(header: str) -> Iterator[tuple[str, float]]:
+    """The entries of an Accept or Accept-Encoding header, in small letters, with their weights."""
+    for entry in header.lower().split(","):
+        name, *parameters = (part.strip() for part in entry.split(";"))
+        weight = 1.0
+        for parameter in parameters:
+            key, _, value = parameter.partition("=")
+            if key.strip() == "q":
+                try:
+                    weight = float(value)
+                except ValueError:
+                    weight = 0.0
+        if name:
+            yield name, weight
+
+
+def wants_openmetrics(header: str) -> bool:
+    """Whether a client would rather have OpenMetrics than the classic text: it must name it, and above other text."""
+    best = {"application/openmetrics-text": 0.0, "text/plain": 0.0}
+    for name, weight in preferences(header):
+        if name in best:
+            best[name] = max(best[name], weight)
+    return best["application/openmetrics-text"] > 0 and best["application/openmetrics-text"] >= best["text/plain"]
+
+
+def takes_gzip(header: str) -> bool:
+    """Whether a client takes an answer in the format of gzip."""
+    weights = dict(preferences(header))
+    return weights.get("gzip", weights.get("*", 0.0)) > 0
+
+
+# --- ``--legacy-metrics`` ---------------------------------------------------------------------------------------------
+
+
+SERVER_KEYS = (
+    "current-jobs-urgent",
+    "current-jobs-ready",
+    "current-jobs-reserved",
+    "current-jobs-delayed",
+    "current-jobs-buried",
+    "cmd-put",
+    "cmd-peek",
+    "cmd-peek-ready",
+    "cmd-peek-delayed",
+    "cmd-peek-buried",
+    "cmd-reserve",
+    "cmd-reserve-with-timeout",
+    "cmd-touch",
+    "cmd-use",
+    "cmd-watch",
+    "cmd-ignore",
+    "cmd-delete",
+    "cmd-release",
+    "cmd-bury",
+    "cmd-kick",
+    "cmd-stats",
+    "cmd-stats-job",
+    "cmd-stats-tube",
+    "cmd-list-tubes",
+    "cmd-list-tube-used",
+    "cmd-list-tubes-watched",
+    "cmd-pause-tube",
+    "job-timeouts",
+    "total-jobs",
+    "max-job-size",
+    "current-tubes",
+    "current-connections",
+    "current-producers",
+    "current-workers",
+    "current-waiting",
+    "total-connections",
+    "rusage-utime",
+    "rusage-stime",
+    "uptime",
+    "binlog-oldest-index",
+    "binlog-current-index",
+    "binlog-max-size",
+    "binlog-records-written",
+    "binlog-records-migrated",
+    "draining",
+)
+"""Keys of `stats`, each a metric of the same name with underscores."""
+
+TUBE_KEYS = (
+    "current-jobs-urgent",
+    "current-jobs-ready",
+    "current-jobs-reserved",
+    "current-jobs-delayed",
+    "current-jobs-buried",
+    "total-jobs",
+    "current-using",
+    "current-waiting",
+    "current-watching",
+    "pause",
+    "cmd-delete",
+    "cmd-pause-tube",
+    "pause-time-left",
+)
+"""Keys of `stats-tube`, each a metric with `tube_` before its name."""
+
+
+def legacy_lines(servers: Sequence[Scraped], *, openmetrics: bool) -> Iterator[str]:
+    """The lines of all these metrics."""
+    there = [(server, server.sample) for server in servers if server.sample is not None and server.sample.leads]
+    for key in SERVER_KEYS:
+        name = key.replace("-", "_")
+        values = [(server, number(sample.stats, key)) for server, sample in there]
+        if values:
+            yield head(name, Kind.GAUGE, f"{key} in stats.", openmetrics=openmetrics)
+            yield from (line(name, (instance(server),), value) for server, value in values if value is not None)
+    for key in TUBE_KEYS:
+        name = "tube_" + key.replace("-", "_")
+        if there:
+            yield head(name, Kind.GAUGE, f"{key} in stats-tube.", openmetrics=openmetrics)
+        for server, sample in there:
+            for tube in sample.named.values():
+                yield line(name, (instance(server), f'tube="{escaped(tube.name)}"'), count_of(tube.raw, key))
+
+
+def instance(server: Scraped) -> str:
+    """The label `instance` as text."""
+    return f'instance="{escaped(server.address)}"'
+
+
+# --- The process ------------------------------------------------------------------------------------------------------
+
+
+COLLECTOR = ProcessCollector(registry=None)
+
+
+def own_lines(*, openmetrics: bool) -> Iterator[str]:
+    """The lines of the process."""
+    for metric in COLLECTOR.collect():
+        yield head(metric.name, Kind(metric.type), metric.documentation, openmetrics=openmetrics)
+        for sample in metric.samples:
+            yield line(sample.name, (), sample.value)
+
+
+# --- The page ---------------------------------------------------------------------------------------------------------
+
 
 GZIP_LEVEL = 6
 """How hard to compress: a scrape of 1 000 tubes becomes a fifteenth, within 20 ms."""

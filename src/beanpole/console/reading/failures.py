@@ -25,8 +25,7 @@ from beanpole.console import limits
 from beanpole.console.fields import AnyTube, Number, Query, Text
 from beanpole.console.reading.bodies import visible
 from beanpole.console.reading.jobs import Found, JobFilter, pages
-from beanpole.console.reading.rules import dead_tubes
-from beanpole.console.reading.tubes import tubes_of
+from beanpole.console.reading.tubes import dead_tubes, tubes_of
 from beanpole.console.servers import Purpose, Server
 from beanpole.console.single_flight import look_ends_at
 from beanpole.errors import ArgumentError, NotFoundError

@@ -1,4 +1,4 @@
-"""Jobs of a tube in a state, page by page: what pages, exports and actions are about.
+"""Jobs of a tube in a state, page by page, and one job: what pages, exports and actions are about.
 
 A page says how far it looked. No request asks a server for more than a moment's worth: one that searches goes on where
 the last one ended. Of a server that knows no `list-jobs`, the client asks for id after id.
@@ -10,12 +10,46 @@ from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
-from beanpole.client import AsyncClient, JobField, JobInfo
+from beanpole.client import AsyncClient, Explanation, JobField, JobInfo, StatsJob
+from beanpole.client.fallback import info_of
 from beanpole.console import limits
-from beanpole.console.reading.search import Search
 from beanpole.console.servers import Purpose, Server
+from beanpole.errors import JobTooBigError, NotFoundError
 from beanpole.operations.listing import peek, with_bodies
 from beanpole.operations.plan import run_async
+
+SEARCH_BYTES = 65_536
+"""Bytes of each body that are searched."""
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """A search for a text: byte for byte as it stands, in UTF-8."""
+
+    text: str
+    """Empty: everything fits."""
+
+    in_bodies: bool = True
+    """Whether bodies are searched as well as keys."""
+
+    @property
+    def bytes_needed(self) -> int:
+        """How many bytes of each body it needs."""
+        return SEARCH_BYTES if self.text and self.in_bodies else 0
+
+    @property
+    def bodies_cut_at(self) -> int | None:
+        """Up to which byte it looks at bodies; None: not at all."""
+        return self.bytes_needed or None
+
+    def fits(self, job: JobInfo) -> bool:
+        """Whether the text stands in the job's body or key."""
+        if not self.text:
+            return True
+        if job.key is not None and self.text in job.key:
+            return True
+        return self.in_bodies and self.text.encode("utf-8", "surrogateescape") in job.body[:SEARCH_BYTES]
+
 
 SEARCH_MS = 200
 """Milliseconds for which one request searches: then the page says how far it looked, and offers to go on."""
@@ -269,3 +303,70 @@ async def highest_id(server: Server, tube: str, state: str, purpose: Purpose = P
         else:
             low = jobs[-1].id
     return low
+
+
+# --- One job ----------------------------------------------------------------------------------------------------------
+
+
+LIST_ATTEMPTS = 3
+"""How often a job is looked for in the state that it had a moment ago."""
+
+DOWNLOAD_BYTES_MAX = 67_108_864
+"""Bytes of a body that may be downloaded: it is in memory as a whole, more than once."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobSeen:
+    """What is known of a job."""
+
+    info: JobInfo
+    """As a list has it, with so many bytes of the body as were asked for, and its `size`."""
+
+    stats: StatsJob
+    explanation: Explanation | None
+    """Why it does not run; None: the server does not say."""
+
+
+async def one_job(server: Server, id: int, bodies: int = 0) -> JobInfo:
+    """Returns a job as a list has it, with so many bytes of its body.
+
+    Raises NotFoundError, AwayError and what a client does.
+    """
+    return (await job_seen(server, id, bodies)).info
+
+
+async def job_seen(server: Server, id: int, bodies: int = 0) -> JobSeen:
+    """Returns what is known of a job. Raises what `one` does."""
+    client = await server.client()
+    stats = await client.stats_job(id)
+    explanation = await client.explain(id) if "explain" in await client.features() else None
+    if server.hide_bodies:
+        bodies = 0
+    if not await knows_lists(client):
+        info = info_of(stats)
+        if bodies:
+            body = (await client.peek(id)).body
+            info = replace(info, body=body[:bodies], size=len(body))
+        return JobSeen(info, stats, explanation)
+    return JobSeen(await listed_job(client, stats, bodies), stats, explanation)
+
+
+async def listed_job(client: "AsyncClient[bytes]", stats: StatsJob, bodies: int) -> JobInfo:
+    """Returns a job as the server lists it; one that changes its state again and again without key, death and body."""
+    for _ in range(LIST_ATTEMPTS):
+        page = await client.list_jobs(stats.tube, stats.state, 1, after=stats.id - 1, bodies=bodies or None)
+        if page.jobs and page.jobs[0].id == stats.id:
+            return page.jobs[0]
+        stats = await client.stats_job(stats.id)
+    return info_of(stats)
+
+
+async def whole_body(server: Server, id: int) -> bytes:
+    """Returns the whole body of a job, for a file. Raises NotFoundError, JobTooBigError, AwayError."""
+    if server.hide_bodies:
+        raise NotFoundError("bodies are hidden here")
+    client = await server.client(Purpose.SEARCH)
+    size = (await one_job(server, id)).size
+    if size is not None and size > DOWNLOAD_BYTES_MAX:
+        raise JobTooBigError(f"the body has {size} bytes; {DOWNLOAD_BYTES_MAX} may go through the console")
+    return (await client.peek(id)).body

@@ -1,21 +1,26 @@
-"""The sessions of a server: which are connected, which wait for jobs, and which hold some.
+"""The sessions of a server: which are connected, which wait for jobs, and which hold some; and the jobs that are held.
 
 Requests within a second share one look at a server's sessions, which stops after SESSIONS_LOOKED of them or after
-LOOK_MS; a further look starts behind the number of a session.
+LOOK_MS; a further look starts behind the number of a session. They share one look at its held jobs, which ends after
+LOOK_MS or at HELD_MAX jobs, and says so: a server that has a million jobs may have to pass them all to find the held
+ones of a tube.
 """
 
 import asyncio
-from dataclasses import dataclass, field
+from collections import deque
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Literal, get_args
 
 import msgspec
 from msgspec import Meta, Struct
 
-from beanpole.client import SessionInfo
+from beanpole.client import AsyncClient, JobField, JobInfo, SessionInfo, StatsTube
 from beanpole.console import limits
 from beanpole.console.fields import AnyTube, Next, Number, PageSize, Query, Text
-from beanpole.console.servers import Server
+from beanpole.console.reading.tubes import tubes_of
+from beanpole.console.servers import Purpose, Server
 from beanpole.console.single_flight import OnAnswer, look_ends_at
+from beanpole.errors import NotFoundError
 
 SESSIONS_PER_STEP = 250
 """Sessions that are asked for at once: reading them takes 8 ms, in which nothing else is answered."""
@@ -162,3 +167,220 @@ async def of_number(server: Server, wanted: SessionFilter, number: int) -> Found
 async def who_waits(server: Server, tube: str) -> Waiting:
     """Returns the sessions that wait for jobs of a tube. Raises AwayError, and what a client does."""
     return (await look(server)).waiting_for(tube)
+
+
+# --- Held jobs --------------------------------------------------------------------------------------------------------
+
+
+HELD_MAX = 500
+"""Held jobs that one look takes."""
+
+HELD_IDS_NEAR = 20_000
+"""Ids behind the newest one among which a look for held jobs begins: about a millisecond."""
+
+TUBES_AT_ONCE = 20
+"""Tubes whose held jobs are asked for at once, at the most."""
+
+QUICK_MS = 10
+"""Milliseconds within which such an answer came quickly: then twice as many are asked for at once."""
+
+NEEDS_LISTS = "which jobs they are needs list-jobs, which this server does not have"
+"""Why a server names no held jobs."""
+
+NEEDS_FIELDS = "who holds them needs list-jobs with fields, which this server does not have"
+"""Why a server names no holders."""
+
+
+@dataclass(frozen=True, slots=True)
+class HeldJob:
+    """A job that is held. Durations are in seconds."""
+
+    job: JobInfo
+    left_s: float
+    """What is left of its time to run."""
+    session: int | None = None
+    """The number of the session that holds it; None: unknown."""
+    name: str = ""
+    """What that one calls itself."""
+    peer: str = ""
+    """Its address."""
+    silent_s: float | None = None
+    """For how long nothing was heard of it."""
+
+    @property
+    def ran_s(self) -> float:
+        """What of its time to run is over: since it was reserved, or touched."""
+        return max(self.job.ttr - self.left_s, 0)
+
+    @property
+    def share(self) -> float:
+        """The same as a part of the whole, from 0 to 1."""
+        return min(self.ran_s / self.job.ttr, 1.0) if self.job.ttr else 1.0
+
+    @property
+    def record(self) -> dict[str, object]:
+        """The job for JSON."""
+        return {
+            "id": self.job.id,
+            "tube": self.job.tube,
+            "ttr": self.job.ttr,
+            "left": round(self.left_s, 3),
+            "ran": round(self.ran_s, 3),
+            "session": self.session,
+            "name": self.name,
+            "peer": self.peer,
+            "silent": self.silent_s,
+            "age": self.job.age,
+            "reserves": self.job.reserves,
+            "timeouts": self.job.timeouts,
+            "attempt": self.job.attempt,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """A session that holds jobs."""
+
+    number: int | None
+    """None: all those that are not known."""
+    name: str
+    peer: str
+    jobs: list[HeldJob]
+    """Those of them that are known, the one that has run longest first."""
+    session: SessionInfo | None = None
+    """What else is known of it."""
+
+    @property
+    def count(self) -> int:
+        """How many jobs it holds."""
+        return max(self.session.jobs_held if self.session else 0, len(self.jobs))
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What is held."""
+
+    jobs: list[HeldJob]
+    """The one that has run longest first."""
+    total: int
+    """How many jobs are held by the counts of their tubes."""
+    tubes: list[StatsTube] = field(default_factory=list)
+    """The tubes of these."""
+    workers: list[Worker] = field(default_factory=list)
+    """Who holds them; who holds most first."""
+    is_complete: bool = True
+    """Whether all tubes were looked at to their ends."""
+    missing: tuple[str, ...] = ()
+    """What the server can't say, each a sentence for people."""
+
+    def of(self, tube: str) -> "Held":
+        """The same of one tube; of no name: all."""
+        if not tube:
+            return self
+        tubes = [each for each in self.tubes if each.name == tube]
+        jobs = [each for each in self.jobs if each.job.tube == tube]
+        here = [replace(each, jobs=[job for job in each.jobs if job.job.tube == tube]) for each in self.workers]
+        total = sum(each.current_jobs_reserved for each in tubes)
+        return replace(self, jobs=jobs, tubes=tubes, total=total, workers=[each for each in here if each.jobs])
+
+
+async def look_at_held(server: Server, heard: OnAnswer = lambda: None) -> Held:
+    """Looks now, and says so each time the server has answered. Raises AwayError, and what a client does."""
+    tubes = [each for each in await tubes_of(server) if each.current_jobs_reserved]
+    total = sum(each.current_jobs_reserved for each in tubes)
+    client = await server.client(Purpose.SEARCH)
+    known = await client.features()
+    if "list-jobs" not in known:
+        return Held([], total, tubes, missing=(NEEDS_LISTS,))
+    newest = (await server.sampler.stats.get()).total_jobs
+    until = look_ends_at()
+    listed, is_complete = await listed_in(client, tubes, newest, until, heard)
+    if "list-jobs.fields" not in known:
+        held = await timed(client, listed)
+        return Held(in_order(held), total, tubes, [], is_complete, (NEEDS_FIELDS,))
+    who = (await look(server)).sessions
+    held = in_order(held_by(listed, who))
+    return Held(held, total, tubes, workers_of(held, who), is_complete)
+
+
+async def find_held(server: Server, tube: str = "") -> Held:
+    """Returns what is held, as it was a second ago at most. Raises AwayError."""
+    return (await server.shared(look_at_held)).of(tube)
+
+
+def in_order(held: list[HeldJob]) -> list[HeldJob]:
+    """Jobs, the one that has run longest first."""
+    return sorted(held, key=lambda each: (-each.ran_s, each.job.id))
+
+
+async def listed_in(
+    client: "AsyncClient[bytes]", tubes: list[StatsTube], newest: int, until: float, heard: OnAnswer
+) -> tuple[list[JobInfo], bool]:
+    """The held jobs of tubes, as many of each, and whether they are all; no job has a much greater id than `newest`.
+
+    A server looks through its jobs by their ids, up to as many held ones as it was asked for. So the newest ids come
+    first, and all of them only where these were not enough. More tubes are asked at once as long as that is quick.
+    """
+    loop = asyncio.get_running_loop()
+    fields: tuple[JobField, ...] = ()
+    if "list-jobs.fields" in await client.features():
+        fields = ("session", "peer", "left")
+    count = len(tubes)
+    tubes = sorted(tubes, key=lambda each: -each.current_jobs_reserved)[:HELD_MAX]
+    most = HELD_MAX // max(len(tubes), 1)
+    found: dict[str, list[JobInfo]] = {}
+    waiting, at_once = deque((tube, max(newest - HELD_IDS_NEAR, 0)) for tube in tubes), 1
+    while waiting and loop.time() < until:
+        began = loop.time()
+        batch = [waiting.popleft() for _ in range(min(at_once, len(waiting)))]
+        async with client.pipeline(raise_errors=False) as asked:
+            results = [
+                asked.list_jobs(
+                    tube.name, "reserved", min(tube.current_jobs_reserved, most), after=after, fields=fields
+                )
+                for tube, after in batch
+            ]
+        heard()
+        for (tube, after), result in zip(batch, results, strict=True):
+            found[tube.name] = result.result().jobs
+            if after and len(found[tube.name]) < min(tube.current_jobs_reserved, most):
+                waiting.append((tube, 0))
+        is_quick = loop.time() - began < QUICK_MS / 1000
+        at_once = min(at_once * 2, TUBES_AT_ONCE) if is_quick else max(at_once // 2, 1)
+    is_complete = not waiting and len(tubes) == count and all(tube.current_jobs_reserved <= most for tube in tubes)
+    return [job for jobs in found.values() for job in jobs], is_complete
+
+
+def held_by(jobs: list[JobInfo], who: list[SessionInfo]) -> list[HeldJob]:
+    """Who holds each, and how long still."""
+    known = {each.number: each for each in who}
+    held = []
+    for job in jobs:
+        session = known.get(job.session) if job.session is not None else None
+        name, silent = (session.name, session.last_command_age) if session else ("", None)
+        held.append(HeldJob(job, job.left or 0, job.session, name, job.peer or "", silent))
+    return held
+
+
+async def timed(client: "AsyncClient[bytes]", jobs: list[JobInfo]) -> list[HeldJob]:
+    """How long each is held still, in whole seconds, by whomever."""
+    if not jobs:
+        return []
+    async with client.pipeline(raise_errors=False) as asked:
+        results = [(job, asked.stats_job(job.id)) for job in jobs]
+    found = [(job, each.result()) for job, each in results if not isinstance(each.error, NotFoundError)]
+    return [HeldJob(job, stats.time_left) for job, stats in found if stats.state == "reserved"]
+
+
+def workers_of(held: list[HeldJob], who: list[SessionInfo]) -> list[Worker]:
+    """Who holds the jobs; who holds most first."""
+    jobs: dict[int | None, list[HeldJob]] = {each.number: [] for each in who if each.jobs_held}
+    for each in held:
+        jobs.setdefault(each.session, []).append(each)
+    known = {each.number: each for each in who}
+    found: list[Worker] = []
+    for number, theirs in jobs.items():
+        session = known.get(number) if number is not None else None
+        name, peer = (session.name, session.peer) if session else (theirs[0].name, theirs[0].peer)
+        found.append(Worker(number, name, peer, theirs, session))
+    return sorted(found, key=lambda each: (-each.count, each.number or 0))

@@ -1,7 +1,12 @@
-"""The tubes of whoever has the jobs: of the server, or of the leader that it follows."""
+"""The tubes of whoever has the jobs, their rules, and which of these are in force where."""
 
-from beanpole.client import StatsTube
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+
+from beanpole.client import Rules, StatsTube
+from beanpole.client.ruling import ALL
 from beanpole.console.servers import Server
+from beanpole.errors import NotFoundError
 from beanpole.observe.sampling import ask_pages
 
 
@@ -16,3 +21,68 @@ async def tubes_of(server: Server) -> list[StatsTube]:
     client = await server.client()
     tubes, _ = await ask_pages(client, (await client.stats()).current_tubes)
     return list(tubes.values())
+
+
+NEEDS_RULES = "needs list-rules, which this server does not have"
+"""Why a server shows no rules."""
+
+
+@dataclass(frozen=True, slots=True)
+class RuleSet:
+    """The rules of a pattern, and where they are in force now."""
+
+    pattern: str
+    rules: Rules
+    tubes: list[str]
+    """The tubes that are there and have these rules, in the order of their names."""
+
+
+async def has_rules(server: Server) -> bool:
+    """Whether the server knows rules."""
+    return "list-rules" in await (await server.client()).features()
+
+
+async def all_rules(server: Server) -> list[RuleSet]:
+    """Returns all rules that are set, by pattern; none of a server that knows no rules.
+
+    Raises AwayError, and what a client does.
+    """
+    client = await server.client()
+    if "list-rules" not in await client.features():
+        return []
+    found = {each.pattern: each for each in await client.list_rules()}
+    tubes: dict[str, list[str]] = {pattern: [] for pattern in found}
+    for tube in await tubes_of(server):
+        pattern = pattern_for(tube.name, found)
+        if pattern is not None:
+            tubes[pattern].append(tube.name)
+    return [RuleSet(pattern, rules, tubes[pattern]) for pattern, rules in found.items()]
+
+
+async def rules_of(server: Server, tube: str) -> Rules | None:
+    """Returns the rules that apply to a tube, which need not exist. None: there are none, or the server knows no rules.
+
+    Raises AwayError, and what a client does.
+    """
+    client = await server.client()
+    if "get-rules" not in await client.features():
+        return None
+    try:
+        return await client.get_rules(tube)
+    except NotFoundError:
+        return None
+
+
+def pattern_for(tube: str, patterns: Collection[str]) -> str | None:
+    """The pattern from which a tube has its rules: its own name, or the longest that it begins with; None: none."""
+    if tube in patterns:
+        return tube
+    for size in range(len(tube), -1, -1):
+        if tube[:size] + ALL in patterns:
+            return tube[:size] + ALL
+    return None
+
+
+def dead_tubes(rules: Iterable[Rules]) -> set[str]:
+    """The tubes to which rules send the dead."""
+    return {each["dead"] for each in rules if "dead" in each}

@@ -1,7 +1,8 @@
 """Actions: the forms that ask what is wanted, dry runs, and runs that go on or are over."""
 
 import secrets
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from starlette.exceptions import HTTPException
@@ -9,20 +10,142 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from beanpole.console.actions.action import VERBS, Ids, RefusedError, Target
+from beanpole.console import limits
+from beanpole.console.actions.action import (
+    VERBS,
+    Action,
+    Fields,
+    Filter,
+    Group,
+    Ids,
+    Pattern,
+    RefusedError,
+    Target,
+    Tube,
+    confirmation,
+    fields_of,
+    given_nothing,
+    only_value,
+    read_action,
+    target_of,
+)
 from beanpole.console.actions.dry import DryRun, DryRuns, dry_run
-from beanpole.console.actions.reading import Fields, confirmation, fields_of, given_nothing, one, read, target_of
 from beanpole.console.actions.runs import Run, Runs, start, undo
 from beanpole.console.answers import HEADERS
-from beanpole.console.reading.job import one as one_job
+from beanpole.console.reading.bodies import preview
+from beanpole.console.reading.jobs import one_job
 from beanpole.console.screens import render
-from beanpole.console.screens.action_texts import given_with, way_back
-from beanpole.console.screens.inputs import FILLED, INPUTS, KNOWN_RULES
+from beanpole.console.screens.links import job_url, of_server, tube_url, url
 from beanpole.console.screens.screen import Screen, View
-from beanpole.console.security.forms import form
-from beanpole.console.security.visitors import visitor_of
+from beanpole.console.security.access import visitor_of
+from beanpole.console.security.guard import form
 from beanpole.errors import NotFoundError
 from beanpole.operations.table import Operation
+from beanpole.protocol.rules import RULES
+
+# --- What a form asks for, verb by verb -------------------------------------------------------------------------------
+
+
+KNOWN_RULES = [(f"{name}: {rule.form}", rule.effect) for name, rule in RULES.items()]
+"""The rules that there are, and what each does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """A field of a form."""
+
+    name: str
+    label: str
+    kind: str = "number"
+    """number, seconds, text, tube, area, choice, states, tick."""
+
+    hint: str = ""
+    value: str = ""
+    """What stands in it in the beginning."""
+
+    choices: tuple[tuple[str, str], ...] = ()
+    is_wanted: bool = False
+
+
+def inputs_of(verb: Operation) -> Iterator[Input]:
+    """The fields of a form, in the order of the options; empty: it asks for nothing."""
+    if verb.name == "put":
+        yield Input("tube", "Tube", "tube", is_wanted=True)
+    if verb.name == "set-rules":
+        hint = "a name, the beginning of names with * behind it, or *"
+        yield Input("pattern", "Tubes", "text", hint, is_wanted=True)
+    for each in verb.options:
+        if verb.name == "change" and each.kind == "body":
+            yield Input("with_body", "Replace the body by this one", "tick")
+        if each.label:
+            value = "" if each.value is None or (each.name == "delay" and each.is_required) else str(each.value)
+            choices = tuple((word if place else "", text) for place, (word, text) in enumerate(each.choices))
+            name = "state" if each.kind == "states" else each.name
+            kind = KINDS.get(each.kind, each.kind)
+            yield Input(name, each.label, kind, each.hint, value, choices, each.is_required)
+
+
+KINDS = {"priority": "number", "ttr": "number", "body": "area", "rules": "area"}
+"""Kinds of options that are fields of another kind."""
+
+INPUTS: dict[str, tuple[Input, ...]] = {
+    name: inputs for name, verb in VERBS.items() if name != "bury" and (inputs := tuple(inputs_of(verb)))
+}
+"""By verb; others ask for nothing. A priority for buried jobs is for the API."""
+
+FILLED = "filled"
+"""The field of a form that was filled in: without it, an action that asks for something shows its form first."""
+
+
+# --- What stands around an action -------------------------------------------------------------------------------------
+
+
+FIELDS = {"state": "states"}
+"""Fields of forms that are called otherwise in `Given`."""
+
+ELSEWHERE = {"tube", "pattern", "rules", "with_body"}
+"""Fields that the page shows in another way."""
+
+
+def given_with(action: Action) -> list[tuple[str, str]]:
+    """What is given with an action: labels and texts."""
+    found = []
+    for field in INPUTS.get(action.verb, ()):
+        value = None if field.name in ELSEWHERE else action.given.get(FIELDS.get(field.name, field.name))
+        if value is not None:
+            found.append((field.label, text_of(field, value)))
+    return found
+
+
+def text_of(field: Input, value: object) -> str:
+    """The value of a field, as people read it."""
+    if isinstance(value, bytes):
+        return preview(value) + "…" * (len(value) > limits.BODY_SHOWN_BYTES) if value else "empty"
+    if isinstance(value, tuple):
+        return ", ".join(value)
+    if field.choices:
+        return dict(field.choices).get(str(value), str(value))
+    return f"{value:g} s" if isinstance(value, int | float) and "seconds" in field.hint else str(value)
+
+
+def way_back(view: View, server: str, target: Target | None, tube: str = "") -> tuple[str, str]:
+    """Where one looks at what an action is about: a text and an address; `tube` is that of chosen jobs, if known."""
+    kept = of_server(view, server)
+    match target:
+        case Ids(ids=(id,)):
+            return "To the job", job_url(view, server, id)
+        case Filter():
+            return "To the jobs", url(
+                view, "/jobs", server=kept, tube=target.tube, state=target.state, text=target.text
+            )
+        case Group():
+            return "To the failures", url(view, "/failures", server=kept, tube=target.tube)
+        case Pattern():
+            return "To the rules", url(view, "/rules", server=kept)
+        case Tube(name=name):
+            return "To the tube", tube_url(view, server, name)
+    return ("To the tube", tube_url(view, server, tube)) if tube else ("To the tubes", url(view, "/tubes", server=kept))
+
 
 SOON_S = 0.3
 """Seconds that the page of a run waits for its end: most need no more."""
@@ -95,7 +218,7 @@ async def show_put(view: View) -> dict[str, Any]:
 
 def asking(view: View, fields: Fields, error: str = "", **more: Any) -> dict[str, Any]:  # noqa: ANN401 - for a template
     """What the form of a verb shows; `fields` are what is filled in already."""
-    verb = VERBS[one(fields, "verb")]
+    verb = VERBS[only_value(fields, "verb")]
     inputs = INPUTS.get(verb.name, ())
     asked = {each.name for each in inputs} | {FILLED}
     return {
@@ -107,14 +230,14 @@ def asking(view: View, fields: Fields, error: str = "", **more: Any) -> dict[str
         "error": error,
         "known_rules": KNOWN_RULES,
         "about": "",
-        "back": way_back(view, one(fields, "server"), place_of(verb, fields), one(fields, "tube")),
+        "back": way_back(view, only_value(fields, "server"), place_of(verb, fields), only_value(fields, "tube")),
         **more,
     }
 
 
 def place_of(verb: Operation, fields: Fields) -> Target | None:
     """What a form is about; None: that is not known yet, or not to be understood."""
-    if one(fields, "scope"):
+    if only_value(fields, "scope"):
         fields = {**fields, "scope": ["all"]}  # the list in which some are chosen, or none
     try:
         return target_of(verb, fields)
@@ -124,12 +247,12 @@ def place_of(verb: Operation, fields: Fields) -> Target | None:
 
 async def asked_for(view: View, fields: Fields) -> Response:
     """The form of an action, filled in with what is there."""
-    verb, more = one(fields, "verb"), dict(fields)
-    server = view.console.server(one(fields, "server"))
+    verb, more = only_value(fields, "verb"), dict(fields)
+    server = view.console.server(only_value(fields, "server"))
     about = ""
     if verb == "set-rules" and "rules" not in fields:
         client = await server.client()
-        pattern = one(fields, "pattern")
+        pattern = only_value(fields, "pattern")
         if "list-rules" in await client.features():
             more["rules"] = [each.text for each in await client.list_rules() if each.pattern == pattern]
     elif verb not in ("set-rules", "put"):
@@ -157,10 +280,10 @@ async def of_job(view: View, server: str, id: int) -> dict[str, list[str]]:
 async def look(view: View) -> Response:
     """The dry run of an action, or the form that it needs first."""
     fields = await form(view.request)
-    if one(fields, "verb") in INPUTS and FILLED not in fields and given_nothing(fields):
+    if only_value(fields, "verb") in INPUTS and FILLED not in fields and given_nothing(fields):
         return await asked_for(view, fields)
     try:
-        made = await dry_run(view.console, read(fields))
+        made = await dry_run(view.console, read_action(fields))
     except RefusedError as error:
         return refused(view, fields, error)
     return dry(view, made)
@@ -183,7 +306,8 @@ async def begin(view: View) -> Response:
     """
     fields = await form(view.request)
     try:
-        action, (highest, typed), mark = read(fields), confirmation(fields), one(fields, MARK)[:MARK_CHARS]
+        action, mark = read_action(fields), only_value(fields, MARK)[:MARK_CHARS]
+        highest, typed = confirmation(fields)
     except RefusedError as error:
         return refused(view, fields, error)
     try:
@@ -200,7 +324,7 @@ async def begin(view: View) -> Response:
 
 def refused(view: View, fields: Fields, error: RefusedError) -> Response:
     """The form again, with what is wrong."""
-    if one(fields, "verb") not in VERBS:
+    if only_value(fields, "verb") not in VERBS:
         raise HTTPException(400, str(error))
     return render.page(view, FORM, asking(view, {**fields, FILLED: ["1"]}, str(error)), 409)
 

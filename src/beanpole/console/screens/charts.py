@@ -1,17 +1,20 @@
 """Charts as SVG: no script and no style of their own, and a text for those who do not see them.
 
-Colours are classes of the style sheet: ``s0`` to ``s5``, beside ``chart``, ``grid``, ``line``, ``bar``, ``spark``. All
-texts are escaped here, so that templates take the result as it is.
+Colours are classes of the style sheet: ``s0`` to ``s5``, beside ``chart``, ``grid``, ``line``, ``spark``. All texts are
+escaped here, so that templates take the result as it is.
 """
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from itertools import groupby
 from math import floor, log10
+from typing import Any
 
 from markupsafe import Markup
 
-from beanpole.console.live.history import Series
+from beanpole.console.history import Key, Series, SpanName
+from beanpole.console.screens.screen import View
+from beanpole.console.servers import Seen
 
 WIDTH, HEIGHT = 640, 180
 """Of a chart, in units that the page stretches."""
@@ -202,3 +205,54 @@ def histogram(counts: Sequence[int], bounds: Sequence[str], title: str = "") -> 
         '<figure class="chart-box"><figcaption>{}</figcaption><svg class="chart" role="img" viewBox="0 0 {} {}">'
         "<title>{}</title><desc>{}</desc>{}</svg></figure>"
     ).format(title, WIDTH, HEIGHT, title, "; ".join(f"{name}: {count}" for count, name in named), parts)
+
+
+# --- Of servers and tubes ---------------------------------------------------------------------------------------------
+
+
+LINES_MAX = 6
+"""Servers that have lines of their own in a chart: there are so many colours."""
+
+STATES: tuple[Key, ...] = ("ready", "reserved", "delayed", "buried")
+
+RATES: tuple[Key, ...] = ("put/s", "reserved/s", "deleted/s", "failed/s")
+
+SPANS: tuple[tuple[SpanName, str], ...] = (("15m", "15 minutes"), ("6h", "6 hours"))
+
+
+def span_of(view: View) -> SpanName:
+    """For how long charts look back: ``?span=``."""
+    return "6h" if view.query.get("span") == "6h" else "15m"
+
+
+def charts_of(seen: Seen, span: SpanName, tube: str | None = None) -> list[Markup]:
+    """The charts of a server, or of one tube."""
+    history = seen.server.history
+
+    def of(*keys: Key) -> list[Any]:
+        return [history.series(key, tube, span) for key in keys]
+
+    return [
+        line(of(*STATES), STATES, "", "Jobs", colors=("s0", "s4", "s2", "s3")),
+        line(
+            of(*RATES), ("put", "reserved", "deleted", "failed"), "", "Jobs a second", colors=("s0", "s4", "s1", "s3")
+        ),
+        line(of("oldest_ready"), ("oldest",), " s", "Oldest ready job, seconds", colors=("s2",)),
+        line(of("ready_p99"), ("99 % waited",), " s", "99 % of jobs were ready for, seconds", colors=("s5",)),
+    ]
+
+
+def charts_of_several(seens: Sequence[Seen], span: SpanName) -> list[Markup]:
+    """The charts of several servers, each a line."""
+    shown = seens[:LINES_MAX]
+    names = [seen.server.name for seen in shown]
+    wanted: tuple[tuple[Key, str, str], ...] = (
+        ("ready", "", "Ready jobs"),
+        ("deleted/s", "", "Jobs deleted a second"),
+        ("failed/s", "", "Jobs failed a second"),
+        ("oldest_ready", " s", "Oldest ready job, seconds"),
+    )
+    return [
+        line([seen.server.history.series(key, None, span) for seen in shown], names, unit, title)
+        for key, unit, title in wanted
+    ]

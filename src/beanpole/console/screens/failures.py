@@ -9,12 +9,11 @@ from msgspec.structs import replace
 
 from beanpole.console import limits
 from beanpole.console.reading import failures
-from beanpole.console.reading.export import Pieces
 from beanpole.console.reading.failures import Failure, FailureFilter, Failures, Group, Stretch
-from beanpole.console.screens.asked import Heard, ask_all, number
-from beanpole.console.screens.screen import Screen, View
+from beanpole.console.screens.screen import Heard, Screen, View, ask_all, number
 from beanpole.console.servers import holders
 from beanpole.console.single_flight import look_ends_at
+from beanpole.console.streams import Pieces
 
 STATES: tuple[tuple[failures.Where, str], ...] = (
     ("", "any"),

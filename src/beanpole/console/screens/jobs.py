@@ -1,24 +1,28 @@
-"""The jobs of a tube in a state: a page of them, or those in whose body a text stands."""
+"""The jobs of a tube in a state: a page of them, or those in whose body a text stands; and one job with its body."""
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any
 
 from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
 
 from beanpole.client import JobInfo, StatsTube
 from beanpole.client.extensions import ID_MAX
 from beanpole.console import limits
 from beanpole.console.actions.action import VERBS
-from beanpole.console.live.streams import MEDIA_TYPE
+from beanpole.console.answers import HEADERS
 from beanpole.console.reading import failures
-from beanpole.console.reading.bodies import preview, visible
-from beanpole.console.reading.export import record_of
-from beanpole.console.reading.jobs import STATES, Found, JobFilter, find, pages
+from beanpole.console.reading.bodies import Shown, preview, shown, visible
+from beanpole.console.reading.jobs import STATES, Found, JobFilter, JobSeen, find, job_seen, pages, whole_body
 from beanpole.console.reading.tubes import tubes_of
 from beanpole.console.screens import links, words
 from beanpole.console.screens.screen import Screen, View
+from beanpole.console.security.access import visitor_of
 from beanpole.console.servers import Server
-from beanpole.errors import ArgumentError, NotFoundError
+from beanpole.console.streams import MEDIA_TYPE, record_of
+from beanpole.errors import ArgumentError, JobTooBigError, NotFoundError
 from beanpole.operations.table import Operation
 from beanpole.protocol import wire
 
@@ -176,3 +180,62 @@ async def some_tubes(view: View) -> list[StatsTube]:
 
 
 SCREEN = Screen("/jobs", "jobs.html", show, live=("counts",), title="Jobs", key="j", lines=lines)
+
+
+# --- One job ----------------------------------------------------------------------------------------------------------
+
+
+DEAD = {"died", "failed"}
+"""The reasons of `explain` that say what was, not what is."""
+
+
+async def show_job(view: View) -> dict[str, Any]:
+    """Returns what is known of a job. Raises HTTPException: there is none."""
+    id = whole(view.request.path_params["id"], "id")
+    try:
+        found = await job_seen(view.server, id, limits.JSON_BYTES_MAX)
+    except NotFoundError:
+        raise HTTPException(404, f"there is no job {id}: it is done, or was deleted, or never was") from None
+    verbs, lacking = await verbs_of(view.server, found.info.state, [found.info])
+    reasons = found.explanation.reasons if found.explanation else []
+    return {
+        "id": id,
+        "job": found.info,
+        "stats": found.stats,
+        "key": visible(found.info.key or ""),
+        "counters": COUNTERS,
+        "verbs": [(each.name, each.text, "danger" if each.is_danger else "") for each in verbs],
+        "lacking": lacking,
+        "explanation": found.explanation,
+        "reasons": [(each.word, visible(each.text)) for each in reasons if each.word not in DEAD],
+        "deaths": [(each.word, visible(each.text)) for each in reasons if each.word in DEAD],
+        "hides_bodies": view.server.hide_bodies,
+        "body": None if view.server.hide_bodies else body_of(found, view.query.get("as", "")),
+    }
+
+
+def body_of(found: JobSeen, kind: str) -> Shown:
+    """The body as it was asked for."""
+    body = found.info.body
+    return shown(body, len(body) if found.info.size is None else found.info.size, kind)
+
+
+async def download(request: Request) -> Response:
+    """The whole body as a file that no browser opens."""
+    view = View(request, request.app.state.console, visitor_of(request))
+    id = whole(request.path_params["id"], "id")
+    if view.server.hide_bodies:
+        raise HTTPException(403, "bodies are hidden: this console was started with --http-hide-bodies")
+    try:
+        body = await whole_body(view.server, id)
+    except NotFoundError:
+        raise HTTPException(404, f"there is no job {id}") from None
+    except JobTooBigError as error:
+        raise HTTPException(413, str(error)) from None
+    headers = {**HEADERS, "Content-Disposition": f'attachment; filename="job-{id}"'}
+    return Response(body, headers=headers, media_type="application/octet-stream")
+
+
+JOB = Screen("/jobs/{id}", "job.html", show_job)
+
+ROUTES = (Route("/jobs/{id}/body", download),)

@@ -11,10 +11,9 @@ from beanpole.console import limits
 from beanpole.console.answers import is_https
 from beanpole.console.screens import render
 from beanpole.console.screens.screen import Screen, View, nothing
-from beanpole.console.security import forms
-from beanpole.console.security.access import Access
+from beanpole.console.security import guard
+from beanpole.console.security.access import Access, visitor_of
 from beanpole.console.security.guard import cookie_name, slow_down
-from beanpole.console.security.visitors import visitor_of
 
 SCREEN = Screen("/login", "login.html", nothing, title="")
 
@@ -27,7 +26,7 @@ async def show(request: Request) -> Response:
 
 async def log_in(request: Request) -> Response:
     """Takes the token."""
-    access, sent = access_of(request), await forms.form(request)
+    access, sent = access_of(request), await guard.form(request)
     to = local(sent.get("to", ["/"])[0])
     token = access.token(sent.get("token", [""])[0].strip())
     if token is None:

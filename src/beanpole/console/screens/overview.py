@@ -1,20 +1,85 @@
-"""The first page: how all servers are, what is wrong with them, and which tubes are at work."""
+"""The first page: how all servers are, what is wrong with them, and which tubes are at work.
+
+What is wrong the doctor finds, out of the samples that the console takes anyway: no visit of its own, and no wait. A
+sample is compared with one of up to a minute before. No job is inspected: checks that need its body or its age say
+nothing here, `beanpole doctor` has them all.
+"""
 
 import contextlib
+from collections import deque
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 from beanpole.client import Stats
-from beanpole.console.errors import AwayError
-from beanpole.console.live.seen import Seen
-from beanpole.console.reading import findings
-from beanpole.console.screens import drawn
-from beanpole.console.screens.asked import look, state_of
-from beanpole.console.screens.screen import Screen, View
+from beanpole.console.reading.tubes import dead_tubes
+from beanpole.console.screens import charts
+from beanpole.console.screens.screen import Screen, View, look, state_of
 from beanpole.console.screens.tubes import Row, oldest, rows_of, spark
-from beanpole.console.servers import are_asked
+from beanpole.console.servers import Seen, Server, are_asked
+from beanpole.console.single_flight import AwayError
 from beanpole.errors import BeanpoleError
-from beanpole.observe.findings import Finding, Severity
+from beanpole.observe.doctor import diagnose
+from beanpole.observe.findings import Finding, Severity, Visit
+from beanpole.observe.sampling import Sample
+
+# --- The doctor -------------------------------------------------------------------------------------------------------
+
+
+SECOND_NS = 1_000_000_000
+
+KEPT_FOR_NS = 60 * SECOND_NS
+"""How old the sample is at most that the last one is compared with: a burst that was just put is no trouble yet."""
+
+APART_NS = 5 * SECOND_NS
+"""Between samples that are kept."""
+
+LATER_NS = 600 * SECOND_NS
+"""After so long without a look, nothing is compared: what was then is no news."""
+
+Findings = list[tuple[str, Finding]]
+"""The names of checks, and what they have found, the worst first."""
+
+
+class Doctor:
+    """Who looks at one server again and again."""
+
+    def __init__(self) -> None:
+        self._kept: deque[Sample] = deque()
+        self._last: Sample | None = None
+        self._found: Findings = []
+
+    def look(self, sample: Sample, dead: frozenset[str], own_connections: int) -> Findings:
+        """Returns what is found in a sample; the same one is looked at once."""
+        if sample is not self._last:
+            self._last, self._found = sample, diagnose(self._visit(sample, dead, own_connections))
+        return self._found
+
+    def _visit(self, sample: Sample, dead: frozenset[str], own_connections: int) -> Visit:
+        if self._kept and sample.at_ns - self._kept[-1].at_ns > LATER_NS:
+            self._kept.clear()
+        if not self._kept or sample.at_ns - self._kept[-1].at_ns >= APART_NS:
+            self._kept.append(sample)
+        while len(self._kept) > 2 and sample.at_ns - self._kept[0].at_ns > KEPT_FOR_NS:
+            self._kept.popleft()
+        before = self._kept[0]
+        return Visit(before, sample, dead_tubes=dead, own_connections=own_connections)
+
+
+async def find_wrong(server: Server, sample: Sample) -> Findings:
+    """Returns what is wrong with a server that leads; nothing of one that follows: its leader knows."""
+    if not sample.leads:
+        return []
+    dead: frozenset[str] = frozenset()
+    with suppress(AwayError, BeanpoleError, OSError):
+        client = await server.client()
+        if "list-rules" in await client.features():
+            dead = frozenset(dead_tubes(await client.list_rules()))
+    return server.kept(Doctor).look(sample, dead, server.own_connections)
+
+
+# --- The page ---------------------------------------------------------------------------------------------------------
+
 
 TUBES_SHOWN = 10
 """Tubes of the overview, those at which most happens."""
@@ -91,7 +156,7 @@ async def found(seens: Sequence[Seen]) -> list[tuple[Seen, str, str, Finding]]:
         (seen, KINDS[finding.severity], name, finding)
         for seen in seens
         if seen.sample is not None and not seen.is_away
-        for name, finding in await findings.find(seen.server, seen.sample)
+        for name, finding in await find_wrong(seen.server, seen.sample)
     ]
     return sorted(rows, key=lambda row: -row[3].severity)
 
@@ -108,15 +173,15 @@ def at_work(rows: Sequence[Row]) -> list[Row]:
 
 async def show(view: View) -> dict[str, Any]:
     """Returns the servers with what is known of each."""
-    seens, span = await look(view), drawn.span_of(view)
+    seens, span = await look(view), charts.span_of(view)
     wrong = await found(seens)
     tubes = at_work(await rows_of(seens))
     return {
         "seens": seens,
         "servers": [(seen, *state_of(seen), oldest_of(seen), lateness(seen)) for seen in seens],
         "figures": figures(seens, await led_elsewhere(seens)),
-        "drawn": drawn.one(seens[0], span) if len(seens) == 1 else drawn.several(seens, span),
-        "spans": drawn.SPANS,
+        "drawn": charts.charts_of(seens[0], span) if len(seens) == 1 else charts.charts_of_several(seens, span),
+        "spans": charts.SPANS,
         "span": span,
         "findings": wrong[:FINDINGS_SHOWN],
         "more_findings": len(wrong) - FINDINGS_SHOWN,

@@ -2,13 +2,12 @@
 
 from typing import Any
 
-from beanpole.console.reading import rules
-from beanpole.console.reading.export import Pieces
-from beanpole.console.reading.rules import RuleSet
-from beanpole.console.screens.asked import ask_all
-from beanpole.console.screens.inputs import KNOWN_RULES
-from beanpole.console.screens.screen import Screen, View
+from beanpole.console.reading import tubes
+from beanpole.console.reading.tubes import RuleSet
+from beanpole.console.screens.actions import KNOWN_RULES
+from beanpole.console.screens.screen import Screen, View, ask_all
 from beanpole.console.servers import Server, holders
+from beanpole.console.streams import Pieces
 from beanpole.errors import ArgumentError
 from beanpole.protocol import wire
 
@@ -30,14 +29,14 @@ async def show(view: View) -> dict[str, Any]:
     tube, pattern = view.query.get("tube", ""), view.query.get("pattern", "")
 
     async def ask(server: Server) -> tuple[bool, list[RuleSet]]:
-        return await rules.has_rules(server), await rules.all_rules(server)
+        return await tubes.has_rules(server), await tubes.all_rules(server)
 
     heard, away = await ask_all(view, ask)
     rows = [(each.server.name, found) for each in heard for found in each.value[1]]
     applying = [
         (each.server.name, next((one for one in each.value[1] if one.pattern == found), None))
         for each in heard
-        for found in (rules.pattern_for(tube, [one.pattern for one in each.value[1]]),)
+        for found in (tubes.pattern_for(tube, [one.pattern for one in each.value[1]]),)
         if each.value[0]
     ]
     edited = next((found for _, found in rows if found.pattern == pattern), None)
@@ -53,7 +52,7 @@ async def show(view: View) -> dict[str, Any]:
         "shown": TUBES_SHOWN,
         "servers": [each.server.name for each in heard if each.value[0]],
         "missing": [each.server.name for each in heard if not each.value[0]],
-        "needs": rules.NEEDS,
+        "needs": tubes.NEEDS_RULES,
         "several": len(view.servers) > 1,
     }
 
@@ -63,7 +62,7 @@ async def lines(view: View) -> Pieces:
     for server in await holders(view.servers):
         yield [
             {"server": server.name, "pattern": each.pattern, "rules": dict(each.rules), "tubes": each.tubes}
-            for each in await rules.all_rules(server)
+            for each in await tubes.all_rules(server)
         ]
 
 

@@ -1,18 +1,22 @@
-"""What a screen is, and the view in which one is shown.
+"""What a screen is, the view in which one is shown, and what the servers of a view say.
 
 A screen is a template and what it shows. The blocks of the template that are named `live` are sent again, as often as
 there is something new, to a browser that asks for the screen's own address as ``text/event-stream``.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from starlette.requests import Request
 
-from beanpole.console.reading.export import Pieces
-from beanpole.console.security.visitors import Visitor
-from beanpole.console.servers import Console, Server
+from beanpole.console.health import is_ready
+from beanpole.console.security.access import Visitor
+from beanpole.console.servers import Console, Seen, Server, holders, see
+from beanpole.console.single_flight import AwayError
+from beanpole.console.streams import Pieces
+from beanpole.errors import ConnectionLostError
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,3 +75,63 @@ class Screen:
 
     lines: Callable[[View], Pieces] | None = field(default=None, kw_only=True)
     """The whole list that it shows a page of, as JSON lines: at the same address with `.jsonl`. None: it is no list."""
+
+
+T = TypeVar("T")
+
+NUMBER_DIGITS_MAX = 19
+"""Digits of a number in an address: it stays below 2**64."""
+
+
+@dataclass(frozen=True, slots=True)
+class Heard(Generic[T]):
+    """What a server has answered."""
+
+    server: Server
+    value: T
+
+
+@dataclass(frozen=True, slots=True)
+class Away:
+    """A server that has not."""
+
+    server: Server
+    reason: str
+
+
+async def look(view: View) -> list[Seen]:
+    """The servers that a view is about, as they are."""
+    return list(await asyncio.gather(*(see(server) for server in view.servers)))
+
+
+def state_of(seen: Seen) -> tuple[str, str, str]:
+    """How a server is: a word, its class, and a sentence."""
+    if seen.is_away or seen.sample is None:
+        return "away", "bad", seen.reason
+    takes, why = is_ready(seen.sample.stats)
+    if not takes:
+        return "closed", "warn", why
+    return ("ok", "ok", why) if seen.sample.leads else ("follows", "", why)
+
+
+async def ask_all(view: View, ask: Callable[[Server], Awaitable[T]]) -> tuple[list[Heard[T]], list[Away]]:
+    """Asks all servers of a view at once, and each cluster once. Raises AwayError: none of them has answered."""
+
+    async def of(server: Server) -> Heard[T] | Away:
+        try:
+            return Heard(server, await ask(server))
+        except (AwayError, ConnectionLostError, OSError) as error:
+            return Away(server, str(error) or type(error).__name__)
+
+    found = await asyncio.gather(*map(of, await holders(view.servers)))
+    heard = [each for each in found if isinstance(each, Heard)]
+    away = [each for each in found if isinstance(each, Away)]
+    if not heard:
+        raise AwayError(away[0].reason)
+    return heard, away
+
+
+def number(view: View, name: str) -> int | None:
+    """A whole number of the address; None if it is none."""
+    text = view.query.get(name, "")
+    return int(text) if text.isascii() and text.isdecimal() and len(text) <= NUMBER_DIGITS_MAX else None

@@ -4,10 +4,9 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from beanpole.client import Stats
-from beanpole.console.live.seen import Seen
 from beanpole.console.screens import words
-from beanpole.console.screens.asked import look, state_of
-from beanpole.console.screens.screen import Screen, View
+from beanpole.console.screens.screen import Screen, View, look, state_of
+from beanpole.console.servers import Seen
 from beanpole.observe.sampling import role_of
 
 LOG_KEYS = ("log-bytes", "log-live-bytes", "log-free-bytes")

@@ -7,42 +7,38 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from beanpole.console.answers import keep_open
-from beanpole.console.live.streams import MEDIA_TYPE, Pace, Streams, event_stream
-from beanpole.console.reading.export import exported
 from beanpole.console.screens import (
     actions,
-    api,
-    busy,
+    examples,
     failures,
-    job,
     jobs,
     overview,
     render,
     rules,
     servers,
     sessions,
-    tube,
     tubes,
 )
 from beanpole.console.screens.links import ENDING
 from beanpole.console.screens.screen import Screen, View
-from beanpole.console.security.visitors import visitor_of
+from beanpole.console.security.access import visitor_of
+from beanpole.console.streams import MEDIA_TYPE, Pace, Streams, event_stream, exported
 
 SCREENS: tuple[Screen, ...] = (
     overview.SCREEN,
     tubes.SCREEN,
-    tube.SCREEN,
+    tubes.TUBE,
     jobs.SCREEN,
-    job.SCREEN,
+    jobs.JOB,
     failures.SCREEN,
-    busy.SCREEN,
+    sessions.BUSY,
     sessions.SCREEN,
     rules.SCREEN,
     servers.SCREEN,
     actions.RUNS,
     actions.RUN,
     actions.PUT,
-    api.SCREEN,
+    examples.SCREEN,
 )
 """In the order of the navigation."""
 
@@ -88,5 +84,5 @@ ROUTES = (
     *actions.ROUTES,
     *(Route(screen.path, answer(screen)) for screen in SCREENS),
     *(Route(screen.path + ENDING, lines(screen)) for screen in SCREENS if screen.lines),
-    *job.ROUTES,
+    *jobs.ROUTES,
 )

@@ -1,23 +1,27 @@
-"""The list of all tubes: sorted, filtered, with the columns that were chosen, a hundred on a page."""
+"""The list of all tubes: sorted, filtered, with the columns that were chosen, a hundred on a page; and one tube."""
 
-from collections.abc import Callable, Iterable, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from markupsafe import Markup
+from starlette.exceptions import HTTPException
 
-from beanpole.client import StatsTube
-from beanpole.console.errors import AwayError
-from beanpole.console.live.seen import Seen
-from beanpole.console.reading.export import Pieces
+from beanpole.client import Explanation, StatsTube
+from beanpole.console.reading import failures, jobs, sessions, tubes
+from beanpole.console.reading.bodies import preview
 from beanpole.console.reading.tubes import tubes_of
 from beanpole.console.screens import charts, words
-from beanpole.console.screens.asked import look
-from beanpole.console.screens.screen import Screen, View
-from beanpole.console.servers import are_asked
-from beanpole.errors import BeanpoleError
-from beanpole.observe.growth import Rates
+from beanpole.console.screens.links import NAMELESS
+from beanpole.console.screens.screen import Screen, View, look
+from beanpole.console.servers import Seen, are_asked, see
+from beanpole.console.single_flight import AwayError
+from beanpole.console.streams import Pieces
+from beanpole.errors import ArgumentError, BeanpoleError, NotFoundError, UnsupportedError
+from beanpole.observe.growth import UNKNOWN, Rates
 from beanpole.observe.sampling import OLDEST
+from beanpole.protocol import wire
 
 TUBES_PER_PAGE = 100
 """Rows of a page."""
@@ -238,3 +242,143 @@ async def show(view: View) -> dict[str, Any]:
 
 
 SCREEN = Screen("/tubes", "tubes.html", show, live=("away", "rows", "count"), title="Tubes", key="t", lines=lines)
+
+
+# --- One tube ---------------------------------------------------------------------------------------------------------
+
+
+T = TypeVar("T")
+
+JOBS_SHOWN = 5
+"""Jobs of each state."""
+
+BODY_BYTES = 200
+"""Of each of their bodies."""
+
+SESSIONS_SHOWN = 10
+
+CLOSED = {"paused", "rate", "concurrency"}
+"""The words of the reasons for which a tube hands out no jobs, though it has some and workers wait."""
+
+TROUBLE = CLOSED | {"full", "unwatched"}
+"""Those that somebody should look at."""
+
+COUNTS: tuple[tuple[str, str], ...] = (
+    ("total-jobs", "put"),
+    ("jobs-reserved", "reserved"),
+    ("cmd-delete", "deleted"),
+    ("jobs-released", "given back"),
+    ("jobs-buried", "buried"),
+    ("jobs-kicked", "kicked"),
+    ("jobs-timed-out", "timed out"),
+    ("jobs-lost", "lost: their worker's connection ended"),
+    ("jobs-dead", "died by a rule"),
+    ("jobs-expired", "expired"),
+    ("jobs-moved-in", "moved here"),
+    ("jobs-moved-out", "moved away"),
+    ("jobs-cleared", "cleared"),
+    ("jobs-replaced", "replaced by another put"),
+    ("puts-merged", "puts merged into a job that was there"),
+    ("puts-refused", "puts refused by a rule"),
+    ("cmd-pause-tube", "pauses"),
+)
+"""What is counted since the tube came into being, and what it is called."""
+
+
+@dataclass(frozen=True, slots=True)
+class Next:
+    """The next jobs of a state."""
+
+    state: str
+    jobs: list[tuple[Any, str, str]]
+    """Each with the beginning of its body, and why it failed, if it has."""
+    count: int
+    missing: str = ""
+
+
+def name_of(view: View) -> str:
+    """The name of the tube. Raises HTTPException: no tube can have it."""
+    name = str(view.request.path_params["tube"])
+    if name == NAMELESS:
+        name = view.query.get("tube", "")
+    try:
+        wire.tube_name(name)
+    except ArgumentError as error:
+        raise HTTPException(404, str(error)) from None
+    return name
+
+
+async def known(answer: Awaitable[T], otherwise: T) -> T:
+    """What a server answers; where it can't, something else."""
+    try:
+        return await answer
+    except (AwayError, BeanpoleError, OSError):
+        return otherwise
+
+
+async def following(seen: Seen, tube: StatsTube, state: jobs.State) -> Next:
+    """The next jobs of a state, none where there are none."""
+    count = int(getattr(tube, f"current_jobs_{state}"))
+    if not count:
+        return Next(state, [], 0)
+    wanted = jobs.JobFilter(tube.name, state, order="next", limit=JOBS_SHOWN)
+    found = await known(jobs.find(seen.server, wanted, bodies=BODY_BYTES), None)
+    if found is None:
+        return Next(state, [], count, "the server does not answer")
+    whys = failures.first_lines(found)
+    return Next(state, [(job, preview(job.body), whys.get(job.id, "")) for job in found.jobs], count, found.missing)
+
+
+async def explained(seen: Seen, name: str) -> tuple[Explanation | None, str]:
+    """Why it hands out no jobs, and why that is not known."""
+    try:
+        return await (await seen.server.client()).explain_tube(name), ""
+    except NotFoundError:
+        return None, ""
+    except UnsupportedError:
+        return None, "needs explain-tube, which this server does not have"
+    except (AwayError, BeanpoleError, OSError) as error:
+        return None, str(error)
+
+
+async def show_tube(view: View) -> dict[str, Any]:
+    """Returns the tube, which need not be there now."""
+    name = name_of(view)
+    seen, span = await see(view.server), charts.span_of(view)
+    row = next((row for row in await rows_of([seen]) if row.tube.name == name), None)
+    is_there = row is not None
+    tube = row.tube if row is not None else StatsTube({}, name=name)
+    nothing = sessions.Waiting(missing="the server does not answer")
+    states = asyncio.gather(*(following(seen, tube, state) for state in jobs.STATES))
+    (why, why_not), waiting, applied = await asyncio.gather(
+        explained(seen, name),
+        known(sessions.who_waits(seen.server, name), nothing),
+        known(tubes.rules_of(seen.server, name), None),
+    )
+    return {
+        "seen": seen,
+        "name": name,
+        "is_there": is_there,
+        "tube": tube,
+        "rates": row.rates if row is not None else UNKNOWN,
+        "oldest": oldest(row.tube) if row is not None else None,
+        "why": why,
+        "why_not": why_not,
+        "is_closed": why is not None and any(each.word in CLOSED for each in why.reasons),
+        "trouble": TROUBLE,
+        "waiting": waiting,
+        "sessions_shown": SESSIONS_SHOWN,
+        "rules": applied,
+        "has_rules": await known(tubes.has_rules(seen.server), otherwise=False),
+        "states": await states,
+        "drawn": charts.charts_of(seen, span, name),
+        "spans": charts.SPANS,
+        "span": span,
+        "counts": [(tube.raw[key], text) for key, text in COUNTS if key in tube.raw],
+        "lacks_counts": is_there and "jobs-reserved" not in tube.raw,
+        "needs": NEEDS,
+        "hides_bodies": seen.server.hide_bodies,
+    }
+
+
+TUBE = Screen("/tubes/{tube:path}", "tube.html", show_tube, live=("now", "pausing", "why", "next", "charts", "waiting"))

@@ -1,4 +1,4 @@
-"""Which token or cookie is whose.
+"""Who a visitor is: which token or cookie is whose, and how long who tries wrong ones waits.
 
 A cookie holds nothing but who has logged in, until when, a number that only it has, and a signature that only the token
 can have made. So it outlives a restart of the console, and it ends with the token.
@@ -7,15 +7,79 @@ can have made. So it outlives a restart of the console, and it ends with the tok
 import hmac
 import secrets
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from starlette.requests import Request
+
 from beanpole.console import limits
-from beanpole.console.clock import Clock
 from beanpole.console.sampler import Logger
-from beanpole.console.security.attempts import Attempts
 from beanpole.console.security.tokens import Token, TokenFile
-from beanpole.console.security.visitors import Visitor
+from beanpole.console.settings import Clock
+
+READ_ONLY = "read-only: this console was started without --http-token-file"
+"""Why a visitor may not change anything: there is no other reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class Visitor:
+    """Somebody who sends requests, and what they may do."""
+
+    name: str = "anybody"
+    """Whose token it is, for the log."""
+
+    may_change: bool = False
+    """Whether actions are allowed."""
+
+    form_token: str = ""
+    """What each form of a page must bring back; empty: there is no cookie."""
+
+    may_see: bool = True
+    """Whether they may know anything of the servers; else they have yet to log in."""
+
+
+STRANGER = Visitor("nobody", may_see=False)
+"""Who has not logged in, where one must."""
+
+
+def visitor_of(request: Request) -> Visitor:
+    """The visitor who sent a request, as the guard has identified them."""
+    found = request.scope.get("state", {}).get("visitor")
+    return found if isinstance(found, Visitor) else Visitor()
+
+
+WRONG_TOKEN_S = 0.25
+"""Seconds that the answer to a first wrong token waits; each further one twice as long."""
+
+WRONG_TOKEN_S_MAX = 5
+"""Seconds that it waits at most."""
+
+WRONG_TOKEN_FORGOTTEN_S = 600
+"""Seconds after which a wrong token is forgotten."""
+
+WRONG_TOKEN_PEERS_MAX = 1_000
+"""Peers whose wrong tokens are counted: the last ones."""
+
+
+class Attempts:
+    """What each peer has tried in vain, of the last peers."""
+
+    def __init__(self, now_ns: Callable[[], int]) -> None:
+        self._now_ns = now_ns
+        self._peers: OrderedDict[str, tuple[int, int]] = OrderedDict()
+
+    def wrong(self, peer: str) -> float:
+        """Notes a wrong token of a peer; returns for how many seconds its answer has to wait."""
+        now_ns = self._now_ns()
+        count, at_ns = self._peers.pop(peer, (0, now_ns))
+        if now_ns - at_ns > WRONG_TOKEN_FORGOTTEN_S * 1e9:
+            count = 0
+        self._peers[peer] = (count + 1, now_ns)
+        if len(self._peers) > WRONG_TOKEN_PEERS_MAX:
+            self._peers.popitem(last=False)
+        return min(WRONG_TOKEN_S_MAX, WRONG_TOKEN_S * 2.0 ** min(count, 30))
+
 
 ENDED_SESSIONS_MAX = 10_000
 """Sessions of which is kept that they were ended: each takes about 200 bytes, and one needs a token to make one."""

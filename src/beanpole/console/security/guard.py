@@ -1,4 +1,4 @@
-"""What a request must bring before any page is asked.
+"""What a request must bring before any page is asked, and what every answer says to browsers.
 
 Whether a server is well is nobody's secret, and neither are its metrics: they are served to all who reach the console.
 Everything else is for visitors. Without a file of tokens these are whoever reaches it on this machine, and they may
@@ -12,19 +12,149 @@ for that.
 
 import asyncio
 import hmac
-from collections.abc import Awaitable, Callable
-from urllib.parse import quote
+import ipaddress
+import re
+from collections.abc import Awaitable, Callable, Collection
+from urllib.parse import parse_qs, quote
 
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import Response
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.responses import PlainTextResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from beanpole.console import limits
 from beanpole.console.answers import idling
-from beanpole.console.security import forms
-from beanpole.console.security.access import COOKIE, Access
-from beanpole.console.security.visitors import READ_ONLY, STRANGER, Visitor
+from beanpole.console.security.access import COOKIE, READ_ONLY, STRANGER, Access, Visitor
+
+# --- Names of this console --------------------------------------------------------------------------------------------
+
+
+HOST = re.compile(r"(?:\[[^][]*\]|[^][:]*)(?::[0-9]*)?")
+"""A host, in brackets if there are colons in it, and maybe a port: nothing stands behind."""
+
+
+def host_of(text: str) -> str:
+    """The host in a Host header, in small letters, without its port and without brackets."""
+    text = text.strip().lower()
+    if text.startswith("["):
+        return text[1:].partition("]")[0]
+    return text.partition(":")[0].removesuffix(".")
+
+
+def is_allowed(text: str, names: Collection[str]) -> bool:
+    """Whether a Host header names the console."""
+    if not HOST.fullmatch(text.strip()):
+        return False
+    host = host_of(text)
+    if host == "localhost" or host in names:
+        return True
+    try:
+        ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        return False
+    return True
+
+
+class Hosts:
+    """Refuses requests for a name that nobody has given to the console."""
+
+    def __init__(self, app: ASGIApp, names: Collection[str]) -> None:
+        self._app = app
+        self._names = frozenset(host_of(name) for name in names)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers a request."""
+        if scope["type"] == "http" and any(
+            not is_allowed(each, self._names) for each in Headers(scope=scope).getlist("host")
+        ):
+            answer = PlainTextResponse(
+                "This console does not know the name in Host; --http-host NAME allows it.\n", 421
+            )
+            await answer(scope, receive, send)
+        else:
+            await self._app(scope, receive, send)
+
+
+# --- Answers ----------------------------------------------------------------------------------------------------------
+
+
+SAFE = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self';"
+        " form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    # Nobody else learns of an address. `no-referrer` would say no more to others, but with it browsers send
+    # `Origin: null` with our own forms, and the guard could not know them.
+    "Referrer-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+
+
+class SafeAnswers:
+    """Adds them to whatever is answered, unless it says something else."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers a request."""
+
+        async def sent(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in SAFE.items():
+                    headers.setdefault(name, value)
+            await send(message)
+
+        await self._app(scope, receive, sent)
+
+
+# --- Forms ------------------------------------------------------------------------------------------------------------
+
+
+FORM_FIELDS_MAX = 10_000
+"""Fields of a form."""
+
+Form = dict[str, list[str]]
+"""The fields in their order, each with all its values; empty ones too."""
+
+FORM_TYPE = "application/x-www-form-urlencoded"
+
+
+async def form(request: Request) -> Form:
+    """The fields of a request that the guard has let through."""
+    found: Form = request.scope["state"]["form"]
+    return found
+
+
+async def read_form(request: Request, bytes_max: int) -> Form:
+    """Reads the fields of a form. Raises HTTPException: it is none, or too long."""
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != FORM_TYPE:
+        raise HTTPException(415, f"a form is {FORM_TYPE}")
+    pieces, length = [], 0
+    with idling(request):
+        async for piece in request.stream():
+            length += len(piece)
+            if length > bytes_max:
+                raise HTTPException(413, f"a form has {bytes_max} bytes at most")
+            pieces.append(piece)
+    try:
+        return parse_qs(
+            b"".join(pieces).decode("ascii"),
+            keep_blank_values=True,
+            errors="strict",
+            max_num_fields=FORM_FIELDS_MAX,
+        )
+    except ValueError:
+        raise HTTPException(
+            400, f"this is no form, or has more than {FORM_FIELDS_MAX} fields, or is not UTF-8"
+        ) from None
+
+
+# --- Visitors ---------------------------------------------------------------------------------------------------------
+
 
 FORM_BYTES_MAX = 2 * 1024 * 1024
 """Bytes of any other form: a body of a job, escaped, or the IDs of a long list."""
@@ -97,7 +227,7 @@ class Guard:
             check_origin(request)
         if is_api(request):
             return
-        form = await forms.read(request, limits.LOGIN_BYTES_MAX if is_login else FORM_BYTES_MAX)
+        form = await read_form(request, limits.LOGIN_BYTES_MAX if is_login else FORM_BYTES_MAX)
         given = form.pop("form_token", [""])[0]
         if visitor.form_token and not hmac.compare_digest(given.encode(), visitor.form_token.encode()):
             raise HTTPException(403, "This form is of another session; go back, load its page again, and send it then.")

@@ -12,10 +12,10 @@ from starlette.applications import Starlette
 from starlette.types import Message
 
 from beanpole.console import fields
+from beanpole.console.answers import PROBLEM_TYPE
 from beanpole.console.api.operations import Asked, Operation
 from beanpole.console.api.routes import API_BODY_BYTES_MAX, Api
-from beanpole.console.errors import AwayError
-from beanpole.console.problems import MEDIA_TYPE
+from beanpole.console.single_flight import AwayError
 from beanpole.errors import NotFoundError
 
 
@@ -157,7 +157,7 @@ def test_what_does_not_fit_is_refused_in_a_sentence(path: str, status: int, sent
     assert found == status
     assert problem["detail"].startswith(sentence)
     assert problem["status"] == status
-    assert headers["content-type"] == MEDIA_TYPE
+    assert headers["content-type"] == PROBLEM_TYPE
 
 
 def test_another_method_is_refused_with_those_that_there_are() -> None:

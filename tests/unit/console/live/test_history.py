@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import pytest
 
 from beanpole.client import Histogram, Histograms, StatsTube
-from beanpole.console.live.history import KEYS, History
+from beanpole.console.history import KEYS, History
 from beanpole.observe.growth import Change
 from beanpole.observe.sampling import READY
 from tests.unit.console.made import sample, tube

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 from starlette.exceptions import HTTPException
 
-from beanpole.console.live.seen import see
-from beanpole.console.live.streams import BEAT, Pace, Streams, event_stream
 from beanpole.console.sampler import Sampler
-from beanpole.console.servers import Server
+from beanpole.console.servers import Server, see
 from beanpole.console.settings import Settings, Source
+from beanpole.console.streams import BEAT, Pace, Streams, event_stream
 from beanpole.errors import ConnectionLostError
 from tests.unit.console.instant import UNIX_S, clock, run
 from tests.unit.console.made import stats

@@ -2,7 +2,7 @@
 
 import pytest
 
-from beanpole.console.metrics.accept import takes_gzip, wants_openmetrics
+from beanpole.console.metrics.page import takes_gzip, wants_openmetrics
 
 PROMETHEUS = (
     "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,application/openmetrics-text;version=0.0.1;q=0.5,"

@@ -9,8 +9,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from beanpole.client import StatsTube
 from beanpole.console.metrics.exposition import CHARS_PER_SLICE, Scraped, lines_of, slices
-from beanpole.console.metrics.metered import Metered
-from beanpole.console.metrics.times import Times
+from beanpole.console.metrics.metered import Metered, Times
 from tests.unit.console.made import stats, tube
 
 HOSTILE = 'a"b\\c\nd{},=é*\\n'

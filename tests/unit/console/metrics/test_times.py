@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beanpole.client.stats import Histogram, Histograms
-from beanpole.console.metrics.times import TimesDivision
+from beanpole.console.metrics.metered import TimesDivision
 
 BOUNDS = {"job": (100, 250), "turn": (10,), "commands": (1, 2)}
 

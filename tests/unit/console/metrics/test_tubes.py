@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beanpole.client import StatsTube
-from beanpole.console.metrics.tubes import Division
+from beanpole.console.metrics.metered import Division
 from tests.unit.console.made import sample, tube
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from beanpole.client import JobInfo
-from beanpole.console.errors import AwayError
-from beanpole.console.reading.export import Record, exported, lines_of, record_of
+from beanpole.console.single_flight import AwayError
+from beanpole.console.streams import Record, exported, lines_of, record_of
 from beanpole.errors import NoReplyError
 
 Message = MutableMapping[str, Any]

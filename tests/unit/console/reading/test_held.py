@@ -4,7 +4,7 @@ import json
 from dataclasses import replace
 
 from beanpole.client import JobInfo, SessionInfo, StatsTube
-from beanpole.console.reading.held import Held, HeldJob, held_by, workers_of
+from beanpole.console.reading.sessions import Held, HeldJob, held_by, workers_of
 
 JOB = JobInfo(7, tube="mail", state="reserved", ttr=60)
 

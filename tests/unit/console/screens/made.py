@@ -7,14 +7,14 @@ from urllib.parse import urlencode
 from starlette.requests import Request
 
 from beanpole.client import Address
-from beanpole.console.errors import AwayError
-from beanpole.console.live.history import History
+from beanpole.console.history import History
 from beanpole.console.sampler import Away
 from beanpole.console.screens.screen import View
 from beanpole.console.screens.table import SCREENS
-from beanpole.console.security.visitors import Visitor
+from beanpole.console.security.access import Visitor
 from beanpole.console.servers import Purpose, Server
 from beanpole.console.settings import Source
+from beanpole.console.single_flight import AwayError
 from beanpole.observe.growth import Change
 from beanpole.observe.sampling import Sample
 

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from beanpole.console.screens.render import environment
-from beanpole.console.security.visitors import READ_ONLY, Visitor
+from beanpole.console.security.access import READ_ONLY, Visitor
 
 TOKEN = "t"  # noqa: S105
 HEAD = (

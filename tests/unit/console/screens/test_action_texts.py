@@ -5,7 +5,7 @@ import pytest
 from beanpole.client import Address
 from beanpole.console.actions.action import Action, Filter, Given, Group, Ids, Pattern, Target, Tube
 from beanpole.console.actions.commands import url_of
-from beanpole.console.screens.action_texts import given_with, way_back
+from beanpole.console.screens.actions import given_with, way_back
 from beanpole.console.settings import Source
 from tests.unit.console.screens.made import view
 

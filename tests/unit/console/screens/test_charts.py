@@ -5,7 +5,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from beanpole.console.live.history import Series
+from beanpole.console.history import Series
 from beanpole.console.screens import charts
 
 BEGIN_S = 1_700_000_000.0

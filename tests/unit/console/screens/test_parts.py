@@ -2,7 +2,7 @@
 
 from beanpole.console.screens import render
 from beanpole.console.screens.screen import Screen, nothing
-from beanpole.console.security.visitors import Visitor
+from beanpole.console.security.access import Visitor
 from tests.unit.console.screens.made import HOSTILE, view
 
 FRAME = Screen("/", "error.html", nothing)

@@ -7,9 +7,9 @@ import pytest
 from starlette.exceptions import HTTPException
 
 from beanpole.client import StatsTube
-from beanpole.console.live.seen import see
-from beanpole.console.screens import overview, render, servers, tube, tubes
+from beanpole.console.screens import overview, render, servers, tubes
 from beanpole.console.screens.screen import Screen, View
+from beanpole.console.servers import see
 from tests.unit.console import made as samples
 from tests.unit.console.screens.made import MadeServer, look
 
@@ -223,7 +223,7 @@ def test_a_server_that_is_away_is_shown_as_it_was_with_the_reason() -> None:
 
 @pytest.mark.parametrize(
     ("screen", "path"),
-    [(overview.SCREEN, "/"), (servers.SCREEN, "/servers"), (tubes.SCREEN, "/tubes"), (tube.SCREEN, "/tubes/a")],
+    [(overview.SCREEN, "/"), (servers.SCREEN, "/servers"), (tubes.SCREEN, "/tubes"), (tubes.TUBE, "/tubes/a")],
     ids=lambda each: each if isinstance(each, str) else "",
 )
 def test_an_open_page_hears_that_a_server_is_away(screen: Screen, path: str) -> None:
@@ -265,21 +265,21 @@ def test_a_node_of_a_cluster_has_its_role_and_its_lag() -> None:
 
 def test_a_tube_is_shown_also_where_the_server_answers_no_questions() -> None:
     server = MadeServer("one", sampled(typed("a", **OURS)))
-    page = text_of(tube.SCREEN, look("/tubes/a", server), tube="a")
+    page = text_of(tubes.TUBE, look("/tubes/a", server), tube="a")
     assert "the server does not answer" in page
     assert 'value="a"' in page
 
 
 def test_a_tube_that_is_not_there_is_no_mistake() -> None:
-    page = text_of(tube.SCREEN, look("/tubes/gone", MadeServer("one", sampled())), tube="gone")
+    page = text_of(tubes.TUBE, look("/tubes/gone", MadeServer("one", sampled())), tube="gone")
     assert "There is no such tube now." in page
 
 
 def test_a_name_that_no_tube_can_have_is_a_mistake() -> None:
     with pytest.raises(HTTPException, match="a tube's name has"):
-        text_of(tube.SCREEN, look("/tubes/x", MadeServer("one", sampled())), tube="<b>")
+        text_of(tubes.TUBE, look("/tubes/x", MadeServer("one", sampled())), tube="<b>")
 
 
 def test_a_name_of_dots_comes_in_the_query() -> None:
     server = MadeServer("one", sampled(typed("..", **OURS)))
-    assert '<span class="mono">..</span>' in text_of(tube.SCREEN, look("/tubes/-", server, tube=".."), tube="-")
+    assert '<span class="mono">..</span>' in text_of(tubes.TUBE, look("/tubes/-", server, tube=".."), tube="-")

@@ -2,14 +2,14 @@
 
 import pytest
 
-from beanpole.console.screens import static
+from beanpole.console.screens import render
 
 
 def test_a_file_has_the_address_of_its_content() -> None:
-    version = static.files()["style.css"].version
-    assert static.address("style.css") == f"/static/style.css?v={version}"
+    version = render.files()["style.css"].version
+    assert render.address("style.css") == f"/static/style.css?v={version}"
 
 
 def test_a_file_that_there_is_not_is_a_fault_of_the_template() -> None:
     with pytest.raises(KeyError):
-        static.address("none.css")
+        render.address("none.css")

@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from beanpole.console import limits
-from beanpole.console.clock import Clock
-from beanpole.console.security.access import Access, Session
-from beanpole.console.security.attempts import WRONG_TOKEN_FORGOTTEN_S, WRONG_TOKEN_PEERS_MAX, Attempts
+from beanpole.console.security.access import WRONG_TOKEN_FORGOTTEN_S, WRONG_TOKEN_PEERS_MAX, Access, Attempts, Session
+from beanpole.console.settings import Clock
 
 ANN, BOB = "a" * 16, "b" * 16
 

@@ -1,21 +1,28 @@
-"""Live pages: what a browser has open is sent again, as server-sent events, whenever there is something new.
+"""Answers that go on: live pages as server-sent events, and whole lists as JSON lines.
 
-A state is small and whole. While a browser does not take one, no other is made for it, so that it then gets the newest;
-the HTTP server drops who takes nothing at all. Each stream makes its states itself, a second apart or more.
+What a browser has open is sent again whenever there is something new. A state is small and whole. While a browser does
+not take one, no other is made for it, so that it then gets the newest; the HTTP server drops who takes nothing at all.
+Each stream makes its states itself, a second apart or more.
 """
 
 import asyncio
+import base64
 import json
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack, aclosing, suppress
 from dataclasses import dataclass
 from typing import Any
 
 from starlette.exceptions import HTTPException
 
+from beanpole.client import JobInfo
 from beanpole.console.answers import HEADERS, Streamed
 from beanpole.console.sampler import Sampler
-from beanpole.errors import BeanpoleError
+from beanpole.console.single_flight import AwayError
+from beanpole.errors import BeanpoleError, ConnectionLostError
+
+# --- Live pages -------------------------------------------------------------------------------------------------------
+
 
 STREAMS_MAX = 100
 """Pages that are live at a time."""
@@ -135,3 +142,51 @@ def event_stream(
     """The answer to a browser that wants a page to be live."""
     headers = HEADERS | {"X-Accel-Buffering": "no"}
     return Streamed(events(streams, samplers, States(make, unix_s), pace), headers=headers, media_type=MEDIA_TYPE)
+
+
+# --- Lists as files ---------------------------------------------------------------------------------------------------
+
+
+Record = Mapping[str, object]
+
+Pieces = AsyncGenerator[Iterable[Record], None]
+"""The lines of a list, some at a time: a piece is what takes a few milliseconds to write."""
+
+LINES_TYPE = "application/x-ndjson"
+
+
+async def exported(pieces: Pieces, name: str) -> Streamed:
+    """Answers with a list as the file `name`. Raises what its first piece does."""
+    start = await anext(pieces, None) or []
+    headers = {**HEADERS, "Content-Disposition": f'attachment; filename="{name}"'}
+    return Streamed(written(start, pieces), headers=headers, media_type=LINES_TYPE)
+
+
+async def written(start: Iterable[Record], pieces: Pieces) -> AsyncGenerator[bytes, None]:
+    """The lines of the first piece, and of those that follow."""
+    async with aclosing(pieces):
+        yield lines_of(start)
+        try:
+            async for piece in pieces:
+                yield lines_of(piece)
+        except (AwayError, ConnectionLostError, OSError) as error:
+            yield lines_of([{"error": f"the list ends here: {error}"}])
+
+
+def lines_of(records: Iterable[Record]) -> bytes:
+    """Records as lines; all that is not ASCII is escaped, so that half characters are no trouble."""
+    return "".join(json.dumps(each) + "\n" for each in records).encode()
+
+
+def record_of(job: JobInfo, *, body: bool) -> dict[str, Any]:
+    """What is known of a job, as `beanpole list --json` and `beanpole export` have it."""
+    known = {name: value for name, value in job.as_dict().items() if value is not None and name != "body"}
+    return known | (body_fields(job.body) if body else {})
+
+
+def body_fields(body: bytes) -> dict[str, str]:
+    """A body for JSON: as `body` if it is UTF-8, else as `body_base64`."""
+    try:
+        return {"body": body.decode()}
+    except UnicodeDecodeError:
+        return {"body_base64": base64.b64encode(body).decode()}

@@ -1,12 +1,18 @@
-"""Requests of all operations as commands for a shell."""
+"""The API by examples, as commands for a shell with this console's own address and servers."""
 
 import json
 import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 from urllib.parse import quote, urlencode
 
+from starlette.requests import Request
+
+from beanpole.console.answers import is_https
 from beanpole.console.api.operations import PREFIX, Example, Operation
+from beanpole.console.api.table import OPERATIONS
+from beanpole.console.screens.screen import Screen, View
 
 HEADER = '"Authorization: Bearer $TOKEN"'
 
@@ -59,3 +65,23 @@ def others(origin: str, *, has_tokens: bool) -> Iterator[Command]:
     ):  # fmt: skip
         words = ["curl", *([f"-H {HEADER}"] if has_tokens and not is_open else [])]
         yield Command(what, " ".join([*words, shlex.quote(f"{origin}{path}")]))
+
+
+def origin_of(request: Request) -> str:
+    """How the browser has reached the console."""
+    return f"http{'s' * is_https(request)}://{request.headers.get('host') or 'localhost'}"
+
+
+async def show(view: View) -> dict[str, Any]:
+    """Returns the commands."""
+    origin, has_tokens = origin_of(view.request), view.console.settings.token_file is not None
+    found = list(commands(OPERATIONS, origin, view.server.name, has_tokens=has_tokens))
+    return {
+        "has_tokens": has_tokens,
+        "looking": [each for each in found if " -d " not in each.line and "/actions" not in each.line],
+        "acting": [each for each in found if " -d " in each.line or "/actions" in each.line],
+        "others": list(others(origin, has_tokens=has_tokens)),
+    }
+
+
+SCREEN = Screen("/examples", "examples.html", show, title="API", key="i")

@@ -1,1 +1,0 @@
-"""What changes while somebody looks: history, rates, and the streams that bring them."""
