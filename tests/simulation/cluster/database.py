@@ -236,7 +236,6 @@ class FakeStore:
             raise LostError("the database has another cluster now")
 
     async def append(self, row: Row, tip: Row) -> bool:
-        """See Store."""
         database, rng = self.database, self.database.rng
         await self.trip()
         if rng.random() < database.faults.lost_before:
@@ -311,12 +310,10 @@ class FakeStore:
         return damaged(entry.row) if chance and database.rng.random() < chance else entry.row
 
     async def rows_at(self, places: list[Place]) -> list[Row | None]:
-        """See Store."""
         await self.trip()
         return [self.seen(place) for place in places]
 
     async def read(self, tip: Row, bytes_max: int) -> tuple[bool, list[Row]]:
-        """See Store."""
         await self.trip()
         if tip.place.segment not in self.database.tables:
             raise GoneError(f"segment {tip.place.segment}")
@@ -332,12 +329,10 @@ class FakeStore:
         return True, rows
 
     async def segments(self) -> list[int]:
-        """See Store."""
         await self.trip()
         return self.database.numbers()
 
     async def newest(self) -> Place:
-        """See Store."""
         await self.trip()
         return max(
             Place(number, row)
@@ -347,14 +342,12 @@ class FakeStore:
         )
 
     async def first(self, segment: int) -> Row | None:
-        """See Store."""
         await self.trip()
         if segment not in self.database.tables:
             raise GoneError(f"segment {segment}")
         return self.seen(Place(segment, 0))
 
     async def make_segment(self, number: int) -> None:
-        """See Store."""
         await self.trip()
         self.check_cluster()
         if self.database.table_error is not None:
@@ -372,13 +365,11 @@ class FakeStore:
             self.database.tables[number] = {}
 
     async def forget_segment(self, number: int) -> None:
-        """See Store."""
         await self.trip()
         self.check_cluster()
         self.database.without_table.discard(number)
 
     async def drop_segment(self, number: int) -> None:
-        """See Store."""
         await self.trip()
         self.check_cluster()
         if self.database.rng.random() < self.database.faults.busy:
@@ -387,30 +378,25 @@ class FakeStore:
         self.database.without_table.discard(number)
 
     async def complain(self, complaint: Complaint) -> None:
-        """See Store."""
         await self.trip()
         self.database.complaints[complaint.node] = complaint
 
     async def complaints(self) -> list[Complaint]:
-        """See Store."""
         await self.trip()
         return [self.database.complaints[name] for name in sorted(self.database.complaints)]
 
     async def withdraw(self, nodes: list[str]) -> None:
-        """See Store."""
         await self.trip()
         for each in nodes:
             self.database.complaints.pop(each, None)
 
     async def asked(self, epoch: int) -> str:  # noqa: ARG002 - nobody asks
-        """See Store."""
         await self.trip()
         if self.database.halted:
             raise ChangedError(self.database.halted)
         return ""
 
     async def report(self, node: NodeState) -> list[NodeState]:
-        """See Store."""
         await self.trip()
         if self.database.report_error is not None:
             raise self.database.report_error
@@ -423,23 +409,19 @@ class FakeStore:
         return nodes
 
     async def halt(self, reason: str, era: int) -> None:
-        """See Store."""
         await self.trip()
         if era >= self.database.settings.era:
             self.database.halted = self.database.halted or reason
 
     async def is_current(self) -> bool:
-        """See Store."""
         await self.trip()
         if self.database.halted:
             raise ChangedError(self.database.halted)
         return self.database.settings == self.settings
 
     def sever(self) -> None:
-        """See Store."""
         self.closed = True
         in_world(self.database.tell())
 
     async def close(self) -> None:
-        """See Store."""
         self.closed = True

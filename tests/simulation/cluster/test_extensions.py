@@ -9,7 +9,9 @@ from beanpole.engine.engine import Engine
 from beanpole.log.postgres.digest import digest_of
 from tests.simulation.cluster.history import settle
 from tests.simulation.cluster.test_seeds import SEEDS, Client, run_for
-from tests.simulation.cluster.world import World
+from tests.simulation.cluster.world import (
+    World,
+)
 
 LOAD_S = 10.0
 TUBES = (b"default", b"t", b"u")

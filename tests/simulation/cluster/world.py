@@ -2,9 +2,11 @@
 
 import asyncio
 import contextlib
+import functools
+import inspect
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
@@ -14,11 +16,13 @@ from beanpole.log.postgres.node import Node
 from beanpole.log.postgres.rows import Place
 from beanpole.server.connection import Connection
 from beanpole.server.turn import Turn
-from tests.simulation.cluster.database import Database
+from tests.simulation.cluster.database import SETTINGS, Database
 from tests.simulation.cluster.loop import NODE, SimulatedLoop
 from tests.unit.server.memory_transport import MemoryTransport
 
 TICK_S = 0.05
+COMMAND_S_MAX = 60.0
+BODY = b"x" * 3000
 
 
 class SimulatedClock:
@@ -30,15 +34,12 @@ class SimulatedClock:
         self.wall_s = wall_s
 
     def now_ns(self) -> int:
-        """See Clock."""
         return int((self.loop.time() + self.boot_s) * 1e9)
 
     def boot_ns(self) -> int:
-        """See Clock."""
         return self.now_ns()
 
     def wall_ns(self) -> int:
-        """See Clock."""
         return int((self.loop.time() + self.wall_s) * 1e9)
 
 
@@ -192,6 +193,22 @@ class SimulatedNode:
             self.close()
             await asyncio.wait([task])
 
+    @property
+    def is_over(self) -> bool:
+        """Whether it has ended by itself."""
+        return self.task is not None and self.task.done()
+
+    @property
+    def failure(self) -> BaseException | None:
+        """Why it has ended."""
+        assert self.task is not None
+        return self.task.exception()
+
+    @property
+    def is_warm(self) -> bool:
+        """Whether it follows, and has read everything."""
+        return self.node.following is not None and self.node.following.is_warm
+
     # --- Roles --------------------------------------------------------------------------------------------------------
 
     def lead(self, engine: Engine, log: Any) -> None:
@@ -282,3 +299,96 @@ def state_of(engine: Engine) -> dict[int, bytes]:
         found[id] = connection.take_output()
     connection.close(engine.started_at_ns)
     return found
+
+
+# --- tests ---
+
+
+def simulated(*, segment_bytes: int = SETTINGS.segment_bytes) -> Callable[[Callable[..., Any]], Callable[..., None]]:
+    """Make a test of a coroutine, in a world of three nodes.
+
+    It is given the `world` and the first node that leads, as `leader`, if it asks for them; the rest is from pytest.
+    """
+
+    def decorate(main: Callable[..., Any]) -> Callable[..., None]:
+        wanted = inspect.signature(main).parameters
+
+        @functools.wraps(main)
+        def test(**given: Any) -> None:
+            world = World(1)
+
+            async def begin() -> None:
+                world.begin()
+                world.database.settings = replace(SETTINGS, segment_bytes=segment_bytes)
+                found: dict[str, object] = {"world": world}
+                if "leader" in wanted:
+                    found["leader"] = await leader_of(world)
+                await main(**{name: each for name, each in found.items() if name in wanted}, **given)
+
+            world.run(begin())
+
+        others = [each for name, each in wanted.items() if name not in {"world", "leader"}]
+        test.__signature__ = inspect.Signature(others)  # type: ignore[attr-defined]
+        return test
+
+    return decorate
+
+
+async def ask(node: SimulatedNode, client: ClientTransport, *lines: bytes) -> bytes:
+    """Send commands and wait for what comes back, or for the end of the connection."""
+    before = len(client.output)
+    node.in_context(client.arrive, b"".join(line + b"\r\n" for line in lines))
+    reply = await client.reply(before, COMMAND_S_MAX)
+    assert reply or client.closed, f"no answer to {lines}"
+    return reply
+
+
+async def leader_of(world: World, but: SimulatedNode | None = None) -> SimulatedNode:
+    """Wait until a node leads."""
+    until = world.loop.time() + COMMAND_S_MAX
+    while True:
+        found = [node for node in world.leaders() if node is not but]
+        if found:
+            return found[0]
+        assert world.loop.time() < until, "no node leads"
+        await asyncio.sleep(0.01)
+
+
+async def until(world: World, what: Callable[[], bool], pause_s: float = 0.01) -> None:
+    """Wait until something is so."""
+    until_s = world.loop.time() + COMMAND_S_MAX
+    while not what():
+        assert world.loop.time() < until_s, "it never happens"
+        await asyncio.sleep(pause_s)
+
+
+async def put(node: SimulatedNode, client: ClientTransport, body: bytes = b"x", delay_s: int = 0) -> int:
+    """Put a job and return its id."""
+    reply = await ask(node, client, b"put 1 %d 60 %d" % (delay_s, len(body)), body)
+    assert reply.startswith(b"INSERTED"), reply
+    return int(reply.split()[1])
+
+
+async def roll(world: World, leader: SimulatedNode) -> None:
+    """Let the segment of the EPOCH row be dropped."""
+    client = leader.connect()
+    while min(world.database.tables) == 1:
+        for _ in range(10):
+            id = await put(leader, client, BODY)
+            assert await ask(leader, client, b"delete %d" % id) == b"DELETED\r\n"
+
+
+async def fail_over(world: World, leader: SimulatedNode) -> SimulatedNode:
+    """Let another node lead, after more rows than a follower reads at once."""
+    await asyncio.sleep(10.0)
+    await leader.kill()
+    other = await leader_of(world, leader)
+    leader.start()
+    return other
+
+
+def leaders_reported(node: SimulatedNode) -> list[int]:
+    """Return the epochs whose leaders a node reports from now on."""
+    epochs: list[int] = []
+    node.observer.tell = lambda line: epochs.append(line[2]) if line[0] == "leader_known" else None
+    return epochs
